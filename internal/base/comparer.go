@@ -1,0 +1,143 @@
+package base
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
+
+// Comparer orders user keys. A database remembers the Name of the comparer it
+// was created with and refuses to open with another. All functions must be
+// pure and safe for concurrent use.
+type Comparer struct {
+	// Name is written to the MANIFEST.
+	Name string
+	// Compare returns a value <0, 0 or >0 for a<b, a==b, a>b.
+	Compare func(a, b []byte) int
+	// Separator appends to dst a short key k with a <= k < b, for a < b.
+	// nil: a itself.
+	Separator func(dst, a, b []byte) []byte
+	// Successor appends to dst a short key k >= a. nil: a itself.
+	Successor func(dst, a []byte) []byte
+	// EqualIsBytewise says that Compare(a, b) == 0 only if a and b are the same
+	// bytes. When false, hash indexes and filters are not used.
+	EqualIsBytewise bool
+
+	order order
+}
+
+type order uint8
+
+const (
+	orderCustom  order = iota // only Compare knows
+	orderBytes                // bytes.Compare
+	orderReverse              // -bytes.Compare
+)
+
+// Bytewise is LevelDB's default comparer.
+var Bytewise = &Comparer{
+	Name:            "leveldb.BytewiseComparator",
+	Compare:         bytes.Compare,
+	Separator:       bytewiseSeparator,
+	Successor:       bytewiseSuccessor,
+	EqualIsBytewise: true,
+	order:           orderBytes,
+}
+
+// ReverseBytewise orders keys by descending bytes, under RocksDB's name for it.
+var ReverseBytewise = &Comparer{
+	Name:            "rocksdb.ReverseBytewiseComparator",
+	Compare:         func(a, b []byte) int { return bytes.Compare(b, a) },
+	EqualIsBytewise: true,
+	order:           orderReverse,
+}
+
+// Cmp is Compare without the indirect call for the default order.
+func (c *Comparer) Cmp(a, b []byte) int {
+	if c.order == orderBytes {
+		return bytes.Compare(a, b)
+	}
+	return c.Compare(a, b)
+}
+
+// HasAbbrev reports whether Abbrev tells keys apart (false: it is always 0).
+func (c *Comparer) HasAbbrev() bool { return c.order != orderCustom }
+
+// Abbrev maps the key's eight bytes after skip to an integer whose order agrees
+// with the comparer's: for keys that share their first skip bytes, Abbrev(a) <
+// Abbrev(b) implies a < b. Equal abbreviations say nothing.
+func (c *Comparer) Abbrev(key []byte, skip int) uint64 {
+	switch c.order {
+	case orderBytes:
+		return Prefix64(key, skip)
+	case orderReverse:
+		return ^Prefix64(key, skip)
+	}
+	return 0
+}
+
+// Prefix64 is the big-endian integer of the eight bytes after skip, padded
+// with zeros. skip may exceed len(key).
+func Prefix64(key []byte, skip int) uint64 {
+	if len(key) >= skip+8 {
+		return binary.BigEndian.Uint64(key[skip:])
+	}
+	var v uint64
+	for i := skip; i < len(key); i++ {
+		v |= uint64(key[i]) << (56 - 8*(i-skip))
+	}
+	return v
+}
+
+// SharedPrefixLen is the length of the longest common prefix.
+func SharedPrefixLen(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:])
+		if x != 0 {
+			return i + bits.TrailingZeros64(x)/8
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// AppendSeparator appends a key in [a, b) that is short, for a < b.
+func (c *Comparer) AppendSeparator(dst, a, b []byte) []byte {
+	if c.Separator == nil {
+		return append(dst, a...)
+	}
+	return c.Separator(dst, a, b)
+}
+
+// AppendSuccessor appends a key >= a that is short.
+func (c *Comparer) AppendSuccessor(dst, a []byte) []byte {
+	if c.Successor == nil {
+		return append(dst, a...)
+	}
+	return c.Successor(dst, a)
+}
+
+func bytewiseSeparator(dst, a, b []byte) []byte {
+	n := SharedPrefixLen(a, b)
+	if n < len(a) && n < len(b) && a[n] < 0xff && a[n]+1 < b[n] {
+		dst = append(dst, a[:n+1]...)
+		dst[len(dst)-1]++
+		return dst
+	}
+	return append(dst, a...)
+}
+
+func bytewiseSuccessor(dst, a []byte) []byte {
+	for i, ch := range a {
+		if ch != 0xff {
+			dst = append(dst, a[:i+1]...)
+			dst[len(dst)-1]++
+			return dst
+		}
+	}
+	return append(dst, a...)
+}

@@ -1,0 +1,75 @@
+package base
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Sentinels of the whole engine; lsm re-exports them. Test with errors.Is.
+var (
+	ErrNotFound         = errors.New("loam: not found")
+	ErrClosed           = errors.New("loam: closed")
+	ErrCorruption       = errors.New("loam: corruption")
+	ErrReadOnly         = errors.New("loam: database is read-only")
+	ErrLocked           = errors.New("loam: database is in use")
+	ErrBusy             = errors.New("loam: write would stall")
+	ErrWouldBlock       = errors.New("loam: read needs I/O")
+	ErrInvalidArgument  = errors.New("loam: invalid argument")
+	ErrNotADatabase     = errors.New("loam: not a database of this kind")
+	ErrExists           = errors.New("loam: database exists")
+	ErrDoesNotExist     = errors.New("loam: database does not exist")
+	ErrComparerMismatch = errors.New("loam: comparer mismatch")
+	ErrTooLarge         = errors.New("loam: too large")
+)
+
+// Corruption says where damaged bytes are and why they were refused.
+// errors.Is(err, ErrCorruption) holds for it through any wrapping. The layer
+// that finds the damage fills Kind and Reason; the layer that knows the file
+// fills File and makes Offset absolute.
+type Corruption struct {
+	File   string // base name of the file; "" when not yet known
+	Offset int64  // bytes from the start of the file; -1 when unknown
+	Length int64  // bytes concerned; 0 when unknown
+	Kind   string // which structure: "wal record", "table block", "manifest edit", ...
+	Reason string // what is wrong, lower case
+}
+
+func (c *Corruption) Error() string {
+	where := c.File
+	if where == "" {
+		where = "(unnamed)"
+	}
+	if c.Offset >= 0 {
+		where = fmt.Sprintf("%s at offset %d", where, c.Offset)
+		if c.Length > 0 {
+			where = fmt.Sprintf("%s, length %d", where, c.Length)
+		}
+	}
+	return fmt.Sprintf("loam: corruption: %s: %s: %s", where, c.Kind, c.Reason)
+}
+
+// Is makes errors.Is(c, ErrCorruption) hold.
+func (c *Corruption) Is(target error) bool { return target == ErrCorruption }
+
+// Corruptf makes a Corruption whose place is not yet known.
+func Corruptf(kind, format string, args ...any) *Corruption {
+	return &Corruption{Offset: -1, Kind: kind, Reason: fmt.Sprintf(format, args...)}
+}
+
+// LocateCorruption fills the file, and shifts the offset by base, of the
+// Corruption inside err when its file is still unknown. Other errors pass
+// through unchanged.
+func LocateCorruption(err error, file string, base, length int64) error {
+	var c *Corruption
+	if !errors.As(err, &c) || c.File != "" {
+		return err
+	}
+	located := *c
+	located.File = file
+	if located.Offset < 0 {
+		located.Offset, located.Length = base, length
+	} else {
+		located.Offset += base
+	}
+	return &located
+}

@@ -1,0 +1,80 @@
+package base
+
+// Codec names how a value's bytes are packed inside Entries.
+type Codec uint8
+
+// CodecRaw says that a value's bytes are the value.
+const CodecRaw Codec = 0
+
+// Entries is a stretch of internal entries in internal order, in columns: the
+// one shape in which memtables and tables of either format hand data to merges
+// and cursors. Entry i has
+//
+//	key     Data[KeyOff[i]:ValOff[i]]   (user key)
+//	value   Data[ValOff[i]:ValEnd[i]]
+//	trailer Trailers[i]
+//
+// A Source fills Entries; the slices belong to the source, are read-only, and
+// stay valid until its next move or Close.
+type Entries struct {
+	Data     []byte
+	KeyOff   []uint32
+	ValOff   []uint32
+	ValEnd   []uint32
+	Trailers []Trailer
+	// Codecs is nil when every value is raw.
+	Codecs []Codec
+	// Plain says that every entry is a KindSet with a raw value and that no
+	// user key stands twice: a reader at MaxSeq or later sees each entry.
+	Plain  bool
+	MaxSeq SeqNum
+}
+
+// Len is the number of entries.
+func (e *Entries) Len() int { return len(e.Trailers) }
+
+// Key returns user key i.
+func (e *Entries) Key(i int) []byte {
+	end := e.ValOff[i]
+	return e.Data[e.KeyOff[i]:end:end]
+}
+
+// Value returns value i, packed by its codec.
+func (e *Entries) Value(i int) []byte {
+	end := e.ValEnd[i]
+	return e.Data[e.ValOff[i]:end:end]
+}
+
+// Codec returns the codec of value i.
+func (e *Entries) Codec(i int) Codec {
+	if e.Codecs == nil {
+		return CodecRaw
+	}
+	return e.Codecs[i]
+}
+
+// Source is the internal iterator: a sorted sequence of entries handed out a
+// stretch at a time, so that one interface call serves many entries. It is
+// used by one goroutine at a time.
+//
+// Positioning calls fill e and return the index in e of the entry found, or -1
+// when there is none; after -1, e is empty and Err tells whether that is the
+// end or a failure. Next and Prev move from the stretch last handed out to its
+// neighbour, and report false at the end or on failure; they may be called
+// only while positioned.
+type Source interface {
+	First(e *Entries) int
+	Last(e *Entries) int
+	// SeekGE finds the first entry at or after (key, t) in internal order.
+	SeekGE(key []byte, t Trailer, e *Entries) int
+	// SeekLT finds the last entry before (key, t) in internal order.
+	SeekLT(key []byte, t Trailer, e *Entries) int
+	// Next hands out the following stretch; its first entry is index 0.
+	Next(e *Entries) bool
+	// Prev hands out the preceding stretch; the entry to continue with is the
+	// last one.
+	Prev(e *Entries) bool
+	Err() error
+	// Close releases what the source holds and returns Err.
+	Close() error
+}

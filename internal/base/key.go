@@ -1,0 +1,91 @@
+// Package base holds what every floor of the engine speaks: internal keys,
+// comparers, errors, file names, codings and the internal iterator contract.
+//
+// Everything here is a value or a pure function and safe for concurrent use.
+package base
+
+import "encoding/binary"
+
+// SeqNum orders all writes of a database. It has 56 bits.
+type SeqNum uint64
+
+// MaxSeqNum is the largest sequence number; a read at it sees everything.
+const MaxSeqNum SeqNum = 1<<56 - 1
+
+// Kind says what an entry does to its key.
+type Kind uint8
+
+// DO NOT CHANGE THESE VALUES: they are written to the log and to tables
+// (LevelDB's format).
+const (
+	KindDelete Kind = 0
+	KindSet    Kind = 1
+	// KindMax is the largest kind. A lookup for sequence s uses (s, KindMax)
+	// so that it sorts before every entry of s.
+	KindMax = KindSet
+)
+
+// Trailer is sequence<<8 | kind: the last eight bytes of an internal key.
+type Trailer uint64
+
+// TrailerLen is the encoded length of a Trailer.
+const TrailerLen = 8
+
+// MaxTrailer sorts before every entry of the same user key.
+const MaxTrailer = Trailer(uint64(MaxSeqNum)<<8 | uint64(KindMax))
+
+// MakeTrailer joins a sequence number and a kind.
+func MakeTrailer(s SeqNum, k Kind) Trailer { return Trailer(s)<<8 | Trailer(k) }
+
+// Seq returns the sequence number.
+func (t Trailer) Seq() SeqNum { return SeqNum(t >> 8) }
+
+// Kind returns the kind, which may be unknown when the trailer comes from a file.
+func (t Trailer) Kind() Kind { return Kind(t & 0xff) }
+
+// InternalKey is a user key with its trailer. Internal order: user key
+// ascending, then trailer descending (newest first).
+type InternalKey struct {
+	User    []byte
+	Trailer Trailer
+}
+
+// AppendInternalKey appends the encoded form: user key, trailer little-endian.
+func AppendInternalKey(dst, user []byte, t Trailer) []byte {
+	dst = append(dst, user...)
+	return binary.LittleEndian.AppendUint64(dst, uint64(t))
+}
+
+// DecodeInternalKey splits an encoded internal key; the user key aliases b.
+// It reports false when b is too short to hold a trailer.
+func DecodeInternalKey(b []byte) (InternalKey, bool) {
+	n := len(b) - TrailerLen
+	if n < 0 {
+		return InternalKey{}, false
+	}
+	return InternalKey{User: b[:n:n], Trailer: Trailer(binary.LittleEndian.Uint64(b[n:]))}, true
+}
+
+// Encode returns the encoded form in a new slice.
+func (k InternalKey) Encode() []byte {
+	return AppendInternalKey(make([]byte, 0, len(k.User)+TrailerLen), k.User, k.Trailer)
+}
+
+// Clone returns a copy that shares no memory with k.
+func (k InternalKey) Clone() InternalKey {
+	return InternalKey{User: append([]byte(nil), k.User...), Trailer: k.Trailer}
+}
+
+// CompareInternal compares in internal order.
+func (c *Comparer) CompareInternal(a []byte, at Trailer, b []byte, bt Trailer) int {
+	if r := c.Cmp(a, b); r != 0 {
+		return r
+	}
+	switch {
+	case at > bt:
+		return -1
+	case at < bt:
+		return 1
+	}
+	return 0
+}

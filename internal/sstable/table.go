@@ -1,0 +1,107 @@
+// Package sstable is the contract between the engine and its table formats
+// (sstable/ldb; the native one beside it). The engine sees tables only through
+// Reader and Writer; package files picks the format by the footer's magic.
+package sstable
+
+import "github.com/loamdb/loam/internal/base"
+
+// ReadFlags modify a read.
+type ReadFlags uint8
+
+const (
+	// MemoryOnly answers from memory or fails with base.ErrWouldBlock.
+	MemoryOnly ReadFlags = 1 << iota
+	// NoFill leaves the block cache as it is.
+	NoFill
+	// Scan marks a long sequential read: the reader may read ahead.
+	Scan
+	// Private reads past the cache altogether, in large chunks, and builds no
+	// point-lookup columns: for compactions.
+	Private
+)
+
+// Reader reads one immutable table. It is safe for concurrent use.
+//
+// A point read has stages so that a batch of keys can go through them side by
+// side: MayContain (filter), Find (index), Prefetch, GetAt (block). hash is
+// base.Hash(key) where the comparer's equality is bytewise and 0 otherwise.
+type Reader interface {
+	// Get appends the newest value of key visible at seq to dst. found is
+	// false when this table holds no visible entry of the key; with found, t
+	// says whether it is a deletion.
+	Get(key []byte, hash uint64, seq base.SeqNum, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
+	// MayContain reports whether the filter, if any, admits the key.
+	MayContain(key []byte, hash uint64) bool
+	// Find returns the index of the only block that can hold the first entry
+	// at or after (key, t), or -1 when the table ends before it.
+	Find(key []byte, t base.Trailer) int
+	// Prefetch hints that the block will be read; it does not block.
+	Prefetch(block int)
+	// GetAt is Get within one block.
+	GetAt(block int, key []byte, hash uint64, seq base.SeqNum, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
+	// NewSource iterates over the table.
+	NewSource(flags ReadFlags) base.Source
+	// OffsetOf estimates the file offset at which the key's data begins.
+	OffsetOf(key []byte, t base.Trailer) uint64
+	// MemoryUsage is the bytes of index, filter and cache slots held.
+	MemoryUsage() int64
+	// Props describes the table.
+	Props() Props
+	// Close frees the memory; nobody may be reading.
+	Close() error
+}
+
+// Props is what a reader or writer knows about a table as a whole. Zero where
+// the format does not record it.
+type Props struct {
+	Size       uint64 // bytes of the file
+	Entries    uint64
+	Deletes    uint64
+	RawKeys    uint64 // bytes of user keys + trailers
+	RawValues  uint64
+	Blocks     int
+	FilterBits int    // per key, 0 without filter
+	Format     string // "ldb"
+}
+
+// Meta describes a finished table.
+type Meta struct {
+	Props
+	Smallest, Largest base.InternalKey
+}
+
+// Writer writes one table. It is used by one goroutine.
+type Writer interface {
+	// Add takes entries in strictly ascending internal order; an order
+	// violation is an error. It retains nothing of its arguments.
+	Add(key []byte, t base.Trailer, codec base.Codec, value []byte) error
+	// EstimatedSize is the size of the file if it were finished now.
+	EstimatedSize() uint64
+	// Entries is how many have been added.
+	Entries() uint64
+	// Finish writes the rest and syncs the file; it does not close it.
+	Finish() (Meta, error)
+	// Close closes the file, whether finished or abandoned, and frees buffers.
+	Close() error
+}
+
+// Compression names how blocks are packed.
+type Compression uint8
+
+// The compressions, with LevelDB's codec bytes.
+const (
+	NoCompression Compression = 0
+	Snappy        Compression = 1
+	Zstd          Compression = 2
+)
+
+// WriterOptions configures a table; the caller fills in every field.
+type WriterOptions struct {
+	Comparer        *base.Comparer
+	BlockSize       int // bytes of a block before compression
+	RestartInterval int // entries between restart points
+	Compression     Compression
+	ZstdLevel       int
+	BloomBits       int  // per key in the whole-table filter, 0 for none
+	LevelDBFilter   bool // also write LevelDB's own filter blocks
+}

@@ -1,0 +1,75 @@
+// Package vfs is the engine's view of the file system: the real one (OS), one
+// in memory that can be cloned in any state a crash could leave (Mem), and one
+// that injects faults around another (Fault).
+//
+// An FS and a ReadFile are safe for concurrent use. A WriteFile and a Log are
+// used by one goroutine at a time, except that Log.Sync may run beside
+// Log.Append.
+//
+// Errors are *fs.PathError where a name is involved, so that errors.Is works
+// with fs.ErrNotExist, fs.ErrExist, syscall.ENOSPC and so on.
+package vfs
+
+import (
+	"io"
+	"io/fs"
+)
+
+// FS is a file system. Names are paths as the operating system takes them.
+type FS interface {
+	// Create makes a new regular file for writing, mode 0600. It fails with
+	// fs.ErrExist when the name exists, whatever it is (a link is not followed).
+	Create(name string) (WriteFile, error)
+	// CreateLog makes a new file like Create, for appending small records.
+	// ahead is how many bytes to allocate ahead of the end, 0 for none.
+	CreateLog(name string, ahead int64) (Log, error)
+	// Open opens a regular file for reading. Links, directories, FIFOs and
+	// devices are refused without blocking.
+	Open(name string) (ReadFile, error)
+	Remove(name string) error
+	// Rename replaces newName atomically.
+	Rename(oldName, newName string) error
+	// MkdirAll makes a directory and its parents, mode 0700.
+	MkdirAll(dir string) error
+	// List returns the base names in dir, sorted.
+	List(dir string) ([]string, error)
+	// Stat does not follow a final link.
+	Stat(name string) (fs.FileInfo, error)
+	// SyncDir makes creations, renames and removals in dir durable.
+	SyncDir(dir string) error
+	// Lock takes the exclusive lock that the file name stands for, creating it
+	// if needed (never truncating): within this process, by flock and by fcntl.
+	// When somebody else holds it, errors.Is(err, base.ErrLocked) holds.
+	// Closing releases.
+	Lock(name string) (io.Closer, error)
+}
+
+// ReadFile is a file opened for reading.
+type ReadFile interface {
+	io.ReaderAt
+	io.Closer
+	Size() int64
+	// Prefetch hints that [off, off+n) will be read soon. It does not block.
+	Prefetch(off, n int64)
+}
+
+// WriteFile is a file written from front to back. The OS implementation starts
+// write-back every few MiB so that Sync never meets a mountain of dirty pages.
+type WriteFile interface {
+	io.Writer
+	Sync() error
+	// Close does not sync.
+	Close() error
+}
+
+// Log is an append-only file whose every Append reaches the kernel before it
+// returns. After any error of Append or Sync the log must not be used again
+// except for Close.
+type Log interface {
+	// Append writes all of p at the end. It does not retain p.
+	Append(p []byte) error
+	// Sync makes all that was appended before the call durable.
+	Sync() error
+	// Close cuts off what was allocated ahead. It does not sync.
+	Close() error
+}
