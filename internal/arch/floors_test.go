@@ -1,0 +1,196 @@
+package arch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// floors is the house: a package imports only packages of a lower floor. Paths
+// are relative to the module; one that ends in a slash stands for all below it.
+var floors = []struct {
+	floor int
+	paths []string
+}{
+	{0, []string{"internal/base", "internal/invariants", "internal/invariants/planted", "internal/offheap", "internal/hist", "internal/epoch"}},
+	{1, []string{"internal/vfs"}},
+	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/filter", "internal/rangedel"}},
+	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
+	{4, []string{"internal/files", "internal/iters", "internal/commit"}},
+	{5, []string{"internal/compact", "internal/backup", "internal/repair"}},
+	{6, []string{"lsm"}},
+	{7, []string{"cabi/", "cmd/", "bindings/"}},
+}
+
+// kits help tests and benchmarks. They may import the engine's floors up to
+// the one given; the engine imports none of them, its tests and commands may.
+var kits = []struct {
+	path string
+	upTo int
+}{
+	{"internal/arch", -1},
+	{"internal/workload", -1},
+	{"internal/sstable/sstabletest", 3},
+	{"internal/testkit/", 6},
+}
+
+// sideways lists the edges inside a floor; everything may import invariants.
+var sideways = map[[2]string]bool{
+	{"internal/sstable/ldb", "internal/sstable"}:           true,
+	{"internal/sstable/native", "internal/sstable"}:        true,
+	{"internal/invariants/planted", "internal/invariants"}: true,
+}
+
+// blind lists imports that would break a promise although the floors allow
+// them: tables are seen through the contract only, metadata never opens one.
+var blind = map[string][]string{
+	"internal/iters":    {"internal/sstable/ldb", "internal/sstable/native"},
+	"internal/compact":  {"internal/sstable/ldb", "internal/sstable/native"},
+	"internal/manifest": {"internal/sstable", "internal/sstable/ldb", "internal/sstable/native"},
+}
+
+// outside is what the module may import besides the standard library; the
+// value says whether only tests may.
+var outside = map[string]bool{
+	"golang.org/x/sys":              false,
+	"github.com/cespare/xxhash":     false,
+	"github.com/golang/snappy":      false,
+	"github.com/klauspost/compress": false,
+	"github.com/google/go-cmp":      true,
+}
+
+func matchPath(pattern, p string) bool {
+	if strings.HasSuffix(pattern, "/") {
+		return p+"/" == pattern || strings.HasPrefix(p, pattern)
+	}
+	return p == pattern
+}
+
+func floorOf(p string) (int, bool) {
+	for _, f := range floors {
+		for _, q := range f.paths {
+			if matchPath(q, p) {
+				return f.floor, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func kitOf(p string) (upTo int, ok bool) {
+	for _, k := range kits {
+		if matchPath(k.path, p) {
+			return k.upTo, true
+		}
+	}
+	return 0, false
+}
+
+// ruleFloors checks every import of the module against the floors.
+func ruleFloors(t *tree) []string {
+	var bad []string
+	homeless := map[string]bool{}
+	t.goFiles(func(f *file) {
+		from := f.dir()
+		_, onFloor := floorOf(from)
+		_, isKit := kitOf(from)
+		if !onFloor && !isKit && !homeless[from] {
+			homeless[from] = true
+			bad = append(bad, fmt.Sprintf("%s: package is on no floor and is no kit", from))
+			return
+		}
+		for _, im := range f.imports() {
+			if why := checkImport(f, from, im); why != "" {
+				bad = append(bad, fmt.Sprintf("%s imports %s: %s", f.path, im, why))
+			}
+		}
+	})
+	return append(bad, bothFormats(t)...)
+}
+
+// checkImport says why file f of package from may not import im, or "".
+func checkImport(f *file, from, im string) string {
+	to, own := strings.CutPrefix(im, module+"/")
+	if !own {
+		return checkOutside(f, from, im)
+	}
+	kit, isKit := kitOf(from)
+	toFloor, known := floorOf(to)
+	if _, toKit := kitOf(to); toKit {
+		if fromFloor, ok := floorOf(from); ok && fromFloor < 7 && !f.isTest() {
+			return "the engine does not import test and benchmark kits"
+		}
+		return ""
+	}
+	switch {
+	case !known:
+		return "imported package is on no floor"
+	case isKit && !f.isTest() && toFloor > kit:
+		return fmt.Sprintf("this kit may see floors up to F%d, that is F%d", kit, toFloor)
+	case isKit || to == from || to == "internal/invariants" || to == "internal/invariants/planted":
+		return ""
+	}
+	if !f.isTest() {
+		for _, b := range blind[from] {
+			if b == to {
+				return "it knows tables only through the contract"
+			}
+		}
+	}
+	fromFloor, _ := floorOf(from)
+	if toFloor < fromFloor || sideways[[2]string{from, to}] {
+		return ""
+	}
+	if f.isTest() && toFloor == fromFloor {
+		return ""
+	}
+	return fmt.Sprintf("F%d may import only lower floors, that is F%d", fromFloor, toFloor)
+}
+
+// checkOutside checks imports that are not of the module.
+func checkOutside(f *file, from, im string) string {
+	if im == "C" && !matchPath("cabi/", from) {
+		return "cgo belongs to cabi alone"
+	}
+	_, isKit := kitOf(from)
+	if im == "testing" && !f.isTest() && !isKit {
+		return "shipped code does not import testing"
+	}
+	first, _, _ := strings.Cut(im, "/")
+	if !strings.Contains(first, ".") {
+		return ""
+	}
+	for dep, testOnly := range outside {
+		if im == dep || strings.HasPrefix(im, dep+"/") {
+			if testOnly && !f.isTest() && !isKit {
+				return "for tests only"
+			}
+			return ""
+		}
+	}
+	return "not on the list of dependencies"
+}
+
+// bothFormats finds packages besides files that import both table formats.
+func bothFormats(t *tree) []string {
+	seen := map[string]int{}
+	t.goFiles(func(f *file) {
+		if f.isTest() {
+			return
+		}
+		for _, im := range f.imports() {
+			switch im {
+			case module + "/internal/sstable/ldb":
+				seen[f.dir()] |= 1
+			case module + "/internal/sstable/native":
+				seen[f.dir()] |= 2
+			}
+		}
+	})
+	var bad []string
+	for dir, m := range seen {
+		if m == 3 && dir != "internal/files" {
+			bad = append(bad, dir+": only internal/files imports both table formats")
+		}
+	}
+	return bad
+}
