@@ -1,0 +1,128 @@
+// Package offheap hands out data memory that the garbage collector neither
+// scans nor counts: anonymous mappings for large pieces, size-class slabs cut
+// from such mappings for small ones. Memory arrives zeroed. On systems without
+// mappings it comes from the Go heap instead, with the same rules.
+//
+// Every piece has one owner, who frees it exactly once when nobody reads it any
+// more. All functions are safe for concurrent use.
+package offheap
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+)
+
+// ErrNoMemory is what TryAlloc returns, and what Alloc panics with (wrapped),
+// when the system refuses.
+var ErrNoMemory = errors.New("loam: out of memory")
+
+const (
+	pageSize    = 4096 // rounding unit; the system's own pages may be larger
+	hugeSize    = 2 << 20
+	maxSlab     = 32 << 10 // larger pieces are mappings of their own
+	maxAlloc    = 1 << 46
+	maxAlloc32  = 1<<31 - pageSize
+	pointerBits = 32 << (^uintptr(0) >> 63)
+)
+
+var inUse atomic.Int64
+
+// InUse is the number of bytes handed out in the whole process, rounded up to
+// size classes and pages.
+func InUse() int64 { return inUse.Load() }
+
+// Alloc returns n zeroed bytes, and nil for n <= 0. Its capacity is the size
+// really held and all of it may be used. It panics with an error that wraps
+// ErrNoMemory when the system refuses; where n comes from input use TryAlloc.
+func Alloc(n int) []byte {
+	if n <= 0 {
+		return nil
+	}
+	b, err := TryAlloc(n)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// TryAlloc is Alloc with an error for a negative n and for a refusal.
+func TryAlloc(n int) ([]byte, error) {
+	switch {
+	case n == 0:
+		return nil, nil
+	case n < 0 || n > maxSize():
+		return nil, fmt.Errorf("%w: %d bytes asked for", ErrNoMemory, n)
+	}
+	var b []byte
+	var err error
+	if n <= maxSlab {
+		b, err = slabs[classOf(n)].alloc()
+	} else {
+		b, err = mapPages((n + pageSize - 1) &^ (pageSize - 1))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes: %v", ErrNoMemory, n, err)
+	}
+	inUse.Add(int64(cap(b)))
+	track(b)
+	return b[:n], nil
+}
+
+// Free gives back b, which begins where an allocation began and has its
+// capacity. A nil b is ignored.
+func Free(b []byte) {
+	n := cap(b)
+	if n == 0 {
+		return
+	}
+	b = b[:n]
+	untrack(b)
+	inUse.Add(-int64(n))
+	if n <= maxSlab {
+		slabs[classOf(n)].free(b)
+		return
+	}
+	unmapPages(b)
+}
+
+// AdviseHuge asks for huge pages on the 2 MiB-aligned inside of b; it is a
+// hint and does nothing where they are not known.
+func AdviseHuge(b []byte) {
+	if in := inside(b, hugeSize); len(in) > 0 {
+		adviseHuge(in)
+	}
+}
+
+// Release zeroes b[:len(b)] and returns the whole pages inside to the system.
+func Release(b []byte) {
+	in := inside(b, systemPage)
+	if len(in) == 0 {
+		clear(b)
+		return
+	}
+	lead := int(uintptr(unsafe.Pointer(unsafe.SliceData(in))) - uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	clear(b[:lead])
+	clear(b[lead+len(in):])
+	releasePages(in)
+}
+
+// inside is the largest part of b that begins and ends on a multiple of align.
+func inside(b []byte, align int) []byte {
+	addr := int(uintptr(unsafe.Pointer(unsafe.SliceData(b))) & uintptr(align-1))
+	lead := (align - addr) & (align - 1)
+	if lead >= len(b) {
+		return nil
+	}
+	n := (len(b) - lead) &^ (align - 1)
+	return b[lead : lead+n : lead+n]
+}
+
+func maxSize() int {
+	if pointerBits == 32 {
+		return maxAlloc32
+	}
+	big := int64(maxAlloc)
+	return int(big)
+}

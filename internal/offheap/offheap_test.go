@@ -1,0 +1,125 @@
+package offheap
+
+import (
+	"errors"
+	"math/rand"
+	"sync"
+	"testing"
+)
+
+func TestClasses(t *testing.T) {
+	if got := classSize(numClasses - 1); got != maxSlab {
+		t.Fatalf("largest class is %d, want %d", got, maxSlab)
+	}
+	for n := 1; n <= maxSlab; n++ {
+		c := classOf(n)
+		if classSize(c) < n || c > 0 && classSize(c-1) >= n {
+			t.Fatalf("classOf(%d) = %d of size %d", n, c, classSize(c))
+		}
+	}
+}
+
+// TestZeroedAndDisjoint allocates and frees at random, filling each piece with
+// its own byte: a piece that arrives dirty or changes under its owner is a bug.
+func TestZeroedAndDisjoint(t *testing.T) {
+	before := InUse()
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			rng := rand.New(rand.NewSource(int64(g)))
+			var held [][]byte
+			drop := func(i int) {
+				b := held[i]
+				want := b[0]
+				for _, c := range b {
+					if c != want {
+						t.Errorf("piece of %d bytes holds %d and %d", len(b), want, c)
+						break
+					}
+				}
+				held[i] = held[len(held)-1]
+				held = held[:len(held)-1]
+				Free(b[:rng.Intn(len(b)+1)])
+			}
+			for range 2000 {
+				if len(held) > 0 && rng.Intn(5) < 2 {
+					drop(rng.Intn(len(held)))
+					continue
+				}
+				n := 1 + rng.Intn(1<<uint(rng.Intn(18)))
+				b := Alloc(n)
+				if len(b) != n {
+					t.Errorf("len %d, want %d", len(b), n)
+				}
+				for _, c := range b[:cap(b)] {
+					if c != 0 {
+						t.Errorf("piece of %d bytes not zero", n)
+						break
+					}
+				}
+				fill := byte(1 + rng.Intn(255))
+				b = b[:cap(b)]
+				for i := range b {
+					b[i] = fill
+				}
+				held = append(held, b)
+			}
+			for len(held) > 0 {
+				drop(len(held) - 1)
+			}
+		}()
+	}
+	wg.Wait()
+	if got := InUse(); got != before {
+		t.Errorf("in use %d before, %d after", before, got)
+	}
+	for c := range slabs {
+		if n := len(slabs[c].spans); n != 0 {
+			t.Errorf("class %d keeps %d spans", c, n)
+		}
+	}
+}
+
+func TestRelease(t *testing.T) {
+	for _, n := range []int{100, 4096, 70000, 5 << 20} {
+		b := Alloc(n)
+		AdviseHuge(b)
+		for _, cut := range []int{0, 1, 4097} {
+			if cut >= n {
+				continue
+			}
+			for i := range b {
+				b[i] = 7
+			}
+			Release(b[cut:])
+			for i, c := range b {
+				if want := byte(7); i < cut && c != want || i >= cut && c != 0 {
+					t.Fatalf("n %d cut %d: byte %d is %d", n, cut, i, c)
+				}
+			}
+		}
+		Free(b)
+	}
+}
+
+func TestTryAlloc(t *testing.T) {
+	for _, n := range []int{-1, maxSize() + 1, int(^uint(0) >> 1)} {
+		if b, err := TryAlloc(n); !errors.Is(err, ErrNoMemory) {
+			t.Errorf("TryAlloc(%d) = %d bytes, %v", n, len(b), err)
+		}
+	}
+	if b, err := TryAlloc(0); len(b) != 0 || err != nil {
+		t.Errorf("TryAlloc(0) = %v, %v", b, err)
+	}
+	Free(nil)
+}
+
+func BenchmarkSlab(b *testing.B) {
+	keep := Alloc(1000)
+	for b.Loop() {
+		Free(Alloc(1000))
+	}
+	Free(keep)
+}
