@@ -1,0 +1,370 @@
+package iters
+
+import (
+	"bytes"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Cursor is what a user sees of the merged sources at one sequence number,
+// within bounds: the newest visible version of each key, deleted keys hidden.
+//
+// It holds a run: entries [lo, hi) of one stretch, each of which is the answer
+// after the one before it. Moves inside of the run touch nothing else.
+//
+// Going forward, the merge stands on entry lo of the run. Going backward it
+// stands on entry hi-1, or (past) already on the last entry of a smaller key.
+type Cursor struct {
+	e          *base.Entries
+	at, lo, hi int // at in [lo, hi) when valid, all zero when not
+
+	m    Merge
+	past bool
+	// While hide is set, entries of user key last are passed over. last aliases
+	// a stretch or buf.
+	hide bool
+	last []byte
+	// own is a one-entry stretch for an entry whose stretch is gone.
+	own    base.Entries
+	ownOff [3]uint32
+	ownTr  [1]base.Trailer
+	// closed makes every later call answer false.
+	closed bool
+	buf    []byte
+	ownBuf []byte
+	bufArr [64]byte
+}
+
+// NewCursor makes a cursor over sources, newest first, as of seq. The bounds
+// [lower, upper) may be nil and are retained. The sources are closed by Close.
+// The cursor is not positioned.
+func NewCursor(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) *Cursor {
+	c := new(Cursor)
+	c.Reset(cmp, sources, seq, lower, upper)
+	return c
+}
+
+// Reset makes a closed or new cursor anew, keeping its buffers.
+func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
+	c.closed = false
+	c.invalidate()
+	if c.buf == nil {
+		c.buf = c.bufArr[:0]
+	}
+	c.m.reset(cmp, sources, seq, lower, upper)
+}
+
+// SetBounds replaces the bounds, which are retained. The cursor is no longer
+// positioned.
+func (c *Cursor) SetBounds(lower, upper []byte) {
+	c.invalidate()
+	c.m.setBounds(lower, upper)
+}
+
+// Valid reports whether the cursor stands on an entry.
+func (c *Cursor) Valid() bool { return c.at < c.hi }
+
+// Key is the present user key, valid until the next move. nil when not Valid.
+func (c *Cursor) Key() []byte {
+	if c.at >= c.hi {
+		return nil
+	}
+	return c.e.Key(c.at)
+}
+
+// Value is the present value, valid until the next move. nil when not Valid.
+func (c *Cursor) Value() []byte {
+	if c.at >= c.hi {
+		return nil
+	}
+	return c.e.Value(c.at)
+}
+
+// Err is the first error of any source. The cursor is not valid after it.
+func (c *Cursor) Err() error { return c.m.err }
+
+// Close closes the sources. A second Close does nothing.
+func (c *Cursor) Close() error {
+	c.invalidate()
+	if c.closed {
+		return c.m.err
+	}
+	c.closed = true
+	return c.m.Close()
+}
+
+// Next moves to the following key. It reports false, and the cursor is no longer
+// valid, at the end. On an invalid cursor it does nothing.
+func (c *Cursor) Next() bool {
+	if c.at+1 < c.hi {
+		c.at++
+		return true
+	}
+	return c.nextRun()
+}
+
+// Prev moves to the preceding key.
+func (c *Cursor) Prev() bool {
+	if c.at > c.lo {
+		c.at--
+		return true
+	}
+	return c.prevRun()
+}
+
+// First moves to the first key within the bounds.
+func (c *Cursor) First() bool {
+	if c.empty() {
+		return false
+	}
+	c.hide = false
+	c.m.First()
+	return c.forward()
+}
+
+// Last moves to the last key within the bounds.
+func (c *Cursor) Last() bool {
+	if c.empty() {
+		return false
+	}
+	c.hide = false
+	c.m.last()
+	return c.backward()
+}
+
+// SeekGE moves to the first key at or after key.
+func (c *Cursor) SeekGE(key []byte) bool {
+	m := &c.m
+	if c.at < c.hi && m.cmp.Cmp(c.e.Key(c.at), key) <= 0 && m.cmp.Cmp(key, c.e.Key(c.hi-1)) <= 0 {
+		c.at = lowerBound(m.cmp, c.e, c.at, c.hi, key)
+		return true
+	}
+	if c.empty() {
+		return false
+	}
+	if m.lower != nil && m.cmp.Cmp(key, m.lower) < 0 {
+		key = m.lower
+	}
+	if m.upper != nil && m.cmp.Cmp(key, m.upper) >= 0 {
+		c.invalidate()
+		return false
+	}
+	c.hide = false
+	m.seekGE(key, base.MakeTrailer(m.seq, base.KindMax))
+	return c.forward()
+}
+
+// SeekLT moves to the last key before key.
+func (c *Cursor) SeekLT(key []byte) bool {
+	m := &c.m
+	if c.at < c.hi && m.cmp.Cmp(key, c.e.Key(c.at)) <= 0 && m.cmp.Cmp(c.e.Key(c.lo), key) < 0 {
+		c.at = lowerBound(m.cmp, c.e, c.lo, c.at, key) - 1
+		return true
+	}
+	if c.empty() {
+		return false
+	}
+	if m.upper != nil && m.cmp.Cmp(key, m.upper) > 0 {
+		key = m.upper
+	}
+	if m.lower != nil && m.cmp.Cmp(key, m.lower) <= 0 {
+		c.invalidate()
+		return false
+	}
+	c.hide = false
+	m.seekLT(key, base.MaxTrailer)
+	return c.backward()
+}
+
+// empty reports, invalidating the cursor, that nothing can be found.
+func (c *Cursor) empty() bool {
+	m := &c.m
+	if c.closed || m.err != nil || m.lower != nil && m.upper != nil && m.cmp.Cmp(m.lower, m.upper) >= 0 {
+		c.invalidate()
+		return true
+	}
+	return false
+}
+
+func (c *Cursor) invalidate() {
+	c.e, c.at, c.lo, c.hi = nil, 0, 0, 0
+	c.hide, c.past, c.last = false, false, nil
+}
+
+// nextRun is Next from the last entry of the run.
+func (c *Cursor) nextRun() bool {
+	if c.at >= c.hi {
+		return false
+	}
+	m := &c.m
+	if m.back {
+		c.last = append(c.buf[:0], c.e.Key(c.at)...)
+		c.buf = c.last
+		m.turn(false, c.last)
+	} else {
+		c.last = c.e.Key(c.at)
+		c.step(c.at + 1)
+	}
+	c.hide = true
+	return c.forward()
+}
+
+// prevRun is Prev from the first entry of the run.
+func (c *Cursor) prevRun() bool {
+	if c.at >= c.hi {
+		return false
+	}
+	m := &c.m
+	switch {
+	case !m.back:
+		c.last = append(c.buf[:0], c.e.Key(c.at)...)
+		c.buf = c.last
+		m.turn(true, c.last)
+		c.hide = true
+	case !c.past:
+		// Every older version lies behind, and no newer one exists (runStart).
+		c.hide = false
+		m.advance(c.at - 1)
+	}
+	return c.backward()
+}
+
+// step advances the merge; it saves last first when its stretch may go away.
+func (c *Cursor) step(to int) {
+	in := &c.m.in[c.m.ord[0].in]
+	if to < in.lo || to >= in.n {
+		c.last = append(c.buf[:0], c.last...)
+		c.buf = c.last
+	}
+	c.m.advance(to)
+}
+
+// same reports whether two user keys are equal.
+func (c *Cursor) same(a, b []byte) bool {
+	if c.m.cmp.EqualIsBytewise {
+		return bytes.Equal(a, b)
+	}
+	return c.m.cmp.Compare(a, b) == 0
+}
+
+// usable refuses an entry of a kind or codec that is not known.
+func (c *Cursor) usable(e *base.Entries, i int) bool {
+	t := e.Trailers[i]
+	if t.Kind() <= base.KindMax && (t.Kind() == base.KindDelete || e.Codec(i) == base.CodecRaw) {
+		return true
+	}
+	if t.Kind() > base.KindMax {
+		c.m.err = base.Corruptf("internal key", "unknown kind %d", t.Kind())
+	} else {
+		c.m.err = base.Corruptf("value", "unknown codec %d", e.Codec(i))
+	}
+	c.m.ord = c.m.ord[:0]
+	c.invalidate()
+	return false
+}
+
+// forward finds the next answer at or after the merge's position.
+func (c *Cursor) forward() bool {
+	m := &c.m
+	for len(m.ord) > 0 {
+		in := &m.in[m.ord[0].in]
+		e, i := &in.e, in.i
+		if c.hide && c.same(e.Key(i), c.last) {
+			if !in.plain && !c.usable(e, i) {
+				return false
+			}
+			c.step(i + 1)
+			continue
+		}
+		if in.plain {
+			c.e, c.at, c.lo, c.hi = e, i, i, m.runEnd(in)
+			c.past = false
+			return true
+		}
+		if !c.usable(e, i) {
+			return false
+		}
+		t := e.Trailers[i]
+		switch {
+		case t.Seq() > m.seq:
+			c.step(i + 1)
+		case t.Kind() == base.KindDelete:
+			c.last, c.hide = e.Key(i), true
+			c.step(i + 1)
+		default:
+			c.e, c.at, c.lo, c.hi = e, i, i, i+1
+			c.past = false
+			return true
+		}
+	}
+	c.invalidate()
+	return false
+}
+
+// backward finds the last answer at or before the merge's position.
+//
+// The versions of a key come oldest first: the candidate is the newest visible
+// one so far, and is the answer once another key or the end is met.
+func (c *Cursor) backward() bool {
+	m := &c.m
+	var cand *base.Entries // nil: none. Its stretch is an input's or own
+	var candAt int
+	for len(m.ord) > 0 {
+		in := &m.in[m.ord[0].in]
+		e, i := &in.e, in.i
+		key := e.Key(i)
+		if cand == nil {
+			if c.hide && c.same(key, c.last) {
+				if !in.plain && !c.usable(e, i) {
+					return false
+				}
+				c.step(i - 1)
+				continue
+			}
+			c.hide = false
+			if in.plain {
+				if lo := m.runStart(in); lo <= i {
+					c.e, c.at, c.lo, c.hi = e, i, lo, i+1
+					c.past = false
+					return true
+				}
+			}
+		} else if !c.same(key, c.last) {
+			if cand.Trailers[candAt].Kind() == base.KindSet {
+				break
+			}
+			cand = nil
+			continue
+		}
+		if !in.plain && !c.usable(e, i) {
+			return false
+		}
+		if e.Trailers[i].Seq() <= m.seq {
+			cand, candAt, c.last = e, i, key
+		}
+		if i == 0 && cand == e { // the stretch goes away
+			c.keep(e, candAt)
+			cand, candAt, c.last = &c.own, 0, c.own.Key(0)
+		}
+		m.advance(i - 1)
+	}
+	if cand == nil || m.err != nil || cand.Trailers[candAt].Kind() != base.KindSet {
+		c.invalidate()
+		return false
+	}
+	c.e, c.at, c.lo, c.hi = cand, candAt, candAt, candAt+1
+	c.past = true
+	return true
+}
+
+// keep copies entry i into own.
+func (c *Cursor) keep(e *base.Entries, i int) {
+	key, value := e.Key(i), e.Value(i)
+	c.ownBuf = append(append(c.ownBuf[:0], key...), value...)
+	c.ownOff = [3]uint32{0, uint32(len(key)), uint32(len(c.ownBuf))}
+	c.ownTr[0] = e.Trailers[i]
+	c.own = base.Entries{
+		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],
+		Trailers: c.ownTr[:], MaxSeq: e.Trailers[i].Seq(),
+	}
+}

@@ -1,0 +1,538 @@
+// Package iters turns the sorted sources of a database (memtables, tables,
+// levels) into one: Merge for compactions, Level for a sorted run of tables,
+// Cursor for what a user sees at a snapshot.
+//
+// Nothing here is safe for concurrent use: one goroutine owns an iterator.
+package iters
+
+import (
+	"github.com/loamdb/loam/internal/base"
+)
+
+// bounded is a source that can be told which user keys will be asked for, so
+// that it does not open files outside of them. Either bound may be nil.
+type bounded interface {
+	SetBounds(lower, upper []byte)
+}
+
+// input is one source and the stretch it last handed out.
+type input struct {
+	src base.Source
+	e   base.Entries
+	i   int // present entry; meaningful while live
+	// Entries [lo, n) of e are within the bounds.
+	lo, n int
+	live  bool
+	// plain: a reader at the merge's sequence sees every entry of e.
+	plain bool
+}
+
+// item is a live input in the order of the merge. ab is its present key's
+// abbreviation, inverted when the merge runs backward, so that smaller always
+// comes first.
+type item struct {
+	ab uint64
+	in int32
+}
+
+// Merge is the sorted union of sources, in internal order, within bounds. Equal
+// entries come in the order of the sources.
+//
+// The live inputs stand sorted in ord. The runner-up is ord[1], so a step that
+// stays below it touches nothing else, and a step that does not is one insertion.
+type Merge struct {
+	cmp          *base.Comparer
+	in           []input
+	ord          []item
+	back         bool
+	abbrevs      bool   // abbreviations tell keys apart
+	flip         uint64 // all ones when running backward
+	skip         int    // every entry in a live stretch starts with prefix[:skip]
+	loads        uint
+	seq          base.SeqNum
+	lower, upper []byte
+	err          error
+	prefix       []byte
+	prefixBuf    [64]byte
+	ordBuf       [10]item
+}
+
+// NewMerge merges sources within [lower, upper), either of which may be nil. It
+// is not positioned. The bounds are retained. The sources are closed by Close.
+func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *Merge {
+	m := new(Merge)
+	m.reset(cmp, sources, base.MaxSeqNum, lower, upper)
+	return m
+}
+
+func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
+	m.cmp, m.seq, m.err = cmp, seq, nil
+	m.abbrevs = cmp.HasAbbrev()
+	if cap(m.in) >= len(sources) {
+		clear(m.in[:cap(m.in)])
+		m.in = m.in[:len(sources)]
+	} else {
+		m.in = make([]input, len(sources))
+	}
+	if cap(m.ord) == 0 {
+		m.ord = m.ordBuf[:0]
+	}
+	if cap(m.ord) < len(sources) {
+		m.ord = make([]item, 0, len(sources))
+	}
+	if m.prefix == nil {
+		m.prefix = m.prefixBuf[:0]
+	}
+	for j, s := range sources {
+		m.in[j].src = s
+	}
+	m.setBounds(lower, upper)
+}
+
+func (m *Merge) setBounds(lower, upper []byte) {
+	m.lower, m.upper = lower, upper
+	for j := range m.in {
+		m.in[j].live = false
+		if b, ok := m.in[j].src.(bounded); ok {
+			b.SetBounds(lower, upper)
+		}
+	}
+	m.ord = m.ord[:0]
+}
+
+// Valid reports whether the merge stands on an entry.
+func (m *Merge) Valid() bool { return len(m.ord) > 0 }
+
+// Err is the first error of any source; it ends the merge for good.
+func (m *Merge) Err() error { return m.err }
+
+// Close closes the sources and returns Err, or else the first error of closing.
+func (m *Merge) Close() error {
+	m.ord = m.ord[:0]
+	for j := range m.in {
+		in := &m.in[j]
+		if in.src == nil {
+			continue
+		}
+		if err := in.src.Close(); err != nil && m.err == nil {
+			m.err = err
+		}
+		*in = input{}
+	}
+	m.in = m.in[:0]
+	return m.err
+}
+
+// First goes to the first entry within the bounds.
+func (m *Merge) First() {
+	if m.lower != nil {
+		m.seekGE(m.lower, base.MaxTrailer)
+		return
+	}
+	if m.err != nil {
+		return
+	}
+	m.back, m.flip = false, 0
+	for j := range m.in {
+		in := &m.in[j]
+		m.land(in, in.src.First(&in.e))
+	}
+	m.build()
+}
+
+// last goes to the last entry within the bounds, running backward.
+func (m *Merge) last() {
+	if m.upper != nil {
+		m.seekLT(m.upper, base.MaxTrailer)
+		return
+	}
+	if m.err != nil {
+		return
+	}
+	m.back, m.flip = true, ^uint64(0)
+	for j := range m.in {
+		in := &m.in[j]
+		m.land(in, in.src.Last(&in.e))
+	}
+	m.build()
+}
+
+// seekGE goes to the first entry at or after (key, t); key is not below lower.
+func (m *Merge) seekGE(key []byte, t base.Trailer) {
+	if m.err != nil {
+		return
+	}
+	m.back, m.flip = false, 0
+	for j := range m.in {
+		in := &m.in[j]
+		m.land(in, in.src.SeekGE(key, t, &in.e))
+	}
+	m.build()
+}
+
+// seekLT goes to the last entry before (key, t), running backward; key is not
+// above upper.
+func (m *Merge) seekLT(key []byte, t base.Trailer) {
+	if m.err != nil {
+		return
+	}
+	m.back, m.flip = true, ^uint64(0)
+	for j := range m.in {
+		in := &m.in[j]
+		m.land(in, in.src.SeekLT(key, t, &in.e))
+	}
+	m.build()
+}
+
+// turn changes direction. Every live input steps over the entry it stands on;
+// the others, which have run out in the old direction, are sought by key, the
+// user key that the caller stands on.
+func (m *Merge) turn(back bool, key []byte) {
+	if m.err != nil {
+		return
+	}
+	m.back, m.flip = back, 0
+	if back {
+		m.flip = ^uint64(0)
+	}
+	for j := range m.in {
+		in := &m.in[j]
+		switch {
+		case in.live && back:
+			m.move(in, in.i-1)
+		case in.live:
+			m.move(in, in.i+1)
+		case back:
+			m.land(in, in.src.SeekLT(key, base.MaxTrailer, &in.e))
+		default:
+			m.land(in, in.src.SeekGE(key, base.MaxTrailer, &in.e))
+		}
+	}
+	m.build()
+}
+
+// land takes over the answer of a positioning call.
+func (m *Merge) land(in *input, i int) {
+	in.live = false
+	if i < 0 {
+		m.check(in)
+		return
+	}
+	m.window(in)
+	in.i = i
+	in.live = i >= in.lo && i < in.n
+}
+
+func (m *Merge) check(in *input) {
+	if err := in.src.Err(); err != nil && m.err == nil {
+		m.err = err
+	}
+}
+
+// window finds what part of a new stretch is within the bounds.
+func (m *Merge) window(in *input) {
+	e := &in.e
+	in.lo, in.n = 0, e.Len()
+	in.plain = e.Plain && e.MaxSeq <= m.seq
+	if in.n == 0 {
+		return
+	}
+	if m.upper != nil && m.cmp.Cmp(e.Key(in.n-1), m.upper) >= 0 {
+		in.n = lowerBound(m.cmp, e, 0, in.n, m.upper)
+	}
+	if m.lower != nil && m.cmp.Cmp(e.Key(0), m.lower) < 0 {
+		in.lo = lowerBound(m.cmp, e, 0, in.n, m.lower)
+	}
+}
+
+// lowerBound is the first index in [i, j) whose user key is >= key, or j.
+func lowerBound(cmp *base.Comparer, e *base.Entries, i, j int, key []byte) int {
+	for i < j {
+		h := int(uint(i+j) >> 1)
+		if cmp.Cmp(e.Key(h), key) < 0 {
+			i = h + 1
+		} else {
+			j = h
+		}
+	}
+	return i
+}
+
+// move puts the input on entry `to` of its stretch, or, one past either end of
+// it, on the neighbouring stretch in the merge's direction. It reports whether
+// the input is still live.
+func (m *Merge) move(in *input, to int) bool {
+	in.i = to
+	if to >= in.lo && to < in.n {
+		return true
+	}
+	in.live = false
+	e := &in.e
+	if m.back {
+		if in.lo > 0 {
+			return false // the lower bound lies in this stretch
+		}
+		for {
+			if !in.src.Prev(e) {
+				m.check(in)
+				return false
+			}
+			if e.Len() > 0 {
+				break
+			}
+		}
+		in.i = e.Len() - 1
+	} else {
+		if in.n < e.Len() {
+			return false // the upper bound lies in this stretch
+		}
+		for {
+			if !in.src.Next(e) {
+				m.check(in)
+				return false
+			}
+			if e.Len() > 0 {
+				break
+			}
+		}
+		in.i = 0
+	}
+	m.window(in)
+	in.live = in.i >= in.lo && in.i < in.n
+	return in.live
+}
+
+// build sorts the live inputs anew.
+func (m *Merge) build() {
+	m.ord = m.ord[:0]
+	if m.err != nil {
+		return
+	}
+	for j := range m.in {
+		if m.in[j].live {
+			m.ord = append(m.ord, item{in: int32(j)})
+		}
+	}
+	if len(m.ord) < 2 {
+		return
+	}
+	m.refit()
+	for n := 1; n < len(m.ord); n++ {
+		it := m.ord[n]
+		j := n
+		for ; j > 0 && m.before(it, m.ord[j-1]); j-- {
+			m.ord[j] = m.ord[j-1]
+		}
+		m.ord[j] = it
+	}
+}
+
+// refit makes the shared prefix as long as the live stretches allow and
+// recomputes all abbreviations, which does not change the order.
+func (m *Merge) refit() {
+	if !m.abbrevs {
+		return
+	}
+	var ref []byte
+	n := 0
+	for k, it := range m.ord {
+		in := &m.in[it.in]
+		if k == 0 {
+			ref = in.e.Key(in.lo)
+			n = len(ref)
+		} else {
+			n = min(n, base.SharedPrefixLen(ref, in.e.Key(in.lo)))
+		}
+		n = min(n, base.SharedPrefixLen(ref, in.e.Key(in.n-1)))
+	}
+	n = min(n, cap(m.prefix))
+	m.prefix = append(m.prefix[:0], ref[:n]...)
+	m.skip = n
+	m.reabbreviate()
+}
+
+func (m *Merge) reabbreviate() {
+	for k := range m.ord {
+		it := &m.ord[k]
+		in := &m.in[it.in]
+		it.ab = m.abbrev(in, in.i)
+	}
+}
+
+// fit keeps the shared prefix true after the input took a new stretch.
+func (m *Merge) fit(in *input) {
+	if !m.abbrevs {
+		return
+	}
+	if m.loads++; m.loads&15 == 0 {
+		m.refit() // the stretches move on together: the prefix may have grown
+		return
+	}
+	n := m.skip
+	n = min(n, base.SharedPrefixLen(m.prefix[:n], in.e.Key(in.lo)))
+	n = min(n, base.SharedPrefixLen(m.prefix[:n], in.e.Key(in.n-1)))
+	if n < m.skip {
+		m.skip = n
+		m.reabbreviate()
+	}
+}
+
+func (m *Merge) abbrev(in *input, i int) uint64 {
+	return m.cmp.Abbrev(in.e.Key(i), m.skip) ^ m.flip
+}
+
+// before reports whether a's present entry comes before b's.
+func (m *Merge) before(a, b item) bool {
+	if a.ab != b.ab {
+		return a.ab < b.ab
+	}
+	ia := &m.in[a.in]
+	return m.beforeFull(a.in, ia.i, b.in)
+}
+
+// beforeFull compares entry i of input a with the present entry of b in full.
+func (m *Merge) beforeFull(a int32, i int, b int32) bool {
+	ia, ib := &m.in[a], &m.in[b]
+	c := m.cmp.CompareInternal(ia.e.Key(i), ia.e.Trailers[i], ib.e.Key(ib.i), ib.e.Trailers[ib.i])
+	if c == 0 {
+		c = int(a) - int(b)
+	}
+	return c < 0 != m.back
+}
+
+// advance puts the first input on entry `to` (see move) and restores the order.
+func (m *Merge) advance(to int) {
+	top := m.ord[0].in
+	in := &m.in[top]
+	if to >= in.lo && to < in.n {
+		in.i = to
+		if len(m.ord) == 1 {
+			return
+		}
+	} else {
+		if !m.move(in, to) {
+			m.ord = m.ord[:copy(m.ord, m.ord[1:])]
+			if m.err != nil {
+				m.ord = m.ord[:0]
+			}
+			return
+		}
+		if len(m.ord) == 1 {
+			return
+		}
+		m.fit(in)
+	}
+	it := item{m.abbrev(in, in.i), top}
+	ord := m.ord
+	j := 1
+	for ; j < len(ord); j++ {
+		o := ord[j]
+		if it.ab < o.ab || it.ab == o.ab && m.beforeFull(top, in.i, o.in) {
+			break
+		}
+		ord[j-1] = o
+	}
+	ord[j-1] = it
+}
+
+// Run returns the stretch the merge stands in and the entries [i, end) of it
+// that come next, none of another source lying between. REQUIRES: Valid, and
+// not running backward.
+func (m *Merge) Run() (e *base.Entries, i, end int) {
+	in := &m.in[m.ord[0].in]
+	return &in.e, in.i, m.runEnd(in)
+}
+
+// Advance goes on to entry `to` of the stretch that Run returned, at most its
+// end. The stretch is valid until the end of it is passed.
+func (m *Merge) Advance(to int) { m.advance(to) }
+
+// runEnd is the first index after the present one whose entry does not come
+// before the runner-up.
+func (m *Merge) runEnd(in *input) int {
+	if len(m.ord) == 1 {
+		return in.n
+	}
+	i := in.i + 1
+	if i >= in.n || !m.below(in, i) {
+		return i
+	}
+	if m.below(in, in.n-1) {
+		return in.n
+	}
+	// Invariant: entry i is below, entry j is not.
+	j := in.n - 1
+	for step := 1; i+step < j; step *= 2 {
+		if !m.below(in, i+step) {
+			j = i + step
+			break
+		}
+		i += step
+	}
+	for i+1 < j {
+		h := int(uint(i+j) >> 1)
+		if m.below(in, h) {
+			i = h
+		} else {
+			j = h
+		}
+	}
+	return j
+}
+
+// below reports whether entry i of the first input comes before the runner-up.
+func (m *Merge) below(in *input, i int) bool {
+	r := m.ord[1]
+	ab := m.abbrev(in, i)
+	return ab < r.ab || ab == r.ab && m.beforeFull(m.ord[0].in, i, r.in)
+}
+
+// runStart is, running backward, the smallest index from which on, up to the
+// present entry, every user key of the first input lies above the runner-up's
+// and has no entries outside of this stretch. It is above in.i when there is none.
+func (m *Merge) runStart(in *input) int {
+	// The preceding stretch may end with newer versions of entry 0's key.
+	i := max(in.lo, 1)
+	if len(m.ord) == 1 || i > in.i {
+		return i
+	}
+	j := in.i
+	if !m.above(in, j) {
+		return j + 1
+	}
+	if j == i || !m.above(in, j-1) {
+		return j
+	}
+	if m.above(in, i) {
+		return i
+	}
+	// Invariant: entry j is above, entry i is not.
+	for step := 1; j-step > i; step *= 2 {
+		if !m.above(in, j-step) {
+			i = j - step
+			break
+		}
+		j -= step
+	}
+	for i+1 < j {
+		h := int(uint(i+j) >> 1)
+		if m.above(in, h) {
+			j = h
+		} else {
+			i = h
+		}
+	}
+	return j
+}
+
+// above reports whether the user key of entry i of the first input lies above
+// the runner-up's.
+func (m *Merge) above(in *input, i int) bool {
+	r := m.ord[1]
+	ab := m.abbrev(in, i)
+	if ab != r.ab {
+		return ab < r.ab
+	}
+	ir := &m.in[r.in]
+	return m.cmp.Cmp(in.e.Key(i), ir.e.Key(ir.i)) > 0
+}
