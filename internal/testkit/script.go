@@ -1,0 +1,211 @@
+package testkit
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the output of data-driven tests into their files")
+
+// Command is one step of a script.
+//
+// A script is a text file of steps:
+//
+//	# a comment
+//	name word key=value key=(several words)
+//	input lines
+//	----
+//	expected output
+//
+// A step ends at the first empty line of its output. An output that has empty
+// lines itself stands between two lines of dashes more:
+//
+//	name
+//	----
+//	----
+//	output
+//
+//	with an empty line
+//	----
+//	----
+type Command struct {
+	Name  string
+	Args  []Arg
+	Input string // without the final newline
+	Line  int    // of the file, from 1
+}
+
+// Arg is a word of a command's line: "key", "key=value" or "key=(v1 v2)".
+type Arg struct {
+	Key    string
+	Values []string
+}
+
+// Arg returns the first value of the argument key, or otherwise.
+func (c *Command) Arg(key, otherwise string) string {
+	for _, a := range c.Args {
+		if a.Key == key && len(a.Values) > 0 {
+			return a.Values[0]
+		}
+	}
+	return otherwise
+}
+
+// Has reports whether the argument key is given, with or without a value.
+func (c *Command) Has(key string) bool {
+	for _, a := range c.Args {
+		if a.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// Lines returns the input's lines.
+func (c *Command) Lines() []string {
+	if c.Input == "" {
+		return nil
+	}
+	return strings.Split(c.Input, "\n")
+}
+
+// step is a command with what surrounds it in the file.
+type step struct {
+	before   string // comments and empty lines, verbatim
+	head     string // command line and input, verbatim
+	cmd      Command
+	expected string
+}
+
+const (
+	dashes = "----\n"
+	fence  = dashes + dashes
+)
+
+// RunScript runs every step of the file through do and compares the output.
+// With the flag -rewrite the file's outputs are replaced by the real ones.
+func RunScript(t *testing.T, path string, do func(c *Command) string) {
+	t.Helper()
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, rest, err := parseScript(string(src))
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if len(steps) == 0 {
+		t.Fatalf("%s: no steps", path)
+	}
+	var out bytes.Buffer
+	for i := range steps {
+		s := &steps[i]
+		got := do(&s.cmd)
+		if got != "" && !strings.HasSuffix(got, "\n") {
+			got += "\n"
+		}
+		if got != s.expected && !*rewrite {
+			t.Errorf("%s:%d: %s\nwant:\n%sgot:\n%s", path, s.cmd.Line, s.cmd.Name, s.expected, got)
+		}
+		writeStep(&out, s, got)
+	}
+	out.WriteString(rest)
+	if *rewrite && !bytes.Equal(out.Bytes(), src) {
+		if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func writeStep(out *bytes.Buffer, s *step, got string) {
+	out.WriteString(s.before)
+	out.WriteString(s.head)
+	if strings.Contains("\n"+got, "\n\n") || strings.HasPrefix(got, dashes) {
+		out.WriteString(fence + got + fence)
+		return
+	}
+	out.WriteString(dashes + got)
+}
+
+// parseScript splits a script into steps; rest is what follows the last one.
+func parseScript(src string) (steps []step, rest string, err error) {
+	lines := strings.SplitAfter(src, "\n")
+	for i := 0; ; {
+		var s step
+		for i < len(lines) && (strings.TrimSpace(lines[i]) == "" || strings.HasPrefix(lines[i], "#")) {
+			s.before += lines[i]
+			i++
+		}
+		if i >= len(lines) {
+			return steps, s.before, nil
+		}
+		if s.cmd, err = parseCommand(lines[i]); err != nil {
+			return nil, "", fmt.Errorf("line %d: %w", i+1, err)
+		}
+		s.cmd.Line = i + 1
+		s.head = lines[i]
+		var input strings.Builder
+		for i++; i < len(lines) && lines[i] != dashes; i++ {
+			s.head += lines[i]
+			input.WriteString(lines[i])
+		}
+		if i >= len(lines) {
+			return nil, "", fmt.Errorf("line %d: %s has no ----", s.cmd.Line, s.cmd.Name)
+		}
+		s.cmd.Input = strings.TrimSuffix(input.String(), "\n")
+		i++
+		if s.expected, i, err = parseOutput(lines, i); err != nil {
+			return nil, "", err
+		}
+		steps = append(steps, s)
+	}
+}
+
+// parseOutput reads the expected output that starts at lines[i].
+func parseOutput(lines []string, i int) (out string, next int, err error) {
+	var b strings.Builder
+	if i >= len(lines) || lines[i] != dashes {
+		for ; i < len(lines) && lines[i] != "\n" && lines[i] != ""; i++ {
+			b.WriteString(lines[i])
+		}
+		return b.String(), i, nil
+	}
+	start := i
+	for i++; i+1 < len(lines); i++ {
+		if lines[i] == dashes && lines[i+1] == dashes {
+			return b.String(), i + 2, nil
+		}
+		b.WriteString(lines[i])
+	}
+	return "", 0, fmt.Errorf("line %d: the fence is not closed", start+1)
+}
+
+func parseCommand(line string) (Command, error) {
+	var c Command
+	rest := strings.TrimSpace(line)
+	c.Name, rest, _ = strings.Cut(rest, " ")
+	for rest = strings.TrimSpace(rest); rest != ""; rest = strings.TrimSpace(rest) {
+		end := strings.IndexAny(rest, " =")
+		if end < 0 {
+			end = len(rest)
+		}
+		a := Arg{Key: rest[:end]}
+		rest = rest[end:]
+		if strings.HasPrefix(rest, "=(") {
+			inside, after, ok := strings.Cut(rest[2:], ")")
+			if !ok {
+				return c, fmt.Errorf("argument %s: no closing parenthesis", a.Key)
+			}
+			a.Values, rest = strings.Fields(inside), after
+		} else if strings.HasPrefix(rest, "=") {
+			v, after, _ := strings.Cut(rest[1:], " ")
+			a.Values, rest = []string{v}, after
+		}
+		c.Args = append(c.Args, a)
+	}
+	return c, nil
+}
