@@ -1,0 +1,193 @@
+// Package batchrepr is the wire form of a write batch, which is also the
+// payload of a log record (LevelDB's format):
+//
+//	sequence u64 | count u32 | entries
+//	entry: kind 1, key, value  or  kind 0, key
+//
+// Integers are little-endian, keys and values are prefixed by a varint length.
+// The sequence is that of the first entry; entry i has sequence + i.
+//
+// Everything is a pure function over bytes; a batch that nobody writes may be
+// read by any number of goroutines.
+package batchrepr
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// HeaderLen is the length of sequence and count.
+const HeaderLen = 12
+
+const kindName = "write batch"
+
+// Init makes dst an empty batch, keeping its memory.
+func Init(dst []byte) []byte {
+	return append(dst[:0], make([]byte, HeaderLen)...)
+}
+
+// AppendPut adds an entry and counts it in the header. b begins with Init; key
+// and value are at most 4 GiB-1 long, which the caller has checked, as he has
+// that the count stays below 1<<32.
+func AppendPut(b, key, value []byte) []byte {
+	b = append(b, byte(base.KindSet))
+	b = base.AppendBytes(b, key)
+	b = base.AppendBytes(b, value)
+	SetCount(b, Count(b)+1)
+	return b
+}
+
+// AppendDelete adds a deletion and counts it in the header.
+func AppendDelete(b, key []byte) []byte {
+	b = append(b, byte(base.KindDelete))
+	b = base.AppendBytes(b, key)
+	SetCount(b, Count(b)+1)
+	return b
+}
+
+// AppendBatch adds all entries of src to b. It reports false, with b as it
+// was, when the count would not fit.
+func AppendBatch(b, src []byte) ([]byte, bool) {
+	n := uint64(Count(b)) + uint64(Count(src))
+	if n > math.MaxUint32 {
+		return b, false
+	}
+	b = append(b, src[HeaderLen:]...)
+	SetCount(b, uint32(n))
+	return b, true
+}
+
+// Count reads the header's count.
+func Count(b []byte) uint32 { return binary.LittleEndian.Uint32(b[8:HeaderLen]) }
+
+// SetCount writes the header's count.
+func SetCount(b []byte, n uint32) { binary.LittleEndian.PutUint32(b[8:HeaderLen], n) }
+
+// Seq reads the header's sequence. It may exceed base.MaxSeqNum when the batch
+// comes from a file and was not validated.
+func Seq(b []byte) base.SeqNum { return base.SeqNum(binary.LittleEndian.Uint64(b)) }
+
+// SetSeq writes the header's sequence.
+func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s)) }
+
+// Validate reports whether b is a whole batch: a header whose sequence numbers
+// fit 56 bits, known kinds, lengths within b, the count right and nothing left
+// over. The error is a *base.Corruption with offsets relative to b.
+func Validate(b []byte) error {
+	if len(b) < HeaderLen {
+		return corrupt(0, "%d bytes are too short for a header", len(b))
+	}
+	n := Count(b)
+	if s := Seq(b); s > base.MaxSeqNum || base.SeqNum(n) > base.MaxSeqNum-s {
+		return corrupt(0, "sequence %d with %d entries exceeds 56 bits", uint64(s), n)
+	}
+	it := Read(b)
+	seen := uint32(0)
+	for {
+		if _, _, _, ok := it.Next(); !ok {
+			break
+		}
+		seen++ // cannot wrap: an entry that is not counted stops the loop
+		if seen > n {
+			return corrupt(int64(it.start), "more entries than the %d of the header", n)
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	if seen != n {
+		return corrupt(8, "header counts %d entries, found %d", n, seen)
+	}
+	return nil
+}
+
+func corrupt(offset int64, format string, args ...any) error {
+	c := base.Corruptf(kindName, format, args...)
+	c.Offset = offset
+	return c
+}
+
+// Iter reads the entries of a batch without trusting it. It allocates nothing
+// unless the batch is damaged.
+type Iter struct {
+	b      []byte
+	pos    int
+	start  int // of the entry last read, or the one that failed
+	failed reason
+}
+
+type reason uint8
+
+const (
+	fine reason = iota
+	badHeader
+	badKind
+	badKey
+	badValue
+)
+
+// Read begins an iteration over b.
+func Read(b []byte) Iter {
+	if len(b) < HeaderLen {
+		return Iter{failed: badHeader}
+	}
+	return Iter{b: b, pos: HeaderLen}
+}
+
+// Next returns the next entry; key and value alias the batch, value is nil for
+// a deletion. ok is false at the end and on damage, which Err tells apart.
+func (it *Iter) Next() (kind base.Kind, key, value []byte, ok bool) {
+	if it.pos >= len(it.b) || it.failed != fine {
+		return 0, nil, nil, false
+	}
+	it.start = it.pos
+	kind = base.Kind(it.b[it.pos])
+	if kind > base.KindSet {
+		it.failed = badKind
+		return 0, nil, nil, false
+	}
+	pos := it.pos + 1
+	key, pos = it.cut(pos)
+	if pos < 0 {
+		it.failed = badKey
+		return 0, nil, nil, false
+	}
+	if kind == base.KindSet {
+		value, pos = it.cut(pos)
+		if pos < 0 {
+			it.failed = badValue
+			return 0, nil, nil, false
+		}
+	}
+	it.pos = pos
+	return kind, key, value, true
+}
+
+// cut takes the string at pos and returns the position after it, -1 when it
+// does not fit.
+func (it *Iter) cut(pos int) ([]byte, int) {
+	n, w := base.Uvarint32(it.b[pos:])
+	pos += w
+	if w == 0 || uint64(n) > uint64(len(it.b)-pos) {
+		return nil, -1
+	}
+	end := pos + int(n)
+	return it.b[pos:end:end], end
+}
+
+// Err is nil, or a *base.Corruption with offsets relative to the batch.
+func (it *Iter) Err() error {
+	switch it.failed {
+	case fine:
+		return nil
+	case badHeader:
+		return corrupt(0, "too short for a header")
+	case badKind:
+		return corrupt(int64(it.start), "unknown kind %d", it.b[it.start])
+	case badKey:
+		return corrupt(int64(it.start), "key length malformed or beyond the end")
+	}
+	return corrupt(int64(it.start), "value length malformed or beyond the end")
+}
