@@ -46,7 +46,7 @@ type Merge struct {
 	ord          []item
 	back         bool
 	abbrevs      bool   // abbreviations tell keys apart
-	flip         uint64 // all ones when running backward
+	flip         uint64 // all ones when running backward with abbreviations
 	skip         int    // every entry in a live stretch starts with prefix[:skip]
 	loads        uint
 	seq          base.SeqNum
@@ -132,7 +132,7 @@ func (m *Merge) First() {
 	if m.err != nil {
 		return
 	}
-	m.back, m.flip = false, 0
+	m.direct(false)
 	for j := range m.in {
 		in := &m.in[j]
 		m.land(in, in.src.First(&in.e))
@@ -149,7 +149,7 @@ func (m *Merge) last() {
 	if m.err != nil {
 		return
 	}
-	m.back, m.flip = true, ^uint64(0)
+	m.direct(true)
 	for j := range m.in {
 		in := &m.in[j]
 		m.land(in, in.src.Last(&in.e))
@@ -162,7 +162,7 @@ func (m *Merge) seekGE(key []byte, t base.Trailer) {
 	if m.err != nil {
 		return
 	}
-	m.back, m.flip = false, 0
+	m.direct(false)
 	for j := range m.in {
 		in := &m.in[j]
 		m.land(in, in.src.SeekGE(key, t, &in.e))
@@ -176,12 +176,19 @@ func (m *Merge) seekLT(key []byte, t base.Trailer) {
 	if m.err != nil {
 		return
 	}
-	m.back, m.flip = true, ^uint64(0)
+	m.direct(true)
 	for j := range m.in {
 		in := &m.in[j]
 		m.land(in, in.src.SeekLT(key, t, &in.e))
 	}
 	m.build()
+}
+
+func (m *Merge) direct(back bool) {
+	m.back, m.flip = back, 0
+	if back && m.abbrevs {
+		m.flip = ^uint64(0)
+	}
 }
 
 // turn changes direction. Every live input steps over the entry it stands on;
@@ -191,10 +198,7 @@ func (m *Merge) turn(back bool, key []byte) {
 	if m.err != nil {
 		return
 	}
-	m.back, m.flip = back, 0
-	if back {
-		m.flip = ^uint64(0)
-	}
+	m.direct(back)
 	for j := range m.in {
 		in := &m.in[j]
 		switch {

@@ -1,0 +1,223 @@
+package iters
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+type entry struct {
+	key, value []byte
+	t          base.Trailer
+}
+
+// foldCase orders keys without regard to case: equal is not bytewise.
+var foldCase = &base.Comparer{
+	Name:    "test.FoldCase",
+	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
+}
+
+func sortEntries(cmp *base.Comparer, es []entry) {
+	sort.SliceStable(es, func(i, j int) bool {
+		return cmp.CompareInternal(es[i].key, es[i].t, es[j].key, es[j].t) < 0
+	})
+}
+
+var errInjected = errors.New("injected")
+
+// testSource hands out entries in stretches cut at the given ends. It overwrites
+// a stretch when it is left, fails the test on calls that the contract forbids,
+// and returns errInjected once failAfter moves are used up (negative: never).
+type testSource struct {
+	t         testing.TB
+	cmp       *base.Comparer
+	es        []entry
+	ends      []int // ascending; the last is len(es)
+	shyPlain  func() bool
+	cur       int // stretch, -1 when not positioned
+	old       []byte
+	failAfter int
+	err       error
+	closed    bool
+}
+
+func newTestSource(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand, maxStretch int) *testSource {
+	s := &testSource{t: t, cmp: cmp, es: es, cur: -1, failAfter: -1, shyPlain: func() bool { return rng.IntN(8) == 0 }}
+	for n := 0; n < len(es); {
+		n = min(len(es), n+1+rng.IntN(maxStretch))
+		s.ends = append(s.ends, n)
+	}
+	return s
+}
+
+func (s *testSource) fail() bool {
+	if s.closed {
+		s.t.Error("use after Close")
+	}
+	if s.err != nil {
+		return true
+	}
+	if s.failAfter == 0 {
+		s.err = errInjected
+		return true
+	}
+	s.failAfter--
+	return false
+}
+
+func (s *testSource) none(e *base.Entries) int {
+	s.scramble()
+	s.cur = -1
+	*e = base.Entries{}
+	return -1
+}
+
+func (s *testSource) scramble() {
+	for i := range s.old {
+		s.old[i] = 0xee
+	}
+	s.old = nil
+}
+
+func (s *testSource) fill(stretch int, e *base.Entries) int {
+	s.scramble()
+	s.cur = stretch
+	start := 0
+	if stretch > 0 {
+		start = s.ends[stretch-1]
+	}
+	*e = fillEntries(s.cmp, s.es[start:s.ends[stretch]])
+	if s.shyPlain != nil && s.shyPlain() {
+		e.Plain = false
+	}
+	s.old = e.Data
+	return start
+}
+
+func fillEntries(cmp *base.Comparer, es []entry) base.Entries {
+	e := base.Entries{Plain: true, Data: []byte("??")}
+	for i, x := range es {
+		e.KeyOff = append(e.KeyOff, uint32(len(e.Data)))
+		e.Data = append(e.Data, x.key...)
+		e.ValOff = append(e.ValOff, uint32(len(e.Data)))
+		e.Data = append(e.Data, x.value...)
+		e.ValEnd = append(e.ValEnd, uint32(len(e.Data)))
+		e.Trailers = append(e.Trailers, x.t)
+		e.MaxSeq = max(e.MaxSeq, x.t.Seq())
+		if x.t.Kind() != base.KindSet || i > 0 && cmp.Compare(x.key, es[i-1].key) == 0 {
+			e.Plain = false
+		}
+	}
+	return e
+}
+
+func (s *testSource) at(n int, e *base.Entries) int {
+	if s.fail() || n < 0 || n >= len(s.es) {
+		return s.none(e)
+	}
+	stretch := sort.SearchInts(s.ends, n+1)
+	return n - s.fill(stretch, e)
+}
+
+func (s *testSource) search(key []byte, t base.Trailer) int {
+	return sort.Search(len(s.es), func(i int) bool {
+		return s.cmp.CompareInternal(s.es[i].key, s.es[i].t, key, t) >= 0
+	})
+}
+
+func (s *testSource) First(e *base.Entries) int { return s.at(0, e) }
+func (s *testSource) Last(e *base.Entries) int  { return s.at(len(s.es)-1, e) }
+func (s *testSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+	return s.at(s.search(key, t), e)
+}
+func (s *testSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
+	return s.at(s.search(key, t)-1, e)
+}
+
+func (s *testSource) Next(e *base.Entries) bool {
+	if s.cur < 0 {
+		s.t.Error("Next while not positioned")
+		return false
+	}
+	if s.fail() || s.cur+1 >= len(s.ends) {
+		s.none(e)
+		return false
+	}
+	s.fill(s.cur+1, e)
+	return true
+}
+
+func (s *testSource) Prev(e *base.Entries) bool {
+	if s.cur < 0 {
+		s.t.Error("Prev while not positioned")
+		return false
+	}
+	if s.fail() || s.cur == 0 {
+		s.none(e)
+		return false
+	}
+	s.fill(s.cur-1, e)
+	return true
+}
+
+func (s *testSource) Err() error { return s.err }
+func (s *testSource) Close() error {
+	s.scramble()
+	s.closed = true
+	return s.err
+}
+
+// visible is the oracle: what a reader at seq sees of the entries.
+func visible(cmp *base.Comparer, all []entry, seq base.SeqNum) []entry {
+	es := append([]entry(nil), all...)
+	sortEntries(cmp, es)
+	var out []entry
+	for i := 0; i < len(es); {
+		j, done := i, false
+		for ; j < len(es) && cmp.Compare(es[i].key, es[j].key) == 0; j++ {
+			if !done && es[j].t.Seq() <= seq {
+				done = true
+				if es[j].t.Kind() == base.KindSet {
+					out = append(out, es[j])
+				}
+			}
+		}
+		i = j
+	}
+	return out
+}
+
+func clip(cmp *base.Comparer, es []entry, lower, upper []byte) []entry {
+	var out []entry
+	for _, e := range es {
+		if (lower == nil || cmp.Compare(e.key, lower) >= 0) && (upper == nil || cmp.Compare(e.key, upper) < 0) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// randomKey draws from a small universe with many shared prefixes, including
+// the empty key and keys that are prefixes of others.
+func randomKey(rng *rand.Rand, style int) []byte {
+	switch style {
+	case 0:
+		return fmt.Appendf(nil, "%016d", rng.IntN(300))
+	case 1:
+		const letters = "aAbB\x00\xff"
+		k := make([]byte, rng.IntN(4))
+		for i := range k {
+			k[i] = letters[rng.IntN(len(letters))]
+		}
+		return k
+	case 2:
+		k := bytes.Repeat([]byte("p"), rng.IntN(30))
+		return append(k, byte(rng.IntN(4)), byte(rng.IntN(4)))
+	}
+	return fmt.Appendf(nil, "%c", 'a'+rng.IntN(3))
+}
