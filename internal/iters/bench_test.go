@@ -1,0 +1,145 @@
+package iters
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// benchSources spreads n sorted keys over k sources at random (or, with chunk
+// above 1, chunk neighbours at a time), in stretches of 34 as 4 KiB blocks give.
+func benchSources(k, n, chunk int) []base.Source {
+	rng := rand.New(rand.NewPCG(1, 2))
+	parts := make([][]entry, k)
+	value := make([]byte, 100)
+	j := 0
+	for i := range n {
+		if i%chunk == 0 {
+			j = rng.IntN(k)
+		}
+		parts[j] = append(parts[j], entry{fmt.Appendf(nil, "%016d", i*7), value, base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+	}
+	var out []base.Source
+	for _, es := range parts {
+		s := &memSource{}
+		for len(es) > 0 {
+			m := min(34, len(es))
+			s.stretches = append(s.stretches, fillEntries(base.Bytewise, es[:m]))
+			es = es[m:]
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// memSource hands out prepared stretches without any cost.
+type memSource struct {
+	stretches []base.Entries
+	cur       int
+}
+
+func (s *memSource) take(i int, e *base.Entries) bool {
+	if i < 0 || i >= len(s.stretches) {
+		return false
+	}
+	s.cur, *e = i, s.stretches[i]
+	return true
+}
+func (s *memSource) First(e *base.Entries) int { s.take(0, e); return 0 }
+func (s *memSource) Last(e *base.Entries) int {
+	s.take(len(s.stretches)-1, e)
+	return e.Len() - 1
+}
+func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+	i, j := 0, len(s.stretches)
+	for i < j {
+		h := (i + j) / 2
+		if x := &s.stretches[h]; base.Bytewise.Cmp(x.Key(x.Len()-1), key) < 0 {
+			i = h + 1
+		} else {
+			j = h
+		}
+	}
+	if !s.take(i, e) {
+		return -1
+	}
+	return lowerBound(base.Bytewise, e, 0, e.Len(), key)
+}
+func (s *memSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) int { panic("unused") }
+func (s *memSource) Next(e *base.Entries) bool                             { return s.take(s.cur+1, e) }
+func (s *memSource) Prev(e *base.Entries) bool                             { return s.take(s.cur-1, e) }
+func (s *memSource) Err() error                                            { return nil }
+func (s *memSource) Close() error                                          { return nil }
+
+var sink int
+
+func benchCursor(b *testing.B, name string, sources []base.Source, seq base.SeqNum) {
+	b.Run(name+"/next", func(b *testing.B) {
+		c := NewCursor(base.Bytewise, sources, seq, nil, nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			if !c.Next() {
+				c.First()
+			}
+		}
+	})
+	b.Run(name+"/next+read", func(b *testing.B) {
+		c := NewCursor(base.Bytewise, sources, seq, nil, nil)
+		for b.Loop() {
+			if !c.Next() {
+				c.First()
+			}
+			sink += len(c.Key()) + len(c.Value())
+		}
+	})
+	b.Run(name+"/prev", func(b *testing.B) {
+		c := NewCursor(base.Bytewise, sources, seq, nil, nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			if !c.Prev() {
+				c.Last()
+			}
+		}
+	})
+}
+
+func BenchmarkCursor(b *testing.B) {
+	const n = 50_000
+	benchCursor(b, "k=1", benchSources(1, n, 1), base.MaxSeqNum)
+	benchCursor(b, "k=1/mixed", benchSources(1, n, 1), n-1)
+	benchCursor(b, "k=2", benchSources(2, n, 1), base.MaxSeqNum)
+	benchCursor(b, "k=2/chunks", benchSources(2, n, 100), base.MaxSeqNum)
+	benchCursor(b, "k=4", benchSources(4, n, 1), base.MaxSeqNum)
+	benchCursor(b, "k=8", benchSources(8, n, 1), base.MaxSeqNum)
+	benchCursor(b, "k=32", benchSources(32, n, 1), base.MaxSeqNum)
+}
+
+func BenchmarkNewCursor(b *testing.B) {
+	for _, k := range []int{1, 8} {
+		sources := benchSources(k, 1000, 1)
+		b.Run(fmt.Sprint("k=", k), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				NewCursor(base.Bytewise, sources, base.MaxSeqNum, nil, nil)
+			}
+		})
+	}
+}
+
+func BenchmarkMerge(b *testing.B) {
+	for _, k := range []int{1, 4, 16} {
+		m := NewMerge(base.Bytewise, benchSources(k, 50_000, 1), nil, nil)
+		b.Run(fmt.Sprint("k=", k), func(b *testing.B) {
+			for n := 0; n < b.N; {
+				if !m.Valid() {
+					m.First()
+				}
+				_, i, end := m.Run()
+				n += end - i
+				m.Advance(end)
+			}
+		})
+	}
+}
