@@ -1,0 +1,349 @@
+package manifest
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// NumLevels is how many levels a LevelDB tree has.
+const NumLevels = 7
+
+// maxFileNum bounds file numbers read from disk, so that counting on from one
+// of them can never wrap.
+const maxFileNum = 1<<62 - 1
+
+// Kinds named in Corruption errors.
+const (
+	kindEdit     = "manifest edit"
+	kindManifest = "manifest"
+	kindCurrent  = "current file"
+)
+
+// DO NOT CHANGE THESE VALUES: they are written to the MANIFEST (LevelDB's
+// format). 8 was used for large values by unreleased LevelDBs.
+const (
+	tagComparer       = 1
+	tagLogNum         = 2
+	tagNextFile       = 3
+	tagLastSeq        = 4
+	tagCompactPointer = 5
+	tagDeletedFile    = 6
+	tagNewFile        = 7
+	tagPrevLogNum     = 9
+)
+
+// foreignTags are tags that only descendants of LevelDB write. RocksDB also
+// sets bit 13 in tags that older readers may skip; no LevelDB tag has it.
+var foreignTags = map[uint32]string{
+	10:  "min log number to keep",
+	100: "new file 2",
+	101: "new file 2, reserved",
+	102: "new file 3",
+	103: "new file 4",
+	104: "new file 5",
+	105: "created backing table",
+	106: "removed backing table",
+	107: "new blob file",
+	108: "deleted blob file",
+	200: "column family",
+	201: "column family add",
+	202: "column family drop",
+	203: "max column family",
+	300: "atomic group",
+	400: "blob file addition",
+	401: "blob file garbage",
+}
+
+const foreignTagBit = 1 << 13
+
+// FileMeta describes one table. It is shared by every Version that has the
+// table and must not be copied.
+type FileMeta struct {
+	Num  uint64
+	Size uint64
+	// OldName says that the file is called NNNNNN.sst, as LevelDB before 1.14
+	// named tables.
+	OldName           bool
+	Smallest, Largest base.InternalKey
+
+	// Opened belongs to package files: the open reader.
+	Opened atomic.Value
+	// Compacting belongs to the compaction bookkeeping: some compaction has
+	// the file as an input.
+	Compacting atomic.Bool
+
+	refs atomic.Int32 // level nodes that have the file
+}
+
+// Name is the table's file name, without directory.
+func (m *FileMeta) Name() string {
+	if m.OldName {
+		return base.OldTableName(m.Num)
+	}
+	return base.FileName(base.FileTable, m.Num)
+}
+
+func (m *FileMeta) String() string {
+	return fmt.Sprintf("%s [%q#%d .. %q#%d]", m.Name(),
+		m.Smallest.User, m.Smallest.Trailer.Seq(), m.Largest.User, m.Largest.Trailer.Seq())
+}
+
+// CompactPointer is where the next compaction of a level starts.
+type CompactPointer struct {
+	Level int
+	Key   base.InternalKey
+}
+
+// DeletedFile names a table that leaves a level.
+type DeletedFile struct {
+	Level int
+	Num   uint64
+}
+
+// AddedFile is a table that enters a level.
+type AddedFile struct {
+	Level int
+	Meta  *FileMeta
+}
+
+// Edit is one change of the set of tables: a record of the MANIFEST. Fields
+// with a Has flag are absent unless it is set. Deletions come before additions:
+// a table moves by being deleted from one level and added to another.
+type Edit struct {
+	Comparer        string
+	HasComparer     bool
+	LogNum          uint64 // logs with smaller numbers are no longer needed
+	HasLogNum       bool
+	PrevLogNum      uint64 // 0, or one more log needed; only LevelDB before 1.3 set it
+	HasPrevLogNum   bool
+	NextFile        uint64
+	HasNextFile     bool
+	LastSeq         base.SeqNum
+	HasLastSeq      bool
+	CompactPointers []CompactPointer
+	Deleted         []DeletedFile
+	Added           []AddedFile
+}
+
+// SetComparer sets the comparer's name.
+func (e *Edit) SetComparer(name string) { e.Comparer, e.HasComparer = name, true }
+
+// SetLogNum sets the number of the oldest log needed.
+func (e *Edit) SetLogNum(n uint64) { e.LogNum, e.HasLogNum = n, true }
+
+// SetPrevLogNum sets the number of the one older log needed, or 0.
+func (e *Edit) SetPrevLogNum(n uint64) { e.PrevLogNum, e.HasPrevLogNum = n, true }
+
+// SetNextFile sets the next file number to hand out.
+func (e *Edit) SetNextFile(n uint64) { e.NextFile, e.HasNextFile = n, true }
+
+// SetLastSeq sets the last sequence number used.
+func (e *Edit) SetLastSeq(s base.SeqNum) { e.LastSeq, e.HasLastSeq = s, true }
+
+// Delete takes a table out of a level.
+func (e *Edit) Delete(level int, num uint64) {
+	e.Deleted = append(e.Deleted, DeletedFile{level, num})
+}
+
+// Add puts a table into a level.
+func (e *Edit) Add(level int, m *FileMeta) { e.Added = append(e.Added, AddedFile{level, m}) }
+
+// Encode appends the record, fields in the order in which LevelDB writes them.
+func (e *Edit) Encode(dst []byte) []byte {
+	if e.HasComparer {
+		dst = append(dst, tagComparer)
+		dst = binary.AppendUvarint(dst, uint64(len(e.Comparer)))
+		dst = append(dst, e.Comparer...)
+	}
+	if e.HasLogNum {
+		dst = binary.AppendUvarint(append(dst, tagLogNum), e.LogNum)
+	}
+	if e.HasPrevLogNum {
+		dst = binary.AppendUvarint(append(dst, tagPrevLogNum), e.PrevLogNum)
+	}
+	if e.HasNextFile {
+		dst = binary.AppendUvarint(append(dst, tagNextFile), e.NextFile)
+	}
+	if e.HasLastSeq {
+		dst = binary.AppendUvarint(append(dst, tagLastSeq), uint64(e.LastSeq))
+	}
+	for _, c := range e.CompactPointers {
+		dst = binary.AppendUvarint(append(dst, tagCompactPointer), uint64(c.Level))
+		dst = appendKey(dst, c.Key)
+	}
+	deleted := e.Deleted
+	byLevel := func(a, b DeletedFile) int {
+		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Num, b.Num))
+	}
+	if !slices.IsSortedFunc(deleted, byLevel) {
+		deleted = slices.Clone(deleted)
+		slices.SortFunc(deleted, byLevel)
+	}
+	for _, d := range deleted {
+		dst = binary.AppendUvarint(append(dst, tagDeletedFile), uint64(d.Level))
+		dst = binary.AppendUvarint(dst, d.Num)
+	}
+	for _, a := range e.Added {
+		dst = binary.AppendUvarint(append(dst, tagNewFile), uint64(a.Level))
+		dst = binary.AppendUvarint(dst, a.Meta.Num)
+		dst = binary.AppendUvarint(dst, a.Meta.Size)
+		dst = appendKey(dst, a.Meta.Smallest)
+		dst = appendKey(dst, a.Meta.Largest)
+	}
+	return dst
+}
+
+func appendKey(dst []byte, k base.InternalKey) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(k.User)+base.TrailerLen))
+	return base.AppendInternalKey(dst, k.User, k.Trailer)
+}
+
+// Decode replaces e by the record b; it keeps nothing of b. It fails with
+// *base.Corruption, or with an error that is base.ErrNotADatabase when a tag
+// shows that another engine wrote the record.
+func (e *Edit) Decode(b []byte) error {
+	*e = Edit{}
+	c := cursor{b: b}
+	for len(c.b) > 0 {
+		tag, ok := c.u32()
+		if !ok {
+			return base.Corruptf(kindEdit, "malformed tag")
+		}
+		if !e.decodeField(tag, &c) {
+			return fieldError(tag)
+		}
+	}
+	return nil
+}
+
+// decodeField reads the field of a tag; false when it is malformed or unknown.
+func (e *Edit) decodeField(tag uint32, c *cursor) (ok bool) {
+	switch tag {
+	case tagComparer:
+		var name []byte
+		name, ok = c.bytes()
+		e.SetComparer(string(name))
+	case tagLogNum:
+		e.LogNum, ok = c.fileNum()
+		e.HasLogNum = true
+	case tagPrevLogNum:
+		e.PrevLogNum, ok = c.fileNum()
+		e.HasPrevLogNum = true
+	case tagNextFile:
+		e.NextFile, ok = c.fileNum()
+		e.HasNextFile = true
+	case tagLastSeq:
+		var s uint64
+		s, ok = c.u64()
+		ok = ok && s <= uint64(base.MaxSeqNum)
+		e.SetLastSeq(base.SeqNum(s))
+	case tagCompactPointer:
+		level, ok1 := c.level()
+		key, ok2 := c.key()
+		if ok = ok1 && ok2; ok {
+			e.CompactPointers = append(e.CompactPointers, CompactPointer{level, key.Clone()})
+		}
+	case tagDeletedFile:
+		level, ok1 := c.level()
+		num, ok2 := c.fileNum()
+		if ok = ok1 && ok2; ok {
+			e.Delete(level, num)
+		}
+	case tagNewFile:
+		var a AddedFile
+		if a, ok = c.newFile(); ok {
+			e.Added = append(e.Added, a)
+		}
+	}
+	return ok
+}
+
+func fieldError(tag uint32) error {
+	switch tag {
+	case tagComparer:
+		return base.Corruptf(kindEdit, "comparer name (tag 1) runs past the record")
+	case tagLogNum, tagPrevLogNum, tagNextFile:
+		return base.Corruptf(kindEdit, "file number (tag %d) is malformed or out of range", tag)
+	case tagLastSeq:
+		return base.Corruptf(kindEdit, "last sequence (tag 4) is malformed or above 56 bits")
+	case tagCompactPointer, tagDeletedFile, tagNewFile:
+		return base.Corruptf(kindEdit, "level, number or key (tag %d) is malformed or out of range", tag)
+	}
+	if name, ok := foreignTags[tag]; ok {
+		return fmt.Errorf("%w: the MANIFEST was written by RocksDB or Pebble (tag %d, %s)", base.ErrNotADatabase, tag, name)
+	}
+	if tag&foreignTagBit != 0 && tag < foreignTagBit<<1 {
+		return fmt.Errorf("%w: the MANIFEST was written by RocksDB (tag %d)", base.ErrNotADatabase, tag)
+	}
+	return base.Corruptf(kindEdit, "unknown tag %d", tag)
+}
+
+// cursor cuts fields off the front of a record.
+type cursor struct{ b []byte }
+
+func (c *cursor) u32() (uint32, bool) {
+	v, n := base.Uvarint32(c.b)
+	c.b = c.b[n:]
+	return v, n > 0
+}
+
+func (c *cursor) u64() (uint64, bool) {
+	v, n := binary.Uvarint(c.b)
+	if n <= 0 {
+		return 0, false
+	}
+	c.b = c.b[n:]
+	return v, true
+}
+
+func (c *cursor) fileNum() (uint64, bool) {
+	v, ok := c.u64()
+	return v, ok && v <= maxFileNum
+}
+
+func (c *cursor) level() (int, bool) {
+	v, ok := c.u32()
+	return int(v), ok && v < NumLevels
+}
+
+func (c *cursor) bytes() ([]byte, bool) {
+	p, rest, ok := base.CutBytes(c.b)
+	if ok {
+		c.b = rest
+	}
+	return p, ok
+}
+
+// key returns an internal key that aliases the record.
+func (c *cursor) key() (base.InternalKey, bool) {
+	p, ok := c.bytes()
+	if !ok {
+		return base.InternalKey{}, false
+	}
+	return base.DecodeInternalKey(p)
+}
+
+func (c *cursor) newFile() (a AddedFile, ok bool) {
+	level, ok1 := c.level()
+	num, ok2 := c.fileNum()
+	size, ok3 := c.u64()
+	smallest, ok4 := c.key()
+	largest, ok5 := c.key()
+	if !(ok1 && ok2 && ok3 && ok4 && ok5) || size > 1<<63-1 {
+		return a, false
+	}
+	// Both keys share one allocation.
+	keys := make([]byte, 0, len(smallest.User)+len(largest.User))
+	keys = append(append(keys, smallest.User...), largest.User...)
+	n := len(smallest.User)
+	return AddedFile{Level: level, Meta: &FileMeta{
+		Num: num, Size: size,
+		Smallest: base.InternalKey{User: keys[:n:n], Trailer: smallest.Trailer},
+		Largest:  base.InternalKey{User: keys[n:], Trailer: largest.Trailer},
+	}}, true
+}

@@ -1,0 +1,315 @@
+package manifest
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/invariants"
+)
+
+// Level is one level of a Version. In level 0 Files are newest first (numbers
+// descending) and may overlap. In the others they ascend and do not overlap in
+// internal order; one user key may end one file and begin the next, with older
+// entries there, because LevelDB splits keys that way.
+type Level struct {
+	Files []*FileMeta
+	Size  uint64 // sum of the files' sizes
+
+	sorted bool // Files ascend; false also for a Level made by hand
+	// abbrevs[i] abbreviates Files[i].Largest after prefix, which all Largest
+	// keys share; nil when the comparer has no abbreviations.
+	abbrevs []uint64
+	prefix  []byte
+	node    *levelNode
+}
+
+// levelNode counts the versions that share a level's file list. The list holds
+// one reference on each of its files.
+type levelNode struct{ refs atomic.Int32 }
+
+// makeLevel takes ownership of files, which are in the level's order already.
+func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
+	l := Level{Files: files, sorted: level > 0, node: &levelNode{}}
+	for _, f := range files {
+		l.Size += f.Size
+	}
+	if l.sorted && len(files) > 0 && c.HasAbbrev() {
+		first, last := files[0].Largest.User, files[len(files)-1].Largest.User
+		l.prefix = first[:base.SharedPrefixLen(first, last)]
+		l.abbrevs = make([]uint64, len(files))
+		for i, f := range files {
+			l.abbrevs[i] = c.Abbrev(f.Largest.User, len(l.prefix))
+		}
+	}
+	return l
+}
+
+// Find returns the index of the first file whose largest user key is at or
+// after key, or len(Files). Not for level 0.
+func (l *Level) Find(c *base.Comparer, key []byte) int {
+	return l.FindAt(c, key, base.MaxTrailer)
+}
+
+// FindAt returns the index of the first file whose largest key is at or after
+// (key, t) in internal order, or len(Files): the file that holds the first
+// entry at or after (key, t), so that a read at sequence s that asks for
+// MakeTrailer(s, KindMax) needs this file alone. Not for level 0.
+func (l *Level) FindAt(c *base.Comparer, key []byte, t base.Trailer) int {
+	lo, hi := 0, len(l.Files)
+	if l.abbrevs != nil {
+		if !bytes.HasPrefix(key, l.prefix) {
+			// Keys with a common prefix are neighbours in both orders that have
+			// abbreviations: key is before or after all of them.
+			if c.Cmp(key, l.Files[0].Largest.User) < 0 {
+				return 0
+			}
+			return hi
+		}
+		a := c.Abbrev(key, len(l.prefix))
+		for lo < hi {
+			mid := int(uint(lo+hi) >> 1)
+			if l.abbrevs[mid] < a {
+				lo = mid + 1
+			} else {
+				hi = mid
+			}
+		}
+		if lo == len(l.abbrevs) || l.abbrevs[lo] > a {
+			return lo
+		}
+		// The answer is among the equal abbreviations, or right after them.
+		end := lo
+		for step := 1; ; step *= 2 {
+			if end+step > len(l.abbrevs) || l.abbrevs[end+step-1] != a {
+				hi = min(end+step-1, len(l.abbrevs))
+				break
+			}
+			end += step
+		}
+	}
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		f := l.Files[mid]
+		if c.CompareInternal(f.Largest.User, f.Largest.Trailer, key, t) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// Overlaps returns the files that hold keys in [smallest, largest], in the
+// level's order; nil bounds are open. The result may share memory with Files
+// and must not be changed.
+func (l *Level) Overlaps(c *base.Comparer, smallest, largest []byte) []*FileMeta {
+	if !l.sorted {
+		var out []*FileMeta
+		for _, f := range l.Files {
+			if (largest == nil || c.Cmp(f.Smallest.User, largest) <= 0) &&
+				(smallest == nil || c.Cmp(f.Largest.User, smallest) >= 0) {
+				out = append(out, f)
+			}
+		}
+		return out
+	}
+	lo, hi := 0, len(l.Files)
+	if smallest != nil {
+		lo = l.Find(c, smallest)
+	}
+	if largest != nil {
+		hi = lo
+		for end := len(l.Files); hi < end; {
+			mid := int(uint(hi+end) >> 1)
+			if c.Cmp(l.Files[mid].Smallest.User, largest) <= 0 {
+				hi = mid + 1
+			} else {
+				end = mid
+			}
+		}
+	}
+	return l.Files[lo:hi:hi]
+}
+
+// Version is an immutable set of tables by level. It starts with one reference,
+// which belongs to whoever it was returned to.
+type Version struct {
+	Levels [NumLevels]Level
+
+	refs    atomic.Int32
+	release func(*FileMeta) // called for a file that no version has any more; nil: nobody cares
+}
+
+// NewVersion makes a Version of its own, in no Set. files may be in any order;
+// an order that a level cannot have is a *base.Corruption naming the files.
+func NewVersion(c *base.Comparer, files [NumLevels][]*FileMeta) (*Version, error) {
+	v := &Version{}
+	for i := range files {
+		sorted := slices.Clone(files[i])
+		sortLevel(c, i, sorted)
+		if err := checkLevel(c, i, sorted); err != nil {
+			return nil, err
+		}
+		v.Levels[i] = makeLevel(c, i, sorted)
+	}
+	v.start()
+	return v, nil
+}
+
+// start takes the first reference on v, and v's on its levels and files.
+func (v *Version) start() {
+	v.refs.Store(1)
+	for i := range v.Levels {
+		l := &v.Levels[i]
+		if l.node.refs.Add(1) == 1 {
+			for _, f := range l.Files {
+				f.refs.Add(1)
+			}
+		}
+	}
+}
+
+// Ref takes one more reference. The caller holds one, or v cannot be released
+// meanwhile for another reason.
+func (v *Version) Ref() {
+	n := v.refs.Add(1)
+	invariants.Check(n > 1, "manifest: version revived")
+}
+
+// Unref gives a reference back.
+func (v *Version) Unref() {
+	n := v.refs.Add(-1)
+	invariants.Check(n >= 0, "manifest: version released too often")
+	if n != 0 {
+		return
+	}
+	for i := range v.Levels {
+		l := &v.Levels[i]
+		if l.node.refs.Add(-1) != 0 {
+			continue
+		}
+		for _, f := range l.Files {
+			if f.refs.Add(-1) == 0 && v.release != nil {
+				v.release(f)
+			}
+		}
+	}
+}
+
+// NumFiles is how many tables the version has.
+func (v *Version) NumFiles() (n int) {
+	for i := range v.Levels {
+		n += len(v.Levels[i].Files)
+	}
+	return n
+}
+
+// Size is the sum of the sizes of the version's tables, in bytes.
+func (v *Version) Size() (n uint64) {
+	for i := range v.Levels {
+		n += v.Levels[i].Size
+	}
+	return n
+}
+
+// String lists the tables, a level a section.
+func (v *Version) String() string {
+	var b strings.Builder
+	for i := range v.Levels {
+		fmt.Fprintf(&b, "--- level %d ---\n", i)
+		for _, f := range v.Levels[i].Files {
+			fmt.Fprintf(&b, " %d:%d[%q @ %d : %d .. %q @ %d : %d]\n", f.Num, f.Size,
+				f.Smallest.User, f.Smallest.Trailer.Seq(), f.Smallest.Trailer.Kind(),
+				f.Largest.User, f.Largest.Trailer.Seq(), f.Largest.Trailer.Kind())
+		}
+	}
+	return b.String()
+}
+
+// derive returns v with e applied, sharing the levels that e leaves alone. The
+// caller has checked that e deletes what is there. It is not started yet.
+func (v *Version) derive(c *base.Comparer, e *Edit) (*Version, error) {
+	n := &Version{Levels: v.Levels, release: v.release}
+	var added [NumLevels][]*FileMeta
+	var deleted [NumLevels]map[uint64]bool
+	for _, d := range e.Deleted {
+		if deleted[d.Level] == nil {
+			deleted[d.Level] = make(map[uint64]bool)
+		}
+		deleted[d.Level][d.Num] = true
+	}
+	for _, a := range e.Added {
+		added[a.Level] = append(added[a.Level], a.Meta)
+	}
+	for i := range n.Levels {
+		if added[i] == nil && deleted[i] == nil {
+			continue
+		}
+		sortLevel(c, i, added[i])
+		files := mergeLevel(c, i, v.Levels[i].Files, added[i], deleted[i])
+		if err := checkLevel(c, i, files); err != nil {
+			return nil, err
+		}
+		n.Levels[i] = makeLevel(c, i, files)
+	}
+	return n, nil
+}
+
+// mergeLevel joins the files of old that are not deleted with added; both are
+// in the level's order.
+func mergeLevel(c *base.Comparer, level int, old, added []*FileMeta, deleted map[uint64]bool) []*FileMeta {
+	out := make([]*FileMeta, 0, len(old)+len(added))
+	for _, f := range old {
+		if deleted != nil && deleted[f.Num] {
+			continue
+		}
+		for len(added) > 0 && compareFiles(c, level, added[0], f) < 0 {
+			out, added = append(out, added[0]), added[1:]
+		}
+		out = append(out, f)
+	}
+	return append(out, added...)
+}
+
+// compareFiles is the order of files within a level.
+func compareFiles(c *base.Comparer, level int, a, b *FileMeta) int {
+	if level == 0 {
+		return cmp.Compare(b.Num, a.Num)
+	}
+	return cmp.Or(
+		c.CompareInternal(a.Smallest.User, a.Smallest.Trailer, b.Smallest.User, b.Smallest.Trailer),
+		cmp.Compare(a.Num, b.Num))
+}
+
+func sortLevel(c *base.Comparer, level int, files []*FileMeta) {
+	slices.SortFunc(files, func(a, b *FileMeta) int { return compareFiles(c, level, a, b) })
+}
+
+// checkLevel reports files whose keys are the wrong way round, and in levels
+// other than 0 files that overlap. files are in the level's order.
+func checkLevel(c *base.Comparer, level int, files []*FileMeta) error {
+	for i, f := range files {
+		if c.CompareInternal(f.Smallest.User, f.Smallest.Trailer, f.Largest.User, f.Largest.Trailer) > 0 {
+			return base.Corruptf(kindManifest, "level %d: %v: smallest key is after largest", level, f)
+		}
+		if i == 0 {
+			continue
+		}
+		p := files[i-1]
+		if level == 0 {
+			if p.Num == f.Num {
+				return base.Corruptf(kindManifest, "level 0: table %s stands twice", f.Name())
+			}
+			continue
+		}
+		if c.CompareInternal(p.Largest.User, p.Largest.Trailer, f.Smallest.User, f.Smallest.Trailer) >= 0 {
+			return base.Corruptf(kindManifest, "level %d: %v overlaps %v", level, p, f)
+		}
+	}
+	return nil
+}
