@@ -1,0 +1,79 @@
+// Package block knows the blocks that tables are made of: where they lie
+// (Handle), how they are sealed (codec byte and checksum), LevelDB's row layout
+// (RowBuilder, Measure), and View, the one columnar shape in memory that every
+// format yields.
+//
+// A View is read-only and safe for concurrent use; it does not own the memory
+// it looks at. A Buffer, a RowBuilder and a Compressor belong to one goroutine
+// at a time. The functions are safe for concurrent use.
+package block
+
+import (
+	"encoding/binary"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// TrailerLen is what follows each block in a file: codec byte, masked crc32c
+// of contents and codec byte.
+const TrailerLen = 5
+
+// MaxHandleLen is the longest encoding of a Handle.
+const MaxHandleLen = 2 * binary.MaxVarintLen64
+
+// Handle says where a block lies in its file. Size does not count the trailer.
+type Handle struct {
+	Offset, Size uint64
+}
+
+// End is the file offset after the block's trailer.
+func (h Handle) End() uint64 { return h.Offset + h.Size + TrailerLen }
+
+// AppendHandle appends h as two varints.
+func AppendHandle(dst []byte, h Handle) []byte {
+	dst = binary.AppendUvarint(dst, h.Offset)
+	return binary.AppendUvarint(dst, h.Size)
+}
+
+// DecodeHandle reads a handle off the front of b. n is 0 when b is malformed
+// or the block would end past the largest file offset.
+func DecodeHandle(b []byte) (h Handle, n int) {
+	off, w := binary.Uvarint(b)
+	if w <= 0 {
+		return Handle{}, 0
+	}
+	size, u := binary.Uvarint(b[w:])
+	if u <= 0 || off >= 1<<62 || size >= 1<<62 {
+		return Handle{}, 0
+	}
+	return Handle{Offset: off, Size: size}, w + u
+}
+
+// AppendTrailer appends the trailer of the block whose contents, as stored,
+// are dst[from:].
+func AppendTrailer(dst []byte, from int, c Codec) []byte {
+	dst = append(dst, byte(c))
+	return binary.LittleEndian.AppendUint32(dst, base.MaskCRC(base.CRC(dst[from:])))
+}
+
+// Trailer returns the trailer of a block stored as p, which stands elsewhere.
+func Trailer(p []byte, c Codec) (t [TrailerLen]byte) {
+	t[0] = byte(c)
+	crc := base.CRCUpdate(base.CRC(p), t[:1])
+	binary.LittleEndian.PutUint32(t[1:], base.MaskCRC(crc))
+	return t
+}
+
+// Open checks the trailer of b, a block as read from its file, and returns the
+// stored contents and their codec.
+func Open(b []byte) (p []byte, c Codec, err error) {
+	n := len(b) - TrailerLen
+	if n < 0 {
+		return nil, 0, base.Corruptf("table block", "shorter than its trailer")
+	}
+	want := base.UnmaskCRC(binary.LittleEndian.Uint32(b[n+1:]))
+	if got := base.CRC(b[:n+1]); got != want {
+		return nil, 0, base.Corruptf("table block", "checksum is %08x, contents have %08x", want, got)
+	}
+	return b[:n], Codec(b[n]), nil
+}

@@ -1,0 +1,255 @@
+package block
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Codec is a block's codec byte.
+type Codec byte
+
+// DO NOT CHANGE THESE VALUES: they stand in tables. Minecraft's LevelDB gives
+// zlib the number 2 as well; the stored bytes tell it from zstd.
+const (
+	None    Codec = 0
+	Snappy  Codec = 1
+	Zstd    Codec = 2
+	Deflate Codec = 4 // Minecraft's: deflate without zlib's frame
+)
+
+// MaxCompressed is the largest block that is compressed.
+const MaxCompressed = 32 << 20
+
+// DefaultMaxDecoded is the largest block that readers decompress unless told
+// otherwise.
+const DefaultMaxDecoded = 64 << 20
+
+// Compressor packs blocks with one codec.
+type Compressor struct {
+	codec Codec
+	zstd  *zstd.Encoder
+}
+
+// NewCompressor returns a compressor for None, Snappy or Zstd at level (zstd's
+// own scale; 0 for its default).
+func NewCompressor(c Codec, level int) (*Compressor, error) {
+	switch c {
+	case None, Snappy:
+		return &Compressor{codec: c}, nil
+	case Zstd:
+		if level <= 0 {
+			level = 3
+		}
+		enc, err := zstdEncoder(zstd.EncoderLevelFromZstd(level))
+		if err != nil {
+			return nil, err
+		}
+		return &Compressor{codec: c, zstd: enc}, nil
+	}
+	return nil, fmt.Errorf("%w: blocks cannot be written with codec %d", base.ErrInvalidArgument, c)
+}
+
+// Bound is the room that Compress needs for n bytes of input.
+func (c *Compressor) Bound(n int) int {
+	if c.codec == None || n > MaxCompressed {
+		return 0
+	}
+	// Snappy's worst case covers zstd's, which adds 3 bytes per 128 KiB.
+	return s2.MaxEncodedLen(n) + 64
+}
+
+// Compress writes the compressed form of raw into dst[:0], which must have
+// Bound(len(raw)) bytes of capacity. It returns raw itself and None when that
+// would not save more than an eighth.
+func (c *Compressor) Compress(dst, raw []byte) ([]byte, Codec) {
+	if c.codec == None || len(raw) > MaxCompressed {
+		return raw, None
+	}
+	if c.codec == Snappy {
+		dst = s2.EncodeSnappy(dst[:0], raw)
+	} else {
+		dst = c.zstd.EncodeAll(raw, dst[:0])
+	}
+	if len(dst) >= len(raw)-len(raw)/8 {
+		return raw, None
+	}
+	return dst, c.codec
+}
+
+// Zstd encoders hold a few MiB each; one per level serves the process. Their
+// EncodeAll may be called concurrently.
+var zstdEncoders struct {
+	sync.Mutex
+	byLevel map[zstd.EncoderLevel]*zstd.Encoder
+}
+
+func zstdEncoder(level zstd.EncoderLevel) (*zstd.Encoder, error) {
+	e := &zstdEncoders
+	e.Lock()
+	defer e.Unlock()
+	if enc := e.byLevel[level]; enc != nil {
+		return enc, nil
+	}
+	// LevelDB needs the content size in the frame; a single segment always has it.
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	if err != nil {
+		return nil, err
+	}
+	if e.byLevel == nil {
+		e.byLevel = map[zstd.EncoderLevel]*zstd.Encoder{}
+	}
+	e.byLevel[level] = enc
+	return enc, nil
+}
+
+// zstdDecoder writes only into the capacity it is given.
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<32))
+})
+
+// Decompress returns the contents of a block stored as p: p itself when it is
+// stored raw, else decompressed into buf. Contents of more than limit bytes are
+// refused before any memory is taken for them.
+func Decompress(buf *Buffer, p []byte, c Codec, limit int64) ([]byte, error) {
+	switch {
+	case c == None:
+		return p, nil
+	case c == Snappy:
+		return decodeSnappy(buf, p, limit)
+	case c == Zstd && bytes.HasPrefix(p, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		return decodeZstd(buf, p, limit)
+	case c == Zstd && len(p) >= 2 && p[0]&0x0f == 8 && (uint(p[0])<<8|uint(p[1]))%31 == 0:
+		return decodeZlib(buf, p, limit)
+	case c == Deflate:
+		return decodeDeflate(buf, p, limit)
+	}
+	return nil, base.Corruptf("table block", "unknown codec %d", c)
+}
+
+func tooLong(n uint64, limit int64) error {
+	return base.Corruptf("table block", "decompresses to %d bytes, allowed are %d", n, limit)
+}
+
+func decodeSnappy(buf *Buffer, p []byte, limit int64) ([]byte, error) {
+	n, err := s2.DecodedLen(p)
+	if err != nil {
+		return nil, base.Corruptf("table block", "snappy: %v", err)
+	}
+	if int64(n) > limit {
+		return nil, tooLong(uint64(n), limit)
+	}
+	// Three bytes of input give at most 64 of output in snappy; its extension
+	// s2 has longer copies, which no table holds.
+	if n > 24*len(p)+64 {
+		return nil, base.Corruptf("table block", "snappy: %d bytes cannot decompress to %d", len(p), n)
+	}
+	dst, err := buf.Resize(n)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s2.Decode(dst, p)
+	if err != nil {
+		return nil, base.Corruptf("table block", "snappy: %v", err)
+	}
+	return out, nil
+}
+
+func decodeZstd(buf *Buffer, p []byte, limit int64) ([]byte, error) {
+	var h zstd.Header
+	if err := h.Decode(p); err != nil {
+		return nil, base.Corruptf("table block", "zstd: %v", err)
+	}
+	if !h.HasFCS {
+		return nil, base.Corruptf("table block", "zstd: frame without its content's size")
+	}
+	if h.FrameContentSize > uint64(max(limit, 0)) {
+		return nil, tooLong(h.FrameContentSize, limit)
+	}
+	d, err := zstdDecoder()
+	if err != nil {
+		return nil, err
+	}
+	n := int(h.FrameContentSize)
+	dst, err := buf.Resize(n)
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.DecodeAll(p, dst[:0:n])
+	if err != nil {
+		return nil, base.Corruptf("table block", "zstd: %v", err)
+	}
+	if len(out) != n {
+		return nil, base.Corruptf("table block", "zstd: %d bytes instead of %d", len(out), n)
+	}
+	return out, nil
+}
+
+// inflaters are readers kept for reuse; both kinds have tens of KiB of state.
+var (
+	zlibReaders    sync.Pool
+	deflateReaders sync.Pool
+)
+
+func decodeZlib(buf *Buffer, p []byte, limit int64) ([]byte, error) {
+	r, _ := zlibReaders.Get().(io.ReadCloser)
+	var err error
+	if r == nil {
+		r, err = zlib.NewReader(bytes.NewReader(p))
+	} else {
+		err = r.(zlib.Resetter).Reset(bytes.NewReader(p), nil)
+	}
+	if err != nil {
+		return nil, base.Corruptf("table block", "zlib: %v", err)
+	}
+	out, err := inflate(buf, r, len(p), limit)
+	zlibReaders.Put(r)
+	return out, err
+}
+
+func decodeDeflate(buf *Buffer, p []byte, limit int64) ([]byte, error) {
+	r, _ := deflateReaders.Get().(io.ReadCloser)
+	if r == nil {
+		r = flate.NewReader(bytes.NewReader(p))
+	} else if err := r.(flate.Resetter).Reset(bytes.NewReader(p), nil); err != nil {
+		return nil, err
+	}
+	out, err := inflate(buf, r, len(p), limit)
+	deflateReaders.Put(r)
+	return out, err
+}
+
+// inflate reads r to its end. These streams do not declare their size, so buf
+// grows as they are read.
+func inflate(buf *Buffer, r io.Reader, packed int, limit int64) ([]byte, error) {
+	buf.Truncate(0)
+	want := min(4*packed, 1<<20)
+	for {
+		if err := buf.Room(want); err != nil {
+			return nil, err
+		}
+		b := buf.Bytes()
+		n, err := r.Read(b[len(b) : len(b)+want])
+		b = b[:len(b)+n]
+		buf.Set(b)
+		if int64(len(b)) > limit {
+			return nil, tooLong(uint64(len(b)), limit)
+		}
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return nil, base.Corruptf("table block", "deflate: %v", err)
+		}
+		want = min(max(len(b), 4096), 1<<20)
+	}
+}

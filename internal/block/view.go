@@ -1,0 +1,279 @@
+package block
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/invariants"
+)
+
+// A View lies in one piece of memory that is aligned to eight bytes:
+//
+//	header        viewHeader bytes
+//	fingerprints  u8[n], padded to 8      one byte of each key's hash
+//	abbreviations u64[n]                  eight bytes of each key after the block's common prefix
+//	trailers      u64[n]
+//	key offsets   u32[n+1]                into data; the last is data's length
+//	value offsets u32[n]
+//	data          key 0, value 0, key 1, value 1, ...
+//
+// The first two columns are there only when asked for and when they are valid
+// for the comparer. Integers are in the host's order: a View is never written
+// to a file.
+const viewHeader = 32
+
+// Offsets of the header's fields.
+const (
+	hdrCount  = 0  // u32
+	hdrFlags  = 4  // u32
+	hdrSkip   = 8  // u32: length of the prefix that all keys share
+	hdrSize   = 12 // u32: of header, columns and data
+	hdrMaxSeq = 16 // u64
+)
+
+// Columns names the optional columns of a View; in the header it also carries
+// viewPlain.
+type Columns uint32
+
+const (
+	// Fingerprints make Get skip keys by one byte of their hash.
+	Fingerprints Columns = 1 << iota
+	// Abbreviations make searches compare integers instead of keys.
+	Abbreviations
+
+	viewPlain // base.Entries.Plain
+
+	// PointLookup is what random reads want.
+	PointLookup = Fingerprints | Abbreviations
+)
+
+// valid takes away the columns that mean nothing under cmp.
+func (c Columns) valid(cmp *base.Comparer) Columns {
+	if !cmp.EqualIsBytewise {
+		c &^= Fingerprints
+	}
+	if !cmp.HasAbbrev() {
+		c &^= Abbreviations
+	}
+	return c
+}
+
+// View is a decoded block: sorted entries in columns.
+type View struct {
+	p        unsafe.Pointer // the header
+	n        int
+	flags    Columns
+	abbrevs  uintptr // offsets of columns from p
+	trailers uintptr
+	keyOffs  uintptr
+	valOffs  uintptr
+	data     []byte
+}
+
+// layout computes the column offsets of a view of n entries and the offset of
+// its data.
+func (v *View) layout(n int, flags Columns) (dataOff uintptr) {
+	v.n, v.flags = n, flags
+	off := uintptr(viewHeader)
+	if flags&Fingerprints != 0 {
+		off += uintptr(n+7) &^ 7
+	}
+	v.abbrevs = off
+	if flags&Abbreviations != 0 {
+		off += uintptr(n) * 8
+	}
+	v.trailers = off
+	off += uintptr(n) * 8
+	v.keyOffs = off
+	off += uintptr(n)*4 + 4
+	v.valOffs = off
+	return off + uintptr(n)*4
+}
+
+// OpenView returns the view that was built at the start of b.
+func OpenView(b []byte) View {
+	p := unsafe.Pointer(unsafe.SliceData(b))
+	invariants.Check(uintptr(p)&7 == 0, "block: view at unaligned address")
+	var v View
+	v.p = p
+	n := int(*(*uint32)(p))
+	flags := Columns(*(*uint32)(unsafe.Add(p, hdrFlags)))
+	v.data = b[v.layout(n, flags):*(*uint32)(unsafe.Add(p, hdrSize))]
+	return v
+}
+
+// Len is the number of entries.
+func (v *View) Len() int { return v.n }
+
+// MaxSeq is the largest sequence number.
+func (v *View) MaxSeq() base.SeqNum {
+	return base.SeqNum(*(*uint64)(unsafe.Add(v.p, hdrMaxSeq)))
+}
+
+func (v *View) skip() int { return int(*(*uint32)(unsafe.Add(v.p, hdrSkip))) }
+
+func (v *View) keyOff(i int) uint32 {
+	return *(*uint32)(unsafe.Add(v.p, v.keyOffs+uintptr(i)*4))
+}
+
+func (v *View) valOff(i int) uint32 {
+	return *(*uint32)(unsafe.Add(v.p, v.valOffs+uintptr(i)*4))
+}
+
+func (v *View) check(i int) {
+	invariants.Check(uint(i) < uint(v.n), "block: entry %d of %d", i, v.n)
+}
+
+// Key returns user key i.
+func (v *View) Key(i int) []byte {
+	v.check(i)
+	end := v.valOff(i)
+	return v.data[v.keyOff(i):end:end]
+}
+
+// Value returns value i.
+func (v *View) Value(i int) []byte {
+	v.check(i)
+	end := v.keyOff(i + 1)
+	return v.data[v.valOff(i):end:end]
+}
+
+// Trailer returns trailer i.
+func (v *View) Trailer(i int) base.Trailer {
+	v.check(i)
+	return *(*base.Trailer)(unsafe.Add(v.p, v.trailers+uintptr(i)*8))
+}
+
+// Entries makes e show the whole view, without copying.
+func (v *View) Entries(e *base.Entries) {
+	keyOff := unsafe.Slice((*uint32)(unsafe.Add(v.p, v.keyOffs)), v.n+1)
+	e.Data = v.data
+	e.KeyOff = keyOff[:v.n:v.n]
+	e.ValEnd = keyOff[1:]
+	e.ValOff = unsafe.Slice((*uint32)(unsafe.Add(v.p, v.valOffs)), v.n)
+	e.Trailers = unsafe.Slice((*base.Trailer)(unsafe.Add(v.p, v.trailers)), v.n)
+	e.Codecs = nil
+	e.Plain = v.flags&viewPlain != 0
+	e.MaxSeq = v.MaxSeq()
+}
+
+// fingerprint is the byte of a key's hash that the fingerprint column holds.
+func fingerprint(hash uint64) byte { return byte(hash >> 24) }
+
+const (
+	lowBits  = 0x0101010101010101
+	highBits = 0x8080808080808080
+)
+
+// Get returns the index of the newest entry of key visible at seq, -1 when
+// there is none. hash is base.Hash(key) where the comparer's equality is
+// bytewise.
+func (v *View) Get(cmp *base.Comparer, key []byte, hash uint64, seq base.SeqNum) int {
+	if v.flags&Fingerprints == 0 {
+		return v.search(cmp, key, seq)
+	}
+	want := uint64(fingerprint(hash)) * lowBits
+	for w := 0; w < v.n; w += 8 {
+		x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
+		// A byte of x that is zero marks a candidate. The borrow may mark
+		// bytes above a true one too; comparing keys sorts them out.
+		for m := (x - lowBits) &^ x & highBits; m != 0; m &= m - 1 {
+			i := w + bits.TrailingZeros64(m)/8
+			if i >= v.n || !bytes.Equal(v.Key(i), key) {
+				continue
+			}
+			// Versions of a key stand newest first, so i is the newest.
+			if v.Trailer(i).Seq() <= seq {
+				return i
+			}
+			return v.search(cmp, key, seq)
+		}
+	}
+	return -1
+}
+
+func (v *View) search(cmp *base.Comparer, key []byte, seq base.SeqNum) int {
+	i := v.SeekGE(cmp, key, base.MakeTrailer(seq, base.KindMax))
+	if i < v.n && cmp.Cmp(v.Key(i), key) == 0 {
+		return i
+	}
+	return -1
+}
+
+// SeekGE returns the index of the first entry at or after (key, t) in internal
+// order, Len() when there is none.
+func (v *View) SeekGE(cmp *base.Comparer, key []byte, t base.Trailer) int {
+	lo, hi := 0, v.n
+	if v.flags&Abbreviations != 0 && hi > 0 {
+		var done bool
+		if lo, hi, done = v.narrow(cmp, key); done {
+			return lo
+		}
+	}
+	for lo < hi {
+		m := int(uint(lo+hi) >> 1)
+		if cmp.CompareInternal(v.Key(m), v.Trailer(m), key, t) < 0 {
+			lo = m + 1
+		} else {
+			hi = m
+		}
+	}
+	return lo
+}
+
+// narrow finds by abbreviations the range [lo, hi) in which only full compares
+// can tell where key belongs; done means that lo is the answer.
+func (v *View) narrow(cmp *base.Comparer, key []byte) (lo, hi int, done bool) {
+	skip := v.skip()
+	if skip > 0 {
+		prefix := v.data[:skip]
+		if len(key) < skip || !bytes.Equal(key[:skip], prefix) {
+			if cmp.Cmp(key, prefix) < 0 {
+				return 0, 0, true
+			}
+			return v.n, v.n, true
+		}
+	}
+	x := cmp.Abbrev(key, skip)
+	lo = v.lowerBound(0, x)
+	if lo == v.n || v.abbrev(lo) != x {
+		return lo, lo, true
+	}
+	if x == 1<<64-1 {
+		return lo, v.n, false
+	}
+	return lo, v.lowerBound(lo, x+1), false
+}
+
+func (v *View) abbrev(i int) uint64 {
+	return *(*uint64)(unsafe.Add(v.p, v.abbrevs+uintptr(i)*8))
+}
+
+// lowerBound returns the first index from lo on whose abbreviation is >= x.
+func (v *View) lowerBound(lo int, x uint64) int {
+	n := v.n - lo
+	if n == 0 {
+		return lo
+	}
+	p := unsafe.Add(v.p, v.abbrevs)
+	for n > 1 {
+		half := n >> 1
+		if *(*uint64)(unsafe.Add(p, uintptr(lo+half-1)*8)) < x {
+			lo += half
+		}
+		n -= half
+	}
+	if *(*uint64)(unsafe.Add(p, uintptr(lo)*8)) < x {
+		lo++
+	}
+	return lo
+}
+
+// SeekLT returns the index of the last entry before (key, t), -1 when there is
+// none.
+func (v *View) SeekLT(cmp *base.Comparer, key []byte, t base.Trailer) int {
+	return v.SeekGE(cmp, key, t) - 1
+}
