@@ -1,0 +1,289 @@
+// Package cache is the block cache: decoded blocks of tables, off the Go heap,
+// within one budget of bytes that any number of databases share.
+//
+// There is no hash table. Each open table owns Slots, one word per block; the
+// word of a cached block holds where its frame lies, how many have it pinned
+// and its CLOCK bit. A hit is one atomic add on that word. Frames lie one after
+// another in the rings of a few shards; room is made by a hand that goes round
+// the ring, drops what was not read since it last came by and slides the rest
+// together. A block that is read once only, as in a scan, is dropped the first
+// time the hand meets it.
+//
+// # Lifetimes
+//
+// A Frame pins its bytes: neither eviction nor Slots.Free nor a change of the
+// budget touches them until Release, which is called exactly once per Frame.
+// Nobody may call a method of a Slots beside or after its Free, but frames that
+// were pinned before stay good. All frames must be released, and all slots
+// freed, before the last Unref.
+//
+// All methods of a Cache, and those of a Slots up to Free, are safe for
+// concurrent use. A Frame is a value that one goroutine uses at a time; its
+// bytes may be read by many, and are written only between Alloc and Publish.
+package cache
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+const (
+	// unit is the granularity of frames and of the memory of a ring.
+	unit = 64
+	// minShard is what a shard has at least before the cache is split further.
+	minShard  = 8 << 20
+	maxShards = 16
+	// hugeFrom is how much a shard has to hold before huge pages are asked for,
+	// so that a small database does not pay for pages it never fills.
+	hugeFrom = 1 << 20
+
+	counterBits = 4
+	numCounters = 1 << counterBits
+)
+
+// Cache is a block cache of a fixed number of bytes.
+type Cache struct {
+	// Constant after New.
+	capacity int64
+	mem      []byte // the rings of all shards, side by side
+	base     unsafe.Pointer
+	shards   []shard
+
+	refs    atomic.Int64
+	next    atomic.Uint32 // shard to allocate from, round robin
+	filling atomic.Int32  // shards below this one have been filled once
+
+	mu       sync.Mutex   // orders changes of the budget; taken before a shard's
+	reserved atomic.Int64 // written under mu
+	freed    []*Slots     // freed, with frames still pinned; guarded by mu
+
+	transients     atomic.Int64 // frames ever allocated outside the rings
+	transientBytes atomic.Int64 // held by such frames now
+	counters       [numCounters]counter
+}
+
+// counter is one stripe of the hit and miss counts.
+type counter struct {
+	hits, misses atomic.Int64
+	_            [112]byte
+}
+
+// Stats is a snapshot of a cache's state. Counts are since New.
+type Stats struct {
+	Capacity   int64 // bytes the cache was made for
+	Reserved   int64 // bytes taken by filters, indexes and slots
+	Used       int64 // bytes held: frames, Reserved and transient frames
+	Frames     int64 // bytes of frames in the rings
+	Transient  int64 // bytes of frames outside the rings, which did not fit
+	Hits       int64
+	Misses     int64
+	Inserts    int64 // frames allocated in the rings
+	Evictions  int64
+	Moves      int64 // frames copied to keep them
+	Transients int64 // frames ever allocated outside the rings
+}
+
+// New makes a cache with one reference. A capacity of 0 or less, and one that
+// the system cannot map even when halved a few times, gives a cache that holds
+// nothing: every frame is then transient.
+func New(capacity int64) *Cache {
+	c := &Cache{capacity: max(capacity, 0)}
+	c.refs.Store(1)
+	n := c.capacity / minShard
+	n = max(1, min(n, maxShards))
+	per := c.capacity / n &^ (unit - 1)
+	for try := 0; per > 0; try++ {
+		mem, err := offheap.TryAlloc(int(per * n))
+		if err == nil {
+			c.mem = mem
+			break
+		}
+		if per = per / 2 &^ (unit - 1); try == 8 {
+			per = 0
+		}
+	}
+	if per > 0 {
+		c.base = unsafe.Pointer(unsafe.SliceData(c.mem))
+	}
+	c.shards = make([]shard, n)
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.c = c
+		s.lo = int64(i) * per
+		s.max = per
+		s.limit.Store(s.lo + per)
+		s.hi = s.lo + per
+		s.pos, s.end = s.lo, s.hi
+		s.touched = s.lo
+	}
+	return c
+}
+
+// Capacity is the number of bytes the cache was made for.
+func (c *Cache) Capacity() int64 { return c.capacity }
+
+// Ref takes a reference for another user of the cache.
+func (c *Cache) Ref() {
+	n := c.refs.Add(1)
+	if invariants.Enabled {
+		invariants.Check(n > 1, "cache: Ref after the last Unref")
+	}
+}
+
+// Unref drops a reference; the last one frees the memory.
+func (c *Cache) Unref() {
+	n := c.refs.Add(-1)
+	if invariants.Enabled {
+		invariants.Check(n >= 0, "cache: Unref after the last Unref")
+	}
+	if n != 0 {
+		return
+	}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		if invariants.Enabled {
+			invariants.Check(s.used == 0, "cache: freed with %d bytes of frames in use", s.used)
+		}
+		s.hi, s.pos, s.end, s.max = s.lo, s.lo, s.lo, 0
+		s.limit.Store(s.lo)
+		s.mu.Unlock()
+	}
+	if c.mem != nil {
+		offheap.Free(c.mem)
+		c.mem, c.base = nil, nil
+	}
+}
+
+// Reserve counts delta bytes, which may be negative, that somebody holds
+// elsewhere against the budget: the room for frames shrinks by it at once, but
+// never below a quarter of the capacity.
+func (c *Cache) Reserve(delta int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.reserved.Add(delta)
+	if invariants.Enabled {
+		invariants.Check(r >= 0, "cache: reserved %d bytes", r)
+	}
+	room := max(c.capacity-max(r, 0), c.capacity/4)
+	per := room / int64(len(c.shards))
+	for i := range c.shards {
+		s := &c.shards[i]
+		size := min(per, s.max)
+		if size < s.max {
+			// Coarse steps, rounded down, because each step down walks a ring.
+			size -= size % max(s.max/64, unit)
+		}
+		limit := s.lo + size&^(unit-1)
+		if old := s.limit.Swap(limit); limit < old {
+			s.mu.Lock()
+			s.shrink()
+			s.mu.Unlock()
+		}
+	}
+}
+
+// Stats gathers the counters. It is not a consistent cut.
+func (c *Cache) Stats() Stats {
+	st := Stats{
+		Capacity:   c.capacity,
+		Reserved:   c.reserved.Load(),
+		Transient:  c.transientBytes.Load(),
+		Transients: c.transients.Load(),
+	}
+	for i := range c.counters {
+		st.Hits += c.counters[i].hits.Load()
+		st.Misses += c.counters[i].misses.Load()
+	}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		st.Frames += s.used
+		st.Inserts += s.inserts
+		st.Evictions += s.evictions
+		st.Moves += s.moves
+		s.mu.Unlock()
+	}
+	st.Used = st.Frames + st.Reserved + st.Transient
+	return st
+}
+
+// counter returns the calling goroutine's stripe, by its stack address.
+func (c *Cache) counter() *counter {
+	var local byte
+	h := uint64(uintptr(unsafe.Pointer(&local))>>11) * 0x9e3779b97f4a7c15 >> (64 - counterBits)
+	return &c.counters[h%numCounters]
+}
+
+// Alloc returns a pinned frame of n bytes, whose contents are arbitrary and
+// which no lookup can find before Publish. Where the rings have no room (all is
+// pinned, or n is large against a shard), the frame is transient: memory
+// outside the rings, beyond the budget, freed by Release. The frame is not
+// Valid only when the system is out of memory or n is negative.
+func (c *Cache) Alloc(n int) Frame {
+	if n < 0 || n > maxFrame {
+		return Frame{}
+	}
+	need := (int64(n) + int64(headerLen) + unit - 1) &^ (unit - 1)
+	// While there is untouched memory, one shard after another is filled, so
+	// that a cache costs what is in it.
+	for i := c.filling.Load(); int(i) < len(c.shards); i = c.filling.Load() {
+		s := &c.shards[i]
+		s.mu.Lock()
+		off, ok := s.bump(need)
+		s.mu.Unlock()
+		if ok {
+			return c.place(off, need, n)
+		}
+		if !s.fits(need) {
+			return c.transient(n)
+		}
+		c.filling.CompareAndSwap(i, i+1)
+	}
+	first := int(c.next.Add(1))
+	for try := range min(len(c.shards), 2) {
+		s := &c.shards[(first+try)%len(c.shards)]
+		if !s.fits(need) {
+			break
+		}
+		if !s.mu.TryLock() {
+			if try == 0 && len(c.shards) > 1 {
+				continue // the next shard is likely to be idle
+			}
+			s.mu.Lock()
+		}
+		off, ok := s.alloc(need)
+		s.mu.Unlock()
+		if ok {
+			return c.place(off, need, n)
+		}
+	}
+	return c.transient(n)
+}
+
+// place wraps the private frame at off, whose header the shard has written.
+func (c *Cache) place(off, need int64, n int) Frame {
+	h := c.header(off)
+	h.len = int64(n)
+	return Frame{c: c, h: h, pin: &h.state}
+}
+
+// transient allocates a frame outside the rings.
+func (c *Cache) transient(n int) Frame {
+	mem, err := offheap.TryAlloc(n + headerLen)
+	if err != nil {
+		return Frame{}
+	}
+	h := (*header)(unsafe.Pointer(unsafe.SliceData(mem)))
+	h.len = int64(n)
+	h.flags = flagTransient
+	h.slot.Store(uintptr(cap(mem)))
+	h.state.Store(pinOne | specialBit)
+	c.transients.Add(1)
+	c.transientBytes.Add(int64(cap(mem)))
+	return Frame{c: c, h: h, pin: &h.state}
+}

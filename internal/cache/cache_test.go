@@ -1,0 +1,441 @@
+package cache_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/epoch"
+)
+
+// fill writes contents that tell whose bytes they are at every place.
+func fill(b []byte, table, block uint64) {
+	seed := table*0x9e3779b97f4a7c15 ^ block*0xbf58476d1ce4e5b9
+	var w [8]byte
+	for i := 0; i < len(b); i += 8 {
+		binary.LittleEndian.PutUint64(w[:], seed+uint64(i))
+		copy(b[i:], w[:])
+	}
+}
+
+func verify(b []byte, table, block uint64) error {
+	seed := table*0x9e3779b97f4a7c15 ^ block*0xbf58476d1ce4e5b9
+	var w [8]byte
+	for i := 0; i < len(b); i += 8 {
+		binary.LittleEndian.PutUint64(w[:], seed+uint64(i))
+		if n := min(8, len(b)-i); string(b[i:i+n]) != string(w[:n]) {
+			return fmt.Errorf("table %d block %d: wrong bytes at %d of %d", table, block, i, len(b))
+		}
+	}
+	return nil
+}
+
+// load is a read through the cache: lookup, else fill and publish.
+func load(t testing.TB, c *cache.Cache, s *cache.Slots, table uint64, block, size int) (f cache.Frame, hit bool) {
+	if f, ok := s.Lookup(block); ok {
+		return f, true
+	}
+	f = c.Alloc(size)
+	if !f.Valid() || len(f.Bytes()) != size {
+		t.Errorf("Alloc(%d): valid %v", size, f.Valid())
+		return f, false
+	}
+	fill(f.Bytes(), table, uint64(block))
+	return s.Publish(block, f), false
+}
+
+func check(t testing.TB, f cache.Frame, table uint64, block int) {
+	if err := verify(f.Bytes(), table, uint64(block)); err != nil {
+		t.Error(err)
+	}
+}
+
+// finish frees everything and looks at what is left.
+func finish(t *testing.T, c *cache.Cache, slots ...*cache.Slots) {
+	t.Helper()
+	if err := c.CheckRings(); err != nil {
+		t.Error(err)
+	}
+	for _, s := range slots {
+		s.Free()
+	}
+	if err := c.CheckRings(); err != nil {
+		t.Error(err)
+	}
+	if st := c.Stats(); st.Used != 0 {
+		t.Errorf("bytes left: %+v", st)
+	}
+	c.Unref()
+}
+
+func TestHitMissAndEviction(t *testing.T) {
+	c := cache.New(1 << 20)
+	s := c.NewSlots(1000)
+	for pass := range 2 {
+		for i := range 1000 {
+			f, hit := load(t, c, s, 7, i, 4000+i%100)
+			check(t, f, 7, i)
+			f.Release()
+			if pass == 0 && hit {
+				t.Fatalf("block %d was there before it was read", i)
+			}
+			if f, ok := s.Lookup(i); !ok {
+				t.Fatalf("block %d is gone at once", i)
+			} else {
+				f.Release()
+			}
+			if st := c.Stats(); st.Used > st.Capacity {
+				t.Fatalf("over budget: %+v", st)
+			}
+		}
+	}
+	st := c.Stats()
+	if st.Evictions == 0 || st.Hits < 2000 || st.Transients != 0 {
+		t.Fatalf("%+v", st)
+	}
+	if st.Used < st.Capacity*9/10 {
+		t.Errorf("a full cache uses only %d of %d", st.Used, st.Capacity)
+	}
+	if _, ok := s.Lookup(-1); ok {
+		t.Error("block -1 found")
+	}
+	if _, ok := s.Lookup(1000); ok {
+		t.Error("block beyond the last found")
+	}
+	finish(t, c, s)
+}
+
+func TestTinyCaches(t *testing.T) {
+	for _, capacity := range []int64{-1, 0, 1, 100, 4096, 64 << 10, 300 << 10} {
+		t.Run(fmt.Sprint(capacity), func(t *testing.T) {
+			c := cache.New(capacity)
+			s := c.NewSlots(64)
+			var held []cache.Frame
+			for i := range 500 {
+				block := i % 64
+				f, _ := load(t, c, s, 1, block, 100*block)
+				check(t, f, 1, block)
+				if i%3 == 0 && len(held) < 50 {
+					held = append(held, f)
+				} else {
+					f.Release()
+				}
+			}
+			if st := c.Stats(); st.Frames > max(capacity, 0) {
+				t.Errorf("over budget: %+v", st)
+			}
+			for _, f := range held {
+				f.Release()
+			}
+			finish(t, c, s)
+		})
+	}
+}
+
+func TestLargerThanShard(t *testing.T) {
+	c := cache.New(16 << 20)
+	s := c.NewSlots(2)
+	f, _ := load(t, c, s, 1, 0, 20<<20)
+	check(t, f, 1, 0)
+	if st := c.Stats(); st.Transient < 20<<20 {
+		t.Errorf("not counted: %+v", st)
+	}
+	if f, ok := s.Lookup(0); ok {
+		t.Error("a block larger than the cache was cached")
+		f.Release()
+	}
+	p := f.Pin()
+	f.Release()
+	check(t, p, 1, 0)
+	p.Release()
+	if st := c.Stats(); st.Transient != 0 {
+		t.Errorf("not freed: %+v", st)
+	}
+	// A large block that does fit is cached.
+	f, _ = load(t, c, s, 1, 1, 2<<20)
+	f.Release()
+	f, ok := s.Lookup(1)
+	if !ok {
+		t.Fatal("a 2 MiB block is not cached")
+	}
+	f.Release()
+	finish(t, c, s)
+}
+
+func TestPublishRaceAndExtraPins(t *testing.T) {
+	c := cache.New(1 << 20)
+	s := c.NewSlots(4)
+	a, b := c.Alloc(64), c.Alloc(64)
+	fill(a.Bytes(), 1, 0)
+	fill(b.Bytes(), 2, 0)
+	a = s.Publish(0, a)
+	b = s.Publish(0, b)
+	check(t, b, 1, 0) // a was first
+	if &a.Bytes()[0] != &b.Bytes()[0] {
+		t.Error("the loser does not share the winner's bytes")
+	}
+	a.Release()
+	check(t, b, 1, 0)
+	// A transient loser gives way as well.
+	big := c.Alloc(2 << 20)
+	big = s.Publish(0, big)
+	check(t, big, 1, 0)
+	big.Release()
+	b.Release()
+	// A frame with two pins stays private.
+	x := c.Alloc(64)
+	y := x.Pin()
+	x = s.Publish(1, x)
+	if _, ok := s.Lookup(1); ok {
+		t.Error("a frame with two pins was published")
+	}
+	x.Release()
+	fill(y.Bytes(), 1, 1)
+	check(t, y, 1, 1)
+	y.Release()
+	finish(t, c, s)
+}
+
+// Frames pinned when their table is freed stay good until released.
+func TestFreeWhilePinned(t *testing.T) {
+	c := cache.New(1 << 20)
+	s := c.NewSlots(100)
+	other := c.NewSlots(1000)
+	var held []cache.Frame
+	for i := range 100 {
+		f, _ := load(t, c, s, 3, i, 2000)
+		if i%10 == 0 {
+			held = append(held, f, f.Pin())
+		} else {
+			f.Release()
+		}
+	}
+	s.Free()
+	for pass := range 3 {
+		for i := range 1000 {
+			f, _ := load(t, c, other, 4, i, 3000+pass)
+			f.Release()
+		}
+	}
+	for i, f := range held {
+		check(t, f, 3, i/2*10)
+		f.Release()
+	}
+	finish(t, c, other)
+}
+
+// With everything pinned, allocation goes outside, and comes back after.
+func TestAllPinned(t *testing.T) {
+	c := cache.New(256 << 10)
+	s := c.NewSlots(500)
+	var held []cache.Frame
+	for i := range 500 {
+		f, _ := load(t, c, s, 1, i, 2000)
+		held = append(held, f)
+	}
+	if st := c.Stats(); st.Transients == 0 || st.Frames > st.Capacity {
+		t.Fatalf("%+v", st)
+	}
+	for i, f := range held {
+		check(t, f, 1, i)
+		f.Release()
+	}
+	before := c.Stats().Transients
+	for i := range 500 {
+		f, _ := load(t, c, s, 1, i, 2000)
+		f.Release()
+	}
+	if st := c.Stats(); st.Transients != before || st.Transient != 0 {
+		t.Fatalf("%+v", st)
+	}
+	finish(t, c, s)
+}
+
+func TestReserve(t *testing.T) {
+	const capacity = 32 << 20
+	c := cache.New(capacity)
+	s := c.NewSlots(20000)
+	slots := c.Stats().Reserved
+	pass := func() {
+		for i := range 20000 {
+			f, _ := load(t, c, s, 1, i, 3000)
+			f.Release()
+		}
+		if err := c.CheckRings(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pinned, _ := load(t, c, s, 1, 0, 3000)
+	pass()
+	for _, reserve := range []int64{1 << 20, 8 << 20, 20 << 20, 12 << 20, 30 << 20, 100 << 20, 3 << 20, 0} {
+		c.Reserve(reserve - (c.Stats().Reserved - slots))
+		if err := c.CheckRings(); err != nil {
+			t.Fatal(err)
+		}
+		room := max(int64(capacity)-reserve-slots, capacity/4)
+		if st := c.Stats(); st.Frames > room {
+			t.Fatalf("reserved %d: %d bytes of frames, room for %d", reserve, st.Frames, room)
+		}
+		pass()
+		pass()
+		if st := c.Stats(); st.Frames > room || st.Frames < room*9/10 {
+			t.Errorf("reserved %d: %d bytes of frames, room for %d", reserve, st.Frames, room)
+		}
+	}
+	check(t, pinned, 1, 0)
+	pinned.Release()
+	finish(t, c, s)
+}
+
+// A working set that fits in three quarters of the cache survives a scan of
+// four times its size.
+func TestScanResistance(t *testing.T) {
+	c := cache.New(8 << 20)
+	s := c.NewSlots(20000)
+	const hot = 1200 // of 4 KiB: 60 % of the cache
+	touch := func() (hits int) {
+		for i := range hot {
+			f, hit := load(t, c, s, 1, i, 4000)
+			f.Release()
+			if hit {
+				hits++
+			}
+		}
+		return hits
+	}
+	touch()
+	touch()
+	for i := range 8000 {
+		f, _ := load(t, c, s, 1, hot+i, 4000)
+		f.Release()
+		if i%500 == 0 {
+			touch()
+		}
+	}
+	if hits := touch(); hits < hot*9/10 {
+		t.Errorf("only %d of %d hot blocks survived the scan", hits, hot)
+	}
+	finish(t, c, s)
+}
+
+func TestHitDoesNotAllocate(t *testing.T) {
+	c := cache.New(1 << 20)
+	s := c.NewSlots(1)
+	f, _ := load(t, c, s, 1, 0, 4000)
+	f.Release()
+	sum := 0
+	if n := testing.AllocsPerRun(1000, func() {
+		f, _ := s.Lookup(0)
+		sum += len(f.Bytes())
+		f.Release()
+	}); n != 0 {
+		t.Errorf("%v allocations per hit", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() {
+		f := c.Alloc(4000)
+		f.Release()
+	}); n != 0 {
+		t.Errorf("%v allocations per Alloc", n)
+	}
+	finish(t, c, s)
+}
+
+// table is one generation of a table's slots, as a reader holds them.
+type table struct {
+	slots *cache.Slots
+	id    uint64
+}
+
+// Many goroutines look up, publish, hold and release while tables are replaced
+// and the budget changes; every frame's bytes are checked in full.
+func TestTorture(t *testing.T) {
+	for _, capacity := range []int64{0, 40 << 10, 512 << 10, 20 << 20} {
+		t.Run(fmt.Sprint(capacity), func(t *testing.T) { torture(t, capacity) })
+	}
+}
+
+func torture(t *testing.T, capacity int64) {
+	const tables, blocks = 6, 300
+	c := cache.New(capacity)
+	var current [tables]atomic.Pointer[table]
+	var ids atomic.Uint64
+	open := func() *table { return &table{slots: c.NewSlots(blocks), id: ids.Add(1)} }
+	for i := range current {
+		current[i].Store(open())
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	type held struct {
+		f     cache.Frame
+		id    uint64
+		block int
+	}
+	for g := range 6 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 1))
+			var keep []held
+			for !stop.Load() && !t.Failed() {
+				guard := epoch.Enter()
+				tb := current[rng.IntN(tables)].Load()
+				block := min(rng.IntN(blocks), rng.IntN(blocks))
+				size := 16 + block*37%9000
+				if block%97 == 0 {
+					size *= 20
+				}
+				f, _ := load(t, c, tb.slots, tb.id, block, size)
+				guard.Exit()
+				if len(f.Bytes()) != size {
+					t.Errorf("frame of %d bytes, want %d", len(f.Bytes()), size)
+				}
+				check(t, f, tb.id, block)
+				switch rng.IntN(20) {
+				case 0:
+					keep = append(keep, held{f, tb.id, block})
+				case 1:
+					keep = append(keep, held{f.Pin(), tb.id, block})
+					f.Release()
+				default:
+					f.Release()
+				}
+				if len(keep) > 30 {
+					i := rng.IntN(len(keep))
+					check(t, keep[i].f, keep[i].id, keep[i].block)
+					keep[i].f.Release()
+					keep[i] = keep[len(keep)-1]
+					keep = keep[:len(keep)-1]
+				}
+			}
+			for _, k := range keep {
+				check(t, k.f, k.id, k.block)
+				k.f.Release()
+			}
+		})
+	}
+	wg.Go(func() {
+		rng := rand.New(rand.NewPCG(99, 1))
+		for !stop.Load() {
+			old := current[rng.IntN(tables)].Swap(open())
+			epoch.Retire(old.slots.Free)
+			n := rng.Int64N(max(capacity, 1))
+			c.Reserve(n)
+			time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+			c.Reserve(-n)
+		}
+	})
+	time.Sleep(500 * time.Millisecond)
+	stop.Store(true)
+	wg.Wait()
+	epoch.Drain()
+	var last []*cache.Slots
+	for i := range current {
+		last = append(last, current[i].Load().slots)
+	}
+	st := c.Stats()
+	t.Logf("%+v", st)
+	finish(t, c, last...)
+}

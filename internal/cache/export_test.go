@@ -1,0 +1,51 @@
+package cache
+
+import "fmt"
+
+// CheckRings verifies that the headers tile each ring and that the bytes of
+// live frames add up. No frame may be in the middle of Publish.
+func (c *Cache) CheckRings() error {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		err := s.check()
+		s.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("shard %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (s *shard) check() error {
+	if s.lo > s.pos || s.pos > s.end || s.end > s.hi || s.hi > s.lo+s.max {
+		return fmt.Errorf("lo %d pos %d end %d hi %d max %d", s.lo, s.pos, s.end, s.hi, s.max)
+	}
+	var used int64
+	for _, part := range [][2]int64{{s.lo, s.pos}, {s.end, s.hi}} {
+		off := part[0]
+		for off < part[1] {
+			h := s.c.header(off)
+			if h.size == 0 {
+				return fmt.Errorf("header at %d has size 0", off)
+			}
+			size := int64(h.size) * unit
+			if h.flags&flagLive != 0 {
+				used += size
+				if addr := h.slot.Load(); addr != 0 {
+					if w := slotAt(addr).Load(); w&locMask != locOf(off) {
+						return fmt.Errorf("frame at %d: slot shows %#x", off, w)
+					}
+				}
+			}
+			off += size
+		}
+		if off != part[1] {
+			return fmt.Errorf("tiles of [%d, %d) end at %d", part[0], part[1], off)
+		}
+	}
+	if used != s.used {
+		return fmt.Errorf("live frames hold %d bytes, counted %d", used, s.used)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package cache
+
+import (
+	"math"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+// A pin word counts who has a frame pinned. It is a slot, for a published
+// frame, or the state in the frame's header, for one that is not.
+//
+//	bits 0..41   slot: place of the frame in units from the base, plus one; 0: none
+//	bit  42      slot: CLOCK, set by lookups, cleared by the hand
+//	bit  43      special: whoever drops the last pin has work to do. In a slot: its
+//	             Slots was freed. In a header: always set.
+//	bits 44..63  pins
+const (
+	locMask    = 1<<42 - 1
+	clockBit   = 1 << 42
+	specialBit = 1 << 43
+	pinShift   = 44
+	pinOne     = 1 << pinShift
+	// pinLimit stops lookups from pinning long before the count could wrap.
+	pinLimit = 1 << 63
+	unpin    = ^uint64(pinOne - 1) // added, it takes one pin away
+)
+
+// header stands before the bytes of each frame and of each stretch of free
+// memory in a ring. size and flags are guarded by the shard's lock; len is
+// constant while the frame is pinned. It holds no Go pointer: the memory is not
+// the garbage collector's.
+type header struct {
+	state atomic.Uint64  // pin word until the frame is published
+	slot  atomic.Uintptr // address of the slot; 0 while private; transient: bytes of the memory
+	len   int64          // bytes of the frame
+	size  uint32         // header and bytes, in units
+	flags uint32
+}
+
+const (
+	headerLen = int(unsafe.Sizeof(header{}))
+	maxFrame  = min(math.MaxInt-headerLen, (1<<32-2)*unit)
+)
+
+const (
+	flagLive      = 1 << iota // a frame, not free memory
+	flagTransient             // memory of its own, outside the rings
+)
+
+func (c *Cache) header(off int64) *header {
+	return (*header)(unsafe.Add(c.base, off))
+}
+
+// locOf is the location bits of the frame at off.
+func locOf(off int64) uint64 { return uint64(off/unit) + 1 }
+
+// offsetOf undoes locOf for the location bits in w, which are not 0.
+func offsetOf(w uint64) int64 { return int64(w&locMask-1) * unit }
+
+// slotAt is the slot at an address that a header holds. Slots are never Go
+// pointers' only holder: the Slots that owns the memory is alive.
+func slotAt(addr uintptr) *atomic.Uint64 {
+	return *(**atomic.Uint64)(unsafe.Pointer(&addr))
+}
+
+// Frame is a pinned frame of the cache. The zero Frame is not Valid.
+type Frame struct {
+	c   *Cache
+	h   *header
+	pin *atomic.Uint64
+}
+
+// Valid reports whether f is a frame.
+func (f Frame) Valid() bool { return f.h != nil }
+
+// Bytes is the frame's memory, aligned to 8 bytes, until Release.
+func (f Frame) Bytes() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f.h), headerLen)), f.h.len)
+}
+
+// Pin returns another Frame of the same bytes, to be released by itself. A
+// frame with several pins is not published any more.
+func (f Frame) Pin() Frame {
+	f.pin.Add(pinOne)
+	return f
+}
+
+// Release gives the pin back. The bytes must not be touched after it.
+func (f Frame) Release() {
+	w := f.pin.Add(unpin)
+	if invariants.Enabled {
+		invariants.Check(w>>pinShift != 1<<(64-pinShift)-1, "cache: frame released twice")
+	}
+	if w>>pinShift == 0 && w&specialBit != 0 {
+		f.lastPin(w)
+	}
+}
+
+// lastPin does what was left to whoever dropped the last pin.
+func (f Frame) lastPin(w uint64) {
+	c := f.c
+	switch {
+	case f.pin != &f.h.state: // published, in a table that was freed since
+		c.drop(offsetOf(w))
+		c.mu.Lock()
+		s := c.freedSlots(f.pin)
+		c.mu.Unlock()
+		s.unref()
+	case f.h.flags&flagTransient != 0:
+		size := int(f.h.slot.Load())
+		c.transientBytes.Add(-int64(size))
+		offheap.Free(unsafe.Slice((*byte)(unsafe.Pointer(f.h)), size))
+	default: // private
+		c.drop(int64(uintptr(unsafe.Pointer(f.h)) - uintptr(c.base)))
+	}
+}

@@ -1,0 +1,184 @@
+package cache
+
+import (
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+const wordLen = int(unsafe.Sizeof(atomic.Uint64{}))
+
+// Slots is one table's part of the cache: a word for each of its blocks.
+type Slots struct {
+	c     *Cache
+	words []atomic.Uint64 // off the Go heap, in mem
+	mem   []byte
+	// refs counts, from Free on, Free itself and the frames still pinned.
+	refs  atomic.Int64
+	close invariants.CloseOnce
+}
+
+// NewSlots makes the slots of a table of n blocks. They count against the
+// budget. When the system is out of memory, nothing is cached for the table.
+func (c *Cache) NewSlots(n int) *Slots {
+	s := &Slots{c: c}
+	s.refs.Store(1)
+	if n <= 0 || n > maxFrame/wordLen || c.mem == nil {
+		return s
+	}
+	mem, err := offheap.TryAlloc(n * wordLen)
+	if err != nil {
+		return s
+	}
+	s.mem = mem
+	s.words = unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(mem))), n)
+	c.Reserve(int64(len(mem)))
+	return s
+}
+
+// MemoryUsage is the bytes of the slots themselves.
+func (s *Slots) MemoryUsage() int64 { return int64(len(s.mem)) }
+
+// Lookup returns the frame of block i, pinned, if it is cached. During the
+// microsecond in which the hand moves a frame, it may miss.
+func (s *Slots) Lookup(i int) (Frame, bool) {
+	f, ok := s.lookup(i)
+	if ok {
+		s.c.counter().hits.Add(1)
+	} else {
+		s.c.counter().misses.Add(1)
+	}
+	return f, ok
+}
+
+func (s *Slots) lookup(i int) (Frame, bool) {
+	if uint(i) >= uint(len(s.words)) {
+		return Frame{}, false
+	}
+	p := &s.words[i]
+	w := p.Load()
+	if w&locMask == 0 || w >= pinLimit {
+		return Frame{}, false
+	}
+	if w = p.Add(pinOne); w&locMask == 0 {
+		p.Add(unpin) // evicted in between
+		return Frame{}, false
+	}
+	if w&clockBit == 0 {
+		p.Or(clockBit)
+	}
+	return Frame{c: s.c, h: s.c.header(offsetOf(w)), pin: p}, true
+}
+
+// Contains reports whether block i is cached, without pinning or counting it.
+func (s *Slots) Contains(i int) bool {
+	return uint(i) < uint(len(s.words)) && s.words[i].Load()&locMask != 0
+}
+
+// Publish makes the filled frame f, which the caller has got from Alloc and
+// pinned no further, what lookups of block i find. It takes f over and returns
+// the pinned frame to use: f's bytes, or another's if that was first, or f
+// still private if it cannot be cached.
+func (s *Slots) Publish(i int, f Frame) Frame {
+	if uint(i) >= uint(len(s.words)) {
+		return f
+	}
+	p := &s.words[i]
+	h := f.h
+	if h.flags&flagTransient != 0 || h.state.Load()>>pinShift != 1 {
+		if other, ok := s.lookup(i); ok {
+			f.Release()
+			return other
+		}
+		return f
+	}
+	loc := locOf(int64(uintptr(unsafe.Pointer(h)) - uintptr(s.c.base)))
+	// The hand leaves a frame alone whose slot points elsewhere.
+	h.slot.Store(uintptr(unsafe.Pointer(p)))
+	for {
+		w := p.Load()
+		if w&locMask == 0 {
+			// Pins in an empty slot are lookups about to take them back.
+			if p.CompareAndSwap(w, w+loc+pinOne) {
+				f.pin = p
+				return f
+			}
+			continue
+		}
+		if other, ok := s.lookup(i); ok {
+			h.slot.Store(0)
+			f.Release()
+			return other
+		}
+		if w >= pinLimit {
+			h.slot.Store(0)
+			return f
+		}
+	}
+}
+
+// Free drops the table's frames, those that are pinned at their Release.
+// Nobody may be in, or call later, another method of s.
+func (s *Slots) Free() {
+	s.close.Close()
+	c := s.c
+	if s.words == nil {
+		return
+	}
+	c.mu.Lock()
+	c.freed = append(c.freed, s)
+	c.mu.Unlock()
+	for i := range s.words {
+		p := &s.words[i]
+		if p.Load() == 0 {
+			// Empty, or being moved: then the hand will find the bit set.
+			if p.CompareAndSwap(0, specialBit) {
+				continue
+			}
+		}
+		s.refs.Add(1)
+		old := p.Or(specialBit)
+		if old>>pinShift != 0 {
+			continue // the last Release does the rest
+		}
+		if old&locMask != 0 {
+			c.drop(offsetOf(old))
+		}
+		s.unref()
+	}
+	// A hand that was about to put a moved frame back is done after this.
+	for i := range c.shards {
+		c.shards[i].mu.Lock()
+		c.shards[i].mu.Unlock() //nolint:staticcheck // a barrier
+	}
+	s.unref()
+}
+
+// unref frees the words when neither Free nor a pinned frame needs them.
+func (s *Slots) unref() {
+	if s.refs.Add(-1) != 0 {
+		return
+	}
+	c := s.c
+	c.mu.Lock()
+	c.freed = slices.DeleteFunc(c.freed, func(o *Slots) bool { return o == s })
+	c.mu.Unlock()
+	n := int64(len(s.mem))
+	offheap.Free(s.mem)
+	s.mem, s.words = nil, nil
+	c.Reserve(-n)
+}
+
+// freedSlots finds the freed Slots that p belongs to. The caller holds c.mu.
+func (c *Cache) freedSlots(p *atomic.Uint64) *Slots {
+	for _, s := range c.freed {
+		first := uintptr(unsafe.Pointer(unsafe.SliceData(s.words)))
+		if a := uintptr(unsafe.Pointer(p)); a >= first && a < first+uintptr(len(s.words)*wordLen) {
+			return s
+		}
+	}
+	return nil
+}
