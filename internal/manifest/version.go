@@ -251,8 +251,8 @@ func (v *Version) derive(c *base.Comparer, e *Edit) (*Version, error) {
 			continue
 		}
 		sortLevel(c, i, added[i])
-		files := mergeLevel(c, i, v.Levels[i].Files, added[i], deleted[i])
-		if err := checkLevel(c, i, files); err != nil {
+		files, err := mergeLevel(c, i, v.Levels[i].Files, added[i], deleted[i])
+		if err != nil {
 			return nil, err
 		}
 		n.Levels[i] = makeLevel(c, i, files)
@@ -261,19 +261,36 @@ func (v *Version) derive(c *base.Comparer, e *Edit) (*Version, error) {
 }
 
 // mergeLevel joins the files of old that are not deleted with added; both are
-// in the level's order.
-func mergeLevel(c *base.Comparer, level int, old, added []*FileMeta, deleted map[uint64]bool) []*FileMeta {
+// in the level's order, and old is right in itself.
+func mergeLevel(c *base.Comparer, level int, old, added []*FileMeta, deleted map[uint64]bool) ([]*FileMeta, error) {
 	out := make([]*FileMeta, 0, len(old)+len(added))
+	fresh := false // the last of out is not of old
 	for _, f := range old {
 		if deleted != nil && deleted[f.Num] {
 			continue
 		}
 		for len(added) > 0 && compareFiles(c, level, added[0], f) < 0 {
 			out, added = append(out, added[0]), added[1:]
+			if err := checkFile(c, level, out, len(out)-1); err != nil {
+				return nil, err
+			}
+			fresh = true
 		}
 		out = append(out, f)
+		if fresh {
+			if err := checkFile(c, level, out, len(out)-1); err != nil {
+				return nil, err
+			}
+			fresh = false
+		}
 	}
-	return append(out, added...)
+	for _, f := range added {
+		out = append(out, f)
+		if err := checkFile(c, level, out, len(out)-1); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // compareFiles is the order of files within a level.
@@ -290,26 +307,30 @@ func sortLevel(c *base.Comparer, level int, files []*FileMeta) {
 	slices.SortFunc(files, func(a, b *FileMeta) int { return compareFiles(c, level, a, b) })
 }
 
-// checkLevel reports files whose keys are the wrong way round, and in levels
-// other than 0 files that overlap. files are in the level's order.
+// checkLevel reports what checkFile does, for all files.
 func checkLevel(c *base.Comparer, level int, files []*FileMeta) error {
-	for i, f := range files {
-		if c.CompareInternal(f.Smallest.User, f.Smallest.Trailer, f.Largest.User, f.Largest.Trailer) > 0 {
-			return base.Corruptf(kindManifest, "level %d: %v: smallest key is after largest", level, f)
+	for i := range files {
+		if err := checkFile(c, level, files, i); err != nil {
+			return err
 		}
-		if i == 0 {
-			continue
-		}
-		p := files[i-1]
-		if level == 0 {
-			if p.Num == f.Num {
-				return base.Corruptf(kindManifest, "level 0: table %s stands twice", f.Name())
-			}
-			continue
-		}
-		if c.CompareInternal(p.Largest.User, p.Largest.Trailer, f.Smallest.User, f.Smallest.Trailer) >= 0 {
-			return base.Corruptf(kindManifest, "level %d: %v overlaps %v", level, p, f)
-		}
+	}
+	return nil
+}
+
+// checkFile reports file i when its keys are the wrong way round, or when it
+// does not fit behind its predecessor: in levels other than 0 files may not
+// overlap. files are in the level's order.
+func checkFile(c *base.Comparer, level int, files []*FileMeta, i int) error {
+	f := files[i]
+	if c.CompareInternal(f.Smallest.User, f.Smallest.Trailer, f.Largest.User, f.Largest.Trailer) > 0 {
+		return base.Corruptf(kindManifest, "level %d: %v: smallest key is after largest", level, f)
+	}
+	if i == 0 {
+		return nil
+	}
+	p := files[i-1]
+	if level > 0 && c.CompareInternal(p.Largest.User, p.Largest.Trailer, f.Smallest.User, f.Smallest.Trailer) >= 0 {
+		return base.Corruptf(kindManifest, "level %d: %v overlaps %v", level, p, f)
 	}
 	return nil
 }

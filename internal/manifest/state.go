@@ -1,0 +1,125 @@
+package manifest
+
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// State is what the edits of a MANIFEST add up to.
+type State struct {
+	Comparer    string
+	HasComparer bool
+	LogNum      uint64
+	HasLogNum   bool
+	PrevLogNum  uint64
+	NextFile    uint64
+	HasNextFile bool
+	LastSeq     base.SeqNum
+	HasLastSeq  bool
+	Edits       int // how many were applied
+	Pointers    [NumLevels]base.InternalKey
+	// Files holds the live tables by number.
+	Files map[uint64]AddedFile
+}
+
+// Apply adds an edit. On an error, which is a *base.Corruption, the state is
+// as it was.
+func (s *State) Apply(e *Edit) error {
+	if s.Files == nil {
+		s.Files = make(map[uint64]AddedFile)
+	}
+	if err := checkEdit(e, func(num uint64) (int, bool) {
+		f, ok := s.Files[num]
+		return f.Level, ok
+	}); err != nil {
+		return err
+	}
+	if e.HasComparer && s.HasComparer && e.Comparer != s.Comparer {
+		return base.Corruptf(kindManifest, "comparer changes from %q to %q", s.Comparer, e.Comparer)
+	}
+	for _, d := range e.Deleted {
+		delete(s.Files, d.Num)
+	}
+	for _, a := range e.Added {
+		s.Files[a.Meta.Num] = a
+	}
+	if e.HasComparer {
+		s.Comparer, s.HasComparer = e.Comparer, true
+	}
+	if e.HasLogNum {
+		s.LogNum, s.HasLogNum = e.LogNum, true
+	}
+	if e.HasPrevLogNum {
+		s.PrevLogNum = e.PrevLogNum
+	}
+	if e.HasNextFile {
+		s.NextFile, s.HasNextFile = e.NextFile, true
+	}
+	if e.HasLastSeq {
+		s.LastSeq, s.HasLastSeq = e.LastSeq, true
+	}
+	for _, c := range e.CompactPointers {
+		s.Pointers[c.Level] = c.Key
+	}
+	s.Edits++
+	return nil
+}
+
+// checkEdit reports tables that an edit deletes but are not there, and tables
+// that it adds but are there already, given where a table stands before it.
+func checkEdit(e *Edit, level func(num uint64) (int, bool)) error {
+	deleted := make(map[uint64]bool, len(e.Deleted))
+	for _, d := range e.Deleted {
+		if l, ok := level(d.Num); !ok || l != d.Level || deleted[d.Num] {
+			return base.Corruptf(kindManifest, "table %s is deleted from level %d, where it is not",
+				base.FileName(base.FileTable, d.Num), d.Level)
+		}
+		deleted[d.Num] = true
+	}
+	added := make(map[uint64]bool, len(e.Added))
+	for _, a := range e.Added {
+		if _, ok := level(a.Meta.Num); ok && !deleted[a.Meta.Num] || added[a.Meta.Num] {
+			return base.Corruptf(kindManifest, "table %s is added to level %d, but is there already",
+				a.Meta.Name(), a.Level)
+		}
+		added[a.Meta.Num] = true
+	}
+	return nil
+}
+
+// Complete reports what a MANIFEST must say and this one does not.
+func (s *State) Complete() error {
+	missing := ""
+	switch {
+	case s.Edits == 0:
+		return base.Corruptf(kindManifest, "holds no edit")
+	case !s.HasComparer:
+		missing = "comparer"
+	case !s.HasLogNum:
+		missing = "log number"
+	case !s.HasNextFile:
+		missing = "next file number"
+	case !s.HasLastSeq:
+		missing = "last sequence"
+	default:
+		return nil
+	}
+	return base.Corruptf(kindManifest, "does not say the %s", missing)
+}
+
+// Levels returns the live tables by level, in no order.
+func (s *State) Levels() (levels [NumLevels][]*FileMeta) {
+	for _, f := range s.Files {
+		levels[f.Level] = append(levels[f.Level], f.Meta)
+	}
+	return levels
+}
+
+// checkComparer fails with base.ErrComparerMismatch when the names differ.
+func (s *State) checkComparer(c *base.Comparer) error {
+	if s.HasComparer && s.Comparer != c.Name {
+		return fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, s.Comparer, c.Name)
+	}
+	return nil
+}
