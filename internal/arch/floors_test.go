@@ -28,9 +28,10 @@ var kits = []struct {
 	upTo int
 }{
 	{"internal/arch", -1},
-	{"internal/workload", -1},
+	{"internal/workload/", -1},
 	{"internal/sstable/sstabletest", 3},
 	{"internal/testkit/", 6},
+	{"internal/kvbench/", 6},
 }
 
 // sideways lists the edges inside a floor; everything may import invariants.

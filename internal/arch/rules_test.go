@@ -182,9 +182,9 @@ var platforms = func() (out [][2]string) {
 	return out
 }()
 
-// fallback stands for every other system: the plain versions of what the
-// supported ones do with their own calls must exist and are compiled for it.
-var fallback = [2]string{"js", "wasm"}
+// fallbacks stand for every other system and processor: the plain versions of
+// what the supported ones do with their own calls are for them.
+var fallbacks = [][2]string{{"js", "wasm"}, {"linux", "riscv64"}}
 
 // tagSets are the build tags that the project uses, one at a time.
 var tagSets = [][]string{nil, {"invariants"}, {"planted"}, {"race"}}
@@ -201,7 +201,7 @@ func ruleCompiled(t *tree) []string {
 }
 
 func compiled(f *file) bool {
-	for _, p := range append(platforms[:len(platforms):len(platforms)], fallback) {
+	for _, p := range slices.Concat(platforms, fallbacks) {
 		for _, tags := range tagSets {
 			ctx := build.Default
 			ctx.GOOS, ctx.GOARCH, ctx.BuildTags = p[0], p[1], tags

@@ -1,0 +1,254 @@
+// Package kill tests what needs processes of their own: a writer that is
+// killed at random moments, and one whose files may not grow beyond a limit.
+//
+// The program that uses the package is its own child: it calls Child first
+// thing and ends when that says so.
+package kill
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/lsm"
+)
+
+// childEnv holds the orders of a child: directory, seed, file-size limit (0
+// for none), separated by newlines.
+const childEnv = "LOAM_KILL_CHILD"
+
+// Keys of the ledger and sizes of the options make tables, logs and manifests
+// turn over every few milliseconds.
+func ledger(seed int64) *testkit.Ledger {
+	return &testkit.Ledger{Seed: seed, Keys: 200, MaxValue: 1500}
+}
+
+func options() *lsm.Options {
+	return &lsm.Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, L0Compaction: 2, CacheSize: 1 << 20}
+}
+
+// Child runs the writer when this process was started to be one; the process
+// must then end with the code.
+func Child() (code int, child bool) {
+	orders := strings.Split(os.Getenv(childEnv), "\n")
+	if len(orders) != 3 {
+		return 0, false
+	}
+	seed, err1 := strconv.ParseInt(orders[1], 10, 64)
+	limit, err2 := strconv.ParseUint(orders[2], 10, 64)
+	err := errors.Join(err1, err2)
+	if err == nil {
+		err = write(orders[0], seed, limit)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	switch {
+	case errors.Is(err, errRules):
+		return exitRules, true
+	case errors.Is(err, errLimit):
+		return exitLimit, true
+	}
+	return exitError, true
+}
+
+// write adds batches to the database in dir for ever and reports each on
+// standard output once it has been acknowledged: its number, 32 bits, which
+// reaches the pipe before the next one begins.
+func write(dir string, seed int64, limit uint64) error {
+	if err := limitFiles(limit); err != nil {
+		return err
+	}
+	db, err := lsm.Open(dir, options())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	last, err := testkit.Last(db)
+	if err != nil {
+		return err
+	}
+	l := ledger(seed)
+	b := lsm.NewBatch()
+	for i := last + 1; ; i++ {
+		l.Fill(b, i)
+		mode := lsm.NoSync
+		if i%16 == 0 {
+			mode = lsm.Sync
+		}
+		if err := db.Write(b, mode); err != nil {
+			return afterFailure(db, l, i, err)
+		}
+		if _, err := os.Stdout.Write(binary.LittleEndian.AppendUint32(nil, uint32(i))); err != nil {
+			return err
+		}
+	}
+}
+
+// afterFailure wants a database whose log could not be written to refuse
+// further writes, to go on reading, and to close.
+func afterFailure(db *lsm.DB, l *testkit.Ledger, i int, cause error) error {
+	b := lsm.NewBatch()
+	l.Fill(b, i+1)
+	if err := db.Write(b, lsm.NoSync); !errors.Is(err, lsm.ErrReadOnly) {
+		return fmt.Errorf("%w: a write after a failed one (%w) gave %w", errRules, cause, err)
+	}
+	if _, err := l.Check(db, i-1, i-1); err != nil {
+		return fmt.Errorf("%w: reading after a failed write: %w", errRules, err)
+	}
+	return fmt.Errorf("%w: %w", errLimit, cause)
+}
+
+var (
+	errRules = errors.New("rules broken")
+	errLimit = errors.New("file-size limit")
+)
+
+// Exit codes of a child.
+const (
+	exitError = 3
+	exitLimit = 4
+	exitRules = 5
+)
+
+// start starts this program as a child.
+func start(dir string, seed int64, limit uint64) (*exec.Cmd, io.Reader, *strings.Builder, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", childEnv, dir, seed, limit))
+	said := &strings.Builder{}
+	cmd.Stderr = said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return cmd, out, said, cmd.Start()
+}
+
+// bounds is what is known of a database from outside: batches 1 to lo have
+// been acknowledged, none after hi has been begun.
+type bounds struct{ lo, hi int }
+
+// follow reads a child's reports to the end. Each names the batch after the
+// one before; the first may skip what earlier children began but could not
+// report any more.
+func (b *bounds) follow(r io.Reader) error {
+	in := bufio.NewReader(r)
+	var buf [4]byte
+	b.hi++
+	for first := true; ; first = false {
+		if _, err := io.ReadFull(in, buf[:]); err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil
+			}
+			return err
+		}
+		n := int(binary.LittleEndian.Uint32(buf[:]))
+		if n <= b.lo || n > b.hi || !first && n != b.lo+1 {
+			return fmt.Errorf("batch %d acknowledged, where %d was the last and %d the last begun", n, b.lo, b.hi)
+		}
+		b.lo, b.hi = n, n+1
+	}
+}
+
+// verify opens the database and wants it to hold what b says.
+func (b *bounds) verify(dir string, l *testkit.Ledger) error {
+	db, err := lsm.Open(dir, options())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	i, err := l.Check(db, b.lo, b.hi)
+	if err != nil {
+		return err
+	}
+	b.lo, b.hi = i, i
+	return db.Close()
+}
+
+// Kill starts a writer again and again and kills it after a random time, also
+// while it opens; after each kill every acknowledged batch must be there.
+// fresh makes a new directory, which is taken now and then. Only every fourth
+// time this process looks in between; otherwise the next writer finds what was
+// left behind.
+func Kill(seed int64, rounds int, fresh func() string) error {
+	const perDirectory = 30
+	rng := rand.New(rand.NewPCG(uint64(seed), 8))
+	var dir string
+	var l *testkit.Ledger
+	var b bounds
+	for round := range rounds {
+		if round%perDirectory == 0 {
+			dir, l, b = fresh(), ledger(seed+int64(round)), bounds{}
+		}
+		err := killOne(dir, l, &b, time.Duration(rng.IntN(60_000))*time.Microsecond)
+		if err == nil && (round%4 == 3 || round%perDirectory == perDirectory-1 || round == rounds-1) {
+			err = b.verify(dir, l)
+		}
+		if err != nil {
+			return fmt.Errorf("seed %d, round %d, in %s: %w", seed, round, dir, err)
+		}
+	}
+	return nil
+}
+
+// killOne starts a writer, kills it after d, and takes down its reports.
+func killOne(dir string, l *testkit.Ledger, b *bounds, d time.Duration) error {
+	cmd, out, said, err := start(dir, l.Seed, 0)
+	if err != nil {
+		return err
+	}
+	timer := time.AfterFunc(d, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	err = b.follow(out)
+	cmd.Wait()
+	if err == nil && cmd.ProcessState.ExitCode() >= 0 {
+		err = fmt.Errorf("the writer ended by itself: %s", said)
+	}
+	return err
+}
+
+// Limit starts writers whose files may not grow beyond a limit, so that an
+// append to the log or the writing of a table fails in the middle. Each must
+// stop with the failure; the next opening finds all that was acknowledged.
+func Limit(seed int64, cycles int, fresh func() string) error {
+	rng := rand.New(rand.NewPCG(uint64(seed), 9))
+	for cycle := range cycles {
+		dir, l, b := fresh(), ledger(seed+int64(cycle)), bounds{}
+		for range 3 {
+			if err := limitOne(dir, l, &b, uint64(3000+rng.IntN(70_000))); err != nil {
+				return fmt.Errorf("seed %d, cycle %d, in %s: %w", seed, cycle, dir, err)
+			}
+		}
+	}
+	return nil
+}
+
+func limitOne(dir string, l *testkit.Ledger, b *bounds, limit uint64) error {
+	cmd, out, said, err := start(dir, l.Seed, limit)
+	if err != nil {
+		return err
+	}
+	timer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	defer timer.Stop()
+	err = b.follow(out)
+	cmd.Wait()
+	if err != nil {
+		return err
+	}
+	// The limit may be met while opening already, which is an error like any.
+	if code := cmd.ProcessState.ExitCode(); code != exitLimit && code != exitError {
+		return fmt.Errorf("limit %d: the writer ended with %d: %s", limit, code, said)
+	}
+	return b.verify(dir, l)
+}

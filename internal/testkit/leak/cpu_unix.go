@@ -1,0 +1,18 @@
+//go:build unix
+
+package leak
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// processorTime is what the process has used so far.
+func processorTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

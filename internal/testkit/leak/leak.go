@@ -1,0 +1,153 @@
+// Package leak looks for what must not grow and for what must not happen: file
+// descriptors, goroutines, threads and off-heap memory over many openings,
+// writes and processor time of an idle database, and a Close that hangs.
+//
+// It measures the whole process: nothing else may run beside it.
+package leak
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// Usage is what the process holds. -1 where the system does not tell.
+type Usage struct {
+	Descriptors, Threads, Goroutines int
+	OffHeap                          int64
+}
+
+func (u Usage) String() string {
+	return fmt.Sprintf("%d descriptors, %d threads, %d goroutines, %d bytes off the heap", u.Descriptors, u.Threads, u.Goroutines, u.OffHeap)
+}
+
+// Now measures, after what runs in the background has come to an end.
+func Now() Usage {
+	epoch.Drain()
+	u := Usage{Descriptors: entries("/proc/self/fd"), Threads: entries("/proc/self/task"), OffHeap: offheap.InUse()}
+	for range 100 {
+		if u.Goroutines = runtime.NumGoroutine(); u.Goroutines <= 2 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return u
+}
+
+func entries(dir string) int {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return -1
+	}
+	return len(list)
+}
+
+// Cycle opens the database in dir, writes and reads a little, and closes it.
+// Every tenth time it flushes and compacts as well, and leaves a snapshot open.
+func Cycle(dir string, l *testkit.Ledger, i int) error {
+	db, err := lsm.Open(dir, &lsm.Options{WriteBufferSize: 64 << 10, CacheSize: 1 << 20})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if i > 1 {
+		if last, err := testkit.Last(db); err != nil || last != i-1 {
+			return fmt.Errorf("opening %d: newest batch %d, %w", i, last, err)
+		}
+	}
+	b := lsm.NewBatch()
+	l.Fill(b, i)
+	if err := db.Write(b, lsm.NoSync); err != nil {
+		return err
+	}
+	if i%10 == 0 {
+		db.Snapshot()
+		if err := db.Flush(); err != nil {
+			return err
+		}
+		if err := db.CompactRange(nil, nil); err != nil {
+			return err
+		}
+		if _, err := testkit.Dump(db); err != nil {
+			return err
+		}
+	}
+	return db.Close()
+}
+
+// Openings runs n cycles in dir and reports what the later ones added to what
+// the process held after the first few.
+func Openings(dir string, seed int64, n int) (before, after Usage, err error) {
+	l := &testkit.Ledger{Seed: seed}
+	for i := 1; i <= n; i++ {
+		if err := Cycle(dir, l, i); err != nil {
+			return before, after, err
+		}
+		if i == min(20, n/2) {
+			before = Now()
+		}
+	}
+	return before, Now(), nil
+}
+
+// Idle opens a database with some data in dir, lets it settle, and counts the
+// file-system calls and the processor time of the following period.
+func Idle(dir string, period time.Duration) (calls int64, cpu time.Duration, err error) {
+	var n atomic.Int64
+	fs := vfs.NewFault(vfs.Default, func(vfs.Op) vfs.Outcome {
+		n.Add(1)
+		return vfs.Outcome{}
+	})
+	db, err := lsm.Open(dir, &lsm.Options{FS: fs, WriteBufferSize: 256 << 10})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer db.Close()
+	b := lsm.NewBatch()
+	l := &testkit.Ledger{Seed: 1, MaxValue: 2000}
+	for i := 1; i <= 500; i++ {
+		l.Fill(b, i)
+		if err := db.Write(b, lsm.NoSync); err != nil {
+			return 0, 0, err
+		}
+	}
+	for quiet, last := 0, n.Load(); quiet < 20; quiet++ {
+		time.Sleep(10 * time.Millisecond)
+		if now := n.Load(); now != last {
+			quiet, last = 0, now
+		}
+	}
+	runtime.GC()
+	calls, cpu = n.Load(), processorTime()
+	time.Sleep(period)
+	return n.Load() - calls, processorTime() - cpu, db.Close()
+}
+
+// CloseBusy fills a database until compactions have much to do and measures
+// how long Close takes then.
+func CloseBusy(dir string, entries int) (time.Duration, error) {
+	db, err := lsm.Open(dir, &lsm.Options{WriteBufferSize: 1 << 20, MaxFileSize: 1 << 20})
+	if err != nil {
+		return 0, err
+	}
+	value := make([]byte, 200)
+	for i := range entries {
+		if err := db.Put(fmt.Appendf(nil, "%08d", i*7919%entries), value, lsm.NoSync); err != nil {
+			db.Close()
+			return 0, err
+		}
+	}
+	go db.CompactRange(nil, nil)
+	time.Sleep(5 * time.Millisecond)
+	start := time.Now()
+	err = db.Close()
+	return time.Since(start), err
+}

@@ -1,0 +1,75 @@
+package metamorphic
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+)
+
+// TestHistories runs 1.6 million operations in the usual size: histories of
+// 20,000 operations, each under 4 option sets.
+func TestHistories(t *testing.T) {
+	seed := testkit.Seed(t)
+	const length = 20_000
+	histories := testkit.Scale(1, 20, 190)
+	setups := testkit.Scale(4, 4, 8)
+	start := time.Now()
+	t.Run("histories", func(t *testing.T) {
+		for i := range histories {
+			s := seed + int64(i)
+			t.Run(fmt.Sprint(s), func(t *testing.T) {
+				t.Parallel()
+				if err := Run(s, length, setups, 20*time.Second); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+	})
+	t.Logf("%d operations in %v", histories*setups*length, time.Since(start).Round(time.Second))
+}
+
+// TestSeedIsTheHistory wants the same history from the same seed, and every
+// kind of operation in some history.
+func TestSeedIsTheHistory(t *testing.T) {
+	var seen [numKinds]bool
+	for seed := range int64(20) {
+		a, _ := generate(seed, 2000)
+		b, _ := generate(seed, 2000)
+		for i := range a {
+			if a[i].String() != b[i].String() {
+				t.Fatalf("seed %d: operation %d differs: %v, %v", seed, i, a[i], b[i])
+			}
+			seen[a[i].kind] = true
+		}
+	}
+	for k, ok := range seen {
+		if !ok {
+			t.Errorf("%s never comes up", kindNames[k])
+		}
+	}
+}
+
+// TestShrink shrinks a history that fails when it has three given operations
+// in order.
+func TestShrink(t *testing.T) {
+	ops, _ := generate(1, 500)
+	need := []string{ops[50].String(), ops[200].String(), ops[301].String()}
+	fails := func(h []op) error {
+		found := 0
+		for i := range h {
+			if found < len(need) && h[i].String() == need[found] {
+				if found++; found == len(need) {
+					return &Failure{Index: i, Op: h[i].String(), Err: errors.New("planted")}
+				}
+			}
+		}
+		return nil
+	}
+	short, err := shrink(ops, fails(ops), time.Minute, fails)
+	if len(short) != 3 || err == nil {
+		t.Errorf("shrunk to %d operations, %v", len(short), err)
+	}
+}

@@ -1,0 +1,374 @@
+package metamorphic
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/lsm"
+)
+
+// Failure is an operation whose answer was not the model's.
+type Failure struct {
+	Index int // in the history
+	Op    string
+	Err   error
+}
+
+func (f *Failure) Error() string { return fmt.Sprintf("operation %d, %s: %v", f.Index, f.Op, f.Err) }
+
+func (f *Failure) Unwrap() error { return f.Err }
+
+// world is a database beside the model that it must agree with.
+type world struct {
+	setup   Setup
+	dir     string
+	fs      lsm.FS
+	cmp     *base.Comparer
+	db      *lsm.DB
+	model   *testkit.Model
+	snaps   [slots]snapshot
+	iters   [slots]iterator
+	batch   *lsm.Batch
+	multi   lsm.MultiResult
+	paused  int
+	buf     []byte
+	scratch []byte
+}
+
+type snapshot struct {
+	s *lsm.Snapshot
+	t testkit.Time
+}
+
+type iterator struct {
+	it       *lsm.Iterator
+	model    *testkit.Cursor
+	prefix   []byte
+	keysOnly bool
+}
+
+// run executes a history from an empty directory and stops at the first
+// disagreement.
+func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
+	fs, dir, clean, err := s.place()
+	if err != nil {
+		return err
+	}
+	defer clean()
+	w := &world{setup: s, dir: dir, fs: fs, cmp: cmp, model: testkit.NewModel(cmp), batch: lsm.NewBatch()}
+	if err := w.open(0); err != nil {
+		return &Failure{Index: -1, Op: "open", Err: err}
+	}
+	for i := range ops {
+		if err := w.step(&ops[i]); err != nil {
+			w.shut()
+			return &Failure{Index: i, Op: ops[i].String(), Err: err}
+		}
+	}
+	if err := w.shut(); err != nil {
+		return &Failure{Index: len(ops), Op: "close", Err: err}
+	}
+	return nil
+}
+
+func (w *world) open(n int) (err error) {
+	o := w.setup.options(n)
+	o.FS, o.Comparer = w.fs, w.cmp
+	w.db, err = lsm.Open(w.dir, o)
+	return err
+}
+
+// shut closes everything, in the order that users forget to keep at times:
+// iterators, the database, snapshots.
+func (w *world) shut() error {
+	var errs []error
+	for i := range w.iters {
+		errs = append(errs, w.closeIter(i))
+	}
+	errs = append(errs, w.db.Close())
+	for i := range w.snaps {
+		errs = append(errs, w.closeSnapshot(i))
+	}
+	w.paused = 0
+	return errors.Join(errs...)
+}
+
+func (w *world) closeIter(i int) error {
+	it := w.iters[i].it
+	w.iters[i] = iterator{}
+	if it == nil {
+		return nil
+	}
+	return it.Close()
+}
+
+func (w *world) closeSnapshot(i int) error {
+	s := w.snaps[i].s
+	w.snaps[i] = snapshot{}
+	if s == nil {
+		return nil
+	}
+	return s.Close()
+}
+
+func (w *world) step(o *op) error {
+	switch o.kind {
+	case opPut, opDelete, opBatch:
+		return w.write(o)
+	case opGet, opHas, opTryGet, opMultiGet:
+		return w.read(w.db, w.model.Now(), o)
+	case opSnapshotGet, opSnapshotMultiGet, opSnapshotScan:
+		return w.readSnapshot(o)
+	case opSnapshot:
+		if err := w.closeSnapshot(o.slot); err != nil {
+			return err
+		}
+		w.snaps[o.slot] = snapshot{w.db.Snapshot(), w.model.Now()}
+	case opCloseSnapshot:
+		return w.closeSnapshot(o.slot)
+	case opIter:
+		return w.openIter(o)
+	case opCloseIter:
+		return w.closeIter(o.slot)
+	case opAll, opBackward, opPrefix:
+		return w.scan(o)
+	case opFlush:
+		return w.db.Flush()
+	case opCompact:
+		return w.db.CompactRange(o.key, o.limit)
+	case opPause:
+		if w.paused < 2 {
+			w.paused++
+			w.db.PauseCompaction()
+		}
+	case opResume:
+		if w.paused > 0 {
+			w.paused--
+			w.db.ResumeCompaction()
+		}
+	case opReopen:
+		if err := w.shut(); err != nil {
+			return err
+		}
+		return w.open(o.n)
+	case opSizes:
+		return w.sizes(o)
+	case opCheck:
+		return w.check()
+	default:
+		return w.move(o)
+	}
+	return nil
+}
+
+func (w *world) write(o *op) error {
+	mode := lsm.NoSync
+	if o.sync {
+		mode = lsm.Sync
+	}
+	w.scratch = o.value.append(w.scratch[:0])
+	switch o.kind {
+	case opPut:
+		w.model.Put(o.key, w.scratch)
+		return w.db.Put(o.key, w.scratch, mode)
+	case opDelete:
+		w.model.Delete(o.key)
+		return w.db.Delete(o.key, mode)
+	}
+	b, err := w.fill(o)
+	if err != nil {
+		return err
+	}
+	return w.db.Write(b, mode)
+}
+
+// fill makes the batch in one of three ways: directly, from two parts, or by
+// way of its wire form.
+func (w *world) fill(o *op) (*lsm.Batch, error) {
+	w.batch.Clear()
+	b, part := w.batch, lsm.NewBatch()
+	for i := range o.sub {
+		s := &o.sub[i]
+		dst := b
+		if o.n == 1 && i >= len(o.sub)/2 {
+			dst = part
+		}
+		if s.kind == opDelete {
+			dst.Delete(s.key)
+			w.model.Delete(s.key)
+			continue
+		}
+		w.scratch = s.value.append(w.scratch[:0])
+		dst.Put(s.key, w.scratch)
+		w.model.Put(s.key, w.scratch)
+	}
+	b.Append(part)
+	if b.Count() != len(o.sub) {
+		return nil, fmt.Errorf("batch of %d operations counts %d", len(o.sub), b.Count())
+	}
+	if o.n == 2 {
+		return lsm.BatchFromBytes(bytes.Clone(b.Bytes()))
+	}
+	return b, nil
+}
+
+// reader is what DB and Snapshot share.
+type reader interface {
+	Get(key, dst []byte) ([]byte, error)
+	TryGet(key, dst []byte) ([]byte, error)
+	Has(key []byte) (bool, error)
+	MultiGet(keys [][]byte, r *lsm.MultiResult) error
+}
+
+func (w *world) readSnapshot(o *op) error {
+	s := w.snaps[o.slot]
+	if s.s == nil {
+		return nil
+	}
+	if o.kind == opSnapshotScan {
+		return w.compareScan(s.s.Iter(nil), s.t)
+	}
+	if err := w.read(s.s, s.t, o); err != nil {
+		return err
+	}
+	if o.kind != opSnapshotGet {
+		return nil
+	}
+	has := op{kind: opHas, key: o.key}
+	return w.read(s.s, s.t, &has)
+}
+
+func (w *world) read(r reader, t testkit.Time, o *op) error {
+	switch o.kind {
+	case opMultiGet, opSnapshotMultiGet:
+		return w.multiGet(r, t, o)
+	case opHas:
+		_, want := w.model.Get(t, o.key)
+		if got, err := r.Has(o.key); err != nil || got != want {
+			return fmt.Errorf("%v, %v; want %v", got, err, want)
+		}
+		return nil
+	}
+	// The buffer has something in front that must stay.
+	w.buf = append(w.buf[:0], "front"...)
+	var err error
+	if o.kind == opTryGet {
+		if w.buf, err = r.TryGet(o.key, w.buf); errors.Is(err, lsm.ErrWouldBlock) {
+			w.buf = w.buf[:0]
+			return nil
+		}
+	} else {
+		w.buf, err = r.Get(o.key, w.buf)
+	}
+	want, found := w.model.Get(t, o.key)
+	if !found {
+		if !errors.Is(err, lsm.ErrNotFound) || string(w.buf) != "front" {
+			return fmt.Errorf("%q, %v; want not found", clip(w.buf), err)
+		}
+		return nil
+	}
+	if err != nil || string(w.buf) != "front"+want {
+		return fmt.Errorf("%q, %v; want front%q", clip(w.buf), err, clip(want))
+	}
+	return nil
+}
+
+func (w *world) multiGet(r reader, t testkit.Time, o *op) error {
+	keys := make([][]byte, len(o.sub))
+	for i := range o.sub {
+		keys[i] = o.sub[i].key
+	}
+	if err := r.MultiGet(keys, &w.multi); err != nil {
+		return err
+	}
+	if w.multi.Len() != len(keys) {
+		return fmt.Errorf("%d results for %d keys", w.multi.Len(), len(keys))
+	}
+	for i, k := range keys {
+		got, ok := w.multi.Value(i)
+		if want, found := w.model.Get(t, k); ok != found || string(got) != want {
+			return fmt.Errorf("key %d %q: %q, %v; want %q, %v", i, k, clip(got), ok, clip(want), found)
+		}
+	}
+	return nil
+}
+
+func (w *world) scan(o *op) error {
+	var err error
+	lower, upper := o.key, o.limit
+	seq := w.db.All(lower, upper, &err)
+	switch o.kind {
+	case opBackward:
+		seq = w.db.Backward(lower, upper, &err)
+	case opPrefix:
+		if w.cmp != base.Bytewise {
+			return nil
+		}
+		seq = w.db.Prefix(o.prefix, &err)
+		lower, upper = prefixBounds(o.prefix, nil, nil)
+	}
+	want := w.model.Scan(w.model.Now(), lower, upper)
+	i := 0
+	for k, v := range seq {
+		j := i
+		if o.kind == opBackward {
+			j = len(want) - 1 - i
+		}
+		if i >= len(want) || string(k) != want[j].Key || string(v) != want[j].Value {
+			return fmt.Errorf("entry %d of %d is %q=%q", i, len(want), clip(k), clip(v))
+		}
+		i++
+	}
+	if err != nil || i != len(want) {
+		return fmt.Errorf("%d entries, %v; want %d", i, err, len(want))
+	}
+	return nil
+}
+
+// sizes asks for the size of a range, which has no exact answer: it must not
+// be more than the whole.
+func (w *world) sizes(o *op) error {
+	got, err := w.db.ApproximateSizes([]lsm.Range{{Start: o.key, Limit: o.limit}, {}})
+	if err != nil {
+		return err
+	}
+	if len(got) != 2 || got[0] > got[1] {
+		return fmt.Errorf("sizes %v of a range and of everything", got)
+	}
+	return nil
+}
+
+// check compares the whole database with the model, in both directions.
+func (w *world) check() error {
+	if err := w.compareScan(w.db.Iter(nil), w.model.Now()); err != nil {
+		return err
+	}
+	return w.scan(&op{kind: opBackward})
+}
+
+func (w *world) compareScan(it *lsm.Iterator, t testkit.Time) error {
+	want := w.model.Scan(t, nil, nil)
+	i := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if i >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {
+			it.Close()
+			return fmt.Errorf("entry %d of %d is %q=%q", i, len(want), clip(it.Key()), clip(it.Value()))
+		}
+		i++
+	}
+	if err := it.Close(); err != nil || i != len(want) {
+		return fmt.Errorf("%d entries, %v; want %d", i, err, len(want))
+	}
+	return nil
+}
+
+// clip shortens what is printed.
+func clip[T string | []byte](v T) string {
+	if len(v) > 60 {
+		return fmt.Sprintf("%s…(%d)", v[:60], len(v))
+	}
+	return string(v)
+}

@@ -1,0 +1,73 @@
+package metamorphic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// Setup is where and with which options a history runs.
+type Setup struct {
+	Name string
+	// Disk puts the database on the real file system; otherwise it is in memory.
+	Disk bool
+	// seed picks the options, together with the number that a reopen carries.
+	// 0 stands for the engine's own defaults, 1 for everything small.
+	seed int64
+}
+
+// Setups returns n option sets for the history of a seed: the defaults on the
+// real file system, everything small, then random ones.
+func Setups(seed int64, n int) []Setup {
+	out := []Setup{{Name: "defaults", Disk: true}, {Name: "small", seed: 1}}
+	for i := len(out); i < n; i++ {
+		out = append(out, Setup{Name: fmt.Sprintf("random %d", i), seed: seed*16 + int64(i)})
+	}
+	return out[:n]
+}
+
+// options returns the options of the nth opening.
+func (s Setup) options(n int) *lsm.Options {
+	switch s.seed {
+	case 0:
+		return &lsm.Options{}
+	case 1:
+		return &lsm.Options{
+			WriteBufferSize: 64 << 10, BlockSize: 256, BlockRestartInterval: 1, MaxFileSize: 64 << 10, CacheSize: 128 << 10,
+			L0Compaction: 2, MaxOpenFiles: 8, Compression: lsm.NoCompression, MaxMemtables: 2, MaxBackgroundJobs: 1,
+		}
+	}
+	rng := rand.New(rand.NewPCG(uint64(s.seed), uint64(n)))
+	return &lsm.Options{
+		WriteBufferSize:      64 << 10 << rng.IntN(5),
+		MaxMemtables:         2 + rng.IntN(3),
+		BlockSize:            256 << rng.IntN(8),
+		BlockRestartInterval: 1 + rng.IntN(20),
+		MaxFileSize:          64 << 10 << rng.IntN(6),
+		CacheSize:            []int64{-1, 64 << 10, 1 << 20, 16 << 20}[rng.IntN(4)],
+		Compression:          []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression}[rng.IntN(3)],
+		BloomBits:            []int{-1, 1, 10, 20}[rng.IntN(4)],
+		LevelDBFilter:        rng.IntN(2) == 0,
+		L0Compaction:         1 + rng.IntN(8),
+		MaxOpenFiles:         4 + rng.IntN(100),
+		MaxBackgroundJobs:    1 + rng.IntN(3),
+		MaxSubcompactions:    1 + rng.IntN(3),
+		WALPreallocate:       []int64{-1, 4096, 1 << 20}[rng.IntN(3)],
+		DisableCompaction:    rng.IntN(8) == 0,
+	}
+}
+
+// place makes the empty directory to run in.
+func (s Setup) place() (fs vfs.FS, dir string, clean func(), err error) {
+	if !s.Disk {
+		return vfs.NewMem(), "db", func() {}, nil
+	}
+	dir, err = os.MkdirTemp("", "metamorphic")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return vfs.Default, dir + "/db", func() { os.RemoveAll(dir) }, nil
+}
