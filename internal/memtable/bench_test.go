@@ -1,0 +1,225 @@
+package memtable
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+)
+
+const benchEntries = 1 << 20
+
+func benchKeys(random bool) [][]byte {
+	keys := make([][]byte, benchEntries)
+	rng := rand.New(rand.NewSource(1))
+	for i := range keys {
+		if random {
+			keys[i] = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, rng.Uint64()), rng.Uint64())
+		} else {
+			keys[i] = fmt.Appendf(nil, "%016d", i)
+		}
+	}
+	return keys
+}
+
+func fill(keys [][]byte, value []byte, ordered bool) *Table {
+	m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132, Ordered: ordered})
+	batch := batchrepr.Init(nil)
+	for i, k := range keys {
+		batch = batchrepr.AppendPut(batchrepr.Init(batch), k, value)
+		if !m.Room(int64(len(batch)), 1) {
+			panic("no room")
+		}
+		if err := m.Apply(batch, base.SeqNum(i+1)); err != nil {
+			panic(err)
+		}
+	}
+	return m
+}
+
+func perEntry(b *testing.B, n int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/entry")
+}
+
+func BenchmarkInsert(b *testing.B) {
+	value := make([]byte, 100)
+	for _, name := range []string{"random", "sequential", "ordered"} {
+		keys := benchKeys(name != "sequential")
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				m := fill(keys, value, name == "ordered")
+				b.StopTimer()
+				m.Unref()
+				b.StartTimer()
+			}
+			perEntry(b, len(keys))
+		})
+	}
+}
+
+func BenchmarkInsertBatch100(b *testing.B) {
+	keys, value := benchKeys(true), make([]byte, 100)
+	var batches [][]byte
+	for i := 0; i < len(keys); i += 100 {
+		batch := batchrepr.Init(nil)
+		for _, k := range keys[i:min(i+100, len(keys))] {
+			batch = batchrepr.AppendPut(batch, k, value)
+		}
+		batches = append(batches, batch)
+	}
+	for b.Loop() {
+		m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132})
+		for i, batch := range batches {
+			if err := m.Apply(batch, base.SeqNum(i*100+1)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StopTimer()
+		m.Unref()
+		b.StartTimer()
+	}
+	perEntry(b, len(keys))
+}
+
+func BenchmarkGet(b *testing.B) {
+	keys := benchKeys(true)
+	m := fill(keys, make([]byte, 100), false)
+	defer m.Unref()
+	for _, name := range []string{"hit", "miss"} {
+		b.Run(name, func(b *testing.B) {
+			rng := rand.New(rand.NewSource(2))
+			var key [16]byte
+			sum := 0
+			for b.Loop() {
+				copy(key[:], keys[rng.Intn(len(keys))])
+				if name == "miss" {
+					key[15] ^= 1
+				}
+				v, _, ok := m.Get(key[:], base.Hash(key[:]), base.MaxSeqNum)
+				if ok != (name == "hit") {
+					b.Fatal("wrong answer")
+				}
+				if ok {
+					sum += int(v[50])
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkSeal(b *testing.B) {
+	for _, name := range []string{"random", "sequential", "decimal", "afterRuns"} {
+		keys := benchKeys(name == "random" || name == "afterRuns")
+		if name == "decimal" {
+			rand.New(rand.NewSource(3)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				m := fill(keys, make([]byte, 100), name == "afterRuns")
+				m.order.bg.Wait()
+				b.StartTimer()
+				m.Seal()
+				b.StopTimer()
+				m.Unref()
+				b.StartTimer()
+			}
+			perEntry(b, len(keys))
+		})
+	}
+}
+
+func BenchmarkFirstSource(b *testing.B) {
+	keys := benchKeys(true)
+	for b.Loop() {
+		b.StopTimer()
+		m := fill(keys, make([]byte, 100), false)
+		b.StartTimer()
+		s := m.NewSource()
+		b.StopTimer()
+		s.Close()
+		m.Unref()
+		b.StartTimer()
+	}
+	perEntry(b, len(keys))
+}
+
+func BenchmarkScan(b *testing.B) {
+	for _, name := range []string{"sealed", "runs", "sequential", "reverse"} {
+		b.Run(name, func(b *testing.B) {
+			keys := benchKeys(name != "sequential")
+			m := fill(keys, make([]byte, 100), name == "runs")
+			defer m.Unref()
+			if name != "runs" {
+				m.Seal()
+			}
+			for b.Loop() {
+				s := m.NewSource()
+				var e base.Entries
+				n := 0
+				if name == "reverse" {
+					for ok := s.Last(&e) >= 0; ok; ok = s.Prev(&e) {
+						n += e.Len()
+					}
+				} else {
+					for ok := s.First(&e) >= 0; ok; ok = s.Next(&e) {
+						n += e.Len()
+					}
+				}
+				s.Close()
+				if n != len(keys) {
+					b.Fatal(n)
+				}
+			}
+			perEntry(b, len(keys))
+		})
+	}
+}
+
+func BenchmarkSeek(b *testing.B) {
+	for _, name := range []string{"sealed", "runs"} {
+		b.Run(name, func(b *testing.B) {
+			keys := benchKeys(true)
+			m := fill(keys, make([]byte, 100), name == "runs")
+			defer m.Unref()
+			if name == "sealed" {
+				m.Seal()
+			}
+			s := m.NewSource()
+			defer s.Close()
+			rng := rand.New(rand.NewSource(2))
+			var e base.Entries
+			for b.Loop() {
+				if s.SeekGE(keys[rng.Intn(len(keys))], base.MaxTrailer, &e) != 0 {
+					b.Fatal("not found")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkSourceBesideWrites opens a source after every write.
+func BenchmarkSourceBesideWrites(b *testing.B) {
+	keys := benchKeys(true)
+	m := fill(keys[:200000], make([]byte, 100), true)
+	defer func() { m.Unref() }()
+	var e base.Entries
+	i := 200000
+	for b.Loop() {
+		if !m.Room(200, 1) || i == len(keys) {
+			b.StopTimer()
+			m.Unref()
+			m = fill(keys[:200000], make([]byte, 100), true)
+			i = 200000
+			b.StartTimer()
+		}
+		m.Add(base.SeqNum(i+1), base.KindSet, keys[i], nil)
+		i++
+		s := m.NewSource()
+		s.SeekGE(keys[i/2], base.MaxTrailer, &e)
+		s.Close()
+	}
+}

@@ -1,0 +1,37 @@
+package memtable
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+func (m *memory) slot(i uint64) *uint64 { return (*uint64)(unsafe.Add(m.slots, int(i*8))) }
+
+// find probes for key. It returns the newest entry, or 0 and the empty slot
+// where probing ended. The index is never full, so there is one.
+func (m *memory) find(key []byte, hash uint64) (slot uint64, off uint32) {
+	tag := hash >> 32
+	i := m.home(hash)
+	for {
+		s := atomic.LoadUint64(m.slot(i))
+		if s == 0 {
+			return i, 0
+		}
+		if s>>32 == tag && string(m.key(uint32(s))) == string(key) {
+			return i, uint32(s)
+		}
+		if i++; i == m.nslots {
+			i = 0
+		}
+	}
+}
+
+// setSlot makes the entry at off the newest of its key: the one store that
+// readers of the index wait for.
+func (m *memory) setSlot(i, hash uint64, off uint32) {
+	atomic.StoreUint64(m.slot(i), hash&^(1<<32-1)|uint64(off))
+}
+
+// touch brings the first slot that a probe for hash looks at into the cache. An
+// atomic load is one that the compiler keeps.
+func (m *memory) touch(hash uint64) { atomic.LoadUint64(m.slot(m.home(hash))) }

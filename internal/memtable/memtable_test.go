@@ -1,0 +1,714 @@
+package memtable
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand"
+	"runtime"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+// foldCase takes letters of either case for the same, so its equality is not
+// that of bytes.
+var foldCase = &base.Comparer{
+	Name:    "test.FoldCase",
+	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
+}
+
+type item struct {
+	key, value string
+	t          base.Trailer
+}
+
+// model is a sorted slice of all entries.
+type model struct {
+	cmp   *base.Comparer
+	items []item
+	dirty bool
+}
+
+func (o *model) less(a, b item) bool {
+	return o.cmp.CompareInternal([]byte(a.key), a.t, []byte(b.key), b.t) < 0
+}
+
+func (o *model) sorted() []item {
+	if o.dirty {
+		sort.Slice(o.items, func(i, j int) bool { return o.less(o.items[i], o.items[j]) })
+		o.dirty = false
+	}
+	return o.items
+}
+
+// at is the index of the first item at or after (key, t).
+func (o *model) at(key string, t base.Trailer) int {
+	s := o.sorted()
+	return sort.Search(len(s), func(i int) bool { return !o.less(s[i], item{key: key, t: t}) })
+}
+
+func (o *model) get(key string, seq base.SeqNum) (item, bool) {
+	s := o.sorted()
+	i := o.at(key, base.MakeTrailer(seq, base.KindMax))
+	if i < len(s) && o.cmp.Compare([]byte(s[i].key), []byte(key)) == 0 {
+		return s[i], true
+	}
+	return item{}, false
+}
+
+// keyMaker makes keys of a few shapes: shared prefixes of changing length, tails
+// of zeros (which abbreviations cannot tell apart), either case.
+func keyMaker(rng *rand.Rand, space int) func() string {
+	return func() string {
+		k := rng.Intn(space)
+		switch k % 7 {
+		case 0:
+			return fmt.Sprintf("user:%08d", k)
+		case 1:
+			return fmt.Sprintf("user:profile:settings:%d", k)
+		case 2:
+			return "u" + strings.Repeat("\x00", k%13)
+		case 3:
+			return strings.Repeat("ab", k%40)
+		case 4:
+			return fmt.Sprintf("User:%08d", k)
+		case 5:
+			return string([]byte{byte(k), byte(k >> 8), 0xff, 0xff})
+		}
+		return fmt.Sprintf("user:%08d:%d", k/100, k)
+	}
+}
+
+func toEntry(e *base.Entries, i int) item {
+	return item{string(e.Key(i)), string(e.Value(i)), e.Trailers[i]}
+}
+
+// checkStretch verifies a stretch against the model from index at on.
+func checkStretch(t *testing.T, o *model, e *base.Entries, at int) {
+	t.Helper()
+	s := o.sorted()
+	var newest base.SeqNum
+	plain := true
+	for i := range e.Len() {
+		if at+i >= len(s) || toEntry(e, i) != s[at+i] {
+			t.Fatalf("entry %d: got %q", at+i, toEntry(e, i))
+		}
+		newest = max(newest, e.Trailers[i].Seq())
+		same := at+i > 0 && o.cmp.Compare([]byte(s[at+i-1].key), e.Key(i)) == 0
+		plain = plain && e.Trailers[i].Kind() == base.KindSet && !same
+	}
+	if e.MaxSeq != newest {
+		t.Fatalf("MaxSeq %d, want %d", e.MaxSeq, newest)
+	}
+	if e.Plain && !plain {
+		t.Fatalf("stretch at %d is not plain", at)
+	}
+}
+
+// walk moves a source about and compares it with the model.
+func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.Rand, steps int) {
+	t.Helper()
+	var e base.Entries
+	s := o.sorted()
+	for range steps {
+		start := 0 // model index of e's first entry
+		var i int
+		tr := base.MakeTrailer(base.SeqNum(rng.Intn(len(s)+2)), base.Kind(rng.Intn(2)))
+		switch k := key(); rng.Intn(6) {
+		case 0:
+			i = src.First(&e)
+		case 1:
+			i = src.Last(&e)
+			start = len(s) - e.Len()
+		case 2, 3:
+			i = src.SeekGE([]byte(k), tr, &e)
+			start = o.at(k, tr)
+		default:
+			i = src.SeekLT([]byte(k), tr, &e)
+			start = o.at(k, tr) - e.Len()
+		}
+		if i < 0 {
+			if e.Len() != 0 || start > 0 && start < len(s) {
+				t.Fatalf("nothing found at %d of %d", start, len(s))
+			}
+			continue
+		}
+		if i != 0 && i != e.Len()-1 {
+			t.Fatalf("index %d in a stretch of %d", i, e.Len())
+		}
+		checkStretch(t, o, &e, start)
+		for range rng.Intn(12) {
+			if rng.Intn(5) < 3 {
+				start += e.Len()
+				if !src.Next(&e) {
+					if start != len(s) {
+						t.Fatalf("ended at %d of %d", start, len(s))
+					}
+					break
+				}
+			} else {
+				if !src.Prev(&e) {
+					if start != 0 {
+						t.Fatalf("began at %d", start)
+					}
+					break
+				}
+				start -= e.Len()
+			}
+			checkStretch(t, o, &e, start)
+		}
+	}
+}
+
+// full compares a whole scan both ways.
+func full(t *testing.T, o *model, src base.Source) {
+	t.Helper()
+	var e base.Entries
+	at := 0
+	for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+		checkStretch(t, o, &e, at)
+		at += e.Len()
+	}
+	if at != len(o.items) {
+		t.Fatalf("%d of %d entries forward", at, len(o.items))
+	}
+	for ok := src.Last(&e) >= 0; ok; ok = src.Prev(&e) {
+		at -= e.Len()
+		checkStretch(t, o, &e, at)
+	}
+	if at != 0 || src.Err() != nil {
+		t.Fatalf("%d entries missing backward, %v", at, src.Err())
+	}
+}
+
+func TestModel(t *testing.T) {
+	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase} {
+		for seed := range int64(6) {
+			t.Run(fmt.Sprintf("%s/%d", c.Name, seed), func(t *testing.T) {
+				runModel(t, c, seed)
+			})
+		}
+	}
+}
+
+func runModel(t *testing.T, c *base.Comparer, seed int64) {
+	before := offheap.InUse()
+	rng := rand.New(rand.NewSource(seed))
+	o := &model{cmp: c}
+	m := New(Options{Comparer: c, Size: 8 << 20, EntrySize: 40, Ordered: seed%3 == 0})
+	key := keyMaker(rng, 50<<(2*seed))
+	total := []int{300, 3000, 9000, 20000, 45000, 45000}[seed]
+	if testing.Short() {
+		total = min(total, 9000)
+	}
+	seq := base.SeqNum(1)
+	nextSource := total / 10
+	if seed == 4 {
+		nextSource = total // the one-time sort of a large table
+	}
+	for len(o.items) < total {
+		b := batchrepr.Init(nil)
+		n := 1 + rng.Intn(40)*rng.Intn(2)
+		for i := range n {
+			k, v := key(), strings.Repeat("v", rng.Intn(60))
+			kind := base.KindSet
+			if rng.Intn(8) == 0 {
+				kind, v = base.KindDelete, ""
+				b = batchrepr.AppendDelete(b, []byte(k))
+			} else {
+				b = batchrepr.AppendPut(b, []byte(k), []byte(v))
+			}
+			o.items = append(o.items, item{k, v, base.MakeTrailer(seq+base.SeqNum(i), kind)})
+		}
+		o.dirty = true
+		if !m.Room(int64(len(b)), n) {
+			t.Fatal("no room")
+		}
+		if err := m.Apply(b, seq); err != nil {
+			t.Fatal(err)
+		}
+		seq += base.SeqNum(n)
+		if len(o.items) >= nextSource {
+			nextSource += 1 + rng.Intn(total/6)
+			src := m.NewSource()
+			walk(t, o, src, key, rng, 20)
+			checkGets(t, o, m, key, rng, seq, 20)
+			src.Close()
+		}
+	}
+	src := m.NewSource()
+	full(t, o, src)
+	m.Seal()
+	sealed := m.NewSource()
+	full(t, o, src)
+	full(t, o, sealed)
+	walk(t, o, sealed, key, rng, 100)
+	checkGets(t, o, m, key, rng, seq, 2000)
+	if m.Len() != len(o.items) || m.Bytes() <= 0 || m.MemoryUsage() < m.Bytes() || m.EntrySize() <= headerLen {
+		t.Errorf("len %d bytes %d usage %d entry %d", m.Len(), m.Bytes(), m.MemoryUsage(), m.EntrySize())
+	}
+	src.Close()
+	m.Unref()
+	full(t, o, sealed) // holds its own reference
+	sealed.Close()
+	if got := offheap.InUse(); got != before {
+		t.Errorf("%d bytes in use before, %d after", before, got)
+	}
+}
+
+func checkGets(t *testing.T, o *model, m *Table, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
+	t.Helper()
+	for range n {
+		k, seq := key(), base.SeqNum(rng.Int63n(int64(last)+1))
+		if rng.Intn(2) == 0 {
+			seq = base.MaxSeqNum
+		}
+		m.Prefetch(base.Hash([]byte(k)))
+		v, tr, found := m.Get([]byte(k), base.Hash([]byte(k)), seq)
+		want, ok := o.get(k, seq)
+		if found != ok || tr != want.t || string(v) != want.value || found && (v == nil) != (tr.Kind() == base.KindDelete) {
+			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.value, want.t, ok)
+		}
+	}
+}
+
+// TestVersions reads every version of a key with many.
+func TestVersions(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
+	defer m.Unref()
+	key := []byte("k")
+	h := base.Hash(key)
+	const n = 5000
+	for i := 1; i <= n; i++ {
+		m.Add(base.SeqNum(10*i), base.KindSet, key, fmt.Append(nil, i))
+	}
+	for i := 0; i <= n; i++ {
+		for _, d := range []int{0, 5, 9} {
+			v, _, ok := m.Get(key, h, base.SeqNum(10*i+d))
+			if ok != (i > 0) || ok && string(v) != fmt.Sprint(i) {
+				t.Fatalf("version at %d: %q, %v", 10*i+d, v, ok)
+			}
+		}
+	}
+	mem := m.mem.Load()
+	_, off := mem.find(key, h)
+	if d := mem.links(off).depth; d != n-1 {
+		t.Errorf("depth %d, want %d", d, n-1)
+	}
+	for steps := 0; off != 0; steps++ { // following jumps alone reaches the oldest fast
+		off = mem.links(off).jump
+		if steps > 30 {
+			t.Fatal("jumps are short")
+		}
+	}
+}
+
+// TestDisorder adds sequences that do not only rise, as a log from elsewhere may.
+func TestDisorder(t *testing.T) {
+	o := &model{cmp: base.Bytewise}
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
+	defer m.Unref()
+	rng := rand.New(rand.NewSource(1))
+	key := keyMaker(rng, 30)
+	for _, s := range rng.Perm(3000) {
+		k, v := key(), fmt.Sprint(s)
+		m.Add(base.SeqNum(s), base.KindSet, []byte(k), []byte(v))
+		o.items = append(o.items, item{k, v, base.MakeTrailer(base.SeqNum(s), base.KindSet)})
+	}
+	o.dirty = true
+	checkGets(t, o, m, key, rng, 3000, 3000)
+	src := m.NewSource()
+	defer src.Close()
+	full(t, o, src)
+}
+
+func TestRoom(t *testing.T) {
+	fillUp := func(m *Table, keyLen, valueLen int) (n int, bytes int64) {
+		key := make([]byte, keyLen)
+		rng := rand.New(rand.NewSource(1))
+		for {
+			rng.Read(key)
+			b := batchrepr.AppendPut(batchrepr.Init(nil), key, make([]byte, valueLen))
+			if !m.Room(int64(len(b)), 1) {
+				if err := m.Apply(b, 1); !errors.Is(err, errNoRoom) {
+					t.Fatalf("Apply without room: %v", err)
+				}
+				return n, m.Bytes()
+			}
+			if err := m.Apply(b, base.SeqNum(n+1)); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	for _, c := range []struct{ size, guess, key, value, wantN, wantBytes int }{
+		{1 << 20, 0, 16, 100, 7900, 1 << 20 * 99 / 100},
+		{1 << 20, 132, 16, 100, 7900, 1 << 20 * 99 / 100},
+		{1 << 20, 1 << 20, 16, 100, 1700, 200 << 10}, // guess far too large: the index fills first
+		{1 << 20, 1, 16, 100, 7900, 1 << 20 * 99 / 100},
+		{0, 0, 16, 100, 480, 60 << 10},
+	} {
+		m := New(Options{Comparer: base.Bytewise, Size: int64(c.size), EntrySize: c.guess})
+		n, bytes := fillUp(m, c.key, c.value)
+		if n < c.wantN || bytes < int64(c.wantBytes) {
+			t.Errorf("%+v: %d entries, %d bytes", c, n, bytes)
+		}
+		m.Unref()
+	}
+}
+
+// TestLargeBatch applies batches beyond the size that the table was made for.
+func TestLargeBatch(t *testing.T) {
+	before := offheap.InUse()
+	for _, n := range []int{1, 40000} {
+		m := New(Options{Comparer: base.Bytewise, Size: 64 << 10})
+		early := m.NewSource()
+		value := make([]byte, 3<<20/n)
+		b := batchrepr.Init(nil)
+		for i := range n {
+			b = batchrepr.AppendPut(b, fmt.Appendf(nil, "%d", i), value)
+		}
+		if !m.Room(int64(len(b)), n) {
+			t.Fatalf("a fresh table has no room for %d entries", n)
+		}
+		if err := m.Apply(b, 1); err != nil {
+			t.Fatal(err)
+		}
+		if m.Room(1<<20, 1) {
+			t.Error("still room")
+		}
+		for i := range n {
+			k := fmt.Appendf(nil, "%d", i)
+			if v, _, ok := m.Get(k, base.Hash(k), base.MaxSeqNum); !ok || len(v) != len(value) {
+				t.Fatalf("key %d: %d bytes, %v", i, len(v), ok)
+			}
+		}
+		early.Close()
+		m.Unref()
+	}
+	if got := offheap.InUse(); got != before {
+		t.Errorf("%d bytes in use before, %d after", before, got)
+	}
+	m := New(Options{Comparer: base.Bytewise, Size: 64 << 10})
+	defer m.Unref()
+	for _, c := range []struct {
+		n       int64
+		entries int
+	}{{maxArena, 1}, {1 << 62, 1}, {-1, 1}, {100, -1}, {100, 1 << 40}, {1<<63 - 1, 1<<63 - 1}} {
+		if m.Room(c.n, c.entries) {
+			t.Errorf("room for %d bytes, %d entries", c.n, c.entries)
+		}
+	}
+	if !m.Room(100, 1) {
+		t.Error("no room after refusals")
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
+		m := New(Options{Comparer: c, Size: 1 << 20})
+		if _, _, ok := m.Get([]byte("a"), base.Hash([]byte("a")), base.MaxSeqNum); ok {
+			t.Error("found in an empty table")
+		}
+		src := m.NewSource()
+		full(t, &model{cmp: c}, src)
+		src.Close()
+		src.Close()
+		m.Seal()
+		if m.Len() != 0 || m.Bytes() != 0 || m.MemoryUsage() != 0 || m.EntrySize() != 0 {
+			t.Error("an empty table has a size")
+		}
+		m.Unref()
+	}
+}
+
+// TestComparerPanics has a user's comparer fail in every place where order is
+// made: the error comes out of the source, and nothing leaks.
+func TestComparerPanics(t *testing.T) {
+	before := offheap.InUse()
+	for _, allow := range []int64{1, 500, 50000, 120000, 200000} {
+		var left atomic.Int64
+		left.Store(allow)
+		c := &base.Comparer{Name: "test.Panics", Compare: func(a, b []byte) int {
+			if left.Add(-1) == 0 {
+				panic("comparer gave up")
+			}
+			return bytes.Compare(a, b)
+		}}
+		m := New(Options{Comparer: c, Size: 4 << 20, Ordered: allow != 500})
+		for i := range 10000 {
+			m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, i*7919%10007), nil)
+		}
+		m.order.bg.Wait()
+		left.Store(min(left.Load(), 1))
+		m.Seal()
+		src := m.NewSource()
+		var e base.Entries
+		if err := src.Err(); err == nil || !strings.Contains(err.Error(), "comparer gave up") || src.First(&e) >= 0 {
+			t.Errorf("after %d compares: %v", allow, err)
+		}
+		src.Close()
+		left.Store(1 << 60)
+		if _, tr, ok := m.Get([]byte("5"), 0, base.MaxSeqNum); !ok || tr.Seq() == 0 {
+			t.Error("Get needs the order that could not be made")
+		}
+		m.Unref()
+	}
+	if got := offheap.InUse(); got != before {
+		t.Errorf("%d bytes in use before, %d after", before, got)
+	}
+}
+
+// TestConcurrent has readers of all kinds beside the writer.
+func TestConcurrent(t *testing.T) {
+	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
+		t.Run(c.Name, func(t *testing.T) { concurrent(t, c) })
+	}
+}
+
+func concurrent(t *testing.T, c *base.Comparer) {
+	before := runtime.NumGoroutine()
+	total := 60000
+	if testing.Short() || !c.EqualIsBytewise {
+		total = 20000
+	}
+	const keys = 5000
+	m := New(Options{Comparer: c, Size: 16 << 20, EntrySize: 40})
+	name := func(i int) []byte { return fmt.Appendf(nil, "key%06d", i%keys*7919%keys) }
+	var visible atomic.Int64 // entry i, of sequence i+1, has key name(i) and value i
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	reader := func(f func(rng *rand.Rand, seen int64)) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			rng := rand.New(rand.NewSource(1))
+			for !stop.Load() {
+				if seen := visible.Load(); seen > 0 {
+					f(rng, seen)
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	get := func(rng *rand.Rand, seen int64) {
+		i := rng.Int63n(seen)
+		seq := base.SeqNum(rng.Int63n(seen) + 1)
+		k := name(int(i))
+		v, _, ok := m.Get(k, base.Hash(k), seq)
+		want := int64(-1)
+		if j := int64(seq-1) - ((int64(seq-1)-i)%keys+keys)%keys; j >= 0 {
+			want = j
+		}
+		if ok != (want >= 0) || ok && string(v) != fmt.Sprint(want) {
+			t.Errorf("Get(%s, %d) = %q, %v; want %d", k, seq, v, ok, want)
+		}
+	}
+	scan := func(rng *rand.Rand, seen int64) {
+		src := m.NewSource()
+		defer src.Close()
+		var e base.Entries
+		n, last, lastT := int64(0), []byte(nil), base.Trailer(0)
+		for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+			for i := range e.Len() {
+				if n > 0 && c.CompareInternal(last, lastT, e.Key(i), e.Trailers[i]) >= 0 {
+					t.Error("out of order")
+				}
+				last, lastT = append(last[:0], e.Key(i)...), e.Trailers[i]
+				if string(e.Value(i)) != fmt.Sprint(lastT.Seq()-1) {
+					t.Error("value of another entry")
+				}
+				n++
+			}
+		}
+		if n < seen {
+			t.Errorf("%d entries, at least %d expected", n, seen)
+		}
+	}
+	seek := func(rng *rand.Rand, seen int64) {
+		src := m.NewSource()
+		defer src.Close()
+		var e base.Entries
+		for range 50 {
+			k := name(int(rng.Int63n(seen)))
+			if i := src.SeekGE(k, base.MaxTrailer, &e); i < 0 || !bytes.Equal(e.Key(i), k) {
+				t.Error("key not found by seek")
+			}
+			if i := src.SeekLT(k, 0, &e); i < 0 || !bytes.Equal(e.Key(i), k) {
+				t.Error("key not found by seek backward")
+			}
+		}
+	}
+	reader(get)
+	reader(scan)
+	reader(seek)
+	for i := 0; i < total; {
+		b := batchrepr.Init(nil)
+		n := min(1+i%50, total-i)
+		for j := range n {
+			b = batchrepr.AppendPut(b, name(i+j), fmt.Append(nil, i+j))
+		}
+		if !m.Room(int64(len(b)), n) {
+			t.Fatal("no room")
+		}
+		if err := m.Apply(b, base.SeqNum(i+1)); err != nil {
+			t.Fatal(err)
+		}
+		i += n
+		visible.Store(int64(i))
+	}
+	m.Seal()
+	time.Sleep(20 * time.Millisecond)
+	stop.Store(true)
+	wg.Wait()
+	m.Unref()
+	for range 100 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d goroutines before, %d after", before, runtime.NumGoroutine())
+}
+
+// TestAscending checks that a table written in order is known to be.
+func TestAscending(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
+	defer m.Unref()
+	for i := range 5000 {
+		m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%016d", i), nil)
+	}
+	s := &sorter{cmp: base.Bytewise, mem: m.mem.Load(), pairs: make([]pair, 0, 5000), plain: true}
+	if !s.collect(arenaStart, m.end.Load()) || !s.plain || s.skip != 12 {
+		t.Errorf("sorted input not seen as such; skip %d, plain %v", s.skip, s.plain)
+	}
+}
+
+// TestTies sorts keys that abbreviations tell apart late or not at all.
+func TestTies(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise} {
+		o := &model{cmp: c}
+		m := New(Options{Comparer: c, Size: 4 << 20})
+		rng := rand.New(rand.NewSource(1))
+		for i := range 6000 {
+			k := ""
+			switch i % 4 {
+			case 0:
+				k = "p" + strings.Repeat("\x00", rng.Intn(40))
+			case 1:
+				k = long + fmt.Sprintf("%012d", rng.Intn(3000))
+			case 2:
+				k = long[:rng.Intn(100)]
+			case 3:
+				k = long + "same"
+			}
+			m.Add(base.SeqNum(i+1), base.KindSet, []byte(k), nil)
+			o.items = append(o.items, item{k, "", base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+		}
+		o.dirty = true
+		m.Seal()
+		src := m.NewSource()
+		full(t, o, src)
+		walk(t, o, src, func() string { return o.items[rng.Intn(len(o.items))].key }, rng, 300)
+		src.Close()
+		m.Unref()
+	}
+}
+
+func TestPlain(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, Ordered: true})
+	defer m.Unref()
+	for i := range 9000 {
+		m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%d", i*7919%9001), nil)
+		if i%1000 == 0 {
+			m.NewSource().Close()
+		}
+	}
+	check := func(want bool) {
+		t.Helper()
+		src := m.NewSource()
+		defer src.Close()
+		var e base.Entries
+		plain := true
+		for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+			plain = plain && e.Plain
+		}
+		if plain != want {
+			t.Errorf("plain %v, want %v", plain, want)
+		}
+	}
+	check(true)
+	m.Add(9001, base.KindDelete, []byte("zz"), nil)
+	check(false)
+	m.Seal()
+	check(false)
+}
+
+func TestAllocs(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 4 << 20})
+	defer m.Unref()
+	var keys [][]byte
+	for i := range 3000 {
+		keys = append(keys, fmt.Appendf(nil, "%016d", i))
+	}
+	b := batchrepr.AppendPut(batchrepr.Init(nil), keys[0], keys[1])
+	i := 0
+	gates := []struct {
+		name string
+		max  float64
+		f    func()
+	}{
+		{"Apply", 0, func() { _ = m.Apply(b, base.SeqNum(i+1)) }},
+		{"Get", 0, func() { m.Get(keys[i], base.Hash(keys[i]), base.MaxSeqNum) }},
+	}
+	var e base.Entries
+	src := m.NewSource()
+	defer src.Close()
+	gates = append(gates, struct {
+		name string
+		max  float64
+		f    func()
+	}{"Seek", 0, func() { src.SeekGE(keys[i], base.MaxTrailer, &e); src.Next(&e) }})
+	for _, g := range gates {
+		if n := testing.AllocsPerRun(500, func() { g.f(); i = (i + 1) % len(keys) }); n > g.max {
+			t.Errorf("%s: %v allocations", g.name, n)
+		}
+	}
+	m.Seal()
+	if n := testing.AllocsPerRun(100, func() { m.NewSource().Close() }); n > 1 {
+		t.Errorf("NewSource: %v allocations", n)
+	}
+}
+
+func TestInsertionIsStable(t *testing.T) {
+	rng := rand.New(rand.NewSource(1))
+	for _, n := range []int{0, 1, 30, 300, 5000} {
+		a, tmp := make([]pair, n), make([]pair, n)
+		for i := range a {
+			a[i] = pair{uint64(rng.Intn(1+n/3)) << uint(rng.Intn(3)*20), uint32(i)}
+		}
+		want := slices.Clone(a)
+		slices.SortStableFunc(want, func(x, y pair) int {
+			if x.ab < y.ab {
+				return -1
+			} else if x.ab > y.ab {
+				return 1
+			}
+			return 0
+		})
+		radix(a, tmp, topShift(a))
+		if !slices.Equal(a, want) {
+			t.Errorf("%d pairs sorted wrongly", n)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package memtable
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// head is a run inside a merge with a window [lo, hi) of it: the part that the
+// stretch last produced took from this run.
+type head struct {
+	r      *run
+	w      widen
+	lo, hi int
+}
+
+func (h *head) ab(i int) uint64 { return h.w.apply(h.r.ab[i]) }
+
+// merger produces runs' entries in order, a stretch at a time, both ways.
+type merger struct {
+	cmp   *base.Comparer
+	mem   *memory
+	heads []head
+	live  []candidate
+	ab    [stretch]uint64
+	offs  [stretch]uint32
+}
+
+// candidate is the next entry of a run that is not exhausted.
+type candidate struct {
+	ab  uint64
+	off uint32
+	run int32
+}
+
+// stretch is the largest number of entries handed out at once.
+const stretch = 256
+
+// open begins a merge of runs, which share the abbreviation after the shortest
+// prefix common to all, and returns that prefix.
+func (g *merger) open(c *base.Comparer, mem *memory, runs []*run) (prefix []byte) {
+	g.cmp, g.mem = c, mem
+	if len(runs) == 0 {
+		return nil
+	}
+	prefix = runs[0].prefix
+	for _, r := range runs[1:] {
+		prefix = prefix[:base.SharedPrefixLen(prefix, r.prefix)]
+	}
+	for _, r := range runs {
+		g.heads = append(g.heads, head{r: r, w: widening(c, r.prefix, len(prefix))})
+	}
+	return prefix
+}
+
+// forward produces up to limit entries after the window into ab[:n], offs[:n].
+func (g *merger) forward(limit int) (n int) {
+	g.live = g.live[:0]
+	for i := range g.heads {
+		h := &g.heads[i]
+		h.lo = h.hi
+		if h.hi < len(h.r.offs) {
+			g.live = append(g.live, candidate{h.ab(h.hi), h.r.offs[h.hi], int32(i)})
+		}
+	}
+	for n < limit && len(g.live) > 0 {
+		best, second := g.least()
+		c := &g.live[best]
+		h := &g.heads[c.run]
+		end := min(len(h.r.offs), h.hi+limit-n)
+		i, ab := h.hi, c.ab
+		for {
+			g.ab[n], g.offs[n] = ab, h.r.offs[i]
+			n++
+			i++
+			if i == end {
+				break
+			}
+			if ab = h.ab(i); ab >= second && len(g.live) > 1 {
+				break
+			}
+		}
+		h.hi = i
+		if i == len(h.r.offs) {
+			g.drop(best)
+		} else if n < limit {
+			c.ab, c.off = h.ab(i), h.r.offs[i]
+		}
+	}
+	return n
+}
+
+// least returns the candidate that comes first, and the smallest abbreviation
+// of the others.
+func (g *merger) least() (best int, second uint64) {
+	second = ^uint64(0)
+	for i := 1; i < len(g.live); i++ {
+		b, c := &g.live[best], &g.live[i]
+		if c.ab < b.ab || c.ab == b.ab && g.mem.compare(g.cmp, c.off, b.off) < 0 {
+			second = min(second, b.ab)
+			best = i
+		} else {
+			second = min(second, c.ab)
+		}
+	}
+	return best, second
+}
+
+// backward produces up to limit entries before the window into the ends of ab
+// and offs.
+func (g *merger) backward(limit int) (n int) {
+	g.live = g.live[:0]
+	for i := range g.heads {
+		h := &g.heads[i]
+		h.hi = h.lo
+		if h.lo > 0 {
+			g.live = append(g.live, candidate{h.ab(h.lo - 1), h.r.offs[h.lo-1], int32(i)})
+		}
+	}
+	for n < limit && len(g.live) > 0 {
+		best, second := g.greatest()
+		c := &g.live[best]
+		h := &g.heads[c.run]
+		end := max(0, h.lo-(limit-n))
+		i, ab := h.lo, c.ab
+		for {
+			i--
+			n++
+			g.ab[stretch-n], g.offs[stretch-n] = ab, h.r.offs[i]
+			if i == end {
+				break
+			}
+			if ab = h.ab(i - 1); ab <= second && len(g.live) > 1 {
+				break
+			}
+		}
+		h.lo = i
+		if i == 0 {
+			g.drop(best)
+		} else if n < limit {
+			c.ab, c.off = h.ab(i-1), h.r.offs[i-1]
+		}
+	}
+	return n
+}
+
+// greatest returns the candidate that comes last, and the largest abbreviation
+// of the others.
+func (g *merger) greatest() (best int, second uint64) {
+	for i := 1; i < len(g.live); i++ {
+		b, c := &g.live[best], &g.live[i]
+		if c.ab > b.ab || c.ab == b.ab && g.mem.compare(g.cmp, c.off, b.off) > 0 {
+			second = max(second, b.ab)
+			best = i
+		} else {
+			second = max(second, c.ab)
+		}
+	}
+	return best, second
+}
+
+func (g *merger) drop(i int) {
+	last := len(g.live) - 1
+	g.live[i] = g.live[last]
+	g.live = g.live[:last]
+}
+
+// repeats reports whether a user key stands twice in ab[from:to], or its first
+// one also before the window.
+func (g *merger) repeats(from, to int) bool {
+	if len(g.heads) == 1 && g.heads[0].r.plain {
+		return false
+	}
+	for i := from + 1; i < to; i++ {
+		if g.ab[i] == g.ab[i-1] && g.sameKey(g.offs[i], g.offs[i-1]) {
+			return true
+		}
+	}
+	for i := range g.heads {
+		h := &g.heads[i]
+		if h.lo > 0 && h.ab(h.lo-1) == g.ab[from] && g.sameKey(h.r.offs[h.lo-1], g.offs[from]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *merger) sameKey(x, y uint32) bool { return g.cmp.Cmp(g.mem.key(x), g.mem.key(y)) == 0 }
+
+// mergeRuns makes one run of several. It returns nil when stop became true.
+func mergeRuns(c *base.Comparer, mem *memory, runs []*run, held *atomic.Int64, stop *atomic.Bool) (*run, error) {
+	total := 0
+	for _, r := range runs {
+		total += len(r.offs)
+	}
+	out, err := newRun(total, held)
+	if err != nil {
+		return nil, err
+	}
+	done := false
+	defer func() { // also when the comparer panics
+		if !done {
+			out.unref()
+		}
+	}()
+	g := &merger{}
+	out.prefix = g.open(c, mem, runs)
+	out.skip = len(out.prefix)
+	for _, r := range runs {
+		out.plain = out.plain && r.plain
+	}
+	for at, turn := 0, 0; at < total; turn++ {
+		if turn%(yieldEvery/stretch) == 0 {
+			if stop != nil && stop.Load() {
+				return nil, nil
+			}
+			runtime.Gosched()
+		}
+		n := g.forward(stretch)
+		out.plain = out.plain && !g.repeats(0, n)
+		copy(out.ab[at:], g.ab[:n])
+		copy(out.offs[at:], g.offs[:n])
+		at += n
+	}
+	done = true
+	return out, nil
+}

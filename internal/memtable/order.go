@@ -1,0 +1,405 @@
+package memtable
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+const (
+	// chunkEntries are sorted into a run when so many have come.
+	chunkEntries = 4096
+	// fanIn runs of one level are merged into one of the next.
+	fanIn = 8
+	// parallelFrom unsorted entries are sorted by several goroutines.
+	parallelFrom = 4 * chunkEntries
+	maxParallel  = 8
+)
+
+// order keeps a table's sorted runs. Runs cover the arena from its start up to
+// covered; what lies behind is sorted when a source needs it and, once on, in
+// chunks by a background goroutine, which exists only while there is something
+// to sort or merge.
+//
+// Locks: mergeMu (held through a merge of large runs) before mu (held while
+// unsorted entries are sorted, and for changes of the list) before markMu.
+type order struct {
+	t       *Table
+	on      atomic.Bool
+	held    atomic.Int64 // bytes of runs
+	working atomic.Bool
+	stop    atomic.Bool
+	bg      sync.WaitGroup
+	chunks  int64 // writer's: full chunks so far
+
+	markMu sync.Mutex
+	marks  []uint32 // arena offset of every chunkEntries-th entry
+
+	mergeMu sync.Mutex
+	mu      sync.Mutex
+	runs    []*run // oldest entries first, large runs before small ones
+	covered uint64
+	sorted  int64 // entries in runs
+	err     error // sticky: a comparer that panicked, no memory
+}
+
+func (o *order) init(t *Table, on bool) {
+	o.t = t
+	o.covered = arenaStart
+	o.on.Store(on)
+}
+
+// close ends background work and frees the runs. Nobody uses the table.
+func (o *order) close() {
+	o.stop.Store(true)
+	o.bg.Wait()
+	for _, r := range o.runs {
+		r.unref()
+	}
+	o.runs = nil
+}
+
+func (o *order) memoryUsage() int64 { return o.held.Load() }
+
+// mark notes where a chunk begins.
+func (o *order) mark(off uint32) {
+	o.markMu.Lock()
+	o.marks = append(o.marks, off)
+	o.markMu.Unlock()
+}
+
+// written tells that the table has n entries now.
+func (o *order) written(n int64) {
+	if c := (n - 1) / chunkEntries; c != o.chunks {
+		o.chunks = c
+		if o.on.Load() {
+			o.wake()
+		}
+	}
+}
+
+func (o *order) wake() {
+	if o.working.CompareAndSwap(false, true) {
+		o.bg.Add(1)
+		go o.work()
+	}
+}
+
+// work sorts full chunks and merges runs until nothing is left to do.
+func (o *order) work() {
+	defer o.bg.Done()
+	for {
+		for !o.stop.Load() && (o.sortChunk() || o.mergeLevel()) {
+			runtime.Gosched()
+		}
+		o.working.Store(false)
+		// A chunk may have filled between the last look and the store.
+		if o.stop.Load() || !o.chunkWaits() || !o.working.CompareAndSwap(false, true) {
+			return
+		}
+	}
+}
+
+// nextChunk is the chunk boundary up to which can be sorted now; 0 for none.
+// Under mu.
+func (o *order) nextChunk() (to uint64) {
+	if o.err != nil {
+		return 0
+	}
+	end := o.t.end.Load()
+	o.markMu.Lock()
+	defer o.markMu.Unlock()
+	if k := o.sorted/chunkEntries + 1; k < int64(len(o.marks)) {
+		to = uint64(o.marks[k])
+	}
+	if to > end {
+		return 0
+	}
+	return to
+}
+
+func (o *order) chunkWaits() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.nextChunk() != 0
+}
+
+// guard turns a panic, which only a user's comparer can cause, into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("loam: panic while ordering a memtable: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// sortChunk sorts up to the next chunk boundary when that many entries have
+// come.
+func (o *order) sortChunk() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	to := o.nextChunk()
+	return to != 0 && o.sortTo(to, chunkEntries) == nil
+}
+
+// sortTo extends the runs by [covered, to), at most n entries. Under mu.
+func (o *order) sortTo(to uint64, n int64) error {
+	o.err = guard(func() error {
+		r, err := sortRange(o.t.cmp, o.t.mem.Load(), o.covered, to, int(n), &o.held)
+		if err != nil {
+			return err
+		}
+		o.covered = to
+		o.append(r)
+		return o.foldTail()
+	})
+	return o.err
+}
+
+func (o *order) append(r *run) {
+	o.runs = append(o.runs, r)
+	o.sorted += int64(len(r.offs))
+}
+
+// foldTail merges the last runs while they are small and of like size, so that
+// sources opened after every few writes sort and merge little each. Under mu.
+func (o *order) foldTail() error {
+	for len(o.runs) >= 2 {
+		k := len(o.runs) - 2
+		a, b := o.runs[k], o.runs[k+1]
+		if len(a.offs) >= chunkEntries || len(a.offs) > 2*len(b.offs) {
+			return nil
+		}
+		r, err := mergeRuns(o.t.cmp, o.t.mem.Load(), o.runs[k:], &o.held, nil)
+		if err != nil {
+			return err
+		}
+		o.runs = append(o.runs[:k], r)
+		a.unref()
+		b.unref()
+	}
+	return nil
+}
+
+// sortAll extends the runs to all that was published. Under mu.
+func (o *order) sortAll() error {
+	end := o.t.end.Load()
+	n := o.t.count.Load() - o.sorted // at least what lies before end
+	switch {
+	case o.err != nil || o.covered >= end:
+		return o.err
+	case n < parallelFrom:
+		return o.sortTo(end, n)
+	}
+	return o.sortParallel(end, n)
+}
+
+// sortParallel cuts what is unsorted at chunk boundaries and sorts the parts
+// side by side.
+func (o *order) sortParallel(end uint64, n int64) error {
+	parts := min(runtime.GOMAXPROCS(0), maxParallel, int(n/(2*chunkEntries)))
+	cuts := []uint64{o.covered}
+	o.markMu.Lock()
+	for i := 1; i < parts; i++ {
+		k := (o.sorted + n*int64(i)/int64(parts)) / chunkEntries
+		if k >= int64(len(o.marks)) {
+			break
+		}
+		if at := uint64(o.marks[k]); at > cuts[len(cuts)-1] && at < end {
+			cuts = append(cuts, at)
+		}
+	}
+	o.markMu.Unlock()
+	cuts = append(cuts, end)
+	share := n/int64(parts) + 2*chunkEntries
+	if len(cuts) == 2 {
+		share = n
+	}
+	runs := make([]*run, len(cuts)-1)
+	errs := make([]error, len(runs))
+	var wg sync.WaitGroup
+	for i := range runs {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			errs[i] = guard(func() (err error) {
+				runs[i], err = sortRange(o.t.cmp, o.t.mem.Load(), cuts[i], cuts[i+1], int(share), &o.held)
+				return err
+			})
+		}()
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			o.err = err
+		}
+	}
+	for _, r := range runs {
+		switch {
+		case r == nil:
+		case o.err != nil:
+			r.unref()
+		default:
+			o.append(r)
+		}
+	}
+	if o.err == nil {
+		o.covered = end
+	}
+	return o.err
+}
+
+// level of a run: 0 below a chunk, then one more for each factor of fanIn.
+func level(r *run) int {
+	l := 0
+	for n := len(r.offs) / chunkEntries; n > 0; n /= fanIn {
+		l++
+	}
+	return l
+}
+
+// mergeLevel merges fanIn neighbours of one level, if there are such.
+func (o *order) mergeLevel() bool {
+	o.mergeMu.Lock()
+	defer o.mergeMu.Unlock()
+	o.mu.Lock()
+	var group []*run
+	if o.err == nil {
+		group = pickGroup(o.runs)
+	}
+	for _, r := range group {
+		r.refs.Add(1)
+	}
+	o.mu.Unlock()
+	return len(group) > 0 && o.replace(group, &o.stop)
+}
+
+func pickGroup(runs []*run) []*run {
+	same := 0
+	for i := len(runs) - 1; i >= 0; i-- {
+		l := level(runs[i])
+		if i == len(runs)-1 || l != level(runs[i+1]) {
+			same = 0
+		}
+		if same++; l > 0 && same == fanIn {
+			return append([]*run(nil), runs[i:i+fanIn]...)
+		}
+	}
+	return nil
+}
+
+// replace puts one run in the place of group, neighbours in the list of which
+// the caller took a reference each. Under mergeMu.
+func (o *order) replace(group []*run, stop *atomic.Bool) bool {
+	var r *run
+	err := guard(func() (err error) {
+		r, err = mergeRuns(o.t.cmp, o.t.mem.Load(), group, &o.held, stop)
+		return err
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if r != nil {
+		// Runs of a chunk or more leave the list only here, so the group stands
+		// where it stood, though the list may have grown behind.
+		at := 0
+		for o.runs[at] != group[0] {
+			at++
+		}
+		rest := o.runs[at+len(group):]
+		o.runs = append(append(append([]*run(nil), o.runs[:at]...), r), rest...)
+		for _, g := range group {
+			g.unref() // the list's
+		}
+	} else if err != nil && o.err == nil {
+		o.err = err
+	}
+	for _, g := range group {
+		g.unref()
+	}
+	return r != nil
+}
+
+// acquire returns runs that cover all entries published before the call, each
+// with a reference for the caller.
+func (o *order) acquire(dst []*run) ([]*run, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err := o.sortAll(); err != nil {
+		return dst, err
+	}
+	for _, r := range o.runs {
+		r.refs.Add(1)
+		dst = append(dst, r)
+	}
+	return dst, nil
+}
+
+// Seal says that no more writes come, and makes the table one sorted run. It
+// may be called from any one goroutine beside readers.
+func (m *Table) Seal() {
+	o := &m.order
+	o.mergeMu.Lock()
+	defer o.mergeMu.Unlock()
+	o.mu.Lock()
+	var group []*run
+	if o.sealSort() == nil && len(o.runs) > 1 {
+		group = append(group, o.runs...)
+		for _, r := range group {
+			r.refs.Add(1)
+		}
+	}
+	o.mu.Unlock()
+	if group != nil {
+		o.replace(group, nil)
+	}
+}
+
+// sealSort sorts what is unsorted: all at once and on this goroutine when no
+// run exists yet. Under mu.
+func (o *order) sealSort() error {
+	if len(o.runs) > 0 || o.err != nil {
+		return o.sortAll()
+	}
+	if end := o.t.end.Load(); end > o.covered {
+		return o.sortTo(end, o.t.count.Load())
+	}
+	return nil
+}
+
+// getOrdered is Get without the index.
+func (m *Table) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+	mem := m.mem.Load()
+	var few [24]*run
+	runs, err := m.order.acquire(few[:0])
+	if err != nil {
+		return m.getUnordered(mem, key, seq)
+	}
+	for _, r := range runs {
+		i := r.seek(m.cmp, mem, key, base.MakeTrailer(seq, base.KindMax))
+		if i < len(r.offs) {
+			e := mem.entry(r.offs[i])
+			if (!found || e.trailer > t) && m.cmp.Cmp(mem.key(r.offs[i]), key) == 0 {
+				value, t, found = e.valueOf(mem), e.trailer, true
+			}
+		}
+		r.unref()
+	}
+	return value, t, found
+}
+
+// getUnordered looks at every entry: for when no order could be made.
+func (m *Table) getUnordered(mem *memory, key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
+		e := mem.entry(uint32(at))
+		if e.trailer.Seq() <= seq && (!found || e.trailer > t) && m.cmp.Cmp(mem.key(uint32(at)), key) == 0 {
+			value, t, found = e.valueOf(mem), e.trailer, true
+		}
+		at = uint64(e.end)
+	}
+	return value, t, found
+}

@@ -1,0 +1,367 @@
+package memtable
+
+import (
+	"bytes"
+	"cmp"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// run is a sorted array of entry offsets, immutable once made. ab[i] is the
+// comparer's abbreviation of entry i's key after skip bytes; all keys of the
+// run share those bytes.
+type run struct {
+	mem    []byte
+	ab     []uint64
+	offs   []uint32
+	prefix []byte // the shared bytes, in the arena
+	skip   int
+	plain  bool // all KindSet, and no user key twice
+	refs   atomic.Int32
+	held   *atomic.Int64 // the table's count of run bytes
+}
+
+const runEntryLen = 12
+
+func newRun(n int, held *atomic.Int64) (*run, error) {
+	mem, err := allocate(n * runEntryLen)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{mem: mem, plain: true, held: held}
+	p := unsafe.Pointer(unsafe.SliceData(mem))
+	r.ab = unsafe.Slice((*uint64)(p), n)
+	r.offs = unsafe.Slice((*uint32)(unsafe.Add(p, n*8)), n)
+	r.refs.Store(1)
+	held.Add(int64(cap(mem)))
+	return r, nil
+}
+
+func (r *run) unref() {
+	if r.refs.Add(-1) == 0 {
+		r.held.Add(-int64(cap(r.mem)))
+		release(r.mem)
+		r.mem, r.ab, r.offs = nil, nil, nil
+	}
+}
+
+// pair is what is sorted.
+type pair struct {
+	ab  uint64
+	off uint32
+}
+
+// sorter turns a range of the arena into a run. Abbreviations are kept XORed
+// with flip in between, which makes them raw key bytes for either byte order.
+type sorter struct {
+	cmp   *base.Comparer
+	mem   *memory
+	flip  uint64
+	pairs []pair
+	spare []pair
+	first []byte
+	skip  int
+	plain bool
+}
+
+// flipOf is what the comparer's abbreviations are XORed with.
+func flipOf(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
+
+// yieldEvery entries a sort or merge lets other goroutines run.
+const yieldEvery = 2048
+
+// sortRange sorts the entries in [from, to), at most n.
+func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64) (*run, error) {
+	buf, err := allocate(2 * n * int(unsafe.Sizeof(pair{})))
+	if err != nil {
+		return nil, err
+	}
+	defer release(buf)
+	all := unsafe.Slice((*pair)(unsafe.Pointer(unsafe.SliceData(buf))), 2*n)
+	s := &sorter{cmp: c, mem: mem, flip: flipOf(c), pairs: all[:0:n], spare: all[n:], plain: true}
+	if !s.collect(from, to) {
+		radix(s.pairs, s.spare, topShift(s.pairs))
+		s.sortTies(s.pairs, s.skip, 0)
+	}
+	r, err := newRun(len(s.pairs), held)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range s.pairs {
+		r.ab[i], r.offs[i] = p.ab, p.off
+	}
+	r.skip, r.prefix, r.plain = s.skip, s.first[:s.skip:s.skip], s.plain
+	return r, nil
+}
+
+// collect walks the arena and reports whether the entries came in order.
+func (s *sorter) collect(from, to uint64) (sorted bool) {
+	sorted = true
+	abbrev := s.cmp.HasAbbrev()
+	var lastKey []byte
+	for at := from; at < to; {
+		off := uint32(at)
+		e := s.mem.entry(off)
+		at = uint64(e.end)
+		key := s.mem.arena[e.key:e.value:e.value]
+		s.plain = s.plain && e.trailer.Kind() == base.KindSet
+		if len(s.pairs) == 0 {
+			s.first = key
+			if abbrev {
+				s.skip = len(key)
+			}
+		} else if shared := base.SharedPrefixLen(s.first[:s.skip], key); shared < s.skip {
+			s.shorten(shared)
+		}
+		ab := s.cmp.Abbrev(key, s.skip)
+		if k := len(s.pairs); k > 0 && sorted && s.pairs[k-1].ab >= ab {
+			sorted = s.pairs[k-1].ab == ab && s.inOrder(lastKey, s.pairs[k-1].off, key, e.trailer)
+		}
+		lastKey = key
+		s.pairs = append(s.pairs, pair{ab, off})
+		if len(s.pairs)%yieldEvery == 0 {
+			runtime.Gosched()
+		}
+	}
+	return sorted
+}
+
+// inOrder compares two neighbours with equal abbreviations.
+func (s *sorter) inOrder(a []byte, aOff uint32, b []byte, bt base.Trailer) bool {
+	switch c := s.cmp.Cmp(a, b); {
+	case c < 0:
+		return true
+	case c > 0:
+		return false
+	}
+	s.plain = false
+	return s.mem.trailer(aOff) > bt
+}
+
+// shorten cuts the shared prefix to n bytes.
+func (s *sorter) shorten(n int) {
+	w := widening(s.cmp, s.first[:s.skip], n)
+	for i := range s.pairs {
+		s.pairs[i].ab = w.apply(s.pairs[i].ab)
+	}
+	s.skip = n
+}
+
+// widen changes abbreviations after a long prefix to what they are after a
+// shorter one, without looking at the keys.
+type widen struct {
+	lead  uint64
+	shift uint
+	flip  uint64
+}
+
+// widening is for keys that share prefix, abbreviated after it, and gives their
+// abbreviations after n <= len(prefix) bytes.
+func widening(c *base.Comparer, prefix []byte, n int) widen {
+	d := len(prefix) - n
+	if d == 0 || !c.HasAbbrev() {
+		return widen{}
+	}
+	return widen{lead: base.Prefix64(prefix, n), shift: uint(8 * min(d, 8)), flip: flipOf(c)}
+}
+
+func (w *widen) apply(ab uint64) uint64 { return (ab^w.flip)>>w.shift ^ w.lead ^ w.flip }
+
+const (
+	radixBits = 8
+	fewPairs  = 40 // insertion sort below
+)
+
+// topShift is where the highest digit in which the pairs differ begins.
+func topShift(a []pair) int {
+	var diff uint64
+	for i := range a {
+		diff |= a[i].ab ^ a[0].ab
+	}
+	return max(64-bits.LeadingZeros64(diff)-radixBits, 0)
+}
+
+// radix sorts a by the abbreviations' bits below shift + radixBits, stably; the
+// bits above are equal. It recurses once per digit.
+func radix(a, tmp []pair, shift int) {
+	if len(a) <= fewPairs {
+		insertion(a)
+		return
+	}
+	const digits = 1 << radixBits
+	var count [digits]int32
+	for i := range a {
+		count[a[i].ab>>shift&(digits-1)]++
+	}
+	var next [digits]int32
+	sum := int32(0)
+	for d, n := range count {
+		next[d] = sum
+		sum += n
+	}
+	tmp = tmp[:len(a)]
+	for i := range a {
+		d := a[i].ab >> shift & (digits - 1)
+		tmp[next[d]] = a[i]
+		next[d]++
+	}
+	copy(a, tmp)
+	if len(a) > yieldEvery {
+		runtime.Gosched()
+	}
+	if shift == 0 {
+		return
+	}
+	below := max(shift-radixBits, 0)
+	from := int32(0)
+	for _, n := range count {
+		if n > 1 {
+			radix(a[from:from+n], tmp, below)
+		}
+		from += n
+	}
+}
+
+func insertion(a []pair) {
+	for i := 1; i < len(a); i++ {
+		p := a[i]
+		j := i
+		for j > 0 && a[j-1].ab > p.ab {
+			a[j] = a[j-1]
+			j--
+		}
+		a[j] = p
+	}
+}
+
+// maxTieDepth bounds how often a group is abbreviated anew.
+const maxTieDepth = 8
+
+// sortTies orders each group of equal abbreviations after skip bytes, and notes
+// whether a user key stands twice. Groups are in arena order before.
+func (s *sorter) sortTies(a []pair, skip, depth int) {
+	for i := 0; i < len(a); {
+		j := i + 1
+		for j < len(a) && a[j].ab == a[i].ab {
+			j++
+		}
+		if j-i > 1 {
+			s.sortGroup(a[i:j], skip, depth)
+		}
+		i = j
+	}
+}
+
+func (s *sorter) sortGroup(a []pair, skip, depth int) {
+	first := s.mem.key(a[0].off)
+	shared, same := len(first), true
+	for _, p := range a[1:] {
+		key := s.mem.key(p.off)
+		n := base.SharedPrefixLen(first[:shared], key)
+		same = same && n == len(first) && n == len(key)
+		shared = n
+	}
+	switch {
+	case same:
+		s.plain = false
+		s.newestFirst(a)
+	case len(a) > fewPairs && depth < maxTieDepth && s.cmp.HasAbbrev() && shared >= skip+8:
+		ab := a[0].ab
+		for i := range a {
+			a[i].ab = s.cmp.Abbrev(s.mem.key(a[i].off), shared)
+		}
+		radix(a, s.spare, topShift(a))
+		s.sortTies(a, shared, depth+1)
+		for i := range a {
+			a[i].ab = ab
+		}
+	default:
+		slices.SortFunc(a, s.compare)
+		for i := 1; i < len(a) && s.plain; i++ {
+			s.plain = s.cmp.Cmp(s.mem.key(a[i-1].off), s.mem.key(a[i].off)) != 0
+		}
+	}
+}
+
+// newestFirst orders versions of one key; mostly they came oldest first.
+func (s *sorter) newestFirst(a []pair) {
+	slices.Reverse(a)
+	byTrailer := func(x, y pair) int { return cmp.Compare(s.mem.trailer(y.off), s.mem.trailer(x.off)) }
+	if !slices.IsSortedFunc(a, byTrailer) {
+		slices.SortFunc(a, byTrailer)
+	}
+}
+
+func (s *sorter) compare(x, y pair) int { return s.mem.compare(s.cmp, x.off, y.off) }
+
+// compare orders two entries.
+func (m *memory) compare(c *base.Comparer, x, y uint32) int {
+	if r := c.Cmp(m.key(x), m.key(y)); r != 0 {
+		return r
+	}
+	return cmp.Compare(m.trailer(y), m.trailer(x))
+}
+
+// seek returns the index of the first entry at or after (key, t).
+func (r *run) seek(c *base.Comparer, mem *memory, key []byte, t base.Trailer) int {
+	n := len(r.offs)
+	if !bytes.HasPrefix(key, r.prefix) {
+		// All keys of the run lie on the same side.
+		if c.Cmp(key, mem.key(r.offs[0])) < 0 {
+			return 0
+		}
+		return n
+	}
+	ab := c.Abbrev(key, r.skip)
+	lo := lowerBound(r.ab, ab)
+	if lo == n || r.ab[lo] != ab {
+		return lo
+	}
+	hi := lo + upperBound(r.ab[lo:], ab)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		off := r.offs[mid]
+		if c.CompareInternal(mem.key(off), mem.trailer(off), key, t) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func lowerBound(a []uint64, v uint64) int {
+	lo, hi := 0, len(a)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if a[mid] < v {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// upperBound looks near the front first: groups of equal values are short.
+func upperBound(a []uint64, v uint64) int {
+	step := 1
+	for step < len(a) && a[step] == v {
+		step *= 2
+	}
+	lo, hi := step/2, min(step, len(a))
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if a[mid] <= v {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
