@@ -56,6 +56,7 @@ type Cache struct {
 	refs    atomic.Int64
 	next    atomic.Uint32 // shard to allocate from, round robin
 	filling atomic.Int32  // shards below this one have been filled once
+	age     atomic.Uint32 // clock of ghosts
 
 	mu       sync.Mutex   // orders changes of the budget; taken before a shard's
 	reserved atomic.Int64 // written under mu
@@ -91,7 +92,7 @@ type Stats struct {
 // the system cannot map even when halved a few times, gives a cache that holds
 // nothing: every frame is then transient.
 func New(capacity int64) *Cache {
-	c := &Cache{capacity: max(capacity, 0)}
+	c := &Cache{capacity: min(max(capacity, 0), unit<<locBits-minShard)}
 	c.refs.Store(1)
 	n := c.capacity / minShard
 	n = max(1, min(n, maxShards))
@@ -111,14 +112,7 @@ func New(capacity int64) *Cache {
 	}
 	c.shards = make([]shard, n)
 	for i := range c.shards {
-		s := &c.shards[i]
-		s.c = c
-		s.lo = int64(i) * per
-		s.max = per
-		s.limit.Store(s.lo + per)
-		s.hi = s.lo + per
-		s.pos, s.end = s.lo, s.hi
-		s.touched = s.lo
+		c.shards[i].init(c, int64(i)*per, per)
 	}
 	return c
 }
@@ -147,10 +141,11 @@ func (c *Cache) Unref() {
 		s := &c.shards[i]
 		s.mu.Lock()
 		if invariants.Enabled {
-			invariants.Check(s.used == 0, "cache: freed with %d bytes of frames in use", s.used)
+			used := s.small.used + s.main.used
+			invariants.Check(used == 0, "cache: freed with %d bytes of frames in use", used)
 		}
-		s.hi, s.pos, s.end, s.max = s.lo, s.lo, s.lo, 0
-		s.limit.Store(s.lo)
+		s.small.init(c, 0, 0)
+		s.main.init(c, 0, 0)
 		s.mu.Unlock()
 	}
 	if c.mem != nil {
@@ -173,15 +168,17 @@ func (c *Cache) Reserve(delta int64) {
 	per := room / int64(len(c.shards))
 	for i := range c.shards {
 		s := &c.shards[i]
-		size := min(per, s.max)
-		if size < s.max {
+		size := min(per, s.size())
+		if size < s.size() {
 			// Coarse steps, rounded down, because each step down walks a ring.
-			size -= size % max(s.max/64, unit)
+			size -= size % max(s.size()/64, unit)
 		}
-		limit := s.lo + size&^(unit-1)
-		if old := s.limit.Swap(limit); limit < old {
+		// The small ring is a tenth, so that a quarter leaves room for it.
+		r := &s.main
+		limit := r.lo + (size-s.small.max)&^(unit-1)
+		if old := r.limit.Swap(limit); limit < old {
 			s.mu.Lock()
-			s.shrink()
+			r.shrink()
 			s.mu.Unlock()
 		}
 	}
@@ -202,10 +199,10 @@ func (c *Cache) Stats() Stats {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		st.Frames += s.used
+		st.Frames += s.small.used + s.main.used
 		st.Inserts += s.inserts
-		st.Evictions += s.evictions
-		st.Moves += s.moves
+		st.Evictions += s.small.evictions + s.main.evictions
+		st.Moves += s.small.moves + s.main.moves
 		s.mu.Unlock()
 	}
 	st.Used = st.Frames + st.Reserved + st.Transient
@@ -239,7 +236,7 @@ func (c *Cache) Alloc(n int) Frame {
 		if ok {
 			return c.place(off, need, n)
 		}
-		if !s.fits(need) {
+		if !s.main.fits(need) {
 			return c.transient(n)
 		}
 		c.filling.CompareAndSwap(i, i+1)
@@ -247,7 +244,7 @@ func (c *Cache) Alloc(n int) Frame {
 	first := int(c.next.Add(1))
 	for try := range min(len(c.shards), 2) {
 		s := &c.shards[(first+try)%len(c.shards)]
-		if !s.fits(need) {
+		if !s.main.fits(need) {
 			break
 		}
 		if !s.mu.TryLock() {

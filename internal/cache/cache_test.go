@@ -16,19 +16,25 @@ import (
 // fill writes contents that tell whose bytes they are at every place.
 func fill(b []byte, table, block uint64) {
 	seed := table*0x9e3779b97f4a7c15 ^ block*0xbf58476d1ce4e5b9
-	var w [8]byte
-	for i := 0; i < len(b); i += 8 {
-		binary.LittleEndian.PutUint64(w[:], seed+uint64(i))
-		copy(b[i:], w[:])
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], seed+uint64(i))
+	}
+	for ; i < len(b); i++ {
+		b[i] = byte(seed)
 	}
 }
 
 func verify(b []byte, table, block uint64) error {
 	seed := table*0x9e3779b97f4a7c15 ^ block*0xbf58476d1ce4e5b9
-	var w [8]byte
-	for i := 0; i < len(b); i += 8 {
-		binary.LittleEndian.PutUint64(w[:], seed+uint64(i))
-		if n := min(8, len(b)-i); string(b[i:i+n]) != string(w[:n]) {
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		if binary.LittleEndian.Uint64(b[i:]) != seed+uint64(i) {
+			return fmt.Errorf("table %d block %d: wrong bytes at %d of %d", table, block, i, len(b))
+		}
+	}
+	for ; i < len(b); i++ {
+		if b[i] != byte(seed) {
 			return fmt.Errorf("table %d block %d: wrong bytes at %d of %d", table, block, i, len(b))
 		}
 	}
@@ -257,20 +263,20 @@ func TestAllPinned(t *testing.T) {
 }
 
 func TestReserve(t *testing.T) {
-	const capacity = 32 << 20
+	const capacity, blocks = 32 << 20, 4000
 	c := cache.New(capacity)
-	s := c.NewSlots(20000)
+	s := c.NewSlots(blocks)
 	slots := c.Stats().Reserved
 	pass := func() {
-		for i := range 20000 {
-			f, _ := load(t, c, s, 1, i, 3000)
+		for i := range blocks {
+			f, _ := load(t, c, s, 1, i, 15000)
 			f.Release()
 		}
 		if err := c.CheckRings(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pinned, _ := load(t, c, s, 1, 0, 3000)
+	pinned, _ := load(t, c, s, 1, 0, 15000)
 	pass()
 	for _, reserve := range []int64{1 << 20, 8 << 20, 20 << 20, 12 << 20, 30 << 20, 100 << 20, 3 << 20, 0} {
 		c.Reserve(reserve - (c.Stats().Reserved - slots))
@@ -295,7 +301,7 @@ func TestReserve(t *testing.T) {
 // A working set that fits in three quarters of the cache survives a scan of
 // four times its size.
 func TestScanResistance(t *testing.T) {
-	c := cache.New(8 << 20)
+	c := cache.New(8 << 20) // one shard
 	s := c.NewSlots(20000)
 	const hot = 1200 // of 4 KiB: 60 % of the cache
 	touch := func() (hits int) {
@@ -354,15 +360,18 @@ type table struct {
 // Many goroutines look up, publish, hold and release while tables are replaced
 // and the budget changes; every frame's bytes are checked in full.
 func TestTorture(t *testing.T) {
-	for _, capacity := range []int64{0, 40 << 10, 512 << 10, 20 << 20} {
+	for _, capacity := range []int64{0, 40 << 10, 256 << 10, 1200 << 10, 20 << 20} {
 		t.Run(fmt.Sprint(capacity), func(t *testing.T) { torture(t, capacity) })
 	}
 }
 
 func torture(t *testing.T, capacity int64) {
-	const tables, blocks = 6, 300
+	tables, blocks := 4, 300
+	if capacity >= 1<<20 {
+		blocks = int(capacity / 2000)
+	}
 	c := cache.New(capacity)
-	var current [tables]atomic.Pointer[table]
+	current := make([]atomic.Pointer[table], tables)
 	var ids atomic.Uint64
 	open := func() *table { return &table{slots: c.NewSlots(blocks), id: ids.Add(1)} }
 	for i := range current {
@@ -383,9 +392,9 @@ func torture(t *testing.T, capacity int64) {
 				guard := epoch.Enter()
 				tb := current[rng.IntN(tables)].Load()
 				block := min(rng.IntN(blocks), rng.IntN(blocks))
-				size := 16 + block*37%9000
+				size := 16 + block*37%1900
 				if block%97 == 0 {
-					size *= 20
+					size *= 40
 				}
 				f, _ := load(t, c, tb.slots, tb.id, block, size)
 				guard.Exit()

@@ -1,6 +1,9 @@
 package cache
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // CheckRings verifies that the headers tile each ring and that the bytes of
 // live frames add up. No frame may be in the middle of Publish.
@@ -8,7 +11,7 @@ func (c *Cache) CheckRings() error {
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
-		err := s.check()
+		err := errors.Join(s.small.check(), s.main.check())
 		s.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", i, err)
@@ -17,7 +20,7 @@ func (c *Cache) CheckRings() error {
 	return nil
 }
 
-func (s *shard) check() error {
+func (s *ring) check() error {
 	if s.lo > s.pos || s.pos > s.end || s.end > s.hi || s.hi > s.lo+s.max {
 		return fmt.Errorf("lo %d pos %d end %d hi %d max %d", s.lo, s.pos, s.end, s.hi, s.max)
 	}

@@ -12,17 +12,23 @@ import (
 // A pin word counts who has a frame pinned. It is a slot, for a published
 // frame, or the state in the frame's header, for one that is not.
 //
-//	bits 0..41   slot: place of the frame in units from the base, plus one; 0: none
-//	bit  42      slot: CLOCK, set by lookups, cleared by the hand
-//	bit  43      special: whoever drops the last pin has work to do. In a slot: its
+//	bits 0..33   slot: place of the frame in units from the base, plus one; 0: none
+//	bits 34..43  slot without a frame: when its frame was evicted, 0: unknown
+//	bit  44      slot: CLOCK, set by lookups, cleared by the hand
+//	bit  45      special: whoever drops the last pin has work to do. In a slot: its
 //	             Slots was freed. In a header: always set.
-//	bits 44..63  pins
+//	bits 46..63  pins
 const (
-	locMask    = 1<<42 - 1
-	clockBit   = 1 << 42
-	specialBit = 1 << 43
-	pinShift   = 44
+	locBits    = 34
+	locMask    = 1<<locBits - 1
+	ageShift   = locBits
+	ageMask    = 1<<44 - 1<<ageShift
+	ages       = 1<<10 - 1
+	clockBit   = 1 << 44
+	specialBit = 1 << 45
+	pinShift   = 46
 	pinOne     = 1 << pinShift
+	pinMask    = 1<<64 - pinOne
 	// pinLimit stops lookups from pinning long before the count could wrap.
 	pinLimit = 1 << 63
 	unpin    = ^uint64(pinOne - 1) // added, it takes one pin away

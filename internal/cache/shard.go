@@ -1,286 +1,138 @@
 package cache
 
-import (
-	"sync"
-	"sync/atomic"
-	"unsafe"
+import "sync"
 
-	"github.com/loamdb/loam/internal/offheap"
-)
-
-// Bounds on what one allocation does for others before it takes what it finds.
+// A shard with room for it puts new frames into a small ring; those that are
+// read again before they reach its end, or soon after, move on to the main
+// ring. So what is read once passes through a tenth of the memory and leaves
+// the rest alone (S3-FIFO; Yang et al., SOSP 2023). The queue of ghosts that
+// tells "soon after" is the age left in the slots of evicted blocks.
 const (
-	maxKept  = 24 // frames given a second chance
-	maxSkips = 64 // pinned frames passed over
-	maxCopy  = 8  // bytes moved, as a multiple of the bytes asked for
+	smallShare = 10      // the small ring is 1/smallShare of a shard
+	minSplit   = 1 << 20 // a shard below this has the main ring only
+	// deadShare: once 1/deadShare of the main ring is freed frames, new frames
+	// go there at once.
+	deadShare = 5
+	// ghostTicks is how many ticks of a shard make one turnover of its main
+	// ring by insertions, which is how long a ghost counts.
+	ghostTicks = 4
 )
 
-// shard is a ring of frames. Offsets are into Cache.mem. The ring is
-// [lo, hi); [pos, end) in it is free and holds nothing of interest, and both
-// [lo, pos) and [end, hi) are tiled by headers with what they describe. New
-// frames go to pos; what stands from end on is the oldest.
+// shard is one lock's part of the cache.
 type shard struct {
-	c     *Cache
-	lo    int64        // constant
-	max   int64        // constant: the ring never exceeds lo+max
-	limit atomic.Int64 // where the ring should end; hi follows
+	c *Cache
 
-	mu        sync.Mutex // guards all below
-	hi        int64
-	pos, end  int64
-	used      int64 // bytes of live frames
-	touched   int64 // end of the memory that has been written
-	huge      bool  // huge pages have been asked for
-	inserts   int64
-	evictions int64
-	moves     int64
-	_         [64]byte
+	mu      sync.Mutex // guards all below, but see ring
+	small   ring
+	main    ring
+	inserts int64
+	ticked  int64 // bytes inserted since the last tick
+	_       [64]byte
 }
 
-// fits reports whether a frame of need bytes may stand in the ring.
-func (s *shard) fits(need int64) bool { return need <= (s.limit.Load()-s.lo)/2 }
+func (s *shard) init(c *Cache, lo, size int64) {
+	s.c = c
+	small := int64(0)
+	if size >= minSplit {
+		small = size / smallShare &^ (unit - 1)
+	}
+	s.small.init(c, lo, small)
+	s.main.init(c, lo+small, size-small)
+}
 
-// bump allocates from memory that was never used, or fails.
+// size is the bytes that the shard may have.
+func (s *shard) size() int64 { return s.small.max + s.main.max }
+
+// bump allocates in memory that was not used before, or fails.
 func (s *shard) bump(need int64) (off int64, ok bool) {
-	if s.end != s.hi {
+	if !s.main.bump(need) {
 		return 0, false
 	}
-	if limit := s.limit.Load(); s.hi < limit {
-		s.hi, s.end = limit, limit
-	}
-	if s.end-s.pos < need || !s.fits(need) {
-		return 0, false
-	}
-	return s.take(need), true
-}
-
-// take makes a private frame of the first need bytes of the gap.
-func (s *shard) take(need int64) (off int64) {
-	off = s.pos
-	s.pos += need
-	s.touched = max(s.touched, s.pos)
-	if !s.huge && s.pos-s.lo > hugeFrom {
-		s.huge = true
-		offheap.AdviseHuge(s.c.mem[s.lo : s.lo+s.max])
-	}
-	h := s.c.header(off)
-	h.slot.Store(0)
-	h.state.Store(pinOne | specialBit)
-	h.size = uint32(need / unit)
-	h.flags = flagLive
-	s.used += need
 	s.inserts++
-	return off
+	return s.main.take(need), true
 }
 
-// alloc makes room for a frame of need bytes, or fails when that would take
-// too long because what is in the way is pinned.
+// alloc allocates by evicting, or fails.
 func (s *shard) alloc(need int64) (off int64, ok bool) {
-	kept, skips, wraps, copied := 0, 0, 0, int64(0)
-	for s.end-s.pos < need {
-		if s.end == s.hi {
-			if limit := s.limit.Load(); s.hi < limit {
-				s.hi, s.end = limit, limit
-				continue
-			}
-			if wraps++; wraps > 2 {
-				return 0, false
-			}
-			s.wrap()
-			continue
-		}
-		h := s.c.header(s.end)
-		size := int64(h.size) * unit
-		switch s.examine(h, s.end, kept < maxKept && copied < maxCopy*need) {
-		case drop:
-			s.end += size
-		case keep:
-			kept++
-			gap := s.end - s.pos
-			if gap <= size/16 { // moving is not worth it
-				s.skip(size)
-				break
-			}
-			copied += size
-			s.slide(h, size)
-		case busy:
-			if skips++; skips > maxSkips {
-				return 0, false
-			}
-			s.skip(size)
-		}
+	if off, ok = s.bump(need); ok {
+		return off, true
 	}
-	return s.take(need), true
+	compact := s.main.dead() >= (s.main.hi-s.main.lo)/deadShare
+	r := &s.main
+	if compact || !s.small.fits(need) {
+		ok = r.advance(need, compact, 0, nil)
+	} else {
+		r = &s.small
+		s.tick(need)
+		ok = r.advance(need, false, s.c.ghost(), s.promote)
+	}
+	if !ok {
+		return 0, false
+	}
+	s.inserts++
+	return r.take(need), true
 }
 
-type verdict uint8
-
-const (
-	drop verdict = iota // free, or freed by examine
-	keep                // read since the hand came by; its CLOCK bit is still set
-	busy                // pinned
-)
-
-// examine decides about the frame or free memory h at off.
-func (s *shard) examine(h *header, off int64, mayKeep bool) verdict {
-	if h.flags&flagLive == 0 {
-		return drop
-	}
-	addr := h.slot.Load()
-	if addr == 0 {
-		return busy
-	}
-	slot := slotAt(addr)
-	loc := locOf(off)
-	for {
-		w := slot.Load()
-		if w&locMask != loc || w&specialBit != 0 || w>>pinShift != 0 {
-			return busy
-		}
-		if mayKeep && w&clockBit != 0 {
-			return keep
-		}
-		if slot.CompareAndSwap(w, 0) {
-			s.bury(h)
-			s.evictions++
-			return drop
-		}
+// tick advances the age of ghosts.
+func (s *shard) tick(n int64) {
+	if s.ticked += n; s.ticked >= s.main.max/ghostTicks {
+		s.ticked = 0
+		s.c.age.Add(1)
 	}
 }
 
-// bury turns a frame that nobody can reach any more into free memory.
-func (s *shard) bury(h *header) {
-	h.flags = 0
-	s.used -= int64(h.size) * unit
-}
-
-// skip leaves what stands at end, size bytes, in place and goes on behind it.
-func (s *shard) skip(size int64) {
-	if slot := s.c.header(s.end).slot.Load(); slot != 0 {
-		slotAt(slot).And(^uint64(clockBit))
-	}
-	s.fill()
-	s.pos = s.end + size
-	s.end = s.pos
-}
-
-// fill writes a header over the gap, so that the tiling is whole.
-func (s *shard) fill() {
-	if s.pos == s.end {
-		return
-	}
-	h := s.c.header(s.pos)
-	h.slot.Store(0)
-	h.flags = 0
-	h.size = uint32((s.end - s.pos) / unit)
-}
-
-// slide moves the published frame h at end, size bytes, down to pos.
-func (s *shard) slide(h *header, size int64) {
+// promote moves the published frame h at off from the small ring to the main
+// one. It reports false when the frame has been pinned.
+func (s *shard) promote(h *header, off int64) bool {
+	size := int64(h.size) * unit
 	slot := slotAt(h.slot.Load())
 	w := slot.Load()
-	if w&locMask != locOf(s.end) || w&specialBit != 0 || w>>pinShift != 0 {
-		s.skip(size)
-		return
+	if !idle(w, locOf(off)) {
+		return false
 	}
-	from := unsafe.Slice((*byte)(unsafe.Pointer(h)), size)
-	to := unsafe.Slice((*byte)(unsafe.Pointer(s.c.header(s.pos))), size)
-	moved := locOf(s.pos)
-	s.moves++
-	if s.end-s.pos >= size {
-		// The copy does not overlap: readers may go on until the swap.
-		copy(to, from)
-		if !slot.CompareAndSwap(w, moved) {
-			s.skip(size)
-			return
-		}
-	} else {
-		// It does: nobody may read meanwhile, so the block is not cached for a
-		// moment. Somebody else may then publish it again.
+	s.main.moves++
+	if !s.main.advance(size, false, 0, nil) {
 		if !slot.CompareAndSwap(w, 0) {
-			s.skip(size)
-			return
+			return false
 		}
-		copy(to, from)
-		for {
-			w := slot.Load()
-			if w&(locMask|specialBit) != 0 {
-				s.bury(s.c.header(s.pos))
-				s.end += size
-				return
-			}
-			if slot.CompareAndSwap(w, w+moved) {
-				break
-			}
-		}
+		s.small.bury(h)
+		return true
 	}
-	s.pos += size
-	s.end += size
+	to := s.main.take(size)
+	copy(s.c.bytes(to, size), s.c.bytes(off, size))
+	if !slot.CompareAndSwap(w, locOf(to)) {
+		n := s.c.header(to)
+		n.slot.Store(0)
+		s.main.bury(n)
+		return false
+	}
+	s.small.bury(h)
+	return true
 }
 
-// wrap takes the hand from the end of the ring to its start.
-func (s *shard) wrap() {
-	s.fill()
-	s.pos, s.end = s.lo, s.lo
-	if s.hi > s.limit.Load() {
-		s.shrink()
-	}
+// ghost is what an evicted block leaves in its slot now.
+func (c *Cache) ghost() uint64 {
+	return (uint64(c.age.Load())%ages + 1) << ageShift
 }
 
-// shrink drops what lies beyond the limit, and gives the memory back. What is
-// pinned there keeps the ring long until the hand comes round again.
-func (s *shard) shrink() {
-	limit := s.limit.Load()
-	if s.hi <= limit {
-		return
+// returns reports whether a block whose slot is w was evicted recently.
+func (c *Cache) returns(w uint64) bool {
+	a := w & ageMask >> ageShift
+	if a == 0 {
+		return false
 	}
-	old := s.hi
-	s.hi = limit
-	var cut *header // free memory that straddles the limit
-	var cutAt int64
-	part := func(from, to int64) {
-		for off := from; off < to; {
-			h := s.c.header(off)
-			next := off + int64(h.size)*unit
-			if next > limit {
-				if s.examine(h, off, false) != drop {
-					s.hi = max(s.hi, next)
-				} else if off < limit {
-					cut, cutAt = h, off
-				}
-			}
-			off = next
-		}
-	}
-	if s.pos > limit {
-		part(s.lo, s.pos)
-	}
-	part(s.end, old)
-	if cut != nil && s.hi == limit {
-		cut.size = uint32((limit - cutAt) / unit)
-	}
-	s.pos, s.end = min(s.pos, s.hi), min(s.end, s.hi)
-	if s.touched > s.hi {
-		offheap.Release(s.c.mem[s.hi:min(old, s.touched)])
-		s.touched = s.hi
-	}
+	now := uint64(c.age.Load())%ages + 1
+	return (now+ages-a)%ages <= uint64(ghostTicks*len(c.shards))
 }
 
-// drop turns the frame at off, whose last pin is gone and which no slot shows
-// any more, into free memory.
+// drop frees the frame at off, see ring.drop.
 func (c *Cache) drop(off int64) {
-	s := &c.shards[off/c.shards[0].max]
+	s := &c.shards[off/c.shards[0].size()]
 	s.mu.Lock()
-	h := c.header(off)
-	h.slot.Store(0)
-	s.bury(h)
-	if s.used == 0 {
-		// Nothing is left: start afresh, with untouched memory if it is worth it.
-		s.pos, s.end = s.lo, s.hi
-		if s.touched-s.lo > hugeFrom {
-			offheap.Release(c.mem[s.lo:s.touched])
-			s.touched = s.lo
-		}
+	r := &s.main
+	if off < r.lo {
+		r = &s.small
 	}
+	r.drop(c.header(off))
 	s.mu.Unlock()
 }

@@ -102,7 +102,11 @@ func (s *Slots) Publish(i int, f Frame) Frame {
 		w := p.Load()
 		if w&locMask == 0 {
 			// Pins in an empty slot are lookups about to take them back.
-			if p.CompareAndSwap(w, w+loc+pinOne) {
+			next := w&pinMask + pinOne + loc
+			if s.c.returns(w) {
+				next |= clockBit
+			}
+			if p.CompareAndSwap(w, next) {
 				f.pin = p
 				return f
 			}
@@ -133,11 +137,8 @@ func (s *Slots) Free() {
 	c.mu.Unlock()
 	for i := range s.words {
 		p := &s.words[i]
-		if p.Load() == 0 {
-			// Empty, or being moved: then the hand will find the bit set.
-			if p.CompareAndSwap(0, specialBit) {
-				continue
-			}
+		if w := p.Load(); w&locMask == 0 && p.CompareAndSwap(w, w|specialBit) {
+			continue // empty, or being moved: then the hand will find the bit set
 		}
 		s.refs.Add(1)
 		old := p.Or(specialBit)

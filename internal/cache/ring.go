@@ -1,0 +1,313 @@
+package cache
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+// Bounds on what one allocation does for others before it takes what it finds.
+const (
+	maxKept    = 24 // frames given a second chance
+	maxSkips   = 64 // pinned frames passed over
+	maxCopy    = 8  // bytes moved, as a multiple of the bytes asked for
+	maxPromote = 4  // frames moved from the small ring to the main one
+)
+
+// ring is a queue of frames in a stretch of Cache.mem; offsets are into that.
+// The ring is [lo, hi); [pos, end) in it is free and holds nothing of interest,
+// and both [lo, pos) and [end, hi) are tiled by headers with what they
+// describe. New frames go to pos; what stands from end on is the oldest: there
+// works the hand. The shard's lock guards all but the constants and limit.
+type ring struct {
+	c     *Cache
+	lo    int64        // constant
+	max   int64        // constant: the ring never exceeds lo+max
+	limit atomic.Int64 // where the ring should end; hi follows
+
+	hi        int64
+	pos, end  int64
+	used      int64 // bytes of live frames
+	touched   int64 // end of the memory that has been written
+	huge      bool  // huge pages have been asked for
+	evictions int64
+	moves     int64
+}
+
+func (r *ring) init(c *Cache, lo, size int64) {
+	r.c, r.lo, r.max = c, lo, size
+	r.hi = lo + size
+	r.limit.Store(r.hi)
+	r.pos, r.end, r.touched = lo, r.hi, lo
+}
+
+// fits reports whether a frame of need bytes may stand in the ring.
+func (r *ring) fits(need int64) bool { return need <= (r.limit.Load()-r.lo)/2 }
+
+// dead is the bytes of freed frames that the hand has not come to yet.
+func (r *ring) dead() int64 { return r.hi - r.lo - (r.end - r.pos) - r.used }
+
+// bump reports whether there is room in the memory at the end of the ring,
+// which has not been used since the ring was empty or grew.
+func (r *ring) bump(need int64) bool {
+	r.grow()
+	return r.end == r.hi && r.end-r.pos >= need && r.fits(need)
+}
+
+// grow takes the memory up to the limit; the hand goes there at once.
+func (r *ring) grow() {
+	limit := r.limit.Load()
+	if r.hi >= limit {
+		return
+	}
+	if r.end != r.hi {
+		r.fill()
+		r.pos = r.hi
+	}
+	r.hi, r.end = limit, limit
+}
+
+// take makes a private frame of the first need bytes of the gap.
+func (r *ring) take(need int64) (off int64) {
+	off = r.pos
+	r.pos += need
+	r.touched = max(r.touched, r.pos)
+	if !r.huge && r.pos-r.lo > hugeFrom {
+		r.huge = true
+		offheap.AdviseHuge(r.c.mem[r.lo : r.lo+r.max])
+	}
+	h := r.c.header(off)
+	h.slot.Store(0)
+	h.state.Store(pinOne | specialBit)
+	h.size = uint32(need / unit)
+	h.flags = flagLive
+	r.used += need
+	return off
+}
+
+// verdict is what becomes of the frame or free memory under the hand.
+type verdict uint8
+
+const (
+	drop verdict = iota // free memory, or freed by examine
+	keep                // unpinned, and to be kept
+	busy                // pinned
+)
+
+// advance moves the hand on until the gap holds need bytes, or fails when that
+// would take too long because what is in the way is pinned. Frames with the
+// CLOCK bit, or all while that is affordable when compact is set, are slid
+// together; others are evicted and leave ghost in their slot. With promote,
+// kept frames are handed to it instead; it reports whether they are gone.
+func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *header, off int64) bool) bool {
+	kept, skips, wraps, copied := 0, 0, 0, int64(0)
+	for r.end-r.pos < need {
+		if r.end == r.hi {
+			if wraps++; wraps > 2 {
+				return false
+			}
+			r.wrap()
+			continue
+		}
+		h := r.c.header(r.end)
+		size := int64(h.size) * unit
+		mayKeep := kept < maxKept && copied < maxCopy*need
+		if promote != nil {
+			mayKeep = kept < maxPromote
+		}
+		switch r.examine(h, r.end, mayKeep, compact, ghost) {
+		case drop:
+			r.end += size
+		case keep:
+			kept++
+			gap := r.end - r.pos
+			switch {
+			case promote != nil:
+				if promote(h, r.end) {
+					r.end += size
+				} else {
+					r.skip(size)
+				}
+			case gap <= size/16: // moving it is not worth it
+				r.skip(size)
+			default:
+				copied += size
+				r.slide(h, size)
+			}
+		case busy:
+			if skips++; skips > maxSkips {
+				return false
+			}
+			r.skip(size)
+		}
+	}
+	return true
+}
+
+// examine decides about the frame or free memory h at off.
+func (r *ring) examine(h *header, off int64, mayKeep, compact bool, ghost uint64) verdict {
+	if h.flags&flagLive == 0 {
+		return drop
+	}
+	addr := h.slot.Load()
+	if addr == 0 {
+		return busy
+	}
+	slot := slotAt(addr)
+	loc := locOf(off)
+	for {
+		w := slot.Load()
+		if !idle(w, loc) {
+			return busy
+		}
+		if mayKeep && (compact || w&clockBit != 0) {
+			return keep
+		}
+		if slot.CompareAndSwap(w, ghost) {
+			r.bury(h)
+			r.evictions++
+			return drop
+		}
+	}
+}
+
+// idle reports whether the slot w shows loc, with no pin, in a table not freed.
+func idle(w, loc uint64) bool {
+	return w&^(clockBit|ageMask) == loc
+}
+
+// bury turns a frame that nobody can reach any more into free memory.
+func (r *ring) bury(h *header) {
+	h.flags = 0
+	r.used -= int64(h.size) * unit
+}
+
+// skip leaves what stands at end, size bytes, in place and goes on behind it.
+func (r *ring) skip(size int64) {
+	if slot := r.c.header(r.end).slot.Load(); slot != 0 {
+		slotAt(slot).And(^uint64(clockBit))
+	}
+	r.fill()
+	r.pos = r.end + size
+	r.end = r.pos
+}
+
+// fill writes a header over the gap, so that the tiling is whole.
+func (r *ring) fill() {
+	if r.pos == r.end {
+		return
+	}
+	h := r.c.header(r.pos)
+	h.slot.Store(0)
+	h.flags = 0
+	h.size = uint32((r.end - r.pos) / unit)
+}
+
+// slide moves the published frame h at end, size bytes, down to pos.
+func (r *ring) slide(h *header, size int64) {
+	slot := slotAt(h.slot.Load())
+	w := slot.Load()
+	if !idle(w, locOf(r.end)) {
+		r.skip(size)
+		return
+	}
+	from, to := r.c.bytes(r.end, size), r.c.bytes(r.pos, size)
+	moved := locOf(r.pos)
+	r.moves++
+	if r.end-r.pos >= size {
+		// The copy does not overlap: readers may go on until the swap.
+		copy(to, from)
+		if !slot.CompareAndSwap(w, moved) {
+			r.skip(size)
+			return
+		}
+	} else {
+		// It does: nobody may read meanwhile, so the block is not cached for a
+		// moment. Somebody else may then publish it again.
+		if !slot.CompareAndSwap(w, 0) {
+			r.skip(size)
+			return
+		}
+		copy(to, from)
+		for {
+			w := slot.Load()
+			if w&(locMask|specialBit) != 0 {
+				r.bury(r.c.header(r.pos))
+				r.end += size
+				return
+			}
+			if slot.CompareAndSwap(w, w+moved) {
+				break
+			}
+		}
+	}
+	r.pos += size
+	r.end += size
+}
+
+// wrap takes the hand from the end of the ring to its start.
+func (r *ring) wrap() {
+	r.fill()
+	r.pos, r.end = r.lo, r.lo
+	r.shrink()
+}
+
+// shrink drops what lies beyond the limit, and gives the memory back. What is
+// pinned there keeps the ring long until the hand comes round again.
+func (r *ring) shrink() {
+	limit := r.limit.Load()
+	if r.hi <= limit {
+		return
+	}
+	old := r.hi
+	r.hi = limit
+	var cut *header // free memory that straddles the limit
+	var cutAt int64
+	part := func(from, to int64) {
+		for off := from; off < to; {
+			h := r.c.header(off)
+			next := off + int64(h.size)*unit
+			if next > limit {
+				if r.examine(h, off, false, false, 0) != drop {
+					r.hi = max(r.hi, next)
+				} else if off < limit {
+					cut, cutAt = h, off
+				}
+			}
+			off = next
+		}
+	}
+	if r.pos > limit {
+		part(r.lo, r.pos)
+	}
+	part(r.end, old)
+	if cut != nil && r.hi == limit {
+		cut.size = uint32((limit - cutAt) / unit)
+	}
+	r.pos, r.end = min(r.pos, r.hi), min(r.end, r.hi)
+	if r.touched > r.hi {
+		offheap.Release(r.c.mem[r.hi:min(old, r.touched)])
+		r.touched = r.hi
+	}
+}
+
+// drop turns frame h, whose last pin is gone and which no slot shows any more,
+// into free memory.
+func (r *ring) drop(h *header) {
+	h.slot.Store(0)
+	r.bury(h)
+	if r.used > 0 {
+		return
+	}
+	// Nothing is left: start afresh, with untouched memory if it is worth it.
+	r.pos, r.end = r.lo, r.hi
+	if r.touched-r.lo > hugeFrom {
+		offheap.Release(r.c.mem[r.lo:r.touched])
+		r.touched = r.lo
+	}
+}
+
+func (c *Cache) bytes(off, n int64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(c.header(off))), n)
+}
