@@ -1,0 +1,13 @@
+//go:build unix && !linux
+
+package vfs
+
+import "golang.org/x/sys/unix"
+
+// On the BSDs and macOS flock and fcntl locks conflict with each other, so one
+// of them keeps users of both out, and taking both would be refused. flock is
+// the one that does not vanish when another descriptor of the file is closed.
+
+func takeLocks(fd int) error { return flock(fd, unix.LOCK_EX|unix.LOCK_NB) }
+
+func dropLocks(fd int) { _ = flock(fd, unix.LOCK_UN) }

@@ -1,0 +1,43 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"os"
+)
+
+// osLog appends by plain writes. Nothing is allocated ahead: what stands in
+// for fallocate on these systems would write zeros or not grow the file.
+type osLog struct {
+	f    *os.File
+	off  int64 // end of what was appended
+	torn bool  // a failed Append left something after off
+}
+
+func newLog(f *os.File, ahead int64) *osLog { return &osLog{f: f} }
+
+func (l *osLog) Append(p []byte) error {
+	n, err := l.f.WriteAt(p, l.off)
+	if err != nil {
+		if n > 0 {
+			l.torn = true
+		}
+		return err
+	}
+	l.off += int64(n)
+	return nil
+}
+
+func (l *osLog) Sync() error { return l.f.Sync() }
+
+// Close cuts off what a failed Append left.
+func (l *osLog) Close() error {
+	var err error
+	if l.torn {
+		err = l.f.Truncate(l.off)
+	}
+	if cerr := l.f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}

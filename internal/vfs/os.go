@@ -1,0 +1,152 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"sort"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Default is the operating system's file system.
+var Default FS = OS{}
+
+// ErrNotRegular is the cause when a name that must be a regular file is a
+// link, a directory, a FIFO or a device.
+var ErrNotRegular = errors.New("not a regular file")
+
+// errLockedHere says that the lock's holder is this very process.
+var errLockedHere = lockedHere{}
+
+type lockedHere struct{}
+
+func (lockedHere) Error() string        { return base.ErrLocked.Error() + " by this process" }
+func (lockedHere) Is(target error) bool { return target == base.ErrLocked }
+
+// OS is the operating system's file system.
+type OS struct{}
+
+// Create makes a new file.
+func (OS) Create(name string) (WriteFile, error) {
+	f, err := createFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return newWriteFile(f), nil
+}
+
+// CreateLog makes a new log.
+func (OS) CreateLog(name string, ahead int64) (Log, error) {
+	f, err := createFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return newLog(f, ahead), nil
+}
+
+// Open opens a regular file.
+func (OS) Open(name string) (ReadFile, error) {
+	f, size, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return &osReadFile{f: f, size: size}, nil
+}
+
+// Remove removes a file or an empty directory.
+func (OS) Remove(name string) error { return os.Remove(name) }
+
+// Rename replaces newName.
+func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
+
+// MkdirAll makes dir and its parents.
+func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+// List returns the names in dir.
+func (OS) List(dir string) ([]string, error) {
+	d, err := openDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Readdirnames(-1)
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// Stat is lstat.
+func (OS) Stat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
+
+// SyncDir syncs a directory where the system can.
+func (OS) SyncDir(dir string) error { return syncDir(dir) }
+
+// Lock takes an exclusive lock. Where the directory is not writable it fails
+// with an error for which errors.Is(err, fs.ErrPermission) or syscall.EROFS
+// holds, unless the lock file is there and may be written.
+func (OS) Lock(name string) (io.Closer, error) { return lockFile(name) }
+
+type osReadFile struct {
+	f    *os.File
+	size int64
+}
+
+func (r *osReadFile) ReadAt(p []byte, off int64) (int, error) { return r.f.ReadAt(p, off) }
+func (r *osReadFile) Close() error                            { return r.f.Close() }
+func (r *osReadFile) Size() int64                             { return r.size }
+func (r *osReadFile) Prefetch(off, n int64)                   { prefetch(r.f, off, n) }
+
+// writeBackEvery is how many bytes a WriteFile gathers in the page cache
+// before it asks the kernel to start writing them out.
+const writeBackEvery = 2 << 20
+
+type osWriteFile struct {
+	f       *os.File
+	off     int64
+	started int64 // write-back was started for [0, started)
+}
+
+func newWriteFile(f *os.File) *osWriteFile { return &osWriteFile{f: f} }
+
+func (w *osWriteFile) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	w.off += int64(n)
+	if err == nil && w.off-w.started >= writeBackEvery {
+		startWriteBack(w.f, w.started, w.off-w.started)
+		w.started = w.off
+	}
+	return n, err
+}
+
+func (w *osWriteFile) Sync() error  { return syncFile(w.f) }
+func (w *osWriteFile) Close() error { return w.f.Close() }
+
+// ReadAll reads a whole regular file of at most limit bytes. A larger one is
+// base.ErrTooLarge.
+func ReadAll(fsys FS, name string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size := f.Size()
+	if size > limit || size > math.MaxInt {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: base.ErrTooLarge}
+	}
+	b := make([]byte, size)
+	n, err := f.ReadAt(b, 0)
+	if int64(n) == size {
+		return b, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = &fs.PathError{Op: "read", Path: name, Err: io.ErrUnexpectedEOF}
+	}
+	return nil, err
+}

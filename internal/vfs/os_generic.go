@@ -1,0 +1,52 @@
+//go:build !unix
+
+package vfs
+
+import (
+	"io/fs"
+	"os"
+)
+
+func createFile(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+// openFile opens a regular file. The name is looked at before it is opened,
+// and the open file compared with what was seen, so that a link put there in
+// between is refused as well.
+func openFile(name string) (*os.File, int64, error) {
+	seen, err := os.Lstat(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !seen.Mode().IsRegular() {
+		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err == nil && !os.SameFile(seen, st) {
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, st.Size(), nil
+}
+
+func openDir(dir string) (*os.File, error) { return os.Open(dir) }
+
+// syncDir checks that dir is a directory: these systems do not sync them.
+func syncDir(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		return &fs.PathError{Op: "sync", Path: dir, Err: fs.ErrInvalid}
+	}
+	return nil
+}
