@@ -1,0 +1,190 @@
+package base
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"testing"
+)
+
+func TestParseFileName(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind FileType
+		num  uint64
+	}{
+		{"000001.log", FileLog, 1}, {"000007.ldb", FileTable, 7}, {"000007.sst", FileTable, 7},
+		{"MANIFEST-000012", FileManifest, 12}, {"CURRENT", FileCurrent, 0}, {"LOCK", FileLock, 0},
+		{"LOG", FileInfoLog, 0}, {"LOG.old", FileInfoLog, 0}, {"000003.dbtmp", FileTemp, 3},
+		{"9223372036854775807.log", FileLog, 1<<63 - 1}, {"1234567.ldb", FileTable, 1234567},
+		{"9223372036854775808.log", FileUnknown, 0}, {"+1.log", FileUnknown, 0}, {"-1.log", FileUnknown, 0},
+		{"MANIFEST-", FileUnknown, 0}, {"MANIFEST-3x", FileUnknown, 0}, {"MANIFEST-../x", FileUnknown, 0},
+		{"", FileUnknown, 0}, {".log", FileUnknown, 0}, {"000001.log.lost", FileUnknown, 0}, {"x/000001.log", FileUnknown, 0},
+	} {
+		if kind, num := ParseFileName(c.name); kind != c.kind || num != c.num {
+			t.Errorf("%q: %d %d, want %d %d", c.name, kind, num, c.kind, c.num)
+		}
+	}
+}
+
+func TestSeparatorAndSuccessor(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		a, b := randomKey(r), randomKey(r)
+		if bytes.Compare(a, b) > 0 {
+			a, b = b, a
+		}
+		if s := Bytewise.AppendSuccessor(nil, a); bytes.Compare(s, a) < 0 {
+			t.Fatalf("successor of %q is %q", a, s)
+		}
+		if bytes.Equal(a, b) {
+			continue
+		}
+		s := Bytewise.AppendSeparator(nil, a, b)
+		if bytes.Compare(a, s) > 0 || bytes.Compare(s, b) >= 0 || len(s) > len(a) {
+			t.Fatalf("separator of %q and %q is %q", a, b, s)
+		}
+	}
+}
+
+func randomKey(r *rand.Rand) []byte {
+	k := make([]byte, r.IntN(12))
+	for i := range k {
+		k[i] = []byte{0, 1, 'a', 'b', 0xfe, 0xff}[r.IntN(6)]
+	}
+	return k
+}
+
+func TestAbbrevAgreesWithCompare(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, c := range []*Comparer{Bytewise, ReverseBytewise} {
+		for range 100_000 {
+			a, b := randomKey(r), randomKey(r)
+			skip := SharedPrefixLen(a, b)
+			if skip > 0 {
+				skip = r.IntN(skip + 1)
+			}
+			if c.Abbrev(a, skip) < c.Abbrev(b, skip) && c.Cmp(a, b) >= 0 {
+				t.Fatalf("%s: %q and %q after %d", c.Name, a, b, skip)
+			}
+		}
+	}
+}
+
+func TestCorruptionKeepsItsPlace(t *testing.T) {
+	inner := Corruptf("table block", "checksum mismatch")
+	err := LocateCorruption(fmt.Errorf("reading: %w", inner), "000005.ldb", 100, 42)
+	var c *Corruption
+	if !errors.As(err, &c) || c.File != "000005.ldb" || c.Offset != 100 || c.Length != 42 {
+		t.Fatalf("got %v", err)
+	}
+	if again := LocateCorruption(err, "other", 7, 7); again != err {
+		t.Fatalf("a located corruption was moved: %v", again)
+	}
+	if !errors.Is(fmt.Errorf("x: %w", err), ErrCorruption) {
+		t.Fatal("errors.Is does not see it")
+	}
+	plain := errors.New("input/output error")
+	if LocateCorruption(plain, "f", 0, 0) != plain {
+		t.Fatal("an I/O error was touched")
+	}
+}
+
+func TestCRCMask(t *testing.T) {
+	for _, v := range []uint32{0, 1, 0xffffffff, 0xa282ead8, CRC([]byte("foo"))} {
+		if UnmaskCRC(MaskCRC(v)) != v || MaskCRC(v) == v {
+			t.Errorf("mask of %#x", v)
+		}
+	}
+	// RFC 3720, B.4: 32 bytes of zeros.
+	if got := CRC(make([]byte, 16), make([]byte, 16)); got != 0x8a9136aa {
+		t.Errorf("crc32c of zeros: %#x", got)
+	}
+}
+
+// idbKey builds keys of database 1, object store 1.
+func idbKey(index byte, rest ...byte) []byte {
+	return append([]byte{0, 1, 1, index}, rest...)
+}
+
+func TestIndexedDBOrder(t *testing.T) {
+	double := func(bits ...byte) []byte { return append([]byte{3}, bits...) }
+	one := double(0, 0, 0, 0, 0, 0, 0xf0, 0x3f)   // 1.0
+	two := double(0, 0, 0, 0, 0, 0, 0, 0x40)      // 2.0
+	minus := double(0, 0, 0, 0, 0, 0, 0xf0, 0xbf) // -1.0
+	str := func(s string) []byte {
+		out := []byte{1, byte(len(s))}
+		for _, c := range []byte(s) {
+			out = append(out, 0, c)
+		}
+		return out
+	}
+	array := func(items ...[]byte) []byte {
+		out := []byte{4, byte(len(items))}
+		for _, it := range items {
+			out = append(out, it...)
+		}
+		return out
+	}
+	ascending := [][]byte{
+		{0, 0, 0, 0, 0}, // global: schema version
+		{0, 0, 0, 0, 1}, // global: largest database
+		append([]byte{0, 0, 0, 0, 201}, str("a")[1:]...), // incomplete name: only compared with others by its type
+		{0, 1, 0, 0, 0},        // database 1: name
+		{0, 1, 0, 0, 50, 1, 0}, // database 1: store 1
+		{0, 1, 0, 0, 50, 1, 2},
+		{0, 1, 0, 0, 50, 2, 0},
+		idbKey(1, 5), // minimum comes first
+		idbKey(1, minus...),
+		idbKey(1, one...),
+		idbKey(1, two...),
+		idbKey(1, str("a")...),
+		idbKey(1, str("ab")...),
+		idbKey(1, str("b")...),
+		idbKey(1, array()...),
+		idbKey(1, array(one)...),
+		idbKey(1, array(one, one)...),
+		idbKey(1, array(array(one), one)...),
+		idbKey(1, 0),
+		idbKey(30, append(append(append([]byte{}, one...), 0), one...)...), // index: value, sequence, primary key
+		idbKey(30, append(append(append([]byte{}, one...), 0), two...)...),
+		idbKey(30, append(append(append([]byte{}, one...), 7), two...)...),
+		idbKey(30, append(append(append([]byte{}, two...), 0), one...)...),
+		{0x20, 1, 1, 1, 1, 5}, // database 257
+	}
+	// "array(one, one)" < "array(array(one), one)": arrays sort behind numbers.
+	for i, a := range ascending {
+		for j, b := range ascending {
+			got := IndexedDB.Compare(a, b)
+			if (got < 0) != (i < j) || (got > 0) != (i > j) {
+				t.Errorf("compare(%x, %x) = %d at %d, %d", a, b, got, i, j)
+			}
+		}
+	}
+}
+
+func FuzzIndexedDBCompare(f *testing.F) {
+	f.Add(idbKey(1, 5), idbKey(30, 4, 4, 4))
+	f.Add([]byte{}, bytes.Repeat([]byte{4, 1}, 1000))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		if x, y := IndexedDB.Compare(a, b), IndexedDB.Compare(b, a); (x < 0) != (y > 0) || (x == 0) != (y == 0) {
+			t.Errorf("not antisymmetric: %x %x: %d %d", a, b, x, y)
+		}
+		if IndexedDB.Compare(a, a) != 0 {
+			t.Errorf("%x differs from itself", a)
+		}
+	})
+}
+
+func TestSharedPrefixLen(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 20_000 {
+		a, b := randomKey(r), randomKey(r)
+		want := sort.Search(min(len(a), len(b)), func(i int) bool { return !bytes.Equal(a[:i+1], b[:i+1]) })
+		if got := SharedPrefixLen(a, b); got != want {
+			t.Fatalf("%q %q: %d, want %d", a, b, got, want)
+		}
+	}
+}
