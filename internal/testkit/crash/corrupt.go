@@ -1,0 +1,345 @@
+package crash
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// golden is a small database with tables on several levels, a manifest, and a
+// log that was not replayed yet.
+type golden struct {
+	fs     *vfs.Mem
+	ledger *testkit.Ledger
+	last   int
+	files  []string
+	bytes  map[string][]byte
+	pairs  []testkit.Pair
+}
+
+// makeGolden writes a database of about 20 KiB.
+func makeGolden(seed int64) (*golden, error) {
+	w := &workload{name: "golden", maxValue: 120}
+	mem := vfs.NewMem()
+	s := newSession(w, seed, mem, false)
+	s.opts.Compression = lsm.NoCompression
+	s.opts.WALPreallocate = -1
+	var left *vfs.Mem
+	err := steps(s.open,
+		func() error { return s.write(60, 0) }, s.flush, s.compact,
+		func() error { return s.write(30, 0) }, s.flush,
+		func() error { s.opts.Compression = lsm.SnappyCompression; return s.reopen() },
+		func() error { return s.write(30, 0) }, s.flush,
+		func() error { return s.write(30, 0) },
+		func() error { left = mem.CrashClone(vfs.KeepAll()); return nil },
+		s.close)
+	if err != nil {
+		return nil, err
+	}
+	g := &golden{fs: left, ledger: s.ledger, last: s.last, bytes: map[string][]byte{}, pairs: s.ledger.State(s.last)}
+	if g.files, err = left.List(dir); err != nil {
+		return nil, err
+	}
+	for _, name := range g.files {
+		if g.bytes[name], err = readAll(left, name); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+func readAll(fs vfs.FS, name string) ([]byte, error) {
+	f, err := fs.Open(dir + "/" + name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
+}
+
+// replace returns a copy of the database in which a file has other bytes.
+func (g *golden) replace(name string, b []byte) (*vfs.Mem, error) {
+	fs := g.fs.Clone()
+	if err := fs.Remove(dir + "/" + name); err != nil {
+		return nil, err
+	}
+	f, err := fs.Create(dir + "/" + name)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(b)
+	return fs, errors.Join(err, f.Sync(), f.Close(), fs.SyncDir(dir))
+}
+
+// damage is one change of one file.
+type damage struct {
+	file     string
+	at       int
+	flip     byte // 0: cut the file at at
+	original []byte
+}
+
+func (d damage) String() string {
+	if d.flip == 0 {
+		return fmt.Sprintf("%s cut at %d of %d", d.file, d.at, len(d.original))
+	}
+	return fmt.Sprintf("%s byte %d of %d flipped by %#02x", d.file, d.at, len(d.original), d.flip)
+}
+
+func (d damage) apply() []byte {
+	if d.flip == 0 {
+		return d.original[:d.at]
+	}
+	b := bytes.Clone(d.original)
+	b[d.at] ^= d.flip
+	return b
+}
+
+// unprotected reports whether LevelDB's format has no means to show this
+// damage, so that data may be missing, or old, without an error.
+//
+//   - A log or manifest cut at the end of a record is a log or manifest that
+//     was not written further: nothing after the cut says otherwise.
+//   - A manifest's torn tail looks like the interrupted write that it mostly
+//     is, whether the file was cut or the last record's bytes are damaged.
+func (g *golden) unprotected(d damage) bool {
+	manifest, log := strings.HasPrefix(d.file, "MANIFEST-"), strings.HasSuffix(d.file, ".log")
+	if d.flip == 0 {
+		return manifest || log && recordEnds(d.original)[d.at]
+	}
+	return manifest && d.at >= lastRecord(d.original)
+}
+
+// recordEnds finds where the records of a log end, from its own headers.
+func recordEnds(b []byte) map[int]bool {
+	ends := map[int]bool{0: true}
+	for at := 0; at+7 <= len(b); {
+		n := int(b[at+4]) | int(b[at+5])<<8
+		kind := b[at+6]
+		if at += 7 + n; kind == 1 || kind == 4 {
+			ends[at] = true
+		}
+		if left := 32768 - at%32768; left < 7 {
+			at += left
+		}
+	}
+	return ends
+}
+
+// lastRecord is where the last record of a log begins.
+func lastRecord(b []byte) int {
+	last := 0
+	for end := range recordEnds(b) {
+		if end < len(b) {
+			last = max(last, end)
+		}
+	}
+	return last
+}
+
+// damages lists every flip and every cut of the golden database. A flip
+// changes one bit, which of them goes around with the offset, or with all the
+// whole byte.
+func (g *golden) damages(all bool) []damage {
+	var out []damage
+	for _, name := range g.files {
+		b := g.bytes[name]
+		for i := range b {
+			flip := byte(1) << (i % 8)
+			if all {
+				flip = 0xff
+			}
+			out = append(out, damage{name, i, flip, b}, damage{name, i, 0, b})
+		}
+	}
+	return out
+}
+
+// verify opens the damaged database and reads it in all ways. silent says that
+// data was missing without a word.
+func (g *golden) verify(fs vfs.FS, unprotected bool) error {
+	o := options()
+	o.FS = fs
+	db, err := lsm.Open(dir, &o)
+	if err != nil {
+		if strings.Contains(err.Error(), "panic") {
+			return err
+		}
+		if !typed(err) {
+			return fmt.Errorf("open gives an error of no kind: %w", err)
+		}
+		return nil
+	}
+	defer db.Close()
+	want := g.pairs
+	if report := db.RecoveryReport(); !report.WasClean || unprotected {
+		// What the report names is missing: then this is an earlier state.
+		i, err := testkit.Last(db)
+		if err != nil {
+			return plain(err)
+		}
+		want = g.ledger.State(i)
+	}
+	if err := g.scan(db, want); err != nil {
+		return err
+	}
+	for _, p := range want {
+		v, err := db.Get([]byte(p.Key), nil)
+		if errors.Is(err, lsm.ErrNotFound) || err == nil && string(v) != p.Value {
+			return fmt.Errorf("get %q: %q, %w", p.Key, v, err)
+		}
+		if err := plain(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// typed reports whether an error is one of those that damage may give.
+func typed(err error) bool {
+	for _, kind := range []error{lsm.ErrCorruption, lsm.ErrNotADatabase, lsm.ErrComparerMismatch, lsm.ErrDoesNotExist, lsm.ErrTooLarge} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain passes on errors that a read of a damaged database must not give.
+func plain(err error) error {
+	if err == nil || typed(err) && !strings.Contains(err.Error(), "panic") {
+		return nil
+	}
+	return fmt.Errorf("a read gives an error of no kind: %w", err)
+}
+
+// scan wants the pairs in order, up to the end or an error.
+func (g *golden) scan(db *lsm.DB, want []testkit.Pair) error {
+	for _, back := range []bool{false, true} {
+		it := db.Iter(nil)
+		n, ok, move := 0, false, it.Next
+		if back {
+			move, ok = it.Prev, it.Last()
+		} else {
+			ok = it.First()
+		}
+		for ; ok; ok = move() {
+			i := n
+			if back {
+				i = len(want) - 1 - n
+			}
+			if n >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {
+				it.Close()
+				return fmt.Errorf("scan, back %v: entry %d of %d is %q=%.30q", back, i, len(want), it.Key(), it.Value())
+			}
+			n++
+		}
+		err := it.Close()
+		if err == nil && n != len(want) {
+			return fmt.Errorf("scan, back %v: ends after %d of %d without an error", back, n, len(want))
+		}
+		if err := plain(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// try checks one damage, within 5 seconds.
+func (g *golden) try(d damage, check func(fs *vfs.Mem, d damage) error) error {
+	fs, err := g.replace(d.file, d.apply())
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := check(fs, d); err != nil {
+		return fmt.Errorf("%v: %w", d, err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		return fmt.Errorf("%v: took %v", d, took)
+	}
+	return nil
+}
+
+// each runs check over damages on all processors and stops at the first error.
+func (g *golden) each(list []damage, check func(fs *vfs.Mem, d damage) error) error {
+	var next atomic.Int64
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				i := next.Add(1) - 1
+				if i >= int64(len(list)) {
+					return
+				}
+				if err := g.try(list[i], check); err != nil {
+					next.Store(int64(len(list)))
+					mu.Lock()
+					first = errors.Join(first, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// Corruption changes every byte and cuts at every length, takes every
+// stride-th of these, and returns how many that was.
+func Corruption(seed int64, stride int, all bool) (int, error) {
+	g, err := makeGolden(seed)
+	if err != nil {
+		return 0, err
+	}
+	if err := g.verify(g.fs.Clone(), false); err != nil {
+		return 0, fmt.Errorf("undamaged: %w", err)
+	}
+	list := thin(g.damages(all), stride)
+	var most atomic.Int64
+	before := memory()
+	err = g.each(list, func(fs *vfs.Mem, d damage) error {
+		err := g.verify(fs, g.unprotected(d))
+		if now := offheap.InUse(); now > most.Load() {
+			most.Store(now)
+		}
+		return err
+	})
+	if err != nil {
+		return len(list), fmt.Errorf("seed %d: %w", seed, err)
+	}
+	if grown := max(most.Load(), memory()) - before; grown > 64<<20*int64(runtime.GOMAXPROCS(0)) {
+		return len(list), fmt.Errorf("seed %d: %d bytes above the baseline", seed, grown)
+	}
+	return len(list), nil
+}
+
+// thin takes every stride-th element.
+func thin(list []damage, stride int) []damage {
+	out := list[:0:0]
+	for i := 0; i < len(list); i += max(1, stride) {
+		out = append(out, list[i])
+	}
+	return out
+}
+
+// memory is what the process uses, on and off the heap.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) + offheap.InUse()
+}

@@ -1,0 +1,105 @@
+package crash
+
+import (
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+func TestCrashStates(t *testing.T) {
+	start := time.Now()
+	r, err := States(testkit.Seed(t), int64(testkit.Scale(500, 10_000, 80_000)))
+	t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Nested == 0 {
+		t.Error("no recovery was cut")
+	}
+}
+
+func TestFaults(t *testing.T) {
+	names := []string{"create", "flush", "compact"}
+	if testkit.Full() {
+		names = append(names, "rotate", "manifest", "close")
+	}
+	start := time.Now()
+	n, err := Faults(testkit.Seed(t), names, testkit.Scale(25, 1, 1))
+	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCorruption(t *testing.T) {
+	start := time.Now()
+	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 1, 1), false)
+	t.Logf("%d damages in %v", n, time.Since(start).Round(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testkit.Full() {
+		if _, err := Corruption(testkit.Seed(t), 1, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	if err := FullDisk(testkit.Seed(t), testkit.Scale(3, 10, 200)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWorkloadsAlone runs each workload without any disturbance and wants what
+// it wrote, and enough calls for crashes to be worth while.
+func TestWorkloadsAlone(t *testing.T) {
+	for i := range workloads {
+		w := &workloads[i]
+		mem := vfs.NewMem()
+		var calls [vfs.NumOps]int
+		s := newSession(w, 1, mem, false)
+		trace := &vfs.Trace{}
+		s.fs = vfs.NewFault(mem, trace.Hook(nil))
+		if err := w.run(s); err != nil {
+			t.Errorf("%s: %v", w.name, err)
+			continue
+		}
+		changing := 0
+		for _, op := range trace.Ops() {
+			calls[op.Kind]++
+			if changes(op.Kind) {
+				changing++
+			}
+		}
+		x := &explorer{ledger: s.ledger}
+		if _, err := x.recover(mem, s.last, s.last, false); err != nil {
+			t.Errorf("%s: %v", w.name, err)
+		}
+		t.Logf("%s: %d batches, %d calls that change something", w.name, s.last, changing)
+		if changing < 40 || calls[vfs.OpRename] == 0 || calls[vfs.OpSyncDir] == 0 {
+			t.Errorf("%s: only %d calls, %v", w.name, changing, calls)
+		}
+	}
+}
+
+func TestRecordEnds(t *testing.T) {
+	rec := func(kind byte, n int) []byte {
+		return append([]byte{0, 0, 0, 0, byte(n), byte(n >> 8), kind}, make([]byte, n)...)
+	}
+	log := append(rec(1, 10), rec(1, 300)...)
+	two := len(log)
+	log = append(log, rec(2, 32768-two-7)...)
+	log = append(log, rec(4, 5)...)
+	ends := recordEnds(log)
+	for at, want := range map[int]bool{0: true, 17: true, two: true, 32768: false, len(log): true, 18: false} {
+		if ends[at] != want {
+			t.Errorf("record ends at %d: %v", at, ends[at])
+		}
+	}
+	if got := lastRecord(log); got != two {
+		t.Errorf("the last record begins at %d, not %d", got, two)
+	}
+}

@@ -1,0 +1,283 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// fault is a way in which file-system calls fail.
+type fault struct {
+	name    string
+	err     error
+	short   bool // a part is written first
+	hits    func(vfs.OpKind) bool
+	forever bool
+}
+
+func writes(k vfs.OpKind) bool {
+	switch k {
+	case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend, vfs.OpMkdir, vfs.OpSync:
+		return true
+	}
+	return false
+}
+
+func reads(k vfs.OpKind) bool {
+	switch k {
+	case vfs.OpOpen, vfs.OpRead, vfs.OpList, vfs.OpStat:
+		return true
+	}
+	return false
+}
+
+func pieces(k vfs.OpKind) bool { return k == vfs.OpWrite || k == vfs.OpAppend }
+
+func faults() []fault {
+	var out []fault
+	for _, forever := range []bool{false, true} {
+		out = append(out,
+			fault{"EIO", syscall.EIO, false, func(k vfs.OpKind) bool { return !reads(k) }, forever},
+			fault{"ENOSPC", syscall.ENOSPC, false, writes, forever},
+			fault{"short write", syscall.ENOSPC, true, pieces, forever},
+			fault{"EIO on read", syscall.EIO, false, reads, forever})
+	}
+	return out
+}
+
+func (f fault) String() string {
+	if f.forever {
+		return f.name + " for ever"
+	}
+	return f.name + " once"
+}
+
+// trial is one run of a workload with a fault at one call.
+type trial struct {
+	w     *workload
+	f     fault
+	at    int64 // which of the calls that the fault can hit, from 1
+	seed  int64
+	calls atomic.Int64
+	said  atomic.Int64 // errors that came out in events or messages
+	loud  bool         // an operation returned an error
+
+	mu      sync.Mutex
+	hit     *vfs.Op // the first call that failed
+	session *session
+	dead    *lsm.DB // whose log failed
+	broken  error
+	okay    map[int]bool // acknowledged batches
+	bad     map[int]bool // batches whose write failed
+	durable int          // newest batch acknowledged with sync
+}
+
+// hook counts calls and makes the right one, or all from there on, fail.
+func (t *trial) hook(op vfs.Op) vfs.Outcome {
+	if !t.f.hits(op.Kind) {
+		return vfs.Outcome{}
+	}
+	n := t.calls.Add(1)
+	if n < t.at || n > t.at && !t.f.forever {
+		return vfs.Outcome{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hit == nil {
+		t.hit = &op
+	}
+	out := vfs.Outcome{Err: t.f.err}
+	if t.f.short {
+		out.Short = int(op.N / 2)
+	}
+	return out
+}
+
+// Enabled, Handle, WithAttrs and WithGroup make the trial a slog.Handler that
+// counts warnings.
+func (t *trial) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+
+// Handle counts a message.
+func (t *trial) Handle(context.Context, slog.Record) error { t.said.Add(1); return nil }
+
+// WithAttrs returns t.
+func (t *trial) WithAttrs([]slog.Attr) slog.Handler { return t }
+
+// WithGroup returns t.
+func (t *trial) WithGroup(string) slog.Handler { return t }
+
+// run executes the workload as far as it gets and checks what is left.
+// done says that the fault's call was never reached.
+func (t *trial) run() (done bool, err error) {
+	mem := vfs.NewMem()
+	t.okay, t.bad = map[int]bool{}, map[int]bool{}
+	s := newSession(t.w, t.seed, vfs.NewFault(mem, t.hook), true)
+	t.session = s
+	s.opts.Logger = slog.New(t)
+	s.opts.Events = &lsm.EventListener{
+		BackgroundError: func(error) { t.said.Add(1) },
+		ReadOnly:        func(error) { t.said.Add(1) },
+	}
+	s.failed = t.failed
+	s.acked = t.acked
+	finished := make(chan error, 1)
+	go func() {
+		err := t.w.run(s)
+		if errors.Is(err, errNoDatabase) {
+			err = nil
+		}
+		if s.db != nil {
+			s.db.Close()
+		}
+		finished <- errors.Join(err, t.broken)
+	}()
+	select {
+	case err = <-finished:
+	case <-time.After(30 * time.Second):
+		stacks := make([]byte, 1<<20)
+		err = fmt.Errorf("hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
+	}
+	if t.hit == nil {
+		return true, err
+	}
+	if err == nil {
+		err = t.verify(mem)
+	}
+	if err != nil {
+		return false, fmt.Errorf("seed %d, workload %s, %v at call %d, %v: %w", t.seed, t.w.name, t.f, t.at, *t.hit, err)
+	}
+	return false, nil
+}
+
+// failed is told of an operation's error. A failed write must not be visible.
+func (t *trial) failed(op string, batch int, err error) error {
+	t.loud = true
+	if strings.Contains(err.Error(), "panic") {
+		t.broken = err
+	}
+	if op != "write" {
+		return nil
+	}
+	t.bad[batch] = true
+	if t.dead == t.session.db && !errors.Is(err, lsm.ErrReadOnly) {
+		t.broken = fmt.Errorf("a write after the log had failed gave %w, not ErrReadOnly", err)
+	}
+	if t.logHit() {
+		t.dead = t.session.db
+	}
+	if t.f.forever && t.f.name == "EIO on read" {
+		return nil
+	}
+	if v, getErr := t.session.db.Has([]byte(fmt.Sprintf("n%06d", batch))); getErr == nil && v {
+		t.broken = fmt.Errorf("batch %d was reported failed (%w) and is visible", batch, err)
+	}
+	return nil
+}
+
+func (t *trial) acked(batch int, sync bool) {
+	t.okay[batch] = true
+	if sync {
+		t.durable = batch
+	}
+	if t.dead != nil && t.dead == t.session.db {
+		t.broken = fmt.Errorf("batch %d was acknowledged after the log had failed", batch)
+	}
+}
+
+// logHit reports whether the failed call was an append to or sync of a log.
+func (t *trial) logHit() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.hit != nil && (t.hit.Kind == vfs.OpAppend || t.hit.Kind == vfs.OpSync) && strings.HasSuffix(t.hit.Name, ".log")
+}
+
+// verify reopens without faults, as the files are and after a power cut.
+func (t *trial) verify(mem *vfs.Mem) error {
+	if !t.loud && t.said.Load() == 0 {
+		return errors.New("the failure showed nowhere")
+	}
+	lastOK := 0
+	for b := range t.okay {
+		lastOK = max(lastOK, b)
+	}
+	// A failed write may turn up after a reopening, unless later ones were
+	// accepted: then the database had decided that it did not happen.
+	may := func(i int) bool { return t.okay[i] || t.bad[i] && i > lastOK }
+	cut := mem.CrashClone(vfs.DropAll())
+	if err := t.reopen(mem, func(i int) bool { return t.okay[i] }, may); err != nil {
+		return fmt.Errorf("reopened: %w", err)
+	}
+	if err := t.reopen(cut, func(i int) bool { return t.okay[i] && i <= t.durable }, may); err != nil {
+		return fmt.Errorf("after a power cut: %w", err)
+	}
+	return nil
+}
+
+func (t *trial) reopen(fs vfs.FS, must, may func(int) bool) error {
+	o := options()
+	o.FS = fs
+	db, err := lsm.Open(dir, &o)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := t.session.ledger.CheckSparse(db, t.session.last, must, may); err != nil {
+		return err
+	}
+	return db.Close()
+}
+
+// Faults fails every call of the given workloads in every way, once and for
+// ever, and returns how many trials that was. stride > 1 takes only every
+// stride-th call.
+func Faults(seed int64, names []string, stride int) (int64, error) {
+	type job struct {
+		w *workload
+		f fault
+	}
+	jobs := make(chan job)
+	var trials atomic.Int64
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for j := range jobs {
+				for at := int64(1); ; at += int64(stride) {
+					done, err := (&trial{w: j.w, f: j.f, at: at, seed: seed}).run()
+					trials.Add(1)
+					mu.Lock()
+					first = errors.Join(first, err)
+					stop := first != nil
+					mu.Unlock()
+					if done || stop {
+						break
+					}
+				}
+			}
+		})
+	}
+	for _, name := range names {
+		for i := range workloads {
+			if workloads[i].name != name {
+				continue
+			}
+			for _, f := range faults() {
+				jobs <- job{&workloads[i], f}
+			}
+		}
+	}
+	close(jobs)
+	wg.Wait()
+	return trials.Load(), first
+}

@@ -1,0 +1,248 @@
+// Package crash puts databases through what can befall them short of a
+// programming error: power cuts at every file-system call, failing calls, full
+// disks, damaged bytes. What a database holds afterwards is checked against a
+// ledger of numbered batches.
+//
+// The functions run their cases on several goroutines by themselves.
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// dir is where the database stands in its file system.
+const dir = "db"
+
+// maxBatches is more than any workload writes.
+const maxBatches = 400
+
+// progress is how far a session's writer has come, readable from anywhere.
+type progress struct {
+	begun  atomic.Int64 // the newest batch handed to Write
+	synced atomic.Int64 // the newest batch that must survive a power cut
+}
+
+// session is a database that a workload works with.
+type session struct {
+	fs     vfs.FS
+	opts   lsm.Options
+	ledger *testkit.Ledger
+	progress
+	db    *lsm.DB
+	batch *lsm.Batch
+	last  int // batch
+
+	// failed is told of every operation's error and decides whether the
+	// workload goes on; nil ends it at the first.
+	failed func(op string, batch int, err error) error
+	// acked is told of every write that succeeded.
+	acked func(batch int, sync bool)
+}
+
+func (s *session) fail(op string, batch int, err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.failed == nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return s.failed(op, batch, err)
+}
+
+var errNoDatabase = errors.New("the database could not be opened")
+
+// open opens the database; without it the workload ends.
+func (s *session) open() error {
+	o := s.opts
+	o.FS = s.fs
+	db, err := lsm.Open(dir, &o)
+	if err != nil {
+		return errors.Join(s.fail("open", 0, err), errNoDatabase)
+	}
+	s.db = db
+	return nil
+}
+
+func (s *session) close() error {
+	if s.db == nil {
+		return nil
+	}
+	err := s.db.Close()
+	s.db = nil
+	return s.fail("close", 0, err)
+}
+
+// reopen closes and opens.
+func (s *session) reopen() error {
+	if err := s.close(); err != nil {
+		return err
+	}
+	return s.open()
+}
+
+// write adds n batches, every syncEvery-th of them synced (0: none).
+func (s *session) write(n, syncEvery int) error {
+	if s.batch == nil {
+		s.batch = lsm.NewBatch()
+	}
+	for range n {
+		s.last++
+		s.ledger.Fill(s.batch, s.last)
+		mode := lsm.NoSync
+		if syncEvery > 0 && s.last%syncEvery == 0 {
+			mode = lsm.Sync
+		}
+		s.begun.Store(int64(s.last))
+		if err := s.db.Write(s.batch, mode); err != nil {
+			if err := s.fail("write", s.last, err); err != nil {
+				return err
+			}
+			continue
+		}
+		if mode == lsm.Sync {
+			s.synced.Store(int64(s.last))
+		}
+		if s.acked != nil {
+			s.acked(s.last, mode == lsm.Sync)
+		}
+	}
+	return nil
+}
+
+// flush makes all that was written durable in tables.
+func (s *session) flush() error {
+	if err := s.db.Flush(); err != nil {
+		return s.fail("flush", 0, err)
+	}
+	if s.failed == nil {
+		s.synced.Store(int64(s.last))
+	}
+	return nil
+}
+
+func (s *session) compact() error { return s.fail("compact", 0, s.db.CompactRange(nil, nil)) }
+
+// read looks at every tenth batch's number and scans.
+func (s *session) read() error {
+	if _, err := testkit.Last(s.db); err != nil {
+		return s.fail("get", 0, err)
+	}
+	if _, err := testkit.Dump(s.db); err != nil {
+		return s.fail("scan", 0, err)
+	}
+	return nil
+}
+
+// workload is a script of a database's life.
+type workload struct {
+	name     string
+	maxValue int
+	run      func(s *session) error
+}
+
+// steps joins steps into one that stops at the first error.
+func steps(list ...func() error) error {
+	for _, f := range list {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workloads are the scripts. Together they create, rotate, flush, compact,
+// roll the manifest, close cleanly, and recover.
+var workloads = []workload{
+	{"create", 200, func(s *session) error {
+		return steps(s.open,
+			func() error { return s.write(5, 1) },
+			func() error { return s.write(5, 0) },
+			s.close, s.open,
+			func() error { return s.write(5, 3) },
+			s.reopen, s.close)
+	}},
+	{"rotate", 6000, func(s *session) error {
+		return steps(s.open,
+			func() error { return s.write(60, 7) },
+			s.close)
+	}},
+	{"flush", 300, func(s *session) error {
+		if err := s.open(); err != nil {
+			return err
+		}
+		for range 6 {
+			if err := steps(func() error { return s.write(6, 4) }, s.flush); err != nil {
+				return err
+			}
+		}
+		return s.close()
+	}},
+	{"compact", 1000, func(s *session) error {
+		if err := s.open(); err != nil {
+			return err
+		}
+		for range 3 {
+			if err := steps(
+				func() error { return s.write(8, 5) }, s.flush,
+				func() error { return s.write(8, 0) }, s.flush,
+				s.compact, s.read,
+				func() error { return s.write(2, 0) }); err != nil {
+				return err
+			}
+		}
+		return s.close()
+	}},
+	{"manifest", 100, func(s *session) error {
+		if err := s.open(); err != nil {
+			return err
+		}
+		for range 6 {
+			if err := steps(func() error { return s.write(3, 2) }, s.reopen, s.read); err != nil {
+				return err
+			}
+		}
+		return s.close()
+	}},
+	{"close", 2000, func(s *session) error {
+		for range 3 {
+			if err := steps(s.open,
+				func() error { return s.write(30, 11) },
+				s.compact,
+				func() error { return s.write(4, 0) },
+				s.close); err != nil {
+				return err
+			}
+		}
+		return nil
+	}},
+}
+
+// options are small enough for all of it to happen in few writes.
+func options() lsm.Options {
+	return lsm.Options{
+		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, BlockSize: 1024, CacheSize: 256 << 10,
+		L0Compaction: 2, MaxBackgroundJobs: 1, WALPreallocate: 16 << 10,
+	}
+}
+
+// newSession prepares a run of w. Sparse ledgers can have holes.
+func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
+	l := &testkit.Ledger{Seed: seed, MaxValue: w.maxValue, Sparse: sparse}
+	l.Prepare(maxBatches)
+	return &session{fs: fs, opts: options(), ledger: l}
+}
+
+// Workloads names all workloads.
+func Workloads() []string {
+	names := make([]string, len(workloads))
+	for i := range workloads {
+		names[i] = workloads[i].name
+	}
+	return names
+}

@@ -1,0 +1,274 @@
+package crash
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// state is what a power cut left, and what is known of the writer then.
+type state struct {
+	fs     *vfs.Mem
+	lo, hi int // batches that must be there, that may be
+	label  string
+	depth  int    // how many recoveries were cut before
+	pick   uint64 // draws what else is tried
+}
+
+// explorer takes crash states while a workload runs and checks each.
+type explorer struct {
+	ledger *testkit.Ledger
+	seed   int64
+	states chan state
+	points atomic.Int64
+	count  atomic.Int64
+	nested atomic.Int64
+	also   func(s state) error // another check of each state, beside recovery
+
+	mu  sync.Mutex
+	err error
+}
+
+func (x *explorer) fail(err error) {
+	if err == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.err == nil {
+		x.err = err
+	}
+}
+
+func (x *explorer) failed() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.err
+}
+
+// changes reports whether a call can change what a crash leaves.
+func changes(k vfs.OpKind) bool {
+	switch k {
+	case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend, vfs.OpSync, vfs.OpSyncDir,
+		vfs.OpRename, vfs.OpRemove, vfs.OpMkdir, vfs.OpLock, vfs.OpClose:
+		return true
+	}
+	return false
+}
+
+// unsynced counts the directory operations that a crash may drop.
+func unsynced(m *vfs.Mem) int {
+	n := 0
+	m.CrashClone(vfs.CrashOptions{KeepEntry: func(vfs.DirOp) bool { n++; return false }})
+	return n
+}
+
+// tornSizes are the byte classes at which an append of n bytes is cut: within
+// the checksum, the length and the type of a record's header, behind it, in
+// the middle, and one byte short.
+func tornSizes(n int) []int { return []int{0, 1, 5, 6, 7, 8, n / 2, n - 1} }
+
+// variants are the states that a crash now could leave.
+func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
+	out := map[string]*vfs.Mem{
+		"nothing unsynced kept": m.CrashClone(vfs.DropAll()),
+		"all kept":              m.CrashClone(vfs.KeepAll()),
+		"random blocks":         m.CrashClone(vfs.RandomBlocks(rng)),
+	}
+	n := unsynced(m)
+	for i := range n {
+		seen := 0
+		only := func(vfs.DirOp) bool { seen++; return seen == i+1 }
+		out[fmt.Sprintf("entry %d of %d alone", i+1, n)] = m.CrashClone(vfs.CrashOptions{KeepEntry: only})
+		if n > 1 {
+			seen = 0
+			all := vfs.KeepAll()
+			all.KeepEntry = func(vfs.DirOp) bool { seen++; return seen != i+1 }
+			out[fmt.Sprintf("all but entry %d of %d", i+1, n)] = m.CrashClone(all)
+		}
+	}
+	for _, class := range rng.Perm(8)[:2] {
+		torn, did := vfs.KeepAll(), false
+		torn.Torn = func(_ string, n int) int {
+			did = true
+			return max(0, min(n, tornSizes(n)[class]))
+		}
+		if clone := m.CrashClone(torn); did {
+			out[fmt.Sprintf("torn, class %d", class)] = clone
+		}
+	}
+	return out
+}
+
+// point takes the states of a crash before op and hands them to take.
+func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path string, take func(state)) {
+	n := x.points.Add(1)
+	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
+	lo := int(p.synced.Load())
+	all := variants(m, rng)
+	hi := int(p.begun.Load())
+	for name, fs := range all {
+		take(state{fs: fs, lo: lo, hi: hi, depth: depth, pick: rng.Uint64(),
+			label: fmt.Sprintf("%s, crash %d before %v, %s", path, n, op, name)})
+	}
+}
+
+// check recovers a state and wants the promise kept, twice, and sometimes that
+// the recovered database can be written to.
+func (x *explorer) check(s state) error {
+	x.count.Add(1)
+	fs := vfs.FS(s.fs)
+	if s.depth < 2 && s.pick%24 == 0 {
+		fs = x.cutRecovery(s)
+	}
+	again := s.fs.Clone()
+	i, err := x.recover(fs, s.lo, s.hi, s.pick%4 == 0)
+	if err != nil {
+		return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
+	}
+	if s.pick%8 == 0 {
+		// A recovery of the same state gives the same.
+		if _, err := x.recover(again, i, i, false); err != nil {
+			return fmt.Errorf("seed %d: %s: recovered again: %w", x.seed, s.label, err)
+		}
+	}
+	if x.also != nil {
+		if err := x.also(state{fs: again, lo: s.lo, hi: s.hi, label: s.label, pick: s.pick}); err != nil {
+			return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
+		}
+	}
+	return nil
+}
+
+// recover opens, checks, closes, and opens again; with on it writes as well.
+func (x *explorer) recover(fs vfs.FS, lo, hi int, on bool) (int, error) {
+	o := options()
+	o.FS = fs
+	db, err := lsm.Open(dir, &o)
+	if err != nil {
+		return 0, fmt.Errorf("open: %w", err)
+	}
+	i, err := x.ledger.Check(db, lo, hi)
+	if err = errors.Join(err, db.Close()); err != nil {
+		return i, err
+	}
+	if db, err = lsm.Open(dir, &o); err != nil {
+		return i, fmt.Errorf("second open: %w", err)
+	}
+	defer db.Close()
+	if _, err := x.ledger.Check(db, i, i); err != nil {
+		return i, fmt.Errorf("second open: %w", err)
+	}
+	if mem, ok := fs.(*vfs.Mem); ok && on {
+		return i, x.goOn(db, mem, i+1)
+	}
+	return i, db.Close()
+}
+
+// goOn writes one more synced batch and cuts the power.
+func (x *explorer) goOn(db *lsm.DB, mem *vfs.Mem, next int) error {
+	b := lsm.NewBatch()
+	x.ledger.Fill(b, next)
+	if err := db.Write(b, lsm.Sync); err != nil {
+		return fmt.Errorf("writing after recovery: %w", err)
+	}
+	after := mem.CrashClone(vfs.DropAll())
+	if err := db.Close(); err != nil {
+		return err
+	}
+	o := options()
+	o.FS = after
+	db, err := lsm.Open(dir, &o)
+	if err != nil {
+		return fmt.Errorf("open after a write after recovery: %w", err)
+	}
+	defer db.Close()
+	if _, err := x.ledger.Check(db, next, next); err != nil {
+		return fmt.Errorf("a write after recovery: %w", err)
+	}
+	return db.Close()
+}
+
+// cutRecovery wraps a state's file system so that crashes during its recovery
+// are taken and checked too, some at every call.
+func (x *explorer) cutRecovery(s state) vfs.FS {
+	p := &progress{}
+	p.begun.Store(int64(s.hi))
+	p.synced.Store(int64(s.lo))
+	var calls atomic.Uint64
+	return vfs.NewFault(s.fs, func(op vfs.Op) vfs.Outcome {
+		if changes(op.Kind) && x.failed() == nil {
+			skip := calls.Add(1)
+			x.point(s.fs, p, op, s.depth+1, s.label+", recovery", func(n state) {
+				if skip++; skip%3 == 0 {
+					x.nested.Add(1)
+					x.fail(x.check(n))
+				}
+			})
+		}
+		return vfs.Outcome{}
+	})
+}
+
+// Result says how much was tried.
+type Result struct{ Points, States, Nested int64 }
+
+// explore runs one workload and checks every crash state of it.
+func explore(w *workload, seed int64, also func(state) error) (Result, error) {
+	mem := vfs.NewMem()
+	x := &explorer{seed: seed, states: make(chan state, 64), also: also}
+	var s *session
+	fs := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		if changes(op.Kind) && x.failed() == nil {
+			x.point(mem, &s.progress, op, 0, w.name, func(st state) { x.states <- st })
+		}
+		return vfs.Outcome{}
+	})
+	s = newSession(w, seed, fs, false)
+	x.ledger = s.ledger
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for st := range x.states {
+				if x.failed() == nil {
+					x.fail(x.check(st))
+				}
+			}
+		})
+	}
+	err := w.run(s)
+	if err == nil {
+		x.point(mem, &s.progress, vfs.Op{}, 0, w.name, func(st state) { x.states <- st })
+	}
+	close(x.states)
+	wg.Wait()
+	if err != nil {
+		err = fmt.Errorf("seed %d: workload %s: %w", seed, w.name, err)
+	}
+	return Result{x.points.Load(), x.count.Load(), x.nested.Load()}, errors.Join(err, x.failed())
+}
+
+// States runs all workloads, with further seeds, until n states were checked.
+func States(seed int64, n int64) (Result, error) {
+	var total Result
+	for total.States < n {
+		for i := range workloads {
+			r, err := explore(&workloads[i], seed, nil)
+			total.Points += r.Points
+			total.States += r.States
+			total.Nested += r.Nested
+			if err != nil {
+				return total, err
+			}
+		}
+		seed++
+	}
+	return total, nil
+}

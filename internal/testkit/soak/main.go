@@ -1,0 +1,115 @@
+// Soak runs the randomized tests for as long as one likes:
+//
+//	go run ./internal/testkit/soak meta|crash|fault|corrupt|kill|full|bank|history|leak -duration 1h -seed 1
+//
+// Every round has a seed of its own, which a failure names.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/crash"
+	"github.com/loamdb/loam/internal/testkit/history"
+	"github.com/loamdb/loam/internal/testkit/kill"
+	"github.com/loamdb/loam/internal/testkit/leak"
+	"github.com/loamdb/loam/internal/testkit/metamorphic"
+)
+
+// round runs a test once, in directories below dir, and says what it did.
+type round func(seed int64, dir string) (did string, err error)
+
+var tests = map[string]round{
+	"meta": func(seed int64, _ string) (string, error) {
+		return "20000 operations under 8 option sets", metamorphic.Run(seed, 20_000, 8, time.Minute)
+	},
+	"crash": func(seed int64, _ string) (string, error) {
+		r, err := crash.States(seed, 1000)
+		return fmt.Sprintf("%d crash states", r.States), err
+	},
+	"fault": func(seed int64, _ string) (string, error) {
+		n, err := crash.Faults(seed, crash.Workloads(), 1)
+		return fmt.Sprintf("%d faults", n), err
+	},
+	"corrupt": func(seed int64, _ string) (string, error) {
+		n, err := crash.Corruption(seed, 1, seed%2 == 0)
+		return fmt.Sprintf("%d damages", n), err
+	},
+	"full": func(seed int64, _ string) (string, error) {
+		return "100 full disks", crash.FullDisk(seed, 100)
+	},
+	"kill": func(seed int64, dir string) (string, error) {
+		n := 0
+		return "30 kills", kill.Kill(seed, 30, func() string { n++; return filepath.Join(dir, fmt.Sprint(n)) })
+	},
+	"bank": func(seed int64, _ string) (string, error) {
+		return "a bank for 10 s", history.Bank(seed, 200, 10*time.Second)
+	},
+	"history": func(seed int64, _ string) (string, error) {
+		return "a history", history.Run(seed, history.Shape{Clients: 8, Keys: 64, Ops: 1000})
+	},
+	"leak": func(seed int64, dir string) (string, error) {
+		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)
+		if err == nil && (after.Descriptors > before.Descriptors || after.Goroutines > before.Goroutines || after.OffHeap > before.OffHeap) {
+			err = fmt.Errorf("before: %v; after: %v", before, after)
+		}
+		return fmt.Sprintf("1000 openings; %v", after), err
+	},
+}
+
+func names() string {
+	var out []string
+	for name := range tests {
+		out = append(out, name)
+	}
+	sort.Strings(out)
+	return strings.Join(out, "|")
+}
+
+func main() {
+	if code, child := kill.Child(); child {
+		os.Exit(code)
+	}
+	if len(os.Args) < 2 || tests[os.Args[1]] == nil {
+		fmt.Fprintf(os.Stderr, "usage: soak %s [-duration D] [-seed N]\n", names())
+		os.Exit(2)
+	}
+	flags := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
+	duration := flags.Duration("duration", time.Minute, "how long to go on")
+	seed := flags.Int64("seed", time.Now().UnixNano()&(1<<40-1), "of the first round; each further one adds 1")
+	flags.Parse(os.Args[2:])
+	if err := soak(tests[os.Args[1]], *seed, *duration); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// soak repeats f until the time is over or it fails, which leaves the
+// directory for inspection.
+func soak(f round, seed int64, d time.Duration) error {
+	for start, n := time.Now(), 1; ; n++ {
+		dir, err := os.MkdirTemp("", "soak")
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		did, err := f(seed, dir)
+		if err != nil {
+			return fmt.Errorf("round %d, %s=%d, files in %s: %w", n, testkit.SeedEnv, seed, dir, err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+		fmt.Printf("round %d, seed %d: %s in %v\n", n, seed, did, time.Since(began).Round(time.Millisecond))
+		if time.Since(start) >= d {
+			return nil
+		}
+		seed++
+	}
+}
