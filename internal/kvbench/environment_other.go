@@ -1,0 +1,5 @@
+//go:build !linux
+
+package kvbench
+
+func (e *Environment) system(string) {}

@@ -1,0 +1,106 @@
+package kvbench
+
+import (
+	"github.com/loamdb/loam/internal/kvbench/runner"
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// experiment is a published measurement, repeated: the same steps under one or
+// more settings.
+type experiment struct {
+	name, title string
+	doc         string
+	source      string // where the published figures come from
+	num         int64
+	adjust      func(p *runner.Params) // what it sets besides the number of entries
+	variants    []variant
+	notes       []string
+}
+
+// variant is one way to open the database.
+type variant struct {
+	name     string // %s stands for the engine's name
+	settings []store.Setting
+	steps    []step
+}
+
+// step is one benchmark with the published time of an operation, 0 if none.
+type step struct {
+	bench     string
+	published float64 // microseconds
+}
+
+var leveldbSettings = []store.Setting{
+	{Name: "write_buffer_size", Value: "4MiB"},
+	{Name: "cache_size", Value: "8MiB"},
+	{Name: "block_size", Value: "4096"},
+	{Name: "max_file_size", Value: "2MiB"},
+	{Name: "compression", Value: "snappy"},
+	{Name: "bloom_bits", Value: "0"},
+}
+
+// leveldbSteps are LevelDB's defaults with the figures of its README of 2011.
+var leveldbSteps = []step{
+	{"fillseq", 1.765}, {"fillsync", 268.409}, {"fillrandom", 2.460}, {"overwrite", 2.380},
+	{"readrandom", 16.677}, {"readrandom", 0}, {"readseq", 0.476}, {"readreverse", 0.724},
+	{"compact", 0},
+	{"readrandom", 11.602}, {"readseq", 0.423}, {"readreverse", 0.663},
+	{"fill100K", 0},
+	{"crc32c", 0}, {"snappycomp", 0}, {"snappyuncomp", 0}, {"zstdcomp", 0}, {"zstduncomp", 0},
+}
+
+func bloomVariant(name string, published float64, settings ...store.Setting) variant {
+	return variant{name, settings, []step{{"fillseq", 0}, {"readmissing", published}}}
+}
+
+var experiments = []experiment{
+	{
+		name:   "leveldb",
+		title:  "LevelDB's table: 16-byte keys, 100-byte values, its eighteen steps",
+		doc:    "LevelDB's eighteen steps, with its defaults and with the engine's own",
+		source: "LevelDB's README, 2011: Core 2 Quad Q6600 2.40 GHz, 1 million entries",
+		num:    1_000_000,
+		variants: []variant{
+			{"LevelDB's defaults", leveldbSettings, leveldbSteps},
+			{"%s's defaults", nil, leveldbSteps},
+		},
+		notes: []string{
+			"Published with a cache that holds everything: readrandom 9.775 before and 5.215 after compaction.",
+			"Published fillsync was 10,000 writes to a disk of its time.",
+		},
+	},
+	{
+		name:   "bloom",
+		title:  "what a Bloom filter saves: even numbers of key%d are there, random odd ones are read",
+		doc:    "reads of missing keys: no filter, 10 bits a key, filter and block cache",
+		source: "published: 10 million missing keys in 104.9 s, 36.9 s and 37.5 s",
+		num:    10_000_000,
+		adjust: func(p *runner.Params) {
+			p.Keys.Style, p.Keys.Stride = workload.Named, 2
+			p.NamedValues = true
+		},
+		variants: []variant{
+			bloomVariant("no filter", 10.49, store.Setting{Name: "bloom_bits", Value: "0"}, store.Setting{Name: "cache_size", Value: "8MiB"}),
+			bloomVariant("10 bits a key", 3.69, store.Setting{Name: "bloom_bits", Value: "10"}, store.Setting{Name: "cache_size", Value: "8MiB"}),
+			bloomVariant("10 bits and cache", 3.75, store.Setting{Name: "bloom_bits", Value: "10"}, store.Setting{Name: "cache_size", Value: "512MiB"}),
+		},
+	},
+}
+
+func findExperiment(name string) *experiment {
+	for i := range experiments {
+		if experiments[i].name == name {
+			return &experiments[i]
+		}
+	}
+	return nil
+}
+
+func experimentNames() []string {
+	names := make([]string, len(experiments))
+	for i := range experiments {
+		names[i] = experiments[i].name
+	}
+	return names
+}

@@ -1,0 +1,463 @@
+package kvbench
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/loamdb/loam/internal/kvbench/runner"
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// command is a parsed command line.
+type command struct {
+	help        bool
+	list        bool
+	version     bool
+	experiments []string
+	benchmarks  []string
+	engine      string
+	db          string
+	json        string
+	rounds      int
+	scale       float64
+	progress    string
+	params      runner.Params
+	settings    []store.Setting
+	given       map[string]bool // flags named on the command line
+}
+
+// usageError is what is wrong with a command line.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func usage(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// flag is one row of the table of flags.
+type flag struct {
+	name string
+	arg  string // what the value is called in help; "": a switch
+	doc  string
+	def  string // as help shows it
+	set  func(c *command, v string) error
+}
+
+// flags are those of the benchmark itself; an engine's options follow them.
+var flags = []flag{
+	{"benchmarks", "LIST", "benchmarks to run, in this order, with commas", "LevelDB's eighteen", func(c *command, v string) error { return c.setBenchmarks(v) }},
+	{"num", "N", "entries; experiments have their own", "1000000", countFlag(1, func(c *command, n int64) { c.params.Num = n })},
+	{"reads", "N", "reads; negative: as many as entries", "-1", countFlag(math.MinInt64, func(c *command, n int64) { c.params.Reads = n })},
+	{"scale", "F", "factor on every experiment's number of entries", "1", func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
+	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) { c.params.ValueSize = int(n) })},
+	{"value_format", "F", "random, or value%d with the key's number", "random", (*command).setValueFormat},
+	{"compression_ratio", "F", "what values shrink to when compressed", "0.5", func(c *command, v string) error { return setFloat(&c.params.CompressionRatio, v, 0.01, 1) }},
+	{"key_format", "F", "%016d or key%d", "%016d", func(c *command, v string) (err error) {
+		c.params.Keys.Style, err = workload.ParseKeyStyle(v)
+		return err
+	}},
+	{"key_prefix", "N", "bytes before every key", "0", countFlag(0, func(c *command, n int64) { c.params.Keys.Prefix = int(min(n, workload.MaxPrefix+1)) })},
+	{"key_stride", "N", "2: write even numbers only, and miss odd ones", "1", countFlag(1, func(c *command, n int64) { c.params.Keys.Stride = int(min(n, 1<<20)) })},
+	{"batch_size", "N", "entries in a batch; 0: the benchmark's own", "0", countFlag(0, func(c *command, n int64) { c.params.Batch = int(min(n, 1<<24)) })},
+	{"threads", "N", "threads, each doing all operations", "1", countFlag(1, func(c *command, n int64) { c.params.Threads = int(min(n, 1<<16)) })},
+	{"seed", "N", "seed of random keys; 0: LevelDB's", "0", countFlag(0, func(c *command, n int64) { c.params.Seed = uint32(n) })},
+	{"sync", "", "make every write durable", "0", boolFlag(func(c *command, on bool) { c.params.Sync = on })},
+	{"histogram", "", "time every operation and print a histogram", "0", boolFlag(func(c *command, on bool) { c.params.Histogram = on })},
+	{"comparisons", "", "count calls of the key comparison function", "0", boolFlag(func(c *command, on bool) { c.params.Comparisons = on })},
+	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped", "0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
+	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
+	{"engine", "NAME", "engine to run", "loam", textFlag(func(c *command) *string { return &c.engine })},
+	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
+	{"json", "FILE", "write the results to FILE", "", textFlag(func(c *command) *string { return &c.json })},
+	{"progress", "WHEN", "auto, always or never", "auto", (*command).setProgress},
+	{"list", "", "list benchmarks and experiments", "", boolFlag(func(c *command, on bool) { c.list = on })},
+	{"help", "", "print this text", "", boolFlag(func(c *command, on bool) { c.help = on })},
+	{"version", "", "print the version", "", boolFlag(func(c *command, on bool) { c.version = on })},
+}
+
+// aliases are LevelDB's names for options that engines call otherwise.
+var aliases = map[string]string{"open_files": "max_open_files"}
+
+func countFlag(low int64, set func(*command, int64)) func(*command, string) error {
+	return func(c *command, v string) error {
+		n, err := parseCount(v)
+		if err != nil {
+			return err
+		}
+		if n < low {
+			return fmt.Errorf("want %d or more", low)
+		}
+		set(c, n)
+		return nil
+	}
+}
+
+func sizeFlag(low, high int64, set func(*command, int64)) func(*command, string) error {
+	return func(c *command, v string) error {
+		n, err := parseSize(v)
+		if err != nil {
+			return err
+		}
+		if n < low || n > high {
+			return fmt.Errorf("want %d to %d", low, high)
+		}
+		set(c, n)
+		return nil
+	}
+}
+
+func boolFlag(set func(*command, bool)) func(*command, string) error {
+	return func(c *command, v string) error {
+		on, ok := parseBool(v)
+		if !ok {
+			return errors.New("want 1 or 0")
+		}
+		set(c, on)
+		return nil
+	}
+}
+
+func textFlag(field func(*command) *string) func(*command, string) error {
+	return func(c *command, v string) error {
+		if v == "" {
+			return errors.New("want a name")
+		}
+		*field(c) = v
+		return nil
+	}
+}
+
+func setFloat(p *float64, v string, low, high float64) error {
+	f, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(f >= low && f <= high) {
+		return fmt.Errorf("want a number from %g to %g", low, high)
+	}
+	*p = f
+	return nil
+}
+
+func (c *command) setBenchmarks(v string) error {
+	c.benchmarks = nil
+	for name := range strings.SplitSeq(v, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		if _, ok := workload.Find(name); !ok {
+			return fmt.Errorf("no benchmark %q; did you mean %q?", name, nearest(name, benchmarkNames()))
+		}
+		c.benchmarks = append(c.benchmarks, name)
+	}
+	if len(c.benchmarks) == 0 {
+		return errors.New("want at least one benchmark")
+	}
+	return nil
+}
+
+func (c *command) setValueFormat(v string) error {
+	switch v {
+	case "random", "value%d":
+		c.params.NamedValues = v != "random"
+		return nil
+	}
+	return errors.New("want random or value%d")
+}
+
+func (c *command) setProgress(v string) error {
+	if v != "auto" && v != "always" && v != "never" {
+		return errors.New("want auto, always or never")
+	}
+	c.progress = v
+	return nil
+}
+
+func benchmarkNames() []string {
+	names := make([]string, len(workload.Specs))
+	for i, s := range workload.Specs {
+		names[i] = s.Name
+	}
+	return names
+}
+
+func defaults() *command {
+	return &command{
+		engine:   "loam",
+		rounds:   1,
+		scale:    1,
+		progress: "auto",
+		given:    map[string]bool{},
+		params: runner.Params{
+			Num:              1_000_000,
+			Reads:            -1,
+			ValueSize:        100,
+			Threads:          1,
+			CompressionRatio: 0.5,
+		},
+	}
+}
+
+// parse reads a command line: flags as --name=value, --name value or -name
+// value, and names of experiments. Engine options are checked by the driver.
+func parse(args []string, drivers []store.Driver) (*command, store.Driver, error) {
+	c := defaults()
+	var words, rest []string // rest: pairs that may be engine options
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			words = append(words, arg)
+			continue
+		}
+		name, value, has := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		name = strings.ReplaceAll(name, "-", "_")
+		f := findFlag(name)
+		switch {
+		case has:
+		case f != nil && f.arg == "":
+			value = "1"
+			if len(args) > 0 {
+				if _, ok := parseBool(args[0]); ok {
+					value, args = args[0], args[1:]
+				}
+			}
+		case len(args) > 0 && (f != nil || knownOption(name, drivers)):
+			value, args = args[0], args[1:]
+		case f != nil || knownOption(name, drivers):
+			return nil, nil, usage("--%s needs a value", name)
+		}
+		c.given[name] = true
+		if f == nil {
+			rest = append(rest, name, value)
+			continue
+		}
+		if err := f.set(c, value); err != nil {
+			return nil, nil, usage("--%s=%s: %v", name, value, err)
+		}
+	}
+	driver, err := c.resolve(words, rest, drivers)
+	return c, driver, err
+}
+
+// resolve settles what depends on more than one flag.
+func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.Driver, error) {
+	var names []string
+	for _, d := range drivers {
+		names = append(names, d.Name())
+	}
+	i := slices.Index(names, c.engine)
+	if i < 0 {
+		return nil, usage("no engine %q; did you mean %q?", c.engine, nearest(c.engine, names))
+	}
+	driver := drivers[i]
+	for ; len(rest) > 0; rest = rest[2:] {
+		if err := c.setOption(driver, rest[0], rest[1]); err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range words {
+		switch {
+		case w == "help":
+			c.help = true
+		case w == "list":
+			c.list = true
+		case findExperiment(w) != nil:
+			c.experiments = append(c.experiments, w)
+		default:
+			if _, ok := workload.Find(w); ok {
+				return nil, usage("no experiment %q; a single benchmark is run by --benchmarks=%s", w, w)
+			}
+			return nil, usage("no experiment %q; did you mean %q?", w, nearest(w, experimentNames()))
+		}
+	}
+	return driver, c.conflicts()
+}
+
+func (c *command) conflicts() error {
+	switch {
+	case len(c.experiments) > 0 && c.given["benchmarks"]:
+		return usage("--benchmarks cannot be given with an experiment")
+	case len(c.experiments) > 0 && c.params.UseExisting:
+		return usage("--use_existing_db cannot be given with an experiment")
+	case c.params.UseExisting && c.db == "":
+		return usage("--use_existing_db needs --db")
+	case c.given["scale"] && len(c.experiments) == 0:
+		return usage("--scale needs an experiment (%s)", strings.Join(experimentNames(), ", "))
+	case c.params.Keys.Prefix > workload.MaxPrefix:
+		return usage("--key_prefix: want at most %d", workload.MaxPrefix)
+	}
+	return nil
+}
+
+// setOption takes a flag that is not the benchmark's own for one of the engine.
+func (c *command) setOption(d store.Driver, name, value string) error {
+	option := name
+	if a, ok := aliases[name]; ok {
+		option = a
+	}
+	names := flagNames()
+	for _, o := range d.Options() {
+		names = append(names, o.Name)
+		if o.Name != option {
+			continue
+		}
+		if isDefault(option, value) {
+			return nil
+		}
+		s := store.Setting{Name: option, Value: settingValue(option, value)}
+		if err := d.Check(s); err != nil {
+			return usage("--%s=%s: %v", name, value, err)
+		}
+		c.settings = append(c.settings, s)
+		return nil
+	}
+	for alias := range aliases {
+		names = append(names, alias)
+	}
+	return usage("unknown flag --%s; did you mean --%s?", name, nearest(name, names))
+}
+
+// isDefault reports whether LevelDB's benchmark takes the value for "the
+// engine's default".
+func isDefault(option, value string) bool {
+	switch option {
+	case "bloom_bits", "cache_size":
+		return strings.HasPrefix(value, "-")
+	case "write_buffer_size", "max_file_size", "block_size", "max_open_files":
+		return value == "0"
+	}
+	return false
+}
+
+// settingValue translates LevelDB's numbers of codecs to their names.
+func settingValue(option, value string) string {
+	if option == "compression" {
+		switch value {
+		case "0":
+			return "none"
+		case "1":
+			return "snappy"
+		case "2":
+			return "zstd"
+		}
+	}
+	return value
+}
+
+func findFlag(name string) *flag {
+	if name == "h" {
+		name = "help"
+	}
+	for i := range flags {
+		if flags[i].name == name {
+			return &flags[i]
+		}
+	}
+	return nil
+}
+
+func flagNames() []string {
+	names := make([]string, len(flags))
+	for i := range flags {
+		names[i] = flags[i].name
+	}
+	return names
+}
+
+func knownOption(name string, drivers []store.Driver) bool {
+	if _, ok := aliases[name]; ok {
+		return true
+	}
+	for _, d := range drivers {
+		for _, o := range d.Options() {
+			if o.Name == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func parseBool(s string) (on, ok bool) {
+	switch strings.ToLower(s) {
+	case "1", "true", "yes", "on":
+		return true, true
+	case "0", "false", "no", "off":
+		return false, true
+	}
+	return false, false
+}
+
+// parseCount reads a number with an optional k, M or G for powers of 1000.
+func parseCount(s string) (int64, error) {
+	return parseNumber(s, map[string]float64{"k": 1e3, "m": 1e6, "g": 1e9}, "a number such as 1000000 or 10M")
+}
+
+// parseSize reads bytes with an optional KiB, MiB or GiB; K, KB and so on mean
+// the same powers of 1024.
+func parseSize(s string) (int64, error) {
+	return parseNumber(s, map[string]float64{
+		"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30,
+		"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30,
+	}, "a size such as 4096 or 64MiB")
+}
+
+func parseNumber(s string, units map[string]float64, want string) (int64, error) {
+	digits := strings.TrimRight(s, "kKmMgGiIbB")
+	unit := 1.0
+	if suffix := strings.ToLower(s[len(digits):]); suffix != "" {
+		u, ok := units[suffix]
+		if !ok {
+			return 0, errors.New("want " + want)
+		}
+		unit = u
+	}
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && unit == 1 {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(digits, 64)
+	if err != nil || math.IsNaN(f) || math.Abs(f*unit) >= 1<<62 {
+		return 0, errors.New("want " + want)
+	}
+	return int64(f * unit), nil
+}
+
+// nearest returns the candidate with the smallest edit distance.
+func nearest(word string, candidates []string) string {
+	best, distance := "", math.MaxInt
+	for _, c := range candidates {
+		if d := editDistance(word, c); d < distance {
+			best, distance = c, d
+		}
+	}
+	return best
+}
+
+// editDistance counts insertions, deletions, replacements and swaps of
+// neighbours.
+func editDistance(a, b string) int {
+	a, b = a[:min(len(a), 64)], b[:min(len(b), 64)]
+	var before, last, row [65]int
+	for j := range len(b) + 1 {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}

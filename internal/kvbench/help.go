@@ -1,0 +1,49 @@
+package kvbench
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+func printHelp(w io.Writer, d store.Driver) {
+	fmt.Fprint(w, "kvbench measures a key-value engine with LevelDB's benchmarks.\n\n",
+		"  kvbench                        LevelDB's eighteen steps\n",
+		"  kvbench --benchmarks=LIST      the benchmarks named, in that order\n",
+		"  kvbench EXPERIMENT...          a published experiment, its figures beside ours\n",
+		"  kvbench --list                 all benchmarks and experiments\n\n",
+		"Flags are written --name=value, --name value or -name value.\n\n")
+	for _, f := range flags {
+		printFlag(w, f.name, f.arg, f.doc, f.def)
+	}
+	fmt.Fprintf(w, "\nOptions of %s:\n\n", d.Title())
+	for _, o := range d.Options() {
+		printFlag(w, o.Name, "V", o.Doc, o.Default)
+	}
+	fmt.Fprint(w, "\nExit codes: 0 done, 1 the engine or the system failed, 2 the command line is\n",
+		"wrong, 3 reads found other than what had been written, 130 interrupted.\n")
+}
+
+func printFlag(w io.Writer, name, arg, doc, def string) {
+	left := "--" + name
+	if arg != "" {
+		left += "=" + arg
+	}
+	if def != "" {
+		doc += " (" + def + ")"
+	}
+	fmt.Fprintf(w, "  %-29s %s\n", left, doc)
+}
+
+func printList(w io.Writer) {
+	fmt.Fprint(w, "Benchmarks:\n\n")
+	for _, s := range workload.Specs {
+		fmt.Fprintf(w, "  %-17s %s\n", s.Name, s.Doc)
+	}
+	fmt.Fprint(w, "\nExperiments:\n\n")
+	for _, e := range experiments {
+		fmt.Fprintf(w, "  %-17s %s\n", e.name, e.doc)
+	}
+}

@@ -1,0 +1,120 @@
+package kvbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/loamdb/loam/internal/kvbench/runner"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// Exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1 // the engine or the system failed
+	exitUsage       = 2 // the command line is wrong
+	exitWrong       = 3 // reads found other than what had been written
+	exitInterrupted = 130
+)
+
+// patience is how long an interrupted benchmark may take to end by itself.
+const patience = 5 * time.Second
+
+// Main runs a command line, without the program's name, and returns the exit
+// code. The first driver is the default engine.
+func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int {
+	c, driver, err := parse(args, drivers)
+	if err != nil {
+		fmt.Fprintf(stderr, "kvbench: %v\nTry kvbench --help.\n", err)
+		return exitUsage
+	}
+	switch {
+	case c.help:
+		printHelp(stdout, driver)
+		return exitOK
+	case c.list:
+		printList(stdout)
+		return exitOK
+	case c.version:
+		fmt.Fprintf(stdout, "kvbench, %s %s\n", driver.Title(), driver.Version())
+		return exitOK
+	}
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+
+	place, err := newPlace(c.db)
+	if err != nil {
+		fmt.Fprintf(stderr, "kvbench: %v\n", err)
+		return exitFailed
+	}
+	defer place.remove()
+	s := newSession(c, driver, place.dir, stdout, stderr)
+	done := make(chan error, 1)
+	go func() { done <- s.run(ctx, args) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		release() // a second interrupt ends the process at once
+		select {
+		case err = <-done:
+		case <-time.After(patience):
+			err = runner.ErrInterrupted
+		}
+	}
+	return exitCode(err, stderr)
+}
+
+func exitCode(err error, stderr io.Writer) int {
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, runner.ErrInterrupted):
+		fmt.Fprintln(stderr, "kvbench: interrupted")
+		return exitInterrupted
+	}
+	fmt.Fprintf(stderr, "kvbench: %v\n", err)
+	switch {
+	case errors.Is(err, runner.ErrWrong):
+		return exitWrong
+	case errors.Is(err, runner.ErrForeign):
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// place is the directory of a run's databases.
+type place struct {
+	dir  string
+	temp string // removed at the end; "": the user's own
+	once sync.Once
+}
+
+func newPlace(db string) (*place, error) {
+	if db != "" {
+		return &place{dir: db}, nil
+	}
+	temp, err := os.MkdirTemp("", "kvbench-")
+	if err != nil {
+		return nil, err
+	}
+	return &place{dir: temp + string(os.PathSeparator) + "db", temp: temp}, nil
+}
+
+// remove may meet an engine that still makes files, after an interrupt.
+func (p *place) remove() {
+	p.once.Do(func() {
+		for range 10 {
+			if p.temp == "" || os.RemoveAll(p.temp) == nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+}

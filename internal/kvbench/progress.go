@@ -1,0 +1,139 @@
+package kvbench
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/kvbench/runner"
+)
+
+// bar shows how far the benchmark under way is, on one line of a terminal. A
+// nil *bar shows nothing.
+type bar struct {
+	w      io.Writer
+	stop   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+	runner atomic.Pointer[runner.Runner]
+	place  atomic.Int64 // step << 32 | steps
+
+	mu     sync.Mutex
+	drawn  bool
+	live   *runner.Live
+	since  time.Time // when live was first seen
+	before int64     // its count then
+}
+
+// newBar returns a bar that draws itself, or nil when w is no terminal.
+func newBar(w io.Writer, when string) *bar {
+	if when == "never" || when == "auto" && !isTerminal(w) {
+		return nil
+	}
+	b := &bar{w: w, stop: make(chan struct{}), done: make(chan struct{})}
+	go b.loop()
+	return b
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (b *bar) loop() {
+	defer close(b.done)
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-b.stop:
+			return
+		case <-tick.C:
+			b.draw(time.Now())
+		}
+	}
+}
+
+// watch sets whose benchmarks are shown; nil: none.
+func (b *bar) watch(r *runner.Runner) {
+	if b != nil {
+		b.runner.Store(r)
+	}
+}
+
+func (b *bar) step(i, n int) {
+	if b != nil {
+		b.place.Store(int64(i)<<32 | int64(n))
+	}
+}
+
+func (b *bar) draw(now time.Time) {
+	r := b.runner.Load()
+	if r == nil {
+		return
+	}
+	live := r.Live()
+	if live == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	done := live.Done()
+	if live != b.live {
+		b.live, b.since, b.before = live, now, done
+	}
+	place := b.place.Load()
+	fmt.Fprintf(b.w, "\r\x1b[K[%d/%d] %s", place>>32, place&0xffffffff, barText(live.Name, done, live.Total, done-b.before, now.Sub(b.since)))
+	b.drawn = true
+}
+
+// barText is the line for done of total operations, moved of them in the time
+// given.
+func barText(name string, done, total, moved int64, elapsed time.Duration) string {
+	const width = 30
+	if total <= 1 {
+		return fmt.Sprintf("%-12s %s", name, elapsed.Round(time.Second))
+	}
+	part := min(float64(done)/float64(total), 1)
+	full := int(part * width)
+	text := fmt.Sprintf("%-12s [%s%s] %3.0f%%", name, strings.Repeat("=", full), strings.Repeat(" ", width-full), part*100)
+	if moved > 0 && elapsed > 0 {
+		each := elapsed / time.Duration(moved)
+		left := time.Duration(float64(total-done) * float64(elapsed) / float64(moved))
+		text += fmt.Sprintf("  %.0f ops/s", float64(moved)/elapsed.Seconds())
+		if each > 0 && left >= 0 {
+			text += "  " + left.Round(time.Second).String() + " left"
+		}
+	}
+	return text
+}
+
+// clear takes the bar off the terminal before a line is printed.
+func (b *bar) clear() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.drawn {
+		io.WriteString(b.w, "\r\x1b[K")
+		b.drawn = false
+	}
+}
+
+func (b *bar) close() {
+	if b == nil {
+		return
+	}
+	b.once.Do(func() { close(b.stop) })
+	<-b.done
+	b.clear()
+}

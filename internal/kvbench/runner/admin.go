@@ -1,0 +1,66 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/loamdb/loam/internal/workload"
+)
+
+// codecBlock is the size of the blocks that codecs are run over: LevelDB's
+// default block size.
+const codecBlock = 4096
+
+func (t *thread) reopen() {
+	for range t.ops {
+		if err := t.r.Close(); err != nil {
+			t.fail(err)
+			return
+		}
+		if err := t.r.open(); err != nil {
+			t.fail(err)
+			return
+		}
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+func (t *thread) compact() {
+	if err := t.db.Compact(); err != nil {
+		t.fail(err)
+		return
+	}
+	t.tick()
+}
+
+func (t *thread) codec(spec *workload.Spec) {
+	c, _ := t.r.Driver.Codec(spec.Subject)
+	input := t.vals.Next(codecBlock)
+	if c.Decode == nil { // a checksum
+		input = bytes.Repeat([]byte{'x'}, codecBlock)
+	}
+	packed := c.Encode(nil, input)
+	var out []byte
+	var err error
+	for range t.ops {
+		if spec.Decode {
+			if out, err = c.Decode(out[:0], packed); err != nil {
+				t.fail(err)
+				return
+			}
+		} else {
+			packed = c.Encode(packed[:0], input)
+		}
+		t.in += codecBlock
+		t.out += int64(len(packed))
+		if !t.tick() {
+			break
+		}
+	}
+	if spec.Decode && !bytes.Equal(out, input) {
+		t.fail(errors.New("decoded data differs from what was encoded"))
+	}
+	t.bytes = t.in
+}

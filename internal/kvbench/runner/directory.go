@@ -1,0 +1,81 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// marker is the file that says that a directory's database was made here and
+// may be destroyed.
+const marker = "KVBENCH"
+
+// ErrForeign is wrapped by the refusal to destroy what was not made here.
+var ErrForeign = errors.New("not made by kvbench")
+
+// prepare opens the database if it is not open, anew when fresh.
+func (r *Runner) prepare(fresh bool) error {
+	if r.db != nil && !fresh {
+		return nil
+	}
+	if err := r.Close(); err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	if !r.Params.UseExisting && (fresh || !r.begun) {
+		if err := r.renew(); err != nil {
+			return err
+		}
+		r.oracle = newOracle(r.Params.Num)
+	}
+	r.begun = true
+	return r.open()
+}
+
+func (r *Runner) open() error {
+	c := r.Config
+	c.MustExist = r.Params.UseExisting
+	if r.Params.Comparisons {
+		c.Comparisons = &r.compare
+	}
+	db, err := r.Driver.Open(r.Dir, c)
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
+	}
+	r.db = db
+	return nil
+}
+
+// renew makes the directory an empty one of ours.
+func (r *Runner) renew() error {
+	if err := mayDestroy(r.Dir); err != nil {
+		return err
+	}
+	if err := r.Driver.Destroy(r.Dir); err != nil {
+		return fmt.Errorf("destroy: %w", err)
+	}
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		return err
+	}
+	text := "The database in this directory was made by kvbench, which may destroy it.\n"
+	return os.WriteFile(filepath.Join(r.Dir, marker), []byte(text), 0o600)
+}
+
+// mayDestroy refuses a directory that holds something else than a database
+// made here.
+func mayDestroy(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(entries) == 0:
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, marker)); err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w and not empty: name a new directory, or keep what is there with --use_existing_db", dir, ErrForeign)
+}

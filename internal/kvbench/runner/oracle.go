@@ -1,0 +1,87 @@
+package runner
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/loamdb/loam/internal/workload"
+)
+
+// maxOracle bounds the memory of the oracle: 128 MiB.
+const maxOracle = 1 << 30
+
+// oracle knows which key numbers must be in the database. Keys follow from
+// seeds alone, so each benchmark is replayed on a bit set after its clock has
+// stopped, and what it found is compared with what it had to find.
+type oracle struct {
+	present []uint64
+	count   int64
+}
+
+func newOracle(num int64) *oracle {
+	if num > maxOracle {
+		return nil
+	}
+	return &oracle{present: make([]uint64, (num+63)/64+1)}
+}
+
+func (o *oracle) has(n uint64) bool {
+	i := n / 64
+	return i < uint64(len(o.present)) && o.present[i]>>(n%64)&1 == 1
+}
+
+func (o *oracle) set(n uint64, on bool) {
+	w := &o.present[n/64]
+	before := bits.OnesCount64(*w)
+	if on {
+		*w |= 1 << (n % 64)
+	} else {
+		*w &^= 1 << (n % 64)
+	}
+	o.count += int64(bits.OnesCount64(*w) - before)
+}
+
+// replay repeats on the bit set what the threads did and returns how many of
+// their reads had to be found.
+func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect int64) {
+	for _, w := range writers {
+		r, pick := workload.NewRand(w.seed), w.picker(workload.Random)
+		for range w.done {
+			o.set(pick.next(&r), true)
+		}
+	}
+	for _, t := range team {
+		r, pick := workload.NewRand(t.seed), t.picker(spec.Order)
+		switch spec.Kind {
+		case workload.Put, workload.Delete:
+			for range t.done {
+				o.set(pick.next(&r), spec.Kind == workload.Put)
+			}
+		case workload.Get, workload.Seek:
+			for range t.done {
+				if n := pick.next(&r); !spec.Missing && o.has(n) {
+					expect++
+				}
+			}
+		case workload.Scan:
+			expect += min(t.ops, o.count)
+		}
+	}
+	return expect
+}
+
+// check replays a benchmark and compares. Reads beside writers cannot be
+// foretold.
+func (r *Runner) check(spec *workload.Spec, res *Result, team, writers []*thread) error {
+	if r.oracle == nil {
+		if spec.Missing && res.Found > 0 && !r.Params.UseExisting {
+			return fmt.Errorf("%w: %s found %d keys that were never written", ErrWrong, spec.Name, res.Found)
+		}
+		return nil
+	}
+	expect := r.oracle.replay(spec, team, writers)
+	if len(writers) > 0 || res.Asked == 0 || expect == res.Found {
+		return nil
+	}
+	return fmt.Errorf("%w: %s found %d, what was written before says %d", ErrWrong, spec.Name, res.Found, expect)
+}

@@ -1,0 +1,147 @@
+package runner
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// Result is what one benchmark measured. Numbers that are not known are nil.
+type Result struct {
+	Name    string
+	Skipped string // why it was not run; the rest is zero then
+	Text    string // what a property said
+	Message string // in brackets at the end of the report line
+	Threads int
+
+	Ops           int64
+	Bytes         int64 // of keys and values, or through a codec
+	Found, Asked  int64 // reads
+	BackgroundOps int64 // writes beside the measured reads
+
+	Elapsed time.Duration // from the first thread's start to the last one's end
+	Busy    time.Duration // sum over threads
+
+	CPUUser, CPUSystem time.Duration // of the process
+	Written            *int64        // bytes handed to the kernel by the process
+	MaxRSS             int64         // bytes, of the process so far
+	Metrics            *store.Metrics
+	Comparisons        *int64
+	Latency            *hist.Histogram // nanoseconds; nil: not asked for
+}
+
+// MicrosPerOp is the time of one operation as its caller saw it.
+func (r *Result) MicrosPerOp() float64 {
+	return r.Busy.Seconds() * 1e6 / float64(max(r.Ops, 1))
+}
+
+// OpsPerSecond is the rate of all threads together.
+func (r *Result) OpsPerSecond() float64 { return perSecond(float64(max(r.Ops, 1)), r.Elapsed) }
+
+// MBPerSecond is in units of 2^20 bytes; 0 when bytes were not counted.
+func (r *Result) MBPerSecond() float64 { return perSecond(float64(r.Bytes)/(1<<20), r.Elapsed) }
+
+func perSecond(n float64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return n / d.Seconds()
+}
+
+// Line is the report line in the form of LevelDB's benchmark, without newline.
+func (r *Result) Line() string {
+	switch {
+	case r.Skipped != "":
+		return fmt.Sprintf("%-12s : skipped (%s)", r.Name, r.Skipped)
+	case r.Text != "":
+		return "\n" + strings.TrimSuffix(r.Text, "\n")
+	}
+	var extra string
+	if r.Bytes > 0 {
+		extra = fmt.Sprintf(" %6.1f MB/s", r.MBPerSecond())
+	}
+	if r.Message != "" {
+		extra += " " + r.Message
+	}
+	line := fmt.Sprintf("%-12s : %11.3f micros/op;%s", r.Name, r.MicrosPerOp(), extra)
+	if r.Latency != nil {
+		line += "\nMicroseconds per op:\n" + formatHistogram(r.Latency)
+	}
+	if r.Comparisons != nil {
+		line += fmt.Sprintf("\nComparisons: %d", *r.Comparisons)
+	}
+	return line
+}
+
+// merge adds up the threads.
+func (r *Result) merge(team []*thread) {
+	start, end := team[0].start, team[0].end
+	for _, t := range team {
+		start, end = min(start, t.start), max(end, t.end)
+		r.Busy += t.end - t.start
+		r.Ops += t.done
+		r.Bytes += t.bytes
+		r.Found += t.found
+		r.Asked += t.asked
+		if t.hist != nil {
+			if r.Latency == nil {
+				r.Latency = new(hist.Histogram)
+			}
+			r.Latency.Merge(t.hist)
+		}
+	}
+	r.Elapsed = end - start
+	if team[0].in > 0 {
+		var in, out int64
+		for _, t := range team {
+			in, out = in+t.in, out+t.out
+		}
+		r.Message = fmt.Sprintf("(output: %.1f%%)", float64(out)*100/float64(in))
+	}
+}
+
+// describe sets the message that LevelDB's benchmark gives.
+func (r *Result) describe(spec *workload.Spec, num int64) {
+	switch {
+	case spec.Count:
+		r.Message = fmt.Sprintf("(%d of %d found)", r.Found, r.Asked)
+	case spec.Kind == workload.Put && r.Ops != num*int64(r.Threads):
+		r.Message = fmt.Sprintf("(%d ops)", r.Ops)
+	case spec.Kind == workload.Codec && spec.Subject == "crc32c":
+		r.Message = "(4K per op)"
+	case spec.Kind == workload.Codec && spec.Decode:
+		r.Message = ""
+	}
+}
+
+func (r *Result) addUsage(before, after usage) {
+	r.CPUUser = after.user - before.user
+	r.CPUSystem = after.system - before.system
+	r.MaxRSS = after.maxRSS
+	if before.written >= 0 && after.written >= 0 {
+		n := after.written - before.written
+		r.Written = &n
+	}
+}
+
+func (r *Result) addMetrics(before, after store.Metrics) {
+	d := after // gauges stay as they are
+	d.WALBytes = since(before.WALBytes, after.WALBytes)
+	d.FlushBytes = since(before.FlushBytes, after.FlushBytes)
+	d.CompactionBytes = since(before.CompactionBytes, after.CompactionBytes)
+	d.CacheHits = since(before.CacheHits, after.CacheHits)
+	d.CacheMisses = since(before.CacheMisses, after.CacheMisses)
+	d.Stall = time.Duration(since(int64(before.Stall), int64(after.Stall)))
+	r.Metrics = &d
+}
+
+func since(before, after int64) int64 {
+	if before == store.Unknown || after == store.Unknown {
+		return store.Unknown
+	}
+	return after - before
+}

@@ -1,0 +1,204 @@
+// Package runner runs benchmarks of package workload against a store and
+// measures them: it owns the threads, the clock, the counting and the rules
+// about when a database must be new.
+//
+// A Runner is used by one goroutine; Live may be called from others.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// Params are the numbers of a run, as flags give them.
+type Params struct {
+	Num              int64 // entries
+	Reads            int64 // reads; negative: Num
+	ValueSize        int
+	Batch            int // entries in a batch; 0: the benchmark's own
+	Threads          int
+	Seed             uint32 // 0: 1000, LevelDB's
+	Sync             bool   // every write durable
+	Histogram        bool   // time each operation
+	Keys             workload.KeyFormat
+	CompressionRatio float64
+	CodecBytes       int64 // 0: the benchmark's own
+	UseExisting      bool  // never destroy; benchmarks that need a new database are skipped
+	Comparisons      bool
+	NamedValues      bool // values are value%d with the key's number, not ValueSize bytes
+}
+
+// Runner runs benchmarks one after another on one database directory.
+type Runner struct {
+	Driver store.Driver
+	Config store.Config
+	Dir    string
+	Params Params
+	// Clock is monotonic time; nil: the system's.
+	Clock func() time.Duration
+
+	db      store.Store
+	begun   bool    // the directory has been made ours
+	oracle  *oracle // nil: what the database holds is not known
+	threads uint32
+	values  *workload.ValueData
+	compare atomic.Int64
+	live    atomic.Pointer[Live]
+}
+
+// ErrWrong is wrapped when a benchmark's reads found other than they had to.
+var ErrWrong = errors.New("wrong answers")
+
+// ErrInterrupted is returned when the context ended during a benchmark.
+var ErrInterrupted = errors.New("interrupted")
+
+// Live is a benchmark under way.
+type Live struct {
+	Name  string
+	Total int64 // operations to do, all threads together; 0: unknown
+	team  []*thread
+}
+
+// Done is the number of operations done so far, to a few hundred.
+func (l *Live) Done() int64 {
+	var n int64
+	for _, t := range l.team {
+		n += t.published.Load()
+	}
+	return n
+}
+
+// Live returns the benchmark under way, or nil.
+func (r *Runner) Live() *Live { return r.live.Load() }
+
+// Close closes the database and leaves its files.
+func (r *Runner) Close() error {
+	if r.db == nil {
+		return nil
+	}
+	db := r.db
+	r.db = nil
+	return db.Close()
+}
+
+// Run runs one benchmark. A result with Skipped set is not an error.
+func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
+	p := &r.Params
+	res := Result{Name: spec.Name, Threads: r.threadCount(&spec)}
+	if spec.Fresh && p.UseExisting {
+		res.Skipped = "--use_existing_db is true"
+		return res, nil
+	}
+	if spec.NeedsStore() {
+		if err := r.prepare(spec.Fresh); err != nil {
+			return res, err
+		}
+	}
+	switch spec.Kind {
+	case workload.Property:
+		text, ok := r.db.Property(spec.Subject)
+		if !ok {
+			text = "(failed)"
+		}
+		res.Text, res.Ops = text, 1
+		return res, nil
+	case workload.Codec:
+		if _, ok := r.Driver.Codec(spec.Subject); !ok {
+			res.Skipped = fmt.Sprintf("%s has no %s", r.Driver.Title(), spec.Subject)
+			return res, nil
+		}
+	}
+	return r.measure(ctx, &spec, res)
+}
+
+// threadCount is how many threads are in the figures.
+func (r *Runner) threadCount(spec *workload.Spec) int {
+	switch spec.Kind {
+	case workload.Open, workload.Compact, workload.Property:
+		return 1
+	}
+	return max(r.Params.Threads, 1)
+}
+
+// measure starts the threads together, waits for all and adds them up.
+func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (Result, error) {
+	team, writers := r.team(spec, res.Threads)
+	shared := team[0].shared
+	live := &Live{Name: spec.Name, Total: r.opsPerThread(spec) * int64(len(team)), team: team}
+	var before store.Metrics
+	if r.db != nil {
+		before = r.db.Metrics()
+	}
+	usage := readUsage()
+	r.live.Store(live)
+	watch := context.AfterFunc(ctx, func() { shared.stop.Store(true) })
+	shared.launch(spec, team, writers)
+	watch()
+	r.live.Store(nil)
+
+	res.addUsage(usage, readUsage())
+	if r.db != nil && spec.NeedsStore() && spec.Kind != workload.Open {
+		res.addMetrics(before, r.db.Metrics())
+	}
+	res.merge(team)
+	for _, w := range writers {
+		res.BackgroundOps += w.done
+	}
+	res.describe(spec, r.Params.Num)
+	if r.Params.Comparisons {
+		n := r.compare.Swap(0)
+		res.Comparisons = &n
+	}
+	for _, t := range append(team, writers...) {
+		if t.err != nil {
+			return res, fmt.Errorf("%s: %w", spec.Name, t.err)
+		}
+	}
+	if ctx.Err() != nil {
+		return res, ErrInterrupted
+	}
+	return res, r.check(spec, &res, team, writers)
+}
+
+// opsPerThread is how many operations each thread does.
+func (r *Runner) opsPerThread(spec *workload.Spec) int64 {
+	if spec.Kind == workload.Codec {
+		return max(r.codecBytes(spec)/codecBlock, 1)
+	}
+	return spec.Ops(r.Params.Num, r.reads())
+}
+
+func (r *Runner) reads() int64 {
+	if r.Params.Reads < 0 {
+		return r.Params.Num
+	}
+	return r.Params.Reads
+}
+
+func (r *Runner) codecBytes(spec *workload.Spec) int64 {
+	if r.Params.CodecBytes > 0 {
+		return r.Params.CodecBytes
+	}
+	return spec.Bytes
+}
+
+func (r *Runner) clock() func() time.Duration {
+	if r.Clock != nil {
+		return r.Clock
+	}
+	start := time.Now()
+	return func() time.Duration { return time.Since(start) }
+}
+
+func (r *Runner) valueData(size int) *workload.ValueData {
+	if r.values == nil || !r.values.Fits(size) {
+		r.values = workload.NewValueData(r.Params.CompressionRatio, size)
+	}
+	return r.values
+}

@@ -1,0 +1,179 @@
+package runner
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// shared is what the threads of one benchmark have in common.
+type shared struct {
+	r      *Runner
+	db     store.Store
+	data   *workload.ValueData
+	clock  func() time.Duration
+	stop   atomic.Bool // interrupted, or a thread failed
+	quit   atomic.Bool // the measured threads are done: background writers end
+	ops    int64       // of each thread
+	batch  int
+	size   int // of values
+	sync   bool
+	named  bool  // values follow the key's number
+	stride int64 // operations between looks at stop
+}
+
+// thread counts one goroutine's work. The clock is read at its start and end,
+// and after every operation only when a histogram is asked for.
+type thread struct {
+	*shared
+	seed  uint32
+	rand  workload.Rand
+	keys  *workload.Keys
+	vals  workload.Values
+	names *workload.Names
+	hist  *hist.Histogram // nil: not asked for
+	done  int64
+	next  int64 // value of done at which tick looks up
+	look  int64 // value of done at which progress is published
+	bytes int64
+	found int64
+	asked int64
+	in    int64 // bytes into and
+	out   int64 // out of a codec
+	start time.Duration
+	end   time.Duration
+	last  time.Duration // end of the last operation, with a histogram
+	err   error
+
+	_         [64]byte
+	published atomic.Int64
+	_         [64]byte
+}
+
+// tick counts an operation and reports whether to go on.
+func (t *thread) tick() bool {
+	t.done++
+	return t.done < t.next || t.lookUp()
+}
+
+func (t *thread) lookUp() bool {
+	t.next = t.done + t.stride
+	if t.hist != nil {
+		now := t.clock()
+		t.hist.Record(int64(now - t.last))
+		t.last = now
+		t.next = t.done + 1
+		if t.done < t.look {
+			return true
+		}
+		t.look = t.done + t.stride
+	}
+	t.published.Store(t.done)
+	return !t.stop.Load()
+}
+
+func (t *thread) fail(err error) {
+	t.err = err
+	t.stop.Store(true)
+}
+
+// team makes the threads of a benchmark: the measured ones and background
+// writers. Seeds go up over all threads of a run, writers first, as in
+// LevelDB's benchmark.
+func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
+	p := &r.Params
+	s := &shared{r: r, db: r.db, clock: r.clock(), ops: r.opsPerThread(spec)}
+	s.batch = max(p.Batch, spec.Batch, 1)
+	s.size = p.ValueSize
+	if spec.ValueSize > 0 {
+		s.size = spec.ValueSize
+	}
+	s.named = p.NamedValues && spec.ValueSize == 0
+	s.sync = p.Sync || spec.Sync
+	s.data = r.valueData(max(s.size, codecBlock))
+	s.stride = 256
+	if s.sync || s.size >= 1<<13 || spec.Kind == workload.Open {
+		s.stride = 1
+	}
+	seed := p.Seed
+	if seed == 0 {
+		seed = 1000
+	}
+	for i := range n + spec.Writers {
+		r.threads++
+		t := &thread{
+			shared: s,
+			seed:   seed + r.threads,
+			rand:   workload.NewRand(seed + r.threads),
+			keys:   workload.NewKeys(p.Keys),
+			vals:   s.data.Values(),
+			names:  workload.NewNames("value"),
+			next:   s.stride,
+		}
+		if i < spec.Writers {
+			writers = append(writers, t)
+			continue
+		}
+		if p.Histogram {
+			t.hist = new(hist.Histogram)
+			t.next = 1
+		}
+		team = append(team, t)
+	}
+	return team, writers
+}
+
+// launch lets all threads go at once and returns when the last has ended.
+func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
+	gate := make(chan struct{})
+	var measured, background sync.WaitGroup
+	for _, w := range writers {
+		background.Go(func() {
+			<-gate
+			w.overwrite()
+		})
+	}
+	for _, t := range team {
+		measured.Go(func() {
+			<-gate
+			t.start = t.clock()
+			t.last = t.start
+			t.run(spec)
+			t.end = t.clock()
+			t.published.Store(t.done)
+		})
+	}
+	close(gate)
+	measured.Wait()
+	s.quit.Store(true)
+	background.Wait()
+}
+
+func (t *thread) run(spec *workload.Spec) {
+	switch spec.Kind {
+	case workload.Put:
+		if t.batch > 1 {
+			t.putBatches(spec)
+		} else {
+			t.put(spec)
+		}
+	case workload.Delete:
+		t.delete(spec)
+	case workload.Get:
+		t.get(spec)
+	case workload.Scan:
+		t.scan(spec)
+	case workload.Seek:
+		t.seek(spec)
+	case workload.Open:
+		t.reopen()
+	case workload.Compact:
+		t.compact()
+	case workload.Codec:
+		t.codec(spec)
+	}
+}

@@ -1,0 +1,125 @@
+package runner
+
+import "github.com/loamdb/loam/internal/workload"
+
+// pick draws key numbers in a benchmark's order.
+type pick struct {
+	order workload.Order
+	n     uint64 // keys to draw from
+	at    uint64
+}
+
+func (t *thread) picker(order workload.Order) pick {
+	n := uint64(max(t.r.Params.Num, 1))
+	if order == workload.Hot {
+		n = (n + 99) / 100
+	}
+	return pick{order: order, n: n}
+}
+
+func (p *pick) next(r *workload.Rand) uint64 {
+	switch p.order {
+	case workload.Sequential:
+		p.at++
+		return p.at - 1
+	case workload.Ascending:
+		p.at = (p.at + r.Uniform(100)) % p.n
+		return p.at
+	}
+	return r.Uniform(p.n)
+}
+
+// value returns the value for key number n.
+func (t *thread) value(n uint64) []byte {
+	if t.named {
+		return t.names.Name(n)
+	}
+	return t.vals.Next(t.size)
+}
+
+func (t *thread) put(spec *workload.Spec) {
+	db, pick, sync := t.db, t.picker(spec.Order), t.sync
+	for range t.ops {
+		n := pick.next(&t.rand)
+		key, value := t.keys.Present(n), t.value(n)
+		if err := db.Put(key, value, sync); err != nil {
+			t.fail(err)
+			return
+		}
+		t.bytes += int64(len(key) + len(value))
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+func (t *thread) putBatches(spec *workload.Spec) {
+	pick, batch := t.picker(spec.Order), t.db.NewBatch()
+	for i := int64(0); i < t.ops; i += int64(t.batch) {
+		batch.Clear()
+		more := true
+		for range min(int64(t.batch), t.ops-i) {
+			n := pick.next(&t.rand)
+			key, value := t.keys.Present(n), t.value(n)
+			batch.Put(key, value)
+			t.bytes += int64(len(key) + len(value))
+			more = t.tick() && more
+		}
+		if err := t.db.Write(batch, t.sync); err != nil {
+			t.fail(err)
+			return
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+func (t *thread) delete(spec *workload.Spec) {
+	if t.batch > 1 {
+		t.deleteBatches(spec)
+		return
+	}
+	db, pick, sync := t.db, t.picker(spec.Order), t.sync
+	for range t.ops {
+		if err := db.Delete(t.keys.Present(pick.next(&t.rand)), sync); err != nil {
+			t.fail(err)
+			return
+		}
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+func (t *thread) deleteBatches(spec *workload.Spec) {
+	pick, batch := t.picker(spec.Order), t.db.NewBatch()
+	for i := int64(0); i < t.ops; i += int64(t.batch) {
+		batch.Clear()
+		more := true
+		for range min(int64(t.batch), t.ops-i) {
+			batch.Delete(t.keys.Present(pick.next(&t.rand)))
+			more = t.tick() && more
+		}
+		if err := t.db.Write(batch, t.sync); err != nil {
+			t.fail(err)
+			return
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// overwrite is a background writer: it goes on until the measured threads end.
+func (t *thread) overwrite() {
+	db, pick := t.db, t.picker(workload.Random)
+	for !t.quit.Load() && !t.stop.Load() {
+		n := pick.next(&t.rand)
+		if err := db.Put(t.keys.Present(n), t.value(n), t.sync); err != nil {
+			t.fail(err)
+			return
+		}
+		t.done++
+	}
+}

@@ -1,0 +1,234 @@
+package kvbench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// column is the rounds of one variant in a summary.
+type column struct {
+	name string
+	runs []*Run
+}
+
+// series is one step over all rounds.
+type series struct{ steps []*Step }
+
+func (c *column) series(i int) series {
+	var s series
+	for _, r := range c.runs {
+		if i < len(r.Steps) && r.Steps[i].Skipped == "" && r.Steps[i].Text == "" {
+			s.steps = append(s.steps, &r.Steps[i])
+		}
+	}
+	return s
+}
+
+// median of a number of each round.
+func (s series) median(f func(*Step) float64) float64 {
+	v := s.values(f)
+	if len(v) == 0 {
+		return 0
+	}
+	return (v[len(v)/2] + v[(len(v)-1)/2]) / 2
+}
+
+func (s series) values(f func(*Step) float64) []float64 {
+	v := make([]float64, len(s.steps))
+	for i, st := range s.steps {
+		v[i] = f(st)
+	}
+	slices.Sort(v)
+	return v
+}
+
+func micros(s *Step) float64 { return s.MicrosPerOp }
+
+// spread is the distance of the extremes in percent of the median.
+func (s series) spread() float64 {
+	v := s.values(micros)
+	if len(v) < 2 || s.median(micros) == 0 {
+		return 0
+	}
+	return (v[len(v)-1] - v[0]) * 100 / s.median(micros)
+}
+
+// summary prints the table at the end. All columns have the same steps.
+func (s *session) summary(columns []column, source string, notes []string) {
+	fmt.Fprintln(s.out)
+	if len(columns) == 1 {
+		s.wide(&columns[0])
+	} else {
+		s.beside(columns)
+	}
+	if source != "" {
+		fmt.Fprintf(s.out, "Published: %s.\n", source)
+	}
+	for _, n := range notes {
+		fmt.Fprintln(s.out, n)
+	}
+}
+
+// wide is the table of a single column.
+func (s *session) wide(c *column) {
+	rows := [][]string{{"benchmark", "micros/op", "ops/s", "MB/s", "CPU us/op", "stall", "found"}}
+	if s.c.rounds > 1 {
+		rows[0] = append(rows[0], "spread")
+	}
+	for i, st := range c.runs[0].Steps {
+		v := c.series(i)
+		if len(v.steps) == 0 {
+			continue
+		}
+		row := []string{
+			st.Name,
+			number(v.median(micros)),
+			fmt.Sprintf("%.0f", v.median(func(s *Step) float64 { return s.OpsPerSecond })),
+			dash(v.median(func(s *Step) float64 { return s.MBPerSecond }), "%.1f"),
+			number(v.median(cpuMicros)),
+			stallText(v.steps[0]),
+			foundText(v.steps[0]),
+		}
+		if s.c.rounds > 1 {
+			row = append(row, fmt.Sprintf("%.0f%%", v.spread()))
+		}
+		rows = append(rows, row)
+	}
+	printTable(s.out, rows)
+}
+
+// beside sets variants side by side, with the published figures and how many
+// times faster the first variant is.
+func (s *session) beside(columns []column) {
+	rows := [][]string{{"micros/op"}}
+	for _, c := range columns {
+		rows[0] = append(rows[0], c.name)
+		if s.c.rounds > 1 {
+			rows[0] = append(rows[0], "spread")
+		}
+	}
+	first := columns[0].runs[0].Steps
+	perColumn := false // each variant has a published figure of its own
+	for i := range first {
+		for _, c := range columns[1:] {
+			perColumn = perColumn || c.runs[0].Steps[i].Published != first[i].Published
+		}
+	}
+	if perColumn {
+		s.stacked(columns)
+		return
+	}
+	rows[0] = append(rows[0], "published", "times faster", "found")
+	for i, st := range first {
+		row := []string{st.Name}
+		for _, c := range columns {
+			v := c.series(i)
+			row = append(row, number(v.median(micros)))
+			if s.c.rounds > 1 {
+				row = append(row, fmt.Sprintf("%.0f%%", v.spread()))
+			}
+		}
+		v := columns[0].series(i)
+		if len(v.steps) == 0 {
+			continue
+		}
+		rows = append(rows, append(row, publishedCells(st.Published, v.median(micros), foundText(v.steps[0]))...))
+	}
+	printTable(s.out, rows)
+}
+
+// stacked gives every variant and step a row.
+func (s *session) stacked(columns []column) {
+	rows := [][]string{{"variant", "benchmark", "micros/op", "seconds", "published", "times faster", "found", "spread"}}
+	for _, c := range columns {
+		for i, st := range c.runs[0].Steps {
+			v := c.series(i)
+			if len(v.steps) == 0 {
+				continue
+			}
+			row := []string{c.name, st.Name, number(v.median(micros)), fmt.Sprintf("%.2f", v.median(func(s *Step) float64 { return s.Seconds }))}
+			row = append(row, publishedCells(st.Published, v.median(micros), foundText(v.steps[0]))...)
+			rows = append(rows, append(row, fmt.Sprintf("%.0f%%", v.spread())))
+		}
+	}
+	if s.c.rounds == 1 {
+		for i := range rows {
+			rows[i] = rows[i][:len(rows[i])-1]
+		}
+	}
+	printTable(s.out, rows)
+}
+
+func publishedCells(published, ours float64, found string) []string {
+	if published == 0 || ours == 0 {
+		return []string{"-", "-", found}
+	}
+	return []string{number(published), fmt.Sprintf("%.1f", published/ours), found}
+}
+
+func cpuMicros(s *Step) float64 {
+	return (s.CPUUser + s.CPUSystem) * 1e6 / float64(max(s.Ops, 1))
+}
+
+func stallText(s *Step) string {
+	if s.Stall == nil || s.Seconds == 0 || *s.Stall == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", *s.Stall*100/s.Seconds)
+}
+
+func foundText(s *Step) string {
+	if s.Asked == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", *s.Found, *s.Asked)
+}
+
+func number(f float64) string { return fmt.Sprintf("%.3f", f) }
+
+func dash(f float64, format string) string {
+	if f == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, f)
+}
+
+// printTable aligns columns: words left, numbers right.
+func printTable(w io.Writer, rows [][]string) {
+	var width []int
+	var right []bool
+	for i, row := range rows {
+		for j, cell := range row {
+			if j == len(width) {
+				width, right = append(width, 0), append(right, true)
+			}
+			width[j] = max(width[j], utf8.RuneCountInString(cell))
+			if i > 0 && cell != "-" && !strings.ContainsAny(cell[:1], "0123456789") {
+				right[j] = false
+			}
+		}
+	}
+	for i, row := range rows {
+		var b strings.Builder
+		for j, cell := range row {
+			pad := strings.Repeat(" ", width[j]-utf8.RuneCountInString(cell))
+			if right[j] {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			b.WriteString(cell + "  ")
+		}
+		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
+		if i == 0 {
+			total := 2 * (len(width) - 1)
+			for _, n := range width {
+				total += n
+			}
+			fmt.Fprintln(w, strings.Repeat("-", total))
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package workload
+
+import "slices"
+
+// Kind is what a benchmark does.
+type Kind uint8
+
+const (
+	Put      Kind = iota // writes entries, in batches
+	Delete               // deletes entries, in batches
+	Get                  // reads single keys
+	Scan                 // walks an iterator
+	Seek                 // positions an iterator
+	Open                 // closes and opens the database
+	Compact              // compacts the whole database
+	Property             // prints a property
+	Codec                // runs a checksum or a codec of the engine over a block
+)
+
+// Order is the order in which keys are taken.
+type Order uint8
+
+const (
+	Sequential Order = iota // 0, 1, 2 ...
+	Random                  // uniform over all keys
+	Hot                     // uniform over the first hundredth
+	Ascending               // random steps of 0 to 99 keys forward
+	Backward                // scans only: from the end
+)
+
+// Spec defines one benchmark. Zero values mean the run's own parameters.
+type Spec struct {
+	Name string
+	// Doc is one line of help.
+	Doc   string
+	Kind  Kind
+	Order Order
+	// Fresh benchmarks start from an empty database.
+	Fresh bool
+	// Divide divides the run's number of operations (at least one is left).
+	Divide int64
+	// Batch is the number of entries in a batch.
+	Batch int
+	// ValueSize is the size of values.
+	ValueSize int
+	// Sync makes every write durable before the next.
+	Sync bool
+	// Missing asks for keys that are not there.
+	Missing bool
+	// Count adds "(N of M found)" to the report.
+	Count bool
+	// Reopen makes a new iterator for every seek.
+	Reopen bool
+	// Writers is the number of additional threads that overwrite random keys
+	// for as long as the others run; they are not in the figures.
+	Writers int
+	// Subject names a Property or a Codec; Decode runs the codec backwards.
+	Subject string
+	Decode  bool
+	// Bytes is how much data a Codec goes through.
+	Bytes int64
+}
+
+// Specs are all benchmarks, in the order in which help lists them.
+var Specs = []Spec{
+	{Name: "fillseq", Doc: "write N values in key order", Kind: Put, Fresh: true},
+	{Name: "fillbatch", Doc: "write N values in key order, 1000 in a batch", Kind: Put, Fresh: true, Batch: 1000},
+	{Name: "fillrandom", Doc: "write N values in random order", Kind: Put, Order: Random, Fresh: true},
+	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
+	{Name: "fillsync", Doc: "write N/1000 values in random order, each durable", Kind: Put, Order: Random, Fresh: true, Divide: 1000, Sync: true},
+	{Name: "fill100K", Doc: "write N/1000 values of 100,000 bytes in random order", Kind: Put, Order: Random, Fresh: true, Divide: 1000, ValueSize: 100 * 1000},
+	{Name: "deleteseq", Doc: "delete N keys in key order", Kind: Delete},
+	{Name: "deleterandom", Doc: "delete N keys in random order", Kind: Delete, Order: Random},
+	{Name: "readseq", Doc: "read N entries in key order", Kind: Scan},
+	{Name: "readreverse", Doc: "read N entries in reverse key order", Kind: Scan, Order: Backward},
+	{Name: "readrandom", Doc: "read N random keys", Kind: Get, Order: Random, Count: true},
+	{Name: "readmissing", Doc: "read N random keys that are not there", Kind: Get, Order: Random, Missing: true, Count: true},
+	{Name: "readhot", Doc: "read N random keys of the first hundredth", Kind: Get, Order: Hot, Count: true},
+	{Name: "readrandomsmall", Doc: "read N/1000 random keys", Kind: Get, Order: Random, Divide: 1000, Count: true},
+	{Name: "seekrandom", Doc: "N seeks to random keys, a new iterator for each", Kind: Seek, Order: Random, Reopen: true, Count: true},
+	{Name: "seekordered", Doc: "N seeks forward with one iterator", Kind: Seek, Order: Ascending, Count: true},
+	{Name: "readwhilewriting", Doc: "readrandom while one more thread writes", Kind: Get, Order: Random, Count: true, Writers: 1},
+	{Name: "open", Doc: "close and open the database N/10000 times", Kind: Open, Divide: 10000},
+	{Name: "compact", Doc: "compact the whole database", Kind: Compact},
+	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},
+	{Name: "sstables", Doc: "print the engine's tables", Kind: Property, Subject: "leveldb.sstables"},
+	{Name: "crc32c", Doc: "checksum 500 MB, 4 KB at a time", Kind: Codec, Subject: "crc32c", Bytes: 500 << 20},
+	{Name: "snappycomp", Doc: "compress 1 GB with snappy, 4 KB at a time", Kind: Codec, Subject: "snappy", Bytes: 1 << 30},
+	{Name: "snappyuncomp", Doc: "decompress 1 GB with snappy, 4 KB at a time", Kind: Codec, Subject: "snappy", Decode: true, Bytes: 1 << 30},
+	{Name: "zstdcomp", Doc: "compress 1 GB with zstd, 4 KB at a time", Kind: Codec, Subject: "zstd", Bytes: 1 << 30},
+	{Name: "zstduncomp", Doc: "decompress 1 GB with zstd, 4 KB at a time", Kind: Codec, Subject: "zstd", Decode: true, Bytes: 1 << 30},
+}
+
+// DefaultSteps are LevelDB's eighteen, in its order. The second readrandom
+// lets earlier compactions come to rest.
+var DefaultSteps = []string{
+	"fillseq", "fillsync", "fillrandom", "overwrite",
+	"readrandom", "readrandom", "readseq", "readreverse",
+	"compact",
+	"readrandom", "readseq", "readreverse",
+	"fill100K",
+	"crc32c", "snappycomp", "snappyuncomp", "zstdcomp", "zstduncomp",
+}
+
+// Find returns the benchmark with the name.
+func Find(name string) (Spec, bool) {
+	i := slices.IndexFunc(Specs, func(s Spec) bool { return s.Name == name })
+	if i < 0 {
+		return Spec{}, false
+	}
+	return Specs[i], true
+}
+
+// Writes reports whether the benchmark changes the database.
+func (s *Spec) Writes() bool { return s.Kind == Put || s.Kind == Delete || s.Writers > 0 }
+
+// NeedsStore reports whether the benchmark needs a database at all.
+func (s *Spec) NeedsStore() bool { return s.Kind != Codec }
+
+// Ops is the number of operations of one thread, given the run's numbers of
+// entries and of reads.
+func (s *Spec) Ops(num, reads int64) int64 {
+	n := num
+	switch s.Kind {
+	case Get, Scan, Seek:
+		n = reads
+	case Compact, Property:
+		return 1
+	case Codec:
+		return 0
+	}
+	if s.Divide > 1 {
+		n = max(n/s.Divide, 1)
+	}
+	return n
+}

@@ -1,0 +1,161 @@
+// Package store is what a benchmark asks of a key-value engine. A driver
+// adapts one engine to it; the benchmark imports no engine itself.
+//
+// A Driver and a Store are used by several goroutines at once. Iterators,
+// batches and value buffers belong to one goroutine.
+package store
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Driver makes stores of one engine.
+type Driver interface {
+	// Name is one lower-case word, as given to --engine.
+	Name() string
+	// Title is the engine's name as people write it.
+	Title() string
+	// Version is the engine's version.
+	Version() string
+	// Durability says what a write without sync survives.
+	Durability() Durability
+	// Options are the settings that Config may carry.
+	Options() []Option
+	// Check says what is wrong with a setting, before anything is opened.
+	Check(s Setting) error
+	// Open opens the database in dir, which it creates unless c says otherwise.
+	Open(dir string, c Config) (Store, error)
+	// Destroy removes the database in dir; none there is not an error.
+	Destroy(dir string) error
+	// Codec returns the engine's own codec or checksum, for one goroutine:
+	// "snappy", "zstd" or "crc32c". A checksum's Encode appends the four bytes of the sum and its
+	// Decode is nil.
+	Codec(name string) (Codec, bool)
+}
+
+// Durability is the class of a write that does not ask for sync.
+type Durability string
+
+const (
+	SurvivesKill Durability = "survives kill" // in the kernel before the call returns
+	InProcess    Durability = "in process"    // a killed process loses it
+)
+
+// Option describes a setting of an engine. The settings that engines have in
+// common carry the same names: write_buffer_size, cache_size, block_size,
+// block_restart_interval, max_file_size, max_open_files, compression (none,
+// snappy, zstd), bloom_bits (0: none).
+type Option struct{ Name, Doc, Default string }
+
+// Setting is an option's name and its value.
+type Setting struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Config is how to open a store.
+type Config struct {
+	// Settings in the order given; a later one wins. What is not named is left
+	// at the engine's default.
+	Settings []Setting
+	// MustExist refuses to create a database.
+	MustExist bool
+	// Comparisons, when not nil, counts the calls of the key comparison
+	// function. Drivers that cannot count leave it alone.
+	Comparisons *atomic.Int64
+}
+
+// Reader is what a store and a snapshot of it have in common.
+type Reader interface {
+	// Get appends the value to dst.
+	Get(key, dst []byte) (value []byte, found bool, err error)
+	// Has reports whether the key is there.
+	Has(key []byte) (bool, error)
+	// MultiGet reads several keys at once into r.
+	MultiGet(keys [][]byte, r Values) error
+	// NewValues returns what MultiGet fills.
+	NewValues() Values
+	// NewIterator returns an unpositioned iterator over all keys.
+	NewIterator() (Iterator, error)
+}
+
+// Store is an open database.
+type Store interface {
+	Reader
+	Put(key, value []byte, sync bool) error
+	Delete(key []byte, sync bool) error
+	NewBatch() Batch
+	// Write applies a batch made by this store's NewBatch.
+	Write(b Batch, sync bool) error
+	Snapshot() (Snapshot, error)
+	// Flush writes what is in memory to tables.
+	Flush() error
+	// Compact compacts everything.
+	Compact() error
+	Property(name string) (string, bool)
+	// Metrics may be called at any time.
+	Metrics() Metrics
+	Close() error
+}
+
+// Snapshot is a frozen view of a store.
+type Snapshot interface {
+	Reader
+	Close() error
+}
+
+// Batch is a list of writes applied at once.
+type Batch interface {
+	Put(key, value []byte)
+	Delete(key []byte)
+	Clear()
+}
+
+// Values are the answers of one MultiGet.
+type Values interface {
+	// Value returns the i-th answer, valid until the next MultiGet.
+	Value(i int) (value []byte, found bool)
+}
+
+// Iterator walks keys in order. Key and Value are valid until the next move.
+type Iterator interface {
+	First() bool
+	Last() bool
+	SeekGE(key []byte) bool
+	SeekLT(key []byte) bool
+	Next() bool
+	Prev() bool
+	Valid() bool
+	Key() []byte
+	Value() []byte
+	Err() error
+	Close() error
+}
+
+// Codec compresses blocks. Both functions write to dst[:0] if it has room.
+type Codec struct {
+	Encode func(dst, src []byte) []byte
+	Decode func(dst, src []byte) ([]byte, error)
+}
+
+// Metrics are running totals since the store was opened. Unknown marks what
+// the engine does not tell.
+type Metrics struct {
+	WALBytes        int64         // written to logs
+	FlushBytes      int64         // written to tables from memory
+	CompactionBytes int64         // written to tables by compactions
+	Stall           time.Duration // time that writes waited for background work
+	CacheHits       int64
+	CacheMisses     int64
+	DiskSize        int64 // live tables now
+	Tables          int64 // live tables now
+}
+
+// Unknown is the value of a metric that the engine does not tell.
+const Unknown = -1
+
+// UnknownMetrics has every field unknown.
+func UnknownMetrics() Metrics {
+	return Metrics{Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown}
+}

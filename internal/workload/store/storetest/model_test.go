@@ -1,0 +1,5 @@
+package storetest
+
+import "testing"
+
+func TestModel(t *testing.T) { Run(t, NewModel()) }
