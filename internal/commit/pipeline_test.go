@@ -1,0 +1,535 @@
+package commit
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+)
+
+// fakeDB is an Env without a database: it checks the order of the calls and
+// keeps what was applied.
+type fakeDB struct {
+	t        testing.TB
+	step     string // the call before
+	inside   atomic.Int32
+	logged   [][]byte // batches, copied
+	synced   int      // how many of logged are synced
+	applied  [][]byte
+	keys     map[string]base.SeqNum
+	visible  atomic.Uint64
+	groups   []int // batches per Append
+	syncs    int
+	appendFn func() error
+	syncFn   func() error
+	applyFn  func(batch []byte) error
+	roomFn   func(noStall bool) error
+}
+
+func newFakeDB(t testing.TB) *fakeDB {
+	return &fakeDB{t: t, keys: make(map[string]base.SeqNum)}
+}
+
+func (d *fakeDB) env() Env {
+	return Env{Append: d.append, Sync: d.sync, Apply: d.apply, Publish: d.publish, Room: d.room}
+}
+
+// enter checks that no two calls run at a time.
+func (d *fakeDB) enter(step string, after ...string) func() {
+	if d.inside.Add(1) != 1 {
+		d.t.Errorf("%s runs beside another call", step)
+	}
+	for _, a := range after {
+		if a == d.step {
+			after = nil
+			break
+		}
+	}
+	if len(after) > 0 {
+		d.t.Errorf("%s after %q", step, d.step)
+	}
+	d.step = step
+	return func() { d.inside.Add(-1) }
+}
+
+func (d *fakeDB) room(bytes int64, entries int, noStall bool) error {
+	defer d.enter("room")()
+	if bytes <= int64(entries) || entries == 0 {
+		d.t.Errorf("room for %d bytes, %d entries", bytes, entries)
+	}
+	if d.roomFn != nil {
+		return d.roomFn(noStall)
+	}
+	return nil
+}
+
+func (d *fakeDB) append(group [][]byte) error {
+	defer d.enter("append", "room")()
+	d.groups = append(d.groups, len(group))
+	if d.appendFn != nil {
+		if err := d.appendFn(); err != nil {
+			return err
+		}
+	}
+	for _, b := range group {
+		if err := batchrepr.Validate(b); err != nil {
+			d.t.Error(err)
+		}
+		if n := len(d.logged); n > 0 {
+			prev := d.logged[n-1]
+			if want := batchrepr.Seq(prev) + base.SeqNum(batchrepr.Count(prev)); batchrepr.Seq(b) != want {
+				d.t.Errorf("batch with sequence %d, want %d", batchrepr.Seq(b), want)
+			}
+		}
+		d.logged = append(d.logged, append([]byte(nil), b...))
+	}
+	return nil
+}
+
+func (d *fakeDB) sync() error {
+	defer d.enter("sync")()
+	d.syncs++
+	if d.syncFn != nil {
+		if err := d.syncFn(); err != nil {
+			return err
+		}
+	}
+	d.synced = len(d.logged)
+	return nil
+}
+
+func (d *fakeDB) apply(b []byte, seq base.SeqNum) error {
+	defer d.enter("apply", "append", "sync", "apply")()
+	if seq != batchrepr.Seq(b) {
+		d.t.Errorf("applied at %d, logged at %d", seq, batchrepr.Seq(b))
+	}
+	if d.applyFn != nil {
+		if err := d.applyFn(b); err != nil {
+			return err
+		}
+	}
+	d.applied = append(d.applied, append([]byte(nil), b...))
+	it := batchrepr.Read(b)
+	for {
+		_, k, _, ok := it.Next()
+		if !ok {
+			return nil
+		}
+		d.keys[string(k)] = seq
+		seq++
+	}
+}
+
+func (d *fakeDB) publish(seq base.SeqNum) {
+	defer d.enter("publish", "apply")()
+	if uint64(seq) <= d.visible.Load() {
+		d.t.Errorf("published %d after %d", seq, d.visible.Load())
+	}
+	d.visible.Store(uint64(seq))
+}
+
+func batchOf(keys ...string) []byte {
+	b := batchrepr.Init(nil)
+	for _, k := range keys {
+		b = batchrepr.AppendPut(b, []byte(k), []byte("v"))
+	}
+	return b
+}
+
+func TestOneWriter(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), 41)
+	steps := []struct {
+		run     func() error
+		visible uint64
+		syncs   int
+	}{
+		{func() error { return p.Put([]byte("a"), []byte("1"), false, false) }, 42, 0},
+		{func() error { return p.Commit(batchOf("b", "c", "d"), true, false) }, 45, 1},
+		{func() error { return p.Delete([]byte("a"), true, true) }, 46, 2},
+		{func() error { return p.Commit(batchOf(), false, false) }, 46, 2},
+		{func() error { return p.Commit(batchOf(), true, false) }, 46, 3},
+		{func() error { return p.Exclusive(func() error { return nil }) }, 46, 3},
+	}
+	for i, s := range steps {
+		if err := s.run(); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		if d.visible.Load() != s.visible || d.syncs != s.syncs {
+			t.Errorf("step %d: visible %d, %d syncs; want %d, %d", i, d.visible.Load(), d.syncs, s.visible, s.syncs)
+		}
+	}
+	if d.keys["d"] != 45 || d.keys["a"] != 46 {
+		t.Errorf("applied %v", d.keys)
+	}
+}
+
+func TestFailuresPoison(t *testing.T) {
+	boom := errors.New("boom")
+	once := func() func() error {
+		left := 1
+		return func() error {
+			if left--; left < 0 {
+				return nil
+			}
+			return boom
+		}
+	}
+	tests := []struct {
+		name    string
+		arm     func(d *fakeDB)
+		logged  int
+		applied int
+	}{
+		{"append", func(d *fakeDB) { d.appendFn = once() }, 0, 0},
+		{"sync", func(d *fakeDB) { d.syncFn = once() }, 1, 0},
+		{"apply", func(d *fakeDB) { f := once(); d.applyFn = func([]byte) error { return f() } }, 1, 0},
+		{"panic in apply", func(d *fakeDB) { d.applyFn = func([]byte) error { panic(boom) } }, 1, 0},
+		{"panic in append", func(d *fakeDB) { d.appendFn = func() error { panic(boom) } }, 0, 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			d := newFakeDB(t)
+			p := New(d.env(), 0)
+			tc.arm(d)
+			err := p.Put([]byte("k"), nil, true, false)
+			if !errors.Is(err, base.ErrReadOnly) || !strings.Contains(err.Error(), "boom") {
+				t.Fatalf("first failure: %v", err)
+			}
+			if !strings.HasPrefix(tc.name, "panic") && !errors.Is(err, boom) {
+				t.Errorf("cause lost: %v", err)
+			}
+			if d.visible.Load() != 0 {
+				t.Error("published a failed write")
+			}
+			calls := len(d.groups)
+			for i := range 3 {
+				if err2 := p.Put([]byte("k"), nil, i == 0, false); err2 != err {
+					t.Fatalf("later write: %v, want %v", err2, err)
+				}
+				if err2 := p.Commit(batchOf(), true, false); err2 != err {
+					t.Fatalf("later barrier: %v, want %v", err2, err)
+				}
+			}
+			if len(d.logged) != tc.logged || len(d.applied) != tc.applied || len(d.groups) != calls {
+				t.Errorf("%d logged, %d applied, %d appends after poison", len(d.logged), len(d.applied), len(d.groups)-calls)
+			}
+			if err := p.Exclusive(func() error { return nil }); err != nil {
+				t.Errorf("Exclusive on a poisoned pipeline: %v", err)
+			}
+		})
+	}
+}
+
+func TestPoisonFromOutsideFirstCauseWins(t *testing.T) {
+	p := New(newFakeDB(t).env(), 0)
+	first := errors.New("first")
+	p.Poison(first)
+	p.Poison(errors.New("second"))
+	if err := p.Delete([]byte("k"), false, false); err != first || p.Err() != first {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRoomErrorsDoNotPoison(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), 0)
+	d.roomFn = func(noStall bool) error {
+		if noStall {
+			return base.ErrBusy
+		}
+		return nil
+	}
+	if err := p.Put([]byte("a"), nil, false, true); !errors.Is(err, base.ErrBusy) {
+		t.Errorf("noStall: %v", err)
+	}
+	if err := p.Put([]byte("a"), nil, false, false); err != nil {
+		t.Errorf("after busy: %v", err)
+	}
+	if d.visible.Load() != 1 {
+		t.Errorf("visible %d: the refused write took a number", d.visible.Load())
+	}
+}
+
+func TestSequenceNumbersRunOut(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), base.MaxSeqNum-3)
+	if err := p.Commit(batchOf("a", "b", "c"), false, false); !errors.Is(err, base.ErrTooLarge) {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Commit(batchOf("a", "b"), false, false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPanicInExclusive(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), 0)
+	if err := p.Exclusive(func() error { panic("boom") }); !errors.Is(err, base.ErrReadOnly) {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Put([]byte("a"), nil, false, false); !errors.Is(err, base.ErrReadOnly) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// blocked starts n writes while the lead is held, waits until all are queued,
+// and returns their errors in the order in which they were queued, once the
+// lead is given up.
+func blocked(t *testing.T, p *Pipeline, hold func(), writes ...func() error) []error {
+	t.Helper()
+	errs := make([]error, len(writes))
+	var wg sync.WaitGroup
+	if err := p.Exclusive(func() error {
+		for i, w := range writes {
+			wg.Add(1)
+			go func() { defer wg.Done(); errs[i] = w() }()
+			for n := 0; p.waiting.Load() < int32(i+1); n++ {
+				if n > 10000 {
+					t.Fatal("write did not queue")
+				}
+				time.Sleep(10 * time.Microsecond)
+			}
+		}
+		if hold != nil {
+			hold()
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestGroup(t *testing.T) {
+	big := string(make([]byte, 200<<10))
+	put := func(p *Pipeline, k string, sync bool) func() error {
+		return func() error { return p.Put([]byte(k), []byte("v"), sync, false) }
+	}
+	tests := []struct {
+		name   string
+		writes func(p *Pipeline) []func() error
+		groups []int
+		syncs  int
+	}{
+		{"one append, one sync", func(p *Pipeline) []func() error {
+			return []func() error{put(p, "a", false), put(p, "b", true), put(p, "c", true),
+				func() error { return p.Commit(batchOf("d", "e"), false, false) },
+				func() error { return p.Delete([]byte("f"), true, false) }}
+		}, []int{5}, 1},
+		{"nobody asks for a sync", func(p *Pipeline) []func() error {
+			return []func() error{put(p, "a", false), put(p, "b", false)}
+		}, []int{2}, 0},
+		{"a small leader does not wait for large writes", func(p *Pipeline) []func() error {
+			return []func() error{put(p, "a", false), put(p, big, false), put(p, "c", false)}
+		}, []int{1, 2}, 0},
+		{"a large leader takes up to 1 MiB", func(p *Pipeline) []func() error {
+			var w []func() error
+			for range 7 {
+				w = append(w, put(p, big, true))
+			}
+			return w
+		}, []int{5, 2}, 2},
+		{"larger than every limit", func(p *Pipeline) []func() error {
+			return []func() error{put(p, strings.Repeat("x", 3<<20), false), put(p, "b", false)}
+		}, []int{1, 1}, 0},
+		{"exclusive splits a group", func(p *Pipeline) []func() error {
+			return []func() error{put(p, "a", false), put(p, "b", false),
+				func() error { return p.Exclusive(func() error { return nil }) }, put(p, "c", false)}
+		}, []int{2, 1}, 0},
+		{"barrier in a group", func(p *Pipeline) []func() error {
+			return []func() error{put(p, "a", false), func() error { return p.Commit(batchOf(), true, false) }, put(p, "c", false)}
+		}, []int{2}, 1},
+		{"barriers alone", func(p *Pipeline) []func() error {
+			f := func() error { return p.Commit(batchOf(), true, false) }
+			return []func() error{f, f, f}
+		}, nil, 1},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			d := newFakeDB(t)
+			p := New(d.env(), 0)
+			for i, err := range blocked(t, p, nil, tc.writes(p)...) {
+				if err != nil {
+					t.Errorf("write %d: %v", i, err)
+				}
+			}
+			if fmt.Sprint(d.groups) != fmt.Sprint(tc.groups) || d.syncs != tc.syncs {
+				t.Errorf("groups %v, %d syncs; want %v, %d", d.groups, d.syncs, tc.groups, tc.syncs)
+			}
+			if len(d.applied) != len(d.logged) || p.waiting.Load() != 0 || p.lead.Load() != 0 {
+				t.Errorf("%d logged, %d applied, %d waiting, lead %d", len(d.logged), len(d.applied), p.waiting.Load(), p.lead.Load())
+			}
+		})
+	}
+}
+
+func TestGroupFailsTogether(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), 0)
+	d.syncFn = func() error { return errors.New("boom") }
+	put := func() error { return p.Put([]byte("k"), nil, true, false) }
+	for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put([]byte("k"), nil, false, false) }) {
+		if !errors.Is(err, base.ErrReadOnly) {
+			t.Errorf("write %d: %v", i, err)
+		}
+	}
+	if len(d.applied) != 0 || d.visible.Load() != 0 {
+		t.Error("applied after a failed sync")
+	}
+}
+
+func TestBusyMembersOfAGroup(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), 0)
+	d.roomFn = func(noStall bool) error {
+		if noStall {
+			return base.ErrBusy
+		}
+		return nil
+	}
+	put := func(noStall bool) func() error {
+		return func() error { return p.Put([]byte("k"), nil, false, noStall) }
+	}
+	errs := blocked(t, p, nil, put(true), put(false), put(true), put(false))
+	for i, busy := range []bool{true, false, true, false} {
+		if errors.Is(errs[i], base.ErrBusy) != busy {
+			t.Errorf("write %d: %v", i, errs[i])
+		}
+	}
+	if fmt.Sprint(d.groups) != "[2]" {
+		t.Errorf("groups %v", d.groups)
+	}
+	if errs := blocked(t, p, nil, put(true), put(true)); errs[0] != base.ErrBusy || errs[1] != base.ErrBusy {
+		t.Errorf("all busy: %v", errs)
+	}
+}
+
+func TestStallTurnsNoStallWritersAway(t *testing.T) {
+	d := newFakeDB(t)
+	p := New(d.env(), 0)
+	put := func(noStall bool) func() error {
+		return func() error { return p.Put([]byte("k"), nil, false, noStall) }
+	}
+	errs := blocked(t, p, func() {
+		p.BeginStall()
+		if n := p.waiting.Load(); n != 2 {
+			t.Errorf("%d waiting, want 2", n)
+		}
+		if err := put(true)(); err != base.ErrBusy {
+			t.Errorf("write during the stall: %v", err)
+		}
+		p.EndStall()
+	}, put(false), put(true), put(false), put(true))
+	for i, busy := range []bool{false, true, false, true} {
+		if errors.Is(errs[i], base.ErrBusy) != busy {
+			t.Errorf("write %d: %v", i, errs[i])
+		}
+	}
+	if fmt.Sprint(d.groups) != "[2]" {
+		t.Errorf("groups %v", d.groups)
+	}
+	if err := put(true)(); err != nil {
+		t.Errorf("after the stall: %v", err)
+	}
+}
+
+// TestTorture has many writers at once; each checks that its write is visible
+// when acknowledged, and in the end everything acknowledged stands in order.
+func TestTorture(t *testing.T) {
+	for _, failAt := range []int{0, 300} {
+		t.Run(fmt.Sprintf("failAt=%d", failAt), func(t *testing.T) { torture(t, failAt) })
+	}
+}
+
+func torture(t *testing.T, failAt int) {
+	const clients, each = 12, 300
+	d := newFakeDB(t)
+	appends := 0
+	d.appendFn = func() error {
+		if appends++; appends == failAt {
+			return errors.New("boom")
+		}
+		return nil
+	}
+	d.roomFn = func(noStall bool) error {
+		if noStall && appends%7 == 0 {
+			appends++
+			return base.ErrBusy
+		}
+		return nil
+	}
+	d.syncFn = func() error { runtime.Gosched(); return nil }
+	p := New(d.env(), 0)
+	var acked, poisoned atomic.Int64
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range each {
+				key := fmt.Sprintf("%02d-%04d", c, i)
+				var err error
+				n := int64(1)
+				switch i % 5 {
+				case 0:
+					err = p.Commit(batchOf(key, key+"x"), i%2 == 0, i%3 == 0)
+					n = 2
+				case 1:
+					err, n = p.Exclusive(func() error { d.enter("exclusive")(); return nil }), 0
+				default:
+					err = p.Put([]byte(key), []byte("value"), i%2 == 0, i%3 == 0)
+				}
+				switch {
+				case err == nil:
+					acked.Add(n)
+				case errors.Is(err, base.ErrReadOnly):
+					poisoned.Add(1)
+				case !errors.Is(err, base.ErrBusy):
+					t.Error(err)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+	if failAt == 0 && poisoned.Load() > 0 || failAt > 0 && poisoned.Load() == 0 {
+		t.Errorf("%d writes met poison", poisoned.Load())
+	}
+	if int64(d.visible.Load()) != acked.Load() || len(d.keys) != int(acked.Load()) {
+		t.Errorf("%d acknowledged, %d visible, %d applied", acked.Load(), d.visible.Load(), len(d.keys))
+	}
+	if p.lead.Load() != 0 || p.waiting.Load() != 0 || p.head != nil || p.tail != nil {
+		t.Error("pipeline is not idle")
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	p := New(nopEnv(), 0)
+	key, value := make([]byte, 16), make([]byte, 100)
+	batch := batchOf("a", "b")
+	if n := testing.AllocsPerRun(1000, func() {
+		if p.Put(key, value, false, false) != nil || p.Delete(key, true, false) != nil || p.Commit(batch, false, true) != nil {
+			t.Error("failed")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func nopEnv() Env {
+	return Env{
+		Append:  func([][]byte) error { return nil },
+		Sync:    func() error { return nil },
+		Apply:   func([]byte, base.SeqNum) error { return nil },
+		Publish: func(base.SeqNum) {},
+		Room:    func(int64, int, bool) error { return nil },
+	}
+}

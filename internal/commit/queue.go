@@ -1,0 +1,163 @@
+package commit
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// States of a writer in the queue.
+const (
+	spinning uint32 = iota // looks at state by itself
+	parked                 // sleeps on wake
+	leading                // has been handed the lead
+	done                   // err is set
+)
+
+// spins is how often a writer looks at its state before it sleeps: about the
+// time of an unsynced write.
+const spins = 400
+
+var multicore = runtime.NumCPU() > 1
+
+// writer is a write in the queue.
+type writer struct {
+	batch         []byte
+	exclusive     func() error // instead of a batch
+	sync, noStall bool
+	err           error
+	own           []byte // memory for batch
+	next          *writer
+
+	state atomic.Uint32
+	wake  chan struct{} // one token when state was parked
+}
+
+var writers = sync.Pool{New: func() any { return &writer{wake: make(chan struct{}, 1)} }}
+
+func (w *writer) free() {
+	w.batch, w.exclusive, w.err, w.next = nil, nil, nil, nil
+	w.sync, w.noStall = false, false
+	if cap(w.own) > maxKeptBuffer {
+		w.own = nil
+	}
+	w.state.Store(spinning)
+	writers.Put(w)
+}
+
+// wait returns the state, leading or done, that somebody else has given w.
+func (w *writer) wait() uint32 {
+	if multicore && !w.sync {
+		for range spins {
+			if s := w.state.Load(); s != spinning {
+				return s
+			}
+		}
+	}
+	if w.state.CompareAndSwap(spinning, parked) {
+		<-w.wake
+	}
+	return w.state.Load()
+}
+
+// signal ends w's wait. w must not be touched after it.
+func (w *writer) signal(state uint32) {
+	if w.state.Swap(state) == parked {
+		w.wake <- struct{}{}
+	}
+}
+
+// push queues w. It reports false when the leader is stalled and w would not
+// wait for that.
+func (p *Pipeline) push(w *writer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.noStall && p.stalled {
+		return false
+	}
+	if p.tail == nil {
+		p.head = w
+	} else {
+		p.tail.next = w
+	}
+	p.tail = w
+	p.waiting.Add(1)
+	return true
+}
+
+// pop takes the first writer off the queue.
+func (p *Pipeline) pop() *writer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.popLocked()
+}
+
+func (p *Pipeline) popLocked() *writer {
+	w := p.head
+	if w == nil {
+		return nil
+	}
+	if p.head = w.next; p.head == nil {
+		p.tail = nil
+	}
+	w.next = nil
+	p.waiting.Add(-1)
+	return w
+}
+
+// take moves the writers that go along with w from the queue to the list behind
+// w: as many as the size allows, none past an Exclusive.
+func (p *Pipeline) take(w *writer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := len(w.batch)
+	limit := maxGroup
+	if size <= smallBatch {
+		limit = size + smallBatch
+	}
+	for last := w; p.head != nil && p.head.exclusive == nil; last = last.next {
+		if size += len(p.head.batch); size > limit {
+			return
+		}
+		last.next = p.popLocked()
+	}
+}
+
+// BeginStall says that the leader is about to wait for room: writers that would
+// rather fail than wait fail with base.ErrBusy, those in the queue and those to
+// come. Only for Env.Room.
+func (p *Pipeline) BeginStall() {
+	p.mu.Lock()
+	p.stalled = true
+	var busy, kept, tail *writer
+	for w := p.popLocked(); w != nil; w = p.popLocked() {
+		if w.noStall {
+			w.next, busy = busy, w
+			continue
+		}
+		if tail == nil {
+			kept = w
+		} else {
+			tail.next = w
+		}
+		tail = w
+		p.waiting.Add(1)
+	}
+	p.head, p.tail = kept, tail
+	p.mu.Unlock()
+	for busy != nil {
+		w := busy
+		busy = w.next
+		w.err = base.ErrBusy
+		w.signal(done)
+	}
+}
+
+// EndStall ends what BeginStall began.
+func (p *Pipeline) EndStall() {
+	p.mu.Lock()
+	p.stalled = false
+	p.mu.Unlock()
+}
