@@ -222,7 +222,7 @@ func (c *Cache) counter() *counter {
 // outside the rings, beyond the budget, freed by Release. The frame is not
 // Valid only when the system is out of memory or n is negative.
 func (c *Cache) Alloc(n int) Frame {
-	if n < 0 || n > maxFrame {
+	if n < 0 || int64(n) > maxFrame {
 		return Frame{}
 	}
 	need := (int64(n) + int64(headerLen) + unit - 1) &^ (unit - 1)

@@ -55,7 +55,18 @@ func load(t testing.TB, c *cache.Cache, s *cache.Slots, table uint64, block, siz
 	return s.Publish(block, f), false
 }
 
-func check(t testing.TB, f cache.Frame, table uint64, block int) {
+// check verifies a frame, at the given multiple of 8 only if there is one.
+func check(t testing.TB, f cache.Frame, table uint64, block int, at ...int) {
+	t.Helper()
+	for _, i := range at {
+		seed := table*0x9e3779b97f4a7c15 ^ uint64(block)*0xbf58476d1ce4e5b9
+		if binary.LittleEndian.Uint64(f.Bytes()[i:]) != seed+uint64(i) {
+			t.Errorf("table %d block %d: wrong bytes at %d", table, block, i)
+		}
+	}
+	if len(at) > 0 {
+		return
+	}
 	if err := verify(f.Bytes(), table, uint64(block)); err != nil {
 		t.Error(err)
 	}
@@ -68,6 +79,9 @@ func finish(t *testing.T, c *cache.Cache, slots ...*cache.Slots) {
 		t.Error(err)
 	}
 	for _, s := range slots {
+		if n := s.Pinned(); n != 0 {
+			t.Errorf("%d slots are pinned with no frame held", n)
+		}
 		s.Free()
 	}
 	if err := c.CheckRings(); err != nil {
@@ -348,6 +362,136 @@ func TestHitDoesNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations per Alloc", n)
 	}
+	finish(t, c, s)
+}
+
+// Skewed reads hit as often as S3-FIFO lets expect, with scans between them as
+// without (measured 0.65 and 0.65; CLOCK alone has 0.60 and 0.51).
+func TestHitRatio(t *testing.T) {
+	for _, scans := range []bool{false, true} {
+		const blocks = 20000
+		c := cache.New(blocks/10*576 + 2*blocks*8) // a tenth, and the slots
+		s := c.NewSlots(2 * blocks)
+		rng := rand.New(rand.NewPCG(1, 2))
+		zipf := rand.NewZipf(rng, 1.01, 12, blocks-1)
+		hits, reads := 0, 300000
+		read := func(i int) bool {
+			f, hit := load(t, c, s, 1, i, 500+i%40)
+			f.Release()
+			return hit
+		}
+		for i := range reads {
+			if read(int(zipf.Uint64()) * 7919 % blocks) {
+				hits++
+			}
+			if scans && i%2 == 0 {
+				read(blocks + i/2%blocks)
+			}
+		}
+		ratio := float64(hits) / float64(reads)
+		t.Logf("scans %v: %.3f", scans, ratio)
+		if ratio < 0.63 {
+			t.Errorf("scans %v: hit ratio %.3f", scans, ratio)
+		}
+		finish(t, c, s)
+	}
+}
+
+// Readers hammer a few blocks while large ones stream past them, so that the
+// hand keeps moving frames under the readers' eyes.
+func TestMoveUnderReaders(t *testing.T) {
+	moveUnderReaders(t, 900<<10) // one ring
+	moveUnderReaders(t, 2<<20)
+}
+
+func moveUnderReaders(t *testing.T, capacity int64) {
+	const hot, total = 40, 400
+	c := cache.New(capacity)
+	s := c.NewSlots(total)
+	size := func(i int) int {
+		if i < hot {
+			return 3000 + i%7*4000
+		}
+		return 20000 + i%11*5000
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	read := func(i int) {
+		f, _ := load(t, c, s, 1, i, size(i))
+		b := f.Bytes()
+		if len(b) != size(i) {
+			t.Errorf("block %d has %d bytes", i, len(b))
+		} else {
+			mid := len(b) / 16 * 8
+			check(t, f, 1, i, mid)
+			check(t, f, 1, i, len(b)-len(b)%8-8)
+		}
+		f.Release()
+	}
+	for g := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 3))
+			for !stop.Load() && !t.Failed() {
+				if g == 0 {
+					read(rng.IntN(total))
+				}
+				for range 20 {
+					read(rng.IntN(hot))
+				}
+			}
+		})
+	}
+	time.Sleep(400 * time.Millisecond)
+	stop.Store(true)
+	wg.Wait()
+	t.Logf("%+v", c.Stats())
+	finish(t, c, s)
+}
+
+// Lookups of a few slots race with their eviction and publication, which
+// follow each other as fast as they can; no pin may be lost or left.
+func TestLookupRacesEviction(t *testing.T) {
+	const blocks, size = 8, 900
+	c := cache.New(6 << 10)
+	s := c.NewSlots(blocks)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Go(func() {
+			for i := g; !stop.Load() && !t.Failed(); i++ {
+				b := i % blocks
+				f, ok := s.Lookup(b)
+				if !ok {
+					if g > 0 {
+						continue
+					}
+					f = c.Alloc(size)
+					fill(f.Bytes()[:64], 5, uint64(b))
+					f = s.Publish(b, f)
+				}
+				check(t, f, 5, b, 8, 56)
+				f.Release()
+			}
+		})
+	}
+	time.Sleep(300 * time.Millisecond)
+	stop.Store(true)
+	wg.Wait()
+	finish(t, c, s)
+}
+
+// A lookup that counted itself into a slot which was emptied in between takes
+// the pin back after somebody else has published there.
+func TestPublishKeepsStrayPins(t *testing.T) {
+	c := cache.New(1 << 16)
+	s := c.NewSlots(1)
+	s.StrayPin(0, 2)
+	f := s.Publish(0, c.Alloc(100))
+	s.StrayPin(0, -2)
+	if s.Pinned() != 1 {
+		t.Error("the published frame is not pinned")
+	}
+	f.Release()
 	finish(t, c, s)
 }
 

@@ -52,3 +52,16 @@ func (s *ring) check() error {
 	}
 	return nil
 }
+
+// Pinned counts the slots with pins.
+func (s *Slots) Pinned() (n int) {
+	for i := range s.words {
+		if s.words[i].Load()>>pinShift != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// StrayPin adds n pins to slot i, as lookups do that are about to find it empty.
+func (s *Slots) StrayPin(i, n int) { s.words[i].Add(uint64(n) << pinShift) }

@@ -47,8 +47,8 @@ type header struct {
 }
 
 const (
-	headerLen = int(unsafe.Sizeof(header{}))
-	maxFrame  = min(math.MaxInt-headerLen, (1<<32-2)*unit)
+	headerLen       = int(unsafe.Sizeof(header{}))
+	maxFrame  int64 = min(math.MaxInt-int64(headerLen), (1<<32-2)*unit)
 )
 
 const (
