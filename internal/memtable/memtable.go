@@ -170,11 +170,12 @@ func (m *Table) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 			if !ok {
 				break
 			}
-			h := m.hashOf(key)
-			if m.hashed {
-				mem.touch(h)
+			group = append(group, pending{key, value, m.hashOf(key), kind})
+		}
+		if m.hashed { // a loop of its own: so short that the misses overlap
+			for i := range group {
+				mem.touch(group[i].hash)
 			}
-			group = append(group, pending{key, value, h, kind})
 		}
 		for i := range group {
 			p := &group[i]
