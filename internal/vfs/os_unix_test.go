@@ -1,0 +1,265 @@
+//go:build unix
+
+package vfs
+
+import (
+	"bufio"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// TestMain serves as the other process of the lock tests.
+func TestMain(m *testing.M) {
+	if name := os.Getenv("VFS_TEST_LOCK"); name != "" {
+		lockHelper(name, os.Getenv("VFS_TEST_LOCK_HOW"))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// lockHelper takes a lock as another process would, says how that went, and
+// holds it until its input ends.
+func lockHelper(name, how string) {
+	var err error
+	switch how {
+	case "vfs":
+		_, err = Default.Lock(name)
+	default:
+		var f *os.File
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err == nil && how == "flock" {
+			err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		} else if err == nil {
+			err = unix.FcntlFlock(f.Fd(), unix.F_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+		}
+		defer runtime.KeepAlive(f)
+	}
+	if err != nil {
+		os.Stdout.WriteString("refused: " + err.Error() + "\n")
+		return
+	}
+	os.Stdout.WriteString("held\n")
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+}
+
+// startLocker runs lockHelper and returns its answer; stop ends it.
+func startLocker(t *testing.T, name, how string) (answer string, stop func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "VFS_TEST_LOCK="+name, "VFS_TEST_LOCK_HOW="+how)
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	answer, err = bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	return strings.TrimSpace(answer), func() {
+		in.Close()
+		must(t, cmd.Wait())
+	}
+}
+
+func TestLockAgainstOtherProcesses(t *testing.T) {
+	for _, how := range []string{"vfs", "flock", "fcntl"} {
+		t.Run(how, func(t *testing.T) {
+			name := filepath.Join(t.TempDir(), "LOCK")
+			answer, stop := startLocker(t, name, how)
+			if answer != "held" {
+				t.Fatalf("helper: %s", answer)
+			}
+			if _, err := Default.Lock(name); !errors.Is(err, base.ErrLocked) {
+				t.Errorf("lock held by %s: %v", how, err)
+			}
+			stop()
+			l, err := Default.Lock(name)
+			must(t, err)
+
+			// Reading the file and being refused must not weaken the lock.
+			r, err := Default.Open(name)
+			must(t, err)
+			must(t, r.Close())
+			_, err = Default.Lock(name)
+			if !errors.Is(err, base.ErrLocked) || !strings.Contains(err.Error(), "this process") {
+				t.Errorf("second lock: %v", err)
+			}
+			answer, stop = startLocker(t, name, how)
+			if !strings.HasPrefix(answer, "refused") {
+				t.Errorf("%s got a lock that we hold", how)
+			}
+			stop()
+			must(t, l.Close())
+			answer, stop = startLocker(t, name, how)
+			if answer != "held" {
+				t.Errorf("after Close: %s", answer)
+			}
+			stop()
+		})
+	}
+}
+
+func TestLockByTwoPaths(t *testing.T) {
+	dir := t.TempDir()
+	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
+	must(t, os.Mkdir(real, 0o700))
+	must(t, os.Symlink(real, link))
+	l, err := Default.Lock(filepath.Join(real, "LOCK"))
+	must(t, err)
+	defer l.Close()
+	if _, err := Default.Lock(filepath.Join(link, "LOCK")); !errors.Is(err, base.ErrLocked) {
+		t.Errorf("by a link to the directory: %v", err)
+	}
+	must(t, os.Link(filepath.Join(real, "LOCK"), filepath.Join(dir, "hard")))
+	if _, err := Default.Lock(filepath.Join(dir, "hard")); !errors.Is(err, base.ErrLocked) {
+		t.Errorf("by a hard link: %v", err)
+	}
+}
+
+func TestLockRemovedFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	l, err := Default.Lock(name)
+	must(t, err)
+	must(t, os.Remove(name))
+	l2, err := Default.Lock(name)
+	must(t, err)
+	must(t, l.Close())
+	if _, err := Default.Lock(name); !errors.Is(err, base.ErrLocked) {
+		t.Errorf("releasing a removed lock file released the new one: %v", err)
+	}
+	must(t, l2.Close())
+}
+
+func TestLockReadOnlyDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("permissions do not bind root")
+	}
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o500))
+	if _, err := Default.Lock(filepath.Join(dir, "LOCK")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("Lock: %v", err)
+	}
+}
+
+// within fails the test when f does not come back.
+func within(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("blocked")
+	}
+}
+
+func TestIrregularFilesRefused(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	writeFile(t, Default, target, "precious")
+	name := func(s string) string { return filepath.Join(dir, s) }
+	must(t, os.Symlink(target, name("link")))
+	must(t, os.Symlink(name("nowhere"), name("dangling")))
+	must(t, unix.Mkfifo(name("fifo"), 0o600))
+	must(t, os.Mkdir(name("dir"), 0o700))
+	irregular := []string{"link", "dangling", "fifo", "dir"}
+	for _, s := range irregular {
+		within(t, func() {
+			if _, err := Default.Open(name(s)); !errors.Is(err, ErrNotRegular) {
+				t.Errorf("Open of %s: %v", s, err)
+			}
+			if _, err := Default.Create(name(s)); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("Create over %s: %v", s, err)
+			}
+			if _, err := Default.CreateLog(name(s), 1<<20); !errors.Is(err, fs.ErrExist) {
+				t.Errorf("CreateLog over %s: %v", s, err)
+			}
+			if _, err := Default.Lock(name(s)); !errors.Is(err, ErrNotRegular) && s != "dir" || err == nil {
+				t.Errorf("Lock of %s: %v", s, err)
+			}
+			if _, err := Default.List(name(s)); err == nil && s != "dir" {
+				t.Errorf("List of %s", s)
+			}
+		})
+	}
+	if _, err := Default.Open(os.DevNull); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("Open of a device: %v", err)
+	}
+	if _, err := os.Lstat(name("nowhere")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a dangling link was followed")
+	}
+	if got := readFile(t, Default, target); got != "precious" {
+		t.Errorf("the target reads %q", got)
+	}
+	st, err := Default.Stat(name("link"))
+	must(t, err)
+	if st.Mode()&fs.ModeSymlink == 0 {
+		t.Error("Stat followed a link")
+	}
+}
+
+func TestModes(t *testing.T) {
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "a", "b")
+	must(t, Default.MkdirAll(sub))
+	file, log, lock := filepath.Join(sub, "f"), filepath.Join(sub, "g"), filepath.Join(sub, "LOCK")
+	writeFile(t, Default, file, "")
+	l, err := Default.CreateLog(log, 0)
+	must(t, err)
+	must(t, l.Close())
+	k, err := Default.Lock(lock)
+	must(t, err)
+	must(t, k.Close())
+	for name, want := range map[string]fs.FileMode{sub: 0o700, filepath.Dir(sub): 0o700, file: 0o600, log: 0o600, lock: 0o600} {
+		st, err := Default.Stat(name)
+		must(t, err)
+		if st.Mode().Perm() != want {
+			t.Errorf("%s has mode %o", name, st.Mode().Perm())
+		}
+	}
+}
+
+func TestOutOfDescriptors(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, Default, filepath.Join(dir, "f"), "x")
+	var old unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	low := old
+	low.Cur = 64
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+	var open []ReadFile
+	defer func() {
+		for _, r := range open {
+			r.Close()
+		}
+	}()
+	for range 100 {
+		r, err := Default.Open(filepath.Join(dir, "f"))
+		if err != nil {
+			if !errors.Is(err, unix.EMFILE) {
+				t.Errorf("Open: %v", err)
+			}
+			_, err = Default.Lock(filepath.Join(dir, "LOCK"))
+			if !errors.Is(err, unix.EMFILE) || errors.Is(err, base.ErrLocked) {
+				t.Errorf("Lock: %v", err)
+			}
+			return
+		}
+		open = append(open, r)
+	}
+	t.Error("opened 100 files with a limit of 64")
+}
