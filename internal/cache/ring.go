@@ -102,6 +102,10 @@ const (
 // kept frames are handed to it instead; it reports whether they are gone.
 func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *header, off int64) bool) bool {
 	kept, skips, wraps, copied := 0, 0, 0, int64(0)
+	var bits uint64 // what stays of a kept frame's slot
+	if compact {
+		bits = clockBit
+	}
 	for r.end-r.pos < need {
 		if r.end == r.hi {
 			if wraps++; wraps > 2 {
@@ -127,19 +131,19 @@ func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *h
 				if promote(h, r.end) {
 					r.end += size
 				} else {
-					r.skip(size)
+					r.skip(size, bits)
 				}
 			case gap <= size/16: // moving it is not worth it
-				r.skip(size)
+				r.skip(size, bits)
 			default:
 				copied += size
-				r.slide(h, size)
+				r.slide(h, size, bits)
 			}
 		case busy:
 			if skips++; skips > maxSkips {
 				return false
 			}
-			r.skip(size)
+			r.skip(size, bits)
 		}
 	}
 	return true
@@ -184,8 +188,9 @@ func (r *ring) bury(h *header) {
 }
 
 // skip leaves what stands at end, size bytes, in place and goes on behind it.
-func (r *ring) skip(size int64) {
-	if slot := r.c.header(r.end).slot.Load(); slot != 0 {
+// bits is clockBit to leave that as well, else 0.
+func (r *ring) skip(size int64, bits uint64) {
+	if slot := r.c.header(r.end).slot.Load(); slot != 0 && bits == 0 {
 		slotAt(slot).And(^uint64(clockBit))
 	}
 	r.fill()
@@ -204,29 +209,30 @@ func (r *ring) fill() {
 	h.size = uint32((r.end - r.pos) / unit)
 }
 
-// slide moves the published frame h at end, size bytes, down to pos.
-func (r *ring) slide(h *header, size int64) {
+// slide moves the published frame h at end, size bytes, down to pos. bits is as
+// in skip.
+func (r *ring) slide(h *header, size int64, bits uint64) {
 	slot := slotAt(h.slot.Load())
 	w := slot.Load()
 	if !idle(w, locOf(r.end)) {
-		r.skip(size)
+		r.skip(size, bits)
 		return
 	}
 	from, to := r.c.bytes(r.end, size), r.c.bytes(r.pos, size)
-	moved := locOf(r.pos)
+	moved := locOf(r.pos) | w&bits
 	r.moves++
 	if r.end-r.pos >= size {
 		// The copy does not overlap: readers may go on until the swap.
 		copy(to, from)
 		if !slot.CompareAndSwap(w, moved) {
-			r.skip(size)
+			r.skip(size, bits)
 			return
 		}
 	} else {
 		// It does: nobody may read meanwhile, so the block is not cached for a
 		// moment. Somebody else may then publish it again.
 		if !slot.CompareAndSwap(w, 0) {
-			r.skip(size)
+			r.skip(size, bits)
 			return
 		}
 		copy(to, from)

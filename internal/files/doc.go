@@ -1,0 +1,32 @@
+// Package files owns the table files of a database: it opens each once and
+// keeps the parsed reader, shares a bounded number of descriptors among all
+// databases of the process, and deletes files that are no longer needed.
+//
+// # Lifetimes
+//
+// A FileMeta lives as long as some Version has it. Its reader is made by the
+// first Set.Reader, hangs in FileMeta.Opened, and stays until the last Version
+// with the file is gone: the manifest then calls Set.Obsolete, which waits on
+// the reclaimer of package epoch until every guard has exited that could have
+// found the file, closes the reader, and queues the file for deletion. So a
+// reader may be used by whoever holds an epoch.Guard entered before it loaded
+// the Version, or a reference on a Version that has the file; nothing counts
+// readers per table.
+//
+// A descriptor lives shorter than its reader. Every read pins the table's
+// descriptor for the time of the system call; when the process has as many open
+// as the limit allows (SetMaxOpen), a CLOCK hand closes one that is not pinned,
+// and the next read of that table opens it again. The parsed index, the filter
+// and the cached blocks are not touched by that.
+//
+// Failures to open are not remembered: the next caller tries again, so that a
+// passing I/O error passes, and damage is found anew each time.
+//
+// # Locks, outermost first
+//
+// Set.opening (by file number), file.mu, Set.mu, pool.mu. No lock is held while
+// a table is read; file.mu alone while a descriptor is opened.
+//
+// All of a Set's methods are safe for concurrent use, but Close may run beside
+// none but the readers' last guards.
+package files

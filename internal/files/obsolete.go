@@ -1,0 +1,204 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Deleting a large file keeps the disk busy for a while: after each file the
+// queue rests for as long as a disk needs to discard its bytes at this rate.
+const (
+	deleteRate = 2 << 30  // bytes a second
+	maxRest    = 64 << 20 // bytes of a file that count
+)
+
+// Obsolete takes table m, which no Version has any more. When the guards that
+// may have found it have exited, its reader is closed and its file deleted.
+func (s *Set) Obsolete(m *manifest.FileMeta) {
+	s.queue.expect()
+	epoch.Retire(func() {
+		defer s.queue.add(doomed{name: m.Name(), other: otherName(m), size: m.Size})
+		if err := s.detach(m); err != nil {
+			s.fail(fmt.Errorf("close obsolete table %s: %w", m.Name(), err))
+		}
+	})
+}
+
+// detach closes the reader of m, if any.
+func (s *Set) detach(m *manifest.FileMeta) error {
+	s.mu.Lock()
+	delete(s.open, m.Num)
+	t, _ := m.Opened.Swap((*table)(nil)).(*table)
+	s.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	return t.close()
+}
+
+// DeleteFile queues a file of the directory for deletion that nobody reads.
+func (s *Set) DeleteFile(name string) {
+	s.queue.expect()
+	s.queue.add(doomed{name: name})
+}
+
+// WaitDeleted returns when no deletion is under way or waiting. Files that
+// could not be deleted are not waited for. Not to be called inside a guard.
+func (s *Set) WaitDeleted() { s.queue.wait() }
+
+// Close waits for the deletions, then closes all readers. Nobody may use a
+// reader any more, and the caller may not be inside a guard.
+func (s *Set) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.queue.wait()
+	epoch.Drain()
+	s.mu.Lock()
+	open := make([]*manifest.FileMeta, 0, len(s.open))
+	for _, m := range s.open {
+		open = append(open, m)
+	}
+	s.mu.Unlock()
+	var errs []error
+	for _, m := range open {
+		errs = append(errs, s.detach(m))
+	}
+	return errors.Join(errs...)
+}
+
+// doomed is a file to delete.
+type doomed struct {
+	name  string
+	other string // another name that it may have instead
+	size  uint64
+}
+
+// deleteQueue deletes files on a goroutine that exists only while there are
+// any.
+type deleteQueue struct {
+	fs   vfs.FS
+	dir  string
+	fail func(error)
+
+	mu      sync.Mutex
+	idle    sync.Cond // pending has become 0; its L is &mu
+	queue   []doomed
+	failed  []doomed // tried again with the next file
+	pending int      // expected or in queue or under way
+	waiters int      // in wait: do not rest
+	running bool
+	deleted uint64
+}
+
+func (q *deleteQueue) init(fs vfs.FS, dir string, fail func(error)) {
+	q.fs, q.dir, q.fail = fs, dir, fail
+	q.idle.L = &q.mu
+}
+
+// expect announces an add.
+func (q *deleteQueue) expect() {
+	q.mu.Lock()
+	q.pending++
+	q.mu.Unlock()
+}
+
+func (q *deleteQueue) add(d doomed) {
+	q.mu.Lock()
+	q.queue = append(q.queue, d)
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+	q.mu.Unlock()
+}
+
+func (q *deleteQueue) wait() {
+	q.mu.Lock()
+	q.waiters++
+	for q.pending > 0 {
+		q.idle.Wait()
+	}
+	q.waiters--
+	q.mu.Unlock()
+}
+
+func (q *deleteQueue) stats() (pending, failed int, deleted uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pending, len(q.failed), q.deleted
+}
+
+func (q *deleteQueue) run() {
+	for {
+		q.mu.Lock()
+		if len(q.queue) == 0 {
+			q.running = false
+			q.mu.Unlock()
+			return
+		}
+		d := q.queue[0]
+		q.queue = q.queue[1:]
+		again := q.failed
+		q.failed = nil
+		q.mu.Unlock()
+
+		var still []doomed
+		gone := uint64(0)
+		for _, f := range again {
+			if q.remove(f) == nil {
+				gone++
+			} else {
+				still = append(still, f)
+			}
+		}
+		if err := q.remove(d); err != nil {
+			still = append(still, d)
+			q.fail(fmt.Errorf("delete obsolete file %s: %w", d.name, err))
+		} else {
+			gone++
+		}
+
+		q.mu.Lock()
+		q.failed = append(q.failed, still...)
+		q.deleted += gone
+		if q.pending--; q.pending == 0 {
+			q.idle.Broadcast()
+		}
+		hurry := q.waiters > 0 || len(q.queue) == 0
+		q.mu.Unlock()
+		if !hurry {
+			time.Sleep(time.Duration(min(d.size, maxRest)) * time.Second / deleteRate)
+		}
+	}
+}
+
+// remove deletes the file under whichever name it has. That it does not exist
+// is no failure.
+func (q *deleteQueue) remove(d doomed) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	if t, _ := base.ParseFileName(d.name); t == base.FileUnknown {
+		return fmt.Errorf("%w: not a database file", base.ErrInvalidArgument)
+	}
+	err = q.fs.Remove(filepath.Join(q.dir, d.name))
+	if missing(err) && d.other != "" {
+		err = q.fs.Remove(filepath.Join(q.dir, d.other))
+	}
+	if missing(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// newSet makes a Set in /db of a fresh memory file system behind hook.
+func newSet(t *testing.T, hook func(op vfs.Op) vfs.Outcome) (*Set, *vfs.Mem, func() []error) {
+	t.Helper()
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	var fsys vfs.FS = mem
+	if hook != nil {
+		fsys = vfs.NewFault(mem, hook)
+	}
+	var mu sync.Mutex
+	var errs []error
+	s := New(Options{FS: fsys, Dir: "/db", OnError: func(err error) {
+		mu.Lock()
+		errs = append(errs, err)
+		mu.Unlock()
+	}})
+	return s, mem, func() []error {
+		mu.Lock()
+		defer mu.Unlock()
+		return errs
+	}
+}
+
+func touch(t *testing.T, fsys vfs.FS, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		w, err := fsys.Create(filepath.Join("/db", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func exists(fsys vfs.FS, name string) bool {
+	_, err := fsys.Stat(filepath.Join("/db", name))
+	return err == nil
+}
+
+func TestDeleteQueue(t *testing.T) {
+	s, mem, errs := newSet(t, nil)
+	touch(t, mem, "000001.log", "MANIFEST-000002", "000003.ldb", "000004.sst", "000005.ldb", "CURRENT")
+	s.DeleteFile("000001.log")
+	s.DeleteFile("MANIFEST-000002")
+	s.DeleteFile("000077.log") // gone already: no failure
+	s.Obsolete(&manifest.FileMeta{Num: 3, Size: 1 << 40})
+	s.Obsolete(&manifest.FileMeta{Num: 4}) // under its old name
+	s.Obsolete(&manifest.FileMeta{Num: 5, OldName: true})
+	s.WaitDeleted()
+	left, err := mem.List("/db")
+	if err != nil || strings.Join(left, " ") != "CURRENT" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if len(errs()) > 0 {
+		t.Errorf("reported: %v", errs())
+	}
+	if st := s.Stats(); st.Pending != 0 || st.Failed != 0 || st.Deleted != 6 {
+		t.Errorf("%+v", st)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A name that no database file has is refused: nothing outside goes.
+func TestDeleteRefusesStrangeNames(t *testing.T) {
+	s, mem, errs := newSet(t, nil)
+	touch(t, mem, "notes.txt")
+	s.DeleteFile("../db/notes.txt")
+	s.DeleteFile("notes.txt")
+	s.WaitDeleted()
+	if !exists(mem, "notes.txt") || len(errs()) != 2 {
+		t.Errorf("exists %v, reported %v", exists(mem, "notes.txt"), errs())
+	}
+	_ = s.Close()
+}
+
+// What could not be deleted is reported once and tried again with the next.
+func TestDeleteFailureIsRemembered(t *testing.T) {
+	var failing atomic.Bool
+	failing.Store(true)
+	s, mem, errs := newSet(t, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpRemove && failing.Load() {
+			return vfs.Outcome{Err: syscall.EIO}
+		}
+		return vfs.Outcome{}
+	})
+	touch(t, mem, "000001.log", "000002.log", "000003.log")
+	s.DeleteFile("000001.log")
+	s.WaitDeleted()
+	s.DeleteFile("000002.log")
+	s.WaitDeleted()
+	if e := errs(); len(e) != 2 || !errors.Is(e[0], syscall.EIO) {
+		t.Fatalf("reported: %v", e)
+	}
+	if st := s.Stats(); st.Failed != 2 || st.Pending != 0 {
+		t.Fatalf("%+v", st)
+	}
+	failing.Store(false)
+	s.DeleteFile("000003.log")
+	s.WaitDeleted()
+	if left, _ := mem.List("/db"); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+	if st := s.Stats(); st.Failed != 0 || st.Deleted != 3 {
+		t.Errorf("%+v", st)
+	}
+	_ = s.Close()
+}
+
+func TestObsoleteWaitsForGuards(t *testing.T) {
+	s, mem, _ := newSet(t, nil)
+	touch(t, mem, "000001.ldb")
+	g := epoch.Enter()
+	s.Obsolete(&manifest.FileMeta{Num: 1})
+	time.Sleep(20 * time.Millisecond)
+	if !exists(mem, "000001.ldb") {
+		t.Error("deleted under a guard")
+	}
+	g.Exit()
+	s.WaitDeleted()
+	if exists(mem, "000001.ldb") {
+		t.Error("not deleted")
+	}
+	_ = s.Close()
+}
+
+func TestMissing(t *testing.T) {
+	if missing(nil) || missing(syscall.EIO) || !missing(&fs.PathError{Err: fs.ErrNotExist}) {
+		t.Error("missing")
+	}
+}

@@ -1,0 +1,314 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// pool is the process-wide bound on open descriptors of tables.
+type pool struct {
+	waiting atomic.Int32 // goroutines in reserve that found all pinned
+
+	mu    sync.Mutex
+	freed sync.Cond // a descriptor was unpinned or closed; its L is &mu
+	max   int
+	open  int     // descriptors open or about to be
+	ring  []*file // files with an open descriptor
+	hand  int     // index in ring
+}
+
+var descriptors = newPool(defaultMaxOpen())
+
+func newPool(n int) *pool {
+	p := &pool{max: max(n, 1)}
+	p.freed.L = &p.mu
+	return p
+}
+
+// SetMaxOpen bounds the descriptors that the tables of all databases in this
+// process hold open. A bound below what is open is reached by closing idle ones
+// as others are needed. The default leaves half of the process's limit, and a
+// few more, to the host.
+func SetMaxOpen(n int) {
+	p := descriptors
+	p.mu.Lock()
+	p.max = max(n, 1)
+	p.freed.Broadcast()
+	p.mu.Unlock()
+}
+
+// MaxOpen returns the bound in force and how many are open.
+func MaxOpen() (limit, open int) {
+	descriptors.mu.Lock()
+	defer descriptors.mu.Unlock()
+	return descriptors.max, descriptors.open
+}
+
+// maxOpenFor is the bound for a process that may open limit descriptors.
+func maxOpenFor(limit uint64) int {
+	const ceiling = 16384
+	if limit > 2*ceiling {
+		return ceiling
+	}
+	return max(int(limit/2)-11, 4)
+}
+
+// reserve takes the right to open one descriptor for a file of set o, closing
+// another's if need be. It waits while all that it may close are pinned: pins
+// last for one read, and their holders wait for nothing here.
+func (p *pool) reserve(o *owner) {
+	p.mu.Lock()
+	for {
+		own := o.max > 0 && o.open >= o.max
+		if !own && p.open < p.max {
+			p.open++
+			o.open++
+			p.mu.Unlock()
+			return
+		}
+		var only *owner
+		if own {
+			only = o
+		}
+		p.waiting.Add(1) // before looking, so that no unpin is overlooked
+		if f, victim := p.take(only); victim != nil {
+			p.waiting.Add(-1)
+			over := p.open > p.max // the bound was lowered: give up one more
+			f.owner.open--
+			if over {
+				p.open--
+			} else {
+				o.open++
+			}
+			p.mu.Unlock()
+			_ = victim.Close()
+			if !over {
+				return
+			}
+			p.mu.Lock()
+			continue
+		}
+		p.freed.Wait()
+		p.waiting.Add(-1)
+	}
+}
+
+// unreserve gives back what reserve took.
+func (p *pool) unreserve(o *owner) {
+	p.mu.Lock()
+	p.open--
+	o.open--
+	p.freed.Broadcast()
+	p.mu.Unlock()
+}
+
+// MakeRoom calls open, which opens some file, and as long as that fails because
+// the process or the system has too many open, closes a table's idle descriptor
+// and calls it again.
+func MakeRoom(open func() error) error { return descriptors.retry(open) }
+
+func (p *pool) retry(open func() error) error {
+	for {
+		err := open()
+		if err == nil || !tooMany(err) || !p.closeIdle() {
+			return err
+		}
+	}
+}
+
+// closeIdle closes one descriptor that is not in use, for when the system says
+// that there are too many. It reports whether there was one.
+func (p *pool) closeIdle() bool {
+	p.mu.Lock()
+	f, victim := p.take(nil)
+	if victim != nil {
+		p.open--
+		f.owner.open--
+		p.freed.Broadcast()
+	}
+	p.mu.Unlock()
+	if victim == nil {
+		return false
+	}
+	_ = victim.Close()
+	return true
+}
+
+// take detaches the descriptor that the hand chooses among those of only, or of
+// all when only is nil. The caller holds mu, closes it and keeps the counts.
+func (p *pool) take(only *owner) (*file, vfs.ReadFile) {
+	for range 2 * len(p.ring) {
+		p.hand++
+		if p.hand >= len(p.ring) {
+			p.hand = 0
+		}
+		f := p.ring[p.hand]
+		if only != nil && f.owner != only {
+			continue
+		}
+		w := f.state.Load()
+		if w >= filePin {
+			continue
+		}
+		if w&fileUsed != 0 {
+			f.state.And(^uint64(fileUsed))
+			continue
+		}
+		if f.state.CompareAndSwap(w, w&^fileOpen) {
+			return f, p.remove(f)
+		}
+	}
+	return nil, nil
+}
+
+// remove takes f off the ring and returns its descriptor. The caller holds mu
+// and has cleared fileOpen.
+func (p *pool) remove(f *file) vfs.ReadFile {
+	last := len(p.ring) - 1
+	p.ring[f.index] = p.ring[last]
+	p.ring[f.index].index = f.index
+	p.ring[last] = nil
+	p.ring = p.ring[:last]
+	d := f.descriptor
+	f.descriptor = nil
+	return d
+}
+
+// owner is a Set's share of the pool; guarded by pool.mu.
+type owner struct {
+	max  int // 0: no bound of its own
+	open int
+}
+
+// The state word of a file: flags, then the count of reads under way.
+const (
+	fileOpen = 1 << iota // descriptor is there
+	fileUsed             // CLOCK: read since the hand came by
+	filePin              // one read
+)
+
+// file is a table's bytes: a vfs.ReadFile whose descriptor comes and goes. Its
+// size is the one that the manifest recorded.
+type file struct {
+	fs    vfs.FS
+	pool  *pool
+	owner *owner
+	path  string
+	size  int64
+
+	state atomic.Uint64
+
+	mu sync.Mutex // held while opening
+
+	descriptor vfs.ReadFile // constant while fileOpen is set and pinned
+	index      int          // in pool.ring; guarded by pool.mu
+}
+
+// Size is the size in the manifest.
+func (f *file) Size() int64 { return f.size }
+
+// ReadAt reads at off, opening the descriptor if need be.
+func (f *file) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.acquire(); err != nil {
+		return 0, err
+	}
+	n, err := f.descriptor.ReadAt(p, off)
+	f.release()
+	return n, err
+}
+
+// Prefetch passes the hint on if the descriptor is open.
+func (f *file) Prefetch(off, n int64) {
+	if f.state.Add(filePin)&fileOpen != 0 {
+		f.descriptor.Prefetch(off, n)
+	}
+	f.release()
+}
+
+// acquire pins the descriptor, opening it if it is not there.
+func (f *file) acquire() error {
+	w := f.state.Add(filePin)
+	if w&fileOpen == 0 {
+		if err := f.reopen(); err != nil {
+			f.release()
+			return err
+		}
+	}
+	if w&fileUsed == 0 {
+		f.state.Or(fileUsed)
+	}
+	return nil
+}
+
+func (f *file) release() {
+	if f.state.Add(^uint64(filePin-1)) < filePin && f.pool.waiting.Load() != 0 {
+		f.pool.mu.Lock()
+		f.pool.freed.Broadcast()
+		f.pool.mu.Unlock()
+	}
+}
+
+// reopen opens the descriptor. The caller has a pin, so nobody takes it away.
+func (f *file) reopen() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state.Load()&fileOpen != 0 {
+		return nil
+	}
+	f.pool.reserve(f.owner)
+	var d vfs.ReadFile
+	err := f.pool.retry(func() (err error) {
+		d, err = f.fs.Open(f.path)
+		return err
+	})
+	if err == nil && d.Size() < f.size {
+		err = &base.Corruption{File: filepath.Base(f.path), Offset: d.Size(), Kind: "table file",
+			Reason: fmt.Sprintf("the file has %d bytes, the manifest says %d", d.Size(), f.size)}
+		_ = d.Close()
+	}
+	if err != nil {
+		f.pool.unreserve(f.owner)
+		return err
+	}
+	p := f.pool
+	p.mu.Lock()
+	f.descriptor = d
+	f.index = len(p.ring)
+	p.ring = append(p.ring, f)
+	f.state.Or(fileOpen)
+	p.mu.Unlock()
+	return nil
+}
+
+// Close closes the descriptor. Nobody may be reading.
+func (f *file) Close() error {
+	p := f.pool
+	p.mu.Lock()
+	var d vfs.ReadFile
+	if f.state.And(^uint64(fileOpen))&fileOpen != 0 {
+		d = p.remove(f)
+	}
+	p.mu.Unlock()
+	if d == nil {
+		return nil
+	}
+	err := d.Close()
+	p.unreserve(f.owner)
+	return err
+}
+
+// tooMany reports whether the process or the system is out of descriptors.
+func tooMany(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// missing reports whether there is no such file.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,298 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// counting counts the open descriptors of a file system, and can refuse.
+type counting struct {
+	vfs.FS
+	open, most, opens atomic.Int64
+	limit             atomic.Int64 // EMFILE beyond it; 0: none
+	fail              atomic.Pointer[error]
+}
+
+type countedFile struct {
+	vfs.ReadFile
+	c *counting
+}
+
+func (c *counting) Open(name string) (vfs.ReadFile, error) {
+	if err := c.fail.Load(); err != nil {
+		return nil, *err
+	}
+	n := c.open.Add(1)
+	if l := c.limit.Load(); l > 0 && n > l {
+		c.open.Add(-1)
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+	}
+	f, err := c.FS.Open(name)
+	if err != nil {
+		c.open.Add(-1)
+		return nil, err
+	}
+	c.opens.Add(1)
+	for m := c.most.Load(); n > m && !c.most.CompareAndSwap(m, n); m = c.most.Load() {
+	}
+	return countedFile{f, c}, nil
+}
+
+func (f countedFile) Close() error {
+	f.c.open.Add(-1)
+	return f.ReadFile.Close()
+}
+
+// makeFiles writes n files of 100 bytes, each full of its number.
+func makeFiles(t *testing.T, fsys vfs.FS, dir string, n int, p *pool, o *owner) []*file {
+	t.Helper()
+	out := make([]*file, n)
+	for i := range out {
+		path := filepath.Join(dir, fmt.Sprintf("%06d.ldb", i))
+		w, err := fsys.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(bytes.Repeat([]byte{byte(i)}, 100)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		out[i] = &file{fs: fsys, pool: p, owner: o, path: path, size: 100}
+	}
+	return out
+}
+
+func readFile(t *testing.T, f *file, i int) {
+	t.Helper()
+	var b [10]byte
+	if n, err := f.ReadAt(b[:], 50); n != 10 || err != nil {
+		t.Errorf("read %s: %d, %v", f.path, n, err)
+	}
+	if b[0] != byte(i) || b[9] != byte(i) {
+		t.Errorf("%s: bytes of another file: %v", f.path, b)
+	}
+}
+
+// hammer reads the files from many goroutines.
+func hammer(t *testing.T, all []*file, goroutines, reads int) {
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			x := uint32(g + 1)
+			for range reads {
+				x = x*1664525 + 1013904223
+				i := int(x>>16) % len(all)
+				readFile(t, all[i], i)
+				all[i].Prefetch(0, 10)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func closeAll(t *testing.T, c *counting, p *pool, all []*file) {
+	t.Helper()
+	for _, f := range all {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := c.open.Load(); n != 0 {
+		t.Errorf("%d descriptors left open", n)
+	}
+	if p.open != 0 || len(p.ring) != 0 {
+		t.Errorf("the pool counts %d open, %d in the ring", p.open, len(p.ring))
+	}
+}
+
+func TestPoolKeepsItsBound(t *testing.T) {
+	for _, bound := range []int{1, 3, 10} {
+		c := &counting{FS: vfs.NewMem()}
+		if err := c.MkdirAll("/db"); err != nil {
+			t.Fatal(err)
+		}
+		p := newPool(bound)
+		all := makeFiles(t, c, "/db", 30, p, &owner{})
+		hammer(t, all, 8, 2000)
+		if m := c.most.Load(); m > int64(bound) {
+			t.Errorf("bound %d: %d descriptors were open", bound, m)
+		}
+		closeAll(t, c, p, all)
+	}
+}
+
+func TestOwnersBound(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(100)
+	o := &owner{max: 2}
+	all := makeFiles(t, c, "/db", 20, p, o)
+	hammer(t, all, 6, 1000)
+	if m := c.most.Load(); m > 2 {
+		t.Errorf("%d descriptors were open", m)
+	}
+	closeAll(t, c, p, all)
+	if o.open != 0 {
+		t.Errorf("owner counts %d", o.open)
+	}
+}
+
+// CLOCK keeps the descriptor that is read between any two others.
+func TestPoolKeepsTheHotOne(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(5)
+	all := makeFiles(t, c, "/db", 40, p, &owner{})
+	for round := range 10 {
+		for i := 1; i < len(all); i++ {
+			readFile(t, all[0], 0)
+			readFile(t, all[i], i)
+			if round > 0 && all[0].state.Load()&fileOpen == 0 {
+				t.Fatal("the descriptor in constant use was closed")
+			}
+		}
+	}
+	closeAll(t, c, p, all)
+}
+
+// Lowering the bound closes descriptors as others are asked for.
+func TestBoundLowered(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(20)
+	all := makeFiles(t, c, "/db", 30, p, &owner{})
+	for i := range 20 {
+		readFile(t, all[i], i)
+	}
+	p.mu.Lock()
+	p.max = 4
+	p.mu.Unlock()
+	readFile(t, all[25], 25)
+	if n := c.open.Load(); n > 4 {
+		t.Errorf("%d open", n)
+	}
+	hammer(t, all, 4, 500)
+	closeAll(t, c, p, all)
+}
+
+// When the system has fewer descriptors than the pool may use, reads go on
+// with those it has.
+func TestSystemOutOfDescriptors(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(100)
+	all := makeFiles(t, c, "/db", 30, p, &owner{})
+	c.limit.Store(5)
+	for round := range 3 {
+		for i := range all {
+			readFile(t, all[i], i)
+		}
+		if round == 0 && c.opens.Load() < 30 {
+			t.Error("the files were not opened")
+		}
+	}
+	c.limit.Store(0)
+	closeAll(t, c, p, all)
+}
+
+func TestErrorsAreNotSticky(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(2)
+	all := makeFiles(t, c, "/db", 3, p, &owner{})
+	eio := error(&fs.PathError{Op: "open", Path: "x", Err: syscall.EIO})
+	c.fail.Store(&eio)
+	var b [1]byte
+	for range 5 {
+		if _, err := all[0].ReadAt(b[:], 0); !errors.Is(err, syscall.EIO) || errors.Is(err, base.ErrCorruption) {
+			t.Fatalf("got %v, want EIO", err)
+		}
+	}
+	if p.open != 0 {
+		t.Fatalf("failures hold %d descriptors", p.open)
+	}
+	c.fail.Store(nil)
+	hammer(t, all, 3, 100)
+	closeAll(t, c, p, all)
+}
+
+// A file that has become shorter is found when its descriptor is opened again.
+func TestShorterFile(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(2)
+	all := makeFiles(t, c, "/db", 1, p, &owner{})
+	all[0].size = 101
+	var b [1]byte
+	_, err := all[0].ReadAt(b[:], 0)
+	var damage *base.Corruption
+	if !errors.As(err, &damage) || damage.File != "000000.ldb" {
+		t.Fatalf("got %v", err)
+	}
+	if !bytes.Contains([]byte(err.Error()), []byte("100")) || !bytes.Contains([]byte(err.Error()), []byte("101")) {
+		t.Errorf("the error does not name both sizes: %v", err)
+	}
+	closeAll(t, c, p, all)
+}
+
+func TestReservationWaitsForAPin(t *testing.T) {
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(1)
+	all := makeFiles(t, c, "/db", 2, p, &owner{})
+	if err := all[0].acquire(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		readFile(t, all[1], 1)
+		close(done)
+	}()
+	select {
+	case <-done:
+		t.Error("a second descriptor was opened while the only one was pinned")
+	case <-time.After(20 * time.Millisecond):
+	}
+	all[0].release()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the waiting read was not woken")
+	}
+	closeAll(t, c, p, all)
+}
+
+func TestMaxOpenFor(t *testing.T) {
+	for limit, want := range map[uint64]int{0: 4, 20: 4, 64: 21, 256: 117, 1024: 501, 1 << 20: 16384, 1<<64 - 1: 16384} {
+		if got := maxOpenFor(limit); got != want {
+			t.Errorf("maxOpenFor(%d) = %d, want %d", limit, got, want)
+		}
+	}
+}

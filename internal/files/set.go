@@ -1,0 +1,246 @@
+package files
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"sync"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Options configures a Set.
+type Options struct {
+	FS         vfs.FS
+	Dir        string
+	Cache      *cache.Cache
+	Comparer   *base.Comparer
+	MaxDecoded int64       // largest block that is decompressed; 0: the format's default
+	OnError    func(error) // told of failures in background; may be nil
+	// MaxOpenFiles bounds this database's descriptors of tables below the
+	// process's bound; 0: no bound of its own.
+	MaxOpenFiles int
+}
+
+// Set is the table files of one database.
+type Set struct {
+	o     Options
+	owner owner // guarded by pool.mu
+
+	opening [16]sync.Mutex // by file number: one opener per table
+
+	mu     sync.Mutex
+	open   map[uint64]*manifest.FileMeta // those with a reader
+	closed bool
+
+	queue deleteQueue
+}
+
+// table is what FileMeta.Opened holds; a nil one: closed.
+type table struct {
+	reader sstable.Reader
+	file   *file
+}
+
+// New makes a Set. It touches no file.
+func New(o Options) *Set {
+	s := &Set{o: o, open: make(map[uint64]*manifest.FileMeta)}
+	s.owner.max = max(o.MaxOpenFiles, 0)
+	s.queue.init(o.FS, o.Dir, s.fail)
+	return s
+}
+
+// fail reports a failure in background.
+func (s *Set) fail(err error) {
+	if s.o.OnError != nil {
+		s.o.OnError(err)
+	}
+}
+
+// Reader returns the reader of table m, opening it if it is not open. The
+// caller keeps m alive, by a guard or by a reference on a Version that has it,
+// for as long as it uses the reader.
+func (s *Set) Reader(m *manifest.FileMeta) (sstable.Reader, error) {
+	if t, _ := m.Opened.Load().(*table); t != nil {
+		return t.reader, nil
+	}
+	return s.openTable(m)
+}
+
+// OpenNow returns the reader of table m if it is open.
+func (s *Set) OpenNow(m *manifest.FileMeta) (sstable.Reader, bool) {
+	if t, _ := m.Opened.Load().(*table); t != nil {
+		return t.reader, true
+	}
+	return nil, false
+}
+
+func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
+	lock := &s.opening[m.Num%uint64(len(s.opening))]
+	lock.Lock()
+	defer lock.Unlock()
+	if r, ok := s.OpenNow(m); ok {
+		return r, nil
+	}
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return nil, base.ErrClosed
+	}
+	t, err := s.load(m)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	if closed = s.closed; !closed {
+		s.open[m.Num] = m
+		m.Opened.Store(t)
+	}
+	s.mu.Unlock()
+	if closed {
+		return nil, errors.Join(base.ErrClosed, t.close())
+	}
+	return t.reader, nil
+}
+
+// load opens the file under either of a table's names and parses it.
+func (s *Set) load(m *manifest.FileMeta) (*table, error) {
+	if m.Size < footerTail || m.Size > math.MaxInt64 {
+		return nil, &base.Corruption{File: m.Name(), Offset: 0, Kind: "table file",
+			Reason: fmt.Sprintf("the manifest says it has %d bytes, which no table has", m.Size)}
+	}
+	name := m.Name()
+	f, err := s.openFile(name, int64(m.Size))
+	if missing(err) {
+		other := otherName(m)
+		if f2, err2 := s.openFile(other, int64(m.Size)); !missing(err2) {
+			name, f, err = other, f2, err2
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.parse(f, name)
+	if err != nil {
+		_ = f.Close()
+		return nil, base.LocateCorruption(err, name, 0, f.size)
+	}
+	return &table{reader: r, file: f}, nil
+}
+
+// openFile opens the descriptor, which compares the sizes.
+func (s *Set) openFile(name string, size int64) (*file, error) {
+	f := &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name), size: size}
+	if err := f.acquire(); err != nil {
+		return nil, err
+	}
+	f.release()
+	return f, nil
+}
+
+// otherName is the name that m's file has if it does not have m.Name().
+func otherName(m *manifest.FileMeta) string {
+	if m.OldName {
+		return base.FileName(base.FileTable, m.Num)
+	}
+	return base.OldTableName(m.Num)
+}
+
+func (t *table) close() error {
+	return errors.Join(t.reader.Close(), t.file.Close())
+}
+
+// footerTail is how many bytes at the end of a table tell its format.
+const footerTail = 8
+
+// magics are the last eight bytes of the table formats there are.
+var magics = map[uint64]string{
+	0x88e241b785f4cff7: "a RocksDB table",
+	0x8242229663bf9564: "a RocksDB plain table",
+	0x4f3418eb7a8f13b8: "an old RocksDB plain table",
+	0x926789d0c5f17873: "a RocksDB cuckoo table",
+	0xb3aa9ff0b3aa9ff0: "a Pebble table",
+	0:                  "zeros, as if it was never written",
+}
+
+const magicLevelDB = 0xdb4775248b80fb57
+
+// parse picks the format by the footer's magic.
+func (s *Set) parse(f *file, name string) (sstable.Reader, error) {
+	var tail [footerTail]byte
+	n, err := f.ReadAt(tail[:], f.size-footerTail)
+	if n < len(tail) {
+		if err == nil || err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("table %s: footer: %w", name, err)
+	}
+	magic := binary.LittleEndian.Uint64(tail[:])
+	if magic == magicLevelDB {
+		return ldb.Open(f, name, ldb.ReaderOptions{
+			Comparer: s.o.Comparer, Cache: s.o.Cache, MaxDecoded: s.o.MaxDecoded,
+		})
+	}
+	what, known := magics[magic]
+	if !known {
+		what = "no table format that is known"
+	}
+	return nil, &base.Corruption{Offset: f.size - footerTail, Length: footerTail, Kind: "table footer",
+		Reason: fmt.Sprintf("not a LevelDB table: magic %#x is %s", magic, what)}
+}
+
+// Create makes the file of a new table and returns its name too. The writer
+// owns the file; an abandoned one is deleted with DeleteFile.
+func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, string, error) {
+	name := base.FileName(base.FileTable, num)
+	var f vfs.WriteFile
+	err := MakeRoom(func() (err error) {
+		f, err = s.o.FS.Create(filepath.Join(s.o.Dir, name))
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	w, err := ldb.NewWriter(f, o)
+	if err != nil {
+		return nil, "", errors.Join(err, f.Close(), s.o.FS.Remove(filepath.Join(s.o.Dir, name)))
+	}
+	return w, name, nil
+}
+
+// Stats is a snapshot of a Set.
+type Stats struct {
+	Readers     int   // open readers
+	ReaderBytes int64 // memory of their indexes, filters and slots
+	Descriptors int   // open descriptors of tables
+	Pending     int   // files waiting for deletion
+	Failed      int   // files whose deletion failed and will be tried again
+	Deleted     uint64
+}
+
+// Stats counts what is open and what waits.
+func (s *Set) Stats() Stats {
+	var st Stats
+	s.mu.Lock()
+	st.Readers = len(s.open)
+	for _, m := range s.open {
+		if t, _ := m.Opened.Load().(*table); t != nil {
+			st.ReaderBytes += t.reader.MemoryUsage()
+		}
+	}
+	s.mu.Unlock()
+	descriptors.mu.Lock()
+	st.Descriptors = s.owner.open
+	descriptors.mu.Unlock()
+	st.Pending, st.Failed, st.Deleted = s.queue.stats()
+	return st
+}
