@@ -7,6 +7,7 @@
 package workload
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 )
@@ -132,8 +133,9 @@ func (k *Keys) number(n uint64) []byte {
 	if k.style == Padded {
 		if n < 1e16 {
 			b := k.buf[:k.prefix+16]
-			putDigits8(b[k.prefix:], uint32(n/1e8))
-			putDigits8(b[k.prefix+8:], uint32(n%1e8))
+			hi := n / 1e8
+			putDigits8(b[k.prefix:], uint32(hi))
+			putDigits8(b[k.prefix+8:], uint32(n-hi*1e8))
 			return b
 		}
 		return appendDecimal(k.buf[:k.prefix], n)
@@ -158,41 +160,35 @@ func NewNames(word string) *Names {
 // Name returns the name for n, valid until the next call.
 func (m *Names) Name(n uint64) []byte { return appendDecimal(m.buf[:m.word], n) }
 
-// putDigits8 writes n < 10^8 as eight digits.
+// putDigits8 writes n < 10^8 as eight digits. The number is split by
+// multiplications within one word: into halves of four digits, these into
+// pairs, the pairs into digits.
 func putDigits8(b []byte, n uint32) {
-	_ = b[7]
-	hi, lo := n/1e4, n%1e4
-	a, c := hi/100*2, hi%100*2
-	d, e := lo/100*2, lo%100*2
-	b[0], b[1] = digits[a], digits[a+1]
-	b[2], b[3] = digits[c], digits[c+1]
-	b[4], b[5] = digits[d], digits[d+1]
-	b[6], b[7] = digits[e], digits[e+1]
+	hi := uint64(n / 1e4)
+	x := hi | (uint64(n)-hi*1e4)<<32
+	q := (x * 10486 >> 20) & 0x0000007f_0000007f // each half / 100
+	x = q | (x-q*100)<<16
+	q = (x * 103 >> 10) & 0x000f000f_000f000f // each pair / 10
+	x = q | (x-q*10)<<8
+	binary.LittleEndian.PutUint64(b, x|0x30303030_30303030)
 }
 
 func appendDecimal(b []byte, n uint64) []byte {
-	var tmp [20]byte
-	i := len(tmp)
-	for n >= 100 {
-		j := n % 100 * 2
-		n /= 100
-		i -= 2
-		tmp[i], tmp[i+1] = digits[j], digits[j+1]
+	var tmp [24]byte
+	hi, lo := n/1e8, uint32(n%1e8)
+	if hi >= 1e8 {
+		b = appendDecimal(b, hi)
+		hi = 0
+		putDigits8(tmp[16:], lo)
+		return append(b, tmp[16:]...)
 	}
-	if n >= 10 {
-		i -= 2
-		tmp[i], tmp[i+1] = digits[n*2], digits[n*2+1]
-	} else {
-		i--
-		tmp[i] = byte('0' + n)
+	putDigits8(tmp[8:], uint32(hi))
+	putDigits8(tmp[16:], lo)
+	i := 23
+	if w := binary.BigEndian.Uint64(tmp[8:]) ^ 0x30303030_30303030; w != 0 {
+		i = 8 + bits.LeadingZeros64(w)/8
+	} else if w := binary.BigEndian.Uint64(tmp[16:]) ^ 0x30303030_30303030; w != 0 {
+		i = 16 + bits.LeadingZeros64(w)/8
 	}
 	return append(b, tmp[i:]...)
 }
-
-// digits is "000102...99".
-var digits = func() (d [200]byte) {
-	for i := range 100 {
-		d[2*i], d[2*i+1] = byte('0'+i/10), byte('0'+i%10)
-	}
-	return d
-}()

@@ -35,15 +35,15 @@ type Result struct {
 }
 
 // MicrosPerOp is the time of one operation as its caller saw it.
-func (r *Result) MicrosPerOp() float64 {
+func (r Result) MicrosPerOp() float64 {
 	return r.Busy.Seconds() * 1e6 / float64(max(r.Ops, 1))
 }
 
 // OpsPerSecond is the rate of all threads together.
-func (r *Result) OpsPerSecond() float64 { return perSecond(float64(max(r.Ops, 1)), r.Elapsed) }
+func (r Result) OpsPerSecond() float64 { return perSecond(float64(max(r.Ops, 1)), r.Elapsed) }
 
 // MBPerSecond is in units of 2^20 bytes; 0 when bytes were not counted.
-func (r *Result) MBPerSecond() float64 { return perSecond(float64(r.Bytes)/(1<<20), r.Elapsed) }
+func (r Result) MBPerSecond() float64 { return perSecond(float64(r.Bytes)/(1<<20), r.Elapsed) }
 
 func perSecond(n float64, d time.Duration) float64 {
 	if d <= 0 {
@@ -53,7 +53,7 @@ func perSecond(n float64, d time.Duration) float64 {
 }
 
 // Line is the report line in the form of LevelDB's benchmark, without newline.
-func (r *Result) Line() string {
+func (r Result) Line() string {
 	switch {
 	case r.Skipped != "":
 		return fmt.Sprintf("%-12s : skipped (%s)", r.Name, r.Skipped)

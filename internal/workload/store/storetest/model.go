@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -47,15 +48,26 @@ func (m *Model) Table(dir string) *Table {
 	return m.dbs[dir]
 }
 
+// Dirs are the directories that hold a database.
+func (m *Model) Dirs() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(maps.Keys(m.dbs))
+}
+
+// Empty takes everything out, behind the back of who has the database open.
+func (t *Table) Empty() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.m)
+	t.sorted = nil
+}
+
 // Contents is a copy of what the database holds.
 func (t *Table) Contents() map[string]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := make(map[string]string, len(t.m))
-	for k, v := range t.m {
-		c[k] = v
-	}
-	return c
+	return maps.Clone(t.m)
 }
 
 func (m *Model) fail(op string) error {

@@ -1,0 +1,69 @@
+//go:build unix
+
+package kvbench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain runs the command line instead of the tests in a child process.
+func TestMain(m *testing.M) {
+	if os.Getenv("KVBENCH_CHILD") == "" {
+		os.Exit(m.Run())
+	}
+	e := newEngine()
+	if os.Getenv("KVBENCH_CHILD") == "stuck" {
+		e.Fail = func(op string) error {
+			if op == "compact" {
+				select {}
+			}
+			return nil
+		}
+	}
+	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, e))
+}
+
+// TestInterrupt: an interrupted run leaves no database, writes what it has and
+// says so by its exit code, even when the engine does not return.
+func TestInterrupt(t *testing.T) {
+	for mode, args := range map[string][]string{
+		"busy":  {"--benchmarks=fillseq,overwrite", "--num=1000", "--rounds=1000"},
+		"stuck": {"--benchmarks=fillseq,compact", "--num=1000"},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			temp, file := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
+			cmd := exec.Command(os.Args[0], append(args, "--json="+file)...)
+			cmd.Env = append(os.Environ(), "KVBENCH_CHILD="+mode, "TMPDIR="+temp)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(300 * time.Millisecond)
+			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+				t.Fatal(err)
+			}
+			err := cmd.Wait()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+				t.Errorf("%v\n%s", err, out.String())
+			}
+			if left, _ := os.ReadDir(temp); len(left) > 0 {
+				t.Errorf("left %v behind", left)
+			}
+			var r Report
+			if b, err := os.ReadFile(file); mode == "busy" && (err != nil || json.Unmarshal(b, &r) != nil || r.Complete) {
+				t.Errorf("report: %v %+v", err, r)
+			}
+		})
+	}
+}

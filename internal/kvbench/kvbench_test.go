@@ -1,0 +1,343 @@
+package kvbench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+	"github.com/loamdb/loam/internal/workload/store/storetest"
+)
+
+// engine is the model under the default engine's name.
+type engine struct{ *storetest.Model }
+
+func (engine) Name() string { return "loam" }
+
+func newEngine() engine { return engine{storetest.NewModel()} }
+
+func invoke(t *testing.T, e engine, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("TMPDIR", t.TempDir())
+	var out, err bytes.Buffer
+	code = Main(args, &out, &err, e)
+	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
+		t.Errorf("%v left %v behind", args, left)
+	}
+	return code, out.String(), err.String()
+}
+
+// TestUsage: what is wrong is named, with the nearest right one, and exits 2.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"--valuesize=100":                        "unknown flag --valuesize; did you mean --value_size?",
+		"--write_bufer_size 1":                   "unknown flag --write_bufer_size; did you mean --write_buffer_size?",
+		"--openfiles=3":                          "unknown flag --openfiles; did you mean --open_files?",
+		"-nmu=3":                                 "unknown flag --nmu; did you mean --num?",
+		"--benchmarks=fillseq,raedrandom":        `--benchmarks=fillseq,raedrandom: no benchmark "raedrandom"; did you mean "readrandom"?`,
+		"--benchmarks=,":                         "--benchmarks=,: want at least one benchmark",
+		"levledb":                                `no experiment "levledb"; did you mean "leveldb"?`,
+		"readrandom":                             `no experiment "readrandom"; a single benchmark is run by --benchmarks=readrandom`,
+		"--num=ten":                              "--num=ten: want a number such as 1000000 or 10M",
+		"--num=0":                                "--num=0: want 1 or more",
+		"--num":                                  "--num needs a value",
+		"--cache_size":                           "--cache_size needs a value",
+		"--value_size=1x":                        "--value_size=1x: want a size such as 4096 or 64MiB",
+		"--value_size=4GiB":                      "--value_size=4GiB: want 0 to 1073741824",
+		"--compression_ratio=2":                  "--compression_ratio=2: want a number from 0.01 to 1",
+		"--histogram=maybe":                      "--histogram=maybe: want 1 or 0",
+		"--key_format=%d":                        "--key_format=%d: key format \"%d\": want %016d or key%d",
+		"--value_format=x":                       "--value_format=x: want random or value%d",
+		"--key_prefix=1000000":                   "--key_prefix: want at most 4096",
+		"--engine=loan":                          `no engine "loan"; did you mean "loam"?`,
+		"--compression=bad":                      "--compression=bad: option compression: want something good",
+		"--db=":                                  "--db=: want a name",
+		"--progress=x":                           "--progress=x: want auto, always or never",
+		"--scale=2":                              "--scale needs an experiment (leveldb, bloom)",
+		"--use_existing_db":                      "--use_existing_db needs --db",
+		"leveldb --benchmarks=fillseq":           "--benchmarks cannot be given with an experiment",
+		"leveldb --use_existing_db --db=x":       "--use_existing_db cannot be given with an experiment",
+		"--histogram leveldb --benchmarks stats": "--benchmarks cannot be given with an experiment",
+	} {
+		code, out, err := invoke(t, newEngine(), strings.Fields(args)...)
+		if code != 2 || out != "" || err != "kvbench: "+want+"\nTry kvbench --help.\n" {
+			t.Errorf("%s: exit %d, %q\nwant %q", args, code, err, want)
+		}
+	}
+}
+
+// TestFlagForms: all spellings of a flag mean the same.
+func TestFlagForms(t *testing.T) {
+	drivers := []store.Driver{newEngine()}
+	for _, args := range [][]string{
+		{"--num=2M", "--sync", "--cache_size=8MiB", "--open_files=7"},
+		{"-num", "2000000", "-sync=true", "-cache_size", "8MiB", "-open_files", "7"},
+		{"--num", "2e6", "--sync", "1", "--cache-size", "8MiB", "--max_open_files=7"},
+	} {
+		c, _, err := parse(args, drivers)
+		if err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+		if c.params.Num != 2e6 || !c.params.Sync || settingsText(c.settings) != " (cache_size=8MiB max_open_files=7)" {
+			t.Errorf("%v: %+v %v", args, c.params, c.settings)
+		}
+	}
+	// LevelDB's numbers for the default, and for codecs.
+	c, _, err := parse(strings.Fields("--bloom_bits=-1 --cache_size=-1 --write_buffer_size=0 --compression=0 --bloom_bits=0"), drivers)
+	if err != nil || settingsText(c.settings) != " (compression=none bloom_bits=0)" {
+		t.Errorf("%v %v", c, err)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"num", "nmu", 1}, {"kitten", "sitting", 3}, {"readseq", "readseq", 0}, {strings.Repeat("x", 500), "x", 63}} {
+		if got := editDistance(tt.a, tt.b); got != tt.want {
+			t.Errorf("%q %q: %d", tt.a, tt.b, got)
+		}
+		if got := editDistance(tt.b, tt.a); got != tt.want {
+			t.Errorf("%q %q: %d", tt.b, tt.a, got)
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for s, want := range map[string]int64{"0": 0, "-5": -5, "10k": 10000, "1.5M": 1500000, "2G": 2e9, "1e3": 1000, "9007199254740993": 9007199254740993} {
+		if n, err := parseCount(s); n != want || err != nil {
+			t.Errorf("%s: %d %v", s, n, err)
+		}
+	}
+	for s, want := range map[string]int64{"4096": 4096, "4K": 4096, "64MiB": 64 << 20, "1gb": 1 << 30, "0.5MiB": 1 << 19} {
+		if n, err := parseSize(s); n != want || err != nil {
+			t.Errorf("%s: %d %v", s, n, err)
+		}
+	}
+	for _, s := range []string{"", "k", "1kk", "NaN", "1e30", "Inf", "0x"} {
+		if n, err := parseCount(s); err == nil {
+			t.Errorf("%q is taken for %d", s, n)
+		}
+	}
+}
+
+var timing = regexp.MustCompile(`[0-9]+\.[0-9]{3} micros/op;( +[0-9.]+ MB/s)?`)
+
+// TestDefault runs LevelDB's eighteen steps and holds the output to its form.
+func TestDefault(t *testing.T) {
+	code, out, stderr := invoke(t, newEngine(), "--num=2000", "--value_size=50")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	head, rest, _ := strings.Cut(out, rule+"\n")
+	for _, want := range []string{
+		"Model:      version 1.0\n", "\nDate:       ", "\nCPU:        ", "\nKeys:       16 bytes each\n",
+		"\nValues:     50 bytes each (25 bytes after compression)\n", "\nEntries:    2000\n",
+		"\nRawSize:    0.1 MB (estimated)\n", "\nFileSize:   0.1 MB (estimated)\n",
+	} {
+		if !strings.Contains(head, want) {
+			t.Errorf("no %q in\n%s", want, head)
+		}
+	}
+	lines := strings.Split(rest, "\n")
+	for i, name := range workload.DefaultSteps {
+		prefix := name + strings.Repeat(" ", max(12-len(name), 0)) + " : "
+		if !strings.HasPrefix(lines[i], prefix) || !strings.HasPrefix(name, "zstd") && !timing.MatchString(lines[i]) {
+			t.Errorf("line %d: %q", i, lines[i])
+		}
+	}
+	if !strings.Contains(rest, "benchmark ") || strings.Count(rest, "  1729 of 2000\n") != 4 {
+		t.Errorf("summary:\n%s", rest)
+	}
+}
+
+func TestExperiments(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.json")
+	code, out, stderr := invoke(t, newEngine(), "leveldb", "bloom", "--scale=0.001", "--rounds=2", "--json", file, "--progress=always")
+	if code != 0 {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	for _, want := range []string{
+		"== leveldb: ", "-- LevelDB's defaults (write_buffer_size=4MiB cache_size=8MiB", "-- Model's defaults\n",
+		"== bloom: ", "Keys:       key%d, multiples of 2\nValues:     value%d\nEntries:    10000\n", "(0 of 10000 found)",
+		"10 bits and cache  readmissing", "Published: ",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	head := regexp.MustCompile(`\nmicros/op +LevelDB's defaults  spread  Model's defaults  spread  published  times faster +found\n-+\nfillseq +[0-9.]+ +[0-9]+% +[0-9.]+ +[0-9]+% +1.765 +[0-9.]+ +-\n`)
+	if !head.MatchString(out) {
+		t.Errorf("no table in\n%s", out)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	if !r.Complete || r.Schema != 1 || len(r.Runs) != 10 || r.Engine.Name != "loam" || r.Environment.Cores == 0 || r.Environment.Go == "" || r.Harness["fillseq"] == 0 {
+		t.Errorf("%+v", r)
+	}
+	first := r.Runs[0]
+	if first.Experiment != "leveldb" || first.Variant != "LevelDB's defaults" || first.Num != 1000 || len(first.Steps) != 18 || len(first.Settings) != 6 {
+		t.Errorf("%+v", first)
+	}
+	if s := first.Steps[0]; s.Name != "fillseq" || s.Ops != 1000 || s.Published != 1.765 || s.MicrosPerOp <= 0 || s.Found != nil || s.WAL != nil {
+		t.Errorf("%+v", s)
+	}
+	if s := r.Runs[4].Steps[1]; s.Name != "readmissing" || *s.Found != 0 || *s.Asked != 10000 || s.Published != 10.49 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestFlagsOverExperiments: what the command line names wins.
+func TestFlagsOverExperiments(t *testing.T) {
+	e := newEngine()
+	dir := filepath.Join(t.TempDir(), "db")
+	if code, out, err := invoke(t, e, "leveldb", "--num=1000", "--cache_size=1MiB", "--db", dir); code != 0 || !strings.Contains(out, "-- Model's defaults (cache_size=1MiB)\n") {
+		t.Fatalf("exit %d, %s%s", code, out, err)
+	}
+	// The last step that writes is fill100K, and the database is kept.
+	if got := e.Table(dir).Contents(); len(got) != 1 || len(got["0000000000000"+"999"]) == 1 {
+		t.Errorf("%d entries", len(got))
+	}
+	if code, out, err := invoke(t, e, "--benchmarks=readrandom,fillseq", "--num=1000", "--use_existing_db", "--db", dir); code != 0 || !strings.Contains(out, "fillseq      : skipped (--use_existing_db is true)\n") {
+		t.Errorf("exit %d, %s%s", code, out, err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	e := newEngine()
+	broken := errors.New("disk on fire")
+	e.Fail = func(op string) error {
+		if op == "get" {
+			return broken
+		}
+		return nil
+	}
+	file := filepath.Join(t.TempDir(), "r.json")
+	code, _, err := invoke(t, e, "--num=1000", "--benchmarks=fillseq,readrandom,compact", "--json="+file)
+	if code != exitFailed || err != "kvbench: readrandom: disk on fire\n" {
+		t.Errorf("a failing engine: exit %d, %q", code, err)
+	}
+	var r Report
+	if b, err := os.ReadFile(file); err != nil || json.Unmarshal(b, &r) != nil || r.Complete || len(r.Runs[0].Steps) != 1 {
+		t.Errorf("the report of a failed run: %+v %v", r, err)
+	}
+
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "photo.jpg"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, err := invoke(t, newEngine(), "--db", dir); code != exitUsage || !strings.Contains(err, "not made by kvbench") {
+		t.Errorf("a stranger's directory: exit %d, %q", code, err)
+	}
+
+	if code, _, err := invoke(t, liar{newEngine()}.engine(), "--num=1000", "--benchmarks=fillseq,readrandom"); code != exitWrong || !strings.Contains(err, "wrong answers: readrandom found 0, what was written before says 1000") {
+		t.Errorf("a lying engine: exit %d, %q", code, err)
+	}
+	if code, _, err := invoke(t, newEngine(), "--json=/nonexistent/x", "--benchmarks=fillseq", "--num=10"); code != exitFailed || !strings.Contains(err, "--json: ") {
+		t.Errorf("a report that cannot be written: exit %d, %q", code, err)
+	}
+}
+
+// liar empties its database when reads begin.
+type liar struct{ e engine }
+
+func (l liar) engine() engine {
+	l.e.Fail = func(op string) error {
+		if op == "get" {
+			for _, dir := range l.e.Dirs() {
+				l.e.Table(dir).Empty()
+			}
+		}
+		return nil
+	}
+	return l.e
+}
+
+func TestHelp(t *testing.T) {
+	for _, arg := range []string{"--help", "-h", "help"} {
+		code, out, _ := invoke(t, newEngine(), arg)
+		if code != 0 || !strings.Contains(out, "--write_buffer_size=V") || !strings.Contains(out, "--benchmarks=LIST") {
+			t.Errorf("%s: exit %d\n%s", arg, code, out)
+		}
+	}
+	code, out, _ := invoke(t, newEngine(), "list")
+	for _, name := range append(benchmarkNames(), experimentNames()...) {
+		if !strings.Contains(out, "\n  "+name+" ") {
+			t.Errorf("exit %d: %s is not listed", code, name)
+		}
+	}
+	if code, out, _ := invoke(t, newEngine(), "--version"); code != 0 || out != "kvbench, Model 1.0\n" {
+		t.Errorf("exit %d: %q", code, out)
+	}
+}
+
+// TestExperimentTables: the data of experiments refers to what exists.
+func TestExperimentTables(t *testing.T) {
+	for _, e := range experiments {
+		for _, v := range e.variants {
+			if len(v.steps) != len(e.variants[0].steps) {
+				t.Errorf("%s: %s has other steps", e.name, v.name)
+			}
+			for _, s := range v.steps {
+				if _, ok := workload.Find(s.bench); !ok {
+					t.Errorf("%s: no benchmark %s", e.name, s.bench)
+				}
+			}
+		}
+	}
+	for i, s := range leveldbSteps {
+		if s.bench != workload.DefaultSteps[i] {
+			t.Errorf("step %d is %s, LevelDB's is %s", i, s.bench, workload.DefaultSteps[i])
+		}
+	}
+}
+
+func TestBarText(t *testing.T) {
+	for _, tt := range []struct {
+		done, total, moved int64
+		elapsed            time.Duration
+		want               string
+	}{
+		{0, 100, 0, 0, "x            [                              ]   0%"},
+		{50, 100, 50, 10 * time.Second, "x            [===============               ]  50%  5 ops/s  10s left"},
+		{200, 100, 100, time.Second, "x            [==============================] 100%  100 ops/s"},
+		{0, 1, 0, 3 * time.Second, "x            3s"},
+	} {
+		if got := barText("x", tt.done, tt.total, tt.moved, tt.elapsed); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	printTable(&b, [][]string{{"name", "n"}, {"a", "1.0"}, {"long", "-"}, {"é", "200.0"}})
+	want := "name      n\n-----------\na       1.0\nlong      -\né     200.0\n"
+	if b.String() != want {
+		t.Errorf("\n%s, want\n%s", b.String(), want)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	var c column
+	for _, m := range []float64{5, 1, 2, 4} {
+		c.runs = append(c.runs, &Run{Steps: []Step{{MicrosPerOp: m}}})
+	}
+	v := c.series(0)
+	if v.median(micros) != 3 || v.spread() != 400.0/3 {
+		t.Errorf("median %v, spread %v", v.median(micros), v.spread())
+	}
+}
