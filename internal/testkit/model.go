@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/loamdb/loam/internal/base"
@@ -10,9 +11,16 @@ import (
 // so that any earlier state can be read. The zero Time is the empty database.
 type Model struct {
 	cmp  *base.Comparer
-	keys []string // every key ever written, in order
-	past map[string][]version
+	keys []*history // every key ever written, in order
+	past map[string]*history
 	now  Time
+}
+
+// history is a key with all it ever held, oldest first.
+type history struct {
+	key      string
+	bytes    []byte // key
+	versions []version
 }
 
 // Time numbers the states of a Model: every Put and Delete makes the next.
@@ -26,7 +34,7 @@ type version struct {
 
 // NewModel returns an empty model. The comparer's equality must be bytewise.
 func NewModel(cmp *base.Comparer) *Model {
-	return &Model{cmp: cmp, past: map[string][]version{}}
+	return &Model{cmp: cmp, past: map[string]*history{}}
 }
 
 // Now is the present state, to be read at later.
@@ -41,29 +49,33 @@ func (m *Model) Delete(key []byte) { m.add(key, version{gone: true}) }
 func (m *Model) add(key []byte, v version) {
 	m.now++
 	v.at = m.now
-	k := string(key)
-	if _, ok := m.past[k]; !ok {
-		i := m.search(key)
-		m.keys = append(m.keys, "")
-		copy(m.keys[i+1:], m.keys[i:])
-		m.keys[i] = k
+	h := m.past[string(key)]
+	if h == nil {
+		h = &history{key: string(key)}
+		h.bytes = []byte(h.key)
+		m.keys = slices.Insert(m.keys, m.search(key), h)
+		m.past[h.key] = h
 	}
-	m.past[k] = append(m.past[k], v)
+	h.versions = append(h.versions, v)
 }
 
 // search is the index of the first key at or after key.
 func (m *Model) search(key []byte) int {
-	return sort.Search(len(m.keys), func(i int) bool { return m.cmp.Compare([]byte(m.keys[i]), key) >= 0 })
+	return sort.Search(len(m.keys), func(i int) bool { return m.cmp.Compare(m.keys[i].bytes, key) >= 0 })
 }
 
 // Get returns the value of key as of t.
-func (m *Model) Get(t Time, key []byte) (value string, ok bool) { return m.at(t, string(key)) }
+func (m *Model) Get(t Time, key []byte) (value string, ok bool) {
+	if h := m.past[string(key)]; h != nil {
+		return h.at(t)
+	}
+	return "", false
+}
 
-func (m *Model) at(t Time, key string) (string, bool) {
-	h := m.past[key]
-	for i := len(h) - 1; i >= 0; i-- {
-		if h[i].at <= t {
-			return h[i].value, !h[i].gone
+func (h *history) at(t Time) (string, bool) {
+	for i := len(h.versions) - 1; i >= 0; i-- {
+		if v := &h.versions[i]; v.at <= t {
+			return v.value, !v.gone
 		}
 	}
 	return "", false
@@ -90,7 +102,9 @@ type Cursor struct {
 	t            Time
 	lower, upper []byte
 	valid        bool
-	key, value   string
+	on           *history // the present key
+	index        int      // where it stood in m.keys
+	value        string
 }
 
 // Cursor returns an unpositioned cursor over lower <= key < upper.
@@ -105,7 +119,7 @@ func (c *Cursor) SetBounds(lower, upper []byte) { c.lower, c.upper, c.valid = lo
 func (c *Cursor) Valid() bool { return c.valid }
 
 // Key is the present key.
-func (c *Cursor) Key() string { return c.key }
+func (c *Cursor) Key() string { return c.on.key }
 
 // Value is the present value.
 func (c *Cursor) Value() string { return c.value }
@@ -113,12 +127,11 @@ func (c *Cursor) Value() string { return c.value }
 // forward stands on the first visible key of keys[i:] below upper.
 func (c *Cursor) forward(i int) bool {
 	for c.valid = false; i < len(c.m.keys); i++ {
-		k := c.m.keys[i]
-		if c.upper != nil && c.m.cmp.Compare([]byte(k), c.upper) >= 0 {
+		h := c.m.keys[i]
+		if c.upper != nil && c.m.cmp.Compare(h.bytes, c.upper) >= 0 {
 			return false
 		}
-		if v, ok := c.m.at(c.t, k); ok {
-			c.key, c.value, c.valid = k, v, true
+		if c.stand(i, h) {
 			return true
 		}
 	}
@@ -128,16 +141,31 @@ func (c *Cursor) forward(i int) bool {
 // backward stands on the last visible key of keys[:i+1] at or above lower.
 func (c *Cursor) backward(i int) bool {
 	for c.valid = false; i >= 0; i-- {
-		k := c.m.keys[i]
-		if c.lower != nil && c.m.cmp.Compare([]byte(k), c.lower) < 0 {
+		h := c.m.keys[i]
+		if c.lower != nil && c.m.cmp.Compare(h.bytes, c.lower) < 0 {
 			return false
 		}
-		if v, ok := c.m.at(c.t, k); ok {
-			c.key, c.value, c.valid = k, v, true
+		if c.stand(i, h) {
 			return true
 		}
 	}
 	return false
+}
+
+func (c *Cursor) stand(i int, h *history) bool {
+	c.value, c.valid = h.at(c.t)
+	if c.valid {
+		c.on, c.index = h, i
+	}
+	return c.valid
+}
+
+// where is the present key's index, which grows as keys before it come.
+func (c *Cursor) where() int {
+	if c.m.keys[c.index] != c.on {
+		c.index = c.m.search(c.on.bytes)
+	}
+	return c.index
 }
 
 // First moves to the first pair.
@@ -173,7 +201,7 @@ func (c *Cursor) SeekLT(key []byte) bool {
 }
 
 // Next moves on; the cursor must be valid.
-func (c *Cursor) Next() bool { return c.valid && c.forward(c.m.search([]byte(c.key))+1) }
+func (c *Cursor) Next() bool { return c.valid && c.forward(c.where()+1) }
 
 // Prev moves back; the cursor must be valid.
-func (c *Cursor) Prev() bool { return c.valid && c.backward(c.m.search([]byte(c.key))-1) }
+func (c *Cursor) Prev() bool { return c.valid && c.backward(c.where()-1) }

@@ -125,7 +125,7 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 func (x *explorer) check(s state) error {
 	x.count.Add(1)
 	fs := vfs.FS(s.fs)
-	if s.depth < 2 && s.pick%24 == 0 {
+	if s.depth < 2 && s.pick%(50<<(4*s.depth)) == 0 {
 		fs = x.cutRecovery(s)
 	}
 	again := s.fs.Clone()
@@ -197,7 +197,7 @@ func (x *explorer) goOn(db *lsm.DB, mem *vfs.Mem, next int) error {
 }
 
 // cutRecovery wraps a state's file system so that crashes during its recovery
-// are taken and checked too, some at every call.
+// are taken and checked too, a few of those at each call.
 func (x *explorer) cutRecovery(s state) vfs.FS {
 	p := &progress{}
 	p.begun.Store(int64(s.hi))
@@ -207,7 +207,7 @@ func (x *explorer) cutRecovery(s state) vfs.FS {
 		if changes(op.Kind) && x.failed() == nil {
 			skip := calls.Add(1)
 			x.point(s.fs, p, op, s.depth+1, s.label+", recovery", func(n state) {
-				if skip++; skip%3 == 0 {
+				if skip++; skip%7 == 0 {
 					x.nested.Add(1)
 					x.fail(x.check(n))
 				}

@@ -14,7 +14,7 @@ var weights = [numKinds]int{
 	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
 	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
 	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
-	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opSizes: 2, opCheck: 1,
+	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opSizes: 2, opCheck: 1,
 }
 
 // generator draws the operations of one history.

@@ -48,6 +48,7 @@ const (
 	opPause
 	opResume
 	opReopen
+	opOpenTwice
 	opSizes
 	opCheck
 	numKinds
@@ -57,7 +58,7 @@ var kindNames = [numKinds]string{
 	"put", "delete", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
 	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
 	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
-	"reopen", "sizes", "check",
+	"reopen", "open-twice", "sizes", "check",
 }
 
 // slots is how many snapshots and how many iterators are open at most.

@@ -2,6 +2,7 @@ package metamorphic
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -154,6 +155,8 @@ func (w *world) step(o *op) error {
 			return err
 		}
 		return w.open(o.n)
+	case opOpenTwice:
+		return w.openTwice()
 	case opSizes:
 		return w.sizes(o)
 	case opCheck:
@@ -209,10 +212,29 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 	if b.Count() != len(o.sub) {
 		return nil, fmt.Errorf("batch of %d operations counts %d", len(o.sub), b.Count())
 	}
-	if o.n == 2 {
-		return lsm.BatchFromBytes(bytes.Clone(b.Bytes()))
+	if o.n != 2 {
+		return b, nil
 	}
-	return b, nil
+	wire := bytes.Clone(b.Bytes())
+	binary.LittleEndian.PutUint32(wire[8:], uint32(len(o.sub)+1))
+	if _, err := lsm.BatchFromBytes(wire); err == nil {
+		return nil, fmt.Errorf("a batch of %d operations that says %d is accepted", len(o.sub), len(o.sub)+1)
+	}
+	binary.LittleEndian.PutUint32(wire[8:], uint32(len(o.sub)))
+	return lsm.BatchFromBytes(wire)
+}
+
+// openTwice wants the open database to stay locked, also after the attempt.
+func (w *world) openTwice() error {
+	for range 2 {
+		if db, err := lsm.Open(w.dir, &lsm.Options{FS: w.fs, Comparer: w.cmp}); !errors.Is(err, lsm.ErrLocked) {
+			if err == nil {
+				db.Close()
+			}
+			return fmt.Errorf("a second opening gives %w", err)
+		}
+	}
+	return nil
 }
 
 // reader is what DB and Snapshot share.
