@@ -77,7 +77,7 @@ type FileMeta struct {
 	// the file as an input.
 	Compacting atomic.Bool
 
-	refs atomic.Int32 // level nodes that have the file
+	born uint64 // id of the first Version with the file; guarded by Set.versions
 }
 
 // Name is the table's file name, without directory.

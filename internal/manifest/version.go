@@ -25,28 +25,37 @@ type Level struct {
 	// keys share; nil when the comparer has no abbreviations.
 	abbrevs []uint64
 	prefix  []byte
-	node    *levelNode
 }
-
-// levelNode counts the versions that share a level's file list. The list holds
-// one reference on each of its files.
-type levelNode struct{ refs atomic.Int32 }
 
 // makeLevel takes ownership of files, which are in the level's order already.
 func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
-	l := Level{Files: files, sorted: level > 0, node: &levelNode{}}
+	l := Level{Files: files, sorted: level > 0}
 	for _, f := range files {
 		l.Size += f.Size
 	}
-	if l.sorted && len(files) > 0 && c.HasAbbrev() {
-		first, last := files[0].Largest.User, files[len(files)-1].Largest.User
-		l.prefix = first[:base.SharedPrefixLen(first, last)]
-		l.abbrevs = make([]uint64, len(files))
-		for i, f := range files {
-			l.abbrevs[i] = c.Abbrev(f.Largest.User, len(l.prefix))
-		}
-	}
+	l.prefix = l.sharedPrefix(c)
+	l.abbrevs = l.abbreviate(c, files)
 	return l
+}
+
+// sharedPrefix is what the largest keys of all files begin with.
+func (l *Level) sharedPrefix(c *base.Comparer) []byte {
+	if !l.sorted || len(l.Files) == 0 || !c.HasAbbrev() {
+		return nil
+	}
+	first, last := l.Files[0].Largest.User, l.Files[len(l.Files)-1].Largest.User
+	return first[:base.SharedPrefixLen(first, last)]
+}
+
+func (l *Level) abbreviate(c *base.Comparer, files []*FileMeta) []uint64 {
+	if !l.sorted || len(l.Files) == 0 || !c.HasAbbrev() {
+		return nil
+	}
+	abbrevs := make([]uint64, len(files))
+	for i, f := range files {
+		abbrevs[i] = c.Abbrev(f.Largest.User, len(l.prefix))
+	}
+	return abbrevs
 }
 
 // Find returns the index of the first file whose largest user key is at or
@@ -141,8 +150,13 @@ func (l *Level) Overlaps(c *base.Comparer, smallest, largest []byte) []*FileMeta
 type Version struct {
 	Levels [NumLevels]Level
 
-	refs    atomic.Int32
-	release func(*FileMeta) // called for a file that no version has any more; nil: nobody cares
+	refs atomic.Int32
+
+	// Set by a Set only; guarded by its versions.Mutex.
+	set        *Set
+	id         uint64 // ascending; a FileMeta born in it has it as born
+	prev, next *Version
+	dropped    []*FileMeta // files of this version that no newer one has
 }
 
 // NewVersion makes a Version of its own, in no Set. files may be in any order;
@@ -157,21 +171,8 @@ func NewVersion(c *base.Comparer, files [NumLevels][]*FileMeta) (*Version, error
 		}
 		v.Levels[i] = makeLevel(c, i, sorted)
 	}
-	v.start()
-	return v, nil
-}
-
-// start takes the first reference on v, and v's on its levels and files.
-func (v *Version) start() {
 	v.refs.Store(1)
-	for i := range v.Levels {
-		l := &v.Levels[i]
-		if l.node.refs.Add(1) == 1 {
-			for _, f := range l.Files {
-				f.refs.Add(1)
-			}
-		}
-	}
+	return v, nil
 }
 
 // Ref takes one more reference. The caller holds one, or v cannot be released
@@ -185,19 +186,8 @@ func (v *Version) Ref() {
 func (v *Version) Unref() {
 	n := v.refs.Add(-1)
 	invariants.Check(n >= 0, "manifest: version released too often")
-	if n != 0 {
-		return
-	}
-	for i := range v.Levels {
-		l := &v.Levels[i]
-		if l.node.refs.Add(-1) != 0 {
-			continue
-		}
-		for _, f := range l.Files {
-			if f.refs.Add(-1) == 0 && v.release != nil {
-				v.release(f)
-			}
-		}
+	if n == 0 && v.set != nil {
+		v.set.retire(v)
 	}
 }
 
@@ -231,66 +221,86 @@ func (v *Version) String() string {
 	return b.String()
 }
 
-// derive returns v with e applied, sharing the levels that e leaves alone. The
-// caller has checked that e deletes what is there. It is not started yet.
-func (v *Version) derive(c *base.Comparer, e *Edit) (*Version, error) {
-	n := &Version{Levels: v.Levels, release: v.release}
-	var added [NumLevels][]*FileMeta
-	var deleted [NumLevels]map[uint64]bool
-	for _, d := range e.Deleted {
-		if deleted[d.Level] == nil {
-			deleted[d.Level] = make(map[uint64]bool)
-		}
-		deleted[d.Level][d.Num] = true
-	}
-	for _, a := range e.Added {
-		added[a.Level] = append(added[a.Level], a.Meta)
-	}
+// derive returns v with tables taken out and put in, by level; levels without
+// changes are shared. removed are files of v. The result has no reference yet.
+func (v *Version) derive(c *base.Comparer, removed, added [NumLevels][]*FileMeta) (*Version, error) {
+	n := &Version{Levels: v.Levels}
 	for i := range n.Levels {
-		if added[i] == nil && deleted[i] == nil {
+		if len(removed[i]) == 0 && len(added[i]) == 0 {
 			continue
 		}
-		sortLevel(c, i, added[i])
-		files, err := mergeLevel(c, i, v.Levels[i].Files, added[i], deleted[i])
+		l, err := v.Levels[i].splice(c, i, removed[i], added[i])
 		if err != nil {
 			return nil, err
 		}
-		n.Levels[i] = makeLevel(c, i, files)
+		n.Levels[i] = l
 	}
 	return n, nil
 }
 
-// mergeLevel joins the files of old that are not deleted with added; both are
-// in the level's order, and old is right in itself.
-func mergeLevel(c *base.Comparer, level int, old, added []*FileMeta, deleted map[uint64]bool) ([]*FileMeta, error) {
-	out := make([]*FileMeta, 0, len(old)+len(added))
-	fresh := false // the last of out is not of old
-	for _, f := range old {
-		if deleted != nil && deleted[f.Num] {
-			continue
-		}
-		for len(added) > 0 && compareFiles(c, level, added[0], f) < 0 {
-			out, added = append(out, added[0]), added[1:]
-			if err := checkFile(c, level, out, len(out)-1); err != nil {
-				return nil, err
-			}
-			fresh = true
-		}
-		out = append(out, f)
-		if fresh {
-			if err := checkFile(c, level, out, len(out)-1); err != nil {
-				return nil, err
-			}
-			fresh = false
-		}
+// splice returns the level with files taken out and put in. The cost beyond
+// copying the list is that of the files which change.
+func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) (Level, error) {
+	find := func(f *FileMeta) (int, bool) {
+		return slices.BinarySearchFunc(l.Files, f, func(a, b *FileMeta) int { return compareFiles(c, level, a, b) })
 	}
+	out := make([]int, 0, len(removed))
+	n := Level{sorted: level > 0, Size: l.Size}
+	for _, f := range removed {
+		i, ok := find(f)
+		if !ok || l.Files[i] != f {
+			return n, base.Corruptf(kindManifest, "level %d: %v is not there", level, f)
+		}
+		out = append(out, i)
+		n.Size -= f.Size
+	}
+	slices.Sort(out)
+	sortLevel(c, level, added)
+	in := make([]int, 0, len(added))
 	for _, f := range added {
-		out = append(out, f)
-		if err := checkFile(c, level, out, len(out)-1); err != nil {
-			return nil, err
+		i, _ := find(f)
+		in = append(in, i)
+		n.Size += f.Size
+	}
+	n.Files = splice(l.Files, out, added, in)
+	for i, f := range added {
+		at := in[i] + i - lowerBound(out, in[i])
+		invariants.Check(n.Files[at] == f, "manifest: file misplaced")
+		for j := at; j <= at+1 && j < len(n.Files); j++ {
+			if err := checkFile(c, level, n.Files, j); err != nil {
+				return n, err
+			}
 		}
 	}
-	return out, nil
+	n.prefix = n.sharedPrefix(c)
+	if l.abbrevs != nil && len(n.Files) > 0 && bytes.Equal(n.prefix, l.prefix) {
+		n.abbrevs = splice(l.abbrevs, out, n.abbreviate(c, added), in)
+	} else {
+		n.abbrevs = n.abbreviate(c, n.Files)
+	}
+	return n, nil
+}
+
+func lowerBound(sorted []int, v int) int {
+	i, _ := slices.BinarySearch(sorted, v)
+	return i
+}
+
+// splice returns old without the elements at the indices out, and with added[i]
+// before what was element in[i]. out and in ascend.
+func splice[T any](old []T, out []int, added []T, in []int) []T {
+	n := make([]T, 0, len(old)-len(out)+len(in))
+	i := 0
+	for len(out) > 0 || len(in) > 0 {
+		if len(in) > 0 && (len(out) == 0 || in[0] <= out[0]) {
+			n = append(append(n, old[i:in[0]]...), added[0])
+			i, in, added = in[0], in[1:], added[1:]
+		} else {
+			n = append(n, old[i:out[0]]...)
+			i, out = out[0]+1, out[1:]
+		}
+	}
+	return append(n, old[i:]...)
 }
 
 // compareFiles is the order of files within a level.

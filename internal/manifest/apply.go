@@ -1,0 +1,279 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/record"
+)
+
+// Apply writes an edit to the MANIFEST, makes it durable and installs the
+// Version that it leads to, which is returned with a reference for the caller.
+// e is not changed; what it does not say of logs, numbers and sequence is
+// filled in. A table that moves keeps the FileMeta that it has.
+//
+// After a failure of any kind but base.ErrInvalidArgument, every later call
+// fails with that cause (StartManifest can lift it). The edit may or may not be
+// in the MANIFEST then: the tables that it adds and those that it deletes must
+// both be left in place.
+func (s *Set) Apply(e *Edit) (*Version, error) {
+	next, old, err := s.apply(e)
+	if err != nil {
+		return nil, err
+	}
+	old.Unref() // may call Options.Obsolete: outside of s.mu
+	return next, nil
+}
+
+func (s *Set) apply(e *Edit) (next, old *Version, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil {
+		return nil, nil, err
+	}
+	full, err := s.complete(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err = s.derive(full)
+	if err != nil {
+		return nil, nil, s.poison(err)
+	}
+	if s.log == nil || s.log.Size() > s.limit {
+		if err := s.startManifest(); err != nil {
+			return nil, nil, s.poison(err)
+		}
+	}
+	s.buf = full.Encode(s.buf[:0])
+	if err := s.log.Append(s.buf); err != nil {
+		return nil, nil, s.poison(s.writeError(err))
+	}
+	if err := s.log.Sync(); err != nil {
+		return nil, nil, s.poison(s.writeError(err))
+	}
+	s.keepBuf()
+	return next, s.install(full, next), nil
+}
+
+func (s *Set) writable() error {
+	if s.readOnly {
+		return base.ErrReadOnly
+	}
+	return s.err
+}
+
+func (s *Set) writeError(err error) error {
+	return fmt.Errorf("writing %s: %w", base.FileName(base.FileManifest, s.num), err)
+}
+
+// complete returns a copy of e with everything filled in that LevelDB writes
+// into each edit.
+func (s *Set) complete(e *Edit) (*Edit, error) {
+	full := *e
+	for _, d := range e.Deleted {
+		if uint(d.Level) >= NumLevels {
+			return nil, fmt.Errorf("%w: level %d", base.ErrInvalidArgument, d.Level)
+		}
+	}
+	for _, a := range e.Added {
+		if uint(a.Level) >= NumLevels || a.Meta == nil {
+			return nil, fmt.Errorf("%w: table in level %d", base.ErrInvalidArgument, a.Level)
+		}
+		s.MarkFileNumUsed(a.Meta.Num)
+	}
+	for _, c := range e.CompactPointers {
+		if uint(c.Level) >= NumLevels {
+			return nil, fmt.Errorf("%w: level %d", base.ErrInvalidArgument, c.Level)
+		}
+	}
+	if e.HasComparer && e.Comparer != s.opts.Comparer.Name {
+		return nil, fmt.Errorf("%w: comparer %q", base.ErrInvalidArgument, e.Comparer)
+	}
+	if e.HasLogNum && e.LogNum < s.logNum.Load() {
+		return nil, fmt.Errorf("%w: log number goes back from %d to %d", base.ErrInvalidArgument, s.logNum.Load(), e.LogNum)
+	}
+	if !e.HasLogNum {
+		full.SetLogNum(s.logNum.Load())
+	}
+	if !e.HasPrevLogNum {
+		full.SetPrevLogNum(s.prevLogNum.Load())
+	}
+	s.MarkFileNumUsed(full.LogNum)
+	if e.HasNextFile {
+		raise(&s.nextFile, e.NextFile)
+	}
+	if e.HasLastSeq {
+		s.SetLastSeq(e.LastSeq)
+	}
+	full.SetNextFile(s.nextFile.Load())
+	full.SetLastSeq(s.LastSeq())
+	return &full, nil
+}
+
+// derive checks e against the current version and returns the next one, not
+// yet installed.
+func (s *Set) derive(e *Edit) (*Version, error) {
+	if err := checkEdit(e, func(num uint64) (int, bool) {
+		f, ok := s.placed[num]
+		return f.Level, ok
+	}); err != nil {
+		return nil, err
+	}
+	var removed, added [NumLevels][]*FileMeta
+	moved := make(map[uint64]*FileMeta)
+	for _, d := range e.Deleted {
+		f := s.placed[d.Num].Meta
+		removed[d.Level] = append(removed[d.Level], f)
+		moved[d.Num] = f
+	}
+	s.versions.Lock()
+	cur := s.versions.current
+	for _, a := range e.Added {
+		// A number that is in use can only be that of a table that moves.
+		if have := s.versions.live[a.Meta.Num]; have != nil && (have != a.Meta || moved[a.Meta.Num] != have) {
+			s.versions.Unlock()
+			return nil, base.Corruptf(kindManifest, "%v is added, but %v is in use", a.Meta, have)
+		}
+		added[a.Level] = append(added[a.Level], a.Meta)
+	}
+	s.versions.Unlock()
+	// cur stays: only Apply, under s.mu, replaces and releases it.
+	return cur.derive(s.opts.Comparer, removed, added)
+}
+
+// install makes next current, with a reference more for Apply's caller, and
+// returns the version that it replaces, whose reference is now the caller's.
+func (s *Set) install(e *Edit, next *Version) *Version {
+	dropped := make(map[uint64]*FileMeta, len(e.Deleted))
+	for _, d := range e.Deleted {
+		dropped[d.Num] = s.placed[d.Num].Meta
+		delete(s.placed, d.Num)
+	}
+	for _, a := range e.Added {
+		s.placed[a.Meta.Num] = a
+	}
+	for _, c := range e.CompactPointers {
+		s.pointers[c.Level] = c.Key.Clone()
+	}
+	s.logNum.Store(e.LogNum)
+	s.prevLogNum.Store(e.PrevLogNum)
+
+	next.refs.Store(2)
+	next.set = s
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	old := s.versions.current
+	next.id, next.prev, old.next = old.id+1, old, next
+	s.versions.current = next
+	for _, a := range e.Added {
+		if _, moves := dropped[a.Meta.Num]; moves {
+			delete(dropped, a.Meta.Num)
+			continue
+		}
+		a.Meta.born = next.id
+		s.versions.live[a.Meta.Num] = a.Meta
+	}
+	for _, d := range e.Deleted {
+		if f := dropped[d.Num]; f != nil {
+			old.dropped = append(old.dropped, f)
+		}
+	}
+	return old
+}
+
+// keepBuf drops the encoding buffer after an unusually large edit.
+func (s *Set) keepBuf() {
+	if cap(s.buf) > 1<<20 {
+		s.buf = nil
+	}
+}
+
+// StartManifest begins a new MANIFEST with a snapshot of the current version
+// and makes CURRENT name it. It is also the way out of a failed write: when it
+// succeeds on a Set that is poisoned by an error of the file system, the Set
+// can be written again and stands where it stood before the failed edit.
+func (s *Set) StartManifest() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil && (s.readOnly || !liftable(err)) {
+		return err
+	}
+	if err := s.startManifest(); err != nil {
+		return s.poison(err)
+	}
+	s.err = nil
+	return nil
+}
+
+// liftable says whether a new MANIFEST cures the error.
+func liftable(err error) bool {
+	return !errors.Is(err, base.ErrClosed) && !errors.Is(err, base.ErrCorruption)
+}
+
+// startManifest does the work of StartManifest. Each step is durable before
+// the next one relies on it: the contents and the name of the new MANIFEST,
+// then CURRENT; only then may the old MANIFEST go.
+func (s *Set) startManifest() error {
+	num := s.NewFileNum()
+	name := base.FileName(base.FileManifest, num)
+	s.buf = s.snapshot().Encode(s.buf[:0])
+	log, err := s.opts.FS.CreateLog(s.path(name), 0)
+	if err != nil {
+		return fmt.Errorf("creating %s: %w", name, err)
+	}
+	w := record.NewWriter(log)
+	err = w.Append(s.buf)
+	if err == nil {
+		err = w.Sync()
+	}
+	if err == nil {
+		err = s.opts.FS.SyncDir(s.opts.Dir)
+	}
+	if err != nil {
+		err = fmt.Errorf("writing %s: %w", name, err)
+		// CURRENT does not name it: whatever becomes of it, it is not needed.
+		return errors.Join(err, w.Close(), s.opts.FS.Remove(s.path(name)))
+	}
+	if renamed, err := setCurrent(s.opts.FS, s.opts.Dir, num); err != nil {
+		err = errors.Join(err, w.Close())
+		if renamed {
+			s.obsolete = append(s.obsolete, name) // once another one is in force
+			return err
+		}
+		return errors.Join(err, s.opts.FS.Remove(s.path(name)))
+	}
+	if s.log != nil {
+		// Nothing depends on the old file any more, not even its errors.
+		_ = s.log.Close()
+		s.obsolete = append(s.obsolete, base.FileName(base.FileManifest, s.num))
+	}
+	s.log, s.num = w, num
+	s.limit = max(s.opts.MaxManifestSize, 2*w.Size())
+	s.manifest.Store(num)
+	s.keepBuf()
+	return nil
+}
+
+// snapshot is the edit that leads from nothing to the current state.
+func (s *Set) snapshot() *Edit {
+	e := &Edit{}
+	e.SetComparer(s.opts.Comparer.Name)
+	e.SetLogNum(s.logNum.Load())
+	e.SetPrevLogNum(s.prevLogNum.Load())
+	e.SetNextFile(s.nextFile.Load())
+	e.SetLastSeq(s.LastSeq())
+	for level, k := range s.pointers {
+		if len(k.User) > 0 || k.Trailer != 0 {
+			e.CompactPointers = append(e.CompactPointers, CompactPointer{level, k})
+		}
+	}
+	v := s.Current()
+	defer v.Unref()
+	for i := range v.Levels {
+		for _, f := range v.Levels[i].Files {
+			e.Add(i, f)
+		}
+	}
+	return e
+}

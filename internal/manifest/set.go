@@ -1,0 +1,388 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// defaultMaxManifestSize is the size, in bytes, above which a MANIFEST is
+// replaced by a snapshot.
+const defaultMaxManifestSize = 4 << 20
+
+// Options configures a Set.
+type Options struct {
+	FS       vfs.FS
+	Dir      string
+	Comparer *base.Comparer
+	// MaxManifestSize is when a MANIFEST is replaced, in bytes; it may grow to
+	// twice the size of its snapshot in any case. 0 means 4 MiB.
+	MaxManifestSize int64
+	// Obsolete, if set, is told once of each table that no Version has any
+	// more. It is called on the goroutine that gave up the last reference, with
+	// no lock of this package held.
+	Obsolete func(*FileMeta)
+}
+
+// Set is the MANIFEST of an open database and the Versions made from it.
+type Set struct {
+	// Constant after construction.
+	opts     Options
+	readOnly bool
+	torn     *base.Corruption
+
+	nextFile   atomic.Uint64
+	lastSeq    atomic.Uint64
+	logNum     atomic.Uint64
+	prevLogNum atomic.Uint64
+	manifest   atomic.Uint64 // number of the MANIFEST in force
+
+	mu       sync.Mutex // held over I/O; taken before versions.mu
+	log      *record.Writer
+	num      uint64               // log's number
+	limit    int64                // size at which log is replaced
+	err      error                // sticky: why nothing can be written any more
+	placed   map[uint64]AddedFile // tables of the current version by number
+	pointers [NumLevels]base.InternalKey
+	buf      []byte
+	obsolete []string // MANIFESTs that CURRENT no longer names
+
+	versions struct {
+		sync.Mutex
+		current *Version             // newest of the list of versions with references
+		live    map[uint64]*FileMeta // tables of all versions still referenced
+	}
+}
+
+func (o *Options) ensureDefaults() error {
+	if o.FS == nil || o.Comparer == nil {
+		return fmt.Errorf("%w: manifest needs a file system and a comparer", base.ErrInvalidArgument)
+	}
+	if o.MaxManifestSize <= 0 {
+		o.MaxManifestSize = defaultMaxManifestSize
+	}
+	return nil
+}
+
+// Create makes the MANIFEST and CURRENT of an empty database in a directory
+// that exists. It fails with base.ErrExists when there is a CURRENT.
+func Create(o Options) (*Set, error) {
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
+	}
+	names, err := o.FS.List(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
+	}
+	if err := checkForeign(o.FS, o.Dir, names); err != nil {
+		return nil, err
+	}
+	if slices.Contains(names, base.CurrentName) {
+		return nil, fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir)
+	}
+	s := newSet(o, false)
+	s.markNames(names)
+	v, err := NewVersion(o.Comparer, [NumLevels][]*FileMeta{})
+	if err != nil {
+		return nil, err
+	}
+	s.begin(v)
+	if err := s.StartManifest(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Load reads CURRENT and the MANIFEST that it names. It writes nothing: before
+// the first Apply comes StartManifest. Errors: base.ErrDoesNotExist when there
+// is no database; base.ErrNotADatabase when it is another engine's;
+// base.ErrComparerMismatch; *base.Corruption for damage, overlapping tables and
+// tables that are missing.
+func Load(o Options, readOnly bool) (*Set, error) {
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
+	}
+	names, err := o.FS.List(o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", base.ErrDoesNotExist, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
+	}
+	if err := checkForeign(o.FS, o.Dir, names); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, base.CurrentName) {
+		return nil, checkNoCurrent(o.FS, o.Dir, names)
+	}
+	name, err := ReadCurrent(o.FS, o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(names, name) {
+		return nil, base.LocateCorruption(base.Corruptf(kindCurrent, "names %s, which is missing", name), base.CurrentName, 0, 0)
+	}
+	res, err := ReadManifest(o.FS, o.Dir, name)
+	// Another comparer explains damage better than the damage does.
+	if err := res.State.checkComparer(o.Comparer); err != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := res.State.Complete(); err != nil {
+		return nil, base.LocateCorruption(err, name, 0, res.Size)
+	}
+	if err := checkTables(&res.State, name, names); err != nil {
+		return nil, err
+	}
+	if err := checkTorn(res, name, names); err != nil {
+		return nil, err
+	}
+	return fromState(o, readOnly, res, name, names)
+}
+
+// fromState makes the Set of a MANIFEST that was read.
+func fromState(o Options, readOnly bool, res *ReadResult, name string, names []string) (*Set, error) {
+	st := &res.State
+	v, err := NewVersion(o.Comparer, st.Levels())
+	if err != nil {
+		return nil, base.LocateCorruption(err, name, 0, res.Size)
+	}
+	s := newSet(o, readOnly)
+	s.torn = res.Torn
+	s.nextFile.Store(st.NextFile)
+	s.markNames(names)
+	_, num := base.ParseFileName(name)
+	s.manifest.Store(num)
+	s.obsolete = append(s.obsolete, name)
+	for _, n := range []uint64{num, st.LogNum, st.PrevLogNum} {
+		s.MarkFileNumUsed(n)
+	}
+	s.logNum.Store(st.LogNum)
+	s.prevLogNum.Store(st.PrevLogNum)
+	s.lastSeq.Store(uint64(st.LastSeq))
+	s.pointers = st.Pointers
+	for _, f := range st.Files {
+		s.MarkFileNumUsed(f.Meta.Num)
+		s.SetLastSeq(max(f.Meta.Smallest.Trailer.Seq(), f.Meta.Largest.Trailer.Seq()))
+		s.placed[f.Meta.Num] = f
+	}
+	s.begin(v)
+	return s, nil
+}
+
+// checkTables looks for the live tables among the names, and notes which of
+// them carry the old suffix.
+func checkTables(st *State, manifest string, names []string) error {
+	var missing *FileMeta
+	level, n := 0, 0
+	for _, f := range st.Files {
+		m := f.Meta
+		if _, ok := slices.BinarySearch(names, m.Name()); ok {
+			continue
+		}
+		if _, ok := slices.BinarySearch(names, base.OldTableName(m.Num)); ok {
+			m.OldName = true
+			continue
+		}
+		if n++; missing == nil || m.Num < missing.Num {
+			missing, level = m, f.Level
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	return base.LocateCorruption(base.Corruptf(kindManifest, "the table is missing (%d of %d are), but %s lists it in level %d",
+		n, len(st.Files), manifest, level), missing.Name(), -1, 0)
+}
+
+// checkTorn tells an edit that was never acknowledged from one that was and
+// is now damaged: after it was acknowledged, the log from before it is deleted,
+// so without that log the state before the edit would miss data.
+func checkTorn(res *ReadResult, manifest string, names []string) error {
+	if res.Torn == nil || res.State.LogNum == 0 {
+		return nil
+	}
+	log := base.FileName(base.FileLog, res.State.LogNum)
+	if _, ok := slices.BinarySearch(names, log); ok {
+		return nil
+	}
+	return base.LocateCorruption(base.Corruptf(kindManifest,
+		"the last edit is damaged (%s), and %s, needed without it, is missing", res.Torn.Reason, log),
+		manifest, res.Torn.Offset, res.Torn.Length)
+}
+
+func newSet(o Options, readOnly bool) *Set {
+	s := &Set{opts: o, readOnly: readOnly, placed: make(map[uint64]AddedFile)}
+	s.nextFile.Store(1)
+	s.versions.live = make(map[uint64]*FileMeta)
+	return s
+}
+
+// begin makes v the first version.
+func (s *Set) begin(v *Version) {
+	v.set = s
+	s.versions.current = v
+	for i := range v.Levels {
+		for _, f := range v.Levels[i].Files {
+			s.versions.live[f.Num] = f
+		}
+	}
+}
+
+// markNames reserves the numbers of files that exist, so that no new file
+// collides with a left-over. Absurd numbers cannot be reached by counting.
+func (s *Set) markNames(names []string) {
+	for _, name := range names {
+		if t, n := base.ParseFileName(name); t != base.FileUnknown && n < maxFileNum/2 {
+			s.MarkFileNumUsed(n)
+		}
+	}
+}
+
+// Torn describes what Load cut off the end of the MANIFEST, or is nil.
+func (s *Set) Torn() *base.Corruption { return s.torn }
+
+// Current returns the newest version with a reference for the caller.
+func (s *Set) Current() *Version {
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	s.versions.current.Ref()
+	return s.versions.current
+}
+
+// NewFileNum hands out a number for a new file of any type.
+func (s *Set) NewFileNum() uint64 { return s.nextFile.Add(1) - 1 }
+
+// MarkFileNumUsed makes sure that n is not handed out.
+func (s *Set) MarkFileNumUsed(n uint64) { raise(&s.nextFile, n+1) }
+
+// SetLastSeq raises the last sequence number, written with the next edit.
+func (s *Set) SetLastSeq(seq base.SeqNum) { raise(&s.lastSeq, uint64(seq)) }
+
+// raise sets a to at least v.
+func raise(a *atomic.Uint64, v uint64) {
+	for {
+		old := a.Load()
+		if old >= v || a.CompareAndSwap(old, v) {
+			return
+		}
+	}
+}
+
+// LastSeq is the last sequence number used.
+func (s *Set) LastSeq() base.SeqNum { return base.SeqNum(s.lastSeq.Load()) }
+
+// LogNum is the number of the oldest log needed.
+func (s *Set) LogNum() uint64 { return s.logNum.Load() }
+
+// PrevLogNum is the number of one older log needed, or 0.
+func (s *Set) PrevLogNum() uint64 { return s.prevLogNum.Load() }
+
+// ManifestNum is the number of the MANIFEST that CURRENT names.
+func (s *Set) ManifestNum() uint64 { return s.manifest.Load() }
+
+// LiveFiles adds the numbers of the tables of all versions still referenced.
+func (s *Set) LiveFiles(live map[uint64]struct{}) {
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	for n := range s.versions.live {
+		live[n] = struct{}{}
+	}
+}
+
+// CompactPointer is where LevelDB's next compaction of a level would start;
+// its key is empty when never set.
+func (s *Set) CompactPointer(level int) base.InternalKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pointers[level]
+}
+
+// Err is why the Set cannot be written any more, or nil.
+func (s *Set) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// TakeObsolete returns the base names of MANIFESTs that are no longer needed
+// and forgets them. They may be deleted at any time.
+func (s *Set) TakeObsolete() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log == nil || s.err != nil {
+		return nil // one of them may be in force
+	}
+	names := s.obsolete
+	s.obsolete = nil
+	return names
+}
+
+// retire takes v, which has no reference any more, out of the list of versions.
+// A file belongs to the versions from the one it was born in to the one that
+// dropped it. So of the files that v was the last to have, those born after the
+// next older version are in no version any more; that one has the others.
+func (s *Set) retire(v *Version) {
+	var gone []*FileMeta
+	s.versions.Lock()
+	if v.prev != nil {
+		v.prev.next = v.next
+	}
+	if v.next != nil {
+		v.next.prev = v.prev
+	}
+	for _, f := range v.dropped {
+		if v.prev != nil && f.born <= v.prev.id {
+			v.prev.dropped = append(v.prev.dropped, f)
+			continue
+		}
+		delete(s.versions.live, f.Num)
+		gone = append(gone, f)
+	}
+	v.prev, v.next, v.dropped = nil, nil, nil
+	s.versions.Unlock()
+	if s.opts.Obsolete == nil {
+		return
+	}
+	for _, f := range gone {
+		s.opts.Obsolete(f)
+	}
+}
+
+// Close closes the MANIFEST. Versions stay usable; the tables of the current
+// one never become obsolete.
+func (s *Set) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.poison(base.ErrClosed)
+	if s.log == nil {
+		return nil
+	}
+	err := s.log.Close()
+	s.log = nil
+	if err != nil {
+		return fmt.Errorf("closing %s: %w", base.FileName(base.FileManifest, s.num), err)
+	}
+	return nil
+}
+
+// poison remembers the first error after which nothing may be written. s.mu is
+// held.
+func (s *Set) poison(err error) error {
+	if s.err == nil {
+		s.err = err
+	}
+	return err
+}
+
+func (s *Set) path(name string) string { return filepath.Join(s.opts.Dir, name) }
