@@ -1,0 +1,276 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Reader returns the records of a file one after another. Unlike LevelDB's it
+// never steps over damage by itself: records after a hole could contradict
+// what the hole took away.
+type Reader struct {
+	r    io.ReaderAt
+	size int64
+	name string
+
+	buf      []byte // blockSize bytes
+	block    []byte // the block in buf, shorter at the end of the file
+	blockOff int64  // its file offset; -1: none
+
+	pos     int64  // where the next chunk begins
+	joined  []byte // the record in the making, when it has several chunks
+	start   int64  // of the last record returned
+	dropped int64
+	err     error
+	tail    bool
+	resume  int64 // where Resume continues; -1: nowhere
+}
+
+// NewReader reads the first size bytes of r. name is for errors.
+func NewReader(r io.ReaderAt, size int64, name string) *Reader {
+	return &Reader{r: r, size: size, name: name, blockOff: -1, resume: -1}
+}
+
+// Next returns the next record; it is valid until the following call.
+//
+// At the end of the log the error is io.EOF; zeros up to the end of the file,
+// as allocating ahead leaves them, are an end too. Damage is a
+// *base.Corruption: its Offset is where intact records end, its Length reaches
+// to where they go on or to the end of the file, and Tail tells the two apart.
+// A failure to read is returned as it is. Errors last until Resume.
+//
+// A record whose chunks are intact but whose rest was never written, because
+// the writer died and a later one went on behind it (LevelDB's reuse_logs), is
+// not damage: it is left out and counted in Dropped.
+func (r *Reader) Next() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	rec, err := r.next()
+	r.err = err
+	return rec, err
+}
+
+// Offset is where in the file the last record returned begins.
+func (r *Reader) Offset() int64 { return r.start }
+
+// Tail tells, after a *base.Corruption, whether a crash in the middle of
+// writing explains it: the damaged record is the last one, with nothing valid
+// after it. Otherwise acknowledged data may be gone.
+func (r *Reader) Tail() bool { return r.tail }
+
+// Dropped is how many bytes of unfinished records were left out, and how many
+// Resume skipped.
+func (r *Reader) Dropped() int64 { return r.dropped }
+
+// Resume lets Next go on, after a *base.Corruption, with the first intact
+// record behind the damage. It returns false when there is none.
+func (r *Reader) Resume() bool {
+	var c *base.Corruption
+	if !errors.As(r.err, &c) || r.resume < 0 {
+		return false
+	}
+	r.dropped += r.resume - c.Offset
+	r.pos, r.resume, r.err, r.tail = r.resume, -1, nil, false
+	return true
+}
+
+// next assembles one record.
+func (r *Reader) next() ([]byte, error) {
+	begin := int64(-1) // of the record in the making
+	for {
+		data, typ, err := r.chunk(begin)
+		if err != nil {
+			return nil, err
+		}
+		at := r.pos
+		switch typ {
+		case chunkFull, chunkFirst:
+			if begin >= 0 {
+				r.dropped += at - begin
+			}
+			r.pos += int64(headerLen + len(data))
+			if typ == chunkFull {
+				r.start = at
+				return data, nil
+			}
+			begin = at
+			r.joined = append(r.joined[:0], data...)
+		case chunkMiddle, chunkLast:
+			if begin < 0 {
+				return nil, r.damaged(at, at+int64(headerLen+len(data)), false,
+					"a chunk of type %d with no record begun", typ)
+			}
+			r.pos += int64(headerLen + len(data))
+			r.joined = append(r.joined, data...)
+			if typ == chunkLast {
+				r.start = begin
+				return r.joined, nil
+			}
+		default:
+			if begin < 0 {
+				begin = at
+			}
+			return nil, r.damaged(begin, at+int64(headerLen+len(data)), false, "unknown chunk type %d", typ)
+		}
+	}
+}
+
+// chunk verifies the chunk at pos, skipping a block's trailer, and returns its
+// data and type without moving on. begin is where the unfinished record
+// begins, -1 for none.
+func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
+	if room := blockSize - r.pos%blockSize; room < headerLen {
+		r.pos += room
+	}
+	if r.pos >= r.size {
+		return nil, 0, r.end(begin)
+	}
+	if err := r.load(r.pos); err != nil {
+		return nil, 0, err
+	}
+	b := r.block[r.pos-r.blockOff:]
+	if len(b) < headerLen || b[6] == chunkZero && chunkLen(b) == 0 {
+		zero, err := r.zeroToEnd(r.pos)
+		if err != nil {
+			return nil, 0, err
+		}
+		if zero {
+			return nil, 0, r.end(begin)
+		}
+	}
+	from := r.pos
+	if begin >= 0 {
+		from = begin
+	}
+	if len(b) < headerLen {
+		return nil, 0, r.damaged(from, r.size, true, "%d bytes where a chunk header takes %d", len(b), headerLen)
+	}
+	n := chunkLen(b)
+	switch {
+	case b[6] == chunkZero && n == 0:
+		return nil, 0, r.damaged(from, r.pos+1, true, "zeros where a chunk header is expected")
+	case n > len(b)-headerLen:
+		return nil, 0, r.damaged(from, r.pos+1, true, "chunk of %d bytes with %d left", n, len(b)-headerLen)
+	case !checksumOK(b, n):
+		return nil, 0, r.damaged(from, r.pos+1, true, "checksum mismatch in a chunk of %d bytes", n)
+	}
+	return b[headerLen : headerLen+n : headerLen+n], b[6], nil
+}
+
+// end is the answer where nothing but zeros is left: a record that was begun
+// has lost its tail.
+func (r *Reader) end(begin int64) error {
+	if begin < 0 {
+		return io.EOF
+	}
+	return r.damaged(begin, r.size, true, "the record's last chunk is missing")
+}
+
+// damaged makes the error for damage in [begin, ...). Intact records may be
+// found from scan on. mayBeTail says that a torn write looks like this.
+func (r *Reader) damaged(begin, scan int64, mayBeTail bool, format string, args ...any) error {
+	found, sure, err := r.findRecord(scan)
+	if err != nil {
+		return err
+	}
+	r.resume = found
+	r.tail = mayBeTail && sure && found < 0
+	c := base.Corruptf("log record", format, args...)
+	c.File, c.Offset, c.Length = r.name, begin, r.size-begin
+	if found >= 0 {
+		c.Length = found - begin
+	}
+	return c
+}
+
+// load reads the block that holds off, which is below size.
+func (r *Reader) load(off int64) error {
+	start := off - off%blockSize
+	if r.blockOff == start {
+		return nil
+	}
+	if r.buf == nil {
+		r.buf = make([]byte, min(blockSize, r.size))
+	}
+	b := r.buf[:min(blockSize, r.size-start)]
+	r.blockOff = -1
+	if n, err := r.r.ReadAt(b, start); n < len(b) {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%s: %w", r.name, io.ErrUnexpectedEOF)
+		}
+		return err
+	}
+	r.block, r.blockOff = b, start
+	return nil
+}
+
+// zeroToEnd tells whether all bytes from off on are zero.
+func (r *Reader) zeroToEnd(off int64) (bool, error) {
+	for off < r.size {
+		if err := r.load(off); err != nil {
+			return false, err
+		}
+		if !allZero(r.block[off-r.blockOff:]) {
+			return false, r.load(r.pos)
+		}
+		off = r.blockOff + blockSize
+	}
+	return true, nil
+}
+
+func allZero(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// findRecord looks for a chunk that begins a record, at off or after it, -1
+// for none. A damaged length leaves no other way than to try every byte; the
+// checksums spent on that are bounded, and sure is false when they ran out.
+func (r *Reader) findRecord(off int64) (at int64, sure bool, err error) {
+	budget := int64(math.MaxUint32)
+	if left := max(r.size-off, 0); left < budget/64 {
+		budget = 64*left + 1<<20
+	}
+	for off < r.size {
+		if err := r.load(off); err != nil {
+			return -1, false, err
+		}
+		b := r.block
+		for i := int(off - r.blockOff); i+headerLen <= len(b); i++ {
+			typ := b[i+6]
+			if typ != chunkFull && typ != chunkFirst {
+				continue
+			}
+			n := chunkLen(b[i:])
+			end := i + headerLen + n
+			// A first chunk always fills its block.
+			if end > len(b) || typ == chunkFirst && end != blockSize {
+				continue
+			}
+			if budget -= int64(n); budget < 0 {
+				return -1, false, nil
+			}
+			if checksumOK(b[i:], n) {
+				return r.blockOff + int64(i), true, nil
+			}
+		}
+		off = r.blockOff + blockSize
+	}
+	return -1, true, nil
+}

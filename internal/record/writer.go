@@ -1,0 +1,159 @@
+package record
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+const (
+	// flushAt bounds the framing buffer: a record whose frames are larger
+	// reaches the log in several appends.
+	flushAt = 1 << 20
+	// keepBuf is the largest buffer that is kept from one record to the next.
+	keepBuf = 2 * flushAt
+)
+
+var zeros [headerLen]byte
+
+// Writer appends records to a log. The first error of the log ends its use:
+// what is in the file after it is unknown.
+type Writer struct {
+	log  vfs.Log
+	buf  []byte
+	size atomic.Int64 // bytes appended
+	err  atomic.Pointer[error]
+	one  [1][]byte // for Append, so that it does not allocate
+}
+
+// NewWriter returns a writer to an empty log.
+func NewWriter(l vfs.Log) *Writer {
+	return &Writer{log: l, buf: make([]byte, 0, 4<<10)}
+}
+
+// Append writes one record, which reaches the kernel before it returns. rec
+// may be empty.
+func (w *Writer) Append(rec []byte) error {
+	w.one[0] = rec
+	err := w.AppendParts(w.one[:]...)
+	w.one[0] = nil
+	return err
+}
+
+// AppendParts writes the concatenation of parts as one record.
+func (w *Writer) AppendParts(parts ...[]byte) error {
+	if err := w.err.Load(); err != nil {
+		return *err
+	}
+	left := 0 // bytes of the record that are not yet framed
+	for _, p := range parts {
+		left += len(p)
+	}
+	f := framer{parts: parts}
+	at := int(w.size.Load() % blockSize)
+	w.buf = w.buf[:0]
+	for first := true; first || left > 0; first = false {
+		if room := blockSize - at; room < headerLen {
+			w.buf = append(w.buf, zeros[:room]...)
+			at = 0
+		}
+		n := min(left, blockSize-at-headerLen)
+		left -= n
+		w.buf = f.chunk(w.buf, chunkType(first, left == 0), n)
+		at = (at + headerLen + n) % blockSize
+		if len(w.buf) >= flushAt && left > 0 {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.flush()
+}
+
+func chunkType(first, last bool) byte {
+	switch {
+	case first && last:
+		return chunkFull
+	case first:
+		return chunkFirst
+	case last:
+		return chunkLast
+	}
+	return chunkMiddle
+}
+
+// flush hands the framed bytes to the log.
+func (w *Writer) flush() error {
+	if err := w.log.Append(w.buf); err != nil {
+		return w.fail(err)
+	}
+	w.size.Add(int64(len(w.buf)))
+	w.buf = w.buf[:0]
+	if cap(w.buf) > keepBuf {
+		w.buf = nil
+	}
+	return nil
+}
+
+// fail makes err, or the one that was first, the answer to all later calls.
+func (w *Writer) fail(err error) error {
+	w.err.CompareAndSwap(nil, &err)
+	return *w.err.Load()
+}
+
+// framer takes the bytes of a record from its parts.
+type framer struct {
+	parts [][]byte
+	off   int // in parts[0]
+}
+
+// chunk appends a chunk with the next n bytes.
+func (f *framer) chunk(dst []byte, typ byte, n int) []byte {
+	head := len(dst)
+	dst = append(dst, zeros[:]...)
+	crc := typeCRC[typ]
+	for need := n; need > 0; {
+		p := f.parts[0][f.off:]
+		if len(p) > need {
+			p = p[:need]
+			f.off += need
+		} else {
+			f.parts, f.off = f.parts[1:], 0
+		}
+		crc = base.CRCUpdate(crc, p)
+		dst = append(dst, p...)
+		need -= len(p)
+	}
+	putHeader(dst[head:], typ, crc, n)
+	return dst
+}
+
+// Sync makes all records appended before the call durable.
+func (w *Writer) Sync() error {
+	if err := w.err.Load(); err != nil {
+		return *err
+	}
+	if err := w.log.Sync(); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// Size is the number of bytes in the log, as far as is known.
+func (w *Writer) Size() int64 { return w.size.Load() }
+
+// Close closes the log without syncing it. It reports an earlier error again.
+func (w *Writer) Close() error {
+	cerr := w.log.Close()
+	if err := w.err.Load(); err != nil {
+		return *err
+	}
+	if cerr != nil {
+		return w.fail(cerr)
+	}
+	closed := fmt.Errorf("record writer: %w", base.ErrClosed)
+	w.err.Store(&closed)
+	return nil
+}
