@@ -178,12 +178,12 @@ func Same(db *lsm.DB, want []Pair) error {
 		}
 	}
 	if err := it.Err(); err != nil || n != 0 {
-		return fmt.Errorf("backwards: %d of %d missing, %w", n, len(want), err)
+		return fmt.Errorf("backwards: %d of %d missing, %v", n, len(want), err)
 	}
 	for i := 0; i < len(want); i += 1 + len(want)/16 {
 		v, err := db.Get([]byte(want[i].Key), nil)
 		if err != nil || string(v) != want[i].Value {
-			return fmt.Errorf("get %q: %q, %w", want[i].Key, v, err)
+			return fmt.Errorf("get %q: %q, %v", want[i].Key, v, err)
 		}
 	}
 	return nil

@@ -197,7 +197,7 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 	for _, p := range want {
 		v, err := db.Get([]byte(p.Key), nil)
 		if errors.Is(err, lsm.ErrNotFound) || err == nil && string(v) != p.Value {
-			return fmt.Errorf("get %q: %q, %w", p.Key, v, err)
+			return fmt.Errorf("get %q: %q, %v", p.Key, v, err)
 		}
 		if err := plain(err); err != nil {
 			return err

@@ -74,7 +74,7 @@ func (d *disk) cycle(o *lsm.Options, l *testkit.Ledger, last int) (int, error) {
 	}
 	d.tables.Store(true)
 	if err := db.Flush(); !errors.Is(err, syscall.ENOSPC) {
-		return last, fmt.Errorf("flush on a full disk: %w", err)
+		return last, fmt.Errorf("flush on a full disk: %v", err)
 	}
 	if _, err := l.Check(db, last, last); err != nil {
 		return last, fmt.Errorf("reading on a full disk: %w", err)
@@ -92,11 +92,11 @@ func (d *disk) cycle(o *lsm.Options, l *testkit.Ledger, last int) (int, error) {
 	d.full.Store(true)
 	defer d.full.Store(false)
 	if err := write(); !errors.Is(err, syscall.ENOSPC) {
-		return last, fmt.Errorf("a write on a full disk: %w", err)
+		return last, fmt.Errorf("a write on a full disk: %v", err)
 	}
 	d.full.Store(false)
 	if err := write(); !errors.Is(err, lsm.ErrReadOnly) || !errors.Is(err, syscall.ENOSPC) {
-		return last, fmt.Errorf("a write after a failed one: %w", err)
+		return last, fmt.Errorf("a write after a failed one: %v", err)
 	}
 	if _, err := l.Check(db, last, last); err != nil {
 		return last, fmt.Errorf("reading after a failed write: %w", err)

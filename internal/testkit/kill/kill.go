@@ -98,7 +98,7 @@ func afterFailure(db *lsm.DB, l *testkit.Ledger, i int, cause error) error {
 	b := lsm.NewBatch()
 	l.Fill(b, i+1)
 	if err := db.Write(b, lsm.NoSync); !errors.Is(err, lsm.ErrReadOnly) {
-		return fmt.Errorf("%w: a write after a failed one (%w) gave %w", errRules, cause, err)
+		return fmt.Errorf("%w: a write after a failed one (%v) gave %v", errRules, cause, err)
 	}
 	if _, err := l.Check(db, i-1, i-1); err != nil {
 		return fmt.Errorf("%w: reading after a failed write: %w", errRules, err)

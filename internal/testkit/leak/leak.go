@@ -60,7 +60,7 @@ func Cycle(dir string, l *testkit.Ledger, i int) error {
 	defer db.Close()
 	if i > 1 {
 		if last, err := testkit.Last(db); err != nil || last != i-1 {
-			return fmt.Errorf("opening %d: newest batch %d, %w", i, last, err)
+			return fmt.Errorf("opening %d: newest batch %d, %v", i, last, err)
 		}
 	}
 	b := lsm.NewBatch()

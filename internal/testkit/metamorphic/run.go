@@ -231,7 +231,7 @@ func (w *world) openTwice() error {
 			if err == nil {
 				db.Close()
 			}
-			return fmt.Errorf("a second opening gives %w", err)
+			return fmt.Errorf("a second opening gives %v", err)
 		}
 	}
 	return nil
