@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 const (
@@ -44,7 +46,7 @@ type order struct {
 	runs    []*run // oldest entries first, large runs before small ones
 	covered uint64
 	sorted  int64 // entries in runs
-	err     error // sticky: a comparer that panicked, no memory
+	err     error // a comparer that panicked, for good; no memory, until asked again
 }
 
 func (o *order) init(t *Table, on bool) {
@@ -324,11 +326,19 @@ func (o *order) replace(group []*run, stop *atomic.Bool) bool {
 	return r != nil
 }
 
+// retry forgets a lack of memory. Under mu.
+func (o *order) retry() {
+	if errors.Is(o.err, offheap.ErrNoMemory) {
+		o.err = nil
+	}
+}
+
 // acquire returns runs that cover all entries published before the call, each
 // with a reference for the caller.
 func (o *order) acquire(dst []*run) ([]*run, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.retry()
 	if err := o.sortAll(); err != nil {
 		return dst, err
 	}
@@ -346,6 +356,7 @@ func (m *Table) Seal() {
 	o.mergeMu.Lock()
 	defer o.mergeMu.Unlock()
 	o.mu.Lock()
+	o.retry()
 	var group []*run
 	if o.sealSort() == nil && len(o.runs) > 1 {
 		group = append(group, o.runs...)
