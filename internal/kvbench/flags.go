@@ -18,7 +18,7 @@ type command struct {
 	help        bool
 	list        bool
 	version     bool
-	experiments []string
+	experiments []chosen
 	benchmarks  []string
 	engine      string
 	db          string
@@ -29,6 +29,12 @@ type command struct {
 	params      runner.Params
 	settings    []store.Setting
 	given       map[string]bool // flags named on the command line
+}
+
+// chosen is an experiment asked for; num 0 leaves its number of entries.
+type chosen struct {
+	*experiment
+	num int64
 }
 
 // usageError is what is wrong with a command line.
@@ -265,16 +271,39 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 			c.help = true
 		case w == "list":
 			c.list = true
-		case findExperiment(w) != nil:
-			c.experiments = append(c.experiments, w)
 		default:
-			if _, ok := workload.Find(w); ok {
-				return nil, usage("no experiment %q; a single benchmark is run by --benchmarks=%s", w, w)
+			e, err := choose(w)
+			if err != nil {
+				return nil, err
 			}
-			return nil, usage("no experiment %q; did you mean %q?", w, nearest(w, experimentNames()))
+			c.experiments = append(c.experiments, e)
 		}
 	}
 	return driver, c.conflicts()
+}
+
+// choose reads an experiment's name, with =N behind it its number of entries.
+func choose(word string) (chosen, error) {
+	name, num, has := strings.Cut(word, "=")
+	e := chosen{experiment: findExperiment(name)}
+	if e.experiment == nil {
+		if _, ok := workload.Find(name); ok {
+			return e, usage("no experiment %q; a single benchmark is run by --benchmarks=%s", name, name)
+		}
+		return e, usage("no experiment %q; did you mean %q?", name, nearest(name, experimentNames()))
+	}
+	if !has {
+		return e, nil
+	}
+	n, err := parseCount(num)
+	if err == nil && n < 1 {
+		err = errors.New("want 1 or more")
+	}
+	if err != nil {
+		return e, usage("%s: %v", word, err)
+	}
+	e.num = n
+	return e, nil
 }
 
 func (c *command) conflicts() error {

@@ -12,7 +12,7 @@ func printHelp(w io.Writer, d store.Driver) {
 	fmt.Fprint(w, "kvbench measures a key-value engine with LevelDB's benchmarks.\n\n",
 		"  kvbench                        LevelDB's eighteen steps\n",
 		"  kvbench --benchmarks=LIST      the benchmarks named, in that order\n",
-		"  kvbench EXPERIMENT...          a published experiment, its figures beside ours\n",
+		"  kvbench EXPERIMENT[=N]...      a published experiment, its figures beside ours\n",
 		"  kvbench --list                 all benchmarks and experiments\n\n",
 		"Flags are written --name=value, --name value or -name value.\n\n")
 	for _, f := range flags {

@@ -45,6 +45,9 @@ func TestUsage(t *testing.T) {
 		"--benchmarks=,":                         "--benchmarks=,: want at least one benchmark",
 		"levledb":                                `no experiment "levledb"; did you mean "leveldb"?`,
 		"readrandom":                             `no experiment "readrandom"; a single benchmark is run by --benchmarks=readrandom`,
+		"bloom=x":                                "bloom=x: want a number such as 1000000 or 10M",
+		"bloom=0":                                "bloom=0: want 1 or more",
+		"blom=5":                                 `no experiment "blom"; did you mean "bloom"?`,
 		"--num=ten":                              "--num=ten: want a number such as 1000000 or 10M",
 		"--num=0":                                "--num=0: want 1 or more",
 		"--num":                                  "--num needs a value",
@@ -160,14 +163,14 @@ func TestDefault(t *testing.T) {
 
 func TestExperiments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.json")
-	code, out, stderr := invoke(t, newEngine(), "leveldb", "bloom", "--scale=0.001", "--rounds=2", "--json", file, "--progress=always")
+	code, out, stderr := invoke(t, newEngine(), "leveldb", "bloom=10k", "--scale=0.001", "--rounds=2", "--json", file, "--progress=always")
 	if code != 0 {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 	for _, want := range []string{
 		"== leveldb: ", "-- LevelDB's defaults (write_buffer_size=4MiB cache_size=8MiB", "-- Model's defaults\n",
 		"== bloom: ", "Keys:       key%d, multiples of 2\nValues:     value%d\nEntries:    10000\n", "(0 of 10000 found)",
-		"10 bits and cache  readmissing", "Published: ",
+		"10 bits and cache  readmissing", "Published: ", "\nReport: " + file + "\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

@@ -83,6 +83,7 @@ type Step struct {
 	CacheMisses  *int64   `json:"cache_misses,omitempty"`
 	DiskSize     *int64   `json:"disk_size_bytes,omitempty"`
 	Tables       *int64   `json:"tables,omitempty"`
+	Debt         *int64   `json:"compaction_debt_bytes,omitempty"`
 	Comparisons  *int64   `json:"comparisons,omitempty"`
 	Latency      *Latency `json:"latency_ns,omitempty"`
 	Published    float64  `json:"published_micros_per_op,omitempty"`
@@ -155,7 +156,7 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 	if m := res.Metrics; m != nil {
 		s.WAL, s.Flush, s.Compaction = known(m.WALBytes), known(m.FlushBytes), known(m.CompactionBytes)
 		s.CacheHits, s.CacheMisses = known(m.CacheHits), known(m.CacheMisses)
-		s.DiskSize, s.Tables = known(m.DiskSize), known(m.Tables)
+		s.DiskSize, s.Tables, s.Debt = known(m.DiskSize), known(m.Tables), known(m.Debt)
 		if m.Stall != store.Unknown {
 			stall := round(m.Stall.Seconds())
 			s.Stall = &stall

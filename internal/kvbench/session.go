@@ -54,6 +54,7 @@ func (s *session) run(ctx context.Context, args []string) error {
 	if werr := s.report.write(s.c.json); werr != nil {
 		return errors.Join(err, fmt.Errorf("--json: %w", werr))
 	}
+	fmt.Fprintf(s.out, "\nReport: %s\n", s.c.json)
 	return err
 }
 
@@ -61,8 +62,8 @@ func (s *session) runAll(ctx context.Context) error {
 	if len(s.c.experiments) == 0 {
 		return s.runPlain(ctx)
 	}
-	for _, name := range s.c.experiments {
-		if err := s.runExperiment(ctx, findExperiment(name)); err != nil {
+	for _, e := range s.c.experiments {
+		if err := s.runExperiment(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -94,7 +95,7 @@ func (s *session) runPlain(ctx context.Context) error {
 	return nil
 }
 
-func (s *session) runExperiment(ctx context.Context, e *experiment) error {
+func (s *session) runExperiment(ctx context.Context, e chosen) error {
 	fmt.Fprintf(s.out, "\n== %s: %s\n", e.name, e.title)
 	columns := make([]column, len(e.variants))
 	for round := range s.c.rounds {
@@ -118,11 +119,14 @@ func (s *session) runExperiment(ctx context.Context, e *experiment) error {
 }
 
 // planOf applies the command line to a variant: flags win.
-func (s *session) planOf(e *experiment, v variant) plan {
+func (s *session) planOf(e chosen, v variant) plan {
 	p := plan{experiment: e.name, params: s.c.params, steps: v.steps}
 	p.variant = strings.ReplaceAll(v.name, "%s", s.driver.Title())
-	if !s.c.given["num"] {
-		p.params.Num = max(int64(math.Round(float64(e.num)*s.c.scale)), 1)
+	switch {
+	case e.num > 0:
+		p.params.Num = e.num
+	case !s.c.given["num"]:
+		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale)), 1)
 	}
 	if e.adjust != nil {
 		e.adjust(&p.params)

@@ -36,7 +36,14 @@ func (t *thread) compact() {
 }
 
 func (t *thread) codec(spec *workload.Spec) {
-	c, _ := t.r.Driver.Codec(spec.Subject)
+	c, ok := t.r.Driver.Codec(spec.Subject)
+	if !ok {
+		t.fail(errors.New("no " + spec.Subject))
+		return
+	}
+	if c.Close != nil {
+		defer c.Close()
+	}
 	input := t.vals.Next(codecBlock)
 	if c.Decode == nil { // a checksum
 		input = bytes.Repeat([]byte{'x'}, codecBlock)

@@ -109,9 +109,13 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		res.Text, res.Ops = text, 1
 		return res, nil
 	case workload.Codec:
-		if _, ok := r.Driver.Codec(spec.Subject); !ok {
+		c, ok := r.Driver.Codec(spec.Subject)
+		if !ok {
 			res.Skipped = fmt.Sprintf("%s has no %s", r.Driver.Title(), spec.Subject)
 			return res, nil
+		}
+		if c.Close != nil {
+			c.Close()
 		}
 	}
 	return r.measure(ctx, &spec, res)

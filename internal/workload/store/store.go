@@ -133,10 +133,12 @@ type Iterator interface {
 	Close() error
 }
 
-// Codec compresses blocks. Both functions write to dst[:0] if it has room.
+// Codec compresses blocks. What a function returns is valid until its next
+// call; it may lie in dst, which callers hand back to be used again.
 type Codec struct {
 	Encode func(dst, src []byte) []byte
 	Decode func(dst, src []byte) ([]byte, error)
+	Close  func() // nil: nothing to give back
 }
 
 // Metrics are running totals since the store was opened. Unknown marks what
@@ -150,6 +152,7 @@ type Metrics struct {
 	CacheMisses     int64
 	DiskSize        int64 // live tables now
 	Tables          int64 // live tables now
+	Debt            int64 // bytes that compactions still have to move
 }
 
 // Unknown is the value of a metric that the engine does not tell.
@@ -157,5 +160,5 @@ const Unknown = -1
 
 // UnknownMetrics has every field unknown.
 func UnknownMetrics() Metrics {
-	return Metrics{Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown}
+	return Metrics{Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown}
 }

@@ -185,9 +185,12 @@ func codecs(t *testing.T, d store.Driver) {
 		if !ok {
 			continue
 		}
-		packed := c.Encode(nil, block)
+		packed := bytes.Clone(c.Encode(nil, block))
 		if again := c.Encode(make([]byte, 0, len(block)), block); !bytes.Equal(packed, again) {
 			t.Errorf("%s: depends on the buffer", name)
+		}
+		if c.Close != nil {
+			defer c.Close()
 		}
 		if c.Decode == nil {
 			continue
