@@ -32,14 +32,12 @@ func TestResidentMemory(t *testing.T) {
 	if n := resident(t) - start; n > 4<<20 {
 		t.Errorf("an empty cache costs %d KiB", n>>10)
 	}
-	f, _ := load(t, c, s, 1, 0, 5000)
-	f.Release()
+	bare(c, s, 0, 5000)
 	if n := resident(t) - start; n > 4<<20 {
 		t.Errorf("a cache with one block costs %d KiB", n>>10)
 	}
 	for i := range 2 * capacity / 5000 {
-		f, _ := load(t, c, s, 1, i, 5000)
-		f.Release()
+		bare(c, s, i, 5000)
 	}
 	full := resident(t) - start
 	t.Logf("%d MiB resident for %d MiB, %+v", full>>20, capacity>>20, c.Stats())

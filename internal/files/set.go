@@ -172,8 +172,6 @@ var magics = map[uint64]string{
 	0:                  "zeros, as if it was never written",
 }
 
-const magicLevelDB = 0xdb4775248b80fb57
-
 // parse picks the format by the footer's magic.
 func (s *Set) parse(f *file, name string) (sstable.Reader, error) {
 	var tail [footerTail]byte
@@ -185,10 +183,14 @@ func (s *Set) parse(f *file, name string) (sstable.Reader, error) {
 		return nil, fmt.Errorf("table %s: footer: %w", name, err)
 	}
 	magic := binary.LittleEndian.Uint64(tail[:])
-	if magic == magicLevelDB {
-		return ldb.Open(f, name, ldb.ReaderOptions{
-			Comparer: s.o.Comparer, Cache: s.o.Cache, MaxDecoded: s.o.MaxDecoded,
+	if magic == ldb.Magic {
+		r, err := ldb.Open(f, ldb.Env{
+			Name: name, Cache: s.o.Cache, Comparer: s.o.Comparer, MaxDecoded: s.o.MaxDecoded,
 		})
+		if err != nil {
+			return nil, err // not a nil *ldb.Reader in an interface
+		}
+		return r, nil
 	}
 	what, known := magics[magic]
 	if !known {
@@ -210,11 +212,7 @@ func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, strin
 	if err != nil {
 		return nil, "", err
 	}
-	w, err := ldb.NewWriter(f, o)
-	if err != nil {
-		return nil, "", errors.Join(err, f.Close(), s.o.FS.Remove(filepath.Join(s.o.Dir, name)))
-	}
-	return w, name, nil
+	return ldb.NewWriter(f, o), name, nil
 }
 
 // Stats is a snapshot of a Set.
