@@ -81,6 +81,9 @@ func appendLen(p []byte, n int) []byte {
 	return binary.AppendUvarint(p, uint64(n))
 }
 
+// Last is the last key added, in its encoded form. Reset does not forget it.
+func (b *RowBuilder) Last() []byte { return b.last.Bytes() }
+
 // Count is the number of entries added since Reset.
 func (b *RowBuilder) Count() int { return b.count }
 
@@ -113,7 +116,6 @@ const keepCap = 1 << 20
 func (b *RowBuilder) Reset() {
 	b.buf.Trim(keepCap)
 	b.restarts.Trim(keepCap)
-	b.last.Trim(keepCap)
 	b.next.Trim(keepCap)
 	b.run, b.count = 0, 0
 }

@@ -9,6 +9,7 @@ package filter
 import (
 	"encoding/binary"
 	"math/bits"
+	"runtime"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -32,6 +33,10 @@ const (
 
 	usualProbes = 6 // what 9..11 bits per key lead to
 	mix         = 0x9e3779b97f4a7c15
+
+	// Large filters are built in the background: foreground goroutines should
+	// not have to wait for the processor longer than some 100 us.
+	yieldEvery = 1 << 13
 )
 
 // MaxBitsPerKey is the largest number of bits per key that makes sense.
@@ -61,7 +66,10 @@ func Build(dst []byte, hashes []uint64, bitsPerKey int) []byte {
 	}
 	lines := dst[from : from+n*lineBytes]
 	clear(lines)
-	for _, h := range hashes {
+	for i, h := range hashes {
+		if i%yieldEvery == yieldEvery-1 {
+			runtime.Gosched()
+		}
 		hi, _ := bits.Mul64(h, uint64(n))
 		line := lines[hi*lineBytes:][:lineBytes]
 		x := h * mix

@@ -1,0 +1,118 @@
+package ldb
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// Get appends the newest value of key visible at seq to dst.
+func (r *Reader) Get(key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	if r.hasFilter && !r.filter.MayContain(hash) {
+		return dst, 0, false, nil
+	}
+	b := r.Find(key, base.MakeTrailer(seq, base.KindMax))
+	if b < 0 || r.hasLDB && !r.ldbFilter.MayContain(r.handle(b).Offset, key) {
+		return dst, 0, false, nil
+	}
+	return r.GetAt(b, key, hash, seq, flags, dst)
+}
+
+// MayContain reports whether the filter, if any, admits the key.
+func (r *Reader) MayContain(key []byte, hash uint64) bool {
+	if r.hasFilter {
+		return r.filter.MayContain(hash)
+	}
+	if !r.hasLDB {
+		return true
+	}
+	// The block of the newest version holds the key if any block does.
+	b := r.Find(key, base.MaxTrailer)
+	return b >= 0 && r.ldbFilter.MayContain(r.handle(b).Offset, key)
+}
+
+// Find returns the index of the only block that can hold the first entry at or
+// after (key, t), -1 when the table ends before it.
+func (r *Reader) Find(key []byte, t base.Trailer) int {
+	i := r.index.SeekGE(r.cmp, key, t)
+	if i == r.index.Len() {
+		return -1
+	}
+	return i
+}
+
+// Prefetch hints that data block i will be read.
+func (r *Reader) Prefetch(i int) {
+	if uint(i) >= uint(r.index.Len()) || r.slots != nil && r.slots.Contains(i) {
+		return
+	}
+	h := r.handle(i)
+	r.src.Prefetch(int64(h.Offset), int64(h.Size+block.TrailerLen))
+}
+
+// GetAt is Get within data block i.
+func (r *Reader) GetAt(i int, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	if uint(i) >= uint(r.index.Len()) {
+		return dst, 0, false, nil
+	}
+	if r.slots != nil {
+		if f, ok := r.slots.Lookup(i); ok {
+			v := block.OpenView(f.Bytes())
+			dst, t, found := r.getIn(&v, key, hash, seq, dst)
+			f.Release()
+			return dst, t, found, nil
+		}
+	}
+	if flags&sstable.MemoryOnly != 0 {
+		return dst, 0, false, base.ErrWouldBlock
+	}
+	return r.getCold(i, key, hash, seq, flags, dst)
+}
+
+func (r *Reader) getIn(v *block.View, key []byte, hash uint64, seq base.SeqNum, dst []byte) ([]byte, base.Trailer, bool) {
+	at := v.Get(r.cmp, key, hash, seq)
+	if at < 0 {
+		return dst, 0, false
+	}
+	t := v.Trailer(at)
+	if t.Kind() == base.KindSet {
+		dst = append(dst, v.Value(at)...)
+	}
+	return dst, t, true
+}
+
+// getCold is GetAt of a block that is not cached.
+func (r *Reader) getCold(i int, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	s := getScratch()
+	defer putScratch(s)
+	h := r.handle(i)
+	stored, err := r.read(&s.file, h.Offset, h.Size+block.TrailerLen)
+	if err != nil {
+		return dst, 0, false, err
+	}
+	if r.slots == nil || flags&(sstable.NoFill|sstable.Private) != 0 {
+		// One search pays for no columns.
+		v, err := r.buildPrivate(i, stored, s, 0)
+		if err != nil {
+			return dst, 0, false, err
+		}
+		dst, t, found := r.getIn(&v, key, hash, seq, dst)
+		return dst, t, found, nil
+	}
+	f, err := r.buildCached(i, stored, s)
+	if err != nil {
+		return dst, 0, false, err
+	}
+	v := block.OpenView(f.Bytes())
+	dst, t, found := r.getIn(&v, key, hash, seq, dst)
+	f.Release()
+	return dst, t, found, nil
+}
+
+// OffsetOf estimates the file offset at which the key's data begins.
+func (r *Reader) OffsetOf(key []byte, t base.Trailer) uint64 {
+	if i := r.Find(key, t); i >= 0 {
+		return r.handle(i).Offset
+	}
+	return r.metaOff
+}

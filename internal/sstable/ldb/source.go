@@ -1,0 +1,221 @@
+package ldb
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+const (
+	// readAhead is the most that a source reads at once.
+	readAhead = 256 << 10
+	// firstAhead is where the doubling windows of a scan begin.
+	firstAhead = 16 << 10
+)
+
+// source hands out one data block per stretch.
+type source struct {
+	r      *Reader
+	cached bool // look into the cache
+	fill   bool // put blocks that were read into the cache
+	scan   bool // read ahead, by windows that double
+	chunks bool // read ahead, always a whole window
+	memory bool // read nothing
+
+	at    int // block handed out, -1 when not positioned
+	view  block.View
+	frame cache.Frame // of view; not valid when view lies in s
+	err   error
+
+	s        *scratch // taken with the first read
+	chunk    []byte   // bytes of the file in s.file
+	chunkOff uint64
+	window   uint64 // how much a scan reads next, 0 while it jumps about
+}
+
+// NewSource iterates over the table.
+func (r *Reader) NewSource(flags sstable.ReadFlags) base.Source {
+	s := &source{r: r, at: -1}
+	s.chunks = flags&sstable.Private != 0
+	s.cached = !s.chunks && r.slots != nil
+	s.fill = s.cached && flags&sstable.NoFill == 0
+	s.scan = !s.chunks && flags&sstable.Scan != 0
+	s.memory = flags&sstable.MemoryOnly != 0
+	return s
+}
+
+// jump is the direction of a load that does not continue the one before.
+const jump = 0
+
+// load makes e show block i, which lies dir (1, -1 or jump) from the last one.
+func (s *source) load(i, dir int, e *base.Entries) bool {
+	if i >= 0 && i == s.at {
+		s.view.Entries(e)
+		return true
+	}
+	s.release()
+	*e = base.Entries{}
+	if s.err != nil || uint(i) >= uint(s.r.index.Len()) {
+		return false
+	}
+	if s.cached {
+		if f, ok := s.r.slots.Lookup(i); ok {
+			s.frame, s.view = f, block.OpenView(f.Bytes())
+		}
+	}
+	if !s.frame.Valid() {
+		if s.view, s.err = s.readBlock(i, dir); s.err != nil {
+			return false
+		}
+	}
+	s.view.Entries(e)
+	s.at = i
+	return true
+}
+
+func (s *source) readBlock(i, dir int) (block.View, error) {
+	if s.memory {
+		return block.View{}, base.ErrWouldBlock
+	}
+	if s.s == nil {
+		s.s = getScratch()
+	}
+	stored, err := s.fetch(i, dir)
+	if err != nil {
+		return block.View{}, err
+	}
+	if !s.fill {
+		return s.r.buildPrivate(i, stored, s.s, 0)
+	}
+	f, err := s.r.buildCached(i, stored, s.s)
+	if err != nil {
+		return block.View{}, err
+	}
+	s.frame = f
+	return block.OpenView(f.Bytes()), nil
+}
+
+// fetch returns data block i as stored, out of the chunk last read or of a new
+// one.
+func (s *source) fetch(i, dir int) ([]byte, error) {
+	h := s.r.handle(i)
+	lo, hi := h.Offset, h.End()
+	if lo >= s.chunkOff && hi <= s.chunkOff+uint64(len(s.chunk)) {
+		return s.chunk[lo-s.chunkOff : hi-s.chunkOff], nil
+	}
+	if s.scan || s.chunks {
+		lo, hi = s.widen(lo, hi, dir)
+	}
+	s.chunk = nil
+	b, err := s.r.read(&s.s.file, lo, hi-lo)
+	if err != nil {
+		return nil, err
+	}
+	s.chunk, s.chunkOff = b, lo
+	return b[h.Offset-lo : h.End()-lo], nil
+}
+
+// widen makes [lo, hi) a window of a sequential read, and asks for the window
+// after it. A scan's windows double as long as it goes on in one direction.
+func (s *source) widen(lo, hi uint64, dir int) (uint64, uint64) {
+	switch {
+	case s.chunks:
+		s.window = readAhead
+	case dir == jump:
+		s.window = 0
+		return lo, hi
+	default:
+		s.window = min(max(2*s.window, firstAhead), readAhead)
+	}
+	n := s.window
+	if hi-lo >= n {
+		return lo, hi
+	}
+	if dir < 0 {
+		lo = hi - min(hi, n)
+		if lo > 0 {
+			ahead := min(lo, n)
+			s.r.src.Prefetch(int64(lo-ahead), int64(ahead))
+		}
+		return lo, hi
+	}
+	hi = min(lo+n, s.r.dataEnd)
+	if ahead := min(s.r.dataEnd-hi, n); ahead > 0 {
+		s.r.src.Prefetch(int64(hi), int64(ahead))
+	}
+	return lo, hi
+}
+
+// release gives up the block handed out.
+func (s *source) release() {
+	if s.frame.Valid() {
+		s.frame.Release()
+		s.frame = cache.Frame{}
+	}
+	s.at = -1
+}
+
+func (s *source) First(e *base.Entries) int {
+	s.err = nil
+	if !s.load(0, jump, e) {
+		return -1
+	}
+	return 0
+}
+
+func (s *source) Last(e *base.Entries) int {
+	s.err = nil
+	if !s.load(s.r.index.Len()-1, jump, e) {
+		return -1
+	}
+	return e.Len() - 1
+}
+
+func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+	s.err = nil
+	i := s.r.index.SeekGE(s.r.cmp, key, t)
+	if !s.load(i, jump, e) {
+		return -1
+	}
+	if at := s.view.SeekGE(s.r.cmp, key, t); at < e.Len() {
+		return at
+	}
+	// The block ends before its separator: the next one starts after the key.
+	if !s.load(i+1, 1, e) {
+		return -1
+	}
+	return 0
+}
+
+func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
+	s.err = nil
+	i := s.r.index.SeekGE(s.r.cmp, key, t)
+	if i < s.r.index.Len() {
+		if !s.load(i, jump, e) {
+			return -1
+		}
+		if at := s.view.SeekLT(s.r.cmp, key, t); at >= 0 {
+			return at
+		}
+	}
+	if !s.load(i-1, -1, e) {
+		return -1
+	}
+	return e.Len() - 1
+}
+
+func (s *source) Next(e *base.Entries) bool { return s.at >= 0 && s.load(s.at+1, 1, e) }
+
+func (s *source) Prev(e *base.Entries) bool { return s.at >= 0 && s.load(s.at-1, -1, e) }
+
+func (s *source) Err() error { return s.err }
+
+func (s *source) Close() error {
+	s.release()
+	if s.s != nil {
+		putScratch(s.s)
+		s.s, s.chunk = nil, nil
+	}
+	return s.err
+}
