@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand"
 	"runtime"
 	"slices"
@@ -406,7 +407,7 @@ func TestLargeBatch(t *testing.T) {
 	for _, c := range []struct {
 		n       int64
 		entries int
-	}{{maxArena, 1}, {1 << 62, 1}, {-1, 1}, {100, -1}, {100, 1 << 40}, {1<<63 - 1, 1<<63 - 1}} {
+	}{{maxArena, 1}, {1 << 62, 1}, {-1, 1}, {100, -1}, {100, 1 << 30}, {1<<63 - 1, math.MaxInt}} {
 		if m.Room(c.n, c.entries) {
 			t.Errorf("room for %d bytes, %d entries", c.n, c.entries)
 		}
