@@ -1,0 +1,81 @@
+package compact
+
+import (
+	"bytes"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// collapse decides, entry by entry in internal order, what survives.
+//
+// Snapshots cut the sequence numbers into stripes: two entries are in one
+// stripe when every snapshot sees both or neither. Of a user key's entries, only
+// the newest of each stripe can ever be read. For example, with snapshots 5 and 9:
+//
+//	k#12 set  keep (newest of the stripe above 9)
+//	k#10 set  drop (hidden by #12 from everybody)
+//	k#8  set  keep (what snapshot 9 reads)
+//	k#4  del  keep, or drop when no deeper level can hold k: it is in the
+//	          last stripe, so nothing that it hides can be left in the inputs
+//	k#3  set  drop (hidden by #4)
+type collapse struct {
+	cmp       *base.Comparer
+	snapshots []base.SeqNum // ascending
+	deeper    deeper
+
+	// The entry before, when there was one. last aliases its stretch or buf.
+	any     bool
+	last    []byte
+	lastSeq base.SeqNum
+	buf     []byte
+}
+
+// stripe is how many snapshots are older than an entry of sequence s.
+func (c *collapse) stripe(s base.SeqNum) int {
+	lo, hi := 0, len(c.snapshots)
+	for lo < hi {
+		if mid := int(uint(lo+hi) >> 1); c.snapshots[mid] < s {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+func (c *collapse) isLast(key []byte) bool {
+	if !c.any {
+		return false
+	}
+	if c.cmp.EqualIsBytewise {
+		return bytes.Equal(c.last, key)
+	}
+	return c.cmp.Compare(c.last, key) == 0
+}
+
+// keep reports whether entry (key, t) survives; first says that its user key is
+// not the one of the entry before. It retains key until the next call or leave.
+func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
+	seq := t.Seq()
+	first = !c.isLast(key)
+	hidden := !first && (len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))
+	c.any, c.last, c.lastSeq = true, key, seq
+	if hidden {
+		return false, first
+	}
+	if t.Kind() == base.KindDelete && c.stripe(seq) == 0 && !c.deeper.mayHold(key) {
+		return false, first
+	}
+	return true, first
+}
+
+// pass records an entry known to survive without a look at the others.
+func (c *collapse) pass(key []byte, t base.Trailer) { c.any, c.last, c.lastSeq = true, key, t.Seq() }
+
+// leave must be called before the stretch that the last key came from goes away.
+func (c *collapse) leave() {
+	if c.any {
+		c.buf = append(c.buf[:0], c.last...)
+		c.last = c.buf
+	}
+}

@@ -1,0 +1,94 @@
+package compact
+
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// sizeCheck is how many raw bytes go into a table between two looks at its size.
+const sizeCheck = 16 << 10
+
+// output writes the surviving entries to tables of about fileSize bytes, never
+// splitting a user key over two of them.
+type output struct {
+	env      *Env
+	level    int
+	fileSize uint64 // 0: one table
+
+	num     uint64
+	w       sstable.Writer // nil: none begun
+	since   int            // raw bytes since the last look at the size
+	full    bool           // w ends before the next user key
+	created []uint64
+	res     *Result
+}
+
+// add appends an entry; first says that its user key is a new one.
+func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte, first bool) error {
+	if o.full && first {
+		if err := o.finish(); err != nil {
+			return err
+		}
+	}
+	if o.w == nil {
+		num, w, err := o.env.NewWriter()
+		if err != nil {
+			return err
+		}
+		o.num, o.w = num, w
+		o.created = append(o.created, num)
+	}
+	if err := o.w.Add(key, t, codec, value); err != nil {
+		return err
+	}
+	if o.since += len(key) + len(value) + base.TrailerLen; o.since >= sizeCheck && o.fileSize > 0 {
+		o.since = 0
+		o.full = o.w.EstimatedSize() >= o.fileSize
+	}
+	return nil
+}
+
+// finish completes the table begun, if any.
+func (o *output) finish() error {
+	if o.w == nil {
+		return nil
+	}
+	w := o.w
+	o.w, o.full, o.since = nil, false, 0
+	entries := w.Entries()
+	meta, err := w.Finish()
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	invariants.Check(entries == meta.Entries || meta.Entries == 0, "compact: table %d has %d entries, %d were added", o.num, meta.Entries, entries)
+	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest}
+	if n := len(o.res.Added); n > 0 {
+		prev := o.res.Added[n-1].Meta
+		if o.env.Comparer.Cmp(prev.Largest.User, f.Smallest.User) >= 0 {
+			return fmt.Errorf("compact: table %d begins at or before the end of table %d", f.Num, prev.Num)
+		}
+	}
+	o.res.Added = append(o.res.Added, manifest.AddedFile{Level: o.level, Meta: f})
+	o.res.Tables = append(o.res.Tables, meta)
+	o.res.EntriesOut += entries
+	o.res.BytesWritten += meta.Size
+	return nil
+}
+
+// abandon closes what is unfinished and leaves the numbers of all files that
+// were created for the caller to delete.
+func (o *output) abandon() {
+	if o.w != nil {
+		_ = o.w.Close() // the file is thrown away
+		o.w = nil
+	}
+	o.res.Added, o.res.Tables = nil, nil
+	o.res.Abandoned = o.created
+}

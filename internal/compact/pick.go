@@ -1,0 +1,603 @@
+package compact
+
+import (
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// Config tells the decisions what the user chose. Zero fields have defaults.
+type Config struct {
+	Comparer *base.Comparer
+	// FileSize is where outputs are split, in bytes. Default 64 MiB.
+	FileSize uint64
+	// WriteBuffer is the size of a memtable, in bytes. Default 64 MiB.
+	WriteBuffer uint64
+	// L0Trigger is how many files of level 0 are merged at once. Default 4.
+	L0Trigger int
+	// MaxSubcompactions is into how many pieces a plan may be cut. Default 1.
+	MaxSubcompactions int
+	// Dense reports that so much of a table are deletions, all of them older
+	// than every snapshot, that it is worth a compaction. nil: none is.
+	Dense func(*manifest.FileMeta) bool
+}
+
+const (
+	// spaceRatio bounds what lies above the bottom run: when it is as many
+	// times larger than that, everything is merged. What is obsolete is at most
+	// all of it, so a database takes at most 1+spaceRatio times its live data,
+	// and some write buffers.
+	spaceRatio = 2
+	// joinRatio: a merge of level 0 takes along a run that is as many times
+	// smaller than what it merges anyway.
+	joinRatio = 3
+	// quickBatches: a merge of as many level-0 batches is done before many new
+	// files have come in. Larger ones leave level 0 and the top run alone, so
+	// that those can go on meanwhile.
+	quickBatches = 8
+	// sliceFiles is how many files' worth of bytes a merge of whole runs may
+	// have before it is done a key range at a time.
+	sliceFiles = 64
+	lastLevel  = manifest.NumLevels - 1
+)
+
+func (c Config) filled() Config {
+	if c.Comparer == nil {
+		c.Comparer = base.Bytewise
+	}
+	if c.FileSize == 0 {
+		c.FileSize = 64 << 20
+	}
+	if c.WriteBuffer == 0 {
+		c.WriteBuffer = 64 << 20
+	}
+	if c.L0Trigger <= 0 {
+		c.L0Trigger = 4
+	}
+	c.MaxSubcompactions = max(c.MaxSubcompactions, 1)
+	return c
+}
+
+// picker is one decision.
+type picker struct {
+	Config
+	v    *manifest.Version
+	busy Busy
+	// runs[l] is the bytes in level l.
+	runs [manifest.NumLevels]uint64
+	// bottom is the deepest level with files, or the last level.
+	bottom int
+}
+
+func newPicker(v *manifest.Version, busy Busy, c Config) *picker {
+	p := &picker{Config: c.filled(), v: v, busy: busy, bottom: bottomLevel(v)}
+	for l := range p.runs {
+		p.runs[l] = v.Levels[l].Size
+	}
+	return p
+}
+
+// Pick chooses the next compaction, nil when there is nothing to do, or nothing
+// that can be done beside the plans in flight.
+//
+// Shape: level 0 takes the flushed tables. Each deeper level is one sorted run;
+// the oldest lies deepest. A full level 0 becomes a new run in the deepest level
+// that is empty and has nothing but empty ones above it, at no cost but its own
+// bytes. When all levels are taken, some of the youngest runs are merged into
+// one: as many as cost the fewest bytes per level set free. With k levels, an
+// entry is so rewritten m times before C(k+m, k) level-0 batches have come.
+func Pick(v *manifest.Version, busy Busy, c Config) *Plan {
+	p := newPicker(v, busy, c)
+	if plan := p.levelZero(); plan != nil {
+		return plan
+	}
+	if plan := p.space(); plan != nil {
+		return plan
+	}
+	if plan := p.makeRoom(); plan != nil {
+		return plan
+	}
+	return p.dense()
+}
+
+// bottomLevel is the deepest level with files, or the last level when only
+// level 0 has any.
+func bottomLevel(v *manifest.Version) int {
+	for l := lastLevel; l > 0; l-- {
+		if len(v.Levels[l].Files) > 0 {
+			return l
+		}
+	}
+	return lastLevel
+}
+
+// FlushLevel is the deepest level that may take a memtable with user keys from
+// smallest to largest: no level down to it has, or is about to get, a file that
+// overlaps them. Until the flush is installed, FlushPlan of the level, when it
+// is not 0, must be in Busy.
+func FlushLevel(v *manifest.Version, busy Busy, cmp *base.Comparer, smallest, largest []byte) int {
+	smallest, largest = closed(smallest), closed(largest)
+	level := 0
+	for l := 0; l <= bottomLevel(v); l++ {
+		if len(v.Levels[l].Overlaps(cmp, smallest, largest)) > 0 || busy.meets(cmp, l, l, smallest, largest) {
+			break
+		}
+		level = l
+	}
+	return level
+}
+
+// Debt estimates the bytes that compactions must read before Pick finds nothing
+// to do, as if none was in flight.
+func Debt(v *manifest.Version, c Config) uint64 {
+	p := newPicker(v, nil, c)
+	var debt uint64
+	if plan := p.levelZero(); plan != nil {
+		debt += plan.InputBytes
+	}
+	if p.bloated() || p.crowded() {
+		for l := 2; l <= p.room(); l++ {
+			debt += p.runs[l]
+		}
+	}
+	return debt
+}
+
+// levelZero merges a full level 0 into the runs below.
+func (p *picker) levelZero() *Plan {
+	files := p.v.Levels[0].Files
+	if len(files) < p.L0Trigger {
+		return nil
+	}
+	all := span(p.Comparer, files)
+	limit := p.bottom
+	for limit > 0 && p.busy.meets(p.Comparer, 0, limit, all.lo, all.hi) {
+		limit--
+	}
+	if limit == 0 {
+		return nil
+	}
+	// over[l] is what overlaps level 0 in level l.
+	var over [manifest.NumLevels]uint64
+	for l := 1; l <= lastLevel; l++ {
+		over[l] = size(p.v.Levels[l].Overlaps(p.Comparer, all.lo, all.hi))
+	}
+	total := p.runs[0]
+	to := 0
+	for l := 1; l <= limit && over[l] <= total/joinRatio; l++ {
+		total += over[l]
+		to = l
+	}
+	reason := "level 0 is full"
+	if to == 0 {
+		to = cheapest(over, 1, limit)
+		if sum(over[2:to+1]) > quickBatches*p.batch() {
+			to = 1 // makeRoom sees to the others
+		}
+		reason = "level 0 is full, no level is free"
+	}
+	plan := p.plan(0, files, to, reason)
+	if plan == nil {
+		return nil
+	}
+	if plan.NumFiles() == len(files) && disjoint(p.Comparer, files) {
+		plan.TrivialMove = true
+		plan.Subranges = nil
+	}
+	return plan
+}
+
+// batch is the bytes that level 0 brings at a time.
+func (p *picker) batch() uint64 {
+	return max(p.runs[0], uint64(p.L0Trigger)*p.WriteBuffer/2)
+}
+
+// cheapest is the level that the runs of levels from on are best merged into:
+// the one with the fewest bytes to read per level that becomes free, counting
+// the next batch's. Among equals the deepest.
+func cheapest(sizes [manifest.NumLevels]uint64, from, limit int) int {
+	best, bestCost := from, uint64(0)
+	total := uint64(0)
+	for l := from; l <= limit; l++ {
+		total += sizes[l]
+		cost := total / uint64(l-from+1)
+		if l == from || cost <= bestCost {
+			best, bestCost = l, cost
+		}
+	}
+	return best
+}
+
+// crowded reports that the next full level 0 finds no empty level but the first.
+func (p *picker) crowded() bool {
+	return p.runs[2] > 0 && len(p.v.Levels[0].Files) > p.L0Trigger/2
+}
+
+// bloated reports that too much lies above the bottom run.
+func (p *picker) bloated() bool {
+	above := sum(p.runs[1:p.bottom])
+	return above > spaceRatio*p.runs[p.bottom] && above+p.runs[p.bottom] > p.batch()
+}
+
+// room is the level that makeRoom or space merges into.
+func (p *picker) room() int {
+	if p.bloated() {
+		return p.bottom
+	}
+	return cheapest(p.runs, 2, p.bottom)
+}
+
+// space merges everything when too much lies above the bottom run. What
+// overlaps nothing only moves.
+func (p *picker) space() *Plan {
+	if !p.bloated() {
+		return nil
+	}
+	for l := p.bottom - 1; l > 0; l-- {
+		if plan := p.sink(l); plan != nil {
+			return plan
+		}
+	}
+	return p.merge(p.bottom, "too much above the bottom run")
+}
+
+// makeRoom frees levels before level 0 needs them.
+func (p *picker) makeRoom() *Plan {
+	if !p.crowded() {
+		return nil
+	}
+	// An empty level below a run: the run moves down.
+	for to := lastLevel; to > 1; to-- {
+		if p.runs[to] > 0 {
+			continue
+		}
+		for from := to - 1; from > 0; from-- {
+			if p.runs[from] == 0 {
+				continue
+			}
+			if plan := p.plan(from, p.v.Levels[from].Files, to, "to a free level"); plan != nil {
+				plan.TrivialMove = true
+				plan.Subranges = nil
+				return plan
+			}
+			break
+		}
+	}
+	to := cheapest(p.runs, 2, p.bottom)
+	if sum(p.runs[2:to+1]) <= quickBatches*p.batch() {
+		return nil // level 0 does it on its way
+	}
+	return p.merge(to, "no level is free")
+}
+
+// merge merges the runs from level 2 down into level to, a slice of the key
+// space at a time when they are large. The first level stays out: level 0 goes
+// on merging into it meanwhile.
+func (p *picker) merge(to int, reason string) *Plan {
+	from := 2
+	if to == 1 || sum(p.runs[2:to]) == 0 {
+		from = 1
+	}
+	for from < to && p.runs[from] == 0 {
+		from++
+	}
+	if from >= to {
+		return nil
+	}
+	if sum(p.runs[from:to+1]) <= sliceFiles*p.FileSize {
+		return p.plan(from, p.v.Levels[from].Files, to, reason)
+	}
+	return p.slice(from, to, reason)
+}
+
+// slice plans the part of merging levels from..to that moves the most bytes of
+// the upper runs per byte of the bottom one, out of some evenly spread parts of
+// sliceFiles files or less, where the tables' ranges allow.
+func (p *picker) slice(from, to int, reason string) *Plan {
+	// The largest upper run is what slices are cut along.
+	along := from
+	for l := from; l < to; l++ {
+		if p.runs[l] > p.runs[along] {
+			along = l
+		}
+	}
+	files := p.v.Levels[along].Files
+	const starts = 32
+	step := max(1, len(files)/starts)
+	var best *Plan
+	var bestCost float64
+	for i := 0; i < len(files); i += step {
+		plan := p.sliceAt(from, to, files[i:], reason)
+		if plan == nil {
+			continue
+		}
+		bottom := size(plan.Inputs[to])
+		if cost := float64(bottom) / float64(plan.InputBytes-bottom); best == nil || cost < bestCost {
+			best, bestCost = plan, cost
+		}
+	}
+	return best
+}
+
+// sliceAt plans a slice along the first of files, as many as fit.
+func (p *picker) sliceAt(from, to int, files []*manifest.FileMeta, reason string) *Plan {
+	var best *Plan
+	for n := 1; n <= len(files); n *= 2 {
+		smallest, largest := closed(files[0].Smallest.User), closed(files[n-1].Largest.User)
+		var plan *Plan
+		for l := from; l < to && plan == nil; l++ {
+			if top := p.v.Levels[l].Overlaps(p.Comparer, smallest, largest); len(top) > 0 {
+				// Levels below l that reach further out are taken by plan.
+				plan = p.plan(l, top, to, reason)
+				if plan == nil {
+					return best
+				}
+			}
+		}
+		if plan == nil || best != nil && plan.InputBytes > sliceFiles*p.FileSize {
+			return best
+		}
+		best = plan
+	}
+	return best
+}
+
+// sink moves those files of a level to the bottom run that overlap nothing
+// there or in between.
+func (p *picker) sink(level int) *Plan {
+	files := p.v.Levels[level].Files
+	for i := 0; i < len(files); i++ {
+		// The longest stretch of such files from i on.
+		n := i
+		for n < len(files) && p.free(level, files[n]) {
+			n++
+		}
+		if n == i {
+			continue
+		}
+		// A user key split over two files: the older part must not stay above.
+		if plan := p.plan(level, files[i:n], p.bottom, "overlaps nothing"); plan != nil && plan.NumFiles() == n-i {
+			plan.TrivialMove = true
+			plan.Subranges = nil
+			return plan
+		}
+		i = n
+	}
+	return nil
+}
+
+// free reports whether nothing below overlaps a file of a level.
+func (p *picker) free(level int, f *manifest.FileMeta) bool {
+	for l := level + 1; l <= p.bottom; l++ {
+		if p.touches(l, f) {
+			return false
+		}
+	}
+	return true
+}
+
+// touches reports whether a level has keys in the range of a file.
+func (p *picker) touches(level int, f *manifest.FileMeta) bool {
+	return len(p.v.Levels[level].Overlaps(p.Comparer, closed(f.Smallest.User), closed(f.Largest.User))) > 0
+}
+
+// above is the deepest level down to which level 1 and those below it have no
+// keys in the range; it is 1 when level 1 has some.
+func (p *picker) above(r keyRange) int {
+	l := 1
+	for l < p.bottom && len(p.v.Levels[l].Overlaps(p.Comparer, r.lo, r.hi)) == 0 && len(p.v.Levels[l+1].Overlaps(p.Comparer, r.lo, r.hi)) == 0 {
+		l++
+	}
+	return l
+}
+
+// dense compacts a table that is full of deletions into the next run below, or
+// in place when there is none.
+func (p *picker) dense() *Plan {
+	if p.Dense == nil {
+		return nil
+	}
+	for l := 1; l <= lastLevel; l++ {
+		for _, f := range p.v.Levels[l].Files {
+			if !p.Dense(f) {
+				continue
+			}
+			to := l
+			for d := l + 1; d <= lastLevel; d++ {
+				if p.touches(d, f) {
+					to = d
+					break
+				}
+			}
+			if plan := p.plan(l, []*manifest.FileMeta{f}, to, "full of deletions"); plan != nil {
+				return plan
+			}
+		}
+	}
+	return nil
+}
+
+// PickRange plans to merge everything that holds user keys from start to limit,
+// nil being open, down to the deepest level that has such keys. It is nil when
+// that is one level only, or when a plan in flight is in the way.
+func PickRange(v *manifest.Version, busy Busy, c Config, start, limit []byte) *Plan {
+	p := newPicker(v, busy, c)
+	first, deepest := -1, 0
+	for l := 0; l <= lastLevel; l++ {
+		if len(p.v.Levels[l].Overlaps(p.Comparer, start, limit)) > 0 {
+			if first < 0 {
+				first = l
+			}
+			deepest = l
+		}
+	}
+	if first < 0 || first == deepest && first > 0 {
+		return nil
+	}
+	files := v.Levels[first].Overlaps(p.Comparer, start, limit)
+	if first == 0 {
+		files = p.withOlder(files)
+		if deepest == 0 {
+			deepest = p.above(span(p.Comparer, files))
+		}
+	}
+	return p.planWithin(first, files, deepest, "manual", &keyRange{start, limit})
+}
+
+// keyRange is a range of user keys, both ends included; nil is open.
+type keyRange struct{ lo, hi []byte }
+
+// withOlder adds the files of level 0 that must go along: the older ones that
+// overlap any of them. It returns them in the level's order.
+func (p *picker) withOlder(files []*manifest.FileMeta) []*manifest.FileMeta {
+	chosen := make(map[*manifest.FileMeta]bool, len(files))
+	for _, f := range files {
+		chosen[f] = true
+	}
+	all := p.v.Levels[0].Files // newest first
+	for i, f := range all {
+		if !chosen[f] {
+			continue
+		}
+		for _, older := range all[i+1:] {
+			if overlap(p.Comparer, f, older) {
+				chosen[older] = true
+			}
+		}
+	}
+	var out []*manifest.FileMeta
+	for _, f := range all {
+		if chosen[f] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason string) *Plan {
+	return p.planWithin(from, files, to, reason, nil)
+}
+
+// planWithin completes a plan: files of level from, and from every level down to
+// `to` all that overlaps what is taken above it or, with within, that range. It
+// is nil when a plan in flight is in the way.
+//
+// Within a level, files that share a user key go together: LevelDB splits a
+// key's entries over two files, and the older ones must not stay above.
+func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
+	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.FileSize, version: p.v}
+	plan.Inputs[from] = files
+	all := span(p.Comparer, files)
+	for l := max(from, 1); l <= to; l++ {
+		take := all
+		if within != nil && l > from {
+			take = hull(p.Comparer, all, *within)
+		}
+		for n := -1; n != len(plan.Inputs[l]); {
+			n = len(plan.Inputs[l])
+			if taken := p.v.Levels[l].Overlaps(p.Comparer, take.lo, take.hi); len(taken) > 0 {
+				plan.Inputs[l] = taken
+				take = hull(p.Comparer, take, span(p.Comparer, taken))
+				all = hull(p.Comparer, all, span(p.Comparer, taken))
+			}
+		}
+	}
+	plan.Smallest, plan.Largest = all.lo, all.hi
+	if p.busy.meets(p.Comparer, from, to, all.lo, all.hi) {
+		return nil
+	}
+	for _, in := range plan.Inputs {
+		plan.InputBytes += size(in)
+	}
+	plan.Subranges = p.cut(plan)
+	return plan
+}
+
+// cut finds user keys that split a plan into pieces of about the same size.
+func (p *picker) cut(plan *Plan) [][]byte {
+	pieces := min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*p.FileSize))
+	if pieces < 2 {
+		return nil
+	}
+	var starts []*manifest.FileMeta
+	for _, files := range plan.Inputs[1:] {
+		starts = append(starts, files...)
+	}
+	slices.SortFunc(starts, func(a, b *manifest.FileMeta) int {
+		return p.Comparer.Cmp(a.Smallest.User, b.Smallest.User)
+	})
+	total := size(starts)
+	var keys [][]byte
+	var before uint64
+	for _, f := range starts {
+		if before >= total*uint64(len(keys)+1)/pieces && p.Comparer.Cmp(f.Smallest.User, plan.Smallest) > 0 &&
+			(len(keys) == 0 || p.Comparer.Cmp(f.Smallest.User, keys[len(keys)-1]) > 0) {
+			keys = append(keys, f.Smallest.User)
+			if uint64(len(keys))+1 == pieces {
+				break
+			}
+		}
+		before += f.Size
+	}
+	return keys
+}
+
+// span is the range of user keys of files, of which there is one at least. Its
+// ends are not nil.
+func span(cmp *base.Comparer, files []*manifest.FileMeta) keyRange {
+	r := keyRange{closed(files[0].Smallest.User), closed(files[0].Largest.User)}
+	for _, f := range files[1:] {
+		r = hull(cmp, r, keyRange{closed(f.Smallest.User), closed(f.Largest.User)})
+	}
+	return r
+}
+
+// closed makes the empty key differ from an open end.
+func closed(key []byte) []byte {
+	if key == nil {
+		return []byte{}
+	}
+	return key
+}
+
+// hull is the smallest range that includes both.
+func hull(cmp *base.Comparer, a, b keyRange) keyRange {
+	if a.lo != nil && (b.lo == nil || cmp.Cmp(b.lo, a.lo) < 0) {
+		a.lo = b.lo
+	}
+	if a.hi != nil && (b.hi == nil || cmp.Cmp(b.hi, a.hi) > 0) {
+		a.hi = b.hi
+	}
+	return a
+}
+
+func overlap(cmp *base.Comparer, a, b *manifest.FileMeta) bool {
+	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 && cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
+}
+
+// disjoint reports whether no two of the files share a user key's range.
+func disjoint(cmp *base.Comparer, files []*manifest.FileMeta) bool {
+	sorted := slices.Clone(files)
+	slices.SortFunc(sorted, func(a, b *manifest.FileMeta) int { return cmp.Cmp(a.Smallest.User, b.Smallest.User) })
+	for i := 1; i < len(sorted); i++ {
+		if overlap(cmp, sorted[i-1], sorted[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func size(files []*manifest.FileMeta) (n uint64) {
+	for _, f := range files {
+		n += f.Size
+	}
+	return n
+}
+
+func sum(sizes []uint64) (n uint64) {
+	for _, s := range sizes {
+		n += s
+	}
+	return n
+}

@@ -1,0 +1,110 @@
+package compact
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// Plan is one compaction. Its inputs must stay in the version it was picked
+// from until it is installed or given up; the caller holds a reference on that
+// version meanwhile.
+type Plan struct {
+	// Inputs by level, each in its level's order.
+	Inputs      [manifest.NumLevels][]*manifest.FileMeta
+	OutputLevel int
+	// Subranges are user keys, ascending, that cut the work into len+1 pieces
+	// which can run at the same time.
+	Subranges [][]byte
+	// TrivialMove: nothing needs to be merged. Edit alone does the work.
+	TrivialMove bool
+	// Reason says why it was picked, for the log.
+	Reason string
+	// Smallest and Largest are the user keys that inputs, and so outputs, span.
+	Smallest, Largest []byte
+	InputBytes        uint64
+	FileSize          uint64 // of outputs, in bytes
+
+	version *manifest.Version
+}
+
+// Pieces is how many times Run must be called: with piece 0 to Pieces()-1.
+func (p *Plan) Pieces() int { return len(p.Subranges) + 1 }
+
+// bounds are the user keys [lower, upper) of a piece; nil is open.
+func (p *Plan) bounds(piece int) (lower, upper []byte) {
+	if piece > 0 {
+		lower = p.Subranges[piece-1]
+	}
+	if piece < len(p.Subranges) {
+		upper = p.Subranges[piece]
+	}
+	return lower, upper
+}
+
+// Files calls f for every input.
+func (p *Plan) Files(f func(level int, m *manifest.FileMeta)) {
+	for level, files := range p.Inputs {
+		for _, m := range files {
+			f(level, m)
+		}
+	}
+}
+
+// NumFiles is how many inputs there are.
+func (p *Plan) NumFiles() (n int) {
+	for _, files := range p.Inputs {
+		n += len(files)
+	}
+	return n
+}
+
+// Edit joins the results of all pieces, in any order, into the change to
+// install. For a trivial move there are no results.
+func (p *Plan) Edit(results ...Result) *manifest.Edit {
+	e := new(manifest.Edit)
+	p.Files(func(level int, m *manifest.FileMeta) {
+		if p.TrivialMove && level == p.OutputLevel {
+			return
+		}
+		e.Delete(level, m.Num)
+		if p.TrivialMove {
+			e.Add(p.OutputLevel, m)
+		}
+	})
+	for _, r := range results {
+		e.Added = append(e.Added, r.Added...)
+	}
+	return e
+}
+
+// Busy is what decisions must know of the work in flight: the plans that were
+// picked, and the FlushPlan of a flush to a level below 0, until they are
+// installed or given up. No decision takes files of, or puts keys into or past,
+// the levels that one of them works on, where the key ranges meet.
+type Busy []*Plan
+
+// FlushPlan stands for a running flush in Busy. It has no inputs.
+func FlushPlan(level int, smallest, largest []byte) *Plan {
+	return &Plan{OutputLevel: level, Smallest: smallest, Largest: largest, Reason: "flush"}
+}
+
+// firstLevel is the shallowest level with inputs.
+func (p *Plan) firstLevel() int {
+	for level, files := range p.Inputs {
+		if len(files) > 0 {
+			return level
+		}
+	}
+	return p.OutputLevel
+}
+
+// meets reports whether a plan in flight works on user keys of [smallest,
+// largest] in levels from to to.
+func (b Busy) meets(cmp *base.Comparer, from, to int, smallest, largest []byte) bool {
+	for _, p := range b {
+		if p.firstLevel() <= to && p.OutputLevel >= from && cmp.Cmp(p.Smallest, largest) <= 0 && cmp.Cmp(p.Largest, smallest) >= 0 {
+			return true
+		}
+	}
+	return false
+}

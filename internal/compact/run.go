@@ -1,0 +1,190 @@
+package compact
+
+import (
+	"runtime"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/iters"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// A yield comes after yieldWork units of work, which take about 200 us: a unit is
+// a byte of a key or value, and an entry as such costs as much as entryWork bytes.
+const (
+	yieldWork = 96 << 10
+	entryWork = 64
+)
+
+// Env is what a run needs of the database.
+type Env struct {
+	Comparer *base.Comparer
+	// Open opens a table for one pass from front to back.
+	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
+	// NewWriter begins a new table. The number counts as created even when the
+	// run fails later; it is then in Result.Abandoned.
+	NewWriter func() (num uint64, w sstable.Writer, err error)
+	// Stop is asked every 200 us or so of work; an error ends the run with it.
+	// nil: never.
+	Stop func() error
+}
+
+// Result is what a run made.
+type Result struct {
+	Added  []manifest.AddedFile
+	Tables []sstable.Meta // of Added, in the same order
+	// Abandoned are the numbers of the files created by a run that failed: they
+	// are in no version, and the caller deletes them.
+	Abandoned []uint64
+
+	// EntriesIn = EntriesOut + Dropped when the run succeeded.
+	EntriesIn, EntriesOut, Dropped uint64
+	BytesWritten                   uint64 // sizes of the tables
+}
+
+// Run does one piece of a plan. snapshots are the sequence numbers, ascending,
+// that reads may still ask for besides the newest; they must have been listed
+// after the plan was picked, and every input entry must be visible to new reads.
+//
+// The tables are finished and synced, the directory is not.
+func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error) {
+	lower, upper := p.bounds(piece)
+	sources, err := p.sources(env)
+	if err != nil {
+		return Result{}, err
+	}
+	w := work{
+		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.version, p.OutputLevel+1)},
+		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
+	}
+	return w.run()
+}
+
+// Flush writes a memtable to the level that FlushLevel chose, as one run of
+// tables of fileSize bytes (0: one table). v is a version that has all older
+// data, that is: older memtables are in it. Result.Added is empty when nothing
+// survives.
+func Flush(src base.Source, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
+	w := work{
+		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, v, 0)},
+		out:      output{env: env, level: level, fileSize: fileSize},
+	}
+	return w.run()
+}
+
+// sources opens the inputs, newest first.
+func (p *Plan) sources(env *Env) ([]base.Source, error) {
+	const flags = sstable.Private | sstable.Scan
+	var sources []base.Source
+	for level, files := range p.Inputs {
+		switch {
+		case len(files) == 0:
+		case level == 0:
+			for _, f := range files {
+				src, err := env.Open(f, flags)
+				if err != nil {
+					for _, s := range sources {
+						_ = s.Close() // the first error is the one to report
+					}
+					return nil, err
+				}
+				sources = append(sources, src)
+			}
+		default:
+			sources = append(sources, iters.NewLevel(env.Comparer, files, func(f *manifest.FileMeta) (base.Source, error) {
+				return env.Open(f, flags)
+			}))
+		}
+	}
+	return sources, nil
+}
+
+// work is one merge -> collapse -> output.
+type work struct {
+	env      *Env
+	merge    *iters.Merge
+	collapse collapse
+	out      output
+	res      Result
+
+	work int // since the last yield
+}
+
+func (w *work) run() (Result, error) {
+	w.out.res = &w.res
+	err := w.mergeAll()
+	if cerr := w.merge.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = w.out.finish()
+	}
+	if err != nil {
+		w.out.abandon()
+		return w.res, err
+	}
+	invariants.Check(w.res.EntriesIn == w.res.EntriesOut+w.res.Dropped,
+		"compact: %d entries in, %d out, %d dropped", w.res.EntriesIn, w.res.EntriesOut, w.res.Dropped)
+	return w.res, nil
+}
+
+func (w *work) mergeAll() error {
+	m := w.merge
+	for m.First(); m.Valid(); {
+		e, i, end := m.Run()
+		w.res.EntriesIn += uint64(end - i)
+		if err := w.copyRun(e, i, end); err != nil {
+			return err
+		}
+		if end == e.Len() {
+			w.collapse.leave()
+		}
+		m.Advance(end)
+	}
+	return m.Err()
+}
+
+// copyRun hands the survivors of entries [i, end) to the output.
+func (w *work) copyRun(e *base.Entries, i, end int) error {
+	// In a plain stretch, only the first key can be that of the entry before.
+	plain := e.Plain
+	for check := true; i < end; i++ {
+		key, value, t := e.Key(i), e.Value(i), e.Trailers[i]
+		if w.work += len(key) + len(value) + entryWork; w.work >= yieldWork {
+			if err := w.yield(); err != nil {
+				return err
+			}
+		}
+		first := true
+		if check {
+			if t.Kind() > base.KindMax {
+				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
+			}
+			var keep bool
+			if keep, first = w.collapse.keep(key, t); !keep {
+				w.res.Dropped++
+				continue
+			}
+			check = !plain
+		}
+		if err := w.out.add(key, t, e.Codec(i), value, first); err != nil {
+			return err
+		}
+	}
+	if plain {
+		w.collapse.pass(e.Key(end-1), e.Trailers[end-1])
+	}
+	return nil
+}
+
+func (w *work) yield() error {
+	w.work = 0
+	runtime.Gosched()
+	if w.env.Stop != nil {
+		return w.env.Stop()
+	}
+	return nil
+}
