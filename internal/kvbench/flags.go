@@ -78,7 +78,7 @@ var flags = []flag{
 	{"comparisons", "", "count calls of the key comparison function", "0", boolFlag(func(c *command, on bool) { c.params.Comparisons = on })},
 	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped", "0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
 	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
-	{"engine", "NAME", "engine to run", "loam", textFlag(func(c *command) *string { return &c.engine })},
+	{"engine", "NAME", "engine to run", "", textFlag(func(c *command) *string { return &c.engine })},
 	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
 	{"json", "FILE", "write the results to FILE", "", textFlag(func(c *command) *string { return &c.json })},
 	{"progress", "WHEN", "auto, always or never", "auto", (*command).setProgress},
@@ -192,7 +192,6 @@ func benchmarkNames() []string {
 
 func defaults() *command {
 	return &command{
-		engine:   "loam",
 		rounds:   1,
 		scale:    1,
 		progress: "auto",
@@ -256,6 +255,9 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 		names = append(names, d.Name())
 	}
 	i := slices.Index(names, c.engine)
+	if c.engine == "" {
+		i = 0
+	}
 	if i < 0 {
 		return nil, usage("no engine %q; did you mean %q?", c.engine, nearest(c.engine, names))
 	}
