@@ -1,0 +1,172 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// Flush writes the memtable, and those waiting, into tables and returns when
+// they are durable.
+func (db *DB) Flush() error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	err := db.pipeline.Exclusive(func() error {
+		if v := db.view.Load(); v == nil || v.mem.Len() == 0 {
+			return nil
+		}
+		if err := db.bg.waitForRoom(false); err != nil {
+			return err
+		}
+		return db.rotate()
+	})
+	if err != nil {
+		return err
+	}
+	return db.bg.waitFlushed()
+}
+
+// waitFlushed returns when the memtables sealed so far are in tables, or with
+// the error that keeps them from it.
+func (b *background) waitFlushed() error {
+	v := b.db.acquireView()
+	if v == nil {
+		return ErrClosed
+	}
+	defer v.unref()
+	if len(v.imm) == 0 {
+		return nil
+	}
+	newest := v.imm[0].wal
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	failures := b.flushFailures
+	for {
+		if err := b.db.writable(); err != nil {
+			return err
+		}
+		if b.closing {
+			return ErrClosed
+		}
+		now := b.db.view.Load()
+		if now == nil || now.oldestWAL() > newest {
+			return nil
+		}
+		if b.flushFailures != failures {
+			return b.flushErr
+		}
+		b.scheduleLocked()
+		b.cond.Wait()
+	}
+}
+
+// oldestWAL is the number of the oldest log whose entries are not in tables.
+func (v *view) oldestWAL() uint64 {
+	if n := len(v.imm); n > 0 {
+		return v.imm[n-1].wal
+	}
+	return v.memWAL
+}
+
+// PauseCompaction stops automatic compaction, running ones included, and
+// returns when none runs. Flushes go on. Each call needs a ResumeCompaction.
+func (db *DB) PauseCompaction() {
+	b := db.bg
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paused++
+	b.stop.Store(true)
+	for len(b.running) > 0 {
+		b.cond.Wait()
+	}
+	b.stop.Store(b.closing)
+}
+
+// ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
+func (db *DB) ResumeCompaction() {
+	b := db.bg
+	b.mu.Lock()
+	b.paused = max(b.paused-1, 0)
+	b.mu.Unlock()
+	b.wake()
+}
+
+// Resume tries failed background work again at once, for instance after disk
+// space was freed, instead of at the end of its back-off. It returns why the
+// database is read-only if it is: that ends only with Close and Open.
+func (db *DB) Resume() error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	b := db.bg
+	b.mu.Lock()
+	close(b.kick)
+	b.kick = make(chan struct{})
+	if b.retry != nil {
+		b.retry.Stop()
+		b.retry = nil
+	}
+	b.mu.Unlock()
+	b.wake()
+	return nil
+}
+
+// offsetOf sums the bytes of tables, or parts of tables, before key.
+func (db *DB) offsetOf(v *manifest.Version, key []byte) (uint64, error) {
+	var sum uint64
+	for i := range v.Levels {
+		for _, m := range v.Levels[i].Files {
+			switch {
+			case db.cmp.Cmp(m.Largest.User, key) < 0:
+				sum += m.Size
+			case db.cmp.Cmp(m.Smallest.User, key) < 0:
+				r, err := db.files.Reader(m)
+				if err != nil {
+					return 0, err
+				}
+				sum += r.OffsetOf(key, base.MaxTrailer)
+			}
+		}
+	}
+	return sum, nil
+}
+
+// Destroy deletes the database in dir: the files that are its own by name, and
+// the directory when nothing else is in it. It is an error if the database is
+// open; there being none is not.
+func Destroy(dir string, o *Options) error {
+	opts, err := o.resolve()
+	if err != nil {
+		return err
+	}
+	fsys := opts.FS
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("loam: destroying %s: %w", dir, err)
+	}
+	lock, err := fsys.Lock(filepath.Join(dir, base.LockName))
+	if err != nil {
+		return fmt.Errorf("loam: destroying %s: %w", dir, err)
+	}
+	var errs []error
+	for _, name := range names {
+		if t, _ := base.ParseFileName(name); t == base.FileUnknown || t == base.FileLock {
+			continue
+		}
+		errs = append(errs, fsys.Remove(filepath.Join(dir, name)))
+	}
+	errs = append(errs, lock.Close(), fsys.Remove(filepath.Join(dir, base.LockName)))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("loam: destroying %s: %w", dir, err)
+	}
+	_ = fsys.Remove(dir) // stays when something else is in it
+	return nil
+}

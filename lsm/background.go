@@ -1,0 +1,257 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// background runs flushes and compactions. Its goroutines exist only while
+// there is work: an idle database has none.
+type background struct {
+	db *DB
+
+	// Guarded by mu, a leaf. cond is signalled at every change.
+	mu                        sync.Mutex
+	cond                      *sync.Cond
+	closing                   bool
+	paused                    int  // PauseCompaction calls not yet undone
+	flushing                  bool // the flush goroutine runs
+	workers                   int  // running compaction pieces
+	running                   compact.Busy
+	manual                    int         // manual compactions in progress: they take precedence
+	flushErr                  error       // of the last flush, nil after a success
+	flushFailures             int         // ever
+	compErr                   error       // of the last compaction, nil after a success
+	retry                     *time.Timer // after a failed compaction: none is picked before it fires
+	flushBackoff, compBackoff time.Duration
+	kick                      chan struct{} // closed and replaced to cut the flush's back-off short
+
+	install sync.Mutex // serialises edit + view; taken before manifest.Set's lock
+
+	stop       atomic.Bool  // running compactions should give up
+	delayNanos atomic.Int64 // write delay per KiB, from the debt
+	owed       int64        // nanoseconds of delay not yet slept; commit leader only
+}
+
+func newBackground(db *DB) *background {
+	b := &background{db: db, kick: make(chan struct{})}
+	b.cond = sync.NewCond(&b.mu)
+	if db.opts.DisableCompaction {
+		b.paused = 1
+	}
+	return b
+}
+
+const (
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// wake starts whatever can be started and wakes all who wait.
+func (b *background) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.scheduleLocked()
+	b.cond.Broadcast()
+}
+
+func (b *background) scheduleLocked() {
+	if b.closing || b.db.opts.ReadOnly || b.db.failure.Load() != nil {
+		return
+	}
+	v := b.db.acquireView()
+	if v == nil {
+		return
+	}
+	defer v.unref()
+	if !b.flushing && len(v.imm) > 0 {
+		b.flushing = true
+		go b.flushLoop()
+	}
+	for b.paused == 0 && b.manual == 0 && b.workers < b.db.opts.MaxBackgroundJobs && b.retry == nil {
+		plan := compact.Pick(v.version, b.running, b.config())
+		if plan == nil {
+			break
+		}
+		b.startLocked(plan, v.version)
+	}
+}
+
+func (b *background) config() compact.Config {
+	o := b.db.opts
+	return compact.Config{
+		Comparer:          b.db.cmp,
+		FileSize:          uint64(o.MaxFileSize),
+		WriteBuffer:       uint64(o.WriteBufferSize),
+		L0Trigger:         o.L0Compaction,
+		MaxSubcompactions: o.MaxSubcompactions,
+	}
+}
+
+// delay makes the writer sleep in proportion to the bytes it writes and to the
+// debt, a millisecond or more at a time. Commit leader only.
+func (b *background) delay(bytes int64, noStall bool) error {
+	perKiB := b.delayNanos.Load()
+	if perKiB == 0 {
+		b.owed = 0
+		return nil
+	}
+	b.owed += bytes * perKiB >> 10
+	if b.owed < int64(time.Millisecond) {
+		return nil
+	}
+	if noStall {
+		b.owed = int64(time.Millisecond)
+		return fmt.Errorf("%w: compaction is behind", ErrBusy)
+	}
+	d := min(time.Duration(b.owed), 100*time.Millisecond)
+	b.owed = 0
+	time.Sleep(d)
+	b.db.stats.stalled(b.db, "debt", d)
+	return nil
+}
+
+// updateDelay derives the write delay from the newest version: nothing below
+// half of the limits, then growing smoothly, without bound as a limit comes
+// near, so that writers and compactions meet in between. At three quarters of
+// a limit it is 10 us per KiB.
+func (b *background) updateDelay(v *manifest.Version) {
+	limit := float64(b.db.opts.L0Stop)
+	pressure := float64(len(v.Levels[0].Files))/limit - 0.5
+	pressure = 2 * max(pressure, 0) // 0 at half of the limit, 1 at it
+	var nanos int64
+	if pressure > 0 {
+		nanos = int64(10_000 * min(pressure/max(1-pressure, 0.01), 100))
+	}
+	if b.paused > 0 && b.db.opts.DisableCompaction {
+		nanos = 0 // the caller wants no compaction: waiting would not help
+	}
+	b.delayNanos.Store(nanos)
+}
+
+// waitForRoom returns when another memtable may be sealed: at most MaxMemtables
+// in memory, and level 0 below its limit. It fails when the flush that would
+// make room keeps failing. Commit leader only.
+func (b *background) waitForRoom(noStall bool) error {
+	var start time.Time
+	var cause string
+	b.mu.Lock()
+	defer func() {
+		b.mu.Unlock()
+		if cause != "" {
+			b.db.pipeline.EndStall()
+			b.db.stats.stalled(b.db, cause, time.Since(start))
+		}
+	}()
+	for {
+		if err := b.db.writable(); err != nil {
+			return err
+		}
+		v := b.db.view.Load()
+		now := ""
+		switch {
+		case len(v.imm) >= b.db.opts.MaxMemtables-1:
+			now = "memtables"
+			if b.flushErr != nil {
+				return fmt.Errorf("loam: no room for the write, as flushing fails: %w", b.flushErr)
+			}
+		case len(v.version.Levels[0].Files) >= b.db.opts.L0Stop && b.paused == 0:
+			now = "level0"
+			if b.compErr != nil {
+				return fmt.Errorf("loam: no room for the write, as compaction fails: %w", b.compErr)
+			}
+		default:
+			return nil
+		}
+		if noStall {
+			return fmt.Errorf("%w: waiting for %s", ErrBusy, now)
+		}
+		if cause == "" {
+			cause, start = now, time.Now()
+			b.db.pipeline.BeginStall()
+		}
+		b.scheduleLocked()
+		b.cond.Wait()
+	}
+}
+
+// report tells of a failed background job. Losing the manifest, or a bug, is
+// final; the rest is retried.
+func (b *background) report(job string, err error) {
+	if errors.Is(err, errStopped) || b.db.failure.Load() != nil {
+		return
+	}
+	b.db.log.Warn(job+" failed; it will be retried", "dir", b.db.dir, "err", err)
+	if f := b.db.opts.Events.BackgroundError; f != nil {
+		f(err)
+	}
+}
+
+// apply writes the edit to the manifest and makes its version current, without
+// the memtable done if that is not nil.
+//
+// REQUIRES: b.install held.
+func (b *background) apply(edit *manifest.Edit, done *sealed) error {
+	db := b.db
+	version, err := db.manifest.Apply(edit)
+	if err != nil {
+		db.fail(err)
+		return err
+	}
+	for _, name := range db.manifest.TakeObsolete() {
+		db.files.DeleteFile(name)
+	}
+	b.updateDelay(version)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	v := db.view.Load()
+	imm := v.imm
+	if done != nil {
+		imm = slices.DeleteFunc(slices.Clone(imm), func(s *sealed) bool { return s == done })
+	}
+	db.setViewLocked(newView(v.mem, v.memWAL, imm, version))
+	return nil
+}
+
+// discard deletes the tables of a job that failed before its edit.
+func (b *background) discard(r compact.Result) {
+	for _, a := range r.Added {
+		b.db.files.DeleteFile(a.Meta.Name())
+	}
+	for _, num := range r.Abandoned {
+		b.db.files.DeleteFile(base.FileName(base.FileTable, num))
+	}
+}
+
+func tableInfos(added []manifest.AddedFile) []TableInfo {
+	infos := make([]TableInfo, len(added))
+	for i, a := range added {
+		infos[i] = TableInfo{Number: a.Meta.Num, Level: a.Level, Size: a.Meta.Size}
+	}
+	return infos
+}
+
+// close stops everything and waits for it.
+func (b *background) close() {
+	b.mu.Lock()
+	b.closing = true
+	b.stop.Store(true)
+	if b.retry != nil {
+		b.retry.Stop()
+	}
+	close(b.kick)
+	b.kick = make(chan struct{})
+	b.cond.Broadcast()
+	for b.flushing || len(b.running) > 0 {
+		b.cond.Wait()
+	}
+	b.mu.Unlock()
+}

@@ -1,0 +1,224 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// errStopped ends a running compaction because of Close or a pause.
+var errStopped = errors.New("loam: compaction stopped")
+
+// env is what a flush or compaction needs of the database.
+func (b *background) env() *compact.Env {
+	db := b.db
+	return &compact.Env{
+		Comparer: db.cmp,
+		Open: func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error) {
+			return db.openSource(m, flags)
+		},
+		NewWriter: func() (uint64, sstable.Writer, error) {
+			num := db.manifest.NewFileNum()
+			w, _, err := db.files.Create(num, db.tableOptions())
+			return num, w, err
+		},
+	}
+}
+
+func (db *DB) tableOptions() sstable.WriterOptions {
+	o := db.opts
+	return sstable.WriterOptions{
+		Comparer: db.cmp, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
+		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
+	}
+}
+
+// startLocked runs a plan in the background. version is the one it was picked
+// from.
+//
+// REQUIRES: b.mu held.
+func (b *background) startLocked(plan *compact.Plan, version *manifest.Version) <-chan error {
+	version.Ref()
+	b.running = append(b.running, plan)
+	b.workers += plan.Pieces()
+	done := make(chan error, 1)
+	go func() {
+		err := b.compact(plan)
+		version.Unref()
+		b.finishedCompaction(plan, err)
+		done <- err
+	}()
+	return done
+}
+
+// compact runs the pieces of a plan side by side and installs their results.
+func (b *background) compact(plan *compact.Plan) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			b.db.recovered(r, &err)
+		}
+	}()
+	db := b.db
+	info := CompactionInfo{Reason: plan.Reason, OutputLevel: plan.OutputLevel, TrivialMove: plan.TrivialMove}
+	plan.Files(func(level int, m *manifest.FileMeta) {
+		info.Inputs = append(info.Inputs, TableInfo{Number: m.Num, Level: level, Size: m.Size})
+	})
+	if f := db.opts.Events.CompactionBegin; f != nil {
+		f(info)
+	}
+	start := time.Now()
+	var results []compact.Result
+	if !plan.TrivialMove {
+		results, err = b.runPieces(plan)
+	}
+	if err == nil {
+		b.install.Lock()
+		err = b.apply(plan.Edit(results...), nil)
+		b.install.Unlock()
+	}
+	info.Duration, info.Err = time.Since(start), err
+	for _, r := range results {
+		info.Output = append(info.Output, tableInfos(r.Added)...)
+	}
+	db.stats.compacted(plan, results, info.Duration, err)
+	if f := db.opts.Events.CompactionEnd; f != nil {
+		f(info)
+	}
+	return err
+}
+
+// runPieces merges every piece on a goroutine of its own and makes the tables'
+// names durable. If one fails, the outputs of all are deleted.
+func (b *background) runPieces(plan *compact.Plan) ([]compact.Result, error) {
+	env := b.env()
+	env.Stop = func() error {
+		if b.stop.Load() || b.db.failure.Load() != nil {
+			return errStopped
+		}
+		return nil
+	}
+	snapshots := b.db.snapshotSeqs()
+	results := make([]compact.Result, plan.Pieces())
+	errs := make([]error, plan.Pieces())
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer func() {
+				if r := recover(); r != nil {
+					b.db.recovered(r, &errs[i])
+				}
+			}()
+			results[i], errs[i] = plan.Run(i, env, snapshots)
+		}()
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if err == nil {
+		err = b.db.opts.FS.SyncDir(b.db.dir)
+	}
+	if err != nil {
+		for _, r := range results {
+			b.discard(r)
+		}
+	}
+	return results, err
+}
+
+// finishedCompaction takes the plan off the list and starts what may come next;
+// after a failure automatic compaction pauses for a while.
+func (b *background) finishedCompaction(plan *compact.Plan, err error) {
+	b.mu.Lock()
+	b.running = remove(b.running, plan)
+	b.workers -= plan.Pieces()
+	b.compErr = err
+	switch {
+	case errors.Is(err, errStopped):
+		b.compErr = nil
+	case err != nil && b.retry == nil && !b.closing:
+		b.compBackoff = min(max(2*b.compBackoff, minBackoff), maxBackoff)
+		b.retry = time.AfterFunc(b.compBackoff, b.retryCompaction)
+	case err == nil:
+		b.compBackoff = 0
+	}
+	b.scheduleLocked()
+	b.cond.Broadcast()
+	b.mu.Unlock()
+	if err != nil {
+		b.report("compaction", err)
+	}
+}
+
+func remove(running compact.Busy, plan *compact.Plan) compact.Busy {
+	left := running[:0:0]
+	for _, p := range running {
+		if p != plan {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// retryCompaction ends the pause after a failed compaction.
+func (b *background) retryCompaction() {
+	b.mu.Lock()
+	b.retry = nil
+	b.mu.Unlock()
+	b.wake()
+}
+
+// CompactRange merges everything from start up to and including limit into as
+// few tables as possible and drops what nobody can read any more; nil is no
+// bound. The memtable is flushed first. It waits for compactions in its way and
+// works although automatic compaction is paused.
+func (db *DB) CompactRange(start, limit []byte) error {
+	if start != nil && limit != nil && db.cmp.Cmp(start, limit) > 0 {
+		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
+	}
+	if err := db.Flush(); err != nil {
+		return err
+	}
+	b := db.bg
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.manual++
+	defer func() {
+		b.manual--
+		b.scheduleLocked()
+		b.cond.Broadcast()
+	}()
+	// Wait for those that are running: they may hold files of the range, and
+	// the manual compaction takes them all at once.
+	for len(b.running) > 0 && !b.closing {
+		b.cond.Wait()
+	}
+	if err := db.writable(); err != nil {
+		return err
+	}
+	v := db.acquireView()
+	if v == nil || b.closing {
+		return ErrClosed
+	}
+	plan := compact.PickRange(v.version, b.running, b.config(), start, limit)
+	if plan == nil {
+		v.unref()
+		return nil
+	}
+	done := b.startLocked(plan, v.version)
+	v.unref()
+	b.mu.Unlock()
+	err := <-done
+	b.mu.Lock()
+	if errors.Is(err, errStopped) && b.closing {
+		return ErrClosed
+	}
+	return err
+}

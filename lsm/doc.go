@@ -1,0 +1,25 @@
+// Package lsm is Loam: an ordered, persistent key-value store in one directory
+// of the file system, embedded in the program that imports it.
+//
+// Open a directory, put, get, delete, and walk over keys in order. Writes go to
+// a log and a memtable, which is flushed into sorted tables that compactions
+// merge in the background. Reads take no lock. The directory is a LevelDB
+// directory: Loam opens what any LevelDB wrote, and the other way round.
+//
+// # Durability
+//
+// A write that returned is in the kernel: it survives the death of the process.
+// With Sync it is on disk. After a power cut a suffix of the unsynced writes
+// may be gone, never one in the middle; batches are whole. Damaged bytes are
+// reported as a *CorruptionError, never passed over. A failed write to the log
+// or the manifest makes the database read-only, with the cause in every later
+// error; Open again to recover.
+//
+// # Lifetimes
+//
+// Keys and values given to Loam are copied. Get appends to a buffer of the
+// caller. Iterator keys and values are valid until the next move. Iterators and
+// snapshots must be closed.
+//
+// See the examples of DB, Batch, Snapshot and Iterator.
+package lsm

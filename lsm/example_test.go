@@ -1,0 +1,139 @@
+package lsm_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// open makes an empty database for an example.
+func open() (*lsm.DB, func()) {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	db, err := lsm.Open(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, func() {
+		db.Close()
+		os.RemoveAll(dir)
+	}
+}
+
+func Example() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	db, err := lsm.Open(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	if err := db.Put([]byte("soil"), []byte("loam"), lsm.Sync); err != nil {
+		log.Fatal(err)
+	}
+	value, err := db.Get([]byte("soil"), nil)
+	fmt.Println(string(value), err)
+
+	_, err = db.Get([]byte("rock"), nil)
+	fmt.Println(errors.Is(err, lsm.ErrNotFound))
+	// Output:
+	// loam <nil>
+	// true
+}
+
+func ExampleDB_Write() {
+	db, done := open()
+	defer done()
+	b := lsm.NewBatch()
+	b.Put([]byte("alice"), []byte("90"))
+	b.Put([]byte("bob"), []byte("110"))
+	b.Delete([]byte("carol"))
+	fmt.Println(b.Count(), db.Write(b, lsm.Sync))
+	// Output: 3 <nil>
+}
+
+func ExampleDB_All() {
+	db, done := open()
+	defer done()
+	for _, k := range []string{"ash", "birch", "cedar", "elm"} {
+		db.Put([]byte(k), []byte("tree"), lsm.NoSync)
+	}
+	var err error
+	for k, v := range db.All([]byte("b"), []byte("e"), &err) {
+		fmt.Printf("%s=%s\n", k, v)
+	}
+	fmt.Println(err)
+	// Output:
+	// birch=tree
+	// cedar=tree
+	// <nil>
+}
+
+func ExampleDB_Iter() {
+	db, done := open()
+	defer done()
+	for _, k := range []string{"user/1", "user/2", "zone/1"} {
+		db.Put([]byte(k), nil, lsm.NoSync)
+	}
+	it := db.Iter(&lsm.IterOptions{Prefix: []byte("user/")})
+	for it.Last(); it.Valid(); it.Prev() {
+		fmt.Println(string(it.Key()))
+	}
+	fmt.Println(it.Close())
+	// Output:
+	// user/2
+	// user/1
+	// <nil>
+}
+
+func ExampleDB_Snapshot() {
+	db, done := open()
+	defer done()
+	db.Put([]byte("k"), []byte("old"), lsm.NoSync)
+	snap := db.Snapshot()
+	defer snap.Close()
+	db.Put([]byte("k"), []byte("new"), lsm.NoSync)
+	then, _ := snap.Get([]byte("k"), nil)
+	now, _ := db.Get([]byte("k"), nil)
+	fmt.Printf("%s %s\n", then, now)
+	// Output: old new
+}
+
+func ExampleDB_MultiGet() {
+	db, done := open()
+	defer done()
+	db.Put([]byte("a"), []byte("1"), lsm.NoSync)
+	db.Put([]byte("c"), []byte("3"), lsm.NoSync)
+	keys := [][]byte{[]byte("a"), []byte("b"), []byte("c")}
+	var r lsm.MultiResult
+	if err := db.MultiGet(keys, &r); err != nil {
+		log.Fatal(err)
+	}
+	for i, k := range keys {
+		v, found := r.Value(i)
+		fmt.Printf("%s: %q %v\n", k, v, found)
+	}
+	// Output:
+	// a: "1" true
+	// b: "" false
+	// c: "3" true
+}
+
+func ExampleOptions_Set() {
+	var o lsm.Options
+	fmt.Println(o.Set("cache_size", "512MiB"), o.CacheSize)
+	fmt.Println(o.Set("cachesize", "1"))
+	// Output:
+	// <nil> 536870912
+	// loam: invalid argument: no option "cachesize"; did you mean "cache_size"?
+}

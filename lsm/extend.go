@@ -1,0 +1,168 @@
+package lsm
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Errors. Test with errors.Is; every error that concerns a file names it.
+var (
+	// ErrNotFound: the key has no value.
+	ErrNotFound = base.ErrNotFound
+	// ErrClosed: the database, snapshot or iterator has been closed.
+	ErrClosed = base.ErrClosed
+	// ErrCorruption: bytes on disk are damaged; errors.As with
+	// *CorruptionError gives file, offset and reason.
+	ErrCorruption = base.ErrCorruption
+	// ErrReadOnly: the database was opened read-only, or a failed write to the
+	// log or manifest made it so; the cause is wrapped.
+	ErrReadOnly = base.ErrReadOnly
+	// ErrLocked: somebody else, in this process or another, has it open.
+	ErrLocked = base.ErrLocked
+	// ErrBusy: a NoStall write would have had to wait.
+	ErrBusy = base.ErrBusy
+	// ErrWouldBlock: TryGet could not answer from memory.
+	ErrWouldBlock = base.ErrWouldBlock
+	// ErrInvalidArgument: an option, name or batch makes no sense.
+	ErrInvalidArgument = base.ErrInvalidArgument
+	// ErrNotADatabase: the directory holds something else.
+	ErrNotADatabase = base.ErrNotADatabase
+	// ErrExists: Options.ErrorIfExists and the database exists.
+	ErrExists = base.ErrExists
+	// ErrDoesNotExist: Options.ErrorIfMissing, or a read-only open, and there
+	// is no database.
+	ErrDoesNotExist = base.ErrDoesNotExist
+	// ErrComparerMismatch: the database was created with another comparer.
+	ErrComparerMismatch = base.ErrComparerMismatch
+	// ErrTooLarge: a key, value or batch is above the limit.
+	ErrTooLarge = base.ErrTooLarge
+)
+
+// CorruptionError says where damaged bytes are and why they were refused.
+type CorruptionError = base.Corruption
+
+// Comparer orders the keys of a database. Its name is stored; a database opens
+// only with the comparer it was created with.
+type Comparer = base.Comparer
+
+// BytewiseComparer is the default order, LevelDB's.
+var BytewiseComparer = base.Bytewise
+
+// ReverseBytewiseComparer orders keys by descending bytes.
+var ReverseBytewiseComparer = base.ReverseBytewise
+
+// IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
+var IndexedDBComparer = base.IndexedDB
+
+// FS is the file system a database lives on. nil in Options is the real one.
+type FS = vfs.FS
+
+// Compression names how blocks are packed.
+type Compression uint8
+
+// The compressions of tables.
+const (
+	// DefaultCompression is SnappyCompression.
+	DefaultCompression Compression = iota
+	// NoCompression stores blocks as they are.
+	NoCompression
+	// SnappyCompression packs blocks with Snappy, which every LevelDB reads.
+	SnappyCompression
+	// ZstdCompression packs blocks with Zstandard, which LevelDB reads since 1.23.
+	ZstdCompression
+)
+
+var compressionNames = []string{"default", "none", "snappy", "zstd"}
+
+func (c Compression) String() string {
+	if int(c) < len(compressionNames) {
+		return compressionNames[c]
+	}
+	return "unknown"
+}
+
+func (c Compression) table() sstable.Compression {
+	switch c {
+	case NoCompression:
+		return sstable.NoCompression
+	case ZstdCompression:
+		return sstable.Zstd
+	}
+	return sstable.Snappy
+}
+
+// Cache is a block cache that any number of databases may share. It is safe
+// for concurrent use.
+type Cache struct{ c *cache.Cache }
+
+// NewCache makes a cache of the given capacity in bytes, its own metadata, the
+// tables' indexes and filters included. The memory lies outside the Go heap
+// and is taken as it fills. Close it when no database will be opened with it
+// any more.
+func NewCache(capacity int64) *Cache { return &Cache{c: cache.New(max(capacity, 0))} }
+
+// Close gives up the caller's hold; the memory goes when the last database
+// using the cache is closed.
+func (c *Cache) Close() { c.c.Unref() }
+
+// TableInfo names a table in an event.
+type TableInfo struct {
+	Number uint64
+	Level  int
+	Size   uint64 // bytes
+}
+
+// FlushInfo describes a flush of one memtable.
+type FlushInfo struct {
+	Bytes    int64 // of the memtable
+	Output   []TableInfo
+	Duration time.Duration
+	Err      error
+}
+
+// CompactionInfo describes a compaction.
+type CompactionInfo struct {
+	Reason      string
+	Inputs      []TableInfo
+	OutputLevel int
+	Output      []TableInfo
+	TrivialMove bool
+	Duration    time.Duration
+	Err         error
+}
+
+// StallInfo describes a write that had to wait.
+type StallInfo struct {
+	Cause    string // "memtables", "level0" or "debt"
+	Duration time.Duration
+}
+
+// EventListener is told what happens in the background. Fields may be nil.
+// Calls come from background goroutines, one at a time for each event source,
+// with no lock held; they should return soon. A panic in one of them makes the
+// database read-only.
+type EventListener struct {
+	FlushBegin      func()
+	FlushEnd        func(FlushInfo)
+	CompactionBegin func(CompactionInfo)
+	CompactionEnd   func(CompactionInfo)
+	WriteStall      func(StallInfo)
+	// BackgroundError reports a failed flush or compaction, which is retried.
+	BackgroundError func(error)
+	// ReadOnly reports the failure that made the database read-only.
+	ReadOnly func(cause error)
+}
+
+// discard is the default logger: it costs one method call and says nothing.
+type discard struct{}
+
+func (discard) Enabled(context.Context, slog.Level) bool  { return false }
+func (discard) Handle(context.Context, slog.Record) error { return nil }
+func (d discard) WithAttrs([]slog.Attr) slog.Handler      { return d }
+func (d discard) WithGroup(string) slog.Handler           { return d }

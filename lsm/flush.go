@@ -1,0 +1,156 @@
+package lsm
+
+import (
+	"slices"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+)
+
+// flushLoop flushes sealed memtables, oldest first, until there is none.
+func (b *background) flushLoop() {
+	for {
+		b.mu.Lock()
+		v := b.db.acquireView()
+		if v == nil || len(v.imm) == 0 || b.closing || b.db.failure.Load() != nil {
+			b.flushing = false
+			b.cond.Broadcast()
+			b.mu.Unlock()
+			if v != nil {
+				v.unref()
+			}
+			return
+		}
+		kick := b.kick
+		b.mu.Unlock()
+		err := b.flush(v.imm[len(v.imm)-1])
+		v.unref()
+		b.finishedFlush(err, kick)
+		b.db.wal.prepare()
+	}
+}
+
+// finishedFlush records the outcome, and after a failure waits before the next
+// try.
+func (b *background) finishedFlush(err error, kick chan struct{}) {
+	b.mu.Lock()
+	b.flushErr = err
+	if err == nil {
+		b.flushBackoff = 0
+		b.scheduleLocked()
+		b.cond.Broadcast()
+		b.mu.Unlock()
+		return
+	}
+	b.flushBackoff = min(max(2*b.flushBackoff, minBackoff), maxBackoff)
+	b.flushFailures++
+	pause := b.flushBackoff
+	b.cond.Broadcast()
+	b.mu.Unlock()
+	b.report("flush", err)
+	select {
+	case <-time.After(pause):
+	case <-kick:
+	}
+}
+
+// flush writes a sealed memtable into tables and makes those live.
+func (b *background) flush(s *sealed) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			b.db.recovered(r, &err)
+		}
+	}()
+	db := b.db
+	if f := db.opts.Events.FlushBegin; f != nil {
+		f()
+	}
+	start := time.Now()
+	s.table.Seal()
+	var result compact.Result
+	err = b.writeSealed(s, func(r compact.Result) error {
+		result = r
+		return b.installFlush(s, r)
+	})
+	d := time.Since(start)
+	db.stats.flushed(s.table.Bytes(), result, d, err)
+	if f := db.opts.Events.FlushEnd; f != nil {
+		f(FlushInfo{Bytes: s.table.Bytes(), Output: tableInfos(result.Added), Duration: d, Err: err})
+	}
+	return err
+}
+
+// writeSealed writes a memtable into tables of level 0, or deeper where that
+// overlaps nothing, makes them and their names durable, and calls install. The
+// tables of a failed write are deleted; those of a failed install are not, as
+// the manifest may have them.
+func (b *background) writeSealed(s *sealed, install func(compact.Result) error) error {
+	db := b.db
+	smallest, largest, ok := extent(s.table)
+	if !ok {
+		return install(compact.Result{})
+	}
+	b.mu.Lock()
+	version := db.manifest.Current()
+	level := compact.FlushLevel(version, b.running, db.cmp, smallest, largest)
+	plan := compact.FlushPlan(level, smallest, largest)
+	if level > 0 {
+		b.running = append(b.running, plan)
+	}
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		b.running = remove(b.running, plan)
+		b.mu.Unlock()
+		version.Unref()
+	}()
+	result, err := compact.Flush(s.table.NewSource(), version, level, 0, b.env(), db.snapshotSeqs())
+	if err == nil && len(result.Added) > 0 {
+		err = db.opts.FS.SyncDir(db.dir)
+	}
+	if err != nil {
+		b.discard(result)
+		return err
+	}
+	return install(result)
+}
+
+// installFlush makes the tables live and the memtable and its log obsolete, in
+// one edit.
+func (b *background) installFlush(s *sealed, result compact.Result) error {
+	db := b.db
+	b.install.Lock()
+	defer b.install.Unlock()
+	db.mu.Lock()
+	v := db.view.Load()
+	nextLog := v.memWAL
+	if n := len(v.imm); n > 1 {
+		nextLog = v.imm[n-2].wal
+	}
+	db.mu.Unlock()
+	edit := &manifest.Edit{Added: result.Added}
+	edit.SetLogNum(nextLog)
+	db.manifest.SetLastSeq(s.last)
+	if err := b.apply(edit, s); err != nil {
+		return err
+	}
+	db.files.DeleteFile(base.FileName(base.FileLog, s.wal))
+	return nil
+}
+
+// extent is the smallest and the largest user key of a memtable.
+func extent(t *memtable.Table) (smallest, largest []byte, ok bool) {
+	src := t.NewSource()
+	defer src.Close()
+	var e base.Entries
+	i := src.First(&e)
+	if i < 0 {
+		return nil, nil, false
+	}
+	smallest = slices.Clone(e.Key(i))
+	i = src.Last(&e)
+	return smallest, slices.Clone(e.Key(i)), true
+}

@@ -1,0 +1,339 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"iter"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/iters"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// IterOptions configures an iterator. nil and zero fields mean: everything,
+// with values, at present, filling the cache.
+type IterOptions struct {
+	Lower  []byte // first key to return; nil: no bound
+	Upper  []byte // first key not to return; nil: no bound
+	Prefix []byte // only keys that begin so; joined with the bounds (bytewise order only)
+	// KeysOnly leaves values out of blocks; Value is nil.
+	KeysOnly bool
+	// NoFillCache leaves the block cache as it is: for scans whose data will
+	// not be read again.
+	NoFillCache bool
+	// Snapshot to read from; nil: the present.
+	Snapshot *Snapshot
+}
+
+// Iterator walks over the keys of one state of the database in order. It is
+// used by one goroutine at a time. It holds memory and table files until Close.
+//
+// Moves report whether the iterator is at an entry; when one reports false, Err
+// tells the end from a failure. After a failure it stays invalid until the next
+// First, Last or Seek.
+type Iterator struct {
+	db       *DB
+	view     *view
+	cursor   *iters.Cursor
+	keysOnly bool
+	err      error // why there is no cursor, or that the database was closed
+	prefix   []byte
+	lower    []byte
+	upper    []byte
+}
+
+// Iter opens an iterator that is at no entry yet: call First, Last or a Seek.
+// A failure to open shows in Err. Close it.
+func (db *DB) Iter(o *IterOptions) *Iterator {
+	if o == nil {
+		o = &IterOptions{}
+	}
+	it := &Iterator{db: db, keysOnly: o.KeysOnly}
+	seq := base.MaxSeqNum
+	if o.Snapshot != nil {
+		if err := o.Snapshot.check(); err != nil {
+			it.err = err
+			return it
+		}
+		seq = o.Snapshot.seq
+	}
+	db.refs.Add(1)
+	it.view = db.acquireView()
+	if it.view == nil {
+		db.unrefDB()
+		it.err = ErrClosed
+		return it
+	}
+	// After the view, as in get.
+	seq = min(seq, base.SeqNum(db.visible.Load()))
+	if o.Prefix != nil {
+		it.prefix = slices.Clone(o.Prefix)
+	}
+	it.setBounds(o.Lower, o.Upper)
+	flags := sstable.ReadFlags(0)
+	if o.NoFillCache {
+		flags = sstable.NoFill
+	}
+	it.cursor = iters.NewCursor(db.cmp, db.sources(it.view, flags), seq, it.lower, it.upper)
+	return it
+}
+
+// sources lists everything a merged read of v must look at.
+func (db *DB) sources(v *view, flags sstable.ReadFlags) []base.Source {
+	sources := make([]base.Source, 0, 1+len(v.imm)+len(v.version.Levels[0].Files)+manifest.NumLevels)
+	sources = append(sources, v.mem.NewSource())
+	for _, s := range v.imm {
+		sources = append(sources, s.table.NewSource())
+	}
+	open := db.scanFill
+	if flags&sstable.NoFill != 0 {
+		open = db.scanNoFill
+	}
+	files := v.version.Levels[0].Files
+	for i := range files {
+		sources = append(sources, iters.NewLevel(db.cmp, files[i:i+1], open))
+	}
+	for i := 1; i < manifest.NumLevels; i++ {
+		if files := v.version.Levels[i].Files; len(files) > 0 {
+			sources = append(sources, iters.NewLevel(db.cmp, files, open))
+		}
+	}
+	return sources
+}
+
+func (db *DB) scanFill(m *manifest.FileMeta) (base.Source, error) {
+	return db.openSource(m, sstable.Scan)
+}
+
+func (db *DB) scanNoFill(m *manifest.FileMeta) (base.Source, error) {
+	return db.openSource(m, sstable.Scan|sstable.NoFill)
+}
+
+func (db *DB) openSource(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error) {
+	r, err := db.files.Reader(m)
+	if err != nil {
+		return nil, err
+	}
+	return r.NewSource(flags), nil
+}
+
+// setBounds narrows the bounds to the prefix and keeps copies.
+func (it *Iterator) setBounds(lower, upper []byte) {
+	cmp := it.db.cmp
+	if it.prefix != nil {
+		if lower == nil || cmp.Cmp(lower, it.prefix) < 0 {
+			lower = it.prefix
+		}
+		if after := prefixEnd(it.prefix); after != nil && (upper == nil || cmp.Cmp(upper, after) > 0) {
+			upper = after
+		}
+	}
+	it.lower = cloneBound(it.lower, lower)
+	it.upper = cloneBound(it.upper, upper)
+}
+
+// cloneBound copies b into buf's memory and keeps nil apart from empty.
+func cloneBound(buf, b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append(append(buf[:0:0], buf[:0]...), b...)
+}
+
+// prefixEnd is the first key behind all that begin with p, nil if there is none.
+func prefixEnd(p []byte) []byte {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] != 0xff {
+			end := slices.Clone(p[:i+1])
+			end[i]++
+			return end
+		}
+	}
+	return nil
+}
+
+// ready reports whether moves may go on, and drops the position when the
+// database has been closed meanwhile.
+func (it *Iterator) ready() bool {
+	if it.cursor == nil {
+		return false
+	}
+	if it.db.view.Load() == nil {
+		it.err = ErrClosed
+		return false
+	}
+	it.err = nil
+	return true
+}
+
+// guard turns a panic of a move into the iterator's error.
+func (it *Iterator) guard(ok *bool) {
+	if r := recover(); r != nil {
+		it.db.recovered(r, &it.err)
+		*ok = false
+	}
+}
+
+// First moves to the first key.
+func (it *Iterator) First() (ok bool) {
+	defer it.guard(&ok)
+	return it.ready() && it.cursor.First()
+}
+
+// Last moves to the last key.
+func (it *Iterator) Last() (ok bool) {
+	defer it.guard(&ok)
+	return it.ready() && it.cursor.Last()
+}
+
+// SeekGE moves to the first key at or after key.
+func (it *Iterator) SeekGE(key []byte) (ok bool) {
+	defer it.guard(&ok)
+	return it.ready() && it.cursor.SeekGE(key)
+}
+
+// SeekLT moves to the last key before key.
+func (it *Iterator) SeekLT(key []byte) (ok bool) {
+	defer it.guard(&ok)
+	return it.ready() && it.cursor.SeekLT(key)
+}
+
+// Next moves to the following key. On an iterator that is at no entry it
+// reports false.
+func (it *Iterator) Next() (ok bool) {
+	defer it.guard(&ok)
+	return it.Valid() && it.cursor.Next()
+}
+
+// Prev moves to the preceding key. On an iterator that is at no entry it
+// reports false.
+func (it *Iterator) Prev() (ok bool) {
+	defer it.guard(&ok)
+	return it.Valid() && it.cursor.Prev()
+}
+
+// Valid reports whether the iterator is at an entry.
+func (it *Iterator) Valid() bool {
+	if it.cursor == nil || it.err != nil || !it.cursor.Valid() {
+		return false
+	}
+	if it.db.view.Load() == nil {
+		it.err = ErrClosed
+		return false
+	}
+	return true
+}
+
+// Key returns the key, which is valid and unchanged until the next move or
+// Close. nil when the iterator is at no entry.
+func (it *Iterator) Key() []byte {
+	if it.cursor == nil || !it.cursor.Valid() {
+		return nil
+	}
+	return it.cursor.Key()
+}
+
+// Value returns the value, which is valid and unchanged until the next move or
+// Close. nil when the iterator is at no entry, or was opened with KeysOnly.
+func (it *Iterator) Value() []byte {
+	if it.keysOnly || it.cursor == nil || !it.cursor.Valid() {
+		return nil
+	}
+	return it.cursor.Value()
+}
+
+// Err returns what made the last move fail, or nil at a plain end.
+func (it *Iterator) Err() error {
+	if it.err != nil || it.cursor == nil {
+		return it.err
+	}
+	return it.cursor.Err()
+}
+
+// SetBounds replaces Lower and Upper; the iterator is then at no entry.
+func (it *Iterator) SetBounds(lower, upper []byte) {
+	if it.cursor == nil {
+		return
+	}
+	it.setBounds(lower, upper)
+	it.cursor.SetBounds(it.lower, it.upper)
+}
+
+// Close releases what the iterator holds and returns Err. Closing twice is
+// harmless.
+func (it *Iterator) Close() error {
+	err := it.Err()
+	if it.cursor == nil {
+		return err
+	}
+	it.cursor.Close()
+	it.cursor = nil
+	it.err = ErrClosed
+	it.view.unref()
+	it.db.unrefDB()
+	return err
+}
+
+// NextBlock appends entries to dst, beginning with the current one, and moves
+// behind them: at most maxEntries, and no further one once maxBytes have been
+// appended (0: no limit). Each entry is its key's length and its value's length, as 32-bit
+// little-endian integers, then key and value. n is how many were appended;
+// when it is less than asked for, the iterator has become invalid and Err tells
+// why.
+func (it *Iterator) NextBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
+	return it.block(dst, maxEntries, maxBytes, it.Next)
+}
+
+// PrevBlock is NextBlock in descending order.
+func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
+	return it.block(dst, maxEntries, maxBytes, it.Prev)
+}
+
+func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, move func() bool) (block []byte, n int) {
+	start := len(dst)
+	for it.Valid() && (maxEntries <= 0 || n < maxEntries) && (maxBytes <= 0 || len(dst)-start < maxBytes) {
+		key, value := it.Key(), it.Value()
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(key)))
+		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(value)))
+		dst = append(append(dst, key...), value...)
+		n++
+		move()
+	}
+	return dst, n
+}
+
+// All returns the entries from lower up to, not including, upper, for range;
+// nil is no bound. Key and value are valid until the next step. *err receives
+// the failure that ended the loop early, or nil: look at it after the loop.
+func (db *DB) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return db.ascend(IterOptions{Lower: lower, Upper: upper}, err)
+}
+
+// Backward is All in descending order.
+func (db *DB) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return db.descend(IterOptions{Lower: lower, Upper: upper}, err)
+}
+
+// Prefix is All over the keys that begin with prefix.
+func (db *DB) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return db.ascend(IterOptions{Prefix: prefix}, err)
+}
+
+func (db *DB) ascend(o IterOptions, err *error) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		it := db.Iter(&o)
+		for it.First(); it.Valid() && yield(it.Key(), it.Value()); it.Next() {
+		}
+		*err = it.Close()
+	}
+}
+
+func (db *DB) descend(o IterOptions, err *error) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		it := db.Iter(&o)
+		for it.Last(); it.Valid() && yield(it.Key(), it.Value()); it.Prev() {
+		}
+		*err = it.Close()
+	}
+}

@@ -1,0 +1,179 @@
+package lsm
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// multiGetChunk keys go through the stages of a MultiGet side by side: enough
+// to overlap their cache misses and reads, few enough to stay in the L1 cache.
+const multiGetChunk = 32
+
+// MultiResult receives the values of a MultiGet. Reuse one to allocate nothing.
+type MultiResult struct {
+	buf   []byte
+	spans []span
+	state [multiGetChunk]lookup
+}
+
+// span is where a value lies in buf; end < 0 is a missing key.
+type span struct{ start, end int }
+
+// lookup is one key on its way through the stages.
+type lookup struct {
+	hash   uint64
+	done   bool
+	reader sstable.Reader
+	block  int // to read next, -1 for none
+}
+
+// Len is the number of keys asked for.
+func (r *MultiResult) Len() int { return len(r.spans) }
+
+// Value returns the value of key i; found is false when it has none. The slice
+// is valid until the next use of r.
+func (r *MultiResult) Value(i int) (value []byte, found bool) {
+	s := r.spans[i]
+	if s.end < 0 {
+		return nil, false
+	}
+	return r.buf[s.start:s.end:s.end], true
+}
+
+// MultiGet looks up many keys in one state of the database. On an error the
+// results are not to be used.
+func (db *DB) MultiGet(keys [][]byte, r *MultiResult) error {
+	return db.multiGet(keys, base.MaxSeqNum, r)
+}
+
+func (db *DB) multiGet(keys [][]byte, seq base.SeqNum, r *MultiResult) (err error) {
+	r.buf, r.spans = r.buf[:0], r.spans[:0]
+	g := epoch.Enter()
+	defer db.leave(g, &err)
+	v := db.view.Load()
+	if v == nil {
+		return ErrClosed
+	}
+	seq = min(seq, base.SeqNum(db.visible.Load()))
+	for range keys {
+		r.spans = append(r.spans, span{end: -1})
+	}
+	for start := 0; start < len(keys); start += multiGetChunk {
+		end := min(start+multiGetChunk, len(keys))
+		if err := db.multiGetChunk(v, keys[start:end], seq, r, r.spans[start:end]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// multiGetChunk takes up to multiGetChunk keys through memtables and tables,
+// stage by stage, so that the memory accesses of one stage overlap.
+func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span) error {
+	state := r.state[:len(keys)]
+	for i, key := range keys {
+		state[i] = lookup{}
+		if db.cmp.EqualIsBytewise {
+			state[i].hash = base.Hash(key)
+			v.mem.Prefetch(state[i].hash)
+		}
+	}
+	left := len(keys)
+	for i, key := range keys {
+		if value, t, found := v.memGet(key, state[i].hash, seq); found {
+			r.settle(&state[i], &spans[i], append(r.buf, value...), t)
+			left--
+		}
+	}
+	for _, m := range v.version.Levels[0].Files {
+		if left == 0 {
+			return nil
+		}
+		n, err := db.multiGetTables(keys, seq, r, spans, func(key []byte) *manifest.FileMeta {
+			if db.cmp.Cmp(key, m.Smallest.User) < 0 || db.cmp.Cmp(key, m.Largest.User) > 0 {
+				return nil
+			}
+			return m
+		})
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	for i := 1; i < manifest.NumLevels && left > 0; i++ {
+		level := &v.version.Levels[i]
+		if len(level.Files) == 0 {
+			continue
+		}
+		n, err := db.multiGetTables(keys, seq, r, spans, func(key []byte) *manifest.FileMeta {
+			return db.candidate(level, key, seq)
+		})
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
+
+// multiGetTables takes the keys not yet settled through one sorted run, where
+// pick names the file that may hold a key. It returns how many were settled.
+func (db *DB) multiGetTables(keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span, pick func(key []byte) *manifest.FileMeta) (settled int, err error) {
+	state := r.state[:len(keys)]
+	for i, key := range keys {
+		l := &state[i]
+		l.reader = nil
+		if l.done {
+			continue
+		}
+		m := pick(key)
+		if m == nil {
+			continue
+		}
+		reader, err := db.files.Reader(m)
+		if err != nil {
+			return 0, err
+		}
+		if reader.MayContain(key, l.hash) {
+			l.reader = reader
+		}
+	}
+	t := base.MakeTrailer(seq, base.KindMax)
+	for i, key := range keys {
+		if l := &state[i]; l.reader != nil {
+			if l.block = l.reader.Find(key, t); l.block < 0 {
+				l.reader = nil
+				continue
+			}
+			l.reader.Prefetch(l.block)
+		}
+	}
+	for i, key := range keys {
+		l := &state[i]
+		if l.reader == nil {
+			continue
+		}
+		value, t, found, err := l.reader.GetAt(l.block, key, l.hash, seq, 0, r.buf)
+		if err != nil {
+			return 0, err
+		}
+		if found {
+			r.settle(l, &spans[i], value, t)
+			settled++
+		}
+	}
+	return settled, nil
+}
+
+// settle records the answer for one key; buf is r.buf with the value appended.
+func (r *MultiResult) settle(l *lookup, s *span, buf []byte, t base.Trailer) {
+	l.done = true
+	l.reader = nil
+	if t.Kind() == base.KindDelete {
+		return
+	}
+	*s = span{start: len(r.buf), end: len(buf)}
+	r.buf = buf
+}

@@ -1,0 +1,252 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+)
+
+// Open opens the database in dir, and creates it when there is none unless
+// o.ErrorIfMissing. A nil o means the defaults. The directory is locked until
+// Close: within this process and against others, LevelDB and goleveldb among
+// them. Any LevelDB directory opens; RecoveryReport says what an unclean end
+// cost.
+func Open(dir string, o *Options) (*DB, error) {
+	opts, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{dir: dir, opts: opts, cmp: opts.Comparer, log: opts.Logger, stats: newStats()}
+	db.bg = newBackground(db)
+	db.wal = &walQueue{db: db}
+	db.refs.Store(1)
+	if err := db.open(); err != nil {
+		db.abandon()
+		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
+	}
+	db.bg.wake()
+	return db, nil
+}
+
+// open takes the lock, reads the manifest, and replays the logs.
+func (db *DB) open() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+		}
+	}()
+	if err := db.prepareDir(); err != nil {
+		return err
+	}
+	if err := db.loadManifest(); err != nil {
+		return err
+	}
+	db.openCache()
+	r, err := db.replayLogs()
+	if err != nil {
+		return err
+	}
+	db.visible.Store(uint64(r.last))
+	db.pipeline = commit.New(commit.Env{
+		Append:  db.wal.append,
+		Sync:    db.wal.sync,
+		Apply:   db.apply,
+		Publish: db.publish,
+		Room:    db.makeRoom,
+	}, r.last)
+	if db.opts.ReadOnly {
+		db.adopt(r.tables, 0)
+		return nil
+	}
+	return db.finishRecovery(r)
+}
+
+// prepareDir makes sure that dir is a directory, makes it if that is wanted,
+// and locks it.
+func (db *DB) prepareDir() error {
+	fsys := db.opts.FS
+	info, err := fsys.Stat(db.dir)
+	switch {
+	case err == nil && info.Mode()&fs.ModeSymlink != 0:
+		// A link to a directory is the user's choice; what is inside is not.
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%w: %s is a file, not a directory", ErrNotADatabase, db.dir)
+	case errors.Is(err, fs.ErrNotExist):
+		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
+			return ErrDoesNotExist
+		}
+		if err := fsys.MkdirAll(db.dir); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	return db.lockDir()
+}
+
+// lockDir takes the lock. A read-only open creates no LOCK, and does without
+// where the file system forbids locking.
+func (db *DB) lockDir() error {
+	path := filepath.Join(db.dir, base.LockName)
+	if db.opts.ReadOnly {
+		if _, err := db.opts.FS.Stat(path); err != nil {
+			return nil
+		}
+	}
+	lock, err := db.opts.FS.Lock(path)
+	if err != nil && db.opts.ReadOnly && !errors.Is(err, ErrLocked) {
+		return nil
+	}
+	db.dirLock = lock
+	return err
+}
+
+// loadManifest reads the manifest, or creates the database.
+func (db *DB) loadManifest() error {
+	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.cmp, Obsolete: func(m *manifest.FileMeta) { db.files.Obsolete(m) }}
+	set, err := manifest.Load(o, db.opts.ReadOnly)
+	switch {
+	case errors.Is(err, ErrDoesNotExist):
+		if err := db.refuseForeign(); err != nil {
+			return err
+		}
+		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
+			return err
+		}
+		set, err = manifest.Create(o)
+	case err == nil && db.opts.ErrorIfExists:
+		set.Close()
+		return ErrExists
+	}
+	db.manifest = set
+	return err
+}
+
+// foreign names files by which other engines' directories are known.
+var foreign = []struct{ prefix, suffix, engine string }{
+	{"OPTIONS-", "", "RocksDB or Pebble"},
+	{"IDENTITY", "", "RocksDB"},
+	{"marker.", "", "Pebble"},
+	{"KEYREGISTRY", "", "Badger"},
+	{"", ".vlog", "Badger"},
+	{"", ".sqlite", "SQLite"},
+	{"data.mdb", "", "LMDB"},
+}
+
+// refuseForeign keeps a database from being created among another engine's
+// files, or among the remains of one of ours.
+func (db *DB) refuseForeign() error {
+	names, err := db.opts.FS.List(db.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		for _, f := range foreign {
+			if strings.HasPrefix(name, f.prefix) && strings.HasSuffix(name, f.suffix) {
+				return fmt.Errorf("%w: the directory has %s, a file of %s", ErrNotADatabase, name, f.engine)
+			}
+		}
+		switch t, _ := base.ParseFileName(name); t {
+		case base.FileTable, base.FileLog:
+			return &CorruptionError{File: base.CurrentName, Offset: -1, Kind: "database", Reason: "CURRENT is missing, but there is " + name + "; Repair can salvage it"}
+		}
+	}
+	return nil
+}
+
+// openCache takes a hold on the shared cache, or makes one, and the table files.
+func (db *DB) openCache() {
+	if c := db.opts.Cache; c != nil {
+		c.c.Ref()
+		db.cache = c.c
+	} else {
+		db.cache = cache.New(max(db.opts.CacheSize, 0))
+	}
+	db.files = files.New(files.Options{
+		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.cmp,
+		MaxDecoded: db.opts.MaxDecodedBlock, MaxOpenFiles: db.opts.MaxOpenFiles,
+		OnError: func(err error) { db.log.Warn("table file", "dir", db.dir, "err", err) },
+	})
+}
+
+// adopt makes the first view: an empty memtable, or for a read-only database
+// the replayed ones.
+func (db *DB) adopt(replayed []*sealed, wal uint64) {
+	imm := make([]*sealed, 0, len(replayed))
+	for i := len(replayed) - 1; i >= 0; i-- {
+		imm = append(imm, replayed[i])
+	}
+	mem := memtable.New(memtable.Options{Comparer: db.cmp, Size: db.opts.WriteBufferSize})
+	v := newView(mem, wal, imm, db.manifest.Current())
+	mem.Unref()
+	for _, s := range replayed {
+		s.table.Unref()
+	}
+	db.mu.Lock()
+	db.setViewLocked(v)
+	db.mu.Unlock()
+}
+
+// abandon undoes a failed open.
+func (db *DB) abandon() {
+	if db.wal.cur != nil {
+		db.wal.cur.Close()
+	}
+	if v := db.view.Swap(nil); v != nil {
+		epoch.Retire(v.unref)
+	}
+	db.release()
+}
+
+// release frees what a closed database held, apart from what open iterators
+// still need.
+func (db *DB) release() error {
+	var errs []error
+	if db.manifest != nil {
+		errs = append(errs, db.manifest.Close())
+	}
+	if db.files != nil {
+		errs = append(errs, db.unrefDB())
+	}
+	if db.dirLock != nil {
+		errs = append(errs, db.dirLock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Close waits for running background work to stop, syncs the log and releases
+// the directory. Later calls on the database, and moves of its iterators, fail
+// with ErrClosed; iterators must still be closed to free what they hold.
+// Nothing is lost by ending the process without Close.
+func (db *DB) Close() error {
+	var v *view
+	closing := func() error {
+		db.mu.Lock()
+		v = db.view.Swap(nil)
+		db.mu.Unlock()
+		return nil
+	}
+	// With the pipeline locked, so that no commit is in between. A poisoned
+	// pipeline refuses, but then has no commits either.
+	if err := db.pipeline.Exclusive(closing); err != nil && v == nil {
+		closing()
+	}
+	if v == nil {
+		return ErrClosed
+	}
+	db.pipeline.Poison(ErrClosed)
+	db.bg.close()
+	err := db.wal.close()
+	epoch.Retire(v.unref)
+	return errors.Join(err, db.release())
+}
