@@ -178,7 +178,7 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{file, nil, ErrNotADatabase, "a file"},
 		{rocks, nil, ErrNotADatabase, "RocksDB"},
-		{orphan, nil, ErrCorruption, "Repair"},
+		{orphan, nil, ErrCorruption, "CURRENT"},
 		{filepath.Join(dir, "none"), &Options{ErrorIfMissing: true}, ErrDoesNotExist, ""},
 		{filepath.Join(dir, "none"), &Options{ReadOnly: true}, ErrDoesNotExist, ""},
 		{other, &Options{ErrorIfExists: true}, ErrExists, ""},

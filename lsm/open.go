@@ -144,7 +144,7 @@ var foreign = []struct{ prefix, suffix, engine string }{
 }
 
 // refuseForeign keeps a database from being created among another engine's
-// files, or among the remains of one of ours.
+// files.
 func (db *DB) refuseForeign() error {
 	names, err := db.opts.FS.List(db.dir)
 	if err != nil {
@@ -155,10 +155,6 @@ func (db *DB) refuseForeign() error {
 			if strings.HasPrefix(name, f.prefix) && strings.HasSuffix(name, f.suffix) {
 				return fmt.Errorf("%w: the directory has %s, a file of %s", ErrNotADatabase, name, f.engine)
 			}
-		}
-		switch t, _ := base.ParseFileName(name); t {
-		case base.FileTable, base.FileLog:
-			return &CorruptionError{File: base.CurrentName, Offset: -1, Kind: "database", Reason: "CURRENT is missing, but there is " + name + "; Repair can salvage it"}
 		}
 	}
 	return nil

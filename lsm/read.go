@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/epoch"
@@ -35,9 +36,18 @@ func (db *DB) Has(key []byte) (bool, error) {
 	return db.has(key, base.MaxSeqNum)
 }
 
+// hasBuffers hold the values that Has does not want.
+var hasBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxHasBuffer = 64 << 10
+
 func (db *DB) has(key []byte, seq base.SeqNum) (bool, error) {
-	var small [256]byte
-	_, err := db.get(key, small[:0], seq, 0)
+	buf := hasBuffers.Get().(*[]byte)
+	v, err := db.get(key, (*buf)[:0], seq, 0)
+	if cap(v) <= maxHasBuffer {
+		*buf = v
+	}
+	hasBuffers.Put(buf)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

@@ -210,11 +210,6 @@ func (db *DB) finishRecovery(r *replay) error {
 	if err := db.setAside(r.lost); err != nil {
 		return err
 	}
-	first, err := db.wal.create()
-	if err != nil {
-		return err
-	}
-	db.wal.spare = first
 	if err := db.wal.rotate(r.last); err != nil {
 		return err
 	}
@@ -233,12 +228,12 @@ func (db *DB) finishRecovery(r *replay) error {
 	}
 	r.tables = nil
 	edit := &manifest.Edit{}
-	edit.SetLogNum(first.num)
+	edit.SetLogNum(db.wal.num)
 	edit.SetPrevLogNum(0)
 	if err := db.applyEdit(edit); err != nil {
 		return err
 	}
-	db.adopt(nil, first.num)
+	db.adopt(nil, db.wal.num)
 	db.manifest.TakeObsolete() // removeObsolete finds them
 	return db.removeObsolete()
 }

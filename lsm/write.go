@@ -87,7 +87,13 @@ func (db *DB) makeRoom(bytes int64, entries int, noStall bool) error {
 	if err := db.bg.waitForRoom(noStall); err != nil {
 		return err
 	}
-	return db.rotate()
+	if err := db.rotate(); err != nil {
+		return err
+	}
+	if !db.view.Load().mem.Room(bytes, entries) {
+		return tooLarge("group", int(bytes))
+	}
+	return nil
 }
 
 // rotate seals the memtable and starts another one with a log of its own. An
@@ -132,7 +138,7 @@ type walQueue struct {
 	parts [][]byte
 	head  [batchrepr.HeaderLen]byte
 
-	spareMu sync.Mutex // leaf; guards spare
+	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
 	spare   *preparedWAL
 }
 
@@ -166,36 +172,28 @@ func (q *walQueue) create() (*preparedWAL, error) {
 // prepare has the next log ready. Called by the background.
 func (q *walQueue) prepare() {
 	q.spareMu.Lock()
-	ready := q.spare != nil
-	q.spareMu.Unlock()
-	if ready {
-		return
+	defer q.spareMu.Unlock()
+	if q.spare == nil {
+		q.spare, _ = q.create() // the rotation tries again and reports
 	}
-	p, err := q.create()
-	if err != nil {
-		return // the rotation tries again and reports
-	}
-	q.spareMu.Lock()
-	q.spare = p
-	q.spareMu.Unlock()
 }
 
-func (q *walQueue) takeSpare() *preparedWAL {
+// take returns the log that stands ready, or makes one.
+func (q *walQueue) take() (*preparedWAL, error) {
 	q.spareMu.Lock()
 	defer q.spareMu.Unlock()
-	p := q.spare
-	q.spare = nil
-	return p
+	if p := q.spare; p != nil {
+		q.spare = nil
+		return p, nil
+	}
+	return q.create()
 }
 
 // rotate starts the next log behind sequence number last.
 func (q *walQueue) rotate(last base.SeqNum) error {
-	next := q.takeSpare()
-	if next == nil {
-		var err error
-		if next, err = q.create(); err != nil {
-			return err
-		}
+	next, err := q.take()
+	if err != nil {
+		return err
 	}
 	marker := batchrepr.Init(q.head[:0])
 	batchrepr.SetSeq(marker, last+1)
@@ -293,7 +291,8 @@ func (q *walQueue) close() error {
 	for _, o := range q.older {
 		<-o.done
 	}
-	if p := q.takeSpare(); p != nil {
+	if p := q.spare; p != nil {
+		q.spare = nil
 		p.w.Close()
 		if e := q.db.opts.FS.Remove(filepath.Join(q.db.dir, base.FileName(base.FileLog, p.num))); err == nil {
 			err = e
