@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 		{flushAt + 12345, 3, 3*flushAt + 1},              // several appends
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 60 {
+	for range 40 {
 		var s []int
 		for range rng.IntN(60) {
 			s = append(s, rng.IntN(1<<rng.IntN(18)))
@@ -228,7 +228,7 @@ func TestTruncated(t *testing.T) {
 	recs := someRecords()
 	b, at := build(t, recs...), ends(t, recs)
 	for n := 0; n <= len(b); n++ {
-		if n%53 != 0 && n > 800 && n%blockSize > 30 && len(b)-n > 30 {
+		if n%211 != 0 && n > 600 && n%blockSize > 30 && len(b)-n > 30 {
 			continue
 		}
 		whole := 0
@@ -270,7 +270,7 @@ func TestFlipped(t *testing.T) {
 	recs := someRecords()
 	b, at := build(t, recs...), ends(t, recs)
 	for i := range b {
-		if i%101 != 0 && i > 800 && i%blockSize > 30 && len(b)-i > 30 {
+		if i%499 != 0 && i > 600 && i%blockSize > 30 && len(b)-i > 30 {
 			continue
 		}
 		hit := 0

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -382,4 +384,59 @@ func TestFaultOutcomes(t *testing.T) {
 	if _, err := r.(*faultReadFile).ReadFile.ReadAt(p, 0); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("a failing Close did not close: %v", err)
 	}
+}
+
+// TestMemConcurrent clones a file system while it is used. One goroutine
+// syncs a file only after another, so that no instant shows the reverse.
+func TestMemConcurrent(t *testing.T) {
+	m := NewMem()
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for g := range 2 {
+		must(t, m.MkdirAll(fmt.Sprint(g)))
+		must(t, m.SyncDir("/"))
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				a, b := fmt.Sprintf("%d/%03d.a", g, i%50), fmt.Sprintf("%d/%03d.b", g, i%50)
+				_, _ = m.Remove(b), m.Remove(a)
+				_ = m.SyncDir(fmt.Sprint(g))
+				for _, name := range []string{a, b} {
+					f, err := m.Create(name)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_, _ = f.Write(fill('x', 5000))
+					_, _ = f.Sync(), f.Close()
+					_ = m.SyncDir(fmt.Sprint(g))
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		c := m.CrashClone(DropAll())
+		if i%2 == 0 {
+			c = m.Clone()
+		}
+		for g := range 2 {
+			names, err := c.List(fmt.Sprint(g))
+			must(t, err)
+			for _, name := range names {
+				a, isB := strings.CutSuffix(name, ".b")
+				if isB && !slices.Contains(names, a+".a") {
+					t.Fatalf("%s without %s.a", name, a)
+				}
+				if got := readFile(t, c, fmt.Sprint(g, "/", name)); isB && len(got) != 5000 && i%2 == 1 {
+					t.Fatalf("%s has %d bytes", name, len(got))
+				}
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
 }

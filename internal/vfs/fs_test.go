@@ -142,6 +142,9 @@ func TestDirectories(t *testing.T) {
 		if _, err := fsys.Open(sub); !errors.Is(err, ErrNotRegular) {
 			t.Errorf("Open of a directory: %v", err)
 		}
+		if _, err := fsys.Lock(sub); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("Lock of a directory: %v", err)
+		}
 		if _, err := fsys.Create(sub); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("Create over a directory: %v", err)
 		}

@@ -68,14 +68,15 @@ func (l *osLog) allocate(from int64) {
 }
 
 // startAllocate allocates the next stretch on a goroutine of its own. Called
-// by the appender each time it has used half a stretch, whether the last
-// allocation succeeded or not; one that is still running is left to it.
+// by the appender when it is about to have less than half a stretch left; an
+// allocation that failed is tried again after as much.
 func (l *osLog) startAllocate() {
-	l.growAt = l.off + l.ahead/2
 	if l.growing.Swap(true) {
+		l.growAt = l.off + l.ahead/2
 		return
 	}
 	from := max(l.alloc.Load(), l.off)
+	l.growAt = from + l.ahead/2
 	l.grow.Go(func() {
 		l.allocate(from)
 		l.growing.Store(false)

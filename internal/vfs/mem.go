@@ -298,6 +298,9 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if n, err := m.find(clean); err == nil && n.isDir() {
+		return nil, pathError("lock", name, ErrNotRegular)
+	}
 	if _, taken := m.locks[clean]; taken {
 		return nil, pathError("lock", name, errLockedHere)
 	}

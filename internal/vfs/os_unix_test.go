@@ -5,6 +5,7 @@ package vfs
 import (
 	"bufio"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -187,7 +188,7 @@ func TestIrregularFilesRefused(t *testing.T) {
 			if _, err := Default.CreateLog(name(s), 1<<20); !errors.Is(err, fs.ErrExist) {
 				t.Errorf("CreateLog over %s: %v", s, err)
 			}
-			if _, err := Default.Lock(name(s)); !errors.Is(err, ErrNotRegular) && s != "dir" || err == nil {
+			if _, err := Default.Lock(name(s)); !errors.Is(err, ErrNotRegular) {
 				t.Errorf("Lock of %s: %v", s, err)
 			}
 			if _, err := Default.List(name(s)); err == nil && s != "dir" {
@@ -262,4 +263,34 @@ func TestOutOfDescriptors(t *testing.T) {
 		open = append(open, r)
 	}
 	t.Error("opened 100 files with a limit of 64")
+}
+
+// TestLogFileTooLarge lets an append fail half-way, as on a full disk.
+func TestLogFileTooLarge(t *testing.T) {
+	var old unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
+	low := old
+	low.Cur = 10000
+	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
+	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &old)
+	for _, n := range []int{141, 5000} {
+		for _, ahead := range []int64{0, 8192, 1 << 20} {
+			name := filepath.Join(t.TempDir(), "log")
+			l, err := Default.CreateLog(name, ahead)
+			must(t, err)
+			done := 0
+			for err == nil && done < 20000 {
+				if err = l.Append(make([]byte, n)); err == nil {
+					done += n
+				}
+			}
+			if !errors.Is(err, unix.EFBIG) && !errors.Is(err, io.ErrShortWrite) || done != 10000/n*n {
+				t.Errorf("appends of %d: %d bytes, then %v", n, done, err)
+			}
+			must(t, l.Close())
+			if st, err := Default.Stat(name); err != nil || st.Size() != int64(done) {
+				t.Errorf("appends of %d: closed with %d bytes, want %d (%v)", n, st.Size(), done, err)
+			}
+		}
+	}
 }
