@@ -85,13 +85,35 @@ func (db *DB) prepareDir() error {
 		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
 			return ErrDoesNotExist
 		}
-		if err := fsys.MkdirAll(db.dir); err != nil {
+		if err := makeDir(fsys, db.dir); err != nil {
 			return err
 		}
 	case err != nil:
 		return err
 	}
 	return db.lockDir()
+}
+
+// makeDir makes dir and its parents, and makes their names durable: without
+// that a power cut could take the directory away with all that was synced.
+func makeDir(fsys FS, dir string) error {
+	var holders []string // of the new names, deepest first
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		if _, err := fsys.Stat(d); err == nil || filepath.Dir(d) == d {
+			break
+		}
+		holders = append(holders, filepath.Dir(d))
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	for i := len(holders) - 1; i >= 0; i-- {
+		// A directory that may be entered but not read cannot be synced.
+		if err := fsys.SyncDir(holders[i]); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
 }
 
 // lockDir takes the lock. A read-only open creates no LOCK, and does without
