@@ -270,6 +270,9 @@ func TestHandles(t *testing.T) {
 			}
 		}
 	}
+	if _, n := DecodeHandle([]byte{0x81, 0x00, 0x01}); n != 0 {
+		t.Error("accepted an overlong number")
+	}
 	if _, n := DecodeHandle(binary.AppendUvarint(binary.AppendUvarint(nil, 1<<63), 1)); n != 0 {
 		t.Error("accepted an offset past the largest file")
 	}

@@ -4,6 +4,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -71,6 +72,9 @@ func (s *source) load(i, dir int, e *base.Entries) bool {
 	}
 	s.view.Entries(e)
 	s.at = i
+	if planted.Bug("free-block-early") {
+		s.releaseFrame()
+	}
 	return true
 }
 
@@ -149,11 +153,15 @@ func (s *source) widen(lo, hi uint64, dir int) (uint64, uint64) {
 
 // release gives up the block handed out.
 func (s *source) release() {
+	s.releaseFrame()
+	s.at = -1
+}
+
+func (s *source) releaseFrame() {
 	if s.frame.Valid() {
 		s.frame.Release()
 		s.frame = cache.Frame{}
 	}
-	s.at = -1
 }
 
 func (s *source) First(e *base.Entries) int {

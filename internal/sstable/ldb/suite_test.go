@@ -1,0 +1,23 @@
+package ldb_test
+
+import (
+	"testing"
+
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/sstable/sstabletest"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+var format = sstabletest.Format{
+	New: func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer { return ldb.NewWriter(f, o) },
+	Open: func(f vfs.ReadFile, e sstabletest.Env) (sstable.Reader, error) {
+		r, err := ldb.Open(f, ldb.Env{Name: e.Name, Cache: e.Cache, Comparer: e.Comparer, MaxDecoded: e.MaxDecoded})
+		if err != nil {
+			return nil, err // not a nil *ldb.Reader in an interface
+		}
+		return r, nil
+	},
+}
+
+func TestSuite(t *testing.T) { sstabletest.Run(t, format) }

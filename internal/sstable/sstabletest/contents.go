@@ -1,0 +1,386 @@
+package sstabletest
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"sort"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// flagSets are the ways to read.
+var flagSets = []sstable.ReadFlags{0, sstable.NoFill, sstable.Scan, sstable.Private, sstable.Scan | sstable.NoFill, sstable.Private | sstable.Scan}
+
+func (s *suite) contents(t *testing.T) {
+	rounds := 120
+	if testing.Short() {
+		rounds = 24
+	}
+	for round := range rounds {
+		rng := rand.New(rand.NewPCG(uint64(round), 1))
+		c := comparers[round%len(comparers)]
+		es := Random(rng, c, 1+rng.IntN(400))
+		o := RandomOptions(rng, c)
+		b, meta := s.write(t, o, es)
+		withCache([]int64{1 << 20, 64 << 10}[rng.IntN(2)], func(ca *cache.Cache) {
+			r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
+			checkProps(t, es, o, meta, r.Props())
+			for _, flags := range flagSets {
+				checkScan(t, c, r, flags, es)
+				checkSeeks(t, rng, c, r, flags, es)
+				checkGets(t, rng, c, r, flags, es)
+			}
+			checkOffsets(t, r, es, uint64(len(b)))
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		if t.Failed() {
+			t.Fatalf("round %d: comparer %s, options %+v, %d entries", round, c.Name, o, len(es))
+		}
+	}
+}
+
+func checkProps(t *testing.T, es []Entry, o sstable.WriterOptions, meta sstable.Meta, p sstable.Props) {
+	t.Helper()
+	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks, Format: meta.Format}
+	for _, e := range es {
+		if e.Trailer.Kind() == base.KindDelete {
+			want.Deletes++
+		}
+		want.RawKeys += uint64(len(e.Key) + base.TrailerLen)
+		want.RawValues += uint64(len(e.Value))
+	}
+	if o.Comparer.EqualIsBytewise {
+		want.FilterBits = o.BloomBits
+	}
+	if meta.Props != want {
+		t.Errorf("writer says %+v, want %+v", meta.Props, want)
+	}
+	if p != want {
+		t.Errorf("reader says %+v, want %+v", p, want)
+	}
+	if n := len(es); n > 0 {
+		first, last := Entry{meta.Smallest.User, meta.Smallest.Trailer, nil}, Entry{meta.Largest.User, meta.Largest.Trailer, nil}
+		if compare(o.Comparer, first, es[0].Key, es[0].Trailer) != 0 || compare(o.Comparer, last, es[n-1].Key, es[n-1].Trailer) != 0 {
+			t.Errorf("bounds are %v .. %v", first, last)
+		}
+	}
+}
+
+// same reports whether entry i of e is want.
+func same(e *base.Entries, i int, want Entry) bool {
+	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer && bytes.Equal(e.Value(i), want.Value) && e.Codec(i) == base.CodecRaw
+}
+
+func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
+	t.Helper()
+	src := r.NewSource(flags)
+	var e base.Entries
+	n := 0
+	for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+		checkStretch(t, c, &e)
+		for i := range e.Len() {
+			if n >= len(es) || !same(&e, i, es[n]) {
+				t.Fatalf("flags %d: entry %d is wrong", flags, n)
+			}
+			n++
+		}
+	}
+	if n != len(es) || src.Err() != nil {
+		t.Fatalf("flags %d: %d of %d entries forward: %v", flags, n, len(es), src.Err())
+	}
+	ok := src.Last(&e) >= 0
+	for ; ok; ok = src.Prev(&e) {
+		for i := e.Len() - 1; i >= 0; i-- {
+			n--
+			if n < 0 || !same(&e, i, es[n]) {
+				t.Fatalf("flags %d: entry %d is wrong backward", flags, n)
+			}
+		}
+	}
+	if n != 0 || src.Close() != nil {
+		t.Fatalf("flags %d: %d entries left backward", flags, n)
+	}
+}
+
+// checkStretch checks what a stretch says of itself.
+func checkStretch(t *testing.T, c *base.Comparer, e *base.Entries) {
+	t.Helper()
+	plain, maxSeq := true, base.SeqNum(0)
+	for i := range e.Len() {
+		plain = plain && e.Trailers[i].Kind() == base.KindSet && (i == 0 || c.Cmp(e.Key(i), e.Key(i-1)) != 0)
+		maxSeq = max(maxSeq, e.Trailers[i].Seq())
+	}
+	if e.MaxSeq < maxSeq || e.Plain && !plain {
+		t.Errorf("stretch says plain %v, max %d; is %v, %d", e.Plain, e.MaxSeq, plain, maxSeq)
+	}
+}
+
+// probe returns a key that is in the table, or near one.
+func probe(rng *rand.Rand, es []Entry) ([]byte, base.SeqNum) {
+	key := bytes.Clone(es[rng.IntN(len(es))].Key)
+	switch rng.IntN(5) {
+	case 0:
+		key = append(key, "\x00aZ\xff"[rng.IntN(4)])
+	case 1:
+		key = key[:rng.IntN(len(key)+1)]
+	}
+	return key, base.SeqNum(rng.IntN(1100))
+}
+
+func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
+	t.Helper()
+	src := r.NewSource(flags)
+	var e base.Entries
+	for range 60 {
+		key, seq := probe(rng, es)
+		target := base.MakeTrailer(seq, base.KindMax)
+		want := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
+		var i int
+		if rng.IntN(2) == 0 {
+			i = src.SeekGE(key, target, &e)
+		} else {
+			want--
+			i = src.SeekLT(key, target, &e)
+		}
+		// Walk on from there, turning round at times.
+		for step := range 12 {
+			if want < 0 || want >= len(es) {
+				if i >= 0 && i < e.Len() || src.Err() != nil {
+					t.Fatalf("flags %d, %q@%d, step %d: an entry past the end (%v)", flags, key, seq, step, src.Err())
+				}
+				break
+			}
+			if i < 0 || i >= e.Len() || !same(&e, i, es[want]) {
+				t.Fatalf("flags %d, %q@%d, step %d: want entry %v (%v)", flags, key, seq, step, es[want], src.Err())
+			}
+			if rng.IntN(3) == 0 {
+				want, i = want-1, i-1
+				if i < 0 && src.Prev(&e) {
+					i = e.Len() - 1
+				}
+			} else {
+				want, i = want+1, i+1
+				if i == e.Len() {
+					i = -1
+					if src.Next(&e) {
+						i = 0
+					}
+				}
+			}
+		}
+	}
+	if err := src.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newest finds what a Get must find.
+func newest(c *base.Comparer, es []Entry, key []byte, seq base.SeqNum) (Entry, bool) {
+	target := base.MakeTrailer(seq, base.KindMax)
+	i := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
+	if i < len(es) && c.Cmp(es[i].Key, key) == 0 {
+		return es[i], true
+	}
+	return Entry{}, false
+}
+
+func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
+	t.Helper()
+	for range 100 {
+		key, seq := probe(rng, es)
+		if rng.IntN(3) == 0 {
+			seq = base.MaxSeqNum
+		}
+		want, ok := newest(c, es, key, seq)
+		checkGet(t, c, r, flags, key, seq, want, ok)
+	}
+}
+
+func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte, seq base.SeqNum, want Entry, ok bool) {
+	t.Helper()
+	got, tr, found, err := r.Get(key, hash(c, key), seq, flags, []byte("dst:"))
+	if err != nil || found != ok {
+		t.Fatalf("flags %d: Get %q@%d: found %v, want %v (%v)", flags, key, seq, found, ok, err)
+	}
+	value := "dst:"
+	if found && want.Trailer.Kind() == base.KindSet {
+		value += string(want.Value)
+	}
+	if string(got) != value || found && tr != want.Trailer {
+		t.Fatalf("flags %d: Get %q@%d is %q@%d, want %v", flags, key, seq, got, tr.Seq(), want)
+	}
+	if ok && !r.MayContain(key, hash(c, key)) {
+		t.Fatalf("the filter denies %q", key)
+	}
+}
+
+func checkOffsets(t *testing.T, r sstable.Reader, es []Entry, size uint64) {
+	t.Helper()
+	last := uint64(0)
+	for _, e := range es {
+		o := r.OffsetOf(e.Key, e.Trailer)
+		if o < last || o > size {
+			t.Fatalf("OffsetOf %v is %d after %d in %d bytes", e, o, last, size)
+		}
+		last = o
+	}
+	if r.MemoryUsage() <= 0 {
+		t.Error("MemoryUsage is not positive")
+	}
+}
+
+// shapes are tables that stretch something.
+func (s *suite) shapes(t *testing.T) {
+	noise := make([]byte, 3<<20)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for i := range noise {
+		noise[i] = byte(rng.Uint32())
+	}
+	set := func(key string, seq base.SeqNum, value []byte) Entry {
+		return Entry{[]byte(key), base.MakeTrailer(seq, base.KindSet), value}
+	}
+	var versions, ff []Entry
+	for i := range 2000 {
+		versions = append(versions, set("key", base.SeqNum(5000-i), []byte{byte(i)}))
+		ff = append(ff, set(string(bytes.Repeat([]byte{0xff}, i%60)), base.SeqNum(i), nil))
+	}
+	versions = append(versions, set("kez", 1, nil), set("a", 1, nil))
+	for name, es := range map[string][]Entry{
+		"empty":            nil,
+		"one":              {set("k", 1, []byte("v"))},
+		"empty key":        {set("", 1, nil), set("", 0, []byte("older"))},
+		"max sequence":     {set("k", base.MaxSeqNum, []byte("v"))},
+		"large value":      {set("a", 1, nil), set("b", 1, noise), set("c", 1, nil), set("d", 1, make([]byte, 3<<20))},
+		"large keys":       {set(string(noise[:1<<20]), 3, nil), set(string(noise[:1<<20]), 2, nil), set(string(noise[:1<<20+1]), 2, nil)},
+		"many versions":    versions,
+		"keys of 0xff":     ff,
+		"only deletions":   {{[]byte("a"), base.MakeTrailer(3, base.KindDelete), nil}, {[]byte("b"), base.MakeTrailer(2, base.KindDelete), nil}},
+		"kinds at one key": {{[]byte("a"), base.MakeTrailer(3, base.KindDelete), nil}, set("a", 3, []byte("v")), set("a", 1, nil)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := base.Bytewise
+			es := Sort(c, es)
+			for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy, sstable.Zstd} {
+				o := usual(c)
+				o.Compression = z
+				o.LevelDBFilter = z == sstable.Snappy
+				b, meta := s.write(t, o, es)
+				withCache(1<<20, func(ca *cache.Cache) {
+					r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
+					checkProps(t, es, o, meta, r.Props())
+					for _, flags := range flagSets {
+						checkScan(t, c, r, flags, es)
+						for _, e := range es {
+							checkGet(t, c, r, flags, e.Key, e.Trailer.Seq(), firstOf(c, es, e), true)
+						}
+						checkGet(t, c, r, flags, []byte("absent"), base.MaxSeqNum, Entry{}, false)
+					}
+					r.Close()
+				})
+			}
+		})
+	}
+}
+
+func firstOf(c *base.Comparer, es []Entry, e Entry) Entry {
+	w, _ := newest(c, es, e.Key, e.Trailer.Seq())
+	return w
+}
+
+// staged reads by MayContain, Find, Prefetch, GetAt.
+func (s *suite) staged(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for _, c := range comparers {
+		es := Random(rng, c, 300)
+		o := usual(c)
+		b, _ := s.write(t, o, es)
+		withCache(1<<20, func(ca *cache.Cache) {
+			r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
+			for range 500 {
+				key, seq := probe(rng, es)
+				want, ok := newest(c, es, key, seq)
+				at := r.Find(key, base.MakeTrailer(seq, base.KindMax))
+				if at < 0 {
+					if ok {
+						t.Fatalf("Find %q@%d: the table ends before it, want %v", key, seq, want)
+					}
+					continue
+				}
+				r.Prefetch(at)
+				v, tr, found, err := r.GetAt(at, key, hash(c, key), seq, 0, nil)
+				if err != nil || found != ok || found && (tr != want.Trailer || !bytes.Equal(v, want.Value)) {
+					t.Fatalf("GetAt %q@%d is %q %d %v %v, want %v %v", key, seq, v, tr, found, err, want, ok)
+				}
+			}
+			if _, _, found, err := r.GetAt(r.Props().Blocks, nil, 0, 0, 0, nil); found || err != nil {
+				t.Error("a block that is not there", found, err)
+			}
+			r.Close()
+		})
+	}
+}
+
+// memoryOnly checks ErrWouldBlock and NoFill.
+func (s *suite) memoryOnly(t *testing.T) {
+	c := base.Bytewise
+	rng := rand.New(rand.NewPCG(5, 5))
+	es := Random(rng, c, 200)
+	b, _ := s.write(t, usual(c), es)
+	withCache(4<<20, func(ca *cache.Cache) {
+		r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
+		defer r.Close()
+		get := func(flags sstable.ReadFlags) error {
+			_, _, found, err := r.Get(es[0].Key, base.Hash(es[0].Key), base.MaxSeqNum, flags, nil)
+			if err == nil && !found {
+				t.Error("not found")
+			}
+			return err
+		}
+		var e base.Entries
+		for _, flags := range []sstable.ReadFlags{sstable.NoFill, sstable.Private} {
+			if err := get(flags); err != nil {
+				t.Fatal(err)
+			}
+			checkScan(t, c, r, flags, es)
+			if err := get(sstable.MemoryOnly); !errors.Is(err, base.ErrWouldBlock) {
+				t.Fatalf("after a read with flags %d: %v", flags, err)
+			}
+		}
+		src := r.NewSource(sstable.MemoryOnly)
+		if src.First(&e) >= 0 || !errors.Is(src.Err(), base.ErrWouldBlock) {
+			t.Error("a source read blocks", src.Err())
+		}
+		if err := get(0); err != nil {
+			t.Fatal(err)
+		}
+		if err := get(sstable.MemoryOnly); err != nil {
+			t.Errorf("a cached block: %v", err)
+		}
+		if src.First(&e) != 0 || src.Err() != nil {
+			t.Error("a source does not see what is cached", src.Err())
+		}
+		src.Close()
+		checkScan(t, c, r, 0, es)
+		checkScan(t, c, r, sstable.MemoryOnly, es)
+	})
+}
+
+func (s *suite) cacheless(t *testing.T) {
+	c := base.Bytewise
+	rng := rand.New(rand.NewPCG(6, 6))
+	es := Random(rng, c, 300)
+	b, _ := s.write(t, usual(c), es)
+	r := s.open(t, b, Env{Name: "t", Comparer: c})
+	for _, flags := range flagSets {
+		checkScan(t, c, r, flags, es)
+		checkSeeks(t, rng, c, r, flags, es)
+		checkGets(t, rng, c, r, flags, es)
+	}
+	r.Close()
+}

@@ -1,0 +1,266 @@
+// Package sstabletest is the one suite that every table format must pass: what
+// is written comes back by every way of reading, under every option and
+// comparer; damage and failures to read are reported and told apart; nothing
+// leaks.
+//
+// Run is called from a format's own test.
+package sstabletest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Env is what a reader is opened with.
+type Env struct {
+	Name       string
+	Cache      *cache.Cache
+	Comparer   *base.Comparer
+	MaxDecoded int64
+}
+
+// Format is a table format under test.
+type Format struct {
+	New  func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer
+	Open func(f vfs.ReadFile, e Env) (sstable.Reader, error)
+}
+
+// Run runs the whole suite.
+func Run(t *testing.T, f Format) {
+	s := &suite{f}
+	for _, tc := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"Contents", s.contents},
+		{"Shapes", s.shapes},
+		{"Staged", s.staged},
+		{"MemoryOnly", s.memoryOnly},
+		{"Cacheless", s.cacheless},
+		{"WriterRefuses", s.writerRefuses},
+		{"WriteFailures", s.writeFailures},
+		{"ReadFailures", s.readFailures},
+		{"Flips", s.flips},
+		{"Truncations", s.truncations},
+		{"Garbage", s.garbage},
+		{"Concurrent", s.concurrent},
+		{"Allocations", s.allocations},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := offheap.InUse()
+			tc.run(t)
+			if after := offheap.InUse(); after != before && !t.Failed() {
+				t.Errorf("%d bytes off the heap before, %d after", before, after)
+			}
+		})
+	}
+}
+
+type suite struct{ Format }
+
+// Entry is one entry of a table.
+type Entry struct {
+	Key     []byte
+	Trailer base.Trailer
+	Value   []byte
+}
+
+func (e Entry) String() string {
+	return fmt.Sprintf("%q@%d/%d=%.20q", e.Key, e.Trailer.Seq(), e.Trailer.Kind(), e.Value)
+}
+
+// LengthFirst orders keys by length, then bytes: what holds for orders by
+// bytes does not hold for it.
+var LengthFirst = &base.Comparer{
+	Name: "test.length-first",
+	Compare: func(a, b []byte) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return bytes.Compare(a, b)
+	},
+	EqualIsBytewise: true,
+}
+
+// Fold takes upper and lower case for equal.
+var Fold = &base.Comparer{
+	Name:    "test.fold",
+	Compare: func(a, b []byte) int { return strings.Compare(strings.ToLower(string(a)), strings.ToLower(string(b))) },
+}
+
+var comparers = []*base.Comparer{base.Bytewise, base.ReverseBytewise, LengthFirst, Fold}
+
+func hash(c *base.Comparer, key []byte) uint64 {
+	if c.EqualIsBytewise {
+		return base.Hash(key)
+	}
+	return 0
+}
+
+// Sort brings entries into internal order and drops repetitions.
+func Sort(c *base.Comparer, es []Entry) []Entry {
+	sort.SliceStable(es, func(i, j int) bool { return compare(c, es[i], es[j].Key, es[j].Trailer) < 0 })
+	out := es[:0]
+	for i, e := range es {
+		if i == 0 || compare(c, out[len(out)-1], e.Key, e.Trailer) != 0 {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func compare(c *base.Comparer, e Entry, key []byte, t base.Trailer) int {
+	return c.CompareInternal(e.Key, e.Trailer, key, t)
+}
+
+// Random makes n or fewer entries with long and short keys, several versions
+// of some, and deletions.
+func Random(rng *rand.Rand, c *base.Comparer, n int) []Entry {
+	es := make([]Entry, 0, n)
+	prefix := []string{"", "user", "a/rather/long/prefix/of/all/keys/"}[rng.IntN(3)]
+	for len(es) < n {
+		tail := make([]byte, rng.IntN(12))
+		for i := range tail {
+			tail[i] = "\x00\x01aAbBzZ\x7f\x80\xfe\xff"[rng.IntN(12)]
+		}
+		key := append([]byte(prefix), tail...)
+		for range 1 + rng.IntN(3)*rng.IntN(3) {
+			e := Entry{Key: key, Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(1000)), base.KindSet)}
+			if rng.IntN(5) == 0 {
+				e.Trailer = base.MakeTrailer(e.Trailer.Seq(), base.KindDelete)
+			} else {
+				e.Value = bytes.Repeat([]byte{byte(rng.Uint32()), byte(rng.Uint32()), 'v'}, rng.IntN(40))
+			}
+			es = append(es, e)
+		}
+	}
+	return Sort(c, es[:n])
+}
+
+// RandomOptions picks writer options.
+func RandomOptions(rng *rand.Rand, c *base.Comparer) sstable.WriterOptions {
+	return sstable.WriterOptions{
+		Comparer:        c,
+		BlockSize:       []int{1, 64, 512, 4096, 1 << 16}[rng.IntN(5)],
+		RestartInterval: []int{1, 2, 16, 1000}[rng.IntN(4)],
+		Compression:     sstable.Compression(rng.IntN(3)),
+		ZstdLevel:       rng.IntN(4),
+		BloomBits:       []int{0, 5, 10, 20}[rng.IntN(4)],
+		LevelDBFilter:   rng.IntN(2) == 0,
+	}
+}
+
+func usual(c *base.Comparer) sstable.WriterOptions {
+	return sstable.WriterOptions{Comparer: c, BlockSize: 256, RestartInterval: 4, Compression: sstable.Snappy, BloomBits: 10}
+}
+
+// write makes a table and returns its bytes.
+func (s *suite) write(t testing.TB, o sstable.WriterOptions, es []Entry) ([]byte, sstable.Meta) {
+	t.Helper()
+	f := new(memFile)
+	w := s.New(f, o)
+	for _, e := range es {
+		if err := w.Add(e.Key, e.Trailer, base.CodecRaw, e.Value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.Entries() != uint64(len(es)) {
+		t.Errorf("Entries is %d of %d", w.Entries(), len(es))
+	}
+	estimate := w.EstimatedSize()
+	meta, err := w.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.synced {
+		t.Error("Finish did not sync")
+	}
+	if err := w.Close(); err != nil || !f.closed {
+		t.Error("Close did not close the file", err)
+	}
+	if meta.Size != uint64(len(f.b)) {
+		t.Errorf("Meta says %d bytes, file has %d", meta.Size, len(f.b))
+	}
+	if estimate > 1024+uint64(o.BlockSize)+meta.Size*3/2 || estimate+1024 < meta.Size*7/8 {
+		t.Errorf("size was estimated as %d, is %d", estimate, meta.Size)
+	}
+	return f.b, meta
+}
+
+func (s *suite) open(t testing.TB, b []byte, e Env) sstable.Reader {
+	t.Helper()
+	r, err := s.Open(&memFile{b: b}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// withCache runs f with a cache that must be empty of pins afterwards.
+func withCache(capacity int64, f func(c *cache.Cache)) {
+	c := cache.New(capacity)
+	defer c.Unref()
+	f(c)
+}
+
+// memFile is a file in memory, with failures on demand.
+type memFile struct {
+	b              []byte
+	synced, closed bool
+	failAt         int // this operation from now fails, if > 0
+	fail           error
+	reads          int
+}
+
+func (f *memFile) op() error {
+	if f.failAt > 0 {
+		if f.failAt--; f.failAt == 0 {
+			return f.fail
+		}
+	}
+	return nil
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	if f.fail != nil {
+		f.reads++
+		if err := f.op(); err != nil {
+			return 0, err
+		}
+	}
+	return bytes.NewReader(f.b).ReadAt(p, off)
+}
+
+func (f *memFile) Write(p []byte) (int, error) {
+	if err := f.op(); err != nil {
+		return 0, err
+	}
+	f.b = append(f.b, p...)
+	return len(p), nil
+}
+
+func (f *memFile) Sync() error {
+	f.synced = true
+	return f.op()
+}
+
+func (f *memFile) Close() error {
+	f.closed = true
+	return f.op()
+}
+
+func (f *memFile) Size() int64           { return int64(len(f.b)) }
+func (f *memFile) Prefetch(off, n int64) {}
+
+var _ io.ReaderAt = (*memFile)(nil)
