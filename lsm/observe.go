@@ -197,8 +197,8 @@ func (db *DB) Metrics() Metrics {
 	for i := range v.version.Levels {
 		l := &v.version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
-		m.DiskBytes += l.Size
 	}
+	m.DiskBytes = totalSize(v.version)
 	if m.WALBytesWritten > 0 {
 		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) + float64(m.Compact.BytesOut)
 		m.WriteAmplification = written / float64(m.WALBytesWritten)
@@ -285,7 +285,7 @@ func sstablesProperty(v *manifest.Version) string {
 	return b.String()
 }
 
-// Range is the keys from Start up to, not including, Limit.
+// Range is the keys from Start up to, not including, Limit; nil is no bound.
 type Range struct{ Start, Limit []byte }
 
 // ApproximateSizes estimates the bytes on disk that hold each range's data, not
@@ -307,13 +307,22 @@ func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 		if err != nil {
 			return nil, err
 		}
-		limit, err := db.offsetOf(v.version, r.Limit)
-		if err != nil {
-			return nil, err
+		limit := totalSize(v.version)
+		if r.Limit != nil {
+			if limit, err = db.offsetOf(v.version, r.Limit); err != nil {
+				return nil, err
+			}
 		}
 		if limit > start {
 			sizes[i] = limit - start
 		}
 	}
 	return sizes, nil
+}
+
+func totalSize(v *manifest.Version) (n uint64) {
+	for i := range v.Levels {
+		n += v.Levels[i].Size
+	}
+	return n
 }

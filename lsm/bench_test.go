@@ -1,0 +1,188 @@
+package lsm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// benchKeys is how many keys the read benchmarks have. Data and views fit the
+// cache.
+const benchKeys = 1_000_000
+
+var benchDB *DB
+
+func benchKey(dst []byte, i uint64) []byte {
+	dst = dst[:16]
+	for j := 15; j >= 0; j-- {
+		dst[j] = byte('0' + i%10)
+		i /= 10
+	}
+	return dst
+}
+
+// loaded opens a database of benchKeys keys in random order, compacted, with
+// everything cached. It is shared and never closed.
+func loaded(b *testing.B) *DB {
+	if benchDB != nil {
+		return benchDB
+	}
+	db := mustOpen(b, b.TempDir(), &Options{CacheSize: 1 << 30})
+	val := make([]byte, 100)
+	r := rand.New(rand.NewPCG(1, 1))
+	buf := make([]byte, 16)
+	for _, i := range r.Perm(benchKeys) {
+		for j := 0; j < 50; j += 8 {
+			binary.LittleEndian.PutUint64(val[j:], r.Uint64())
+		}
+		if err := db.Put(benchKey(buf, uint64(i)), val, NoSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := db.CompactRange(nil, nil); err != nil {
+		b.Fatal(err)
+	}
+	n := 0
+	var err error
+	for range db.All(nil, nil, &err) {
+		n++
+	}
+	if n != benchKeys || err != nil {
+		b.Fatal(n, err)
+	}
+	benchDB = db
+	return db
+}
+
+func BenchmarkGet(b *testing.B) {
+	db := loaded(b)
+	buf, k := make([]byte, 0, 128), make([]byte, 16)
+	r := rand.New(rand.NewPCG(2, 2))
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if buf, err = db.Get(benchKey(k, r.Uint64N(benchKeys)), buf[:0]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkGetParallel(b *testing.B) {
+	db := loaded(b)
+	b.RunParallel(func(pb *testing.PB) {
+		buf, k := make([]byte, 0, 128), make([]byte, 16)
+		r := rand.New(rand.NewPCG(2, rand.Uint64()))
+		for pb.Next() {
+			buf, _ = db.Get(benchKey(k, r.Uint64N(benchKeys)), buf[:0])
+		}
+	})
+}
+
+func BenchmarkGetMissing(b *testing.B) {
+	db := loaded(b)
+	k := make([]byte, 17)
+	r := rand.New(rand.NewPCG(2, 2))
+	for b.Loop() {
+		benchKey(k, r.Uint64N(benchKeys))
+		k[16] = '.'
+		db.Get(k[:17], nil)
+	}
+}
+
+func BenchmarkMultiGet(b *testing.B) {
+	db := loaded(b)
+	keys := make([][]byte, 32)
+	for i := range keys {
+		keys[i] = make([]byte, 16)
+	}
+	var m MultiResult
+	r := rand.New(rand.NewPCG(2, 2))
+	for b.Loop() {
+		for i := range keys {
+			benchKey(keys[i], r.Uint64N(benchKeys))
+		}
+		if err := db.MultiGet(keys, &m); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(keys)), "ns/key")
+}
+
+func BenchmarkSeek(b *testing.B) {
+	db := loaded(b)
+	it := db.Iter(nil)
+	defer it.Close()
+	k := make([]byte, 16)
+	r := rand.New(rand.NewPCG(2, 2))
+	for b.Loop() {
+		it.SeekGE(benchKey(k, r.Uint64N(benchKeys)))
+	}
+}
+
+func BenchmarkIterSeekClose(b *testing.B) {
+	db := loaded(b)
+	k := make([]byte, 16)
+	r := rand.New(rand.NewPCG(2, 2))
+	b.ReportAllocs()
+	for b.Loop() {
+		it := db.Iter(nil)
+		it.SeekGE(benchKey(k, r.Uint64N(benchKeys)))
+		it.Close()
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	db := loaded(b)
+	it := db.Iter(nil)
+	defer it.Close()
+	sum := 0
+	for b.Loop() {
+		if !it.Next() {
+			it.First()
+		}
+		sum += len(it.Key()) + len(it.Value())
+	}
+}
+
+func BenchmarkPrev(b *testing.B) {
+	db := loaded(b)
+	it := db.Iter(nil)
+	defer it.Close()
+	for b.Loop() {
+		if !it.Prev() {
+			it.Last()
+		}
+	}
+}
+
+func BenchmarkPut(b *testing.B) {
+	for _, order := range []string{"seq", "random"} {
+		b.Run(order, func(b *testing.B) {
+			db := mustOpen(b, b.TempDir(), nil)
+			defer db.Close()
+			val := make([]byte, 100)
+			k := make([]byte, 16)
+			r := rand.New(rand.NewPCG(2, 2))
+			i := uint64(0)
+			for b.Loop() {
+				i++
+				n := i
+				if order == "random" {
+					n = r.Uint64N(10 * benchKeys)
+				}
+				db.Put(benchKey(k, n), val, NoSync)
+			}
+		})
+	}
+}
+
+func BenchmarkPutSync(b *testing.B) {
+	db := mustOpen(b, b.TempDir(), nil)
+	defer db.Close()
+	for i := 0; b.Loop(); i++ {
+		if err := db.Put(fmt.Appendf(nil, "%016d", i), make([]byte, 100), Sync); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
