@@ -191,6 +191,22 @@ func TestCrashEntries(t *testing.T) {
 	}
 }
 
+// TestCrashRemoveOfAnother: the removal of a file whose creation is lost must
+// not take the file that had its name before.
+func TestCrashRemoveOfAnother(t *testing.T) {
+	m := NewMem()
+	writeFile(t, m, "a", "1")
+	must(t, m.SyncDir("/"))
+	must(t, m.Remove("a"))
+	writeFile(t, m, "a", "2")
+	must(t, m.Remove("a"))
+	n := 0
+	c := m.CrashClone(CrashOptions{KeepEntry: func(DirOp) bool { n++; return n == 3 }})
+	if got := dump(t, c, "/"); got != "a=1x1" || n != 3 {
+		t.Errorf("%d changes, left %q", n, got)
+	}
+}
+
 func moved(t *testing.T, m *Mem) {
 	must(t, m.MkdirAll("d"))
 	must(t, m.MkdirAll("e"))

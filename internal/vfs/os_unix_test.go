@@ -141,6 +141,21 @@ func TestLockRemovedFile(t *testing.T) {
 	must(t, l2.Close())
 }
 
+// TestLockCopiedDescriptor: a child that was forked while the lock was held
+// does not keep it.
+func TestLockCopiedDescriptor(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	l, err := Default.Lock(name)
+	must(t, err)
+	fd, err := unix.Dup(int(l.(*osLock).f.Fd()))
+	must(t, err)
+	defer unix.Close(fd)
+	must(t, l.Close())
+	l, err = Default.Lock(name)
+	must(t, err)
+	must(t, l.Close())
+}
+
 func TestLockReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("permissions do not bind root")
