@@ -15,6 +15,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/invariants"
 )
 
 // Options configures a table.
@@ -92,11 +93,10 @@ func (m *Table) Ref() { m.refs.Add(1) }
 // Unref drops a reference; the last one stops background work and frees the
 // memory.
 func (m *Table) Unref() {
-	switch n := m.refs.Add(-1); {
-	case n > 0:
+	n := m.refs.Add(-1)
+	invariants.Check(n >= 0, "memtable: Unref without reference")
+	if n != 0 {
 		return
-	case n < 0:
-		panic("memtable: Unref without reference")
 	}
 	m.order.close()
 	m.mem.Load().free()
@@ -136,7 +136,7 @@ func (m *Table) fits(mem *memory, n int64, entries int) bool {
 	return m.pos+need <= uint64(len(mem.arena)) && m.n+int64(entries) <= mem.maxEntries
 }
 
-var errNoRoom = errors.New("loam: batch applied to a memtable without room")
+var errNoRoom = errors.New("loam: no room in the memtable")
 
 // Apply adds the entries of a batch (batchrepr, validated); entry i gets
 // sequence seq + i. The caller has asked Room. Readers see the entries one by
@@ -198,13 +198,17 @@ func (m *Table) hashOf(key []byte) uint64 {
 }
 
 // Add adds one entry. The caller has asked Room.
-func (m *Table) Add(seq base.SeqNum, kind base.Kind, key, value []byte) {
+func (m *Table) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 	mem := m.mem.Load()
+	if m.memErr != nil {
+		return m.memErr
+	}
 	if !m.fits(mem, int64(len(key)+len(value)), 1) {
-		panic("memtable: Add without Room")
+		return fmt.Errorf("%w: one entry of %d bytes", errNoRoom, len(key)+len(value))
 	}
 	m.insert(mem, base.MakeTrailer(seq, kind), key, value, m.hashOf(key))
 	m.publish(mem)
+	return nil
 }
 
 // insert appends an entry and makes it visible to Get.

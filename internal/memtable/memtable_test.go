@@ -666,6 +666,32 @@ func TestTies(t *testing.T) {
 	}
 }
 
+// TestFewRuns checks that background merging keeps pace whatever order the
+// chunks came in.
+func TestFewRuns(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 36, Ordered: true})
+	defer m.Unref()
+	rng := rand.New(rand.NewSource(1))
+	for i := range 400000 {
+		if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, rng.Int()), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.order.bg.Wait()
+	var levels [8]int
+	for _, r := range m.order.runs {
+		levels[level(r)]++
+	}
+	for l, n := range levels {
+		if l > 0 && n >= fanIn {
+			t.Errorf("%d runs of level %d", n, l)
+		}
+	}
+	if m.order.sorted < 400000-2*chunkEntries {
+		t.Errorf("only %d entries sorted", m.order.sorted)
+	}
+}
+
 func TestPlain(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, Ordered: true})
 	defer m.Unref()

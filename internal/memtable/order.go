@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -43,7 +44,7 @@ type order struct {
 
 	mergeMu sync.Mutex
 	mu      sync.Mutex
-	runs    []*run // oldest entries first, large runs before small ones
+	runs    []*run // any order, but what foldTail looks at comes last
 	covered uint64
 	sorted  int64 // entries in runs
 	err     error // a comparer that panicked, for good; no memory, until asked again
@@ -265,7 +266,7 @@ func level(r *run) int {
 	return l
 }
 
-// mergeLevel merges fanIn neighbours of one level, if there are such.
+// mergeLevel merges fanIn runs of one level, if there are such.
 func (o *order) mergeLevel() bool {
 	o.mergeMu.Lock()
 	defer o.mergeMu.Unlock()
@@ -281,22 +282,29 @@ func (o *order) mergeLevel() bool {
 	return len(group) > 0 && o.replace(group, &o.stop)
 }
 
+// pickGroup returns fanIn runs of the lowest level that has so many.
 func pickGroup(runs []*run) []*run {
-	same := 0
-	for i := len(runs) - 1; i >= 0; i-- {
-		l := level(runs[i])
-		if i == len(runs)-1 || l != level(runs[i+1]) {
-			same = 0
+	var count [12]int // 1<<32 entries would be level 8
+	for _, r := range runs {
+		count[level(r)]++
+	}
+	for l := 1; l < len(count); l++ {
+		if count[l] < fanIn {
+			continue
 		}
-		if same++; l > 0 && same == fanIn {
-			return append([]*run(nil), runs[i:i+fanIn]...)
+		group := make([]*run, 0, fanIn)
+		for _, r := range runs {
+			if level(r) == l && len(group) < fanIn {
+				group = append(group, r)
+			}
 		}
+		return group
 	}
 	return nil
 }
 
-// replace puts one run in the place of group, neighbours in the list of which
-// the caller took a reference each. Under mergeMu.
+// replace merges group, of which the caller took a reference each, and lists the
+// result instead. Under mergeMu.
 func (o *order) replace(group []*run, stop *atomic.Bool) bool {
 	var r *run
 	err := guard(func() (err error) {
@@ -306,14 +314,15 @@ func (o *order) replace(group []*run, stop *atomic.Bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if r != nil {
-		// Runs of a chunk or more leave the list only here, so the group stands
-		// where it stood, though the list may have grown behind.
-		at := 0
-		for o.runs[at] != group[0] {
-			at++
+		// All of group is still listed: it was picked under mergeMu, and foldTail
+		// takes no run of a chunk or more that it did not see coming.
+		runs := append(make([]*run, 0, len(o.runs)), r)
+		for _, old := range o.runs {
+			if !slices.Contains(group, old) {
+				runs = append(runs, old)
+			}
 		}
-		rest := o.runs[at+len(group):]
-		o.runs = append(append(append([]*run(nil), o.runs[:at]...), r), rest...)
+		o.runs = runs
 		for _, g := range group {
 			g.unref() // the list's
 		}

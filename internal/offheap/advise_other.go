@@ -1,4 +1,4 @@
-//go:build unix && !linux && !aix && !solaris && !illumos
+//go:build unix && !linux
 
 package offheap
 

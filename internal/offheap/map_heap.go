@@ -1,4 +1,4 @@
-//go:build !windows && (!unix || aix || solaris || illumos)
+//go:build !unix && !windows
 
 package offheap
 

@@ -1,4 +1,4 @@
-//go:build unix && !aix && !solaris && !illumos
+//go:build unix
 
 package offheap
 
