@@ -74,7 +74,7 @@ var experiments = []experiment{
 		name:   "bloom",
 		title:  "what a Bloom filter saves: even numbers of key%d are there, random odd ones are read",
 		doc:    "reads of missing keys: no filter, 10 bits a key, filter and block cache",
-		source: "published: 10 million missing keys in 104.9 s, 36.9 s and 37.5 s",
+		source: "10 million missing keys read in 104.9 s, 36.9 s and 37.5 s, 2.8 times faster with the filter",
 		num:    10_000_000,
 		adjust: func(p *runner.Params) {
 			p.Keys.Style, p.Keys.Stride = workload.Named, 2

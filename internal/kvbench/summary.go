@@ -65,7 +65,7 @@ func (s *session) summary(columns []column, source string, notes []string) {
 		s.beside(columns)
 	}
 	if source != "" {
-		fmt.Fprintf(s.out, "Published: %s.\n", source)
+		fmt.Fprintf(s.out, "times: how many times faster than published (%s).\n", source)
 	}
 	for _, n := range notes {
 		fmt.Fprintln(s.out, n)
@@ -100,58 +100,61 @@ func (s *session) wide(c *column) {
 	printTable(s.out, rows)
 }
 
-// beside sets variants side by side, with the published figures and how many
-// times faster the first variant is.
+// beside sets variants side by side: the time of an operation, and how many
+// times faster it is than the published one.
 func (s *session) beside(columns []column) {
+	first := columns[0].runs[0].Steps
+	for i := range first {
+		for _, c := range columns[1:] {
+			if c.runs[0].Steps[i].Published != first[i].Published {
+				s.stacked(columns)
+				return
+			}
+		}
+	}
 	rows := [][]string{{"micros/op"}}
 	for _, c := range columns {
-		rows[0] = append(rows[0], c.name)
+		rows[0] = append(rows[0], c.name, "times")
 		if s.c.rounds > 1 {
 			rows[0] = append(rows[0], "spread")
 		}
 	}
-	first := columns[0].runs[0].Steps
-	perColumn := false // each variant has a published figure of its own
-	for i := range first {
-		for _, c := range columns[1:] {
-			perColumn = perColumn || c.runs[0].Steps[i].Published != first[i].Published
-		}
-	}
-	if perColumn {
-		s.stacked(columns)
-		return
-	}
-	rows[0] = append(rows[0], "published", "times faster", "found")
+	rows[0] = append(rows[0], "published", "found")
 	for i, st := range first {
 		row := []string{st.Name}
 		for _, c := range columns {
 			v := c.series(i)
-			row = append(row, number(v.median(micros)))
+			row = append(row, number(v.median(micros)), timesFaster(st.Published, v.median(micros)))
 			if s.c.rounds > 1 {
 				row = append(row, fmt.Sprintf("%.0f%%", v.spread()))
 			}
 		}
-		v := columns[0].series(i)
-		if len(v.steps) == 0 {
-			continue
+		if v := columns[0].series(i); len(v.steps) > 0 {
+			rows = append(rows, append(row, dash(st.Published, "%.3f"), foundText(v.steps[0])))
 		}
-		rows = append(rows, append(row, publishedCells(st.Published, v.median(micros), foundText(v.steps[0]))...))
 	}
 	printTable(s.out, rows)
 }
 
 // stacked gives every variant and step a row.
 func (s *session) stacked(columns []column) {
-	rows := [][]string{{"variant", "benchmark", "micros/op", "seconds", "published", "times faster", "found", "spread"}}
+	rows := [][]string{{"variant", "benchmark", "micros/op", "CPU us/op", "seconds", "published", "times", "found", "spread"}}
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
 			v := c.series(i)
 			if len(v.steps) == 0 {
 				continue
 			}
-			row := []string{c.name, st.Name, number(v.median(micros)), fmt.Sprintf("%.2f", v.median(func(s *Step) float64 { return s.Seconds }))}
-			row = append(row, publishedCells(st.Published, v.median(micros), foundText(v.steps[0]))...)
-			rows = append(rows, append(row, fmt.Sprintf("%.0f%%", v.spread())))
+			rows = append(rows, []string{
+				c.name, st.Name,
+				number(v.median(micros)),
+				number(v.median(cpuMicros)),
+				fmt.Sprintf("%.2f", v.median(func(s *Step) float64 { return s.Seconds })),
+				dash(st.Published, "%.3f"),
+				timesFaster(st.Published, v.median(micros)),
+				foundText(v.steps[0]),
+				fmt.Sprintf("%.0f%%", v.spread()),
+			})
 		}
 	}
 	if s.c.rounds == 1 {
@@ -162,11 +165,11 @@ func (s *session) stacked(columns []column) {
 	printTable(s.out, rows)
 }
 
-func publishedCells(published, ours float64, found string) []string {
+func timesFaster(published, ours float64) string {
 	if published == 0 || ours == 0 {
-		return []string{"-", "-", found}
+		return "-"
 	}
-	return []string{number(published), fmt.Sprintf("%.1f", published/ours), found}
+	return fmt.Sprintf("%.1f", published/ours)
 }
 
 func cpuMicros(s *Step) float64 {
