@@ -201,9 +201,22 @@ func (t *trial) logHit() bool {
 	return t.hit != nil && (t.hit.Kind == vfs.OpAppend || t.hit.Kind == vfs.OpSync) && strings.HasSuffix(t.hit.Name, ".log")
 }
 
+// harmless reports whether nobody needs to hear of the failed call: what is
+// closed was synced before, or only read, and a log that could not be made
+// ready ahead of time is made when it is needed.
+func (t *trial) harmless() bool {
+	switch t.hit.Kind {
+	case vfs.OpClose:
+		return true
+	case vfs.OpCreateLog, vfs.OpSyncDir:
+		return !t.f.forever
+	}
+	return false
+}
+
 // verify reopens without faults, as the files are and after a power cut.
 func (t *trial) verify(mem *vfs.Mem) error {
-	if !t.loud && t.said.Load() == 0 {
+	if !t.loud && t.said.Load() == 0 && !t.harmless() {
 		return errors.New("the failure showed nowhere")
 	}
 	lastOK := 0

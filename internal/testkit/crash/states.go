@@ -26,7 +26,7 @@ type state struct {
 type explorer struct {
 	ledger *testkit.Ledger
 	seed   int64
-	states chan state
+	queue  *queue
 	points atomic.Int64
 	count  atomic.Int64
 	nested atomic.Int64
@@ -34,6 +34,69 @@ type explorer struct {
 
 	mu  sync.Mutex
 	err error
+}
+
+// queue holds the states that wait for their check. Its length has no bound:
+// calls that a database makes while it closes must not wait for checks, which
+// close databases themselves and then wait for everything that is closing.
+type queue struct {
+	mu      sync.Mutex
+	cond    sync.Cond
+	states  []state
+	working int  // checks under way, which may add more
+	closed  bool // the workload is over
+}
+
+func newQueue() *queue {
+	q := &queue{}
+	q.cond.L = &q.mu
+	return q
+}
+
+func (q *queue) put(s state) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.states = append(q.states, s)
+	q.cond.Broadcast()
+}
+
+// throttle waits until few states are waiting.
+func (q *queue) throttle() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.states) > 200 {
+		q.cond.Wait()
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.cond.Broadcast()
+}
+
+// each runs f on the states, newest first, until the queue is closed, empty,
+// and nobody is at work.
+func (q *queue) each(f func(state)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		for len(q.states) == 0 {
+			if q.closed && q.working == 0 {
+				return
+			}
+			q.cond.Wait()
+		}
+		s := q.states[len(q.states)-1]
+		q.states = q.states[:len(q.states)-1]
+		q.working++
+		q.mu.Unlock()
+		f(s)
+		q.mu.Lock()
+		q.working--
+		q.cond.Broadcast()
+	}
 }
 
 func (x *explorer) fail(err error) {
@@ -209,7 +272,7 @@ func (x *explorer) cutRecovery(s state) vfs.FS {
 			x.point(s.fs, p, op, s.depth+1, s.label+", recovery", func(n state) {
 				if skip++; skip%7 == 0 {
 					x.nested.Add(1)
-					x.fail(x.check(n))
+					x.queue.put(n)
 				}
 			})
 		}
@@ -223,11 +286,14 @@ type Result struct{ Points, States, Nested int64 }
 // explore runs one workload and checks every crash state of it.
 func explore(w *workload, seed int64, also func(state) error) (Result, error) {
 	mem := vfs.NewMem()
-	x := &explorer{seed: seed, states: make(chan state, 64), also: also}
+	x := &explorer{seed: seed, queue: newQueue(), also: also}
 	var s *session
 	fs := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if changes(op.Kind) && x.failed() == nil {
-			x.point(mem, &s.progress, op, 0, w.name, func(st state) { x.states <- st })
+			x.point(mem, &s.progress, op, 0, w.name, x.queue.put)
+			if op.Kind == vfs.OpAppend {
+				x.queue.throttle()
+			}
 		}
 		return vfs.Outcome{}
 	})
@@ -236,18 +302,18 @@ func explore(w *workload, seed int64, also func(state) error) (Result, error) {
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
-			for st := range x.states {
+			x.queue.each(func(st state) {
 				if x.failed() == nil {
 					x.fail(x.check(st))
 				}
-			}
+			})
 		})
 	}
 	err := w.run(s)
 	if err == nil {
-		x.point(mem, &s.progress, vfs.Op{}, 0, w.name, func(st state) { x.states <- st })
+		x.point(mem, &s.progress, vfs.Op{}, 0, w.name, x.queue.put)
 	}
-	close(x.states)
+	x.queue.close()
 	wg.Wait()
 	if err != nil {
 		err = fmt.Errorf("seed %d: workload %s: %w", seed, w.name, err)
@@ -255,20 +321,19 @@ func explore(w *workload, seed int64, also func(state) error) (Result, error) {
 	return Result{x.points.Load(), x.count.Load(), x.nested.Load()}, errors.Join(err, x.failed())
 }
 
-// States runs all workloads, with further seeds, until n states were checked.
+// States runs the workloads in turn, with further seeds, until n states were
+// checked.
 func States(seed int64, n int64) (Result, error) {
 	var total Result
-	for total.States < n {
-		for i := range workloads {
-			r, err := explore(&workloads[i], seed, nil)
-			total.Points += r.Points
-			total.States += r.States
-			total.Nested += r.Nested
-			if err != nil {
-				return total, err
-			}
+	for i := 0; total.States < n; i++ {
+		round := seed + int64(i/len(workloads))
+		r, err := explore(&workloads[(i+int(seed%7))%len(workloads)], round, nil)
+		total.Points += r.Points
+		total.States += r.States
+		total.Nested += r.Nested
+		if err != nil {
+			return total, err
 		}
-		seed++
 	}
 	return total, nil
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -66,7 +67,9 @@ func write(dir string, seed int64, limit uint64) error {
 	if err := limitFiles(limit); err != nil {
 		return err
 	}
-	db, err := lsm.Open(dir, options())
+	o := options()
+	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	db, err := lsm.Open(dir, o)
 	if err != nil {
 		return err
 	}
@@ -93,12 +96,17 @@ func write(dir string, seed int64, limit uint64) error {
 }
 
 // afterFailure wants a database whose log could not be written to refuse
-// further writes, to go on reading, and to close.
+// further writes, to go on reading, and to close. One that had only no room
+// for the write reads on too.
 func afterFailure(db *lsm.DB, l *testkit.Ledger, i int, cause error) error {
-	b := lsm.NewBatch()
-	l.Fill(b, i+1)
-	if err := db.Write(b, lsm.NoSync); !errors.Is(err, lsm.ErrReadOnly) {
-		return fmt.Errorf("%w: a write after a failed one (%v) gave %v", errRules, cause, err)
+	if errors.Is(cause, lsm.ErrReadOnly) {
+		b := lsm.NewBatch()
+		l.Fill(b, i+1)
+		if err := db.Write(b, lsm.NoSync); !errors.Is(err, lsm.ErrReadOnly) {
+			return fmt.Errorf("%w: a write after a failed one (%v) gave %v", errRules, cause, err)
+		}
+	} else if strings.Contains(cause.Error(), ".log") {
+		return fmt.Errorf("%w: the log could not be written (%v), but that is not final", errRules, cause)
 	}
 	if _, err := l.Check(db, i-1, i-1); err != nil {
 		return fmt.Errorf("%w: reading after a failed write: %w", errRules, err)
@@ -212,10 +220,13 @@ func killOne(dir string, l *testkit.Ledger, b *bounds, d time.Duration) error {
 	defer timer.Stop()
 	err = b.follow(out)
 	cmd.Wait()
-	if err == nil && cmd.ProcessState.ExitCode() >= 0 {
-		err = fmt.Errorf("the writer ended by itself: %s", said)
+	if err != nil {
+		return fmt.Errorf("%w; the writer said: %s", err, said)
 	}
-	return err
+	if cmd.ProcessState.ExitCode() >= 0 {
+		return fmt.Errorf("the writer ended by itself: %s", said)
+	}
+	return nil
 }
 
 // Limit starts writers whose files may not grow beyond a limit, so that an

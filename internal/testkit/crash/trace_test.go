@@ -1,0 +1,108 @@
+package crash
+
+import (
+	"path"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// tracer runs the commands of a trace script and notes the file-system calls
+// that each makes, in their order.
+type tracer struct {
+	t     *testing.T
+	fs    vfs.FS
+	calls atomic.Int64
+	trace *vfs.Trace
+	seen  int
+	db    *lsm.DB
+	l     testkit.Ledger
+	last  int
+}
+
+// run executes one command, waits until its background work is done, and
+// returns the calls.
+func (tr *tracer) run(c *testkit.Command) string {
+	var err error
+	switch c.Name {
+	case "open":
+		o := options()
+		o.FS, o.WALPreallocate, o.DisableCompaction = tr.fs, -1, true
+		tr.db, err = lsm.Open(dir, &o)
+	case "write":
+		var n int
+		if n, err = strconv.Atoi(c.Arg("n", "1")); err != nil {
+			break
+		}
+		b := lsm.NewBatch()
+		for range n {
+			tr.last++
+			tr.l.Fill(b, tr.last)
+			mode := lsm.NoSync
+			if c.Has("sync") {
+				mode = lsm.Sync
+			}
+			if err = tr.db.Write(b, mode); err != nil {
+				break
+			}
+		}
+	case "flush":
+		err = tr.db.Flush()
+	case "compact":
+		err = tr.db.CompactRange(nil, nil)
+	case "close":
+		err = tr.db.Close()
+	default:
+		tr.t.Fatalf("line %d: no command %q", c.Line, c.Name)
+	}
+	for quiet, last := 0, tr.calls.Load(); quiet < 10; quiet++ {
+		time.Sleep(5 * time.Millisecond)
+		if now := tr.calls.Load(); now != last {
+			quiet, last = 0, now
+		}
+	}
+	ops := tr.trace.Ops()
+	out := lines(ops[tr.seen:])
+	tr.seen = len(ops)
+	if err != nil {
+		out += "error: " + err.Error() + "\n"
+	}
+	return out
+}
+
+// lines prints the calls that durability hangs on. Left out is what changes
+// nothing, and what goes on beside, in no fixed order: removals, and the
+// sync of a log that is full. Repeated writes are one line.
+func lines(ops []vfs.Op) string {
+	var b strings.Builder
+	last := ""
+	for _, op := range ops {
+		log := strings.HasSuffix(op.Name, ".log")
+		if !changes(op.Kind) || op.Kind == vfs.OpRemove || op.Kind == vfs.OpClose || log && op.Kind == vfs.OpSync {
+			continue
+		}
+		line := op.Kind.String() + " " + path.Base(op.Name)
+		if line != last {
+			b.WriteString(line + "\n")
+		}
+		last = line
+	}
+	return b.String()
+}
+
+// TestTraces holds the order of file-system calls against what was thought
+// through once: testdata/trace.
+func TestTraces(t *testing.T) {
+	tr := &tracer{t: t, trace: &vfs.Trace{}, l: testkit.Ledger{Seed: 1}}
+	tr.fs = vfs.NewFault(vfs.NewMem(), tr.trace.Hook(func(vfs.Op) vfs.Outcome {
+		tr.calls.Add(1)
+		return vfs.Outcome{}
+	}))
+	testkit.RunScript(t, "testdata/trace", tr.run)
+}
