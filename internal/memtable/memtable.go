@@ -131,6 +131,11 @@ func (m *Table) Room(n int64, entries int) bool {
 	return true
 }
 
+// SizeFor is an Options.Size with which a new table has room for a batch of n
+// bytes with that many entries. Above 4 GiB - 64 KiB there is none, and Room
+// says so.
+func SizeFor(n int64, entries int) int64 { return n + int64(entries)*maxHeader + arenaStart }
+
 func (m *Table) fits(mem *memory, n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
 	return m.pos+need <= uint64(len(mem.arena)) && m.n+int64(entries) <= mem.maxEntries
@@ -277,6 +282,10 @@ func (m *Table) Prefetch(hash uint64) {
 		mem.touch(hash)
 	}
 }
+
+// Ordered reports whether runs are kept sorted as entries come: asked for in
+// Options, or since the first NewSource.
+func (m *Table) Ordered() bool { return m.order.on.Load() }
 
 // Len is the number of entries.
 func (m *Table) Len() int { return int(m.count.Load()) }

@@ -417,6 +417,32 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
+func TestSizeFor(t *testing.T) {
+	for _, n := range []int{1, 100, 20000} {
+		b := batchrepr.Init(nil)
+		for i := range n {
+			b = batchrepr.AppendDelete(b, fmt.Append(nil, i))
+		}
+		m := New(Options{Comparer: base.Bytewise, Size: SizeFor(int64(len(b)), n), EntrySize: maxEntryGuess})
+		if got := int64(len(m.mem.Load().arena)); got < SizeFor(int64(len(b)), n) {
+			t.Errorf("arena of %d bytes for %d entries", got, n)
+		}
+		if !m.Room(int64(len(b)), n) {
+			t.Errorf("no room for %d entries", n)
+		} else if err := m.Apply(b, 1); err != nil {
+			t.Error(err)
+		}
+		if m.Ordered() {
+			t.Error("ordered without being asked")
+		}
+		m.NewSource().Close()
+		if !m.Ordered() {
+			t.Error("not ordered after a source")
+		}
+		m.Unref()
+	}
+}
+
 func TestEmpty(t *testing.T) {
 	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
 		m := New(Options{Comparer: c, Size: 1 << 20})
@@ -594,9 +620,9 @@ func waitGoroutines(t *testing.T, want int) {
 func TestUnrefDuringWork(t *testing.T) {
 	before, goroutines := offheap.InUse(), runtime.NumGoroutine()
 	rng := rand.New(rand.NewSource(1))
-	for i := range 30 {
+	for i := range 10 {
 		m := New(Options{Comparer: base.Bytewise, Size: 8 << 20, EntrySize: 30, Ordered: true})
-		for j := range 33000 + i*100 {
+		for j := range 33000 + i*300 {
 			m.Add(base.SeqNum(j+1), base.KindSet, fmt.Append(nil, rng.Int()), nil)
 		}
 		m.Unref()
@@ -672,7 +698,7 @@ func TestFewRuns(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 36, Ordered: true})
 	defer m.Unref()
 	rng := rand.New(rand.NewSource(1))
-	for i := range 400000 {
+	for i := range 200000 {
 		if err := m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, rng.Int()), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -687,7 +713,7 @@ func TestFewRuns(t *testing.T) {
 			t.Errorf("%d runs of level %d", n, l)
 		}
 	}
-	if m.order.sorted < 400000-2*chunkEntries {
+	if m.order.sorted < 200000-2*chunkEntries {
 		t.Errorf("only %d entries sorted", m.order.sorted)
 	}
 }
