@@ -344,7 +344,7 @@ func TestLostPages(t *testing.T) {
 	}
 	// A hole exactly between records is still a hole.
 	bad := append(build(t, recs[0]), make([]byte, blockSize)...)
-	bad = append(bad[:blockSize:blockSize], build(t, recs[1])...)
+	bad = append(bad[:blockSize:blockSize], build(t, recs[1], recs[2])...)
 	r := newReader(bad)
 	got, err := readAll(r)
 	if len(got) != 1 || !errors.Is(err, base.ErrCorruption) || r.Tail() || !strings.Contains(err.Error(), "zeros where") {

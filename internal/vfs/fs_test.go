@@ -131,6 +131,9 @@ func TestDirectories(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("List: %q, want %q", got, want)
 		}
+		if err := fsys.Rename(filepath.Dir(sub), filepath.Join(sub, "z")); err == nil {
+			t.Error("moved a directory into itself")
+		}
 		if err := fsys.Remove(sub); err == nil {
 			t.Error("removed a directory that is not empty")
 		}
