@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -261,7 +262,12 @@ func (s *Set) Current() *Version {
 }
 
 // NewFileNum hands out a number for a new file of any type.
-func (s *Set) NewFileNum() uint64 { return s.nextFile.Add(1) - 1 }
+func (s *Set) NewFileNum() uint64 {
+	if planted.Bug("reuse-file-number") {
+		return s.nextFile.Load()
+	}
+	return s.nextFile.Add(1) - 1
+}
 
 // MarkFileNumUsed makes sure that n is not handed out.
 func (s *Set) MarkFileNumUsed(n uint64) { raise(&s.nextFile, n+1) }
