@@ -127,10 +127,10 @@ func openRegular(fsys vfs.FS, dir, name string) (vfs.ReadFile, error) {
 	return f, nil
 }
 
-// checkForeign fails with base.ErrNotADatabase when names, the files of dir,
+// CheckForeign fails with base.ErrNotADatabase when names, the files of dir,
 // show that the directory is RocksDB's or Pebble's: both write an OPTIONS-N
 // file that LevelDB never does, and Pebble marker files.
-func checkForeign(fsys vfs.FS, dir string, names []string) error {
+func CheckForeign(fsys vfs.FS, dir string, names []string) error {
 	for _, name := range names {
 		if strings.HasPrefix(name, "marker.format-version.") || strings.HasPrefix(name, "marker.manifest.") {
 			return fmt.Errorf("%w: %s is a Pebble database (%s)", base.ErrNotADatabase, dir, name)

@@ -38,7 +38,7 @@ type Set struct {
 	// Constant after construction.
 	opts     Options
 	readOnly bool
-	torn     *base.Corruption
+	torn     *base.Corruption // what Load cut off
 
 	nextFile   atomic.Uint64
 	lastSeq    atomic.Uint64
@@ -83,19 +83,16 @@ func Create(o Options) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
 	}
-	if err := checkForeign(o.FS, o.Dir, names); err != nil {
+	if err := CheckForeign(o.FS, o.Dir, names); err != nil {
 		return nil, err
 	}
 	if slices.Contains(names, base.CurrentName) {
 		return nil, fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir)
 	}
-	s := newSet(o, false)
-	s.markNames(names)
-	v, err := NewVersion(o.Comparer, [NumLevels][]*FileMeta{})
+	s, err := FromState(o, &State{}, names)
 	if err != nil {
 		return nil, err
 	}
-	s.begin(v)
 	if err := s.StartManifest(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -118,7 +115,7 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
 	}
-	if err := checkForeign(o.FS, o.Dir, names); err != nil {
+	if err := CheckForeign(o.FS, o.Dir, names); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(names, base.CurrentName) {
@@ -153,21 +150,34 @@ func Load(o Options, readOnly bool) (*Set, error) {
 
 // fromState makes the Set of a MANIFEST that was read.
 func fromState(o Options, readOnly bool, res *ReadResult, name string, names []string) (*Set, error) {
-	st := &res.State
-	v, err := NewVersion(o.Comparer, st.Levels())
+	s, err := FromState(o, &res.State, names)
 	if err != nil {
 		return nil, base.LocateCorruption(err, name, 0, res.Size)
 	}
-	s := newSet(o, readOnly)
+	s.readOnly = readOnly
 	s.torn = res.Torn
-	s.nextFile.Store(st.NextFile)
-	s.markNames(names)
 	_, num := base.ParseFileName(name)
 	s.manifest.Store(num)
+	s.MarkFileNumUsed(num)
 	s.obsolete = append(s.obsolete, name)
-	for _, n := range []uint64{num, st.LogNum, st.PrevLogNum} {
-		s.MarkFileNumUsed(n)
+	return s, nil
+}
+
+// FromState makes a Set that stands where st stands, in a directory with the
+// files names. It writes nothing: StartManifest does.
+func FromState(o Options, st *State, names []string) (*Set, error) {
+	if err := o.ensureDefaults(); err != nil {
+		return nil, err
 	}
+	v, err := NewVersion(o.Comparer, st.Levels())
+	if err != nil {
+		return nil, err
+	}
+	s := newSet(o)
+	s.nextFile.Store(max(st.NextFile, 1))
+	s.markNames(names)
+	s.MarkFileNumUsed(st.LogNum)
+	s.MarkFileNumUsed(st.PrevLogNum)
 	s.logNum.Store(st.LogNum)
 	s.prevLogNum.Store(st.PrevLogNum)
 	s.lastSeq.Store(uint64(st.LastSeq))
@@ -222,8 +232,8 @@ func checkTorn(res *ReadResult, manifest string, names []string) error {
 		manifest, res.Torn.Offset, res.Torn.Length)
 }
 
-func newSet(o Options, readOnly bool) *Set {
-	s := &Set{opts: o, readOnly: readOnly, placed: make(map[uint64]AddedFile)}
+func newSet(o Options) *Set {
+	s := &Set{opts: o, placed: make(map[uint64]AddedFile)}
 	s.nextFile.Store(1)
 	s.versions.live = make(map[uint64]*FileMeta)
 	return s
