@@ -31,14 +31,15 @@ const (
 	spaceRatio = 2
 	// joinRatio: a merge of level 0 takes along a run that is as many times
 	// smaller than what it merges anyway.
-	joinRatio = 3
-	// quickBatches: a merge of as many level-0 batches is done before many new
-	// files have come in. Larger ones leave level 0 and the top run alone, so
+	joinRatio = 4
+	// quickBatches: a merge of as many level-0 batches is done before too many
+	// new files have come in. Larger ones leave level 0 and the top run alone, so
 	// that those can go on meanwhile.
-	quickBatches = 8
+	quickBatches = 32
+	maxHeadroom  = 2
 	// sliceFiles is how many files' worth of bytes a merge of whole runs may
 	// have before it is done a key range at a time.
-	sliceFiles = 64
+	sliceFiles = 256
 	lastLevel  = manifest.NumLevels - 1
 )
 
@@ -112,20 +113,22 @@ func bottomLevel(v *manifest.Version) int {
 	return lastLevel
 }
 
-// FlushLevel is the deepest level that may take a memtable with user keys from
-// smallest to largest: no level down to it has, or is about to get, a file that
-// overlaps them. Until the flush is installed, FlushPlan of the level, when it
-// is not 0, must be in Busy.
+// FlushLevel is the level for a memtable with user keys from smallest to largest:
+// the bottom one when nothing in any level overlaps it or is about to, else 0.
+// (A level in between could take it too, but would then be taken by very little.)
+// Until the flush is installed, FlushPlan of the level, when it is not 0, must be
+// in Busy.
 func FlushLevel(v *manifest.Version, busy Busy, cmp *base.Comparer, smallest, largest []byte) int {
 	smallest, largest = closed(smallest), closed(largest)
-	level := 0
-	for l := 0; l <= bottomLevel(v); l++ {
-		if len(v.Levels[l].Overlaps(cmp, smallest, largest)) > 0 || busy.meets(cmp, l, l, smallest, largest) {
-			break
-		}
-		level = l
+	if busy.meets(cmp, 0, lastLevel, smallest, largest) {
+		return 0
 	}
-	return level
+	for l := range v.Levels {
+		if len(v.Levels[l].Overlaps(cmp, smallest, largest)) > 0 {
+			return 0
+		}
+	}
+	return bottomLevel(v)
 }
 
 // Debt estimates the bytes that compactions must read before Pick finds nothing
@@ -136,10 +139,11 @@ func Debt(v *manifest.Version, c Config) uint64 {
 	if plan := p.levelZero(); plan != nil {
 		debt += plan.InputBytes
 	}
-	if p.bloated() || p.crowded() {
-		for l := 2; l <= p.room(); l++ {
-			debt += p.runs[l]
-		}
+	if p.bloated() {
+		return debt + sum(p.runs[2:p.bottom+1])
+	}
+	if from, to, ok := p.crowd(p.bottom); ok {
+		debt += sum(p.runs[from : to+1])
 	}
 	return debt
 }
@@ -171,6 +175,12 @@ func (p *picker) levelZero() *Plan {
 	}
 	reason := "level 0 is full"
 	if to == 0 {
+		if plan := p.settle(); plan != nil {
+			return plan
+		}
+		if len(files) < 2*p.L0Trigger {
+			return nil
+		}
 		to = cheapest(over, 1, limit)
 		if sum(over[2:to+1]) > quickBatches*p.batch() {
 			to = 1 // makeRoom sees to the others
@@ -201,17 +211,12 @@ func cheapest(sizes [manifest.NumLevels]uint64, from, limit int) int {
 	total := uint64(0)
 	for l := from; l <= limit; l++ {
 		total += sizes[l]
-		cost := total / uint64(l-from+1)
+		cost := total / worth(l-from+1)
 		if l == from || cost <= bestCost {
 			best, bestCost = l, cost
 		}
 	}
 	return best
-}
-
-// crowded reports that the next full level 0 finds no empty level but the first.
-func (p *picker) crowded() bool {
-	return p.runs[2] > 0 && len(p.v.Levels[0].Files) > p.L0Trigger/2
 }
 
 // bloated reports that too much lies above the bottom run.
@@ -220,18 +225,10 @@ func (p *picker) bloated() bool {
 	return above > spaceRatio*p.runs[p.bottom] && above+p.runs[p.bottom] > p.batch()
 }
 
-// room is the level that makeRoom or space merges into.
-func (p *picker) room() int {
-	if p.bloated() {
-		return p.bottom
-	}
-	return cheapest(p.runs, 2, p.bottom)
-}
-
 // space merges everything when too much lies above the bottom run. What
 // overlaps nothing only moves.
 func (p *picker) space() *Plan {
-	if !p.bloated() {
+	if !p.bloated() || p.limit() < p.bottom {
 		return nil
 	}
 	for l := p.bottom - 1; l > 0; l-- {
@@ -239,52 +236,136 @@ func (p *picker) space() *Plan {
 			return plan
 		}
 	}
-	return p.merge(p.bottom, "too much above the bottom run")
+	from, to := p.bloat()
+	return p.merge(from, to, "too much above the bottom run")
+}
+
+// bloat is what to merge when bloated: all runs, unless that takes too long for
+// the empty levels that there are; then all but the bottom one first.
+func (p *picker) bloat() (from, to int) {
+	from, to = p.empty()+1, p.bottom
+	if p.empty() < p.headroom(sum(p.runs[from:to+1])) && from < to-1 {
+		to--
+		for p.runs[to] == 0 {
+			to--
+		}
+	}
+	if from == 1 && to > 2 {
+		from = 2
+	}
+	return from, to
+}
+
+// empty is how many levels from the first on have no files.
+func (p *picker) empty() (n int) {
+	for n < p.bottom-1 && p.runs[n+1] == 0 {
+		n++
+	}
+	return n
+}
+
+// limit is the deepest level that no plan in flight works on or below.
+func (p *picker) limit() int {
+	limit := p.bottom
+	for _, b := range p.busy {
+		if b.NumFiles() > 0 {
+			limit = min(limit, max(b.firstLevel(), 1)-1)
+		}
+	}
+	return limit
+}
+
+// headroom is how many empty levels a merge of so many bytes should find above
+// it, so that level 0 can be merged cheaply while it lasts. A merge that needs
+// none is left to level 0 to do on its way.
+func (p *picker) headroom(bytes uint64) (levels int) {
+	for most := quickBatches * p.batch(); bytes > most && levels < maxHeadroom; most *= 4 {
+		levels++
+	}
+	return levels
+}
+
+// worth is how many level-0 batches n free levels take, none being merged more
+// than twice: C(n+2, 2)-1.
+func worth(n int) uint64 { return uint64(n * (n + 3) / 2) }
+
+// crowd is the range of runs that are best merged to free levels: the one with
+// the fewest bytes per level set free. ok is false while it is too early.
+func (p *picker) crowd(limit int) (from, to int, ok bool) {
+	var best float64
+	for f := max(p.empty()+1, 2); f < limit; f++ {
+		if p.runs[f] == 0 {
+			continue
+		}
+		total, freed := p.runs[f], 0
+		for t := f + 1; t <= limit; t++ {
+			total += p.runs[t]
+			freed++
+			if cost := float64(total) / float64(worth(freed)); p.runs[t] > 0 && (!ok || cost <= best) {
+				from, to, best, ok = f, t, cost, true
+			}
+		}
+	}
+	if !ok {
+		return 0, 0, false
+	}
+	need := p.headroom(sum(p.runs[from : to+1]))
+	return from, to, need > 0 && p.empty() <= need
 }
 
 // makeRoom frees levels before level 0 needs them.
 func (p *picker) makeRoom() *Plan {
-	if !p.crowded() {
+	limit := p.limit()
+	if limit < 2 || len(p.v.Levels[0].Files) <= p.L0Trigger/2 {
 		return nil
 	}
-	// An empty level below a run: the run moves down.
-	for to := lastLevel; to > 1; to-- {
+	if p.empty() < maxHeadroom {
+		if plan := p.settle(); plan != nil {
+			return plan
+		}
+	}
+	if from, to, ok := p.crowd(limit); ok {
+		return p.merge(from, to, "few levels are free")
+	}
+	return nil
+}
+
+// settle moves a run down to an empty level below it.
+func (p *picker) settle() *Plan {
+	to := lastLevel
+	if limit := p.limit(); limit < p.bottom {
+		to = limit
+	}
+	for ; to > 1; to-- {
 		if p.runs[to] > 0 {
 			continue
 		}
-		for from := to - 1; from > 0; from-- {
-			if p.runs[from] == 0 {
-				continue
-			}
-			if plan := p.plan(from, p.v.Levels[from].Files, to, "to a free level"); plan != nil {
-				plan.TrivialMove = true
-				plan.Subranges = nil
-				return plan
-			}
-			break
+		from := to - 1
+		for from > 0 && p.runs[from] == 0 {
+			from--
+		}
+		if from == 0 {
+			return nil
+		}
+		if plan := p.plan(from, p.v.Levels[from].Files, to, "to a free level"); plan != nil {
+			plan.TrivialMove = true
+			plan.Subranges = nil
+			return plan
 		}
 	}
-	to := cheapest(p.runs, 2, p.bottom)
-	if sum(p.runs[2:to+1]) <= quickBatches*p.batch() {
-		return nil // level 0 does it on its way
-	}
-	return p.merge(to, "no level is free")
+	return nil
 }
 
-// merge merges the runs from level 2 down into level to, a slice of the key
-// space at a time when they are large. The first level stays out: level 0 goes
-// on merging into it meanwhile.
-func (p *picker) merge(to int, reason string) *Plan {
-	from := 2
-	if to == 1 || sum(p.runs[2:to]) == 0 {
-		from = 1
-	}
+// merge merges runs, a slice of the key space at a time when they are large. It
+// leaves one of the workers to level 0.
+func (p *picker) merge(from, to int, reason string) *Plan {
 	for from < to && p.runs[from] == 0 {
 		from++
 	}
 	if from >= to {
 		return nil
 	}
+	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
 	if sum(p.runs[from:to+1]) <= sliceFiles*p.FileSize {
 		return p.plan(from, p.v.Levels[from].Files, to, reason)
 	}
@@ -324,12 +405,11 @@ func (p *picker) slice(from, to int, reason string) *Plan {
 func (p *picker) sliceAt(from, to int, files []*manifest.FileMeta, reason string) *Plan {
 	var best *Plan
 	for n := 1; n <= len(files); n *= 2 {
-		smallest, largest := closed(files[0].Smallest.User), closed(files[n-1].Largest.User)
+		r := span(p.Comparer, files[:n])
 		var plan *Plan
 		for l := from; l < to && plan == nil; l++ {
-			if top := p.v.Levels[l].Overlaps(p.Comparer, smallest, largest); len(top) > 0 {
-				// Levels below l that reach further out are taken by plan.
-				plan = p.plan(l, top, to, reason)
+			if top := p.v.Levels[l].Overlaps(p.Comparer, r.lo, r.hi); len(top) > 0 {
+				plan = p.planWithin(l, top, to, reason, &r)
 				if plan == nil {
 					return best
 				}

@@ -1,0 +1,352 @@
+package compact
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// sim replays a write load through Pick and FlushLevel with sizes only: a table
+// is a key range and a number of entries spread evenly over it. A clock lets
+// compactions run beside the flushes.
+type sim struct {
+	t   testing.TB
+	cfg Config
+	v   *manifest.Version
+	// entries of each table, by number
+	entries map[uint64]float64
+	nextNum uint64
+	clock   float64 // seconds
+	running []*simJob
+	busy    Busy
+
+	universe      float64 // keys are drawn from [0, universe)
+	entryBytes    float64 // on disk
+	flushEntries  float64
+	flushSeconds  float64 // that the writers take to fill a memtable
+	secondsPerKey float64 // merging, per input entry and worker
+	workers, stop int
+
+	drawn, flushed, rewritten   float64
+	stalled                     float64
+	maxL0, maxRuns, maxJobFiles int
+	sumRuns                     float64
+	flushes, jobs, moves        int
+	maxSpace                    float64 // entries on disk / live keys
+	reasons                     map[string]float64
+}
+
+type simJob struct {
+	plan *Plan
+	end  float64
+}
+
+func newSim(t testing.TB, cfg Config) *sim {
+	cfg = cfg.filled()
+	v, err := manifest.NewVersion(cfg.Comparer, [manifest.NumLevels][]*manifest.FileMeta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flush := float64(cfg.WriteBuffer) / 150
+	return &sim{t: t, cfg: cfg, v: v, entries: map[uint64]float64{}, entryBytes: 65,
+		flushEntries: flush, flushSeconds: flush * 1.6e-6, secondsPerKey: 0.3e-6, workers: 2, stop: 24,
+		reasons: map[string]float64{}}
+}
+
+func simKey(x float64) []byte { return fmt.Appendf(nil, "%016d", int64(x)) }
+func simPos(k []byte) (x float64) {
+	for _, c := range k {
+		x = x*10 + float64(c-'0')
+	}
+	return x
+}
+
+func (s *sim) newFile(lo, hi, n float64) *manifest.FileMeta {
+	s.nextNum++
+	s.entries[s.nextNum] = n
+	return &manifest.FileMeta{Num: s.nextNum, Size: uint64(n * s.entryBytes),
+		Smallest: base.InternalKey{User: simKey(lo), Trailer: base.MakeTrailer(1, base.KindSet)},
+		Largest:  base.InternalKey{User: simKey(hi), Trailer: base.MakeTrailer(1, base.KindSet)}}
+}
+
+func (s *sim) install(e *manifest.Edit) {
+	var levels [manifest.NumLevels][]*manifest.FileMeta
+	gone := map[manifest.DeletedFile]bool{}
+	for _, d := range e.Deleted {
+		gone[d] = true
+	}
+	for l := range levels {
+		for _, f := range s.v.Levels[l].Files {
+			if !gone[manifest.DeletedFile{Level: l, Num: f.Num}] {
+				levels[l] = append(levels[l], f)
+			}
+		}
+	}
+	for _, a := range e.Added {
+		levels[a.Level] = append(levels[a.Level], a.Meta)
+	}
+	v, err := manifest.NewVersion(s.cfg.Comparer, levels)
+	if err != nil {
+		s.t.Fatalf("%v\n%s", err, s.shape())
+	}
+	s.v = v
+}
+
+// flush adds a table of n entries over [lo, hi).
+func (s *sim) flush(lo, hi, n float64) {
+	f := s.newFile(lo, hi-1, n)
+	e := new(manifest.Edit)
+	e.Add(FlushLevel(s.v, s.busy, s.cfg.Comparer, f.Smallest.User, f.Largest.User), f)
+	s.install(e)
+	s.flushed += n
+	s.flushes++
+}
+
+// schedule starts what can be started.
+func (s *sim) schedule() {
+	for {
+		used := 0
+		for _, j := range s.running {
+			used += j.plan.Pieces()
+		}
+		if used >= s.workers {
+			return
+		}
+		plan := Pick(s.v, s.busy, s.cfg)
+		if plan == nil {
+			return
+		}
+		checkPlan(s.t, s.v, s.busy, plan, s.cfg.Comparer)
+		var n float64
+		plan.Files(func(_ int, m *manifest.FileMeta) { n += s.entries[m.Num] })
+		d := n * s.secondsPerKey / float64(plan.Pieces())
+		if plan.TrivialMove {
+			d = 0
+			s.moves++
+		} else {
+			s.jobs++
+			s.rewritten += n
+			s.reasons[plan.Reason] += n
+		}
+		s.maxJobFiles = max(s.maxJobFiles, plan.NumFiles())
+		s.running = append(s.running, &simJob{plan, s.clock + d})
+		s.busy = append(s.busy, plan)
+	}
+}
+
+// finish ends the job that ends first and installs what it made.
+func (s *sim) finish() {
+	k := 0
+	for i, j := range s.running {
+		if j.end < s.running[k].end {
+			k = i
+		}
+	}
+	j := s.running[k]
+	s.clock = max(s.clock, j.end)
+	s.running = slices.Delete(s.running, k, k+1)
+	s.busy = slices.Delete(slices.Clone(s.busy), k, k+1)
+	var r Result
+	if !j.plan.TrivialMove {
+		for _, f := range s.mergeFiles(j.plan) {
+			r.Added = append(r.Added, manifest.AddedFile{Level: j.plan.OutputLevel, Meta: f})
+		}
+	}
+	s.install(j.plan.Edit(r))
+	s.schedule()
+}
+
+// mergeFiles cuts the union of a plan's inputs into tables.
+func (s *sim) mergeFiles(p *Plan) []*manifest.FileMeta {
+	lo, hi := simPos(p.Smallest), simPos(p.Largest)+1
+	const buckets = 400
+	w := (hi - lo) / buckets
+	var out []*manifest.FileMeta
+	start, n := lo, 0.0
+	for b := range buckets {
+		from, to := lo+float64(b)*w, lo+float64(b+1)*w
+		missing := 1.0
+		for l, files := range p.Inputs {
+			level := 0.0
+			for _, f := range files {
+				flo, fhi := simPos(f.Smallest.User), simPos(f.Largest.User)+1
+				part := max(0, min(to, fhi)-max(from, flo)) / (fhi - flo) * s.entries[f.Num]
+				if l == 0 {
+					missing *= 1 - min(1, part/w)
+				} else {
+					level += part
+				}
+			}
+			missing *= 1 - min(1, level/w)
+		}
+		n += (1 - missing) * w
+		if n*s.entryBytes >= float64(s.cfg.FileSize) || b == buckets-1 {
+			end := hi - 1
+			if b < buckets-1 {
+				end = math.Floor(to) - 1
+			}
+			if n >= 1 && end >= start {
+				out = append(out, s.newFile(start, end, n))
+			}
+			start, n = end+1, 0
+		}
+	}
+	return out
+}
+
+func (s *sim) live() float64 { return s.universe * (1 - math.Exp(-s.drawn/s.universe)) }
+
+// fill writes n random keys.
+func (s *sim) fill(n float64) {
+	for end := s.drawn + n; s.drawn < end; {
+		s.write(0, s.universe, s.universe*(1-math.Exp(-s.flushEntries/s.universe)))
+	}
+}
+
+// write lets the writers fill one memtable, runs what runs meanwhile, and
+// flushes it.
+func (s *sim) write(lo, hi, n float64) {
+	until := s.clock + s.flushSeconds
+	for len(s.running) > 0 && s.earliest() <= until {
+		s.finish()
+	}
+	s.clock = max(s.clock, until)
+	for len(s.v.Levels[0].Files) >= s.stop {
+		before := s.clock
+		s.finish()
+		s.stalled += s.clock - before
+	}
+	s.drawn += s.flushEntries
+	s.flush(lo, hi, n)
+	s.schedule()
+	s.maxL0 = max(s.maxL0, len(s.v.Levels[0].Files))
+	runs := s.numRuns()
+	s.maxRuns = max(s.maxRuns, runs)
+	s.sumRuns += float64(runs)
+	total := 0.0
+	for l := range s.v.Levels {
+		for _, f := range s.v.Levels[l].Files {
+			total += s.entries[f.Num]
+		}
+	}
+	s.maxSpace = max(s.maxSpace, total/(s.live()+float64(s.cfg.L0Trigger+4)*s.flushEntries))
+}
+
+func (s *sim) earliest() float64 {
+	e := math.Inf(1)
+	for _, j := range s.running {
+		e = min(e, j.end)
+	}
+	return e
+}
+
+func (s *sim) quiet() float64 {
+	before := s.clock
+	for len(s.running) > 0 {
+		s.finish()
+	}
+	return s.clock - before
+}
+
+func (s *sim) numRuns() int {
+	runs := len(s.v.Levels[0].Files)
+	for l := 1; l < manifest.NumLevels; l++ {
+		if len(s.v.Levels[l].Files) > 0 {
+			runs++
+		}
+	}
+	return runs
+}
+
+func (s *sim) shape() string {
+	var b strings.Builder
+	for l := range s.v.Levels {
+		fmt.Fprintf(&b, "L%d:%d/%dM ", l, len(s.v.Levels[l].Files), s.v.Levels[l].Size>>20)
+	}
+	return b.String()
+}
+
+func (s *sim) report(name string, quiet float64) string {
+	return fmt.Sprintf("%s: rewrites per entry %.2f, runs avg %.1f max %d, L0 max %d, space max %.2f, %d flushes %d jobs %d moves (most files %d), stalled %.0f s of %.0f s, quiet after %.1f s, %s",
+		name, s.rewritten/s.flushed, s.sumRuns/float64(s.flushes), s.maxRuns, s.maxL0, s.maxSpace, s.flushes, s.jobs, s.moves, s.maxJobFiles, s.stalled, s.clock, quiet, s.shape())
+}
+
+// checkPlan verifies that a plan keeps the rules of the package.
+func checkPlan(t testing.TB, v *manifest.Version, busy Busy, p *Plan, cmp *base.Comparer) {
+	t.Helper()
+	in := map[*manifest.FileMeta]bool{}
+	p.Files(func(_ int, m *manifest.FileMeta) { in[m] = true })
+	for _, b := range busy {
+		b.Files(func(_ int, m *manifest.FileMeta) {
+			if in[m] {
+				t.Fatalf("table %d is in two plans", m.Num)
+			}
+		})
+	}
+	if len(in) == 0 {
+		t.Fatal("empty plan")
+	}
+	p.Files(func(level int, m *manifest.FileMeta) {
+		if level > p.OutputLevel {
+			t.Fatalf("table %d lies below the output level", m.Num)
+		}
+		// Whatever stays between m and the output, and is older, must not share
+		// a key with m.
+		for l := level; l <= p.OutputLevel; l++ {
+			for _, f := range v.Levels[l].Files {
+				if in[f] || !overlap(cmp, m, f) {
+					continue
+				}
+				newer := l == level && (l == 0 && f.Num > m.Num ||
+					l > 0 && l != p.OutputLevel && cmp.CompareInternal(f.Smallest.User, f.Smallest.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0)
+				if !newer {
+					t.Fatalf("%s: table %d of level %d goes to level %d past table %d of level %d", p.Reason, m.Num, level, p.OutputLevel, f.Num, l)
+				}
+			}
+		}
+	})
+	if !p.TrivialMove {
+		for _, f := range v.Levels[p.OutputLevel].Files {
+			if p.OutputLevel > 0 && !in[f] && cmp.Cmp(p.Smallest, f.Largest.User) <= 0 && cmp.Cmp(p.Largest, f.Smallest.User) >= 0 {
+				t.Fatalf("%s: outputs may overlap table %d", p.Reason, f.Num)
+			}
+		}
+	}
+	if busy.meets(cmp, p.firstLevel(), p.OutputLevel, p.Smallest, p.Largest) {
+		t.Fatalf("%s: meets a plan in flight", p.Reason)
+	}
+}
+
+func TestSimulateFillRandom(t *testing.T) {
+	big := Config{FileSize: 64 << 20, WriteBuffer: 64 << 20, L0Trigger: 4, MaxSubcompactions: 2}
+	small := Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, L0Trigger: 4, MaxSubcompactions: 2}
+	for _, tc := range []struct {
+		name     string
+		cfg      Config
+		universe float64
+		draws    float64
+		most     float64 // rewrites per entry
+	}{
+		{"64 MB, 10M", big, 10e6, 10e6, 9},
+		{"64 MB, 100M", big, 100e6, 100e6, 9},
+		{"64 MB, 1000M", big, 1000e6, 1000e6, 9},
+		{"64 MB, 100M of 10M", big, 10e6, 100e6, 9},
+		{"64 MB, 400M of 50M", big, 50e6, 400e6, 9},
+		{"4 MB, 10M", small, 10e6, 10e6, 9},
+		{"4 MB, 50M", small, 50e6, 50e6, 9},
+		{"4 MB, 20M of 1M", small, 1e6, 20e6, 9},
+	} {
+		s := newSim(t, tc.cfg)
+		s.universe = tc.universe
+		s.fill(tc.draws)
+		t.Log(s.report(tc.name, s.quiet()), s.reasons)
+		if got := s.rewritten / s.flushed; got > tc.most {
+			t.Errorf("%s: %.2f rewrites per entry", tc.name, got)
+		}
+	}
+}
