@@ -462,7 +462,8 @@ func TestLoadChecks(t *testing.T) {
 		{"old name", []string{"000007.sst"}, []*Edit{{Added: []AddedFile{{2, table(7, "a", "b")}}}, (&Edit{}).with()}, nil, ""},
 		{"overlap", []string{"000007.ldb", "000008.ldb"}, []*Edit{{Added: []AddedFile{{2, table(7, "a", "c")}, {2, table(8, "b", "d")}}}, (&Edit{}).with()}, base.ErrCorruption, "overlaps"},
 		{"overlap for a while", []string{"000008.ldb"}, []*Edit{{Added: []AddedFile{{2, table(7, "a", "c")}, {2, table(8, "b", "d")}}}, {Deleted: []DeletedFile{{2, 7}}}, (&Edit{}).with()}, nil, ""},
-		{"deleted from nowhere", nil, []*Edit{{Deleted: []DeletedFile{{2, 7}}}, (&Edit{}).with()}, base.ErrCorruption, "000007.ldb"},
+		{"deleted from nowhere", nil, []*Edit{(&Edit{}).with(), {Deleted: []DeletedFile{{2, 7}}}}, base.ErrCorruption, "000007.ldb"},
+		{"goleveldb's first edit", []string{"000008.ldb"}, []*Edit{{Deleted: []DeletedFile{{2, 7}}, Added: []AddedFile{{2, table(8, "a", "b")}, {2, table(8, "a", "b")}}}, (&Edit{}).with()}, nil, ""},
 	}
 	for _, tc := range tests {
 		m := newDir(t)

@@ -29,6 +29,9 @@ func (s *State) Apply(e *Edit) error {
 	if s.Files == nil {
 		s.Files = make(map[uint64]AddedFile)
 	}
+	if s.Edits == 0 {
+		e = e.snapshot()
+	}
 	if err := checkEdit(e, func(num uint64) (int, bool) {
 		f, ok := s.Files[num]
 		return f.Level, ok
@@ -64,6 +67,25 @@ func (s *State) Apply(e *Edit) error {
 	}
 	s.Edits++
 	return nil
+}
+
+// snapshot returns e as the first edit of a MANIFEST, which stands for a whole
+// version. goleveldb writes it together with the change that led to the new
+// MANIFEST: the tables added then are named twice, and those deleted are not
+// there any more.
+func (e *Edit) snapshot() *Edit {
+	first := *e
+	first.Deleted = nil
+	first.Added = nil
+	seen := make(map[uint64]AddedFile, len(e.Added))
+	for _, a := range e.Added {
+		if before, ok := seen[a.Meta.Num]; ok && before.Level == a.Level && before.Meta.String() == a.Meta.String() {
+			continue
+		}
+		seen[a.Meta.Num] = a
+		first.Added = append(first.Added, a)
+	}
+	return &first
 }
 
 // checkEdit reports tables that an edit deletes but are not there, and tables

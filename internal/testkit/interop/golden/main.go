@@ -1,0 +1,89 @@
+// Command golden makes the databases in testdata that other engines wrote. Run
+// it from the folder above, with plyvel and classic-level installed:
+//
+//	LOAM_PYTHON=venv/bin/python go run ./golden ../../../testdata
+//
+// For every peer it writes a folder with two databases, one closed and one
+// whose process was killed, and a file "expected" with the number of pairs and
+// their digest: SHA-256 over the lengths (varint), keys and values in order.
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/testkit/interop"
+)
+
+// names are the folders, by peer.
+var names = map[string]string{"goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22", "classic-level": "leveldb-1.20"}
+
+func main() {
+	python := os.Getenv("LOAM_PYTHON")
+	if python == "" {
+		python = "python3"
+	}
+	for _, p := range interop.Peers(python, "node") {
+		for _, kill := range []bool{false, true} {
+			if err := write(p, filepath.Join(os.Args[1], names[p.Name()]), kill); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+}
+
+func write(p interop.Peer, folder string, kill bool) error {
+	dir := filepath.Join(folder, "closed")
+	if kill {
+		dir = filepath.Join(folder, "killed")
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
+	}
+	pairs, err := p.Play(dir, history(), kill)
+	if err != nil {
+		return err
+	}
+	h := sha256.New()
+	var buf []byte
+	for _, pair := range pairs {
+		buf = binary.AppendUvarint(buf[:0], uint64(len(pair.Key)))
+		buf = append(buf, pair.Key...)
+		buf = binary.AppendUvarint(buf, uint64(len(pair.Value)))
+		buf = append(buf, pair.Value...)
+		h.Write(buf)
+	}
+	return os.WriteFile(filepath.Join(folder, "expected"), fmt.Appendf(nil, "%d %x\n", len(pairs), h.Sum(nil)), 0o644)
+}
+
+// history fills several tables, overwrites and deletes, and leaves the last
+// part in the log.
+func history() (ops []interop.Op) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range 1600 {
+		key := fmt.Appendf(nil, "key%04d", r.IntN(700))
+		switch {
+		case i == 800:
+			ops = append(ops, interop.Op{Name: "compact"})
+		case i == 1200:
+			ops = append(ops, interop.Op{Name: "reopen"})
+		case r.IntN(6) == 0:
+			ops = append(ops, interop.Op{Name: "del", Key: key})
+		default:
+			value := make([]byte, r.IntN(60))
+			for j := range value {
+				value[j] = byte('a' + r.IntN(4))
+			}
+			ops = append(ops, interop.Op{Name: "put", Key: key, Value: value})
+		}
+	}
+	return ops
+}
