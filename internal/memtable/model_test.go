@@ -1,0 +1,269 @@
+package memtable
+
+import (
+	"fmt"
+	"math/rand"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+type item struct {
+	key, value string
+	t          base.Trailer
+}
+
+// model is a sorted slice of all entries.
+type model struct {
+	cmp   *base.Comparer
+	items []item
+	dirty bool
+}
+
+func (o *model) less(a, b item) bool {
+	return o.cmp.CompareInternal([]byte(a.key), a.t, []byte(b.key), b.t) < 0
+}
+
+func (o *model) sorted() []item {
+	if o.dirty {
+		sort.Slice(o.items, func(i, j int) bool { return o.less(o.items[i], o.items[j]) })
+		o.dirty = false
+	}
+	return o.items
+}
+
+// at is the index of the first item at or after (key, t).
+func (o *model) at(key string, t base.Trailer) int {
+	s := o.sorted()
+	return sort.Search(len(s), func(i int) bool { return !o.less(s[i], item{key: key, t: t}) })
+}
+
+func (o *model) get(key string, seq base.SeqNum) (item, bool) {
+	s := o.sorted()
+	i := o.at(key, base.MakeTrailer(seq, base.KindMax))
+	if i < len(s) && o.cmp.Compare([]byte(s[i].key), []byte(key)) == 0 {
+		return s[i], true
+	}
+	return item{}, false
+}
+
+// keyMaker makes keys of a few shapes: shared prefixes of changing length, tails
+// of zeros (which abbreviations cannot tell apart), either case.
+func keyMaker(rng *rand.Rand, space int) func() string {
+	return func() string {
+		k := rng.Intn(space)
+		switch k % 7 {
+		case 0:
+			return fmt.Sprintf("user:%08d", k)
+		case 1:
+			return fmt.Sprintf("user:profile:settings:%d", k)
+		case 2:
+			return "u" + strings.Repeat("\x00", k%13)
+		case 3:
+			return strings.Repeat("ab", k%40)
+		case 4:
+			return fmt.Sprintf("User:%08d", k)
+		case 5:
+			return string([]byte{byte(k), byte(k >> 8), 0xff, 0xff})
+		}
+		return fmt.Sprintf("user:%08d:%d", k/100, k)
+	}
+}
+
+func toEntry(e *base.Entries, i int) item {
+	return item{string(e.Key(i)), string(e.Value(i)), e.Trailers[i]}
+}
+
+// checkStretch verifies a stretch against the model from index at on.
+func checkStretch(t *testing.T, o *model, e *base.Entries, at int) {
+	t.Helper()
+	s := o.sorted()
+	var newest base.SeqNum
+	plain := true
+	for i := range e.Len() {
+		if at+i >= len(s) || toEntry(e, i) != s[at+i] {
+			t.Fatalf("entry %d: got %q", at+i, toEntry(e, i))
+		}
+		newest = max(newest, e.Trailers[i].Seq())
+		same := at+i > 0 && o.cmp.Compare([]byte(s[at+i-1].key), e.Key(i)) == 0
+		plain = plain && e.Trailers[i].Kind() == base.KindSet && !same
+	}
+	if e.MaxSeq != newest {
+		t.Fatalf("MaxSeq %d, want %d", e.MaxSeq, newest)
+	}
+	if e.Plain && !plain {
+		t.Fatalf("stretch at %d is not plain", at)
+	}
+}
+
+// walk moves a source about and compares it with the model.
+func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.Rand, steps int) {
+	t.Helper()
+	var e base.Entries
+	s := o.sorted()
+	for range steps {
+		start := 0 // model index of e's first entry
+		var i int
+		tr := base.MakeTrailer(base.SeqNum(rng.Intn(len(s)+2)), base.Kind(rng.Intn(2)))
+		switch k := key(); rng.Intn(6) {
+		case 0:
+			i = src.First(&e)
+		case 1:
+			i = src.Last(&e)
+			start = len(s) - e.Len()
+		case 2, 3:
+			i = src.SeekGE([]byte(k), tr, &e)
+			start = o.at(k, tr)
+		default:
+			i = src.SeekLT([]byte(k), tr, &e)
+			start = o.at(k, tr) - e.Len()
+		}
+		if i < 0 {
+			if e.Len() != 0 || start > 0 && start < len(s) {
+				t.Fatalf("nothing found at %d of %d", start, len(s))
+			}
+			continue
+		}
+		if i != 0 && i != e.Len()-1 {
+			t.Fatalf("index %d in a stretch of %d", i, e.Len())
+		}
+		checkStretch(t, o, &e, start)
+		for range rng.Intn(12) {
+			if rng.Intn(5) < 3 {
+				start += e.Len()
+				if !src.Next(&e) {
+					if start != len(s) {
+						t.Fatalf("ended at %d of %d", start, len(s))
+					}
+					break
+				}
+			} else {
+				if !src.Prev(&e) {
+					if start != 0 {
+						t.Fatalf("began at %d", start)
+					}
+					break
+				}
+				start -= e.Len()
+			}
+			checkStretch(t, o, &e, start)
+		}
+	}
+}
+
+// full compares a whole scan both ways.
+func full(t *testing.T, o *model, src base.Source) {
+	t.Helper()
+	var e base.Entries
+	at := 0
+	for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+		checkStretch(t, o, &e, at)
+		at += e.Len()
+	}
+	if at != len(o.items) {
+		t.Fatalf("%d of %d entries forward", at, len(o.items))
+	}
+	for ok := src.Last(&e) >= 0; ok; ok = src.Prev(&e) {
+		at -= e.Len()
+		checkStretch(t, o, &e, at)
+	}
+	if at != 0 || src.Err() != nil {
+		t.Fatalf("%d entries missing backward, %v", at, src.Err())
+	}
+}
+
+func TestModel(t *testing.T) {
+	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase} {
+		for seed := range int64(6) {
+			t.Run(fmt.Sprintf("%s/%d", c.Name, seed), func(t *testing.T) {
+				runModel(t, c, seed)
+			})
+		}
+	}
+}
+
+func runModel(t *testing.T, c *base.Comparer, seed int64) {
+	before := offheap.InUse()
+	rng := rand.New(rand.NewSource(seed))
+	o := &model{cmp: c}
+	m := New(Options{Comparer: c, Size: 8 << 20, EntrySize: 40, Ordered: seed%3 == 0})
+	key := keyMaker(rng, 50<<(2*seed))
+	total := []int{300, 3000, 9000, 20000, 45000, 45000}[seed]
+	if testing.Short() || !c.EqualIsBytewise {
+		total = min(total, 6000)
+	}
+	seq := base.SeqNum(1)
+	nextSource := total / 10
+	if seed == 4 {
+		nextSource = total // the one-time sort of a large table
+	}
+	for len(o.items) < total {
+		b := batchrepr.Init(nil)
+		n := 1 + rng.Intn(40)*rng.Intn(2)
+		for i := range n {
+			k, v := key(), strings.Repeat("v", rng.Intn(60))
+			kind := base.KindSet
+			if rng.Intn(8) == 0 {
+				kind, v = base.KindDelete, ""
+				b = batchrepr.AppendDelete(b, []byte(k))
+			} else {
+				b = batchrepr.AppendPut(b, []byte(k), []byte(v))
+			}
+			o.items = append(o.items, item{k, v, base.MakeTrailer(seq+base.SeqNum(i), kind)})
+		}
+		o.dirty = true
+		if !m.Room(int64(len(b)), n) {
+			t.Fatal("no room")
+		}
+		if err := m.Apply(b, seq); err != nil {
+			t.Fatal(err)
+		}
+		seq += base.SeqNum(n)
+		if len(o.items) >= nextSource {
+			nextSource += 1 + rng.Intn(total/6)
+			src := m.NewSource()
+			walk(t, o, src, key, rng, 20)
+			checkGets(t, o, m, key, rng, seq, 20)
+			src.Close()
+		}
+	}
+	src := m.NewSource()
+	full(t, o, src)
+	m.Seal()
+	sealed := m.NewSource()
+	full(t, o, src)
+	full(t, o, sealed)
+	walk(t, o, sealed, key, rng, 100)
+	checkGets(t, o, m, key, rng, seq, 2000)
+	if m.Len() != len(o.items) || m.Bytes() <= 0 || m.MemoryUsage() < m.Bytes() || m.EntrySize() <= headerLen {
+		t.Errorf("len %d bytes %d usage %d entry %d", m.Len(), m.Bytes(), m.MemoryUsage(), m.EntrySize())
+	}
+	src.Close()
+	m.Unref()
+	full(t, o, sealed) // holds its own reference
+	sealed.Close()
+	if got := offheap.InUse(); got != before {
+		t.Errorf("%d bytes in use before, %d after", before, got)
+	}
+}
+
+func checkGets(t *testing.T, o *model, m *Table, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
+	t.Helper()
+	for range n {
+		k, seq := key(), base.SeqNum(rng.Int63n(int64(last)+1))
+		if rng.Intn(2) == 0 {
+			seq = base.MaxSeqNum
+		}
+		m.Prefetch(base.Hash([]byte(k)))
+		v, tr, found := m.Get([]byte(k), base.Hash([]byte(k)), seq)
+		want, ok := o.get(k, seq)
+		if found != ok || tr != want.t || string(v) != want.value || found && (v == nil) != (tr.Kind() == base.KindDelete) {
+			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.value, want.t, ok)
+		}
+	}
+}
+
