@@ -41,11 +41,12 @@ func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 
 // replay is the state of reading the logs back.
 type replay struct {
-	db     *DB
-	tables []*sealed // oldest first
-	last   base.SeqNum
-	lost   []string // logs to be set aside
-	torn   bool     // some log so far had a torn tail
+	db       *DB
+	tables   []*sealed   // oldest first
+	last     base.SeqNum // the largest of manifest and logs
+	replayed base.SeqNum // the largest of the logs
+	lost     []string    // logs to be set aside
+	torn     bool        // some log so far had a torn tail
 }
 
 // replayLogs reads the logs that the manifest says are needed into memtables.
@@ -128,7 +129,11 @@ func (r *replay) log(num uint64, name string) error {
 			r.drop(name, 0, f.Size(), fmt.Errorf("the log before it lost its end: that ends with sequence number %d, this begins with %d", r.last, batchrepr.Seq(batch)), false)
 			return nil
 		}
-		if err := batchrepr.Validate(batch); err != nil {
+		err = batchrepr.Validate(batch)
+		if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
+			err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
+		}
+		if err != nil {
 			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, false)
 			return nil
 		}
@@ -183,7 +188,8 @@ func (r *replay) apply(num uint64, batch []byte) error {
 	if err := mem.table.Apply(batch, seq); err != nil {
 		return err
 	}
-	r.last = max(r.last, seq+base.SeqNum(n)-1)
+	r.replayed = seq + base.SeqNum(n) - 1
+	r.last = max(r.last, r.replayed)
 	mem.last = r.last
 	return nil
 }
