@@ -117,11 +117,9 @@ func badRow(at int, format string, args ...any) error {
 // rowHeader decodes the three lengths at rows[p:end]; n is 0 when they are
 // malformed.
 func rowHeader(rows []byte, p, end int) (shared, unshared, vlen uint64, n int) {
-	if p+3 <= end {
-		a, b, c := rows[p], rows[p+1], rows[p+2]
-		if a|b|c < 0x80 {
-			return uint64(a), uint64(b), uint64(c), 3
-		}
+	// The restart points after the entries make the four bytes readable.
+	if x := binary.LittleEndian.Uint32(rows[p:]); x&0x808080 == 0 && p+3 <= end {
+		return uint64(x & 0xff), uint64(x >> 8 & 0xff), uint64(x >> 16 & 0xff), 3
 	}
 	return slowRowHeader(rows[p:end])
 }
@@ -188,28 +186,32 @@ func (b *rowBuilder) run() error {
 	var prev []byte // user key before
 	var prevTrailer base.Trailer
 	data, rows := b.data, b.rows
-	p := 0
+	ascending := b.cmp.HasAbbrev() && b.cmp.Abbrev([]byte{0}, 0) < b.cmp.Abbrev([]byte{1}, 0)
+	p, pos, prevPos := 0, 0, 0
 	for i := range b.n {
+		at := p
 		sharedU, unsharedU, vlenU, n := rowHeader(rows, p, b.end)
 		shared, unshared, vlen := int(sharedU), int(unsharedU), int(vlenU)
-		at := p
 		p += n
 		// The whole internal key goes to pos; the value then covers its trailer.
 		ulen := shared + unshared - base.TrailerLen
-		key := data[b.pos : b.pos+ulen+base.TrailerLen]
-		if shared <= len(prev) {
-			copy(key, prev[:shared])
+		if shared <= min(len(prev), wide) && unshared <= wide && p+wide <= len(rows) && pos+2*wide <= len(data) {
+			// The usual case in whole words; what they write too much is
+			// written over by what follows.
+			copyWide(data[pos:], data[prevPos:])
+			copyWide(data[pos+shared:], rows[p:])
 		} else {
-			copy(key, prev)
-			for j := len(prev); j < shared; j++ {
-				key[j] = byte(prevTrailer >> (8 * (j - len(prev))))
-			}
+			copyKey(data[pos:pos+shared+unshared], prev, prevTrailer, rows[p:p+unshared])
 		}
-		copy(key[shared:], rows[p:p+unshared])
 		p += unshared
-		t := base.Trailer(binary.LittleEndian.Uint64(key[ulen:]))
-		key = key[:ulen:ulen]
-		copy(data[b.pos+ulen:b.pos+ulen+vlen], rows[p:p+vlen])
+		key := data[pos : pos+ulen : pos+ulen]
+		var t base.Trailer
+		if unshared >= base.TrailerLen {
+			t = base.Trailer(binary.LittleEndian.Uint64(rows[p-base.TrailerLen:]))
+		} else {
+			t = base.Trailer(binary.LittleEndian.Uint64(data[pos+ulen:]))
+		}
+		copy(data[pos+ulen:pos+ulen+vlen], rows[p:p+vlen])
 		p += vlen
 		if t.Kind() != base.KindSet {
 			if t.Kind() > base.KindMax {
@@ -217,23 +219,57 @@ func (b *rowBuilder) run() error {
 			}
 			b.plain = false
 		}
-		if i > 0 {
-			if err := b.order(at, prev, key, min(shared, len(prev), ulen), prevTrailer, t); err != nil {
+		// Mostly the first byte that the keys do not share tells their order.
+		if !ascending || shared >= len(prev) || shared >= ulen || prev[shared] >= key[shared] {
+			if err := b.order(i, at, prev, key, min(shared, len(prev), ulen), prevTrailer, t); err != nil {
 				return err
 			}
 		}
-		b.put(i, key, t, ulen)
-		b.pos += ulen + vlen
+		b.put(i, key, t, pos)
+		prevPos = pos
+		pos += ulen + vlen
 		prev, prevTrailer = key, t
 		b.maxTrailer = max(b.maxTrailer, t)
 	}
-	*(*uint32)(unsafe.Add(b.p, b.keyOffs+uintptr(b.n)*4)) = uint32(b.pos)
+	b.pos = pos
+	*(*uint32)(unsafe.Add(b.p, b.keyOffs+uintptr(b.n)*4)) = uint32(pos)
 	return nil
 }
 
-// order checks that (prev, pt) sorts before (key, t). The keys are known to
-// share their first shared bytes.
-func (b *rowBuilder) order(at int, prev, key []byte, shared int, pt, t base.Trailer) error {
+// wide is how many bytes copyWide copies.
+const wide = 32
+
+// copyWide copies through words, which may overlap, unlike arrays, without a
+// call.
+func copyWide(dst, src []byte) {
+	d, s := (*[wide]byte)(dst), (*[wide]byte)(src)
+	w0 := binary.NativeEndian.Uint64(s[:])
+	w1 := binary.NativeEndian.Uint64(s[8:])
+	w2 := binary.NativeEndian.Uint64(s[16:])
+	w3 := binary.NativeEndian.Uint64(s[24:])
+	binary.NativeEndian.PutUint64(d[:], w0)
+	binary.NativeEndian.PutUint64(d[8:], w1)
+	binary.NativeEndian.PutUint64(d[16:], w2)
+	binary.NativeEndian.PutUint64(d[24:], w3)
+}
+
+// copyKey writes an internal key that shares its first bytes, all but tail,
+// with the one before.
+func copyKey(dst, prev []byte, pt base.Trailer, tail []byte) {
+	shared := len(dst) - len(tail)
+	n := copy(dst[:shared], prev)
+	for j := n; j < shared; j++ {
+		dst[j] = byte(pt >> (8 * (j - n)))
+	}
+	copy(dst[shared:], tail)
+}
+
+// order checks that entry i, (key, t), sorts after the one before. The keys are
+// known to share their first shared bytes.
+func (b *rowBuilder) order(i, at int, prev, key []byte, shared int, pt, t base.Trailer) error {
+	if i == 0 {
+		return nil
+	}
 	if !b.cmp.HasAbbrev() {
 		shared = 0 // only for orders by bytes can a common prefix be left out
 	}
@@ -247,14 +283,14 @@ func (b *rowBuilder) order(at int, prev, key []byte, shared int, pt, t base.Trai
 	return nil
 }
 
-// put stores entry i's columns.
-func (b *rowBuilder) put(i int, key []byte, t base.Trailer, ulen int) {
+// put stores entry i's columns; its key lies at pos.
+func (b *rowBuilder) put(i int, key []byte, t base.Trailer, pos int) {
 	if b.flags&Fingerprints != 0 {
 		*(*byte)(unsafe.Add(b.p, viewHeader+uintptr(i))) = fingerprint(base.Hash(key))
 	}
 	*(*base.Trailer)(unsafe.Add(b.p, b.trailers+uintptr(i)*8)) = t
-	*(*uint32)(unsafe.Add(b.p, b.keyOffs+uintptr(i)*4)) = uint32(b.pos)
-	*(*uint32)(unsafe.Add(b.p, b.valOffs+uintptr(i)*4)) = uint32(b.pos + ulen)
+	*(*uint32)(unsafe.Add(b.p, b.keyOffs+uintptr(i)*4)) = uint32(pos)
+	*(*uint32)(unsafe.Add(b.p, b.valOffs+uintptr(i)*4)) = uint32(pos + len(key))
 }
 
 // EachRow calls f for each entry of a row block whose keys are plain strings
