@@ -66,10 +66,18 @@ func AppendTrailer(dst []byte, from int, c Codec) []byte {
 	return binary.LittleEndian.AppendUint32(dst, base.MaskCRC(base.CRC(dst[from:])))
 }
 
+// codecBytes are all codec bytes, to be checksummed without making one escape.
+var codecBytes = func() (b [256]byte) {
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b
+}()
+
 // Trailer returns the trailer of a block stored as p, which stands elsewhere.
 func Trailer(p []byte, c Codec) (t [TrailerLen]byte) {
 	t[0] = byte(c)
-	crc := base.CRCUpdate(base.CRC(p), t[:1])
+	crc := base.CRCUpdate(base.CRC(p), codecBytes[int(c):int(c)+1])
 	binary.LittleEndian.PutUint32(t[1:], base.MaskCRC(crc))
 	return t
 }

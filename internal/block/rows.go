@@ -150,16 +150,8 @@ func BuildView(dst, rows []byte, s Shape, cmp *base.Comparer, cols Columns) (Vie
 	if err := b.run(); err != nil {
 		return View{}, err
 	}
-	skip := 0
-	if s.Count > 0 {
-		v.data = v.data[:b.pos]
-		skip = base.SharedPrefixLen(v.Key(0), v.Key(s.Count-1))
-	}
-	if cols&Abbreviations != 0 {
-		for i := range s.Count {
-			*(*uint64)(unsafe.Add(v.p, v.abbrevs+uintptr(i)*8)) = cmp.Abbrev(v.Key(i), skip)
-		}
-	}
+	v.data = v.data[:b.pos]
+	skip := v.abbreviate(cmp, cols)
 	if b.plain {
 		cols |= viewPlain
 	}
@@ -169,6 +161,33 @@ func BuildView(dst, rows []byte, s Shape, cmp *base.Comparer, cols Columns) (Vie
 	*(*uint32)(unsafe.Add(v.p, hdrSize)) = uint32(dataOff) + uint32(b.pos)
 	*(*uint64)(unsafe.Add(v.p, hdrMaxSeq)) = uint64(b.maxTrailer.Seq())
 	return OpenView(dst), nil
+}
+
+// abbreviate fills the column of abbreviations, if there is one, and returns
+// the length of the prefix that they leave out: the one that all keys but the
+// last share. The last key of an index may be short, hence foreign to the
+// others; it then gets the largest abbreviation, because it sorts after
+// everything with their prefix.
+func (v *View) abbreviate(cmp *base.Comparer, cols Columns) (skip int) {
+	n := v.n
+	if cols&Abbreviations == 0 || n == 0 {
+		return 0
+	}
+	first, last := v.Key(0), v.Key(n-1)
+	skip = base.SharedPrefixLen(first, v.Key(max(n-2, 0)))
+	for i := range n - 1 {
+		v.setAbbrev(i, cmp.Abbrev(v.Key(i), skip))
+	}
+	x := uint64(1<<64 - 1)
+	if base.SharedPrefixLen(first, last) >= skip {
+		x = cmp.Abbrev(last, skip)
+	}
+	v.setAbbrev(n-1, x)
+	return skip
+}
+
+func (v *View) setAbbrev(i int, x uint64) {
+	*(*uint64)(unsafe.Add(v.p, v.abbrevs+uintptr(i)*8)) = x
 }
 
 // rowBuilder is the state of one BuildView.

@@ -14,7 +14,7 @@ import (
 //
 //	header        viewHeader bytes
 //	fingerprints  u8[n], padded to 8      one byte of each key's hash
-//	abbreviations u64[n]                  eight bytes of each key after the block's common prefix
+//	abbreviations u64[n]                  eight bytes of each key after a common prefix, see abbreviate
 //	trailers      u64[n]
 //	key offsets   u32[n+1]                into data; the last is data's length
 //	value offsets u32[n]
@@ -29,7 +29,7 @@ const viewHeader = 32
 const (
 	hdrCount  = 0  // u32
 	hdrFlags  = 4  // u32
-	hdrSkip   = 8  // u32: length of the prefix that all keys share
+	hdrSkip   = 8  // u32: length of the prefix that abbreviations leave out
 	hdrSize   = 12 // u32: of header, columns and data
 	hdrMaxSeq = 16 // u64
 )
@@ -234,7 +234,7 @@ func (v *View) narrow(cmp *base.Comparer, key []byte) (lo, hi int, done bool) {
 			if cmp.Cmp(key, prefix) < 0 {
 				return 0, 0, true
 			}
-			return v.n, v.n, true
+			return v.n - 1, v.n, false // the last key need not have the prefix
 		}
 	}
 	x := cmp.Abbrev(key, skip)
