@@ -213,6 +213,10 @@ func (b *background) apply(edit *manifest.Edit, done *sealed) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	v := db.view.Load()
+	if v == nil { // closed meanwhile; the edit is durable all the same
+		version.Unref()
+		return nil
+	}
 	imm := v.imm
 	if done != nil {
 		imm = slices.DeleteFunc(slices.Clone(imm), func(s *sealed) bool { return s == done })

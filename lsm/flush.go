@@ -124,13 +124,15 @@ func (b *background) installFlush(s *sealed, result compact.Result) error {
 	db := b.db
 	b.install.Lock()
 	defer b.install.Unlock()
-	db.mu.Lock()
-	v := db.view.Load()
+	v := db.acquireView()
+	if v == nil {
+		return errStopped // Close came first; the log still has it all
+	}
 	nextLog := v.memWAL
 	if n := len(v.imm); n > 1 {
 		nextLog = v.imm[n-2].wal
 	}
-	db.mu.Unlock()
+	v.unref()
 	edit := &manifest.Edit{Added: result.Added}
 	edit.SetLogNum(nextLog)
 	db.manifest.SetLastSeq(s.last)

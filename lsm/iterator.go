@@ -129,16 +129,16 @@ func (it *Iterator) setBounds(lower, upper []byte) {
 			upper = after
 		}
 	}
-	it.lower = cloneBound(it.lower, lower)
-	it.upper = cloneBound(it.upper, upper)
+	it.lower = cloneBound(lower)
+	it.upper = cloneBound(upper)
 }
 
-// cloneBound copies b into buf's memory and keeps nil apart from empty.
-func cloneBound(buf, b []byte) []byte {
+// cloneBound copies b and keeps nil, no bound, apart from the empty key.
+func cloneBound(b []byte) []byte {
 	if b == nil {
 		return nil
 	}
-	return append(append(buf[:0:0], buf[:0]...), b...)
+	return append(make([]byte, 0, len(b)), b...)
 }
 
 // prefixEnd is the first key behind all that begin with p, nil if there is none.

@@ -303,11 +303,12 @@ func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 	}()
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
-		start, err := db.offsetOf(v.version, r.Start)
-		if err != nil {
-			return nil, err
+		start, limit := uint64(0), totalSize(v.version)
+		if r.Start != nil {
+			if start, err = db.offsetOf(v.version, r.Start); err != nil {
+				return nil, err
+			}
 		}
-		limit := totalSize(v.version)
 		if r.Limit != nil {
 			if limit, err = db.offsetOf(v.version, r.Limit); err != nil {
 				return nil, err

@@ -79,6 +79,7 @@ type trial struct {
 	broken  error
 	okay    map[int]bool // acknowledged batches
 	bad     map[int]bool // batches whose write failed
+	limbo   map[int]bool // of these, batches that may be in the log all the same
 	durable int          // newest batch acknowledged with sync
 }
 
@@ -120,7 +121,7 @@ func (t *trial) WithGroup(string) slog.Handler { return t }
 // done says that the fault's call was never reached.
 func (t *trial) run() (done bool, err error) {
 	mem := vfs.NewMem()
-	t.okay, t.bad = map[int]bool{}, map[int]bool{}
+	t.okay, t.bad, t.limbo = map[int]bool{}, map[int]bool{}, map[int]bool{}
 	s := newSession(t.w, t.seed, vfs.NewFault(mem, t.hook), true)
 	t.session = s
 	s.opts.Logger = slog.New(t)
@@ -172,8 +173,9 @@ func (t *trial) failed(op string, batch int, err error) error {
 	if t.dead == t.session.db && !errors.Is(err, lsm.ErrReadOnly) {
 		t.broken = fmt.Errorf("a write after the log had failed gave %w, not ErrReadOnly", err)
 	}
-	if t.logHit() {
+	if t.logHit() && t.dead != t.session.db {
 		t.dead = t.session.db
+		t.limbo[batch] = true
 	}
 	if t.f.forever && t.f.name == "EIO on read" {
 		return nil
@@ -219,13 +221,8 @@ func (t *trial) verify(mem *vfs.Mem) error {
 	if !t.loud && t.said.Load() == 0 && !t.harmless() {
 		return errors.New("the failure showed nowhere")
 	}
-	lastOK := 0
-	for b := range t.okay {
-		lastOK = max(lastOK, b)
-	}
-	// A failed write may turn up after a reopening, unless later ones were
-	// accepted: then the database had decided that it did not happen.
-	may := func(i int) bool { return t.okay[i] || t.bad[i] && i > lastOK }
+	// The batch whose append or sync failed may turn up after a reopening.
+	may := func(i int) bool { return t.okay[i] || t.limbo[i] }
 	cut := mem.CrashClone(vfs.DropAll())
 	if err := t.reopen(mem, func(i int) bool { return t.okay[i] }, may); err != nil {
 		return fmt.Errorf("reopened: %w", err)
