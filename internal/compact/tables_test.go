@@ -31,13 +31,16 @@ type tableSource struct {
 	cmp     *base.Comparer
 	es      []entry
 	stretch int
-	at      int // start of the present stretch
+	at      int    // start of the present stretch
+	old     []byte // its data, overwritten when it is left
 	err     error
 }
 
 func (s *tableSource) fill(at int, e *base.Entries) {
 	s.at = at
+	s.scramble()
 	*e = base.Entries{Plain: true}
+	defer func() { s.old = e.Data }()
 	for i := at; i < min(at+s.stretch, len(s.es)); i++ {
 		x := s.es[i]
 		e.KeyOff = append(e.KeyOff, uint32(len(e.Data)))
@@ -53,8 +56,16 @@ func (s *tableSource) fill(at int, e *base.Entries) {
 	}
 }
 
+func (s *tableSource) scramble() {
+	for i := range s.old {
+		s.old[i] = 0xee
+	}
+	s.old = nil
+}
+
 func (s *tableSource) seek(i int, e *base.Entries) int {
 	if i < 0 || i >= len(s.es) {
+		s.scramble()
 		*e = base.Entries{}
 		return -1
 	}

@@ -1,0 +1,135 @@
+package compact_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/testkit"
+)
+
+// TestPickScript runs testdata/pick. Its commands:
+//
+//	config trigger=4 file=64 buffer=64 pieces=1 dense=(7 8)   sizes in MiB, dense by table number
+//	version          the input lists tables: "L1 7 a-m 64", a level, number, keys and MiB;
+//	                 a key may carry a sequence: a#5-m#3. It ends all plans in flight.
+//	pick             prints the next plan; with start, it is then in flight
+//	range from=a to=m, flush from=a to=m, debt
+func TestPickScript(t *testing.T) {
+	var cfg compact.Config
+	var v *manifest.Version
+	var busy compact.Busy
+	testkit.RunScript(t, "testdata/pick", func(c *testkit.Command) string {
+		var from, to []byte
+		if c.Has("from") {
+			from = []byte(c.Arg("from", ""))
+		}
+		if c.Has("to") {
+			to = []byte(c.Arg("to", ""))
+		}
+		var plan *compact.Plan
+		switch c.Name {
+		case "config":
+			cfg = config(c)
+			return ""
+		case "version":
+			var err error
+			busy = nil
+			if v, err = parseVersion(c.Lines()); err != nil {
+				return err.Error()
+			}
+			return ""
+		case "pick":
+			plan = compact.Pick(v, busy, cfg)
+		case "range":
+			plan = compact.PickRange(v, busy, cfg, from, to)
+		case "flush":
+			level := compact.FlushLevel(v, busy, base.Bytewise, from, to)
+			if c.Has("start") {
+				busy = append(busy, compact.FlushPlan(level, from, to))
+			}
+			return fmt.Sprintf("level %d", level)
+		case "debt":
+			return fmt.Sprintf("%d MiB", compact.Debt(v, cfg)>>20)
+		default:
+			return "unknown command"
+		}
+		if plan != nil && c.Has("start") {
+			busy = append(busy, plan)
+		}
+		return describe(plan)
+	})
+}
+
+func config(c *testkit.Command) compact.Config {
+	n := func(key, otherwise string) int {
+		v, err := strconv.Atoi(c.Arg(key, otherwise))
+		if err != nil {
+			return -1
+		}
+		return v
+	}
+	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: n("trigger", "4"), FileSize: uint64(n("file", "64")) << 20,
+		WriteBuffer: uint64(n("buffer", "64")) << 20, MaxSubcompactions: n("pieces", "1")}
+	dense := map[string]bool{}
+	for _, a := range c.Args {
+		for _, num := range a.Values {
+			dense[num] = a.Key == "dense"
+		}
+	}
+	cfg.Dense = func(f *manifest.FileMeta) bool { return dense[strconv.Itoa(int(f.Num))] }
+	return cfg
+}
+
+func parseKey(s string) base.InternalKey {
+	user, seq, ok := strings.Cut(s, "#")
+	n := 1
+	if ok {
+		n, _ = strconv.Atoi(seq)
+	}
+	return base.InternalKey{User: []byte(user), Trailer: base.MakeTrailer(base.SeqNum(n), base.KindSet)}
+}
+
+func parseVersion(lines []string) (*manifest.Version, error) {
+	var levels [manifest.NumLevels][]*manifest.FileMeta
+	for _, line := range lines {
+		var level, num, size int
+		var keys string
+		if _, err := fmt.Sscanf(line, "L%d %d %s %d", &level, &num, &keys, &size); err != nil {
+			return nil, fmt.Errorf("%s: %v", line, err)
+		}
+		smallest, largest, _ := strings.Cut(keys, "-")
+		levels[level] = append(levels[level], &manifest.FileMeta{Num: uint64(num), Size: uint64(size) << 20,
+			Smallest: parseKey(smallest), Largest: parseKey(largest)})
+	}
+	return manifest.NewVersion(base.Bytewise, levels)
+}
+
+func describe(p *compact.Plan) string {
+	if p == nil {
+		return "nothing"
+	}
+	var b strings.Builder
+	if p.TrivialMove {
+		b.WriteString("move ")
+	}
+	for level, files := range p.Inputs {
+		if len(files) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "L%d", level)
+		for _, f := range files {
+			fmt.Fprintf(&b, " %d", f.Num)
+		}
+		b.WriteString(", ")
+	}
+	fmt.Fprintf(&b, "to L%d: %s (%s-%s, %d MiB)", p.OutputLevel, p.Reason, p.Smallest, p.Largest, p.InputBytes>>20)
+	for _, k := range p.Subranges {
+		fmt.Fprintf(&b, " | %s", k)
+	}
+	return b.String()
+}
