@@ -1,0 +1,237 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
+)
+
+// knowledge is what can be made out of the MANIFESTs.
+type knowledge struct {
+	st   manifest.State
+	from string // name of the MANIFEST; "" when there is none to go by
+	// levels says that st is all of the truth: its tables at its levels, and no
+	// others.
+	levels bool
+	// dead are tables that an edit took out. Nothing brings them back.
+	dead map[uint64]bool
+	// holes says that edits are missing in st.
+	holes bool
+	torn  bool
+}
+
+// readManifests finds the MANIFEST to go by: the one that CURRENT names, or
+// else the newest that says enough.
+func (r *repair) readManifests() error {
+	name, err := manifest.ReadCurrent(r.o.FS, r.o.Dir)
+	var c *base.Corruption
+	switch {
+	case err == nil:
+		r.current = name
+	case errors.As(err, &c):
+		r.report.dropCorruption(base.CurrentName, c, 0, 0)
+	case errors.Is(err, base.ErrNotADatabase): // not a regular file
+		r.report.drop(base.CurrentName, 0, 0, "not a regular file")
+	case errors.Is(err, fs.ErrNotExist):
+		r.report.drop(base.CurrentName, 0, 0, "missing")
+	default:
+		return err
+	}
+	if r.current != "" && !slices.Contains(r.names, r.current) {
+		r.report.drop(r.current, 0, 0, "missing, but CURRENT names it")
+	}
+	for i, name := range r.candidates() {
+		k, size, err := r.readManifest(name)
+		if err != nil {
+			return err
+		}
+		if k == nil {
+			continue
+		}
+		if err := k.st.Complete(); err != nil {
+			var c *base.Corruption
+			errors.As(err, &c)
+			r.report.drop(name, 0, size, c.Reason)
+			continue
+		}
+		// An older MANIFEST than the one in force stops short of the truth.
+		k.holes = k.holes || i > 0
+		k.from = name
+		r.known = *k
+		break
+	}
+	r.judge()
+	return nil
+}
+
+// candidates are the MANIFESTs in the order in which they are tried.
+func (r *repair) candidates() []string {
+	var found []string
+	for _, name := range r.names {
+		if t, _ := base.ParseFileName(name); t == base.FileManifest {
+			found = append(found, name)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b string) int {
+		_, na := base.ParseFileName(a)
+		_, nb := base.ParseFileName(b)
+		switch {
+		case a == r.current || b == r.current:
+			if a == b {
+				return 0
+			}
+			if a == r.current {
+				return -1
+			}
+			return 1
+		case na > nb:
+			return -1
+		case na < nb:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// readManifest adds up the edits of one MANIFEST, going on behind damage. It
+// returns nil when the file is none.
+func (r *repair) readManifest(name string) (*knowledge, int64, error) {
+	f, ok, err := r.open(name)
+	if !ok {
+		return nil, 0, err
+	}
+	defer f.Close()
+	k := &knowledge{dead: make(map[uint64]bool)}
+	reader := record.NewReader(f, f.Size(), name)
+	for {
+		rec, err := reader.Next()
+		var c *base.Corruption
+		switch {
+		case err == io.EOF:
+			return k, f.Size(), nil
+		case errors.As(err, &c):
+			r.report.dropCorruption(name, c, reader.Offset(), 0)
+			if reader.Tail() {
+				k.torn = true
+			} else {
+				k.holes = true
+			}
+			if !reader.Resume() {
+				return k, f.Size(), nil
+			}
+			continue
+		case err != nil:
+			return nil, 0, fmt.Errorf("reading %s: %w", name, err)
+		}
+		var e manifest.Edit
+		err = e.Decode(rec)
+		if err == nil {
+			if e.HasComparer && e.Comparer != r.o.Comparer.Name {
+				return nil, 0, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, e.Comparer, r.o.Comparer.Name)
+			}
+			err = k.apply(&e)
+		}
+		switch {
+		case errors.As(err, &c):
+			r.report.dropCorruption(name, c, reader.Offset(), int64(len(rec)))
+			k.holes = true
+		case err != nil:
+			return nil, 0, fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+}
+
+// apply adds an edit. One that does not fit what came before is damage, or
+// comes behind a hole; what it says of each table still holds.
+func (k *knowledge) apply(e *manifest.Edit) error {
+	for _, d := range e.Deleted {
+		k.dead[d.Num] = true
+	}
+	for _, a := range e.Added {
+		delete(k.dead, a.Meta.Num)
+	}
+	err := k.st.Apply(e)
+	if err == nil {
+		return nil
+	}
+	rest := *e
+	rest.Deleted, rest.Added = nil, nil
+	for _, d := range e.Deleted {
+		if f, ok := k.st.Files[d.Num]; ok {
+			rest.Delete(f.Level, d.Num)
+		}
+	}
+	for i, a := range e.Added {
+		_, have := k.st.Files[a.Meta.Num]
+		moved := slices.ContainsFunc(rest.Deleted, func(d manifest.DeletedFile) bool { return d.Num == a.Meta.Num })
+		twice := slices.ContainsFunc(e.Added[:i], func(b manifest.AddedFile) bool { return b.Meta.Num == a.Meta.Num })
+		if (!have || moved) && !twice {
+			rest.Added = append(rest.Added, a)
+		}
+	}
+	seen := make(map[uint64]bool)
+	rest.Deleted = slices.DeleteFunc(rest.Deleted, func(d manifest.DeletedFile) bool {
+		twice := seen[d.Num]
+		seen[d.Num] = true
+		return twice
+	})
+	if again := k.st.Apply(&rest); again != nil {
+		return again
+	}
+	if k.holes {
+		return nil
+	}
+	return err
+}
+
+// judge decides whether the tables and levels of the state are the truth. They
+// are not when edits are missing, which shows by damage, or by traces of a
+// later state: a log or table from before is gone, and there are tables of
+// which the state knows nothing.
+func (r *repair) judge() {
+	k := &r.known
+	if k.from == "" {
+		return
+	}
+	gone, unknown := false, false
+	have := make(map[uint64]bool)
+	for _, name := range r.names {
+		if num, ok := isTable(name); ok {
+			have[num] = true
+			if _, live := k.st.Files[num]; !live && !k.dead[num] {
+				unknown = true
+			}
+		}
+	}
+	for num := range k.st.Files {
+		gone = gone || !have[num]
+	}
+	log := base.FileName(base.FileLog, k.st.LogNum)
+	if _, ok := slices.BinarySearch(r.names, log); !ok && k.st.LogNum != 0 {
+		gone = true
+	}
+	switch {
+	case k.holes:
+		k.levels = !gone && !unknown
+	case gone && (unknown || k.torn):
+		k.levels = false
+	default:
+		k.levels = true
+	}
+	if !k.levels {
+		return
+	}
+	if _, err := manifest.NewVersion(r.o.Comparer, k.st.Levels()); err != nil {
+		var c *base.Corruption
+		errors.As(err, &c)
+		r.report.dropCorruption(k.from, c, 0, 0)
+		k.levels = false
+	}
+}

@@ -1,0 +1,269 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Options configures a repair. All but the sizes must be set.
+type Options struct {
+	FS       vfs.FS
+	Dir      string
+	Comparer *base.Comparer
+	Tables   sstable.WriterOptions
+	// FileSize is when a new table ends, in bytes; 0 means 64 MiB.
+	FileSize uint64
+	// WriteBuffer is how much of a log is sorted at once, in bytes; 0 means
+	// 32 MiB.
+	WriteBuffer int64
+	// MaxDecoded bounds a decompressed block, in bytes; 0 means 64 MiB.
+	MaxDecoded int64
+}
+
+// maxNum bounds the numbers of files that are taken over: beyond it, counting
+// on could leave the range that a MANIFEST can hold.
+const maxNum = 1 << 60
+
+type repair struct {
+	o      Options
+	report Report
+
+	names    []string        // of the directory, sorted
+	current  string          // MANIFEST that CURRENT names, "" when CURRENT is unusable
+	known    knowledge       // what MANIFESTs say
+	next     uint64          // next file number
+	maxSeq   base.SeqNum     // largest in anything read
+	made     []uint64        // tables created by this run
+	aside    map[string]bool // to be set aside once CURRENT is in place
+	lostMade bool
+	block    salvageBuffers
+}
+
+// Run repairs a directory. With an error the report says what was found up to
+// it. Errors: base.ErrDoesNotExist when there is no database at all;
+// base.ErrNotADatabase when it is another engine's; base.ErrComparerMismatch.
+func Run(o Options) (*Report, error) {
+	if o.FS == nil || o.Comparer == nil || o.Tables.Comparer == nil {
+		return nil, fmt.Errorf("%w: repair needs a file system, a comparer and table options", base.ErrInvalidArgument)
+	}
+	if o.FileSize == 0 {
+		o.FileSize = 64 << 20
+	}
+	if o.WriteBuffer <= 0 {
+		o.WriteBuffer = 32 << 20
+	}
+	if o.MaxDecoded <= 0 {
+		o.MaxDecoded = block.DefaultMaxDecoded
+	}
+	r := &repair{o: o, aside: make(map[string]bool)}
+	defer r.block.free()
+	err := r.run()
+	return &r.report, err
+}
+
+func (r *repair) run() error {
+	if err := r.look(); err != nil {
+		return err
+	}
+	if err := r.readManifests(); err != nil {
+		return err
+	}
+	tables, err := r.checkTables()
+	if err != nil {
+		return err
+	}
+	logs, err := r.checkLogs()
+	if err != nil {
+		return err
+	}
+	if r.healthy(tables) {
+		return nil
+	}
+	st, err := r.rebuild(tables, logs)
+	if err == nil {
+		err = r.install(st)
+	}
+	if err != nil {
+		return errors.Join(err, r.removeMade())
+	}
+	return r.setAside()
+}
+
+// look lists the directory.
+func (r *repair) look() error {
+	names, err := r.o.FS.List(r.o.Dir)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", r.o.Dir, err)
+	}
+	if err := manifest.CheckForeign(r.o.FS, r.o.Dir, names); err != nil {
+		return err
+	}
+	r.names = names
+	found := false
+	for _, name := range names {
+		t, n := base.ParseFileName(name)
+		switch t {
+		case base.FileTable, base.FileLog, base.FileManifest, base.FileCurrent:
+			found = true
+		}
+		if t != base.FileUnknown && n < maxNum {
+			r.next = max(r.next, n+1)
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w: nothing to repair in %s", base.ErrDoesNotExist, r.o.Dir)
+	}
+	r.next = max(r.next, 2)
+	return nil
+}
+
+func (r *repair) newNum() uint64 {
+	r.next++
+	return r.next - 1
+}
+
+func (r *repair) path(name string) string { return filepath.Join(r.o.Dir, name) }
+
+// open opens a regular file. ok is false, and the file dropped, when it is
+// something else.
+func (r *repair) open(name string) (f vfs.ReadFile, ok bool, err error) {
+	info, err := r.o.FS.Stat(r.path(name))
+	if err != nil {
+		return nil, false, err
+	}
+	if !info.Mode().IsRegular() {
+		r.report.drop(name, 0, 0, "not a regular file")
+		return nil, false, nil
+	}
+	f, err = r.o.FS.Open(r.path(name))
+	return f, err == nil, err
+}
+
+// healthy reports whether the directory can be left as it is.
+func (r *repair) healthy(tables []*table) bool {
+	if len(r.report.Dropped) > 0 || !r.known.levels || r.current == "" || r.current != r.known.from {
+		return false
+	}
+	for _, t := range tables {
+		if t.damage != "" {
+			return false
+		}
+	}
+	s, err := manifest.Load(manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Comparer: r.o.Comparer}, true)
+	if err != nil {
+		return false
+	}
+	return s.Close() == nil
+}
+
+// install makes the state the database's. Everything it refers to is durable
+// already but for the names.
+func (r *repair) install(st *manifest.State) error {
+	if r.current == "" && slices.Contains(r.names, base.CurrentName) {
+		// Whatever it is, it must not stand where the new one goes.
+		if err := r.moveAside(base.CurrentName); err != nil {
+			return err
+		}
+	}
+	if err := r.o.FS.SyncDir(r.o.Dir); err != nil {
+		return err
+	}
+	names, err := r.o.FS.List(r.o.Dir)
+	if err != nil {
+		return err
+	}
+	o := manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Comparer: r.o.Comparer}
+	s, err := manifest.FromState(o, st, names)
+	if err != nil {
+		return err
+	}
+	r.made = nil // from here on CURRENT may name a MANIFEST that lists them
+	if err := s.StartManifest(); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	r.report.Manifest = base.FileName(base.FileManifest, s.ManifestNum())
+	if err := s.Close(); err != nil {
+		return err
+	}
+	if s, err = manifest.Load(o, true); err != nil {
+		return fmt.Errorf("after the repair: %w", err)
+	}
+	return s.Close()
+}
+
+// setAside moves what the new MANIFEST does not need into LostDir: old
+// MANIFESTs, logs, tables that were replaced or are not live.
+func (r *repair) setAside() error {
+	for _, name := range r.names {
+		switch t, _ := base.ParseFileName(name); t {
+		case base.FileManifest, base.FileLog:
+			r.aside[name] = true
+		}
+	}
+	names := make([]string, 0, len(r.aside))
+	for name := range r.aside {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if err := r.moveAside(name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.o.FS.SyncDir(filepath.Join(r.o.Dir, LostDir)), r.o.FS.SyncDir(r.o.Dir))
+}
+
+// moveAside moves a file into LostDir, under a name that is free there.
+func (r *repair) moveAside(name string) error {
+	lost := filepath.Join(r.o.Dir, LostDir)
+	if !r.lostMade {
+		if err := r.o.FS.MkdirAll(lost); err != nil {
+			return err
+		}
+		// The folder must be there for good before anything is in it only.
+		if err := r.o.FS.SyncDir(r.o.Dir); err != nil {
+			return err
+		}
+		r.lostMade = true
+	}
+	taken, err := r.o.FS.List(lost)
+	if err != nil {
+		return err
+	}
+	to := name
+	for i := 1; slices.Contains(taken, to); i++ {
+		to = fmt.Sprintf("%s.%d", name, i)
+	}
+	if err := r.o.FS.Rename(r.path(name), filepath.Join(lost, to)); err != nil {
+		return fmt.Errorf("setting %s aside: %w", name, err)
+	}
+	r.report.SetAside = append(r.report.SetAside, to)
+	return nil
+}
+
+// removeMade deletes the tables of a repair that failed.
+func (r *repair) removeMade() error {
+	var errs []error
+	for _, n := range r.made {
+		errs = append(errs, r.o.FS.Remove(r.path(base.FileName(base.FileTable, n))))
+	}
+	return errors.Join(errs...)
+}
+
+// isTable tells tables from other names; num is the table's number.
+func isTable(name string) (num uint64, ok bool) {
+	t, num := base.ParseFileName(name)
+	return num, t == base.FileTable
+}
+
+// oldName reports whether the table has the suffix of old LevelDBs.
+func oldName(name string) bool { return strings.HasSuffix(name, ".sst") }

@@ -1,0 +1,87 @@
+// Package repair brings a damaged database directory back to a state that can
+// be opened, with everything that can still be read and nothing else.
+//
+// It starts from the newest MANIFEST that can be read, as far as it can be
+// read, which says what tables are live, at which level, and from which log on
+// entries are in no table. Live tables that are whole stay as they are; of
+// damaged ones the readable entries are written to new tables. Logs become
+// tables. Where the levels cannot be trusted, because the MANIFEST is missing
+// or was damaged with edits behind the damage lost, tables that overlap are
+// merged: then the sequence number of each entry decides, not the level, what
+// is newer. Only without any MANIFEST are tables taken for live that a
+// compaction had left behind, so only then can what was deleted come back.
+//
+// When a block of a live table is lost, older entries of its keys, if there are
+// any, show again: the Report has the range of keys.
+//
+// Everything new is durable before CURRENT names it, and only then are the
+// originals moved into the folder "lost": a repair that is cut short changes
+// nothing or is complete but for the moving. A database without damage is left
+// untouched. A failure to read is not damage: it ends the repair.
+//
+// A repair belongs to one goroutine; the caller holds the directory's lock.
+package repair
+
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// LostDir is the folder within the database directory that takes the
+// originals.
+const LostDir = "lost"
+
+// Report is what a repair did. It is empty when there was nothing to do.
+type Report struct {
+	// Dropped is what could not be read, in the order in which it was found.
+	Dropped []Drop
+	// Rewritten are tables whose readable entries are in new tables now.
+	Rewritten []Rewrite
+	// SetAside are the originals, by their names within LostDir.
+	SetAside []string
+	// LevelsLost says that the levels of the tables were not known or could
+	// not be relied on.
+	LevelsLost bool
+	Tables     int    // in the database now
+	Logs       int    // turned into tables
+	Entries    uint64 // in Tables, where they were counted: new ones, and old ones that were read
+	Manifest   string // the new one; "" when nothing was changed
+}
+
+// Changed reports whether the repair changed anything.
+func (r *Report) Changed() bool { return r.Manifest != "" }
+
+// Drop is a stretch of a file that is not in the database any more.
+type Drop struct {
+	File   string
+	Offset int64 // bytes
+	Length int64 // bytes; 0 when unknown
+	Reason string
+	// Smallest and Largest are user keys between which the lost entries lie;
+	// nil where unknown.
+	Smallest, Largest []byte
+}
+
+func (d Drop) String() string {
+	return fmt.Sprintf("%s at offset %d, length %d: %s", d.File, d.Offset, d.Length, d.Reason)
+}
+
+// Rewrite is a table that was replaced, and why.
+type Rewrite struct {
+	File   string
+	Reason string
+}
+
+func (r *Report) drop(file string, off, length int64, reason string) {
+	r.Dropped = append(r.Dropped, Drop{File: file, Offset: off, Length: length, Reason: reason})
+}
+
+// dropped records the damage that c describes; the place in it is used when it
+// has one.
+func (r *Report) dropCorruption(file string, c *base.Corruption, off, length int64) {
+	if c.Offset >= 0 {
+		off, length = c.Offset, c.Length
+	}
+	r.drop(file, off, length, c.Kind+": "+c.Reason)
+}

@@ -1,0 +1,179 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/ldb"
+)
+
+// table is a table of the database to be.
+type table struct {
+	name    string
+	meta    *manifest.FileMeta // what the MANIFEST says, or what was found
+	level   int                // where the levels are known
+	damage  string             // why it has to be rewritten; "" for a whole one
+	made    bool               // by this run
+	entries uint64
+	minSeq  base.SeqNum
+	maxSeq  base.SeqNum
+}
+
+// note extends what is known of the table by an entry; entries come in order.
+func (t *table) note(key []byte, tr base.Trailer) {
+	if t.entries == 0 {
+		t.minSeq = tr.Seq()
+		t.meta.Smallest = base.InternalKey{User: append([]byte(nil), key...), Trailer: tr}
+	}
+	t.entries++
+	t.minSeq = min(t.minSeq, tr.Seq())
+	t.maxSeq = max(t.maxSeq, tr.Seq())
+}
+
+// checkTables reads all tables that are or may be live.
+func (r *repair) checkTables() ([]*table, error) {
+	k := &r.known
+	found := make(map[uint64]*table)
+	var all []*table
+	for _, name := range r.names {
+		num, ok := isTable(name)
+		if !ok {
+			continue
+		}
+		f, live := k.st.Files[num]
+		if k.from != "" && !live && (k.levels || k.dead[num]) {
+			r.aside[name] = true
+			continue
+		}
+		t := &table{name: name, meta: &manifest.FileMeta{Num: num, OldName: oldName(name)}, level: f.Level}
+		switch other := found[num]; {
+		case other != nil && live:
+			r.aside[name] = true // .ldb comes before .sst
+			continue
+		case other != nil:
+			t.damage = "its number is that of " + other.name
+		case num >= maxNum:
+			t.damage = "its number is out of range"
+		}
+		found[num] = t
+		regular, err := r.checkTable(t)
+		if err != nil {
+			return nil, err
+		}
+		if !regular {
+			r.aside[name] = true
+			continue
+		}
+		if live && t.damage == "" {
+			t.damage = disagreement(r.o.Comparer, t.meta, f.Meta)
+		}
+		r.maxSeq = max(r.maxSeq, t.maxSeq)
+		all = append(all, t)
+	}
+	r.reportMissing(found)
+	return all, nil
+}
+
+// reportMissing records the live tables that were not found.
+func (r *repair) reportMissing(found map[uint64]*table) {
+	reason := "missing"
+	if !r.known.levels {
+		reason = "missing; newer tables may have its entries"
+	}
+	for _, num := range slices.Sorted(maps.Keys(r.known.st.Files)) {
+		if m := r.known.st.Files[num].Meta; found[num] == nil {
+			r.report.Dropped = append(r.report.Dropped, Drop{File: m.Name(), Length: int64(m.Size), Reason: reason,
+				Smallest: m.Smallest.User, Largest: m.Largest.User})
+		}
+	}
+}
+
+// disagreement tells where the MANIFEST is wrong about a table that is whole.
+func disagreement(c *base.Comparer, found, said *manifest.FileMeta) string {
+	if found.Size != said.Size {
+		return fmt.Sprintf("it has %d bytes, the MANIFEST says %d", found.Size, said.Size)
+	}
+	if c.CompareInternal(found.Smallest.User, found.Smallest.Trailer, said.Smallest.User, said.Smallest.Trailer) < 0 ||
+		c.CompareInternal(found.Largest.User, found.Largest.Trailer, said.Largest.User, said.Largest.Trailer) > 0 {
+		return "it has keys outside of what the MANIFEST says"
+	}
+	return ""
+}
+
+// checkTable reads a table the way the database does, and sets t.damage when
+// that does not work. regular is false when there is nothing to read at all.
+func (r *repair) checkTable(t *table) (regular bool, err error) {
+	f, ok, err := r.open(t.name)
+	if !ok {
+		return false, err
+	}
+	defer f.Close()
+	t.meta.Size = uint64(f.Size())
+	reader, err := ldb.Open(f, ldb.Env{Name: t.name, Comparer: r.o.Comparer, MaxDecoded: r.o.MaxDecoded})
+	if err == nil {
+		err = r.checkEntries(t, reader)
+		err = errors.Join(err, reader.Close())
+	}
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		if t.damage == "" {
+			t.damage = c.Kind + ": " + c.Reason
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", t.name, err)
+	}
+	return true, nil
+}
+
+// checkEntries requires all entries to ascend and to be found where index and
+// filter lead.
+func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
+	corrupt := func(format string, args ...any) error { return base.Corruptf("table", format, args...) }
+	src := reader.NewSource(sstable.Private | sstable.Scan)
+	var e base.Entries
+	var last []byte
+	var lastTrailer base.Trailer
+	blocks := 0
+	err := func() error {
+		for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+			for i := range e.Len() {
+				key, tr := e.Key(i), e.Trailers[i]
+				if t.entries > 0 && r.o.Comparer.CompareInternal(last, lastTrailer, key, tr) >= 0 {
+					return corrupt("keys do not ascend in block %d", blocks)
+				}
+				if tr.Kind() > base.KindMax {
+					return corrupt("entry of unknown kind %d in block %d", tr.Kind(), blocks)
+				}
+				hash := uint64(0)
+				if r.o.Comparer.EqualIsBytewise {
+					hash = base.Hash(key)
+				}
+				if !reader.MayContain(key, hash) {
+					return corrupt("the filter denies a key in block %d", blocks)
+				}
+				t.note(key, tr)
+				last, lastTrailer = append(last[:0], key...), tr
+			}
+			if n := e.Len(); n > 0 && (reader.Find(e.Key(0), e.Trailers[0]) != blocks || reader.Find(last, lastTrailer) != blocks) {
+				return corrupt("the index does not lead to block %d", blocks)
+			}
+			blocks++
+		}
+		return nil
+	}()
+	if err = errors.Join(err, src.Close()); err != nil {
+		return err
+	}
+	if t.entries == 0 {
+		return corrupt("it has no entries")
+	}
+	t.meta.Largest = base.InternalKey{User: last, Trailer: lastTrailer}
+	return nil
+}
