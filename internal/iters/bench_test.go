@@ -68,10 +68,10 @@ func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 	return lowerBound(base.Bytewise, e, 0, e.Len(), key)
 }
 func (s *memSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) int { panic("unused") }
-func (s *memSource) Next(e *base.Entries) bool                             { return s.take(s.cur+1, e) }
-func (s *memSource) Prev(e *base.Entries) bool                             { return s.take(s.cur-1, e) }
-func (s *memSource) Err() error                                            { return nil }
-func (s *memSource) Close() error                                          { return nil }
+func (s *memSource) Next(e *base.Entries) bool                              { return s.take(s.cur+1, e) }
+func (s *memSource) Prev(e *base.Entries) bool                              { return s.take(s.cur-1, e) }
+func (s *memSource) Err() error                                             { return nil }
+func (s *memSource) Close() error                                           { return nil }
 
 var sink int
 

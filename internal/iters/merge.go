@@ -6,6 +6,8 @@
 package iters
 
 import (
+	"encoding/binary"
+
 	"github.com/loamdb/loam/internal/base"
 )
 
@@ -41,14 +43,20 @@ type item struct {
 // The live inputs stand sorted in ord. The runner-up is ord[1], so a step that
 // stays below it touches nothing else, and a step that does not is one insertion.
 type Merge struct {
-	cmp          *base.Comparer
-	in           []input
-	ord          []item
-	back         bool
-	abbrevs      bool   // abbreviations tell keys apart
-	flip         uint64 // all ones when running backward with abbreviations
-	skip         int    // every entry in a live stretch starts with prefix[:skip]
-	loads        uint
+	cmp     *base.Comparer
+	in      []input
+	ord     []item
+	back    bool
+	abbrevs bool // abbreviations tell keys apart
+	// An entry's abbreviation is Prefix64 of its key xor flip: that makes it
+	// agree with the comparer's order, or the reverse of it when running backward.
+	flip  uint64
+	skip  int // every entry in a live stretch starts with prefix[:skip]
+	loads uint
+	// peekAb is the abbreviation of entry peekAt of the first input, unless
+	// peekAt is negative.
+	peekAt       int
+	peekAb       uint64
 	seq          base.SeqNum
 	lower, upper []byte
 	err          error
@@ -185,9 +193,10 @@ func (m *Merge) seekLT(key []byte, t base.Trailer) {
 }
 
 func (m *Merge) direct(back bool) {
-	m.back, m.flip = back, 0
-	if back && m.abbrevs {
-		m.flip = ^uint64(0)
+	m.back = back
+	m.flip = m.cmp.Abbrev(nil, 0)
+	if back {
+		m.flip = ^m.flip
 	}
 }
 
@@ -309,6 +318,7 @@ func (m *Merge) move(in *input, to int) bool {
 // build sorts the live inputs anew.
 func (m *Merge) build() {
 	m.ord = m.ord[:0]
+	m.peekAt = -1
 	if m.err != nil {
 		return
 	}
@@ -381,8 +391,17 @@ func (m *Merge) fit(in *input) {
 	}
 }
 
+// abbrev is the abbreviation of entry i in the direction of the merge.
 func (m *Merge) abbrev(in *input, i int) uint64 {
-	return m.cmp.Abbrev(in.e.Key(i), m.skip) ^ m.flip
+	if !m.abbrevs {
+		return 0
+	}
+	e := &in.e
+	key := e.Data[e.KeyOff[i]+uint32(m.skip) : e.ValOff[i]]
+	if len(key) >= 8 {
+		return binary.BigEndian.Uint64(key) ^ m.flip
+	}
+	return base.Prefix64(key, 0) ^ m.flip
 }
 
 // before reports whether a's present entry comes before b's.
@@ -413,6 +432,9 @@ func (m *Merge) advance(to int) {
 		if len(m.ord) == 1 {
 			return
 		}
+		if to != m.peekAt {
+			m.peekAb = m.abbrev(in, to)
+		}
 	} else {
 		if !m.move(in, to) {
 			m.ord = m.ord[:copy(m.ord, m.ord[1:])]
@@ -425,8 +447,10 @@ func (m *Merge) advance(to int) {
 			return
 		}
 		m.fit(in)
+		m.peekAb = m.abbrev(in, in.i)
 	}
-	it := item{m.abbrev(in, in.i), top}
+	m.peekAt = -1
+	it := item{m.peekAb, top}
 	ord := m.ord
 	j := 1
 	for ; j < len(ord); j++ {
@@ -458,7 +482,13 @@ func (m *Merge) runEnd(in *input) int {
 		return in.n
 	}
 	i := in.i + 1
-	if i >= in.n || !m.below(in, i) {
+	if i >= in.n {
+		return i
+	}
+	r := m.ord[1]
+	ab := m.abbrev(in, i)
+	if ab > r.ab || ab == r.ab && !m.beforeFull(m.ord[0].in, i, r.in) {
+		m.peekAt, m.peekAb = i, ab
 		return i
 	}
 	if m.below(in, in.n-1) {
