@@ -99,8 +99,12 @@ func (db *DB) prepareDir() error {
 func makeDir(fsys FS, dir string) error {
 	var holders []string // of the new names, deepest first
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
-		if _, err := fsys.Stat(d); err == nil || filepath.Dir(d) == d {
+		_, err := fsys.Stat(d)
+		if err == nil || filepath.Dir(d) == d {
 			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 		holders = append(holders, filepath.Dir(d))
 	}

@@ -383,8 +383,9 @@ func (w *world) compareScan(it *lsm.Iterator, t testkit.Time) error {
 	i := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if i >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {
+			err := fmt.Errorf("entry %d of %d is %q=%q", i, len(want), clip(it.Key()), clip(it.Value()))
 			it.Close()
-			return fmt.Errorf("entry %d of %d is %q=%q", i, len(want), clip(it.Key()), clip(it.Value()))
+			return err
 		}
 		i++
 	}
