@@ -117,7 +117,7 @@ func (c *Cursor) First() bool {
 	if c.empty() {
 		return false
 	}
-	c.hide = false
+	c.hide, c.last = false, nil
 	c.m.First()
 	return c.forward()
 }
@@ -127,7 +127,7 @@ func (c *Cursor) Last() bool {
 	if c.empty() {
 		return false
 	}
-	c.hide = false
+	c.hide, c.last = false, nil
 	c.m.last()
 	return c.backward()
 }
@@ -149,7 +149,7 @@ func (c *Cursor) SeekGE(key []byte) bool {
 		c.invalidate()
 		return false
 	}
-	c.hide = false
+	c.hide, c.last = false, nil
 	m.seekGE(key, base.MakeTrailer(m.seq, base.KindMax))
 	return c.forward()
 }
@@ -171,7 +171,7 @@ func (c *Cursor) SeekLT(key []byte) bool {
 		c.invalidate()
 		return false
 	}
-	c.hide = false
+	c.hide, c.last = false, nil
 	m.seekLT(key, base.MaxTrailer)
 	return c.backward()
 }
@@ -223,7 +223,7 @@ func (c *Cursor) prevRun() bool {
 		c.hide = true
 	case !c.past:
 		// Every older version lies behind, and no newer one exists (runStart).
-		c.hide = false
+		c.hide, c.last = false, nil
 		m.advance(c.at - 1)
 	}
 	return c.backward()
