@@ -100,11 +100,11 @@ func makeDir(fsys FS, dir string) error {
 	var holders []string // of the new names, deepest first
 	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
 		_, err := fsys.Stat(d)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 		if err == nil || filepath.Dir(d) == d {
 			break
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return err
 		}
 		holders = append(holders, filepath.Dir(d))
 	}
