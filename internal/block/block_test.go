@@ -185,7 +185,7 @@ func TestRowsByteForByte(t *testing.T) {
 func TestSharedTrailers(t *testing.T) {
 	var es []entry
 	for i := range 300 {
-		es = append(es, entry{"k", base.SeqNum(1<<40 + 300 - i), 1, "v"})
+		es = append(es, entry{"k", 1<<40 + base.SeqNum(300-i), 1, "v"})
 	}
 	for _, k := range []string{"k\x01", "k\x01\x05", "k\x01\x05\x00\x00\x00\x00\x01\x00\x00", "k\x02"} {
 		es = append(es, entry{k, 1<<40 + 5, 1, "v"})

@@ -72,11 +72,10 @@ func Build(dst []byte, hashes []uint64, bitsPerKey int) []byte {
 			runtime.Gosched()
 		}
 		hi, _ := bits.Mul64(h, uint64(n))
-		line := lines[hi*lineBytes:][:lineBytes]
+		line := (*[lineBytes]byte)(lines[hi*lineBytes:])
 		x := h * mix
 		for range k {
-			bit := x >> 55
-			line[bit>>3] |= 1 << (bit & 7)
+			line[x>>58] |= 1 << (x >> 55 & 7)
 			x <<= 9
 		}
 	}

@@ -22,9 +22,6 @@ type Env struct {
 	// MaxDecoded bounds the memory of one decompressed block and of one view,
 	// in bytes; 0 for block.DefaultMaxDecoded.
 	MaxDecoded int64
-	// NoMeta leaves filters and properties unread, so that damage to them does
-	// not keep the data from being read.
-	NoMeta bool
 }
 
 // Reader reads one table.
@@ -94,9 +91,6 @@ func (r *Reader) open(s *scratch) error {
 	r.dataEnd = min(metaindex.Offset, index.Offset)
 	if err := r.openIndex(index, s); err != nil {
 		return base.LocateCorruption(err, r.env.Name, int64(index.Offset), int64(index.Size))
-	}
-	if r.env.NoMeta {
-		return nil
 	}
 	return r.openMeta(metaindex, end, s)
 }
