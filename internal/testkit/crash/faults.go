@@ -74,6 +74,7 @@ type trial struct {
 
 	mu      sync.Mutex
 	hit     *vfs.Op // the first call that failed
+	log     bool    // an append to or a sync of a log failed
 	session *session
 	dead    *lsm.DB // whose log failed
 	broken  error
@@ -96,6 +97,9 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	defer t.mu.Unlock()
 	if t.hit == nil {
 		t.hit = &op
+	}
+	if (op.Kind == vfs.OpAppend || op.Kind == vfs.OpSync) && strings.HasSuffix(op.Name, ".log") {
+		t.log = true
 	}
 	out := vfs.Outcome{Err: t.f.err}
 	if t.f.short {
@@ -196,11 +200,11 @@ func (t *trial) acked(batch int, sync bool) {
 	}
 }
 
-// logHit reports whether the failed call was an append to or sync of a log.
+// logHit reports whether an append to or a sync of a log has failed.
 func (t *trial) logHit() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.hit != nil && (t.hit.Kind == vfs.OpAppend || t.hit.Kind == vfs.OpSync) && strings.HasSuffix(t.hit.Name, ".log")
+	return t.log
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is
