@@ -1,0 +1,34 @@
+//go:build cgo && !windows
+
+/*
+ * What happens when the library is loaded.
+ *
+ * Go's runtime starts its threads from a constructor of its own (in
+ * .init_array, without priority). They inherit the signal mask: all signals
+ * are blocked before it runs and the loading thread's mask is restored after
+ * it. The program's handlers therefore never run on Go's threads, whose small
+ * goroutine stacks a handler without SA_ONSTACK would overrun.
+ */
+#include "shim.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+_Atomic bool loam_forked;
+
+static sigset_t loader_mask;
+
+static void in_child(void) { loam_forked = true; }
+
+/* Sections with a priority are run before those without. */
+__attribute__((constructor(101))) static void block_signals(void) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &loader_mask);
+  pthread_atfork(NULL, NULL, in_child);
+}
+
+/* Without priority, the order is that of the link: Go's object comes first. */
+__attribute__((constructor)) static void restore_signals(void) {
+  pthread_sigmask(SIG_SETMASK, &loader_mask, NULL);
+}

@@ -1,0 +1,158 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"syscall"
+	"unsafe"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+type status = C.int
+
+// statuses maps the engine's sentinels, in the order they are tried.
+var statuses = []struct {
+	err    error
+	status status
+}{
+	{lsm.ErrNotFound, C.LOAM_NOT_FOUND},
+	{lsm.ErrWouldBlock, C.LOAM_WOULD_BLOCK},
+	{lsm.ErrBusy, C.LOAM_BUSY},
+	{errHandle, C.LOAM_ERR_INVALID_HANDLE},
+	{errCancelled, C.LOAM_ERR_CANCELLED},
+	{errNoMemory, C.LOAM_ERR_NO_MEMORY},
+	{lsm.ErrClosed, C.LOAM_ERR_CLOSED},
+	{lsm.ErrReadOnly, C.LOAM_ERR_READ_ONLY},
+	{lsm.ErrCorruption, C.LOAM_ERR_CORRUPTION},
+	{lsm.ErrLocked, C.LOAM_ERR_LOCKED},
+	{lsm.ErrNotADatabase, C.LOAM_ERR_NOT_A_DATABASE},
+	{lsm.ErrExists, C.LOAM_ERR_EXISTS},
+	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},
+	{lsm.ErrComparerMismatch, C.LOAM_ERR_COMPARATOR_MISMATCH},
+	{lsm.ErrTooLarge, C.LOAM_ERR_TOO_LARGE},
+	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT},
+}
+
+var (
+	errHandle    = errors.New("loam: not a handle of this type")
+	errCancelled = errors.New("loam: cancelled")
+	errNoMemory  = errors.New("loam: out of memory")
+)
+
+// statusOf finds the status of an error.
+func statusOf(err error) status {
+	for i := range statuses {
+		if errors.Is(err, statuses[i].err) {
+			return statuses[i].status
+		}
+	}
+	var path *fs.PathError
+	var number syscall.Errno
+	if errors.As(err, &path) || errors.As(err, &number) {
+		return C.LOAM_ERR_IO
+	}
+	return C.LOAM_ERR_INTERNAL
+}
+
+// fail stores the message of a failure and returns its status. Answers have no
+// message.
+func fail(err error, message **C.char) status {
+	s := statusOf(err)
+	if s < 0 && message != nil {
+		*message = text(err.Error())
+	}
+	return s
+}
+
+// catch, deferred by every export, turns a panic into a status.
+func catch(s *status, message **C.char) {
+	if r := recover(); r != nil {
+		*s = C.LOAM_ERR_INTERNAL
+		if message != nil {
+			*message = text(fmt.Sprintf("loam: internal error: %v\n%s", r, debug.Stack()))
+		}
+	}
+}
+
+// get returns the object of a handle.
+func get[T any](h C.uint64_t, k kind) (T, error) {
+	object, known := handles.lookup(handle(h), k)
+	if object != nil {
+		return object.(T), nil
+	}
+	var none T
+	return none, missing(known)
+}
+
+// take is get that takes the handle out of use.
+func take[T any](h C.uint64_t, k kind) (T, error) {
+	object, known := handles.remove(handle(h), k)
+	if object != nil {
+		return object.(T), nil
+	}
+	var none T
+	return none, missing(known)
+}
+
+func missing(known bool) error {
+	if known {
+		return lsm.ErrClosed
+	}
+	return errHandle
+}
+
+// publish makes a handle for an object.
+func publish(k kind, object any, out *C.uint64_t) error {
+	h, ok := handles.add(k, object)
+	if !ok {
+		return fmt.Errorf("%w: too many objects", errNoMemory)
+	}
+	*out = C.uint64_t(h)
+	return nil
+}
+
+// span is C's bytes as a slice, never nil. The shim has checked the length.
+func span(p unsafe.Pointer, n C.size_t) []byte {
+	if n == 0 {
+		return []byte{}
+	}
+	return unsafe.Slice((*byte)(p), int(n))
+}
+
+// bound is span, with nil for no bound.
+func bound(p unsafe.Pointer, n C.size_t) []byte {
+	if p == nil {
+		return nil
+	}
+	return span(p, n)
+}
+
+// text copies a string into malloc'ed memory; NULL when there is none.
+func text(s string) *C.char {
+	p := C.loamgo_alloc(C.size_t(len(s)) + 1)
+	if p == nil {
+		return nil
+	}
+	b := unsafe.Slice((*byte)(p), len(s)+1)
+	copy(b, s)
+	b[len(s)] = 0
+	return (*C.char)(p)
+}
+
+// give stores a malloc'ed copy of a string.
+func give(s string, out **C.char) error {
+	if *out = text(s); *out == nil {
+		return errNoMemory
+	}
+	return nil
+}

@@ -1,0 +1,438 @@
+//go:build cgo && !windows
+
+/*
+ * Iterators. The engine's iterator stands behind the last entry of a block that
+ * lies in C memory, and moves are served from the block.
+ */
+#include "shim.h"
+
+#include "_cgo_export.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  FIRST_BUFFER = 4 << 10,
+  FULL_BUFFER = 36 << 10, /* BLOCK_BYTES and one more entry */
+  BLOCK_BYTES = 32 << 10,
+  BLOCK_ENTRIES = 512, /* fetched ahead at most */
+  GROWTH = 4,          /* of the number fetched, from one block to the next */
+  MOST_BYTES = 16 << 20,  /* of a block somebody asks for */
+  MOST_ENTRIES = 1 << 20
+};
+
+enum state {
+  OUTSIDE, /* no entry; next goes to the first, prev to the last */
+  BEFORE,  /* before the first entry */
+  AFTER,   /* behind the last entry */
+  GAP,     /* where the key gap would be */
+  AT       /* at entry number at of the block */
+};
+
+typedef struct {
+  uint64_t engine; /* handle of Go's iterator */
+  enum state state;
+  bool backward; /* order of the block */
+  bool more;     /* the engine has entries behind the block */
+  bool unread;   /* AT the block's last entry, which entry does not hold yet */
+  size_t at;     /* index of the entry */
+  size_t next;   /* offset behind the entry */
+  loam_entry entry;
+
+  uint8_t *data; /* the block */
+  size_t len, count, cap;
+  size_t want;  /* entries to fetch next */
+  size_t known; /* starts holds the offsets of entries known..at */
+  uint32_t starts[BLOCK_ENTRIES];
+
+  uint8_t *gap;
+  size_t gap_len, gap_cap;
+} iter;
+
+static inline loam_status acquire(const loam_iter *handle, iter **it) {
+  void *object = NULL;
+  loam_status status = loam_slot_acquire(HANDLE(handle), KIND_ITER, &object);
+  *it = object;
+  return status;
+}
+
+static inline uint32_t u32(const uint8_t *p) {
+  uint32_t v;
+  memcpy(&v, p, sizeof v);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  v = __builtin_bswap32(v);
+#endif
+  return v;
+}
+
+/* Reads the entry at an offset of the block as entry number at. */
+static inline void read_entry(iter *it, size_t at, size_t offset) {
+  const uint8_t *p = it->data + offset;
+  loam_entry *e = &it->entry;
+  e->key_len = u32(p);
+  e->value_len = u32(p + 4);
+  e->key = p + 8;
+  e->value = p + 8 + e->key_len;
+  it->at = at;
+  it->next = offset + 8 + e->key_len + e->value_len;
+  if (at < BLOCK_ENTRIES) it->starts[at] = (uint32_t)offset;
+}
+
+/* Reads the block's last entry after the block was handed out. */
+static void settle(iter *it) {
+  if (!it->unread) return;
+  size_t offset = it->next; /* of an entry not behind the last */
+  for (size_t i = it->at; i + 1 < it->count; i++) offset += 8 + (size_t)u32(it->data + offset) + u32(it->data + offset + 4);
+  read_entry(it, it->count - 1, offset);
+  it->known = it->at;
+  it->unread = false;
+}
+
+/* Goes over all entries of the block from number at, at an offset, without
+ * reading them. */
+static void hand_out(iter *it, size_t at, size_t offset) {
+  it->state = AT;
+  it->unread = true;
+  it->at = at;
+  it->next = offset;
+}
+
+/* Fetches a block with at least one entry, or says why there is none. The key
+ * may lie in the present block. */
+static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size_t entries, size_t bytes, char **err) {
+  if (it->cap < FULL_BUFFER && entries > 16) {
+    /* The old block is left alone until the key has been used. */
+    uint8_t *data = malloc(FULL_BUFFER);
+    if (data) {
+      uint8_t *old = it->data;
+      it->data = data;
+      it->cap = FULL_BUFFER;
+      loam_status status = fetch(it, op, key, key_len, entries, bytes, err);
+      free(old);
+      return status;
+    }
+  }
+  loamgo_block block = {0, 0, 0};
+  loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes, it->data, it->cap, &block, err);
+  if (status == LOAM_BUFFER_TOO_SMALL) {
+    size_t cap = block.len + block.len / 4;
+    uint8_t *data = malloc(cap);
+    if (!data) status = loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory");
+    else {
+      free(it->data);
+      it->data = data;
+      it->cap = cap;
+      status = loamgo_iter_fetch(it->engine, LOAMGO_TAKE, NULL, 0, 0, 0, it->data, it->cap, &block, err);
+    }
+  }
+  it->len = block.len;
+  it->count = block.count;
+  it->more = block.more != 0;
+  it->backward = op >= LOAMGO_BACKWARD;
+  it->unread = false;
+  it->known = 0;
+  if (status == LOAM_OK) return LOAM_OK;
+  it->len = it->count = 0;
+  it->more = false;
+  it->state = status != LOAM_END ? OUTSIDE : it->backward ? BEFORE : AFTER;
+  return status;
+}
+
+/* Where the next block in a direction begins; LOAM_END when there is none. */
+static loam_status origin(iter *it, bool backward, int *op, const void **key, size_t *key_len) {
+  *key = NULL;
+  *key_len = 0;
+  switch (it->state) {
+    case BEFORE:
+      if (backward) return LOAM_END;
+      *op = LOAMGO_FIRST;
+      return LOAM_OK;
+    case AFTER:
+      if (!backward) return LOAM_END;
+      *op = LOAMGO_LAST;
+      return LOAM_OK;
+    case GAP:
+      *op = backward ? LOAMGO_SEEK_LT : LOAMGO_SEEK_GE;
+      *key = it->gap;
+      *key_len = it->gap_len;
+      return LOAM_OK;
+    case AT:
+      if (backward == it->backward) {
+        if (!it->more) {
+          it->state = backward ? BEFORE : AFTER;
+          return LOAM_END;
+        }
+        *op = backward ? LOAMGO_BACKWARD : LOAMGO_CONTINUE;
+        return LOAM_OK;
+      }
+      settle(it);
+      *op = backward ? LOAMGO_SEEK_LT : LOAMGO_AFTER;
+      *key = it->entry.key;
+      *key_len = it->entry.key_len;
+      it->want = 1;
+      return LOAM_OK;
+    default:
+      *op = backward ? LOAMGO_LAST : LOAMGO_FIRST;
+      return LOAM_OK;
+  }
+}
+
+/* Fetches ahead and goes to the first entry fetched. */
+static loam_status advance(iter *it, int op, const void *key, size_t key_len, char **err) {
+  size_t want = it->want;
+  it->want = want * GROWTH < BLOCK_ENTRIES ? want * GROWTH : BLOCK_ENTRIES;
+  loam_status status = fetch(it, op, key, key_len, want, BLOCK_BYTES, err);
+  if (status != LOAM_OK) return status;
+  it->state = AT;
+  read_entry(it, 0, 0);
+  return LOAM_OK;
+}
+
+static loam_status step(iter *it, bool backward, char **err) {
+  if (it->state == AT) {
+    if (it->unread) settle(it);
+    if (backward == it->backward) {
+      if (it->at + 1 < it->count) {
+        read_entry(it, it->at + 1, it->next);
+        return LOAM_OK;
+      }
+    } else if (it->at > it->known && it->at < BLOCK_ENTRIES) {
+      read_entry(it, it->at - 1, it->starts[it->at - 1]);
+      return LOAM_OK;
+    }
+  }
+  int op = 0;
+  const void *key;
+  size_t key_len;
+  loam_status status = origin(it, backward, &op, &key, &key_len);
+  return status == LOAM_OK ? advance(it, op, key, key_len, err) : status;
+}
+
+static inline loam_status done(const loam_iter *handle, const iter *it, loam_status status, loam_entry *entry) {
+  if (status == LOAM_OK && entry) *entry = it->entry;
+  loam_slot_release(HANDLE(handle));
+  return status;
+}
+
+loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out, char **err) {
+  BEGIN(err);
+  WANT(err, out, "iter");
+  *out = NULL;
+  loamgo_iter_options o;
+  memset(&o, 0, sizeof o);
+  if (options) {
+    if (options->struct_size < sizeof *options || options->struct_size > 4096)
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: struct_size is not sizeof(loam_iter_options)");
+    for (size_t i = sizeof *options; i < options->struct_size; i++)
+      if (((const char *)options)[i]) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: iterator options of a later version");
+    FLAGS(err, options->flags, LOAM_NO_FILL | LOAM_KEYS_ONLY);
+    BOUND(err, options->lower, options->lower_len, "lower");
+    BOUND(err, options->upper, options->upper_len, "upper");
+    BOUND(err, options->prefix, options->prefix_len, "prefix");
+    o.snapshot = HANDLE(options->snapshot);
+    o.lower = options->lower, o.lower_len = options->lower_len;
+    o.upper = options->upper, o.upper_len = options->upper_len;
+    o.prefix = options->prefix, o.prefix_len = options->prefix_len;
+    o.flags = options->flags;
+  }
+  iter *it = malloc(sizeof *it);
+  uint8_t *data = malloc(FIRST_BUFFER);
+  uint64_t handle = it && data ? loam_slot_add(KIND_ITER, it) : 0;
+  if (!handle) {
+    free(it);
+    free(data);
+    return loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory");
+  }
+  memset(it, 0, offsetof(iter, starts));
+  it->gap = NULL;
+  it->gap_len = it->gap_cap = 0;
+  it->data = data;
+  it->cap = FIRST_BUFFER;
+  it->want = 1;
+  loam_status status = loamgo_iter_create(HANDLE(db), &o, &it->engine, err);
+  if (status != LOAM_OK) {
+    void *object;
+    loam_slot_remove(handle, KIND_ITER, &object);
+    free(it);
+    free(data);
+    return status;
+  }
+  *out = (loam_iter *)(uintptr_t)handle;
+  return LOAM_OK;
+}
+
+loam_status loam_iter_close(loam_iter *handle) {
+  BEGIN((char **)NULL);
+  if (!handle) return LOAM_OK;
+  void *object = NULL;
+  loam_status status = loam_slot_remove(HANDLE(handle), KIND_ITER, &object);
+  if (status != LOAM_OK) return status;
+  iter *it = object;
+  status = loamgo_release_object(it->engine, LOAMGO_ITERATOR);
+  free(it->data);
+  free(it->gap);
+  free(it);
+  return status;
+}
+
+static loam_status seek(loam_iter *handle, int op, const void *key, size_t key_len, loam_entry *entry, char **err) {
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
+  it->want = 1;
+  return done(handle, it, advance(it, op, key, key_len, err), entry);
+}
+
+loam_status loam_iter_first(loam_iter *handle, loam_entry *entry, char **err) {
+  BEGIN(err);
+  return seek(handle, LOAMGO_FIRST, NULL, 0, entry, err);
+}
+
+loam_status loam_iter_last(loam_iter *handle, loam_entry *entry, char **err) {
+  BEGIN(err);
+  return seek(handle, LOAMGO_LAST, NULL, 0, entry, err);
+}
+
+loam_status loam_iter_seek(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  return seek(handle, LOAMGO_SEEK_GE, key, key_len, entry, err);
+}
+
+loam_status loam_iter_seek_before(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  return seek(handle, LOAMGO_SEEK_LT, key, key_len, entry, err);
+}
+
+loam_status loam_iter_place(loam_iter *handle, const void *key, size_t key_len, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
+  if (key_len > it->gap_cap || !it->gap) {
+    uint8_t *gap = malloc(key_len + 16); /* key may lie in the old one */
+    if (!gap) return done(handle, it, loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory"), NULL);
+    if (key_len) memcpy(gap, key, key_len);
+    free(it->gap);
+    it->gap = gap;
+    it->gap_cap = key_len + 16;
+  } else if (key_len) {
+    memmove(it->gap, key, key_len);
+  }
+  it->gap_len = key_len;
+  it->state = GAP;
+  it->want = 1;
+  return done(handle, it, LOAM_OK, NULL);
+}
+
+loam_status loam_iter_next(loam_iter *handle, loam_entry *entry, char **err) {
+  BEGIN(err);
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "iterator");
+  return done(handle, it, step(it, false, err), entry);
+}
+
+loam_status loam_iter_prev(loam_iter *handle, loam_entry *entry, char **err) {
+  BEGIN(err);
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "iterator");
+  return done(handle, it, step(it, true, err), entry);
+}
+
+loam_status loam_iter_entry(const loam_iter *handle, loam_entry *entry) {
+  BEGIN((char **)NULL);
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (status != LOAM_OK) return status;
+  if (it->state == AT) settle(it);
+  return done(handle, it, it->state == AT ? LOAM_OK : LOAM_END, entry);
+}
+
+int loam_iter_valid(const loam_iter *handle) { return loam_iter_entry(handle, NULL) == LOAM_OK; }
+
+const void *loam_iter_key(const loam_iter *handle, size_t *len) {
+  loam_entry e = {NULL, 0, NULL, 0};
+  loam_iter_entry(handle, &e);
+  if (len) *len = e.key_len;
+  return e.key;
+}
+
+const void *loam_iter_value(const loam_iter *handle, size_t *len) {
+  loam_entry e = {NULL, 0, NULL, 0};
+  loam_iter_entry(handle, &e);
+  if (len) *len = e.value_len;
+  return e.value;
+}
+
+/* Hands out entries that a move has fetched ahead. */
+static void hand_out_rest(iter *it, size_t entries, size_t bytes, loam_block *block) {
+  size_t start = it->next, n = it->count - it->at - 1;
+  if (n <= entries && it->len - start <= bytes) {
+    hand_out(it, it->at + 1, start);
+    *block = (loam_block){it->data + start, it->len - start, n};
+    return;
+  }
+  n = 0;
+  do {
+    read_entry(it, it->at + 1, it->next);
+    n++;
+  } while (n < entries && it->next - start < bytes && it->at + 1 < it->count);
+  *block = (loam_block){it->data + start, it->next - start, n};
+}
+
+static loam_status move_block(loam_iter *handle, bool backward, size_t entries, size_t bytes, loam_block *block, char **err) {
+  WANT(err, block, "block");
+  *block = (loam_block){NULL, 0, 0};
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
+  if (it->state == AT && backward == it->backward) {
+    if (it->unread && it->more == false) settle(it);
+    if (!it->unread && it->at + 1 < it->count) {
+      hand_out_rest(it, entries ? entries : MOST_ENTRIES, bytes ? bytes : MOST_BYTES, block);
+      return done(handle, it, LOAM_OK, NULL);
+    }
+  }
+  int op = 0;
+  const void *key;
+  size_t key_len;
+  if ((status = origin(it, backward, &op, &key, &key_len)) != LOAM_OK) return done(handle, it, status, NULL);
+  if (entries == 0 && bytes == 0) {
+    entries = it->want < 16 ? 16 : it->want;
+    it->want = entries * GROWTH < BLOCK_ENTRIES ? entries * GROWTH : BLOCK_ENTRIES;
+    bytes = BLOCK_BYTES;
+  }
+  if (entries == 0 || entries > MOST_ENTRIES) entries = MOST_ENTRIES;
+  if (bytes == 0 || bytes > MOST_BYTES) bytes = MOST_BYTES;
+  if ((status = fetch(it, op, key, key_len, entries, bytes, err)) != LOAM_OK) return done(handle, it, status, NULL);
+  hand_out(it, 0, 0);
+  *block = (loam_block){it->data, it->len, it->count};
+  return done(handle, it, LOAM_OK, NULL);
+}
+
+loam_status loam_iter_next_block(loam_iter *handle, size_t max_entries, size_t max_bytes, loam_block *block, char **err) {
+  BEGIN(err);
+  return move_block(handle, false, max_entries, max_bytes, block, err);
+}
+
+loam_status loam_iter_prev_block(loam_iter *handle, size_t max_entries, size_t max_bytes, loam_block *block, char **err) {
+  BEGIN(err);
+  return move_block(handle, true, max_entries, max_bytes, block, err);
+}
+
+loam_status loam_iter_set_bounds(loam_iter *handle, const void *lower, size_t lower_len, const void *upper, size_t upper_len, char **err) {
+  BEGIN(err);
+  BOUND(err, lower, lower_len, "lower");
+  BOUND(err, upper, upper_len, "upper");
+  iter *it;
+  loam_status status = acquire(handle, &it);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
+  it->state = OUTSIDE;
+  it->want = 1;
+  it->more = false;
+  return done(handle, it, loamgo_iter_set_bounds(it->engine, (void *)lower, lower_len, (void *)upper, upper_len, err), NULL);
+}

@@ -1,0 +1,38 @@
+# make lib                   the C libraries, in build/lib
+# make install PREFIX=/usr   libloam.so, loam.h and the pkg-config file; LevelDB's
+#                            C API goes to PREFIX/lib/loam, apart from the system's
+
+CC ?= cc
+PREFIX ?= /usr/local
+LIBDIR := build/lib
+LOAM_VERSION := $(shell sed -n 's/.*loam_version(void) { return "\(.*\)"; }/\1/p' cabi/shim.c)
+CABI_SOURCES := $(wildcard cabi/*.c cabi/*.h cabi/*.go cabi/loam.map cabi/internal/stk/*) go.mod $(shell find internal lsm -name '*.go' ! -name '*_test.go')
+LEVELDB_SOURCES := $(wildcard cabi/leveldb/*.c cabi/leveldb/*.h cabi/leveldb/leveldb/*.h cabi/leveldb/*.map)
+
+.PHONY: lib install
+
+lib: $(LIBDIR)/libloam.so $(LIBDIR)/libleveldb.so.1
+
+$(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
+	@mkdir -p $(LIBDIR)
+	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -o $@ \
+		-ldflags "-s -w -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0'" ./cabi
+	@rm -f $(LIBDIR)/libloam.so.h
+
+$(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0
+	ln -sf libloam.so.0 $@
+
+$(LIBDIR)/libleveldb.so.1: $(LEVELDB_SOURCES) cabi/loam.h $(LIBDIR)/libloam.so
+	$(CC) -std=c99 -pedantic -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Icabi -Icabi/leveldb -o $@ $(wildcard cabi/leveldb/*.c) \
+		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-rpath,'$$ORIGIN:$$ORIGIN/..' -L$(LIBDIR) -lloam
+	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so
+
+install: lib
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/loam $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/include/loam/leveldb
+	install -m 755 $(LIBDIR)/libloam.so.0 $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libloam.so.0 $(DESTDIR)$(PREFIX)/lib/libloam.so
+	install -m 755 $(LIBDIR)/libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/
+	ln -sf libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/libleveldb.so
+	install -m 644 cabi/loam.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 cabi/leveldb/leveldb/c.h $(DESTDIR)$(PREFIX)/include/loam/leveldb/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(LOAM_VERSION)|' cabi/loam.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/loam.pc

@@ -1,0 +1,48 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+func repair(path string, o *lsm.Options) (string, error) {
+	return "", fmt.Errorf("%w: repair is not available yet", lsm.ErrInvalidArgument)
+}
+
+//export loamgo_repair
+func loamgo_repair(path *C.char, opts C.uint64_t, out **C.char, message **C.char) status {
+	return run(message, func() error {
+		o, err := copied(opts)
+		if err != nil {
+			return err
+		}
+		report, err := repair(C.GoString(path), o)
+		if err == nil && out != nil {
+			err = give(report, out)
+		}
+		return err
+	})
+}
+
+//export loamgo_repair_start
+func loamgo_repair_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		o, err := copied(opts)
+		if err != nil {
+			return err
+		}
+		dir := C.GoString(path)
+		return new(job).start(out, func() (*database, string, error) {
+			report, err := repair(dir, o)
+			return nil, report, err
+		})
+	})
+}

@@ -1,0 +1,56 @@
+//go:build cgo && !windows
+
+package main
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// processors is the setting Go started with: the environment's, else what the
+// machine or container has.
+var processors = runtime.GOMAXPROCS(0)
+
+var procs struct {
+	sync.Mutex
+	fixed bool // by loam_runtime_set
+}
+
+// setRuntime is loam_runtime_set.
+func setRuntime(maxprocs, gogc int, memlimit int64) {
+	procs.Lock()
+	defer procs.Unlock()
+	if maxprocs > 0 {
+		runtime.GOMAXPROCS(min(maxprocs, 1024))
+		procs.fixed = true
+	}
+	if gogc != 0 {
+		debug.SetGCPercent(max(gogc, -1))
+	}
+	switch {
+	case memlimit > 0:
+		debug.SetMemoryLimit(memlimit)
+	case memlimit < 0:
+		debug.SetMemoryLimit(math.MaxInt64)
+	}
+}
+
+// makeRoom gives the scheduler a processor for every background worker and two
+// for callers, unless somebody chose a number: a C thread that comes back into
+// Go while workers hold all processors waits for one to be preempted.
+func makeRoom(o *lsm.Options) {
+	if o.MaxBackgroundJobs == 0 {
+		o.MaxBackgroundJobs = max(2, processors)
+	}
+	procs.Lock()
+	defer procs.Unlock()
+	want := max(processors, min(o.MaxBackgroundJobs, 256)+2)
+	if !procs.fixed && os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < want {
+		runtime.GOMAXPROCS(want)
+	}
+}

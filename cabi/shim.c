@@ -1,0 +1,438 @@
+//go:build cgo && !windows
+
+/* The functions of loam.h that are neither batches nor iterators: they check
+ * their arguments and cross into Go. */
+#include "shim.h"
+
+#include "_cgo_export.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Versions, status, memory ---- */
+
+int loam_abi_version(void) { return LOAM_ABI_VERSION; }
+
+const char *loam_version(void) { return "0.1.0"; }
+
+void loam_free(void *p) { free(p); }
+
+static const struct {
+  loam_status status;
+  const char *name, *words;
+} statuses[] = {
+    {LOAM_OK, "LOAM_OK", "fine"},
+    {LOAM_NOT_FOUND, "LOAM_NOT_FOUND", "not found"},
+    {LOAM_END, "LOAM_END", "end of the range"},
+    {LOAM_WOULD_BLOCK, "LOAM_WOULD_BLOCK", "the read needs I/O"},
+    {LOAM_BUFFER_TOO_SMALL, "LOAM_BUFFER_TOO_SMALL", "the buffer is too small"},
+    {LOAM_TIMEOUT, "LOAM_TIMEOUT", "still running"},
+    {LOAM_BUSY, "LOAM_BUSY", "the write would have to wait"},
+    {LOAM_ERR_INVALID_ARGUMENT, "LOAM_ERR_INVALID_ARGUMENT", "invalid argument"},
+    {LOAM_ERR_INVALID_HANDLE, "LOAM_ERR_INVALID_HANDLE", "not a handle of this type"},
+    {LOAM_ERR_CLOSED, "LOAM_ERR_CLOSED", "closed"},
+    {LOAM_ERR_CORRUPTION, "LOAM_ERR_CORRUPTION", "damaged bytes on disk"},
+    {LOAM_ERR_IO, "LOAM_ERR_IO", "the operating system reported an error"},
+    {LOAM_ERR_READ_ONLY, "LOAM_ERR_READ_ONLY", "the database is read-only"},
+    {LOAM_ERR_LOCKED, "LOAM_ERR_LOCKED", "the database is open elsewhere"},
+    {LOAM_ERR_NOT_A_DATABASE, "LOAM_ERR_NOT_A_DATABASE", "not a database"},
+    {LOAM_ERR_EXISTS, "LOAM_ERR_EXISTS", "the database exists"},
+    {LOAM_ERR_DOES_NOT_EXIST, "LOAM_ERR_DOES_NOT_EXIST", "the database does not exist"},
+    {LOAM_ERR_COMPARATOR_MISMATCH, "LOAM_ERR_COMPARATOR_MISMATCH", "the database was created with another comparator"},
+    {LOAM_ERR_TOO_LARGE, "LOAM_ERR_TOO_LARGE", "too large"},
+    {LOAM_ERR_NO_MEMORY, "LOAM_ERR_NO_MEMORY", "out of memory"},
+    {LOAM_ERR_FORKED, "LOAM_ERR_FORKED", "not usable in a child after fork()"},
+    {LOAM_ERR_IN_USE, "LOAM_ERR_IN_USE", "in use by another call"},
+    {LOAM_ERR_CANCELLED, "LOAM_ERR_CANCELLED", "cancelled"},
+    {LOAM_ERR_INTERNAL, "LOAM_ERR_INTERNAL", "internal error"},
+};
+
+const char *loam_status_string(loam_status status) {
+  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+    if (statuses[i].status == status) return statuses[i].words;
+  return "unknown status";
+}
+
+const char *loam_status_name(loam_status status) {
+  for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+    if (statuses[i].status == status) return statuses[i].name;
+  return "LOAM_UNKNOWN";
+}
+
+loam_status loam_fail(char **err, loam_status status, const char *format, ...) {
+  char message[256];
+  if (!err) return status;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  *err = strdup(message);
+  return status;
+}
+
+loam_status loam_fail_forked(char **err) {
+  return loam_fail(err, LOAM_ERR_FORKED, "loam: this process is a child of fork() and cannot use Loam; open databases after the fork, in a process started afresh");
+}
+
+loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t n) {
+  if (!p) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the %s is NULL with length %zu", what, n);
+  return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: a %s of %zu bytes; the limit is %zu", what, n, MAX_BYTES - 1);
+}
+
+/* Turns a handle that Go made into the caller's pointer. */
+#define GIVE(out, type, handle) (*(out) = (type *)(uintptr_t)(handle))
+
+/* Closes an object of Go's that has nothing to say. */
+static loam_status release(const void *handle, unsigned kind) {
+  BEGIN((char **)NULL);
+  return handle ? loamgo_release_object(HANDLE(handle), kind) : LOAM_OK;
+}
+
+/* ---- Process and options ---- */
+
+loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, char **err) {
+  BEGIN(err);
+  return loamgo_runtime_set(maxprocs, gogc, memlimit, err);
+}
+
+loam_status loam_options_create(loam_options **options, char **err) {
+  BEGIN(err);
+  WANT(err, options, "options");
+  uint64_t handle = 0;
+  loam_status status = loamgo_options_create(&handle, err);
+  GIVE(options, loam_options, handle);
+  return status;
+}
+
+loam_status loam_options_close(loam_options *options) { return release(options, LOAMGO_OPTIONS); }
+
+loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err) {
+  BEGIN(err);
+  WANT(err, name, "name");
+  WANT(err, value, "value");
+  return loamgo_options_set(HANDLE(options), (char *)name, (char *)value, err);
+}
+
+loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, unsigned flags, char **err) {
+  BEGIN(err);
+  WANT(err, name, "name");
+  WANT(err, *name ? name : NULL, "the comparator's name");
+  WANT(err, compare, "compare");
+  FLAGS(err, flags, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE);
+  return loamgo_options_set_comparator(HANDLE(options), (char *)name, (uintptr_t)compare, (uintptr_t)arg, flags, err);
+}
+
+loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, char **err) {
+  BEGIN(err);
+  return loamgo_options_set_logger(HANDLE(options), (uintptr_t)log, (uintptr_t)arg, err);
+}
+
+loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, char **err) {
+  BEGIN(err);
+  return loamgo_options_set_cache(HANDLE(options), HANDLE(cache), err);
+}
+
+loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err) {
+  BEGIN(err);
+  WANT(err, cache, "cache");
+  uint64_t handle = 0;
+  loam_status status = loamgo_cache_create(bytes, &handle, err);
+  GIVE(cache, loam_cache, handle);
+  return status;
+}
+
+loam_status loam_cache_close(loam_cache *cache) { return release(cache, LOAMGO_CACHE); }
+
+/* ---- Databases ---- */
+
+loam_status loam_open(const char *path, const loam_options *options, loam_db **db, char **err) {
+  BEGIN(err);
+  WANT(err, db, "db");
+  *db = NULL;
+  WANT(err, path, "path");
+  uint64_t handle = 0;
+  loam_status status = loamgo_open((char *)path, HANDLE(options), &handle, err);
+  GIVE(db, loam_db, handle);
+  return status;
+}
+
+loam_status loam_close(loam_db *db, char **err) {
+  BEGIN(err);
+  return db ? loamgo_close(HANDLE(db), err) : LOAM_OK;
+}
+
+loam_status loam_destroy(const char *path, const loam_options *options, char **err) {
+  BEGIN(err);
+  WANT(err, path, "path");
+  return loamgo_destroy((char *)path, HANDLE(options), err);
+}
+
+loam_status loam_repair(const char *path, const loam_options *options, char **report, char **err) {
+  BEGIN(err);
+  if (report) *report = NULL;
+  WANT(err, path, "path");
+  return loamgo_repair((char *)path, HANDLE(options), report, err);
+}
+
+/* ---- Reading ---- */
+
+static inline loam_status get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void *buf, size_t cap, size_t *len, char **err) {
+  WANT(err, len, "len");
+  BYTES(err, key, key_len, "key");
+  if (__builtin_expect(!buf && cap, 0)) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: buf is NULL with capacity %zu", cap);
+  /* No value is longer, and Go's lengths are signed. */
+  if (cap > MAX_BYTES) cap = MAX_BYTES;
+  return loamgo_get(HANDLE(db), HANDLE(snapshot), (void *)key, key_len, flags, buf, cap, len, NULL, err);
+}
+
+loam_status loam_get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void *buf, size_t cap, size_t *len, char **err) {
+  BEGIN(err);
+  FLAGS(err, flags, LOAM_NO_FILL);
+  return get(db, snapshot, key, key_len, flags, buf, cap, len, err);
+}
+
+loam_status loam_try_get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err) {
+  BEGIN(err);
+  return get(db, snapshot, key, key_len, LOAMGO_MEMORY_ONLY, buf, cap, len, err);
+}
+
+loam_status loam_get_alloc(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void **value, size_t *len, char **err) {
+  char small[2048];
+  void *big = NULL;
+  BEGIN(err);
+  WANT(err, value, "value");
+  *value = NULL;
+  WANT(err, len, "len");
+  BYTES(err, key, key_len, "key");
+  FLAGS(err, flags, LOAM_NO_FILL);
+  loam_status status = loamgo_get(HANDLE(db), HANDLE(snapshot), (void *)key, key_len, flags, small, sizeof small, len, &big, err);
+  if (status != LOAM_OK) return status;
+  if (!big) {
+    char *copy = malloc(*len + 1);
+    if (!copy) return loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory");
+    memcpy(copy, small, *len);
+    copy[*len] = 0;
+    big = copy;
+  }
+  *value = big;
+  return LOAM_OK;
+}
+
+loam_status loam_has(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  return loamgo_has(HANDLE(db), HANDLE(snapshot), (void *)key, key_len, err);
+}
+
+loam_status loam_multi_get(loam_db *db, const loam_snapshot *snapshot, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
+  BEGIN(err);
+  WANT(err, memory, "memory");
+  *memory = NULL;
+  if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu keys; the limit is %zu", n, MAX_LIST);
+  if (n) {
+    WANT(err, keys, "keys");
+    WANT(err, key_lens, "key_lens");
+    WANT(err, values, "values");
+    WANT(err, value_lens, "value_lens");
+  }
+  for (size_t i = 0; i < n; i++) BYTES(err, keys[i], key_lens[i], "key");
+  return loamgo_multi_get(HANDLE(db), HANDLE(snapshot), n, (void **)keys, (size_t *)key_lens, (void **)values, value_lens, memory, err);
+}
+
+loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err) {
+  BEGIN(err);
+  WANT(err, snapshot, "snapshot");
+  uint64_t handle = 0;
+  loam_status status = loamgo_snapshot_create(HANDLE(db), &handle, err);
+  GIVE(snapshot, loam_snapshot, handle);
+  return status;
+}
+
+loam_status loam_snapshot_close(loam_snapshot *snapshot) { return release(snapshot, LOAMGO_SNAPSHOT); }
+
+/* ---- Writing ---- */
+
+loam_status loam_put(loam_db *db, const void *key, size_t key_len, const void *value, size_t value_len, unsigned flags, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  BYTES(err, value, value_len, "value");
+  FLAGS(err, flags, LOAM_SYNC | LOAM_NO_STALL);
+  return loamgo_put(HANDLE(db), (void *)key, key_len, (void *)value, value_len, flags, err);
+}
+
+loam_status loam_delete(loam_db *db, const void *key, size_t key_len, unsigned flags, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  FLAGS(err, flags, LOAM_SYNC | LOAM_NO_STALL);
+  return loamgo_delete(HANDLE(db), (void *)key, key_len, flags, err);
+}
+
+/* ---- Upkeep ---- */
+
+loam_status loam_flush(loam_db *db, char **err) {
+  BEGIN(err);
+  return loamgo_admin(HANDLE(db), LOAMGO_FLUSH, err);
+}
+
+loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err) {
+  BEGIN(err);
+  BOUND(err, start, start_len, "start");
+  BOUND(err, limit, limit_len, "limit");
+  return loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)limit, limit_len, err);
+}
+
+loam_status loam_pause_compaction(loam_db *db, char **err) {
+  BEGIN(err);
+  return loamgo_admin(HANDLE(db), LOAMGO_PAUSE, err);
+}
+
+loam_status loam_resume_compaction(loam_db *db, char **err) {
+  BEGIN(err);
+  return loamgo_admin(HANDLE(db), LOAMGO_UNPAUSE, err);
+}
+
+loam_status loam_resume(loam_db *db, char **err) {
+  BEGIN(err);
+  return loamgo_admin(HANDLE(db), LOAMGO_RESUME, err);
+}
+
+static loam_status db_start(loam_db *db, unsigned what, loam_job **job, char **err) {
+  WANT(err, job, "job");
+  uint64_t handle = 0;
+  loam_status status = loamgo_db_start(HANDLE(db), what, &handle, err);
+  GIVE(job, loam_job, handle);
+  return status;
+}
+
+loam_status loam_flush_start(loam_db *db, loam_job **job, char **err) {
+  BEGIN(err);
+  return db_start(db, LOAMGO_FLUSH, job, err);
+}
+
+loam_status loam_close_start(loam_db *db, loam_job **job, char **err) {
+  BEGIN(err);
+  return db_start(db, LOAMGO_CLOSE, job, err);
+}
+
+loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *limit, size_t limit_len, loam_job **job, char **err) {
+  BEGIN(err);
+  WANT(err, job, "job");
+  *job = NULL;
+  BOUND(err, start, start_len, "start");
+  BOUND(err, limit, limit_len, "limit");
+  uint64_t handle = 0;
+  loam_status status = loamgo_compact_start(HANDLE(db), (void *)start, start_len, (void *)limit, limit_len, &handle, err);
+  GIVE(job, loam_job, handle);
+  return status;
+}
+
+loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+  BEGIN(err);
+  WANT(err, job, "job");
+  *job = NULL;
+  WANT(err, path, "path");
+  uint64_t handle = 0;
+  loam_status status = loamgo_open_start((char *)path, HANDLE(options), &handle, err);
+  GIVE(job, loam_job, handle);
+  return status;
+}
+
+loam_status loam_repair_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+  BEGIN(err);
+  WANT(err, job, "job");
+  *job = NULL;
+  WANT(err, path, "path");
+  uint64_t handle = 0;
+  loam_status status = loamgo_repair_start((char *)path, HANDLE(options), &handle, err);
+  GIVE(job, loam_job, handle);
+  return status;
+}
+
+loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err) {
+  BEGIN(err);
+  return loamgo_job_wait(HANDLE(job), timeout_ms, err);
+}
+
+loam_status loam_job_progress(loam_job *job, uint64_t *finished, uint64_t *total, char **err) {
+  BEGIN(err);
+  WANT(err, finished, "done");
+  WANT(err, total, "total");
+  *finished = *total = 0;
+  return loamgo_job_progress(HANDLE(job), finished, total, err);
+}
+
+loam_status loam_job_cancel(loam_job *job, char **err) {
+  BEGIN(err);
+  return loamgo_job_cancel(HANDLE(job), err);
+}
+
+loam_status loam_job_db(loam_job *job, loam_db **db, char **err) {
+  BEGIN(err);
+  WANT(err, db, "db");
+  uint64_t handle = 0;
+  loam_status status = loamgo_job_db(HANDLE(job), &handle, err);
+  GIVE(db, loam_db, handle);
+  return status;
+}
+
+loam_status loam_job_report(loam_job *job, char **report, char **err) {
+  BEGIN(err);
+  WANT(err, report, "report");
+  *report = NULL;
+  return loamgo_job_report(HANDLE(job), report, err);
+}
+
+loam_status loam_job_close(loam_job *job) { return release(job, LOAMGO_JOB); }
+
+/* ---- Information ---- */
+
+static loam_status text(const loam_db *db, unsigned what, const char *name, char **out, char **err) {
+  WANT(err, out, "the place for the result");
+  *out = NULL;
+  return loamgo_text(HANDLE(db), what, (char *)name, out, err);
+}
+
+loam_status loam_options_describe(char **json, char **err) {
+  BEGIN(err);
+  return text(NULL, LOAMGO_OPTION_DOCS, NULL, json, err);
+}
+
+loam_status loam_property(loam_db *db, const char *name, char **value, char **err) {
+  BEGIN(err);
+  WANT(err, name, "name");
+  return text(db, LOAMGO_PROPERTY, name, value, err);
+}
+
+loam_status loam_metrics(loam_db *db, char **json, char **err) {
+  BEGIN(err);
+  return text(db, LOAMGO_METRICS, NULL, json, err);
+}
+
+loam_status loam_recovery_report(loam_db *db, char **json, char **err) {
+  BEGIN(err);
+  return text(db, LOAMGO_RECOVERY, NULL, json, err);
+}
+
+loam_status loam_comparator_name(loam_db *db, char **name, char **err) {
+  BEGIN(err);
+  return text(db, LOAMGO_COMPARATOR, NULL, name, err);
+}
+
+loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *limits, const size_t *limit_lens, uint64_t *sizes, char **err) {
+  BEGIN(err);
+  if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu ranges; the limit is %zu", n, MAX_LIST);
+  if (n) {
+    WANT(err, starts, "starts");
+    WANT(err, start_lens, "start_lens");
+    WANT(err, limits, "limits");
+    WANT(err, limit_lens, "limit_lens");
+    WANT(err, sizes, "sizes");
+  }
+  for (size_t i = 0; i < n; i++) {
+    BOUND(err, starts[i], start_lens[i], "start");
+    BOUND(err, limits[i], limit_lens[i], "limit");
+  }
+  return loamgo_approximate_sizes(HANDLE(db), n, (void **)starts, (size_t *)start_lens, (void **)limits, (size_t *)limit_lens, sizes, err);
+}

@@ -1,0 +1,129 @@
+//go:build cgo && !windows
+
+/* What the C files share, and what Go and C know of each other. */
+#ifndef LOAM_SHIM_H
+#define LOAM_SHIM_H
+
+#include "loam.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* ---- For Go (callbacks.c) ---- */
+
+/* malloc that reports failure: cgo's own ends the process. */
+void *loamgo_alloc(size_t n);
+int loamgo_compare(uintptr_t fn, uintptr_t arg, const void *a, size_t a_len, const void *b, size_t b_len);
+void loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
+
+/* Flags and codes of the exported Go functions. */
+enum {
+  LOAMGO_MEMORY_ONLY = 1 << 16, /* beside LOAM_NO_FILL */
+
+  LOAMGO_CONTINUE = 0, /* loamgo_iter_fetch: where the block begins */
+  LOAMGO_FIRST,
+  LOAMGO_SEEK_GE,
+  LOAMGO_AFTER, /* the entry after key, which is an entry */
+  LOAMGO_BACKWARD,
+  LOAMGO_LAST,
+  LOAMGO_SEEK_LT,
+  LOAMGO_TAKE, /* the block that did not fit */
+
+  LOAMGO_FLUSH = 0, /* loamgo_admin, loamgo_db_start */
+  LOAMGO_PAUSE,
+  LOAMGO_UNPAUSE,
+  LOAMGO_RESUME,
+  LOAMGO_CLOSE,
+
+  LOAMGO_PROPERTY = 0, /* loamgo_text */
+  LOAMGO_METRICS,
+  LOAMGO_RECOVERY,
+  LOAMGO_COMPARATOR,
+  LOAMGO_OPTION_DOCS,
+
+  LOAMGO_OPTIONS = 1, /* kinds, as in handles.go */
+  LOAMGO_CACHE,
+  LOAMGO_DB,
+  LOAMGO_SNAPSHOT,
+  LOAMGO_ITERATOR,
+  LOAMGO_JOB
+};
+
+typedef struct {
+  size_t len, count;
+  int more; /* another fetch in the same direction may find something */
+} loamgo_block;
+
+/* loam_iter_options with the handle as an integer: Go's collector must not
+ * take it for a pointer. */
+typedef struct {
+  uint64_t snapshot;
+  const void *lower, *upper, *prefix;
+  size_t lower_len, upper_len, prefix_len;
+  unsigned flags;
+} loamgo_iter_options;
+
+/* ---- For C ---- */
+
+_Static_assert(sizeof(void *) == 8, "handles take 64 bits");
+
+#define HANDLE(p) ((uint64_t)(uintptr_t)(p))
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* Keys, values and batches must stay below this: a memtable's addresses. */
+#define MAX_BYTES ((size_t)UINT32_MAX - (1 << 20))
+/* Entries of the lists given to one call. */
+#define MAX_LIST ((size_t)1 << 27)
+
+/* ctor.c: true in a child after fork. */
+extern _Atomic bool loam_forked HIDDEN;
+
+/* shim.c: stores a message and returns the status. */
+HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
+HIDDEN loam_status loam_fail_forked(char **err) __attribute__((cold));
+HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t n) __attribute__((cold));
+
+/* Begins every function: no message yet, and not in a forked child. */
+#define BEGIN(err)                                          \
+  do {                                                      \
+    if (err) *(err) = NULL;                                 \
+    if (__builtin_expect(loam_forked, 0)) return loam_fail_forked(err); \
+  } while (0)
+
+#define WANT(err, p, name)                                                                  \
+  do {                                                                                      \
+    if (__builtin_expect(!(p), 0)) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: %s is NULL", name); \
+  } while (0)
+
+#define BYTES(err, p, n, name)                                                              \
+  do {                                                                                      \
+    if (__builtin_expect((n) >= MAX_BYTES || (!(p) && (n)), 0)) return loam_fail_bytes(err, name, p, n); \
+  } while (0)
+
+#define BOUND(err, p, n, name)                                                              \
+  do {                                                                                      \
+    if ((p) && (n) >= MAX_BYTES) return loam_fail_bytes(err, name, p, n);                   \
+  } while (0)
+
+#define FLAGS(err, flags, known)                                                            \
+  do {                                                                                      \
+    if (__builtin_expect((flags) & ~(unsigned)(known), 0))                                  \
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: unknown flags 0x%x", (flags) & ~(unsigned)(known)); \
+  } while (0)
+
+/* slots.c: the objects that live in C memory. One thread at a time has an
+ * object, between acquire and release. */
+enum { KIND_BATCH = 0x41, KIND_ITER = 0x42 };
+
+/* Makes a handle for object; 0 when memory is out. */
+HIDDEN uint64_t loam_slot_add(int kind, void *object);
+/* Takes the object: LOAM_OK, or the reason why not. */
+HIDDEN loam_status loam_slot_acquire(uint64_t handle, int kind, void **object);
+HIDDEN void loam_slot_release(uint64_t handle);
+/* Ends the handle once nobody has the object, and hands the object over. */
+HIDDEN loam_status loam_slot_remove(uint64_t handle, int kind, void **object);
+/* Message for a status of these. */
+HIDDEN loam_status loam_fail_slot(char **err, loam_status status, const char *what) __attribute__((cold));
+
+#endif

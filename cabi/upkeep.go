@@ -1,0 +1,243 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// multiGets are the buffers of multi_get.
+var multiGets = sync.Pool{New: func() any { return new(multiGet) }}
+
+type multiGet struct {
+	keys   [][]byte
+	result lsm.MultiResult
+}
+
+// loamgo_multi_get looks up n keys and lays the values into one malloc'ed
+// block, each followed by a zero byte.
+//
+//export loamgo_multi_get
+func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, message **C.char) status {
+	return run(message, func() error {
+		d, s, err := open(db, snap)
+		if err != nil || n == 0 {
+			return err
+		}
+		m := multiGets.Get().(*multiGet)
+		defer func() {
+			clear(m.keys) // C's memory is not to be kept
+			multiGets.Put(m)
+		}()
+		m.keys = m.keys[:0]
+		lens := unsafe.Slice(keyLens, int(n))
+		for i, key := range unsafe.Slice(keys, int(n)) {
+			m.keys = append(m.keys, span(key, lens[i]))
+		}
+		if s != nil {
+			err = s.MultiGet(m.keys, &m.result)
+		} else {
+			err = d.MultiGet(m.keys, &m.result)
+		}
+		if err != nil {
+			return err
+		}
+		total := 1
+		for i := range int(n) {
+			v, _ := m.result.Value(i)
+			total += len(v) + 1
+		}
+		block := C.loamgo_alloc(C.size_t(total))
+		if block == nil {
+			return errNoMemory
+		}
+		*memory = block
+		bytes := unsafe.Slice((*byte)(block), total)
+		lengths := unsafe.Slice(valueLens, int(n))
+		// Stored as integers: the caller's array may hold anything before.
+		places := unsafe.Slice((*uintptr)(unsafe.Pointer(values)), int(n))
+		used := 0
+		for i := range places {
+			v, found := m.result.Value(i)
+			places[i], lengths[i] = 0, C.size_t(len(v))
+			if found {
+				places[i] = uintptr(block) + uintptr(used)
+				used += copy(bytes[used:], v)
+				bytes[used] = 0
+				used++
+			}
+		}
+		return nil
+	})
+}
+
+//export loamgo_approximate_sizes
+func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer, startLens *C.size_t, limits *unsafe.Pointer, limitLens *C.size_t, sizes *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		d, err := get[*database](db, kindDB)
+		if err != nil || n == 0 {
+			return err
+		}
+		count := int(n)
+		sl, ll := unsafe.Slice(startLens, count), unsafe.Slice(limitLens, count)
+		ranges := make([]lsm.Range, count)
+		for i := range ranges {
+			ranges[i] = lsm.Range{
+				Start: bound(unsafe.Slice(starts, count)[i], sl[i]),
+				Limit: bound(unsafe.Slice(limits, count)[i], ll[i]),
+			}
+		}
+		got, err := d.ApproximateSizes(ranges)
+		if err != nil {
+			return err
+		}
+		out := unsafe.Slice(sizes, count)
+		for i := range out {
+			out[i] = C.uint64_t(got[i])
+		}
+		return nil
+	})
+}
+
+// loamgo_admin is the upkeep that takes a database alone.
+//
+//export loamgo_admin
+func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
+	return run(message, func() error {
+		d, err := get[*database](db, kindDB)
+		if err != nil {
+			return err
+		}
+		switch what {
+		case C.LOAMGO_FLUSH:
+			return d.Flush()
+		case C.LOAMGO_PAUSE:
+			d.PauseCompaction()
+		case C.LOAMGO_UNPAUSE:
+			d.ResumeCompaction()
+		case C.LOAMGO_RESUME:
+			return d.Resume()
+		}
+		return nil
+	})
+}
+
+// loamgo_text answers the questions whose answer is a string.
+//
+//export loamgo_text
+func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
+	return run(message, func() error {
+		if what == C.LOAMGO_OPTION_DOCS {
+			return giveJSON(optionDocs(), out)
+		}
+		d, err := get[*database](db, kindDB)
+		if err != nil {
+			return err
+		}
+		switch what {
+		case C.LOAMGO_METRICS:
+			return giveJSON(plain(reflect.ValueOf(d.Metrics())), out)
+		case C.LOAMGO_RECOVERY:
+			return giveJSON(plain(reflect.ValueOf(d.RecoveryReport())), out)
+		case C.LOAMGO_COMPARATOR:
+			return give(d.comparer, out)
+		}
+		v, ok := d.Property(C.GoString(name))
+		if !ok {
+			return lsm.ErrNotFound
+		}
+		return give(v, out)
+	})
+}
+
+// optionDocs is the engine's table and the one option that only C has by name.
+func optionDocs() any {
+	docs := append(lsm.OptionDocs(), lsm.OptionDoc{
+		Name:    "comparator",
+		Doc:     "order of keys: leveldb.BytewiseComparator, rocksdb.ReverseBytewiseComparator or idb_cmp1",
+		Default: lsm.BytewiseComparer.Name,
+	})
+	return plain(reflect.ValueOf(docs))
+}
+
+func giveJSON(v any, out **C.char) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("loam: %w", err)
+	}
+	return give(string(b), out)
+}
+
+// plain turns a report into maps and lists with snake_case names, durations
+// into nanoseconds (name_ns), and errors into their text.
+func plain(v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		if err, ok := v.Interface().(error); ok {
+			return err.Error()
+		}
+		return plain(v.Elem())
+	case reflect.Pointer:
+		if v.IsNil() {
+			return nil
+		}
+		return plain(v.Elem())
+	case reflect.Struct:
+		m := make(map[string]any, v.NumField())
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if !f.IsExported() {
+				continue
+			}
+			name := snake(f.Name)
+			if f.Type == reflect.TypeFor[time.Duration]() {
+				name += "_ns"
+			}
+			m[name] = plain(v.Field(i))
+		}
+		return m
+	case reflect.Slice, reflect.Array:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = plain(v.Index(i))
+		}
+		return list
+	case reflect.Map:
+		m := make(map[string]any, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			m[fmt.Sprint(it.Key().Interface())] = plain(it.Value())
+		}
+		return m
+	}
+	return v.Interface()
+}
+
+// snake turns WriteDelayPerKiB into write_delay_per_kib.
+func snake(name string) string {
+	name = strings.ReplaceAll(name, "KiB", "Kib")
+	var b strings.Builder
+	upper := func(i int) bool { return i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
+	for i := range len(name) {
+		if i > 0 && upper(i) && (!upper(i-1) || i+1 < len(name) && !upper(i+1)) {
+			b.WriteByte('_')
+		}
+		b.WriteString(strings.ToLower(name[i : i+1]))
+	}
+	return b.String()
+}
