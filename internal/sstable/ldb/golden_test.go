@@ -111,6 +111,11 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 			if tr == e.Trailers[i] && live {
 				found++
 			}
+			at := e.Trailers[i]
+			got, tr, ok, err = r.Get(k, base.Hash(k), at.Seq(), 0, nil)
+			if err != nil || !ok || tr != at || string(got) != string(e.Value(i)) {
+				t.Fatalf("%q@%d: %q %v %v", k, at.Seq(), got, ok, err)
+			}
 		}
 	}
 	if src.Err() != nil || found != len(present) {

@@ -17,9 +17,10 @@ const (
 	// chunk is what goes to the file in one write: large pieces become large
 	// pages of the page cache.
 	chunk = 2 << 20
-	// maxExpanded closes a block early whose keys, without prefix compression,
-	// come near what readers accept; blocks of usual sizes never get there.
-	maxExpanded = 8 << 20
+	// maxExpanded closes a block early whose keys and columns in a view come
+	// near what readers accept; blocks of usual sizes never get there.
+	maxExpanded = block.DefaultMaxDecoded * 3 / 8
+	viewColumns = 25 // bytes of an entry's columns in a view
 )
 
 // Writer writes one table.
@@ -30,7 +31,7 @@ type Writer struct {
 	pack *block.Compressor
 
 	data, index block.RowBuilder
-	expanded    int          // bytes of keys in data
+	expanded    int          // bytes of keys and columns that data's view will have
 	pending     bool         // the handle waits for the key that follows, to find a short separator
 	handle      block.Handle // of the last data block
 
@@ -109,7 +110,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	}
 	w.meta.RawKeys += uint64(len(key) + base.TrailerLen)
 	w.meta.RawValues += uint64(len(value))
-	w.expanded += len(key)
+	w.expanded += len(key) + viewColumns
 	if w.data.Size() >= w.o.BlockSize || w.expanded >= maxExpanded {
 		w.flush()
 	}
