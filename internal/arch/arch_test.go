@@ -175,7 +175,7 @@ var floorInnocent = map[string]string{
 	"internal/files/a.go":       source("files", module+"/internal/sstable/ldb", module+"/internal/sstable/native"),
 	"internal/base/a.go":        source("base", module+"/internal/invariants"),
 	"cmd/kvbench/a.go":          source("main", module+"/internal/workload", module+"/lsm"),
-	"cabi/a.go":                 source("main", "C", module+"/lsm"),
+	"cabi/a.go":                 source("main", "C", module+"/lsm", module+"/cabi/internal/stk"),
 	"internal/testkit/a.go":     source("testkit", "testing", module+"/lsm"),
 }
 

@@ -138,6 +138,9 @@ func checkImport(f *file, from, im string) string {
 		}
 	}
 	fromFloor, _ := floorOf(from)
+	if top, _, _ := strings.Cut(from, "/"); fromFloor == 7 && strings.HasPrefix(to, top+"/") {
+		return "" // parts of one binding or of the commands
+	}
 	if toFloor < fromFloor || sideways[[2]string{from, to}] {
 		return ""
 	}

@@ -104,6 +104,9 @@ func loadModule(t testing.TB) *tree {
 		name := d.Name()
 		if d.IsDir() {
 			hidden := p != root && (name[0] == '.' || name[0] == '_') && name != ".ci"
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root {
+				return filepath.SkipDir // a module of its own
+			}
 			if hidden || name == "testdata" || name == "node_modules" {
 				return filepath.SkipDir
 			}
