@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,7 +82,7 @@ func (b *background) scheduleLocked() {
 		if plan == nil {
 			break
 		}
-		b.startLocked(plan, v.version)
+		b.startLocked(context.Background(), plan, v.version)
 	}
 }
 

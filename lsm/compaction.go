@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -25,18 +26,9 @@ func (b *background) env() *compact.Env {
 		},
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num := db.manifest.NewFileNum()
-			w, _, err := db.files.Create(num, db.tableOptions())
+			w, _, err := db.files.Create(num, db.opts.tables())
 			return num, w, err
 		},
-	}
-}
-
-func (db *DB) tableOptions() sstable.WriterOptions {
-	o := db.opts
-	return sstable.WriterOptions{
-		Comparer: db.cmp, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
-		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
-		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
 	}
 }
 
@@ -44,13 +36,13 @@ func (db *DB) tableOptions() sstable.WriterOptions {
 // from.
 //
 // REQUIRES: b.mu held.
-func (b *background) startLocked(plan *compact.Plan, version *manifest.Version) <-chan error {
+func (b *background) startLocked(ctx context.Context, plan *compact.Plan, version *manifest.Version) <-chan error {
 	version.Ref()
 	b.running = append(b.running, plan)
 	b.workers += plan.Pieces()
 	done := make(chan error, 1)
 	go func() {
-		err := b.compact(plan)
+		err := b.compact(ctx, plan)
 		version.Unref()
 		b.finishedCompaction(plan, err)
 		done <- err
@@ -59,7 +51,7 @@ func (b *background) startLocked(plan *compact.Plan, version *manifest.Version) 
 }
 
 // compact runs the pieces of a plan side by side and installs their results.
-func (b *background) compact(plan *compact.Plan) (err error) {
+func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			b.db.recovered(r, &err)
@@ -76,7 +68,7 @@ func (b *background) compact(plan *compact.Plan) (err error) {
 	start := time.Now()
 	var results []compact.Result
 	if !plan.TrivialMove {
-		results, err = b.runPieces(plan)
+		results, err = b.runPieces(ctx, plan)
 	}
 	if err == nil {
 		b.install.Lock()
@@ -96,11 +88,14 @@ func (b *background) compact(plan *compact.Plan) (err error) {
 
 // runPieces merges every piece on a goroutine of its own and makes the tables'
 // names durable. If one fails, the outputs of all are deleted.
-func (b *background) runPieces(plan *compact.Plan) ([]compact.Result, error) {
+func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compact.Result, error) {
 	env := b.env()
 	env.Stop = func() error {
 		if b.stop.Load() || b.db.failure.Load() != nil {
 			return errStopped
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%w: %w", errStopped, err)
 		}
 		return nil
 	}
@@ -180,6 +175,12 @@ func (b *background) retryCompaction() {
 // bound. The memtable is flushed first. It waits for compactions in its way and
 // works although automatic compaction is paused.
 func (db *DB) CompactRange(start, limit []byte) error {
+	return db.CompactRangeContext(context.Background(), start, limit)
+}
+
+// CompactRangeContext is CompactRange that gives up, with the context's error
+// and nothing lost, when ctx is done.
+func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) error {
 	if start != nil && limit != nil && db.cmp.Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
 	}
@@ -187,6 +188,12 @@ func (db *DB) CompactRange(start, limit []byte) error {
 		return err
 	}
 	b := db.bg
+	unwatch := context.AfterFunc(ctx, func() {
+		b.mu.Lock()
+		b.cond.Broadcast()
+		b.mu.Unlock()
+	})
+	defer unwatch()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.manual++
@@ -197,10 +204,10 @@ func (db *DB) CompactRange(start, limit []byte) error {
 	}()
 	// Wait for those that are running: they may hold files of the range, and
 	// the manual compaction takes them all at once.
-	for len(b.running) > 0 && !b.closing {
+	for len(b.running) > 0 && !b.closing && ctx.Err() == nil {
 		b.cond.Wait()
 	}
-	if err := db.writable(); err != nil {
+	if err := errors.Join(ctx.Err(), db.writable()); err != nil {
 		return err
 	}
 	v := db.acquireView()
@@ -212,7 +219,7 @@ func (db *DB) CompactRange(start, limit []byte) error {
 		v.unref()
 		return nil
 	}
-	done := b.startLocked(plan, v.version)
+	done := b.startLocked(ctx, plan, v.version)
 	v.unref()
 	b.mu.Unlock()
 	err := <-done

@@ -421,6 +421,82 @@ func TestPanicInComparerPoisons(t *testing.T) {
 	mustClose(t, db)
 }
 
+func TestOptionsByName(t *testing.T) {
+	var o Options
+	for _, c := range []struct{ name, value, want string }{
+		{"cache_size", "1 GiB", ""}, {"write_buffer_size", "1048576", ""}, {"compression", "ZSTD", ""}, {"bloom_bits", "0", ""},
+		{"read_only", "true", ""}, {"comparer", "idb_cmp1", ""}, {"block_size", "16k", ""},
+		{"blok_size", "1", `"block_size"`}, {"block_size", "x", "number"}, {"block_size", "1", "256 to"},
+		{"compression", "lz4", "snappy"}, {"comparer", "mine", "idb_cmp1"}, {"read_only", "2", "true or false"}, {"block_size", "9000000000G", "number"},
+	} {
+		err := o.Set(c.name, c.value)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
+		}
+	}
+	want := Options{CacheSize: 1 << 30, WriteBufferSize: 1 << 20, Compression: ZstdCompression, BloomBits: -1, ReadOnly: true, Comparer: IndexedDBComparer, BlockSize: 16 << 10}
+	if o != want {
+		t.Errorf("got %+v\nwant %+v", o, want)
+	}
+	for _, d := range OptionDocs() {
+		if d.Doc == "" || d.Default == "" {
+			t.Errorf("%+v is not documented", d)
+		}
+		if d.Max > 0 {
+			if err := new(Options).Set(d.Name, d.Default); err != nil {
+				t.Errorf("its own default: %v", err)
+			}
+		}
+	}
+}
+
+func TestRepair(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, dir, small(Options{}))
+	const n = 5_000
+	for i := range n {
+		mustPut(t, db, i)
+	}
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.ldb"))
+	data, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[1000] ^= 0xff
+	if err := os.WriteFile(tables[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "CURRENT")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, nil); !errors.Is(err, ErrCorruption) {
+		t.Fatalf("open: %v", err)
+	}
+	report, err := Repair(dir, nil)
+	if err != nil || len(report.Dropped) == 0 || len(report.SetAside) == 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	db = mustOpen(t, dir, nil)
+	defer db.Close()
+	found := 0
+	for i := range n {
+		v, err := db.Get(key(i), nil)
+		if err == nil && !bytes.Equal(v, value(i)) || err != nil && !errors.Is(err, ErrNotFound) {
+			t.Fatalf("%d: %q %v", i, v, err)
+		}
+		if err == nil {
+			found++
+		}
+	}
+	if found < n*9/10 || found == n {
+		t.Errorf("%d of %d entries are left after the loss of one block", found, n)
+	}
+}
+
 func TestDestroy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db := mustOpen(t, dir, nil)

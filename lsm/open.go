@@ -14,6 +14,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Open opens the database in dir, and creates it when there is none unless
@@ -26,6 +27,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.FS = roomyFS{opts.FS}
 	db := &DB{dir: dir, opts: opts, cmp: opts.Comparer, log: opts.Logger, stats: newStats()}
 	db.bg = newBackground(db)
 	db.wal = &walQueue{db: db}
@@ -271,4 +273,23 @@ func (db *DB) Close() error {
 	err := db.wal.close()
 	epoch.Retire(v.unref)
 	return errors.Join(err, db.release())
+}
+
+// roomyFS makes room for the database's own files when the process has no
+// descriptor left, by closing idle ones of tables.
+type roomyFS struct{ FS }
+
+func (f roomyFS) Create(name string) (w vfs.WriteFile, err error) {
+	err = files.MakeRoom(func() error { w, err = f.FS.Create(name); return err })
+	return w, err
+}
+
+func (f roomyFS) CreateLog(name string, ahead int64) (l vfs.Log, err error) {
+	err = files.MakeRoom(func() error { l, err = f.FS.CreateLog(name, ahead); return err })
+	return l, err
+}
+
+func (f roomyFS) Open(name string) (r vfs.ReadFile, err error) {
+	err = files.MakeRoom(func() error { r, err = f.FS.Open(name); return err })
+	return r, err
 }

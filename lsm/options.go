@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -72,6 +72,7 @@ var options = []option{
 	{name: "error_if_missing", doc: "fail when there is no database instead of creating it", field: func(o *Options) any { return &o.ErrorIfMissing }},
 	{name: "error_if_exists", doc: "fail when the database exists", field: func(o *Options) any { return &o.ErrorIfExists }},
 	{name: "read_only", doc: "change nothing on disk", field: func(o *Options) any { return &o.ReadOnly }},
+	{name: "comparer", doc: "order of keys, by the name that the database stores", field: func(o *Options) any { return &o.Comparer }},
 	{name: "cache_size", doc: "block cache, indexes and filters included", unit: "bytes", def: 64 << 20, min: -1, max: 1 << 46, noneBelow: true, field: func(o *Options) any { return &o.CacheSize }},
 	{name: "write_buffer_size", doc: "size of one memtable", unit: "bytes", def: 64 << 20, min: 64 << 10, max: 2 << 30, field: func(o *Options) any { return &o.WriteBufferSize }},
 	{name: "max_memtables", doc: "memtables in memory before writes wait", unit: "memtables", def: 3, min: 2, max: 64, field: func(o *Options) any { return &o.MaxMemtables }},
@@ -110,6 +111,8 @@ func OptionDocs() []OptionDoc {
 			d.Default = "false"
 		case *Compression:
 			d.Default = Compression(row.def).String()
+		case **Comparer:
+			d.Default = BytewiseComparer.Name
 		default:
 			d.Default = strconv.FormatInt(row.defaultValue(), 10)
 		}
@@ -161,6 +164,12 @@ func (row *option) set(o *Options, value string) error {
 			}
 		}
 		return bad("want none, snappy or zstd")
+	case **Comparer:
+		c, names := comparerNamed(value)
+		if c == nil {
+			return bad("want one of " + strings.Join(names, ", ") + ", or set Options.Comparer")
+		}
+		*p = c
 	case *int:
 		v, err := row.number(value, bad)
 		if err != nil {
@@ -267,14 +276,25 @@ func (o *Options) resolve() (*Options, error) {
 	return r, nil
 }
 
-// comparerNamed finds one of the comparers that real stores use.
-func comparerNamed(name string) (*base.Comparer, bool) {
-	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise, base.IndexedDB} {
-		if c.Name == name {
-			return c, true
-		}
+// tables returns what table writers need to know. o is resolved.
+func (o *Options) tables() sstable.WriterOptions {
+	return sstable.WriterOptions{
+		Comparer: o.Comparer, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
+		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
 	}
-	return nil, false
+}
+
+// comparerNamed finds one of the comparers that real stores use; if there is
+// none of that name, nil and the names there are.
+func comparerNamed(name string) (c *Comparer, names []string) {
+	for _, c := range []*Comparer{BytewiseComparer, ReverseBytewiseComparer, IndexedDBComparer} {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return nil, names
 }
 
 // nearest returns the candidate with the smallest edit distance to name.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/sstable"
 )
 
 // Snapshot is a fixed state of the database to read from. It keeps overwritten
@@ -67,6 +68,14 @@ func (s *Snapshot) TryGet(key, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	return s.db.get(key, dst, s.seq, memoryOnly)
+}
+
+// GetNoFill is DB.GetNoFill on the snapshot.
+func (s *Snapshot) GetNoFill(key, dst []byte) ([]byte, error) {
+	if err := s.check(); err != nil {
+		return dst, err
+	}
+	return s.db.get(key, dst, s.seq, sstable.NoFill)
 }
 
 // Has is DB.Has on the snapshot.

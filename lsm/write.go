@@ -66,6 +66,19 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 	return db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)
 }
 
+// WriteBytes is Write for a batch in wire form (Batch.Bytes, LevelDB's), which
+// may come from outside: tags, lengths and count are checked first. The
+// sequence number in its header is overwritten; nothing is copied or retained.
+func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
+	if err := batchrepr.Validate(repr); err != nil {
+		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
+	}
+	if len(repr) > maxBatchSize {
+		return tooLarge("batch", len(repr))
+	}
+	return db.Write(&Batch{repr: repr}, mode)
+}
+
 // apply inserts a batch into the current memtable. Commit leader only.
 func (db *DB) apply(batch []byte, seq base.SeqNum) error {
 	return db.view.Load().mem.Apply(batch, seq)

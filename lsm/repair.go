@@ -1,0 +1,37 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/repair"
+)
+
+// RepairReport is what Repair did.
+type RepairReport = repair.Report
+
+// Repair brings a damaged database in dir back to a state that opens, with
+// everything that can still be read and nothing else: it works in place, keeps
+// the originals of what it replaces in the folder "lost" within dir, and
+// reports what it dropped. A database without damage is left as it is. The
+// database must not be open.
+func Repair(dir string, o *Options) (*RepairReport, error) {
+	opts, err := o.resolve()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := opts.FS.Lock(filepath.Join(dir, base.LockName))
+	if err != nil {
+		return nil, fmt.Errorf("loam: repairing %s: %w", dir, err)
+	}
+	report, err := repair.Run(repair.Options{
+		FS: opts.FS, Dir: dir, Comparer: opts.Comparer, Tables: opts.tables(),
+		FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
+	})
+	if err = errors.Join(err, lock.Close()); err != nil {
+		return report, fmt.Errorf("loam: repairing %s: %w", dir, err)
+	}
+	return report, nil
+}
