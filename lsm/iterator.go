@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/iters"
@@ -35,13 +36,22 @@ type IterOptions struct {
 type Iterator struct {
 	db       *DB
 	view     *view
-	cursor   *iters.Cursor
+	cursor   *iters.Cursor // nil when there is none, and after Close
+	scan     *scan
 	keysOnly bool
 	err      error // why there is no cursor, or that the database was closed
 	prefix   []byte
 	lower    []byte
 	upper    []byte
 }
+
+// scan is the machinery of an iterator, used again by later ones.
+type scan struct {
+	cursor  iters.Cursor
+	sources []base.Source
+}
+
+var scans = sync.Pool{New: func() any { return new(scan) }}
 
 // Iter opens an iterator that is at no entry yet: call First, Last or a Seek.
 // A failure to open shows in Err. Close it.
@@ -75,13 +85,15 @@ func (db *DB) Iter(o *IterOptions) *Iterator {
 	if o.NoFillCache {
 		flags = sstable.NoFill
 	}
-	it.cursor = iters.NewCursor(db.cmp, db.sources(it.view, flags), seq, it.lower, it.upper)
+	it.scan = scans.Get().(*scan)
+	it.scan.sources = db.sources(it.scan.sources[:0], it.view, flags)
+	it.cursor = &it.scan.cursor
+	it.cursor.Reset(db.cmp, it.scan.sources, seq, it.lower, it.upper)
 	return it
 }
 
-// sources lists everything a merged read of v must look at.
-func (db *DB) sources(v *view, flags sstable.ReadFlags) []base.Source {
-	sources := make([]base.Source, 0, 1+len(v.imm)+len(v.version.Levels[0].Files)+manifest.NumLevels)
+// sources appends everything a merged read of v must look at.
+func (db *DB) sources(sources []base.Source, v *view, flags sstable.ReadFlags) []base.Source {
 	sources = append(sources, v.mem.NewSource())
 	for _, s := range v.imm {
 		sources = append(sources, s.table.NewSource())
@@ -201,14 +213,28 @@ func (it *Iterator) SeekLT(key []byte) (ok bool) {
 
 // Next moves to the following key. On an iterator that is at no entry it
 // reports false.
-func (it *Iterator) Next() (ok bool) {
+func (it *Iterator) Next() bool {
+	if c := it.cursor; c != nil && it.err == nil && it.db.view.Load() != nil && c.Step() {
+		return true
+	}
+	return it.next()
+}
+
+func (it *Iterator) next() (ok bool) {
 	defer it.guard(&ok)
 	return it.Valid() && it.cursor.Next()
 }
 
 // Prev moves to the preceding key. On an iterator that is at no entry it
 // reports false.
-func (it *Iterator) Prev() (ok bool) {
+func (it *Iterator) Prev() bool {
+	if c := it.cursor; c != nil && it.err == nil && it.db.view.Load() != nil && c.StepBack() {
+		return true
+	}
+	return it.prev()
+}
+
+func (it *Iterator) prev() (ok bool) {
 	defer it.guard(&ok)
 	return it.Valid() && it.cursor.Prev()
 }
@@ -268,7 +294,9 @@ func (it *Iterator) Close() error {
 		return err
 	}
 	it.cursor.Close()
-	it.cursor = nil
+	clear(it.scan.sources)
+	scans.Put(it.scan)
+	it.cursor, it.scan = nil, nil
 	it.err = ErrClosed
 	it.view.unref()
 	it.db.unrefDB()
@@ -282,23 +310,22 @@ func (it *Iterator) Close() error {
 // when it is less than asked for, the iterator has become invalid and Err tells
 // why.
 func (it *Iterator) NextBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
-	return it.block(dst, maxEntries, maxBytes, it.Next)
+	return it.block(dst, maxEntries, maxBytes, (*Iterator).Next)
 }
 
 // PrevBlock is NextBlock in descending order.
 func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
-	return it.block(dst, maxEntries, maxBytes, it.Prev)
+	return it.block(dst, maxEntries, maxBytes, (*Iterator).Prev)
 }
 
-func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, move func() bool) (block []byte, n int) {
+func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, move func(*Iterator) bool) (block []byte, n int) {
 	start := len(dst)
-	for it.Valid() && (maxEntries <= 0 || n < maxEntries) && (maxBytes <= 0 || len(dst)-start < maxBytes) {
+	for ok := it.Valid(); ok && (maxEntries <= 0 || n < maxEntries) && (maxBytes <= 0 || len(dst)-start < maxBytes); ok = move(it) {
 		key, value := it.Key(), it.Value()
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(key)))
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(value)))
 		dst = append(append(dst, key...), value...)
 		n++
-		move()
 	}
 	return dst, n
 }

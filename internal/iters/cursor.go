@@ -112,6 +112,25 @@ func (c *Cursor) Prev() bool {
 	return c.prevRun()
 }
 
+// Step is Next where that takes no more than a count: it reports false, and does
+// not move, at the end of the present run. It is small enough to be inlined.
+func (c *Cursor) Step() bool {
+	if c.at+1 < c.hi {
+		c.at++
+		return true
+	}
+	return false
+}
+
+// StepBack is Prev in the same way.
+func (c *Cursor) StepBack() bool {
+	if c.at > c.lo {
+		c.at--
+		return true
+	}
+	return false
+}
+
 // First moves to the first key within the bounds.
 func (c *Cursor) First() bool {
 	if c.empty() {
