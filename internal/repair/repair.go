@@ -219,6 +219,9 @@ func (r *repair) setAside() error {
 			return err
 		}
 	}
+	if !r.lostMade {
+		return nil
+	}
 	return errors.Join(r.o.FS.SyncDir(filepath.Join(r.o.Dir, LostDir)), r.o.FS.SyncDir(r.o.Dir))
 }
 

@@ -177,11 +177,12 @@ func (s *salvage) unpack(b []byte) ([]byte, error) {
 	return block.Decompress(&s.r.block.raw, stored, codec, s.r.o.MaxDecoded)
 }
 
-// take writes the entries of a data block, up to the first that is malformed
-// or does not ascend.
+// take writes the entries of a data block, up to the first that is malformed,
+// and leaves out those that do not ascend.
 func (s *salvage) take(rows []byte) error {
 	left := max(s.r.o.MaxDecoded, int64(len(rows))) // keys may expand, but not without end
-	return block.EachRow(rows, func(key, value []byte) error {
+	skipped := 0
+	err := block.EachRow(rows, func(key, value []byte) error {
 		k, ok := base.DecodeInternalKey(key)
 		if !ok || k.Trailer.Kind() > base.KindMax {
 			return base.Corruptf("table block", "a key is not an internal key")
@@ -190,7 +191,8 @@ func (s *salvage) take(rows []byte) error {
 			return base.Corruptf("table block", "its keys expand to more than %d bytes", s.r.o.MaxDecoded)
 		}
 		if s.any && s.r.o.Comparer.CompareInternal(s.last, s.trailer, k.User, k.Trailer) >= 0 {
-			return base.Corruptf("table block", "keys do not ascend")
+			skipped++
+			return nil
 		}
 		if err := s.out.add(k.User, k.Trailer, base.CodecRaw, value); err != nil {
 			return err
@@ -199,4 +201,8 @@ func (s *salvage) take(rows []byte) error {
 		s.last, s.trailer = append(s.last[:0], k.User...), k.Trailer
 		return nil
 	})
+	if err == nil && skipped > 0 {
+		err = base.Corruptf("table block", "%d entries do not come after the one before", skipped)
+	}
+	return err
 }
