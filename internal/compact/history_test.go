@@ -344,7 +344,7 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	t.Log(reasons)
-	for _, r := range []string{"level 0 is full", "level 0 is full, no level is free", "too much above the bottom run",
+	for _, r := range []string{"level 0 is full", "level 0 is full, no level is free", "too much space",
 		"to a free level", "overlaps nothing", "full of deletions", "manual"} {
 		if reasons[r] == 0 {
 			t.Errorf("no plan was made because of %q", r)

@@ -24,10 +24,10 @@ type Config struct {
 }
 
 const (
-	// spaceRatio bounds what lies above the bottom run: when it is as many
-	// times larger than that, everything is merged. What is obsolete is at most
-	// all of it, so a database takes at most 1+spaceRatio times its live data,
-	// and some write buffers.
+	// spaceRatio bounds all runs but the largest: when they are together as many
+	// times larger than that, everything is merged. A run holds a key once, so a
+	// database without deletions takes at most 1+spaceRatio times its live data,
+	// and level 0; Dense sees to deletions.
 	spaceRatio = 2
 	// joinRatio: a merge of level 0 takes along a run that is as many times
 	// smaller than what it merges anyway.
@@ -219,14 +219,13 @@ func cheapest(sizes [manifest.NumLevels]uint64, from, limit int) int {
 	return best
 }
 
-// bloated reports that too much lies above the bottom run.
+// bloated reports that the runs are too large beside the largest of them.
 func (p *picker) bloated() bool {
-	above := sum(p.runs[1:p.bottom])
-	return above > spaceRatio*p.runs[p.bottom] && above+p.runs[p.bottom] > p.batch()
+	all, largest := sum(p.runs[1:]), slices.Max(p.runs[1:])
+	return all-largest > spaceRatio*largest && all > p.batch()
 }
 
-// space merges everything when too much lies above the bottom run. What
-// overlaps nothing only moves.
+// space merges everything when bloated. What overlaps nothing only moves.
 func (p *picker) space() *Plan {
 	if !p.bloated() || p.limit() < p.bottom {
 		return nil
@@ -237,7 +236,7 @@ func (p *picker) space() *Plan {
 		}
 	}
 	from, to := p.bloat()
-	return p.merge(from, to, "too much above the bottom run")
+	return p.merge(from, to, "too much space")
 }
 
 // bloat is what to merge when bloated: all runs, unless that takes too long for
@@ -523,161 +522,4 @@ func PickRange(v *manifest.Version, busy Busy, c Config, start, limit []byte) *P
 		}
 	}
 	return p.planWithin(first, files, deepest, "manual", &keyRange{start, limit})
-}
-
-// keyRange is a range of user keys, both ends included; nil is open.
-type keyRange struct{ lo, hi []byte }
-
-// withOlder adds the files of level 0 that must go along: the older ones that
-// overlap any of them. It returns them in the level's order.
-func (p *picker) withOlder(files []*manifest.FileMeta) []*manifest.FileMeta {
-	chosen := make(map[*manifest.FileMeta]bool, len(files))
-	for _, f := range files {
-		chosen[f] = true
-	}
-	all := p.v.Levels[0].Files // newest first
-	for i, f := range all {
-		if !chosen[f] {
-			continue
-		}
-		for _, older := range all[i+1:] {
-			if overlap(p.Comparer, f, older) {
-				chosen[older] = true
-			}
-		}
-	}
-	var out []*manifest.FileMeta
-	for _, f := range all {
-		if chosen[f] {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason string) *Plan {
-	return p.planWithin(from, files, to, reason, nil)
-}
-
-// planWithin completes a plan: files of level from, and from every level down to
-// `to` all that overlaps what is taken above it or, with within, that range. It
-// is nil when a plan in flight is in the way.
-//
-// Within a level, files that share a user key go together: LevelDB splits a
-// key's entries over two files, and the older ones must not stay above.
-func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
-	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.FileSize, version: p.v}
-	plan.Inputs[from] = files
-	all := span(p.Comparer, files)
-	for l := max(from, 1); l <= to; l++ {
-		take := all
-		if within != nil && l > from {
-			take = hull(p.Comparer, all, *within)
-		}
-		for n := -1; n != len(plan.Inputs[l]); {
-			n = len(plan.Inputs[l])
-			if taken := p.v.Levels[l].Overlaps(p.Comparer, take.lo, take.hi); len(taken) > 0 {
-				plan.Inputs[l] = taken
-				take = hull(p.Comparer, take, span(p.Comparer, taken))
-				all = hull(p.Comparer, all, span(p.Comparer, taken))
-			}
-		}
-	}
-	plan.Smallest, plan.Largest = all.lo, all.hi
-	if p.busy.meets(p.Comparer, from, to, all.lo, all.hi) {
-		return nil
-	}
-	for _, in := range plan.Inputs {
-		plan.InputBytes += size(in)
-	}
-	plan.Subranges = p.cut(plan)
-	return plan
-}
-
-// cut finds user keys that split a plan into pieces of about the same size.
-func (p *picker) cut(plan *Plan) [][]byte {
-	pieces := min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*p.FileSize))
-	if pieces < 2 {
-		return nil
-	}
-	var starts []*manifest.FileMeta
-	for _, files := range plan.Inputs[1:] {
-		starts = append(starts, files...)
-	}
-	slices.SortFunc(starts, func(a, b *manifest.FileMeta) int {
-		return p.Comparer.Cmp(a.Smallest.User, b.Smallest.User)
-	})
-	total := size(starts)
-	var keys [][]byte
-	var before uint64
-	for _, f := range starts {
-		if before >= total*uint64(len(keys)+1)/pieces && p.Comparer.Cmp(f.Smallest.User, plan.Smallest) > 0 &&
-			(len(keys) == 0 || p.Comparer.Cmp(f.Smallest.User, keys[len(keys)-1]) > 0) {
-			keys = append(keys, f.Smallest.User)
-			if uint64(len(keys))+1 == pieces {
-				break
-			}
-		}
-		before += f.Size
-	}
-	return keys
-}
-
-// span is the range of user keys of files, of which there is one at least. Its
-// ends are not nil.
-func span(cmp *base.Comparer, files []*manifest.FileMeta) keyRange {
-	r := keyRange{closed(files[0].Smallest.User), closed(files[0].Largest.User)}
-	for _, f := range files[1:] {
-		r = hull(cmp, r, keyRange{closed(f.Smallest.User), closed(f.Largest.User)})
-	}
-	return r
-}
-
-// closed makes the empty key differ from an open end.
-func closed(key []byte) []byte {
-	if key == nil {
-		return []byte{}
-	}
-	return key
-}
-
-// hull is the smallest range that includes both.
-func hull(cmp *base.Comparer, a, b keyRange) keyRange {
-	if a.lo != nil && (b.lo == nil || cmp.Cmp(b.lo, a.lo) < 0) {
-		a.lo = b.lo
-	}
-	if a.hi != nil && (b.hi == nil || cmp.Cmp(b.hi, a.hi) > 0) {
-		a.hi = b.hi
-	}
-	return a
-}
-
-func overlap(cmp *base.Comparer, a, b *manifest.FileMeta) bool {
-	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 && cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
-}
-
-// disjoint reports whether no two of the files share a user key's range.
-func disjoint(cmp *base.Comparer, files []*manifest.FileMeta) bool {
-	sorted := slices.Clone(files)
-	slices.SortFunc(sorted, func(a, b *manifest.FileMeta) int { return cmp.Cmp(a.Smallest.User, b.Smallest.User) })
-	for i := 1; i < len(sorted); i++ {
-		if overlap(cmp, sorted[i-1], sorted[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func size(files []*manifest.FileMeta) (n uint64) {
-	for _, f := range files {
-		n += f.Size
-	}
-	return n
-}
-
-func sum(sizes []uint64) (n uint64) {
-	for _, s := range sizes {
-		n += s
-	}
-	return n
 }

@@ -332,14 +332,14 @@ func TestSimulateFillRandom(t *testing.T) {
 		draws    float64
 		most     float64 // rewrites per entry
 	}{
-		{"64 MB, 10M", big, 10e6, 10e6, 9},
-		{"64 MB, 100M", big, 100e6, 100e6, 9},
-		{"64 MB, 1000M", big, 1000e6, 1000e6, 9},
-		{"64 MB, 100M of 10M", big, 10e6, 100e6, 9},
-		{"64 MB, 400M of 50M", big, 50e6, 400e6, 9},
-		{"4 MB, 10M", small, 10e6, 10e6, 9},
-		{"4 MB, 50M", small, 50e6, 50e6, 9},
-		{"4 MB, 20M of 1M", small, 1e6, 20e6, 9},
+		{"64 MB, 10M", big, 10e6, 10e6, 1.8},
+		{"64 MB, 100M", big, 100e6, 100e6, 2.5},
+		{"64 MB, 1000M", big, 1000e6, 1000e6, 6.5},
+		{"64 MB, 100M of 10M", big, 10e6, 100e6, 2.5},
+		{"64 MB, 400M of 50M", big, 50e6, 400e6, 3.6},
+		{"4 MB, 10M", small, 10e6, 10e6, 3.3},
+		{"4 MB, 50M", small, 50e6, 50e6, 6},
+		{"4 MB, 20M of 1M", small, 1e6, 20e6, 3},
 	} {
 		s := newSim(t, tc.cfg)
 		s.universe = tc.universe
@@ -347,6 +347,53 @@ func TestSimulateFillRandom(t *testing.T) {
 		t.Log(s.report(tc.name, s.quiet()), s.reasons)
 		if got := s.rewritten / s.flushed; got > tc.most {
 			t.Errorf("%s: %.2f rewrites per entry", tc.name, got)
+		}
+		if s.maxSpace > 1+spaceRatio+0.2 || s.stalled > s.clock/100 {
+			t.Errorf("%s: space %.2f, stalled %.0f s", tc.name, s.maxSpace, s.stalled)
+		}
+	}
+}
+
+// TestSimulateFillSeq: tables of ascending keys are never written again.
+func TestSimulateFillSeq(t *testing.T) {
+	s := newSim(t, Config{})
+	s.universe = 100e6
+	for n := 0.0; n < s.universe; n += s.flushEntries {
+		s.write(n, n+s.flushEntries, s.flushEntries)
+	}
+	t.Log(s.report("fillseq", s.quiet()))
+	if s.rewritten != 0 || s.moves != 0 || len(s.v.Levels[lastLevel].Files) != s.flushes {
+		t.Error("tables were rewritten or not put into the last level")
+	}
+}
+
+// TestSimulateLevelDB starts with a database as LevelDB leaves it.
+func TestSimulateLevelDB(t *testing.T) {
+	for _, sizes := range [][]float64{{10, 100, 1000}, {10, 100, 600, 0, 0}, {10, 100, 1000, 3000}, {9, 95, 1000, 10000, 40000, 9000}} {
+		s := newSim(t, Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2})
+		total := 0.0
+		for _, mib := range sizes {
+			total += mib * (1 << 20) / s.entryBytes
+		}
+		s.universe = 1.5 * total
+		s.drawn = s.universe // enough for live() to be about right
+		e := new(manifest.Edit)
+		for l, mib := range sizes {
+			files := int(mib) / 2
+			w := s.universe / float64(max(files, 1))
+			for i := range files {
+				e.Add(l+1, s.newFile(math.Floor(float64(i)*w), math.Floor(float64(i+1)*w)-1, (2<<20)/s.entryBytes))
+			}
+		}
+		s.install(e)
+		if plan := Pick(s.v, nil, s.cfg); plan != nil && !plan.TrivialMove {
+			t.Errorf("%v: %s at rest", sizes, plan.Reason)
+		}
+		s.fill(5e6)
+		t.Log(s.report(fmt.Sprint(sizes), s.quiet()), s.reasons)
+		// With all levels taken, freeing some costs one merge of the upper ones.
+		if got := s.rewritten - 5*s.flushed; got > total/3 {
+			t.Errorf("%v: %.0f of %.0f entries rewritten for %.0f new ones", sizes, s.rewritten, total, s.flushed)
 		}
 	}
 }

@@ -397,11 +397,16 @@ func (m *Merge) abbrev(in *input, i int) uint64 {
 		return 0
 	}
 	e := &in.e
-	key := e.Data[e.KeyOff[i]+uint32(m.skip) : e.ValOff[i]]
-	if len(key) >= 8 {
-		return binary.BigEndian.Uint64(key) ^ m.flip
+	off, end := uint(e.KeyOff[i])+uint(m.skip), uint(e.ValOff[i])
+	if rest := e.Data[off:]; len(rest) >= 8 {
+		// Bytes behind the key are masked out.
+		v := binary.BigEndian.Uint64(rest)
+		if n := end - off; n < 8 {
+			v &^= ^uint64(0) >> (8 * n)
+		}
+		return v ^ m.flip
 	}
-	return base.Prefix64(key, 0) ^ m.flip
+	return base.Prefix64(e.Data[off:end], 0) ^ m.flip
 }
 
 // before reports whether a's present entry comes before b's.

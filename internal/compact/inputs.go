@@ -1,0 +1,165 @@
+package compact
+
+import (
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// keyRange is a range of user keys, both ends included; nil is open.
+type keyRange struct{ lo, hi []byte }
+
+// withOlder adds the files of level 0 that must go along: the older ones that
+// overlap any of them. It returns them in the level's order.
+func (p *picker) withOlder(files []*manifest.FileMeta) []*manifest.FileMeta {
+	chosen := make(map[*manifest.FileMeta]bool, len(files))
+	for _, f := range files {
+		chosen[f] = true
+	}
+	all := p.v.Levels[0].Files // newest first
+	for i, f := range all {
+		if !chosen[f] {
+			continue
+		}
+		for _, older := range all[i+1:] {
+			if overlap(p.Comparer, f, older) {
+				chosen[older] = true
+			}
+		}
+	}
+	var out []*manifest.FileMeta
+	for _, f := range all {
+		if chosen[f] {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason string) *Plan {
+	return p.planWithin(from, files, to, reason, nil)
+}
+
+// planWithin completes a plan: files of level from, and from every level down to
+// `to` all that overlaps what is taken above it or, with within, that range. It
+// is nil when a plan in flight is in the way.
+//
+// Within a level, files that share a user key go together: LevelDB splits a
+// key's entries over two files, and the older ones must not stay above.
+func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
+	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.FileSize, version: p.v}
+	plan.Inputs[from] = files
+	all := span(p.Comparer, files)
+	for l := max(from, 1); l <= to; l++ {
+		take := all
+		if within != nil && l > from {
+			take = hull(p.Comparer, all, *within)
+		}
+		for n := -1; n != len(plan.Inputs[l]); {
+			n = len(plan.Inputs[l])
+			if taken := p.v.Levels[l].Overlaps(p.Comparer, take.lo, take.hi); len(taken) > 0 {
+				plan.Inputs[l] = taken
+				take = hull(p.Comparer, take, span(p.Comparer, taken))
+				all = hull(p.Comparer, all, span(p.Comparer, taken))
+			}
+		}
+	}
+	plan.Smallest, plan.Largest = all.lo, all.hi
+	if p.busy.meets(p.Comparer, from, to, all.lo, all.hi) {
+		return nil
+	}
+	for _, in := range plan.Inputs {
+		plan.InputBytes += size(in)
+	}
+	plan.Subranges = p.cut(plan)
+	return plan
+}
+
+// cut finds user keys that split a plan into pieces of about the same size.
+func (p *picker) cut(plan *Plan) [][]byte {
+	pieces := min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*p.FileSize))
+	if pieces < 2 {
+		return nil
+	}
+	var starts []*manifest.FileMeta
+	for _, files := range plan.Inputs[1:] {
+		starts = append(starts, files...)
+	}
+	slices.SortFunc(starts, func(a, b *manifest.FileMeta) int {
+		return p.Comparer.Cmp(a.Smallest.User, b.Smallest.User)
+	})
+	total := size(starts)
+	var keys [][]byte
+	var before uint64
+	for _, f := range starts {
+		if before >= total*uint64(len(keys)+1)/pieces && p.Comparer.Cmp(f.Smallest.User, plan.Smallest) > 0 &&
+			(len(keys) == 0 || p.Comparer.Cmp(f.Smallest.User, keys[len(keys)-1]) > 0) {
+			keys = append(keys, f.Smallest.User)
+			if uint64(len(keys))+1 == pieces {
+				break
+			}
+		}
+		before += f.Size
+	}
+	return keys
+}
+
+// span is the range of user keys of files, of which there is one at least. Its
+// ends are not nil.
+func span(cmp *base.Comparer, files []*manifest.FileMeta) keyRange {
+	r := keyRange{closed(files[0].Smallest.User), closed(files[0].Largest.User)}
+	for _, f := range files[1:] {
+		r = hull(cmp, r, keyRange{closed(f.Smallest.User), closed(f.Largest.User)})
+	}
+	return r
+}
+
+// closed makes the empty key differ from an open end.
+func closed(key []byte) []byte {
+	if key == nil {
+		return []byte{}
+	}
+	return key
+}
+
+// hull is the smallest range that includes both.
+func hull(cmp *base.Comparer, a, b keyRange) keyRange {
+	if a.lo != nil && (b.lo == nil || cmp.Cmp(b.lo, a.lo) < 0) {
+		a.lo = b.lo
+	}
+	if a.hi != nil && (b.hi == nil || cmp.Cmp(b.hi, a.hi) > 0) {
+		a.hi = b.hi
+	}
+	return a
+}
+
+func overlap(cmp *base.Comparer, a, b *manifest.FileMeta) bool {
+	return cmp.Cmp(a.Smallest.User, b.Largest.User) <= 0 && cmp.Cmp(b.Smallest.User, a.Largest.User) <= 0
+}
+
+// disjoint reports whether no two of the files share a user key's range.
+func disjoint(cmp *base.Comparer, files []*manifest.FileMeta) bool {
+	sorted := slices.Clone(files)
+	slices.SortFunc(sorted, func(a, b *manifest.FileMeta) int { return cmp.Cmp(a.Smallest.User, b.Smallest.User) })
+	for i := 1; i < len(sorted); i++ {
+		if overlap(cmp, sorted[i-1], sorted[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func size(files []*manifest.FileMeta) (n uint64) {
+	for _, f := range files {
+		n += f.Size
+	}
+	return n
+}
+
+func sum(sizes []uint64) (n uint64) {
+	for _, s := range sizes {
+		n += s
+	}
+	return n
+}
