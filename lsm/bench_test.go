@@ -186,3 +186,35 @@ func BenchmarkPutSync(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCompact rewrites everything: four overlapping runs merged into one.
+func BenchmarkCompact(b *testing.B) {
+	val := make([]byte, 100)
+	k := make([]byte, 16)
+	entries := 0
+	for b.Loop() {
+		b.StopTimer()
+		db := mustOpen(b, b.TempDir(), &Options{DisableCompaction: true, WriteBufferSize: 32 << 20})
+		r := rand.New(rand.NewPCG(2, 2))
+		for range benchKeys {
+			for j := 0; j < 50; j += 8 {
+				binary.LittleEndian.PutUint64(val[j:], r.Uint64())
+			}
+			if err := db.Put(benchKey(k, r.Uint64N(10*benchKeys)), val, NoSync); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := db.Flush(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := db.CompactRange(nil, nil); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		entries += int(db.Metrics().Compact.EntriesIn)
+		mustClose(b, db)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(entries), "ns/entry")
+}
