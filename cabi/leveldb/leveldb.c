@@ -1,0 +1,308 @@
+/* Databases, iterators and write batches. */
+#include "types.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A leveldb_t is a database handle of Loam's, a leveldb_snapshot_t one of a
+ * snapshot. */
+static loam_db *database(leveldb_t *db) { return (loam_db *)db; }
+
+struct leveldb_iterator_t {
+  loam_iter *iter;
+  loam_entry entry;
+  uint8_t valid;
+  loam_status status; /* of the last move, when that failed */
+  char *err;
+};
+
+struct leveldb_writebatch_t {
+  loam_batch *batch;
+  loam_status status; /* of the first operation that did not fit */
+};
+
+/* ---- Errors ---- */
+
+static const char *kind_of(loam_status status) {
+  switch (status) {
+    case LOAM_NOT_FOUND:
+      return "NotFound: ";
+    case LOAM_ERR_CORRUPTION:
+      return "Corruption: ";
+    case LOAM_ERR_INVALID_ARGUMENT:
+    case LOAM_ERR_INVALID_HANDLE:
+    case LOAM_ERR_EXISTS:
+    case LOAM_ERR_DOES_NOT_EXIST:
+    case LOAM_ERR_COMPARATOR_MISMATCH:
+    case LOAM_ERR_NOT_A_DATABASE:
+    case LOAM_ERR_TOO_LARGE:
+      return "Invalid argument: ";
+    default:
+      return "IO error: ";
+  }
+}
+
+static char *join(const char *a, const char *b, const char *c) {
+  size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
+  char *s = malloc(n);
+  if (s) snprintf(s, n, "%s%s%s", a, b, c);
+  return s;
+}
+
+static void replace(char **errptr, char *message) {
+  if (!errptr) {
+    free(message);
+    return;
+  }
+  free(*errptr);
+  *errptr = message;
+}
+
+void loamldb_save(char **errptr, loam_status status, char *err) {
+  if (status < 0) replace(errptr, join(kind_of(status), err ? err : loam_status_string(status), ""));
+  loam_free(err);
+}
+
+/* ---- Databases ---- */
+
+leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name, char **errptr) {
+  loam_options *o = NULL;
+  loam_db *db = NULL;
+  char *err = NULL;
+  loam_status s = loamldb_options(options, &o, &err);
+  if (s == LOAM_OK) {
+    s = loam_open(name, o, &db, &err);
+    loam_options_close(o);
+  }
+  /* Programs look for LevelDB's words here. */
+  if (s == LOAM_ERR_DOES_NOT_EXIST) replace(errptr, join("Invalid argument: ", name, ": does not exist (create_if_missing is false)"));
+  else if (s == LOAM_ERR_EXISTS) replace(errptr, join("Invalid argument: ", name, ": exists (error_if_exists is true)"));
+  else {
+    loamldb_save(errptr, s, err);
+    err = NULL;
+  }
+  loam_free(err);
+  return (leveldb_t *)db;
+}
+
+void leveldb_close(leveldb_t *db) { loam_close(database(db), NULL); }
+
+static unsigned write_flags(const leveldb_writeoptions_t *options) { return options && options->sync ? LOAM_SYNC : 0; }
+
+void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, const char *val, size_t vallen, char **errptr) {
+  char *err = NULL;
+  loamldb_save(errptr, loam_put(database(db), key, keylen, val, vallen, write_flags(options), &err), err);
+}
+
+void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, char **errptr) {
+  char *err = NULL;
+  loamldb_save(errptr, loam_delete(database(db), key, keylen, write_flags(options), &err), err);
+}
+
+void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options, leveldb_writebatch_t *batch, char **errptr) {
+  char *err = NULL;
+  loam_status s = batch ? batch->status : LOAM_ERR_INVALID_ARGUMENT;
+  if (s == LOAM_OK) s = loam_write(database(db), batch->batch, write_flags(options), &err);
+  loamldb_save(errptr, s, err);
+}
+
+char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const char *key, size_t keylen, size_t *vallen, char **errptr) {
+  char *err = NULL;
+  void *value = NULL;
+  size_t len = 0;
+  const loam_snapshot *snapshot = options ? (const loam_snapshot *)options->snapshot : NULL;
+  loam_status s = loam_get_alloc(database(db), snapshot, key, keylen, options && options->no_fill ? LOAM_NO_FILL : 0, &value, &len, &err);
+  loamldb_save(errptr, s, err);
+  if (vallen) *vallen = value ? len : 0;
+  return value;
+}
+
+const leveldb_snapshot_t *leveldb_create_snapshot(leveldb_t *db) {
+  loam_snapshot *snapshot = NULL;
+  loam_snapshot_create(database(db), &snapshot, NULL);
+  return (const leveldb_snapshot_t *)snapshot;
+}
+
+void leveldb_release_snapshot(leveldb_t *db, const leveldb_snapshot_t *snapshot) {
+  (void)db;
+  loam_snapshot_close((loam_snapshot *)snapshot);
+}
+
+char *leveldb_property_value(leveldb_t *db, const char *propname) {
+  char *value = NULL;
+  loam_property(database(db), propname, &value, NULL);
+  return value;
+}
+
+void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const *range_start_key, const size_t *range_start_key_len, const char *const *range_limit_key, const size_t *range_limit_key_len, uint64_t *sizes) {
+  for (int i = 0; i < num_ranges; i++) {
+    /* A missing key is the empty one here. */
+    const void *start = range_start_key[i] ? range_start_key[i] : "", *limit = range_limit_key[i] ? range_limit_key[i] : "";
+    sizes[i] = 0;
+    loam_approximate_sizes(database(db), 1, &start, &range_start_key_len[i], &limit, &range_limit_key_len[i], &sizes[i], NULL);
+  }
+}
+
+void leveldb_compact_range(leveldb_t *db, const char *start_key, size_t start_key_len, const char *limit_key, size_t limit_key_len) {
+  loam_compact(database(db), start_key, start_key_len, limit_key, limit_key_len, NULL);
+}
+
+void leveldb_destroy_db(const leveldb_options_t *options, const char *name, char **errptr) {
+  loam_options *o = NULL;
+  char *err = NULL;
+  loam_status s = loamldb_options(options, &o, &err);
+  if (s == LOAM_OK) {
+    s = loam_destroy(name, o, &err);
+    loam_options_close(o);
+  }
+  loamldb_save(errptr, s, err);
+}
+
+void leveldb_repair_db(const leveldb_options_t *options, const char *name, char **errptr) {
+  loam_options *o = NULL;
+  char *err = NULL;
+  loam_status s = loamldb_options(options, &o, &err);
+  if (s == LOAM_OK) {
+    s = loam_repair(name, o, NULL, &err);
+    loam_options_close(o);
+  }
+  loamldb_save(errptr, s, err);
+}
+
+/* ---- Iterators ---- */
+
+/* Keeps what a move returned. */
+static void moved(leveldb_iterator_t *iter, loam_status status, char *err) {
+  loam_free(iter->err);
+  iter->err = err;
+  iter->valid = status == LOAM_OK;
+  iter->status = status;
+}
+
+leveldb_iterator_t *leveldb_create_iterator(leveldb_t *db, const leveldb_readoptions_t *options) {
+  leveldb_iterator_t *iter = calloc(1, sizeof *iter);
+  loam_iter_options o;
+  char *err = NULL;
+  if (!iter) return NULL;
+  memset(&o, 0, sizeof o);
+  o.struct_size = sizeof o;
+  if (options) {
+    o.snapshot = (const loam_snapshot *)options->snapshot;
+    o.flags = options->no_fill ? LOAM_NO_FILL : 0;
+  }
+  loam_status status = loam_iter_create(database(db), &o, &iter->iter, &err);
+  moved(iter, status == LOAM_OK ? LOAM_END : status, err);
+  return iter;
+}
+
+void leveldb_iter_destroy(leveldb_iterator_t *iter) {
+  if (!iter) return;
+  loam_iter_close(iter->iter);
+  loam_free(iter->err);
+  free(iter);
+}
+
+uint8_t leveldb_iter_valid(const leveldb_iterator_t *iter) { return iter->valid; }
+
+void leveldb_iter_seek_to_first(leveldb_iterator_t *iter) {
+  char *err = NULL;
+  if (iter->iter) moved(iter, loam_iter_first(iter->iter, &iter->entry, &err), err);
+}
+
+void leveldb_iter_seek_to_last(leveldb_iterator_t *iter) {
+  char *err = NULL;
+  if (iter->iter) moved(iter, loam_iter_last(iter->iter, &iter->entry, &err), err);
+}
+
+void leveldb_iter_seek(leveldb_iterator_t *iter, const char *k, size_t klen) {
+  char *err = NULL;
+  if (iter->iter) moved(iter, loam_iter_seek(iter->iter, k, klen, &iter->entry, &err), err);
+}
+
+void leveldb_iter_next(leveldb_iterator_t *iter) {
+  char *err = NULL;
+  if (iter->valid) moved(iter, loam_iter_next(iter->iter, &iter->entry, &err), err);
+}
+
+void leveldb_iter_prev(leveldb_iterator_t *iter) {
+  char *err = NULL;
+  if (iter->valid) moved(iter, loam_iter_prev(iter->iter, &iter->entry, &err), err);
+}
+
+const char *leveldb_iter_key(const leveldb_iterator_t *iter, size_t *klen) {
+  *klen = iter->valid ? iter->entry.key_len : 0;
+  return iter->valid ? iter->entry.key : NULL;
+}
+
+const char *leveldb_iter_value(const leveldb_iterator_t *iter, size_t *vlen) {
+  *vlen = iter->valid ? iter->entry.value_len : 0;
+  return iter->valid ? iter->entry.value : NULL;
+}
+
+void leveldb_iter_get_error(const leveldb_iterator_t *iter, char **errptr) {
+  if (iter->status < 0) replace(errptr, join(kind_of(iter->status), iter->err ? iter->err : loam_status_string(iter->status), ""));
+}
+
+/* ---- Write batches ---- */
+
+leveldb_writebatch_t *leveldb_writebatch_create(void) {
+  leveldb_writebatch_t *b = calloc(1, sizeof *b);
+  if (b) b->status = loam_batch_create(&b->batch, NULL);
+  return b;
+}
+
+void leveldb_writebatch_destroy(leveldb_writebatch_t *b) {
+  if (!b) return;
+  loam_batch_close(b->batch);
+  free(b);
+}
+
+void leveldb_writebatch_clear(leveldb_writebatch_t *b) { b->status = loam_batch_clear(b->batch); }
+
+/* The functions that fill a batch have no way to fail; leveldb_write has. */
+static void filled(leveldb_writebatch_t *b, loam_status status) {
+  if (b->status == LOAM_OK) b->status = status;
+}
+
+void leveldb_writebatch_put(leveldb_writebatch_t *b, const char *key, size_t klen, const char *val, size_t vlen) {
+  filled(b, loam_batch_put(b->batch, key, klen, val, vlen, NULL));
+}
+
+void leveldb_writebatch_delete(leveldb_writebatch_t *b, const char *key, size_t klen) { filled(b, loam_batch_delete(b->batch, key, klen, NULL)); }
+
+void leveldb_writebatch_append(leveldb_writebatch_t *destination, const leveldb_writebatch_t *source) {
+  filled(destination, source->status);
+  filled(destination, loam_batch_append(destination->batch, source->batch, NULL));
+}
+
+/* Callbacks with LevelDB's pointer types. */
+typedef struct {
+  void *state;
+  void (*put)(void *, const char *, size_t, const char *, size_t);
+  void (*deleted)(void *, const char *, size_t);
+} visitor;
+
+static void visit_put(void *arg, const void *key, size_t key_len, const void *value, size_t value_len) {
+  visitor *v = arg;
+  v->put(v->state, key, key_len, value, value_len);
+}
+
+static void visit_deleted(void *arg, const void *key, size_t key_len) {
+  visitor *v = arg;
+  v->deleted(v->state, key, key_len);
+}
+
+void leveldb_writebatch_iterate(const leveldb_writebatch_t *b, void *state, void (*put)(void *, const char *, size_t, const char *, size_t), void (*deleted)(void *, const char *, size_t)) {
+  visitor v;
+  v.state = state;
+  v.put = put;
+  v.deleted = deleted;
+  loam_batch_each(b->batch, &v, visit_put, visit_deleted, NULL);
+}
+
+/* ---- The rest ---- */
+
+void leveldb_free(void *ptr) { loam_free(ptr); }
+int leveldb_major_version(void) { return 1; }
+int leveldb_minor_version(void) { return 23; }
