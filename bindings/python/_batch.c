@@ -1,0 +1,120 @@
+/* loamdb._fast.Batch: puts and deletes that are written together. The entries
+ * lie in libloam's batch, which is plain C memory: adding one keeps the GIL. */
+#include "_fast.h"
+
+typedef struct {
+  PyObject_HEAD
+  loam_batch *batch;
+  PyObject *owner; /* the database */
+} Batch;
+
+static PyObject *batch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"db", NULL};
+  PyObject *owner;
+  loam_snapshot *none;
+  char *err = NULL;
+  loam_status status;
+  Batch *b;
+
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Batch", names, DatabaseType, &owner)) return NULL;
+  if (reader_db((Reader *)owner, &none) == NULL) return NULL;
+  b = (Batch *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (b == NULL) return NULL;
+  Py_INCREF(owner);
+  b->owner = owner;
+  status = loam.loam_batch_create(&b->batch, &err);
+  if (status != LOAM_OK) {
+    Py_DECREF(b);
+    return raise_status(status, err);
+  }
+  return (PyObject *)b;
+}
+
+static void batch_dealloc(PyObject *self) {
+  Batch *b = (Batch *)self;
+  if (b->batch != NULL) loam.loam_batch_close(b->batch);
+  Py_CLEAR(b->owner);
+  free_object(self);
+}
+
+/* Adds a put or, when value is NULL, a delete. */
+static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object) {
+  Bytes key, value;
+  char *err = NULL;
+  loam_status status;
+
+  if (((Reader *)b->owner)->db == NULL) {
+    raise_closed("database");
+    return -1;
+  }
+  if (bytes_of(key_object, &key) < 0) return -1;
+  if (value_object == NULL) {
+    status = loam.loam_batch_delete(b->batch, key.data, key.len, &err);
+  } else {
+    if (bytes_of(value_object, &value) < 0) {
+      bytes_done(&key);
+      return -1;
+    }
+    status = loam.loam_batch_put(b->batch, key.data, key.len, value.data, value.len, &err);
+    bytes_done(&value);
+  }
+  bytes_done(&key);
+  if (status == LOAM_OK) return 0;
+  raise_status(status, err);
+  return -1;
+}
+
+static PyObject *batch_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  PyObject *objects[2] = {nargs > 0 ? args[0] : NULL, nargs > 1 ? args[1] : NULL};
+  for (Py_ssize_t i = 0, n = names ? PyTuple_Size(names) : 0; i < n; i++) {
+    PyObject *name = PyTuple_GetItem(names, i);
+    int j = keyword_is(name, "key") ? 0 : keyword_is(name, "value") ? 1 : 2;
+    if (j == 2 || objects[j] != NULL) {
+      PyErr_Format(PyExc_TypeError, "put() got an unexpected keyword argument '%U'", name);
+      return NULL;
+    }
+    objects[j] = args[nargs + i];
+  }
+  if (nargs > 2 || objects[0] == NULL || objects[1] == NULL) {
+    PyErr_SetString(PyExc_TypeError, "put() takes a key and a value");
+    return NULL;
+  }
+  if (batch_add((Batch *)self, objects[0], objects[1]) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *batch_delete(PyObject *self, PyObject *key) {
+  if (batch_add((Batch *)self, key, NULL) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value); }
+
+static PyObject *batch_handle(PyObject *self, void *unused) { return PyLong_FromVoidPtr(((Batch *)self)->batch); }
+
+static PyMethodDef methods[] = {
+    {"put", (PyCFunction)(void (*)(void))batch_put, METH_FASTCALL | METH_KEYWORDS,
+     "put($self, key, value)\n--\n\nAdds: store a value under a key."},
+    {"delete", batch_delete, METH_O, "delete($self, key, /)\n--\n\nAdds: remove a key."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef getset[] = {{"_handle", batch_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_new, batch_new},
+                              {Py_tp_dealloc, batch_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_getset, getset},
+                              {Py_mp_ass_subscript, batch_assign},
+                              {Py_tp_doc, "A batch's handle and the calls per entry."},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+
+int add_batch_type(PyObject *module) {
+  PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
+  int result;
+  if (type == NULL) return -1;
+  result = PyModule_AddType(module, (PyTypeObject *)type);
+  Py_DECREF(type);
+  return result;
+}

@@ -1,0 +1,106 @@
+"""Makes loamdb._loam: all of loam.h, through cffi.
+
+The declarations come from loam.h itself, and the generated C is compiled against
+it. The module is not linked with libloam: each function is called through a
+pointer that loamdb_bind() fills from the library that loamdb_open_library() opened.
+"""
+
+import os
+import re
+import sys
+
+from cffi import FFI
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+CALLBACKS = """
+extern "Python" int loamdb_compare(void *, const void *, size_t, const void *, size_t);
+extern "Python" void loamdb_log(void *, int, const char *);
+"""
+
+LOADER = """
+void *loamdb_open_library(const char *path, const char **why);
+int loamdb_library_abi(void *library);
+const char *loamdb_bind(void *library);
+"""
+
+SOURCE = """
+#include <dlfcn.h>
+#include "loam.h"
+
+#define LOAM_FUNCTIONS(X) %(functions)s
+
+#define X(name) static __typeof__(name) *loamdb_p_##name;
+LOAM_FUNCTIONS(X)
+#undef X
+
+/* The library stays for the life of the process: Go cannot be unloaded. */
+static void *loamdb_open_library(const char *path, const char **why) {
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  *why = library ? NULL : dlerror();
+  return library;
+}
+
+/* The library's ABI version; -1 when it does not have any. */
+static int loamdb_library_abi(void *library) {
+  __typeof__(loam_abi_version) *version;
+  *(void **)&version = dlsym(library, "loam_abi_version");
+  return version ? version() : -1;
+}
+
+/* Takes all functions from the library. Returns NULL or the name of one that it
+ * does not have. */
+static const char *loamdb_bind(void *library) {
+#define X(name) \\
+  *(void **)&loamdb_p_##name = dlsym(library, #name); \\
+  if (loamdb_p_##name == NULL) return #name;
+  LOAM_FUNCTIONS(X)
+#undef X
+  return NULL;
+}
+
+%(redirects)s
+"""
+
+
+def header() -> str:
+    """loam.h: of the checkout, or the copy in a source distribution."""
+    for path in ("../../cabi/loam.h", "libloam/cabi/loam.h"):
+        path = os.path.join(HERE, path)
+        if os.path.exists(path):
+            return path
+    sys.exit("loamdb: cabi/loam.h is missing; build from a checkout of Loam or from its source distribution")
+
+
+def declarations(text: str) -> str:
+    """The C declarations of the header, without what only a preprocessor reads."""
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.S)
+    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
+    return text.replace("LOAM_API ", "")
+
+
+def make() -> FFI:
+    path = header()
+    with open(path, encoding="utf-8") as f:
+        declared = declarations(f.read())
+    functions = re.findall(r"\b(loam_\w+)\s*\([^;{]*\)\s*;", declared)
+    ffi = FFI()
+    ffi.cdef(declared + "#define LOAM_ABI_VERSION ...\n" + LOADER + CALLBACKS)
+    ffi.set_source(
+        "loamdb._loam",
+        SOURCE
+        % {
+            "functions": " ".join(f"X({name})" for name in functions),
+            "redirects": "\n".join(f"#define {name} (*loamdb_p_{name})" for name in functions),
+        },
+        include_dirs=[os.path.dirname(path)],
+        libraries=["dl"] if sys.platform == "linux" else [],
+    )
+    return ffi
+
+
+ffi = make()
+
+if __name__ == "__main__":
+    ffi.emit_c_code("_loam.c")

@@ -1,0 +1,599 @@
+/* loamdb._fast: the calls that Python programs make per key or per entry.
+ *
+ * The extension is not linked with libloam. Python loads the library when the
+ * first database is opened and hands it to bind(). Reads that memory can answer
+ * run with the GIL held, as releasing it costs more than they take; whatever
+ * may wait for the disk or for another thread releases it.
+ */
+#include "_fast.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+loam_functions loam;
+PyTypeObject *ReaderType, *DatabaseType, *SnapshotType;
+
+static PyObject *make_error; /* (status, message) -> exception */
+
+enum {
+  SMALL_VALUE = 16 << 10, /* values up to this are read through the stack */
+  LARGE_VALUE = 256 << 10 /* values from this on are copied without the GIL */
+};
+
+/* ---- Errors ---- */
+
+PyObject *raise_status(loam_status status, char *err) {
+  PyObject *message, *exception;
+  if (make_error == NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "loamdb: libloam is not loaded");
+    return NULL;
+  }
+  message = PyUnicode_DecodeUTF8(err ? err : "", err ? (Py_ssize_t)strlen(err) : 0, "replace");
+  if (err != NULL) loam.loam_free(err);
+  if (message == NULL) return NULL;
+  exception = PyObject_CallFunction(make_error, "iN", (int)status, message);
+  if (exception == NULL) return NULL;
+  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+  Py_DECREF(exception);
+  return NULL;
+}
+
+PyObject *raise_closed(const char *what) {
+  PyObject *exception;
+  if (make_error == NULL) {
+    PyErr_Format(PyExc_RuntimeError, "the %s is closed", what);
+    return NULL;
+  }
+  exception = PyObject_CallFunction(make_error, "iN", LOAM_ERR_CLOSED, PyUnicode_FromFormat("the %s is closed", what));
+  if (exception == NULL) return NULL;
+  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+  Py_DECREF(exception);
+  return NULL;
+}
+
+void free_object(PyObject *self) {
+  PyTypeObject *type = Py_TYPE(self);
+  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  release(self);
+  Py_DECREF(type);
+}
+
+/* ---- Reading ---- */
+
+loam_db *reader_db(Reader *r, loam_snapshot **snapshot) {
+  loam_db *db = r->owner ? ((Reader *)r->owner)->db : r->db;
+  if (db == NULL) {
+    raise_closed("database");
+    return NULL;
+  }
+  if (r->owner && r->snapshot == NULL) {
+    raise_closed("snapshot");
+    return NULL;
+  }
+  *snapshot = r->snapshot;
+  return db;
+}
+
+/* Reads a value of n bytes or, should it have grown meanwhile, more. */
+static PyObject *read_large(int release, loam_db *db, loam_snapshot *snapshot, const Bytes *key, unsigned flags, size_t n,
+                            loam_status *status) {
+  for (;;) {
+    size_t cap = n;
+    char *err = NULL;
+    PyObject *value;
+    char *p;
+    if (n > PY_SSIZE_T_MAX) return PyErr_NoMemory();
+    value = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n);
+    if (value == NULL) return NULL;
+    p = PyBytes_AsString(value);
+    if (n < LARGE_VALUE && flags == 0 && !release) {
+      *status = loam.loam_try_get(db, snapshot, key->data, key->len, p, cap, &n, &err);
+    } else {
+      *status = LOAM_WOULD_BLOCK;
+    }
+    if (*status == LOAM_WOULD_BLOCK) {
+      Py_BEGIN_ALLOW_THREADS
+      *status = loam.loam_get(db, snapshot, key->data, key->len, flags, p, cap, &n, &err);
+      Py_END_ALLOW_THREADS
+    }
+    if (*status == LOAM_OK) {
+      if (n == cap) return value;
+      PyObject *shorter = PyBytes_FromStringAndSize(p, (Py_ssize_t)n);
+      Py_DECREF(value);
+      return shorter;
+    }
+    Py_DECREF(value);
+    if (*status == LOAM_NOT_FOUND) return NULL;
+    if (*status != LOAM_BUFFER_TOO_SMALL) return raise_status(*status, err);
+  }
+}
+
+/* The value of a key as a new reference; NULL without an exception when there is
+ * none, with one after a failure. */
+static PyObject *reader_fetch(Reader *r, PyObject *key_object, unsigned flags) {
+  Bytes key;
+  char buf[SMALL_VALUE];
+  size_t n = 0;
+  char *err = NULL;
+  loam_status status;
+  PyObject *value = NULL;
+  loam_snapshot *snapshot;
+  loam_db *db = reader_db(r, &snapshot);
+
+  if (db == NULL || bytes_of(key_object, &key) < 0) return NULL;
+  if (r->release || flags != 0) {
+    status = LOAM_WOULD_BLOCK;
+  } else {
+    status = loam.loam_try_get(db, snapshot, key.data, key.len, buf, sizeof buf, &n, &err);
+  }
+  if (status == LOAM_WOULD_BLOCK) {
+    Py_BEGIN_ALLOW_THREADS
+    status = loam.loam_get(db, snapshot, key.data, key.len, flags, buf, sizeof buf, &n, &err);
+    Py_END_ALLOW_THREADS
+  }
+  if (status == LOAM_OK) {
+    value = PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
+  } else if (status == LOAM_BUFFER_TOO_SMALL) {
+    value = read_large(r->release, db, snapshot, &key, flags, n, &status);
+  } else if (status != LOAM_NOT_FOUND) {
+    raise_status(status, err);
+  }
+  bytes_done(&key);
+  return value;
+}
+
+/* get(key, default=None, *, fill_cache=True); with checksums also the keyword
+ * verify_checksums, which changes nothing as checksums are always verified. */
+static PyObject *reader_get_args(Reader *r, PyObject *const *args, Py_ssize_t nargs, PyObject *names, int checksums) {
+  PyObject *key = nargs > 0 ? args[0] : NULL, *missing = nargs > 1 ? args[1] : NULL, *value;
+  unsigned flags = 0;
+  if (nargs > 2) {
+    PyErr_Format(PyExc_TypeError, "get() takes at most 2 positional arguments (%zd given)", nargs);
+    return NULL;
+  }
+  for (Py_ssize_t i = 0, n = names ? PyTuple_Size(names) : 0; i < n; i++) {
+    PyObject *name = PyTuple_GetItem(names, i), *arg = args[nargs + i];
+    if (keyword_is(name, "default") && missing == NULL) {
+      missing = arg;
+    } else if (keyword_is(name, "key") && key == NULL) {
+      key = arg;
+    } else if (keyword_is(name, "fill_cache")) {
+      int fill = PyObject_IsTrue(arg);
+      if (fill < 0) return NULL;
+      flags = fill ? 0 : LOAM_NO_FILL;
+    } else if (!(checksums && keyword_is(name, "verify_checksums"))) {
+      PyErr_Format(PyExc_TypeError, "get() got an unexpected keyword argument '%U'", name);
+      return NULL;
+    }
+  }
+  if (key == NULL) {
+    PyErr_SetString(PyExc_TypeError, "get() missing 1 required positional argument: 'key'");
+    return NULL;
+  }
+  value = reader_fetch(r, key, flags);
+  if (value != NULL || PyErr_Occurred()) return value;
+  if (missing == NULL) missing = Py_None;
+  Py_INCREF(missing);
+  return missing;
+}
+
+static PyObject *reader_get(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  if (nargs == 1 && names == NULL) {
+    PyObject *value = reader_fetch((Reader *)self, args[0], 0);
+    if (value != NULL || PyErr_Occurred()) return value;
+    Py_RETURN_NONE;
+  }
+  return reader_get_args((Reader *)self, args, nargs, names, 0);
+}
+
+static PyObject *reader_get_plyvel(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  return reader_get_args((Reader *)self, args, nargs, names, 1);
+}
+
+static PyObject *reader_subscript(PyObject *self, PyObject *key) {
+  PyObject *value = reader_fetch((Reader *)self, key, 0);
+  if (value == NULL && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
+  return value;
+}
+
+static int reader_contains(PyObject *self, PyObject *key_object) {
+  Reader *r = (Reader *)self;
+  Bytes key;
+  size_t n;
+  char *err = NULL;
+  loam_status status = LOAM_WOULD_BLOCK;
+  loam_snapshot *snapshot;
+  loam_db *db = reader_db(r, &snapshot);
+
+  if (db == NULL || bytes_of(key_object, &key) < 0) return -1;
+  if (!r->release) status = loam.loam_try_get(db, snapshot, key.data, key.len, NULL, 0, &n, &err);
+  if (status == LOAM_WOULD_BLOCK) {
+    Py_BEGIN_ALLOW_THREADS
+    status = loam.loam_has(db, snapshot, key.data, key.len, &err);
+    Py_END_ALLOW_THREADS
+  }
+  bytes_done(&key);
+  if (status == LOAM_OK || status == LOAM_BUFFER_TOO_SMALL) return 1;
+  if (status == LOAM_NOT_FOUND) return 0;
+  raise_status(status, err);
+  return -1;
+}
+
+static PyObject *reader_has(PyObject *self, PyObject *key) {
+  int found = reader_contains(self, key);
+  return found < 0 ? NULL : PyBool_FromLong(found);
+}
+
+/* Replaces the keys of a list by bytes objects and stores where their bytes are. */
+static int list_keys(PyObject *list, size_t n, const void **keys, size_t *lens) {
+  for (size_t i = 0; i < n; i++) {
+    PyObject *key = PyList_GetItem(list, (Py_ssize_t)i);
+    Bytes b;
+    if (bytes_of(key, &b) < 0) return -1;
+    if (b.view.obj != NULL) {
+      PyObject *copy = PyBytes_FromStringAndSize(b.data, (Py_ssize_t)b.len);
+      bytes_done(&b);
+      if (copy == NULL || PyList_SetItem(list, (Py_ssize_t)i, copy) < 0) return -1;
+      b.data = PyBytes_AsString(copy);
+    }
+    keys[i] = b.data;
+    lens[i] = b.len;
+  }
+  return 0;
+}
+
+/* Puts the values into the list, where the keys were. */
+static int list_values(PyObject *list, size_t n, const void *const *values, const size_t *lens) {
+  for (size_t i = 0; i < n; i++) {
+    PyObject *value;
+    if (values[i] == NULL) {
+      value = Py_None;
+      Py_INCREF(value);
+    } else {
+      value = PyBytes_FromStringAndSize(values[i], (Py_ssize_t)lens[i]);
+      if (value == NULL) return -1;
+    }
+    if (PyList_SetItem(list, (Py_ssize_t)i, value) < 0) return -1;
+  }
+  return 0;
+}
+
+static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
+  Reader *r = (Reader *)self;
+  PyObject *list = PySequence_List(keys);
+  loam_db *db;
+  loam_snapshot *snapshot;
+  const void **pointers = NULL;
+  size_t *lens = NULL, n;
+  void *memory = NULL;
+  char *err = NULL;
+  int done = -1;
+
+  if (list == NULL) return NULL;
+  n = (size_t)PyList_Size(list);
+  if (n == 0) return list;
+  /* n keys, then n values; n key lengths, then n value lengths */
+  pointers = PyMem_Calloc(n, 2 * sizeof *pointers);
+  lens = PyMem_Calloc(n, 2 * sizeof *lens);
+  if (pointers == NULL || lens == NULL) {
+    PyErr_NoMemory();
+  } else if (list_keys(list, n, pointers, lens) == 0 && (db = reader_db(r, &snapshot)) != NULL) {
+    loam_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = loam.loam_multi_get(db, snapshot, n, pointers, lens, pointers + n, lens + n, &memory, &err);
+    Py_END_ALLOW_THREADS
+    if (status == LOAM_OK) {
+      done = list_values(list, n, pointers + n, lens + n);
+      loam.loam_free(memory);
+    } else {
+      raise_status(status, err);
+    }
+  }
+  PyMem_Free(pointers);
+  PyMem_Free(lens);
+  if (done < 0) Py_CLEAR(list);
+  return list;
+}
+
+static PyObject *reader_closed(PyObject *self, void *unused) {
+  Reader *r = (Reader *)self;
+  if (r->owner == NULL) return PyBool_FromLong(r->db == NULL);
+  return PyBool_FromLong(r->snapshot == NULL || ((Reader *)r->owner)->db == NULL);
+}
+
+static void reader_dealloc(PyObject *self) {
+  Reader *r = (Reader *)self;
+  loam_db *db = r->db;
+  loam_snapshot *snapshot = r->snapshot;
+  r->db = NULL;
+  r->snapshot = NULL;
+  if (db != NULL || snapshot != NULL) {
+    Py_BEGIN_ALLOW_THREADS
+    if (snapshot != NULL) loam.loam_snapshot_close(snapshot);
+    if (db != NULL) loam.loam_close(db, NULL);
+    Py_END_ALLOW_THREADS
+  }
+  Py_CLEAR(r->owner);
+  Py_CLEAR(r->keep);
+  free_object(self);
+}
+
+#define FASTCALL(f) (PyCFunction)(void (*)(void))(f)
+
+static PyMethodDef reader_methods[] = {
+    {"get", FASTCALL(reader_get), METH_FASTCALL | METH_KEYWORDS,
+     "get($self, key, default=None, *, fill_cache=True)\n--\n\nThe value of a key, or default when it has none."},
+    {"_get_plyvel", FASTCALL(reader_get_plyvel), METH_FASTCALL | METH_KEYWORDS,
+     "_get_plyvel($self, key, default=None, *, verify_checksums=False, fill_cache=True)\n--\n\n"
+     "The value of a key, or default when it has none. Checksums are always verified."},
+    {"has", reader_has, METH_O, "has($self, key, /)\n--\n\nWhether the key has a value."},
+    {"multi_get", reader_multi_get, METH_O,
+     "multi_get($self, keys, /)\n--\n\nThe values of many keys in one state of the database, in the order of the keys;\n"
+     "None for a key without a value."},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef reader_getset[] = {{"closed", reader_closed, NULL, "Whether it was closed.", NULL},
+                                      {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot reader_slots[] = {{Py_tp_dealloc, reader_dealloc},
+                                     {Py_tp_methods, reader_methods},
+                                     {Py_tp_getset, reader_getset},
+                                     {Py_mp_subscript, reader_subscript},
+                                     {Py_sq_contains, reader_contains},
+                                     {Py_tp_doc, "What a database and a snapshot have in common."},
+                                     {0, NULL}};
+
+static PyType_Spec reader_spec = {"loamdb._fast.Reader", sizeof(Reader), 0,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  reader_slots};
+
+/* ---- Database ---- */
+
+static PyObject *database_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+  return alloc(type, 0);
+}
+
+/* _attach(handle, keep, release): takes over an open database's handle. */
+static PyObject *database_attach(PyObject *self, PyObject *args) {
+  Reader *r = (Reader *)self;
+  PyObject *handle, *keep;
+  int release;
+  void *db;
+  if (!PyArg_ParseTuple(args, "OOp:_attach", &handle, &keep, &release)) return NULL;
+  db = PyLong_AsVoidPtr(handle);
+  if (db == NULL && PyErr_Occurred()) return NULL;
+  if (r->db != NULL || r->keep != NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "the database is open already");
+    return NULL;
+  }
+  Py_INCREF(keep);
+  r->keep = keep;
+  r->release = release;
+  r->db = db;
+  Py_RETURN_NONE;
+}
+
+/* Gives the handle away, to be closed; 0 when there is none. */
+static PyObject *database_detach(PyObject *self, PyObject *unused) {
+  Reader *r = (Reader *)self;
+  loam_db *db = r->db;
+  r->db = NULL;
+  return PyLong_FromVoidPtr(db);
+}
+
+static PyObject *database_handle(PyObject *self, void *unused) {
+  loam_snapshot *none;
+  loam_db *db = reader_db((Reader *)self, &none);
+  return db == NULL ? NULL : PyLong_FromVoidPtr(db);
+}
+
+/* Puts value under key or, when value is NULL, removes key. */
+static int database_write(Reader *r, PyObject *key_object, PyObject *value_object, unsigned flags) {
+  Bytes key, value = {NULL, 0, {0}};
+  char *err = NULL;
+  loam_status status;
+  loam_snapshot *none;
+  loam_db *db = reader_db(r, &none);
+
+  if (db == NULL || bytes_of(key_object, &key) < 0) return -1;
+  if (value_object != NULL && bytes_of(value_object, &value) < 0) {
+    bytes_done(&key);
+    return -1;
+  }
+  Py_BEGIN_ALLOW_THREADS
+  if (value_object != NULL) {
+    status = loam.loam_put(db, key.data, key.len, value.data, value.len, flags, &err);
+  } else {
+    status = loam.loam_delete(db, key.data, key.len, flags, &err);
+  }
+  Py_END_ALLOW_THREADS
+  if (value_object != NULL) bytes_done(&value);
+  bytes_done(&key);
+  if (status == LOAM_OK) return 0;
+  raise_status(status, err);
+  return -1;
+}
+
+/* The arguments of put and delete: want objects and the keyword sync. */
+static int write_args(const char *function, int want, PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject **objects,
+                      unsigned *flags) {
+  static const char *const positional[2] = {"key", "value"};
+  *flags = 0;
+  if (nargs > want) {
+    PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments (%zd given)", function, want, nargs);
+    return -1;
+  }
+  for (int i = 0; i < want; i++) objects[i] = i < nargs ? args[i] : NULL;
+  for (Py_ssize_t i = 0, n = names ? PyTuple_Size(names) : 0; i < n; i++) {
+    PyObject *name = PyTuple_GetItem(names, i), *arg = args[nargs + i];
+    int j = 0;
+    if (keyword_is(name, "sync")) {
+      int sync = PyObject_IsTrue(arg);
+      if (sync < 0) return -1;
+      if (sync) *flags |= LOAM_SYNC;
+      continue;
+    }
+    while (j < want && !(objects[j] == NULL && keyword_is(name, positional[j]))) j++;
+    if (j == want) {
+      PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", function, name);
+      return -1;
+    }
+    objects[j] = arg;
+  }
+  for (int i = 0; i < want; i++) {
+    if (objects[i] == NULL) {
+      PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s'", function, positional[i]);
+      return -1;
+    }
+  }
+  return 0;
+}
+
+static PyObject *database_put(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  PyObject *objects[2];
+  unsigned flags;
+  if (write_args("put", 2, args, nargs, names, objects, &flags) < 0) return NULL;
+  if (database_write((Reader *)self, objects[0], objects[1], flags) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  PyObject *objects[1];
+  unsigned flags;
+  if (write_args("delete", 1, args, nargs, names, objects, &flags) < 0) return NULL;
+  if (database_write((Reader *)self, objects[0], NULL, flags) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static int database_assign(PyObject *self, PyObject *key, PyObject *value) { return database_write((Reader *)self, key, value, 0); }
+
+static PyMethodDef database_methods[] = {
+    {"put", FASTCALL(database_put), METH_FASTCALL | METH_KEYWORDS,
+     "put($self, key, value, *, sync=False)\n--\n\nStores a value under a key. sync: return when it is on disk."},
+    {"delete", FASTCALL(database_delete), METH_FASTCALL | METH_KEYWORDS,
+     "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. sync: return when it is on disk."},
+    {"_attach", database_attach, METH_VARARGS, NULL},
+    {"_detach", database_detach, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL}};
+
+static PyGetSetDef database_getset[] = {{"_handle", database_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
+static PyType_Slot database_slots[] = {{Py_tp_new, database_new},
+                                       {Py_tp_dealloc, reader_dealloc},
+                                       {Py_tp_methods, database_methods},
+                                       {Py_tp_getset, database_getset},
+                                       {Py_mp_subscript, reader_subscript},
+                                       {Py_mp_ass_subscript, database_assign},
+                                       {Py_sq_contains, reader_contains},
+                                       {Py_tp_doc, "An open database's handle and the calls per key."},
+                                       {0, NULL}};
+
+static PyType_Spec database_spec = {"loamdb._fast.Database", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, database_slots};
+
+/* ---- Snapshot ---- */
+
+static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  static char *names[] = {"db", NULL};
+  PyObject *owner;
+  loam_snapshot *snapshot = NULL, *none;
+  loam_db *db;
+  loam_status status;
+  char *err = NULL;
+  Reader *r;
+
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Snapshot", names, DatabaseType, &owner)) return NULL;
+  if ((db = reader_db((Reader *)owner, &none)) == NULL) return NULL;
+  Py_BEGIN_ALLOW_THREADS
+  status = loam.loam_snapshot_create(db, &snapshot, &err);
+  Py_END_ALLOW_THREADS
+  if (status != LOAM_OK) return raise_status(status, err);
+  r = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (r == NULL) {
+    loam.loam_snapshot_close(snapshot);
+    return NULL;
+  }
+  Py_INCREF(owner);
+  r->owner = owner;
+  r->snapshot = snapshot;
+  r->release = ((Reader *)owner)->release;
+  return (PyObject *)r;
+}
+
+static PyObject *snapshot_close(PyObject *self, PyObject *unused) {
+  Reader *r = (Reader *)self;
+  loam_snapshot *snapshot = r->snapshot;
+  r->snapshot = NULL;
+  if (snapshot != NULL) {
+    Py_BEGIN_ALLOW_THREADS
+    loam.loam_snapshot_close(snapshot);
+    Py_END_ALLOW_THREADS
+  }
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef snapshot_methods[] = {
+    {"close", snapshot_close, METH_NOARGS, "close($self)\n--\n\nGives the snapshot up. Closing twice is harmless."},
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot snapshot_slots[] = {{Py_tp_new, snapshot_new},
+                                       {Py_tp_dealloc, reader_dealloc},
+                                       {Py_tp_methods, snapshot_methods},
+                                       {Py_mp_subscript, reader_subscript},
+                                       {Py_sq_contains, reader_contains},
+                                       {Py_tp_doc, "A snapshot's handle."},
+                                       {0, NULL}};
+
+static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, snapshot_slots};
+
+/* ---- Module ---- */
+
+/* bind(library, make_error): takes the functions from a dlopen'ed library. */
+static PyObject *bind(PyObject *module, PyObject *args) {
+  PyObject *library_object, *make;
+  void *library;
+  loam_functions found;
+  if (!PyArg_ParseTuple(args, "OO:bind", &library_object, &make)) return NULL;
+  library = PyLong_AsVoidPtr(library_object);
+  if (library == NULL) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no library");
+    return NULL;
+  }
+#define X(name)                                                                       \
+  *(void **)&found.name = dlsym(library, #name);                                      \
+  if (found.name == NULL) {                                                           \
+    PyErr_SetString(PyExc_ImportError, "the library has no function " #name);         \
+    return NULL;                                                                      \
+  }
+  LOAM_FUNCTIONS(X)
+#undef X
+  loam = found;
+  Py_INCREF(make);
+  Py_XDECREF(make_error);
+  make_error = make;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {{"bind", bind, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+
+/* Single-phase: one copy per process, as the library is. */
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", -1, module_methods,
+                                        NULL, NULL, NULL, NULL};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
+  PyObject *type = PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
+  if (type != NULL && PyModule_AddType(module, (PyTypeObject *)type) < 0) Py_CLEAR(type);
+  return (PyTypeObject *)type;
+}
+
+PyMODINIT_FUNC PyInit__fast(void) {
+  PyObject *module = PyModule_Create(&module_def);
+  if (module == NULL) return NULL;
+  if ((ReaderType = add_type(module, &reader_spec, NULL)) == NULL || (DatabaseType = add_type(module, &database_spec, ReaderType)) == NULL ||
+      (SnapshotType = add_type(module, &snapshot_spec, ReaderType)) == NULL || add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
+      PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0) {
+    Py_DECREF(module);
+    return NULL;
+  }
+  return module;
+}

@@ -1,0 +1,93 @@
+/* Shared by the parts of the extension loamdb._fast: the table of libloam's
+ * functions, errors, byte arguments and the types that hold handles. Everything
+ * here is guarded by the GIL, except as a comment says. */
+#ifndef LOAMDB_FAST_H
+#define LOAMDB_FAST_H
+
+#define Py_LIMITED_API 0x030B0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "loam.h"
+
+/* The functions used here, resolved by bind() when the first database opens. */
+#define LOAM_FUNCTIONS(X)                                                      \
+  X(loam_free)                                                                 \
+  X(loam_get) X(loam_try_get) X(loam_has) X(loam_multi_get)                    \
+  X(loam_put) X(loam_delete) X(loam_close)                                     \
+  X(loam_snapshot_create) X(loam_snapshot_close)                               \
+  X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
+  X(loam_batch_delete)                                                         \
+  X(loam_iter_create) X(loam_iter_close) X(loam_iter_place)                    \
+  X(loam_iter_first) X(loam_iter_last) X(loam_iter_seek)                       \
+  X(loam_iter_next) X(loam_iter_prev)                                          \
+  X(loam_iter_next_block) X(loam_iter_prev_block)
+
+typedef struct {
+#define X(name) __typeof__(name) *name;
+  LOAM_FUNCTIONS(X)
+#undef X
+} loam_functions;
+
+extern loam_functions loam;
+
+/* A database or a snapshot: what can be read. */
+typedef struct {
+  PyObject_HEAD
+  loam_db *db;             /* of a database; NULL once closed */
+  loam_snapshot *snapshot; /* of a snapshot; NULL once closed */
+  PyObject *owner;         /* a snapshot's database */
+  PyObject *keep;          /* lives until the database is closed: callbacks' state */
+  int release;             /* Python callbacks exist, so every call releases the GIL */
+} Reader;
+
+extern PyTypeObject *ReaderType, *DatabaseType, *SnapshotType;
+
+/* A key or value: the bytes of any object with the buffer interface. */
+typedef struct {
+  const char *data;
+  size_t len;
+  Py_buffer view; /* view.obj is NULL for bytes objects */
+} Bytes;
+
+static inline int bytes_of(PyObject *o, Bytes *b) {
+  b->view.obj = NULL;
+  if (PyBytes_Check(o)) {
+    Py_ssize_t n;
+    char *p;
+    if (PyBytes_AsStringAndSize(o, &p, &n) < 0) return -1;
+    b->data = p;
+    b->len = (size_t)n;
+    return 0;
+  }
+  if (PyObject_GetBuffer(o, &b->view, PyBUF_SIMPLE) < 0) return -1;
+  b->data = b->view.buf;
+  b->len = (size_t)b->view.len;
+  return 0;
+}
+
+static inline void bytes_done(Bytes *b) {
+  if (b->view.obj != NULL) PyBuffer_Release(&b->view);
+}
+
+/* Sets the exception for a status and releases the message. Returns NULL. */
+PyObject *raise_status(loam_status status, char *err);
+/* Sets the exception for a closed object; what names it. Returns NULL. */
+PyObject *raise_closed(const char *what);
+
+/* The database behind a reader and its snapshot (NULL: none), to be used after the
+ * GIL is released; NULL with an exception when either is closed. */
+loam_db *reader_db(Reader *r, loam_snapshot **snapshot);
+
+/* Closes and forgets the object of a heap type whose fields are released. */
+void free_object(PyObject *self);
+
+/* Whether a keyword argument has this name. */
+static inline int keyword_is(PyObject *keyword, const char *name) {
+  return PyUnicode_CompareWithASCIIString(keyword, name) == 0;
+}
+
+int add_cursor_type(PyObject *module);
+int add_batch_type(PyObject *module);
+
+#endif

@@ -1,0 +1,129 @@
+"""The build backend (PEP 517): setuptools, with libloam made first.
+
+libloam comes from LOAM_LIBRARY=/path/to/libloam.so, or is built with Go from the
+checkout this folder lies in, or from the sources that a source distribution holds
+in libloam/.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+from setuptools import build_meta
+from setuptools.build_meta import *  # noqa: F403  the hooks that are not changed
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.join(HERE, "src", "loamdb")
+NAME = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
+
+
+class BuildError(SystemExit):
+    """Ends the build with one sentence instead of a traceback."""
+
+    def __init__(self, message):
+        super().__init__(f"loamdb: {message}")
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    provide_library()
+    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+    provide_library()
+    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    """A source distribution carries the Go sources: those that build libloam."""
+    checkout = os.path.dirname(os.path.dirname(HERE))
+    copy = os.path.join(HERE, "libloam")
+    license_file = os.path.join(HERE, "LICENSE")
+    made = is_go_tree(checkout)
+    if made:
+        copy_sources(checkout, copy)
+        shutil.copyfile(os.path.join(checkout, "LICENSE"), license_file)
+    try:
+        return build_meta.build_sdist(sdist_directory, config_settings)
+    finally:
+        if made:
+            shutil.rmtree(copy)
+            os.remove(license_file)
+
+
+def provide_library():
+    check_platform()
+    target = os.path.join(PACKAGE, NAME)
+    prebuilt = os.environ.get("LOAM_LIBRARY")
+    if prebuilt:
+        if not os.path.isfile(prebuilt):
+            raise BuildError(f"LOAM_LIBRARY={prebuilt}: there is no such file")
+        install(prebuilt, target)
+        return
+    for tree in (os.path.dirname(os.path.dirname(HERE)), os.path.join(HERE, "libloam")):
+        if is_go_tree(tree):
+            install(compile_library(tree), target)
+            return
+    raise BuildError("Loam's Go sources are missing; build from a checkout or a source distribution, or set LOAM_LIBRARY")
+
+
+def check_platform():
+    if sys.platform not in ("linux", "darwin"):
+        raise BuildError(f"{sys.platform} is not supported; loamdb runs on Linux and macOS")
+    if sys.platform == "linux" and is_musl():
+        raise BuildError(
+            "musl systems such as Alpine are not supported: a Go library cannot be loaded there "
+            "(golang.org/issue/54805); use a glibc system"
+        )
+
+
+def is_musl():
+    return "musl" in (sysconfig.get_config_var("SOABI") or "") or "musl" in (sysconfig.get_config_var("HOST_GNU_TYPE") or "")
+
+
+def is_go_tree(path):
+    return os.path.exists(os.path.join(path, "go.mod")) and os.path.exists(os.path.join(path, "cabi", "loam.h"))
+
+
+def compile_library(tree):
+    for tool, purpose in (("go", "Go 1.25 or later (https://go.dev/dl)"), ("make", "make")):
+        if shutil.which(os.environ.get("GO", tool) if tool == "go" else tool) is None:
+            raise BuildError(
+                f"building libloam needs {purpose}, which is not in PATH; "
+                "install it, or set LOAM_LIBRARY=/path/to/libloam.so to use a built one"
+            )
+    done = subprocess.run(["make", "-C", tree, "-f", "cabi/lib.mk", "GO=" + os.environ.get("GO", "go"), "build/lib/" + NAME], stdout=sys.stderr)
+    if done.returncode != 0:
+        raise BuildError("building libloam failed; the messages of Go are above")
+    return os.path.join(tree, "build", "lib", NAME)
+
+
+def install(source, target):
+    """Replaces the library by renaming: a process may have the old one mapped."""
+    if os.path.realpath(source) == os.path.realpath(target):
+        return
+    shutil.copyfile(source, target + ".new")
+    os.chmod(target + ".new", 0o755)
+    os.replace(target + ".new", target)
+
+
+def copy_sources(checkout, copy):
+    shutil.rmtree(copy, ignore_errors=True)
+    os.makedirs(copy)
+    for name in ("go.mod", "go.sum", "LICENSE"):
+        shutil.copyfile(os.path.join(checkout, name), os.path.join(copy, name))
+    for folder in ("cabi", "internal", "lsm"):
+        shutil.copytree(
+            os.path.join(checkout, folder),
+            os.path.join(copy, folder),
+            ignore=shutil.ignore_patterns("testdata", "*_test.go", "*.test", "*.prof", "testkit", "kvbench", "workload"),
+        )
+
+
+# For `python loam_build.py`: make the library only.
+if __name__ == "__main__":
+    print(platform.machine(), NAME, file=sys.stderr)
+    provide_library()

@@ -1,0 +1,53 @@
+"""The two extensions, both of the stable ABI of Python 3.11 and later, and the
+wheel's platform tag."""
+
+import os
+import re
+import sys
+import sysconfig
+
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import _cffi_build  # noqa: E402
+
+
+class Wheel(bdist_wheel):
+    """A wheel that says which glibc its libraries need (PEP 600)."""
+
+    def get_tag(self):
+        _, _, platform = super().get_tag()
+        if platform.startswith("linux_"):
+            minor = max([17, *self.needed_glibc()])
+            platform = f"manylinux_2_{minor}_{platform.removeprefix('linux_')}"
+        return "cp311", "abi3", platform
+
+    def needed_glibc(self):
+        for folder, _, names in os.walk(self.bdist_dir):
+            for name in names:
+                if name.endswith(".so"):
+                    with open(os.path.join(folder, name), "rb") as f:
+                        yield from (int(v) for v in re.findall(rb"\0GLIBC_2\.(\d+)\b", f.read()))
+
+
+fast = Extension(
+    "loamdb._fast",
+    ["_fast.c", "_batch.c", "_cursor.c"],
+    depends=["_fast.h"],
+    include_dirs=[os.path.dirname(_cffi_build.header())],
+    libraries=["dl"] if sys.platform == "linux" else [],
+    extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
+    py_limited_api=True,
+)
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    sys.exit("loamdb: free-threaded Python is not supported: it has no stable ABI")
+
+setup(
+    ext_modules=[fast],
+    cffi_modules=["_cffi_build.py:ffi"],
+    cmdclass={"bdist_wheel": Wheel},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

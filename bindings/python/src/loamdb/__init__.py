@@ -1,0 +1,78 @@
+"""Loam, an embedded ordered key-value store that reads and writes LevelDB's files.
+
+    with loamdb.open("path") as db:
+        db[b"key"] = b"value"
+        for key, value in db.items(prefix=b"k"):
+            ...
+
+Importing starts no thread and loads no library; opening the first database does.
+From then on the process must not fork: use multiprocessing's "spawn".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from . import _handles, errors
+from ._library import check, error_slot, load, take_text
+from ._loam import ffi
+from ._options import Cache, StrPath
+from .db import DB, Batch, Snapshot
+from .errors import *  # noqa: F403
+from .iterator import Iterator
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Cache",
+    "DB",
+    "Iterator",
+    "Snapshot",
+    "destroy",
+    "library_version",
+    "open",
+    "options",
+    "repair",
+    "set_runtime",
+    *errors.__all__,
+]
+
+#: Opens a database, and creates it when there is none: ``with loamdb.open(path) as db``.
+open = DB
+
+
+def destroy(path: StrPath) -> None:
+    """Deletes the database in a directory that is not open."""
+    _handles.destroy(path)
+
+
+def repair(
+    path: StrPath, *, comparator: str | None = None, progress: Callable[[int, int], object] | None = None
+) -> dict[str, Any]:
+    """Saves what can be saved of a damaged database; returns a report."""
+    report: dict[str, Any] = _handles.repair(path, {"comparator": comparator}, progress)
+    return report
+
+
+def options() -> list[dict[str, Any]]:
+    """The options of open: name, what it does, unit, default, least and greatest value."""
+    slot, err = ffi.new("char **"), error_slot()
+    check(load().loam_options_describe(slot, err), err)
+    described: list[dict[str, Any]] = json.loads(take_text(slot))
+    return described
+
+
+def library_version() -> str:
+    """The version of libloam."""
+    version: str = ffi.string(load().loam_version()).decode()
+    return version
+
+
+def set_runtime(*, maxprocs: int = 0, gogc: int = 0, memory_limit: int = 0) -> None:
+    """Sets how many threads run Go code at once, the Go garbage collector's percentage
+    (negative: off) and its soft memory limit in bytes (negative: none). 0 leaves as is."""
+    err = error_slot()
+    check(load().loam_runtime_set(maxprocs, gogc, memory_limit, err), err)

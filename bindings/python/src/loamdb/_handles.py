@@ -1,0 +1,167 @@
+"""What both faces, loamdb and loamdb.plyvel, do with a database's handle: opening,
+closing and the calls that are not made per key."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _fast
+from ._library import check, error_slot, load, take_text, wait
+from ._loam import ffi
+from ._options import Callbacks, Options, StrPath, encode_path
+from .errors import Error
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+Progress = Callable[[int, int], object]
+
+# Closed at exit, before the interpreter goes: their threads may call into Python.
+_open: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+# Callbacks of databases whose closing was interrupted: it goes on beside us.
+_abandoned: list[Callbacks] = []
+
+
+@atexit.register
+def _close_all() -> None:
+    for db in list(_open):
+        with contextlib.suppress(Error):
+            db.close()
+
+
+class Handle(_fast.Database):
+    """An open database."""
+
+    __slots__ = ("__weakref__", "_callbacks")
+
+    def _open(self, path: StrPath, settings: dict[str, Any]) -> None:
+        lib = load()
+        name = encode_path(path)
+
+        def fetch(job: Any) -> Any:
+            slot, err = ffi.new("loam_db **"), error_slot()
+            check(lib.loam_job_db(job, slot, err), err)
+            return slot[0]
+
+        with Options(settings) as options:
+            job, err = ffi.new("loam_job **"), error_slot()
+            check(lib.loam_open_start(name, options.handle, job, err), err)
+            handle = wait(job[0], finish=fetch)
+            self._callbacks = options.callbacks
+            self._attach(int(ffi.cast("uintptr_t", handle)), options.callbacks, options.callbacks.any)
+        _open.add(self)
+
+    def close(self) -> None:
+        """Stops background work, finishes what is running and releases the directory.
+        Iterators and snapshots of the database are of no use afterwards. Closing
+        twice is harmless."""
+        handle = self._detach()
+        if handle == 0:
+            return
+        _open.discard(self)
+        lib, job, err = load(), ffi.new("loam_job **"), error_slot()
+        _abandoned.append(self._callbacks)
+        check(lib.loam_close_start(ffi.cast("loam_db *", handle), job, err), err)
+        wait(job[0])
+        _abandoned.remove(self._callbacks)
+
+    def _call(self, function: str, *args: Any) -> int:
+        """A call whose first argument is the database and whose last takes a message."""
+        err = error_slot()
+        return check(getattr(load(), function)(self._c(), *args, err), err)
+
+    def _c(self) -> Any:
+        return ffi.cast("loam_db *", self._handle)
+
+    def _job(self, function: str, *args: Any, progress: Progress | None = None) -> None:
+        job = ffi.new("loam_job **")
+        self._call(function, *args, job)
+        wait(job[0], progress)
+
+    def _compact(self, start: Buffer | None, stop: Buffer | None, progress: Progress | None = None) -> None:
+        self._job("loam_compact_start", *pointer(start), *pointer(stop), progress=progress)
+
+    def _property(self, name: str) -> str | None:
+        slot = ffi.new("char **")
+        if self._call("loam_property", name.encode(), slot) == load().LOAM_NOT_FOUND:
+            return None
+        return take_text(slot)
+
+    def _text(self, function: str) -> str:
+        slot = ffi.new("char **")
+        self._call(function, slot)
+        return take_text(slot)
+
+    def _json(self, function: str) -> Any:
+        return json.loads(self._text(function))
+
+    def _sizes(self, ranges: Sequence[tuple[Buffer | None, Buffer | None]]) -> list[int]:
+        n = len(ranges)
+        starts, limits = [pointer(r[0]) for r in ranges], [pointer(r[1]) for r in ranges]
+        sizes = ffi.new("uint64_t[]", n)
+        columns = []
+        for side in (starts, limits):
+            columns.append(ffi.new("void *[]", [p for p, _ in side]))
+            columns.append(ffi.new("size_t[]", [length for _, length in side]))
+        self._call("loam_approximate_sizes", n, *columns, sizes)
+        return list(sizes)
+
+    def _write(self, batch: _fast.Batch, sync: bool) -> None:
+        lib = load()
+        self._call("loam_write", batch_c(batch), lib.LOAM_SYNC if sync else 0)
+
+
+def pointer(key: Buffer | None) -> tuple[Any, int]:
+    """A key as C sees it; NULL for None. It holds on to the key while it lives."""
+    if key is None:
+        return ffi.NULL, 0
+    data = ffi.from_buffer(key)
+    return data, len(data)
+
+
+def batch_c(batch: _fast.Batch) -> Any:
+    return ffi.cast("loam_batch *", batch._handle)
+
+
+def batch_size(batch: _fast.Batch) -> int:
+    """Bytes the batch takes in the log."""
+    length = ffi.new("size_t *")
+    load().loam_batch_data(batch_c(batch), length)
+    return int(length[0])
+
+
+def batch_clear(batch: _fast.Batch) -> None:
+    check(load().loam_batch_clear(batch_c(batch)))
+
+
+def batch_append(batch: _fast.Batch, other: _fast.Batch) -> None:
+    err = error_slot()
+    check(load().loam_batch_append(batch_c(batch), batch_c(other), err), err)
+
+
+def destroy(path: StrPath) -> None:
+    """Deletes the database in a directory that is not open."""
+    err = error_slot()
+    check(load().loam_destroy(encode_path(path), ffi.NULL, err), err)
+
+
+def repair(path: StrPath, settings: dict[str, Any], progress: Progress | None = None) -> Any:
+    """Saves what can be saved of a damaged database; returns the report."""
+    lib = load()
+
+    def fetch(job: Any) -> Any:
+        slot, err = ffi.new("char **"), error_slot()
+        check(lib.loam_job_report(job, slot, err), err)
+        return json.loads(take_text(slot))
+
+    name = encode_path(path)
+    with Options(settings) as options:
+        job, err = ffi.new("loam_job **"), error_slot()
+        check(lib.loam_repair_start(name, options.handle, job, err), err)
+        return wait(job[0], progress, fetch)

@@ -1,0 +1,105 @@
+"""Loading libloam, at the first use and not before: a process that only imports
+loamdb has no Go runtime in it and may fork."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import _fast
+from ._loam import ffi, lib as _lib
+from .errors import LibraryError, from_status
+
+_lock = threading.Lock()
+_loaded = False
+
+#: How long a wait for libloam lasts before signals and progress are looked at.
+SLICE_MS = 100
+
+
+def path() -> str:
+    """The library's file: $LOAM_LIBRARY or the one in this package."""
+    name = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
+    return os.environ.get("LOAM_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
+
+
+def load() -> Any:
+    """libloam's functions; loads the library when that has not been done."""
+    global _loaded
+    if _loaded:
+        return _lib
+    with _lock:
+        if not _loaded:
+            _load(path())
+            _loaded = True
+    return _lib
+
+
+def _load(file: str) -> None:
+    if not os.path.exists(file):
+        raise LibraryError(f"{file} does not exist; reinstall loamdb, or set LOAM_LIBRARY to where libloam is")
+    why = ffi.new("const char **")
+    library = _lib.loamdb_open_library(os.fsencode(file), why)
+    if library == ffi.NULL:
+        raise LibraryError(f"cannot load libloam: {ffi.string(why[0]).decode(errors='replace')}")
+    version = _lib.loamdb_library_abi(library)
+    if version < 0:
+        raise LibraryError(f"{file} is not libloam: it has no loam_abi_version")
+    if version != _fast.ABI_VERSION:
+        raise LibraryError(f"{file} has ABI version {version}, but loamdb needs {_fast.ABI_VERSION}")
+    missing = _lib.loamdb_bind(library)
+    if missing != ffi.NULL:
+        raise LibraryError(f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb")
+    _fast.bind(int(ffi.cast("uintptr_t", library)), from_status)
+
+
+def check(status: int, err: Any = None) -> int:
+    """Raises the exception for a failure; returns answers. err is the char ** that
+    the call stored its message in."""
+    if status >= 0:
+        return status
+    message = ""
+    if err is not None and err[0] != ffi.NULL:
+        message = ffi.string(err[0]).decode(errors="replace")
+        _lib.loam_free(err[0])
+    raise from_status(status, message)
+
+
+def error_slot() -> Any:
+    return ffi.new("char **")
+
+
+def take_text(slot: Any) -> str:
+    """The text in a char ** that the library filled, which is freed."""
+    try:
+        return ffi.string(slot[0]).decode(errors="replace")
+    finally:
+        _lib.loam_free(slot[0])
+
+
+def wait(job: Any, progress: Callable[[int, int], object] | None = None, finish: Callable[[Any], Any] | None = None) -> Any:
+    """Waits for a job in slices, so that Ctrl-C works, and closes it. finish fetches
+    the result of the finished job. Any exception asks the job to end early."""
+    err = error_slot()
+    try:
+        while True:
+            status = _lib.loam_job_wait(job, SLICE_MS, err)
+            if progress is not None:
+                progress(*_progress(job))
+            if status != _lib.LOAM_TIMEOUT:
+                check(status, err)
+                return finish(job) if finish is not None else None
+    except BaseException:
+        _lib.loam_job_cancel(job, ffi.NULL)
+        raise
+    finally:
+        _lib.loam_job_close(job)
+
+
+def _progress(job: Any) -> tuple[int, int]:
+    done, total, err = ffi.new("uint64_t *"), ffi.new("uint64_t *"), error_slot()
+    check(_lib.loam_job_progress(job, done, total, err), err)
+    return done[0], total[0]

@@ -1,0 +1,6 @@
+# The module that _cffi_build.py makes of loam.h.
+
+from typing import Any
+
+ffi: Any
+lib: Any

@@ -1,0 +1,151 @@
+"""From keyword arguments to a loam_options object, and the callbacks it can hold."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._library import check, error_slot, load
+from ._loam import ffi
+from .errors import ClosedError
+
+Compare = Callable[[bytes, bytes], int]
+StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+class Cache:
+    """A block cache for several databases to share: ``open(path, cache=cache)``."""
+
+    def __init__(self, size: int) -> None:
+        self._lib = load()
+        slot, err = ffi.new("loam_cache **"), error_slot()
+        check(self._lib.loam_cache_create(size, slot, err), err)
+        self._handle: Any = slot[0]
+
+    def close(self) -> None:
+        """Gives the cache up; databases that use it keep it. Closing twice is harmless."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._lib.loam_cache_close(handle)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    def __enter__(self) -> Cache:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class Callbacks:
+    """What callbacks into Python need while a database is open."""
+
+    def __init__(self) -> None:
+        self.compare: Compare | None = None
+        self.logger: logging.Logger | None = None
+        self.handle = ffi.new_handle(self)
+
+    @property
+    def any(self) -> bool:
+        return self.compare is not None or self.logger is not None
+
+
+@ffi.def_extern(name="loamdb_compare", error=0)
+def _compare(arg: Any, a: Any, a_len: int, b: Any, b_len: int) -> int:
+    compare = ffi.from_handle(arg).compare
+    return int(compare(ffi.unpack(ffi.cast("char *", a), a_len), ffi.unpack(ffi.cast("char *", b), b_len)))
+
+
+@ffi.def_extern(name="loamdb_log")
+def _log(arg: Any, level: int, message: Any) -> None:
+    if sys.is_finalizing():
+        return
+    # loam.h: -4 debug, 0 info, 4 warning, 8 error; logging: 10, 20, 30, 40
+    ffi.from_handle(arg).logger.log(20 + level * 10 // 4, "%s", ffi.string(message).decode(errors="replace"))
+
+
+def encode_path(path: StrPath) -> bytes:
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError("embedded null byte in path")
+    return name
+
+
+def _text(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, str)):
+        return str(value)
+    raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")
+
+
+class Options:
+    """A loam_options object that is closed at the end of a with statement."""
+
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        """settings: options by name, None for the default; further comparator (a
+        built-in's name or a function), comparator_name, cache and logger."""
+        self.callbacks = Callbacks()
+        self._lib = load()
+        slot, err = ffi.new("loam_options **"), error_slot()
+        check(self._lib.loam_options_create(slot, err), err)
+        self.handle: Any = slot[0]
+        try:
+            self._apply(dict(settings))
+        except BaseException:
+            self._lib.loam_options_close(self.handle)
+            raise
+
+    def _apply(self, settings: dict[str, Any]) -> None:
+        err = error_slot()
+        comparator, name = settings.pop("comparator", None), settings.pop("comparator_name", None)
+        cache, logger = settings.pop("cache", None), settings.pop("logger", None)
+        if isinstance(comparator, str) and name is None:
+            settings["comparator"] = comparator
+        elif comparator is not None or name is not None:
+            self._set_comparator(comparator, name)
+        for option, value in settings.items():
+            if value is not None:
+                text = _text(option, value)
+                check(self._lib.loam_options_set(self.handle, option.encode(), text.encode(), err), err)
+        if cache is not None:
+            if cache._handle is None:
+                raise ClosedError("the cache is closed")
+            check(self._lib.loam_options_set_cache(self.handle, cache._handle, err), err)
+        if logger is not None:
+            self.callbacks.logger = logger
+            check(
+                self._lib.loam_options_set_logger(self.handle, self._lib.loamdb_log, self.callbacks.handle, err), err
+            )
+
+    def _set_comparator(self, compare: Any, name: Any) -> None:
+        if compare is None or name is None:
+            raise ValueError("comparator and comparator_name belong together")
+        if not callable(compare):
+            raise TypeError("comparator must be a name or a function")
+        if not isinstance(name, (str, bytes)):
+            raise TypeError("comparator_name must be a string")
+        self.callbacks.compare = compare
+        err = error_slot()
+        check(
+            self._lib.loam_options_set_comparator(
+                self.handle,
+                name.encode() if isinstance(name, str) else name,
+                self._lib.loamdb_compare,
+                self.callbacks.handle,
+                0,
+                err,
+            ),
+            err,
+        )
+
+    def __enter__(self) -> Options:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._lib.loam_options_close(self.handle)
