@@ -1,26 +1,18 @@
 package commit
 
 import (
-	"runtime"
 	"sync"
-	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 )
 
-// States of a writer in the queue.
+// What ends a writer's wait.
+type outcome uint8
+
 const (
-	spinning uint32 = iota // looks at state by itself
-	parked                 // sleeps on wake
-	leading                // has been handed the lead
+	leading outcome = iota // it has been handed the lead
 	done                   // err is set
 )
-
-// spins is how often a writer looks at its state before it sleeps: about the
-// time of an unsynced write.
-const spins = 400
-
-var multicore = runtime.NumCPU() > 1
 
 // writer is a write in the queue.
 type writer struct {
@@ -30,12 +22,10 @@ type writer struct {
 	err           error
 	own           []byte // memory for batch
 	next          *writer
-
-	state atomic.Uint32
-	wake  chan struct{} // one token when state was parked
+	wake          chan outcome // holds one
 }
 
-var writers = sync.Pool{New: func() any { return &writer{wake: make(chan struct{}, 1)} }}
+var writers = sync.Pool{New: func() any { return &writer{wake: make(chan outcome, 1)} }}
 
 func (w *writer) free() {
 	w.batch, w.exclusive, w.err, w.next = nil, nil, nil, nil
@@ -43,31 +33,14 @@ func (w *writer) free() {
 	if cap(w.own) > maxKeptBuffer {
 		w.own = nil
 	}
-	w.state.Store(spinning)
 	writers.Put(w)
 }
 
-// wait returns the state, leading or done, that somebody else has given w.
-func (w *writer) wait() uint32 {
-	if multicore && !w.sync {
-		for range spins {
-			if s := w.state.Load(); s != spinning {
-				return s
-			}
-		}
-	}
-	if w.state.CompareAndSwap(spinning, parked) {
-		<-w.wake
-	}
-	return w.state.Load()
-}
+// wait returns what somebody else has decided about w.
+func (w *writer) wait() outcome { return <-w.wake }
 
 // signal ends w's wait. w must not be touched after it.
-func (w *writer) signal(state uint32) {
-	if w.state.Swap(state) == parked {
-		w.wake <- struct{}{}
-	}
-}
+func (w *writer) signal(o outcome) { w.wake <- o }
 
 // push queues w. It reports false when the leader is stalled and w would not
 // wait for that.
