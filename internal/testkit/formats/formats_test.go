@@ -1,0 +1,380 @@
+// Package formats keeps the pages docs/format-*.md true: each of their examples
+// is a script and the bytes it stands for. The tests encode the script and
+// compare with the bytes, and decode the bytes and compare with the script.
+// go test -run Pages -rewrite writes the bytes anew.
+package formats
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the bytes of the examples into the pages")
+
+// example is one pair of fences of a page: ```FORMAT and ```hex.
+var example = regexp.MustCompile("(?s)```(log|batch|manifest|table)\n(.*?)```\n(.*?)```hex\n(.*?)```")
+
+// codec turns scripts into bytes and back.
+type codec struct {
+	encode func(lines []string) ([]byte, error)
+	decode func(data []byte) ([]string, error)
+}
+
+var codecs = map[string]codec{
+	"log":      {encodeLog, decodeLog},
+	"batch":    {encodeBatch, decodeBatch},
+	"manifest": {encodeManifest, decodeManifest},
+	"table":    {encodeTable, decodeTable},
+}
+
+func TestPages(t *testing.T) {
+	pages, err := filepath.Glob("../../../docs/format-*.md")
+	if err != nil || len(pages) < 4 {
+		t.Fatalf("%v %v", pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := example.FindAllSubmatch(text, -1)
+		if len(found) == 0 {
+			t.Errorf("%s has no example", page)
+		}
+		for _, m := range found {
+			c, script := codecs[string(m[1])], strings.Split(strings.TrimSpace(string(m[2])), "\n")
+			data, err := c.encode(script)
+			if err != nil {
+				t.Fatalf("%s: %q: %v", page, script, err)
+			}
+			if *rewrite {
+				text = bytes.Replace(text, m[0], fmt.Appendf(nil, "```%s\n%s```\n%s```hex\n%s```", m[1], m[2], m[3], dump(data)), 1)
+				continue
+			}
+			if want := undump(t, string(m[4])); !bytes.Equal(data, want) {
+				t.Errorf("%s: %q encodes to\n%s", page, script, dump(data))
+			}
+			back, err := c.decode(undump(t, string(m[4])))
+			if err != nil || strings.Join(back, "\n") != strings.Join(script, "\n") {
+				t.Errorf("%s: the bytes decode to %q, %v; want %q", page, back, err, script)
+			}
+		}
+		if *rewrite {
+			if err := os.WriteFile(page, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// dump writes 16 bytes a line: offset, bytes, characters.
+func dump(data []byte) string {
+	var b strings.Builder
+	for i := 0; i < len(data); i += 16 {
+		line := data[i:min(i+16, len(data))]
+		printable := bytes.Map(func(r rune) rune {
+			if r < 32 || r > 126 {
+				return '.'
+			}
+			return r
+		}, bytes.ToValidUTF8(line, []byte(".")))
+		fmt.Fprintf(&b, "%04x  %-47s  %s\n", i, fmt.Sprintf("% x", line), printable)
+	}
+	return b.String()
+}
+
+func undump(t *testing.T, text string) (data []byte) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if len(line) < 53 {
+			t.Fatalf("a line of hex is short: %q", line)
+		}
+		b, err := hex.DecodeString(strings.ReplaceAll(line[6:53], " ", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, b...)
+	}
+	return data
+}
+
+// fields splits a line at spaces outside of quotes and unquotes what is quoted.
+func fields(line string) (words []string, err error) {
+	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimSpace(rest) {
+		if rest[0] != '"' {
+			word, after, _ := strings.Cut(rest, " ")
+			words, rest = append(words, word), after
+			continue
+		}
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return nil, err
+		}
+		word, err := strconv.Unquote(quoted)
+		if err != nil {
+			return nil, err
+		}
+		words, rest = append(words, word), rest[len(quoted):]
+	}
+	return words, nil
+}
+
+func number(s string) uint64 {
+	n, _ := strconv.ParseUint(s, 10, 64)
+	return n
+}
+
+// memLog runs write on a log in memory and returns the file's bytes.
+func memLog(write func(w *record.Writer) error) ([]byte, error) {
+	m := vfs.NewMem()
+	l, err := m.CreateLog("log", 0)
+	if err != nil {
+		return nil, err
+	}
+	w := record.NewWriter(l)
+	if err := errors.Join(write(w), w.Close()); err != nil {
+		return nil, err
+	}
+	return readFile(m, "log")
+}
+
+func readFile(m *vfs.Mem, name string) ([]byte, error) {
+	f, err := m.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
+}
+
+func records(data []byte) (all [][]byte, err error) {
+	r := record.NewReader(bytes.NewReader(data), int64(len(data)), "example")
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bytes.Clone(rec))
+	}
+}
+
+// log: lines `record "..."`, or `record N bytes of "x"`.
+func encodeLog(lines []string) ([]byte, error) {
+	return memLog(func(w *record.Writer) error {
+		for _, line := range lines {
+			words, err := fields(line)
+			if err != nil {
+				return err
+			}
+			rec := []byte(words[1])
+			if len(words) == 5 {
+				rec = bytes.Repeat([]byte(words[4]), int(number(words[1])))
+			}
+			if err := w.Append(rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func decodeLog(data []byte) (lines []string, err error) {
+	all, err := records(data)
+	for _, rec := range all {
+		lines = append(lines, fmt.Sprintf("record %q", rec))
+	}
+	return lines, err
+}
+
+// batch: `sequence N`, then `put "k" "v"` and `delete "k"`.
+func encodeBatch(lines []string) ([]byte, error) {
+	b := batchrepr.Init(nil)
+	for _, line := range lines {
+		words, err := fields(line)
+		if err != nil {
+			return nil, err
+		}
+		switch words[0] {
+		case "sequence":
+			batchrepr.SetSeq(b, base.SeqNum(number(words[1])))
+		case "put":
+			b = batchrepr.AppendPut(b, []byte(words[1]), []byte(words[2]))
+		case "delete":
+			b = batchrepr.AppendDelete(b, []byte(words[1]))
+		}
+	}
+	return b, nil
+}
+
+func decodeBatch(data []byte) ([]string, error) {
+	if err := batchrepr.Validate(data); err != nil {
+		return nil, err
+	}
+	lines := []string{fmt.Sprintf("sequence %d", batchrepr.Seq(data))}
+	it := batchrepr.Read(data)
+	for {
+		kind, key, value, ok := it.Next()
+		if !ok {
+			return lines, it.Err()
+		}
+		if kind == base.KindDelete {
+			lines = append(lines, fmt.Sprintf("delete %q", key))
+		} else {
+			lines = append(lines, fmt.Sprintf("put %q %q", key, value))
+		}
+	}
+}
+
+// manifest: one edit, of the lines below.
+func encodeManifest(lines []string) ([]byte, error) {
+	var e manifest.Edit
+	for _, line := range lines {
+		words, err := fields(line)
+		if err != nil {
+			return nil, err
+		}
+		switch words[0] {
+		case "comparer":
+			e.SetComparer(words[1])
+		case "log":
+			e.SetLogNum(number(words[1]))
+		case "previous-log":
+			e.SetPrevLogNum(number(words[1]))
+		case "next-file":
+			e.SetNextFile(number(words[1]))
+		case "last-sequence":
+			e.SetLastSeq(base.SeqNum(number(words[1])))
+		case "delete":
+			e.Delete(int(number(words[1])), number(words[2]))
+		case "add":
+			e.Add(int(number(words[1])), &manifest.FileMeta{Num: number(words[2]), Size: number(words[3]), Smallest: internalKey(words[4], words[5]), Largest: internalKey(words[6], words[7])})
+		}
+	}
+	return memLog(func(w *record.Writer) error { return w.Append(e.Encode(nil)) })
+}
+
+func internalKey(user, rest string) base.InternalKey {
+	seq, kind, _ := strings.Cut(rest, ":")
+	k := base.KindSet
+	if kind == "delete" {
+		k = base.KindDelete
+	}
+	return base.InternalKey{User: []byte(user), Trailer: base.MakeTrailer(base.SeqNum(number(seq)), k)}
+}
+
+func trailerString(t base.Trailer) string {
+	return fmt.Sprintf("%d:%s", t.Seq(), map[base.Kind]string{base.KindSet: "set", base.KindDelete: "delete"}[t.Kind()])
+}
+
+func decodeManifest(data []byte) (lines []string, err error) {
+	all, err := records(data)
+	if err != nil {
+		return nil, err
+	}
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	for _, rec := range all {
+		var e manifest.Edit
+		if err := e.Decode(rec); err != nil {
+			return nil, err
+		}
+		if e.HasComparer {
+			add("comparer %q", e.Comparer)
+		}
+		if e.HasLogNum {
+			add("log %d", e.LogNum)
+		}
+		if e.HasPrevLogNum {
+			add("previous-log %d", e.PrevLogNum)
+		}
+		if e.HasNextFile {
+			add("next-file %d", e.NextFile)
+		}
+		if e.HasLastSeq {
+			add("last-sequence %d", e.LastSeq)
+		}
+		for _, d := range e.Deleted {
+			add("delete %d %d", d.Level, d.Num)
+		}
+		for _, a := range e.Added {
+			m := a.Meta
+			add("add %d %d %d %q %s %q %s", a.Level, m.Num, m.Size, m.Smallest.User, trailerString(m.Smallest.Trailer), m.Largest.User, trailerString(m.Largest.Trailer))
+		}
+	}
+	return lines, nil
+}
+
+// table: `entry "key" SEQ:KIND "value"`, without compression and filters.
+func encodeTable(lines []string) ([]byte, error) {
+	m := vfs.NewMem()
+	f, err := m.Create("table")
+	if err != nil {
+		return nil, err
+	}
+	w := ldb.NewWriter(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16})
+	for _, line := range lines {
+		words, err := fields(line)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.Add([]byte(words[1]), internalKey("", words[2]).Trailer, base.CodecRaw, []byte(words[3])); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := w.Finish(); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return readFile(m, "table")
+}
+
+func decodeTable(data []byte) (lines []string, err error) {
+	m := vfs.NewMem()
+	f, err := m.Create("table")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, err
+	}
+	src, err := m.Open("table")
+	if err != nil {
+		return nil, err
+	}
+	r, err := ldb.Open(src, ldb.Env{Name: "table", Comparer: base.Bytewise})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	it := r.NewSource(0)
+	defer it.Close()
+	var e base.Entries
+	for ok := it.First(&e) >= 0; ok; ok = it.Next(&e) {
+		for i := range e.Len() {
+			lines = append(lines, fmt.Sprintf("entry %q %s %q", e.Key(i), trailerString(e.Trailers[i]), e.Value(i)))
+		}
+	}
+	return lines, it.Err()
+}
