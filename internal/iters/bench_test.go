@@ -108,7 +108,11 @@ func benchCursor(b *testing.B, name string, sources []base.Source, seq base.SeqN
 func BenchmarkCursor(b *testing.B) {
 	const n = 50_000
 	benchCursor(b, "k=1", benchSources(1, n, 1), base.MaxSeqNum)
-	benchCursor(b, "k=1/mixed", benchSources(1, n, 1), n-1)
+	mixed := benchSources(1, n, 1)
+	for i := range mixed[0].(*memSource).stretches {
+		mixed[0].(*memSource).stretches[i].Plain = false
+	}
+	benchCursor(b, "k=1/mixed", mixed, base.MaxSeqNum)
 	benchCursor(b, "k=2", benchSources(2, n, 1), base.MaxSeqNum)
 	benchCursor(b, "k=2/chunks", benchSources(2, n, 100), base.MaxSeqNum)
 	benchCursor(b, "k=4", benchSources(4, n, 1), base.MaxSeqNum)
