@@ -1,11 +1,13 @@
 # make build   the programs, in bin/
 # make bench   LevelDB's table and the Bloom filter experiment, within 5 minutes on 2 cores
+# make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
+# make peers         only the program for that, bin/kvbench-peers
 # make test    the tests
 
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build bench test
+.PHONY: build bench bench-peers peers test
 
 build:
 	$(GO) build -o bin/ ./cmd/...
@@ -14,6 +16,22 @@ build:
 bench: build
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench leveldb bloom=2M --json build/bench.json
+
+# LevelDB and RocksDB are C++ libraries. Debian's are installed if that is
+# possible and they are not there; an engine whose library is missing is left
+# out. LEVELDB and ROCKSDB name the prefix of another build (include/, lib/).
+N ?= 2000000
+ROUNDS ?= 2
+PEERS ?= all
+LEVELDB ?=
+ROCKSDB ?=
+
+peers:
+	@GO="$(GO)" LEVELDB="$(LEVELDB)" ROCKSDB="$(ROCKSDB)" bench/peers/build.sh bin/kvbench-peers
+
+bench-peers: peers
+	@mkdir -p build
+	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=$(PEERS) --num=$(N) --rounds=$(ROUNDS) --json build/peers.json --html build/peers.html --tsv build/peers.tsv
 
 test:
 	$(GO) vet ./... && $(GO) test ./...

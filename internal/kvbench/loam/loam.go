@@ -180,8 +180,10 @@ func (s snapshot) Close() error { return s.s.Close() }
 func (d *database) Metrics() store.Metrics {
 	m := d.db.Metrics()
 	tables := 0
-	for _, l := range m.Levels {
+	levels := make([]int64, len(m.Levels))
+	for i, l := range m.Levels {
 		tables += l.Files
+		levels[i] = int64(l.Bytes)
 	}
 	return store.Metrics{
 		WALBytes:        m.WALBytesWritten,
@@ -193,5 +195,6 @@ func (d *database) Metrics() store.Metrics {
 		DiskSize:        int64(m.DiskBytes),
 		Tables:          int64(tables),
 		Debt:            int64(m.CompactionDebt),
+		Levels:          levels,
 	}
 }

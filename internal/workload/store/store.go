@@ -34,6 +34,10 @@ type Driver interface {
 	Codec(name string) (Codec, bool)
 }
 
+// Noted is implemented by drivers whose engine's build or settings the reader
+// of a figure must know of. Notes is called while a store is open, or after.
+type Noted interface{ Notes() []string }
+
 // Durability is the class of a write that does not ask for sync.
 type Durability string
 
@@ -150,9 +154,10 @@ type Metrics struct {
 	Stall           time.Duration // time that writes waited for background work
 	CacheHits       int64
 	CacheMisses     int64
-	DiskSize        int64 // live tables now
-	Tables          int64 // live tables now
-	Debt            int64 // bytes that compactions still have to move
+	DiskSize        int64   // live tables now
+	Tables          int64   // live tables now
+	Debt            int64   // bytes that compactions still have to move
+	Levels          []int64 // bytes of the tables of each level; nil: not told
 }
 
 // Unknown is the value of a metric that the engine does not tell.
@@ -160,5 +165,8 @@ const Unknown = -1
 
 // UnknownMetrics has every field unknown.
 func UnknownMetrics() Metrics {
-	return Metrics{Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown, Unknown}
+	return Metrics{
+		WALBytes: Unknown, FlushBytes: Unknown, CompactionBytes: Unknown, Stall: Unknown,
+		CacheHits: Unknown, CacheMisses: Unknown, DiskSize: Unknown, Tables: Unknown, Debt: Unknown,
+	}
 }

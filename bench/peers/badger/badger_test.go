@@ -1,0 +1,9 @@
+package badger
+
+import (
+	"testing"
+
+	"github.com/loamdb/loam/internal/workload/store/storetest"
+)
+
+func TestDriver(t *testing.T) { storetest.Run(t, Driver{}) }

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Builds kvbench with the peers: build.sh PROGRAM. An engine whose C++ library
+# is not there and cannot be installed is left out, with a line that says so.
+set -eu
+case $1 in /*) out=$1 ;; *) out=$PWD/$1 ;; esac
+go=${GO:-go}
+cd "$(dirname "$0")"
+tags=
+CGO_CFLAGS=${CGO_CFLAGS:--O2 -g}
+CGO_CXXFLAGS=${CGO_CXXFLAGS:--O2 -g}
+CGO_LDFLAGS=${CGO_LDFLAGS:-}
+
+# there PREFIX LIBRARY HEADER: whether a program that uses the library links.
+there() {
+	dir=$(mktemp -d)
+	printf '#include <%s>\nint main(void) { return 0; }\n' "$3" >"$dir/t.c"
+	paths=
+	[ -z "$1" ] || paths="-I$1/include -L$1/lib"
+	# shellcheck disable=SC2086
+	if ${CC:-cc} $paths -o "$dir/t" "$dir/t.c" "-l$2" >/dev/null 2>&1; then r=0; else r=1; fi
+	rm -rf "$dir"
+	return $r
+}
+
+# add ENGINE PREFIX HEADER PACKAGE
+add() {
+	if ! there "$2" "$1" "$3" && [ -z "$2" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "$1: installing $4"
+		apt-get install -y "$4" >/dev/null 2>&1 || { apt-get update && apt-get install -y "$4"; } >/dev/null 2>&1 || true
+	fi
+	if ! there "$2" "$1" "$3"; then
+		echo "$1: left out: no library${2:+ in $2} (Debian has it in $4; another build can be named, see the Makefile)"
+		return
+	fi
+	tags="$tags $1"
+	if [ -n "$2" ]; then
+		CGO_CFLAGS="$CGO_CFLAGS -I$2/include"
+		CGO_CXXFLAGS="$CGO_CXXFLAGS -I$2/include"
+		CGO_LDFLAGS="$CGO_LDFLAGS -L$2/lib -Wl,-rpath,$2/lib"
+	fi
+}
+
+if command -v "${CC:-cc}" >/dev/null; then
+	add leveldb "${LEVELDB:-}" leveldb/c.h libleveldb-dev
+	add rocksdb "${ROCKSDB:-}" rocksdb/c.h librocksdb-dev
+	export CGO_ENABLED=1
+else
+	echo "leveldb, rocksdb: left out: no C compiler; Pebble's cache lies on the Go heap"
+	export CGO_ENABLED=0
+fi
+export CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
+mkdir -p "$(dirname "$out")"
+"$go" build -tags "$tags" -o "$out" ./kvbench-peers

@@ -1,0 +1,9 @@
+package goleveldb
+
+import (
+	"testing"
+
+	"github.com/loamdb/loam/internal/workload/store/storetest"
+)
+
+func TestDriver(t *testing.T) { storetest.Run(t, Driver{}) }

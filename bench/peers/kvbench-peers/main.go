@@ -1,0 +1,22 @@
+// Kvbench-peers is kvbench with Loam's peers built in: the same benchmarks, the
+// same keys, matched settings, everything in one report.
+package main
+
+import (
+	"os"
+
+	"github.com/loamdb/loam/bench/peers/badger"
+	"github.com/loamdb/loam/bench/peers/bbolt"
+	"github.com/loamdb/loam/bench/peers/goleveldb"
+	"github.com/loamdb/loam/bench/peers/pebble"
+	"github.com/loamdb/loam/internal/kvbench"
+	"github.com/loamdb/loam/internal/kvbench/loam"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// drivers are the engines; build tags add those that need a C++ library.
+var drivers = []store.Driver{loam.Driver{}, goleveldb.Driver{}, pebble.Driver{}, badger.Driver{}, bbolt.Driver{}}
+
+func main() {
+	os.Exit(kvbench.Main(os.Args[1:], os.Stdout, os.Stderr, drivers...))
+}

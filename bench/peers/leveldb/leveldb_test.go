@@ -1,0 +1,11 @@
+//go:build cgo && leveldb
+
+package leveldb
+
+import (
+	"testing"
+
+	"github.com/loamdb/loam/internal/workload/store/storetest"
+)
+
+func TestDriver(t *testing.T) { storetest.Run(t, Driver{}) }

@@ -1,0 +1,221 @@
+// Package pebble is the benchmark's driver for Pebble.
+//
+// The driver and its stores are safe for concurrent use, as package store asks.
+package pebble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
+	"github.com/loamdb/loam/bench/peers/settings"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+var table = settings.New([]string{"none", "snappy", "zstd"},
+	"write_buffer_size", "4MiB", "cache_size", "8MiB", "block_size", "4096", "block_restart_interval", "16",
+	"max_file_size", "2MiB", "max_open_files", "1000", "max_background_jobs", "1", "compression", "snappy", "bloom_bits", "0")
+
+var profiles = map[string]*sstable.CompressionProfile{
+	"none": sstable.NoCompression, "snappy": sstable.SnappyCompression, "zstd": sstable.ZstdCompression,
+}
+
+// Driver opens Pebble databases.
+type Driver struct{}
+
+func (Driver) Name() string                     { return "pebble" }
+func (Driver) Title() string                    { return "Pebble" }
+func (Driver) Version() string                  { return settings.ModuleVersion("github.com/cockroachdb/pebble/v2") }
+func (Driver) Durability() store.Durability     { return store.InProcess }
+func (Driver) Options() []store.Option          { return table.Options() }
+func (Driver) Check(s store.Setting) error      { return table.Check(s) }
+func (Driver) Destroy(dir string) error         { return os.RemoveAll(dir) }
+func (Driver) Codec(string) (store.Codec, bool) { return store.Codec{}, false }
+
+// Notes tells what the figures depend on.
+func (Driver) Notes() []string {
+	n := []string{"newest format (columnar blocks), filters on all levels, 4 memtables"}
+	if !cgo {
+		n = append(n, "built without cgo: its cache lies on the Go heap")
+	}
+	return n
+}
+
+// quiet drops the engine's messages.
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(format string, args ...any) {
+	panic(fmt.Sprintf(format, args...))
+}
+
+// Open makes the newest format, with every level set alike.
+func (Driver) Open(dir string, c store.Config) (store.Store, error) {
+	v, err := table.Read(c.Settings)
+	if err != nil {
+		return nil, err
+	}
+	d := new(database)
+	cache := pebble.NewCache(v.Number("cache_size"))
+	defer cache.Unref()
+	jobs := max(v.Int("max_background_jobs"), 1)
+	o := &pebble.Options{
+		Cache:                       cache,
+		MemTableSize:                uint64(v.Number("write_buffer_size")),
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                v.Int("max_open_files"),
+		FormatMajorVersion:          pebble.FormatNewest,
+		ErrorIfNotExists:            c.MustExist,
+		Logger:                      quiet{},
+		CompactionConcurrencyRange:  func() (int, int) { return 1, jobs },
+		EventListener: &pebble.EventListener{
+			WriteStallBegin: func(pebble.WriteStallBeginInfo) { d.stallBegin.Store(int64(time.Since(epoch))) },
+			WriteStallEnd:   func() { d.stalled.Add(int64(time.Since(epoch)) - d.stallBegin.Load()) },
+		},
+	}
+	for i := range o.Levels {
+		l := &o.Levels[i]
+		l.BlockSize = v.Int("block_size")
+		l.BlockRestartInterval = v.Int("block_restart_interval")
+		l.Compression = func() *sstable.CompressionProfile { return profiles[v["compression"]] }
+		if bits := v.Int("bloom_bits"); bits > 0 {
+			l.FilterPolicy = bloom.FilterPolicy(bits)
+		}
+	}
+	o.TargetFileSizes[0] = v.Number("max_file_size")
+	if d.db, err = pebble.Open(dir, o); err != nil {
+		return nil, err
+	}
+	d.reader = reader{d.db}
+	return d, nil
+}
+
+var epoch = time.Now()
+
+type reader struct{ r pebble.Reader }
+
+func (r reader) Get(key, dst []byte) ([]byte, bool, error) {
+	v, closer, err := r.r.Get(key)
+	if err != nil {
+		if errors.Is(err, pebble.ErrNotFound) {
+			return dst, false, nil
+		}
+		return dst, false, err
+	}
+	dst = append(dst, v...)
+	return dst, true, closer.Close()
+}
+
+func (r reader) Has(key []byte) (bool, error) {
+	_, found, err := r.Get(key, nil)
+	return found, err
+}
+
+func (reader) NewValues() store.Values { return new(settings.Answers) }
+
+func (r reader) MultiGet(keys [][]byte, v store.Values) error {
+	a, ok := v.(*settings.Answers)
+	if !ok {
+		return errors.New("values of another store")
+	}
+	return a.Fill(keys, r.Get)
+}
+
+func (r reader) NewIterator() (store.Iterator, error) {
+	it, err := r.r.NewIter(nil)
+	if err != nil {
+		return nil, err
+	}
+	return cursor{it}, nil
+}
+
+type cursor struct{ *pebble.Iterator }
+
+func (c cursor) Err() error { return c.Error() }
+
+type database struct {
+	reader
+	db         *pebble.DB
+	stallBegin atomic.Int64
+	stalled    atomic.Int64 // nanoseconds
+}
+
+func mode(sync bool) *pebble.WriteOptions {
+	if sync {
+		return pebble.Sync
+	}
+	return pebble.NoSync
+}
+
+func (d *database) Put(key, value []byte, sync bool) error { return d.db.Set(key, value, mode(sync)) }
+func (d *database) Delete(key []byte, sync bool) error     { return d.db.Delete(key, mode(sync)) }
+func (d *database) NewBatch() store.Batch                  { return &batch{d.db.NewBatch()} }
+func (d *database) Flush() error                           { return d.db.Flush() }
+func (d *database) Close() error                           { return d.db.Close() }
+
+// Compact covers all keys that benchmarks write: they are ASCII.
+func (d *database) Compact() error {
+	return d.db.Compact(context.Background(), []byte{0}, []byte{0xff, 0xff}, true)
+}
+
+type batch struct{ b *pebble.Batch }
+
+// The errors of these are impossible on a batch that is not closed.
+func (b *batch) Put(key, value []byte) { _ = b.b.Set(key, value, nil) }
+func (b *batch) Delete(key []byte)     { _ = b.b.Delete(key, nil) }
+func (b *batch) Clear()                { b.b.Reset() }
+
+// Write leaves a batch that was applied to Clear: one may be committed once.
+func (d *database) Write(b store.Batch, sync bool) error {
+	own, ok := b.(*batch)
+	if !ok {
+		return fmt.Errorf("batch of another store: %T", b)
+	}
+	return d.db.Apply(own.b, mode(sync))
+}
+
+func (d *database) Snapshot() (store.Snapshot, error) {
+	s := d.db.NewSnapshot()
+	return snapshot{reader{s}, s}, nil
+}
+
+type snapshot struct {
+	reader
+	s *pebble.Snapshot
+}
+
+func (s snapshot) Close() error { return s.s.Close() }
+
+func (d *database) Property(name string) (string, bool) {
+	if name == "leveldb.stats" {
+		return d.db.Metrics().String(), true
+	}
+	return "", false
+}
+
+func (d *database) Metrics() store.Metrics {
+	p := d.db.Metrics()
+	m := store.Metrics{
+		WALBytes:    int64(p.WAL.BytesWritten),
+		Stall:       time.Duration(d.stalled.Load()),
+		CacheHits:   p.BlockCache.Hits,
+		CacheMisses: p.BlockCache.Misses,
+		Debt:        int64(p.Compact.EstimatedDebt),
+	}
+	for i := range p.Levels {
+		l := &p.Levels[i]
+		m.FlushBytes += int64(l.TableBytesFlushed)
+		m.CompactionBytes += int64(l.TableBytesCompacted)
+		m.DiskSize += l.TablesSize
+		m.Tables += l.TablesCount
+		m.Levels = append(m.Levels, l.TablesSize)
+	}
+	return m
+}
