@@ -193,16 +193,19 @@ func (w *Writer) writeBlock(raw []byte) block.Handle {
 	return w.writeStored(p, codec)
 }
 
-// writeStored appends a block as stored. p may lie behind the end of out.
+// writeStored appends a block as stored. p may lie behind the end of out; then
+// there is room for it and its trailer, so that out does not move.
 func (w *Writer) writeStored(p []byte, c block.Codec) block.Handle {
 	h := block.Handle{Offset: w.offset, Size: uint64(len(p))}
-	t := block.Trailer(p, c)
 	if len(p) >= chunk {
 		w.drain(0)
 		w.write(p)
-		p = nil
+		t := block.Trailer(p, c)
+		w.fail(w.out.Append(t[:]))
+	} else if from := w.out.Len(); !w.fail(w.out.Room(len(p) + block.TrailerLen)) {
+		w.out.Set(block.AppendTrailer(append(w.out.Bytes(), p...), from, c))
 	}
-	if w.fail(w.out.Append(p)) || w.fail(w.out.Append(t[:])) {
+	if w.err != nil {
 		return h
 	}
 	w.offset += h.Size + block.TrailerLen
@@ -325,7 +328,7 @@ func (w *Writer) writeMeta() block.Handle {
 func (w *Writer) writeFilter() block.Handle {
 	b := w.hashes.Bytes()
 	hashes := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
-	if w.fail(w.out.Room(filter.Size(len(hashes), w.o.BloomBits))) {
+	if w.fail(w.out.Room(filter.Size(len(hashes), w.o.BloomBits) + block.TrailerLen)) {
 		return block.Handle{}
 	}
 	n := w.out.Len()
