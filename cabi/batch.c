@@ -28,6 +28,7 @@ static inline loam_status acquire(const loam_batch *handle, batch **b) {
 }
 
 static void seal(batch *b) {
+  memset(b->data, 0, 8); /* a write stores its sequence number */
   for (int i = 0; i < 4; i++) b->data[8 + i] = (uint8_t)(b->count >> 8 * i);
 }
 

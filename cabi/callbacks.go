@@ -35,18 +35,6 @@ func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 	}
 }
 
-// builtin finds a comparer by name.
-func builtin(name string) (*lsm.Comparer, error) {
-	all := []*lsm.Comparer{lsm.BytewiseComparer, lsm.ReverseBytewiseComparer, lsm.IndexedDBComparer}
-	names := make([]string, len(all))
-	for i, c := range all {
-		if names[i] = c.Name; c.Name == name {
-			return c, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: no built-in comparator %q; there are %s", lsm.ErrInvalidArgument, name, strings.Join(names, ", "))
-}
-
 // cLogger is a slog.Handler that hands lines of text to C.
 type cLogger struct {
 	fn, arg C.uintptr_t

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,7 +30,7 @@ var statuses = []struct {
 	{lsm.ErrWouldBlock, C.LOAM_WOULD_BLOCK},
 	{lsm.ErrBusy, C.LOAM_BUSY},
 	{errHandle, C.LOAM_ERR_INVALID_HANDLE},
-	{errCancelled, C.LOAM_ERR_CANCELLED},
+	{context.Canceled, C.LOAM_ERR_CANCELLED},
 	{errNoMemory, C.LOAM_ERR_NO_MEMORY},
 	{lsm.ErrClosed, C.LOAM_ERR_CLOSED},
 	{lsm.ErrReadOnly, C.LOAM_ERR_READ_ONLY},
@@ -44,9 +45,8 @@ var statuses = []struct {
 }
 
 var (
-	errHandle    = errors.New("loam: not a handle of this type")
-	errCancelled = errors.New("loam: cancelled")
-	errNoMemory  = errors.New("loam: out of memory")
+	errHandle   = errors.New("loam: not a handle of this type")
+	errNoMemory = errors.New("loam: out of memory")
 )
 
 // statusOf finds the status of an error.

@@ -106,6 +106,8 @@ func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint) ([]byte
 	switch {
 	case s != nil && flags&C.LOAMGO_MEMORY_ONLY != 0:
 		return s.TryGet(key, dst)
+	case s != nil && flags&C.LOAM_NO_FILL != 0:
+		return s.GetNoFill(key, dst)
 	case s != nil:
 		return s.Get(key, dst)
 	case flags&C.LOAMGO_MEMORY_ONLY != 0:
@@ -175,11 +177,8 @@ func loamgo_write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.u
 	if err != nil {
 		return fail(err, message)
 	}
-	b, err := lsm.BatchFromBytes(span(data, length))
-	if err == nil {
-		err = d.Write(b, mode(flags))
-	}
-	if err != nil {
+	// In place: the shim keeps the batch until this returns.
+	if err := d.WriteBytes(span(data, length), mode(flags)); err != nil {
 		return fail(err, message)
 	}
 	return C.LOAM_OK
@@ -209,14 +208,11 @@ func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) sta
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if n := C.GoString(name); n != "comparator" {
-			return o.Set(n, C.GoString(value))
+		n := C.GoString(name)
+		if n == "comparator" {
+			n = "comparer" // loam.h's word for it
 		}
-		c, err := builtin(C.GoString(value))
-		if err == nil {
-			o.Comparer = c
-		}
-		return err
+		return o.Set(n, C.GoString(value))
 	})
 }
 

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -23,13 +24,12 @@ import (
 type job struct {
 	done     chan struct{} // closed at the end
 	progress func() (done, total uint64)
-	cancel   func() // stops the work once; nil if it cannot be
+	cancel   func() // asks the work to stop; nil if it cannot be
 
 	mu        sync.Mutex // guards the rest
 	err       error
 	db        *database // opened and not yet fetched
 	report    string
-	cancelled bool
 	abandoned bool
 }
 
@@ -43,9 +43,6 @@ func (j *job) start(out *C.uint64_t, work func() (*database, string, error)) err
 		db, report, err := shielded(work)
 		j.mu.Lock()
 		j.err, j.db, j.report = err, db, report
-		if err != nil && j.cancelled {
-			j.err = errCancelled
-		}
 		close(j.done)
 		abandoned := j.abandoned
 		j.mu.Unlock()
@@ -105,26 +102,11 @@ func (j *job) finished() (bool, error) {
 	}
 }
 
-// stop asks the job to end, again and again until it does: the first time it
-// may be at something that cannot be stopped.
+// stop asks the job to end.
 func (j *job) stop() {
-	j.mu.Lock()
-	first := !j.cancelled && j.cancel != nil
-	j.cancelled = j.cancelled || first
-	j.mu.Unlock()
-	if !first {
-		return
+	if j.cancel != nil {
+		j.cancel()
 	}
-	go func() {
-		for {
-			j.cancel()
-			select {
-			case <-j.done:
-				return
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}()
 }
 
 //export loamgo_compact_start
@@ -142,17 +124,19 @@ func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t
 			return err
 		}
 		total := sizes[0] + uint64(before.MemtableBytes)
+		ctx, cancel := context.WithCancel(context.Background())
 		j := &job{
 			progress: func() (uint64, uint64) {
 				now := d.Metrics()
 				done := now.Compact.BytesIn - before.Compact.BytesIn + now.Flush.BytesIn - before.Flush.BytesIn
 				return min(done, total), total
 			},
-			// A pause stops the compactions that run; the automatic ones start
-			// again by themselves.
-			cancel: func() { d.PauseCompaction(); d.ResumeCompaction() },
+			cancel: cancel,
 		}
-		return j.start(out, func() (*database, string, error) { return nil, "", d.CompactRange(r.Start, r.Limit) })
+		return j.start(out, func() (*database, string, error) {
+			defer cancel()
+			return nil, "", d.CompactRangeContext(ctx, r.Start, r.Limit)
+		})
 	})
 }
 

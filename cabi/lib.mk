@@ -2,6 +2,7 @@
 # make install PREFIX=/usr   libloam.so, loam.h and the pkg-config file; LevelDB's
 #                            C API goes to PREFIX/lib/loam, apart from the system's
 
+GO ?= go
 CC ?= cc
 PREFIX ?= /usr/local
 LIBDIR := build/lib

@@ -33,7 +33,8 @@
  *     LOAM_ERR_IN_USE. Closing one waits for the call that is using it.
  *  9. Closing. Each object is closed once, in any order. After loam_close,
  *     calls on the database's iterators and snapshots fail with
- *     LOAM_ERR_CLOSED; they must still be closed to free their memory. Options
+ *     LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched
+ *     ahead; they must still be closed to free their memory. Options
  *     may be closed as soon as loam_open has returned. Closing NULL is harmless
  *     and gives LOAM_OK.
  * 10. Fork. After fork() the library works only in the parent. In the child
@@ -137,8 +138,8 @@ LOAM_API loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, 
 LOAM_API loam_status loam_options_create(loam_options **options, char **err);
 LOAM_API loam_status loam_options_close(loam_options *options);
 /* Sets an option by name from text: "write_buffer_size" to "64MiB",
- * "compression" to "zstd", "read_only" to "true". "comparator" takes the name
- * of a built-in order: "leveldb.BytewiseComparator",
+ * "compression" to "zstd", "read_only" to "true". "comparer" (or "comparator")
+ * takes the name of a built-in order: "leveldb.BytewiseComparator",
  * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
 /* All options as JSON: [{"name", "doc", "unit", "default", "min", "max"}, ...]. */

@@ -8,13 +8,20 @@ package main
 import "C"
 
 import (
-	"fmt"
+	"encoding/json"
+	"reflect"
 
 	"github.com/loamdb/loam/lsm"
 )
 
+// repair returns the report as JSON.
 func repair(path string, o *lsm.Options) (string, error) {
-	return "", fmt.Errorf("%w: repair is not available yet", lsm.ErrInvalidArgument)
+	report, err := lsm.Repair(path, o)
+	if err != nil {
+		return "", err
+	}
+	b, err := json.Marshal(plain(reflect.ValueOf(report)))
+	return string(b), err
 }
 
 //export loamgo_repair

@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -141,7 +142,7 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
 	return run(message, func() error {
 		if what == C.LOAMGO_OPTION_DOCS {
-			return giveJSON(optionDocs(), out)
+			return giveJSON(plain(reflect.ValueOf(lsm.OptionDocs())), out)
 		}
 		d, err := get[*database](db, kindDB)
 		if err != nil {
@@ -163,16 +164,6 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 	})
 }
 
-// optionDocs is the engine's table and the one option that only C has by name.
-func optionDocs() any {
-	docs := append(lsm.OptionDocs(), lsm.OptionDoc{
-		Name:    "comparator",
-		Doc:     "order of keys: leveldb.BytewiseComparator, rocksdb.ReverseBytewiseComparator or idb_cmp1",
-		Default: lsm.BytewiseComparer.Name,
-	})
-	return plain(reflect.ValueOf(docs))
-}
-
 func giveJSON(v any, out **C.char) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -182,7 +173,8 @@ func giveJSON(v any, out **C.char) error {
 }
 
 // plain turns a report into maps and lists with snake_case names, durations
-// into nanoseconds (name_ns), and errors into their text.
+// into nanoseconds (name_ns), keys into hexadecimal digits, and errors into
+// their text.
 func plain(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Interface:
@@ -213,6 +205,9 @@ func plain(v reflect.Value) any {
 		}
 		return m
 	case reflect.Slice, reflect.Array:
+		if v.Type() == reflect.TypeFor[[]byte]() {
+			return hex.EncodeToString(v.Bytes())
+		}
 		list := make([]any, v.Len())
 		for i := range list {
 			list[i] = plain(v.Index(i))

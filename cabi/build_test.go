@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The tests here build the libraries and run C programs against them. They need
+// gcc and are not cgo themselves, so they run whatever CGO_ENABLED says.
+
+// library builds libloam.so and libleveldb.so once and returns their folder.
+// With asan the C side is instrumented.
+func library(t testing.TB, asan bool) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skipf("the C library is tested on linux, not %s", runtime.GOOS)
+	}
+	for _, tool := range []string{"gcc", "nm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("no C compiler: %v; install gcc to test the C library", err)
+		}
+	}
+	l := &libraries[0]
+	if asan {
+		l = &libraries[1]
+	}
+	l.once.Do(func() { l.dir, l.err = buildLibrary(asan) })
+	if l.err != nil {
+		t.Fatal(l.err)
+	}
+	return l.dir
+}
+
+var libraries [2]struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+const leveldbFlags = "-std=c99 -pedantic -O2 -Wall -Wextra -Werror -fPIC -shared -fvisibility=hidden"
+
+func buildLibrary(asan bool) (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "loam-cabi-")
+	if err != nil {
+		return "", err
+	}
+	script := filepath.Join(here, "loam.map")
+	strip, env := "-s -w ", []string{"CGO_ENABLED=1"}
+	sanitize := ""
+	if asan {
+		strip = ""
+		sanitize = "-fsanitize=address"
+		env = append(env, "CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize, "CGO_LDFLAGS="+sanitize)
+	}
+	so := filepath.Join(dir, "libloam.so.0")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", so,
+		"-ldflags", strip+"-extldflags '-Wl,--version-script="+script+",-soname,libloam.so.0'", ".")
+	build.Env = append(os.Environ(), env...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return dir, &buildError{err, out}
+	}
+	if err := os.Symlink("libloam.so.0", filepath.Join(dir, "libloam.so")); err != nil {
+		return dir, err
+	}
+	args := append(strings.Fields(leveldbFlags+" "+sanitize), "-I.", "-Ileveldb", "-o", filepath.Join(dir, "libleveldb.so.1"),
+		"leveldb/leveldb.c", "leveldb/options.c",
+		"-Wl,--version-script=leveldb/leveldb.map,-soname,libleveldb.so.1,-rpath,$ORIGIN", "-L"+dir, "-lloam")
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		return dir, &buildError{err, out}
+	}
+	return dir, os.Symlink("libleveldb.so.1", filepath.Join(dir, "libleveldb.so"))
+}
+
+type buildError struct {
+	err    error
+	output []byte
+}
+
+func (e *buildError) Error() string { return e.err.Error() + "\n" + string(e.output) }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for i := range libraries {
+		if dir := libraries[i].dir; dir != "" {
+			os.RemoveAll(dir)
+		}
+	}
+	os.Exit(code)
+}
+
+// compile makes a program of a C source and returns its path.
+func compile(t testing.TB, asan bool, source string, flags ...string) string {
+	t.Helper()
+	dir := library(t, asan)
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(filepath.Base(source), ".c"))
+	args := []string{"-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I.", "-Ileveldb", source, "-o", out,
+		"-L" + dir, "-Wl,-rpath," + dir}
+	if asan {
+		args = append(args, "-fsanitize=address", "-fno-omit-frame-pointer")
+	}
+	args = append(args, flags...)
+	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc %s: %v\n%s", source, err, text)
+	}
+	return out
+}
+
+// execute runs a program in a fresh directory and returns its standard output.
+func execute(t testing.TB, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir = t.TempDir()
+	// Go's heap is no leak, and its signal handlers are not the sanitizer's.
+	cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:handle_segv=0:halt_on_error=1", "GODEBUG=")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(program), err, tail(stdout.String()), tail(stderr.String()))
+	}
+	if stderr.Len() > 0 {
+		t.Logf("%s: %s", filepath.Base(program), tail(stderr.String()))
+	}
+	return stdout.String()
+}
+
+func tail(s string) string {
+	if len(s) > 4000 {
+		return "...\n" + s[len(s)-4000:]
+	}
+	return s
+}
