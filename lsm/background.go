@@ -19,7 +19,8 @@ import (
 type background struct {
 	db *DB
 
-	// Guarded by mu, a leaf. cond is signalled at every change.
+	// Guarded by mu, inside of which only DB.mu may be taken. cond is signalled
+	// at every change.
 	mu                        sync.Mutex
 	cond                      *sync.Cond
 	closing                   bool
@@ -94,6 +95,33 @@ func (b *background) config() compact.Config {
 		WriteBuffer:       uint64(o.WriteBufferSize),
 		L0Trigger:         o.L0Compaction,
 		MaxSubcompactions: o.MaxSubcompactions,
+		Dense:             b.dense,
+	}
+}
+
+// dense reports that half of a table are deletions and no snapshot needs what
+// they hide. Tables that nobody has opened are not looked at: new ones that are
+// dense are opened at once.
+func (b *background) dense(m *manifest.FileMeta) bool {
+	r, ok := b.db.files.OpenNow(m)
+	if !ok {
+		return false
+	}
+	if p := r.Props(); 2*p.Deletes < p.Entries || p.Deletes == 0 {
+		return false
+	}
+	b.db.mu.Lock()
+	defer b.db.mu.Unlock()
+	return len(b.db.snapshots) == 0
+}
+
+// openDense opens those of a job's tables that are full of deletions, so that
+// dense sees them.
+func (b *background) openDense(r compact.Result) {
+	for i, t := range r.Tables {
+		if t.Deletes > 0 && 2*t.Deletes >= t.Entries {
+			b.db.files.Reader(r.Added[i].Meta) // an error shows again when the table is read
+		}
 	}
 }
 
@@ -132,9 +160,11 @@ func (b *background) updateDelay(v *manifest.Version) {
 	if pressure > 0 {
 		nanos = int64(10_000 * min(pressure/max(1-pressure, 0.01), 100))
 	}
-	if b.paused > 0 && b.db.opts.DisableCompaction {
+	b.mu.Lock()
+	if b.paused > 0 {
 		nanos = 0 // the caller wants no compaction: waiting would not help
 	}
+	b.mu.Unlock()
 	b.delayNanos.Store(nanos)
 }
 

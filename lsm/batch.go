@@ -10,7 +10,7 @@ import (
 
 // maxBatchSize bounds the encoded size of a batch, and so of a key or value:
 // a memtable addresses its entries with 32 bits.
-const maxBatchSize = math.MaxUint32 - 1<<20
+const maxBatchSize = min(math.MaxUint32-1<<20, math.MaxInt)
 
 // Batch collects puts and deletes that become visible, and durable, together
 // or not at all. Later operations on the same key win. A batch copies what it

@@ -75,6 +75,11 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 		err = b.apply(plan.Edit(results...), nil)
 		b.install.Unlock()
 	}
+	if err == nil {
+		for _, r := range results {
+			b.openDense(r)
+		}
+	}
 	info.Duration, info.Err = time.Since(start), err
 	for _, r := range results {
 		info.Output = append(info.Output, tableInfos(r.Added)...)

@@ -20,8 +20,8 @@ import (
 // DB is an open database. All methods are safe for concurrent use.
 //
 // Lock order, outermost first: the commit pipeline's lock, or the manifest
-// set's (never both), then mu, then the locks inside files and cache.
-// background.mu is a leaf. mu is never held during I/O.
+// set's (never both), then background.mu, then mu, then the locks inside files
+// and cache. mu and background.mu are never held during I/O.
 type DB struct {
 	// Constant after Open.
 	dir      string

@@ -497,6 +497,43 @@ func TestRepair(t *testing.T) {
 	}
 }
 
+// TestDeletionsAreCompactedAway deletes nearly everything: no table full of
+// deletions may stay below level 0.
+func TestDeletionsAreCompactedAway(t *testing.T) {
+	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+	defer db.Close()
+	const n = 20_000
+	for i := range n {
+		mustPut(t, db, i)
+	}
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		if err := db.Delete(key(i), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		m := db.Metrics()
+		below := uint64(0)
+		for _, l := range m.Levels[1:] {
+			below += l.Bytes
+		}
+		if below < 256<<10 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are left below level 0: %+v", below, m.Levels)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func TestDestroy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db := mustOpen(t, dir, nil)

@@ -75,6 +75,9 @@ func (b *background) flush(s *sealed) (err error) {
 		result = r
 		return b.installFlush(s, r)
 	})
+	if err == nil {
+		b.openDense(result)
+	}
 	d := time.Since(start)
 	db.stats.flushed(s.table.Bytes(), result, d, err)
 	if f := db.opts.Events.FlushEnd; f != nil {

@@ -59,6 +59,9 @@ func (db *DB) replayLogs() (*replay, error) {
 		return nil, err
 	}
 	report := &db.recovery
+	if first := db.manifest.LogNum(); first != 0 && !slices.Contains(nums, first) {
+		report.Dropped = append(report.Dropped, DroppedLog{File: base.FileName(base.FileLog, first), Reason: "the log is missing"})
+	}
 	for _, num := range nums {
 		name := base.FileName(base.FileLog, num)
 		if len(r.lost) > 0 {

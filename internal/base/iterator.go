@@ -75,6 +75,7 @@ type Source interface {
 	// last one.
 	Prev(e *Entries) bool
 	Err() error
-	// Close releases what the source holds and returns Err.
+	// Close releases what the source holds and returns Err. The source must not
+	// be touched afterwards, not even by another Close: it may be in use again.
 	Close() error
 }

@@ -472,10 +472,13 @@ func (p *picker) above(r keyRange) int {
 }
 
 // dense compacts a table that is full of deletions into the next run below, or
-// in place when there is none.
+// in place when there is none. In level 0 the older tables go along.
 func (p *picker) dense() *Plan {
 	if p.Dense == nil {
 		return nil
+	}
+	if plan := p.denseZero(); plan != nil {
+		return plan
 	}
 	for l := 1; l <= lastLevel; l++ {
 		for _, f := range p.v.Levels[l].Files {
@@ -491,6 +494,22 @@ func (p *picker) dense() *Plan {
 			}
 			if plan := p.plan(l, []*manifest.FileMeta{f}, to, "full of deletions"); plan != nil {
 				return plan
+			}
+		}
+	}
+	return nil
+}
+
+func (p *picker) denseZero() *Plan {
+	for _, f := range p.v.Levels[0].Files {
+		if !p.Dense(f) {
+			continue
+		}
+		files := p.withOlder([]*manifest.FileMeta{f})
+		r := span(p.Comparer, files)
+		for to := 1; to <= lastLevel; to++ {
+			if len(p.v.Levels[to].Overlaps(p.Comparer, r.lo, r.hi)) > 0 {
+				return p.plan(0, files, to, "full of deletions")
 			}
 		}
 	}

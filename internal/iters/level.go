@@ -1,6 +1,8 @@
 package iters
 
 import (
+	"sync"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 )
@@ -19,10 +21,15 @@ type level struct {
 
 // NewLevel makes a source of files that ascend without overlap in internal
 // order. A table is opened when a move first needs it and closed when a move
-// leaves it. files is retained.
+// leaves it. files is retained. After Close it must not be touched.
 func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error)) base.Source {
-	return &level{cmp: cmp, files: files, open: open, cur: -1}
+	l := levels.Get().(*level)
+	*l = level{cmp: cmp, files: files, open: open, cur: -1}
+	return l
 }
+
+// levels are closed ones, for NewLevel to use again.
+var levels = sync.Pool{New: func() any { return new(level) }}
 
 // SetBounds says that no user key outside of [lower, upper) will be looked at.
 func (l *level) SetBounds(lower, upper []byte) { l.lower, l.upper = lower, upper }
@@ -174,5 +181,8 @@ func (l *level) Err() error { return l.err }
 
 func (l *level) Close() error {
 	l.leave()
-	return l.err
+	err := l.err
+	*l = level{}
+	levels.Put(l)
+	return err
 }

@@ -1,6 +1,8 @@
 package ldb
 
 import (
+	"sync"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
@@ -35,9 +37,14 @@ type source struct {
 	window   uint64 // how much a scan reads next, 0 while it jumps about
 }
 
-// NewSource iterates over the table.
+// sources are closed ones, for NewSource to use again.
+var sources = sync.Pool{New: func() any { return new(source) }}
+
+// NewSource iterates over the table. After Close the source must not be
+// touched.
 func (r *Reader) NewSource(flags sstable.ReadFlags) base.Source {
-	s := &source{r: r, at: -1}
+	s := sources.Get().(*source)
+	*s = source{r: r, at: -1}
 	s.chunks = flags&sstable.Private != 0
 	s.cached = !s.chunks && r.slots != nil
 	s.fill = s.cached && flags&sstable.NoFill == 0
@@ -223,7 +230,9 @@ func (s *source) Close() error {
 	s.release()
 	if s.s != nil {
 		putScratch(s.s)
-		s.s, s.chunk = nil, nil
 	}
-	return s.err
+	err := s.err
+	*s = source{}
+	sources.Put(s)
+	return err
 }
