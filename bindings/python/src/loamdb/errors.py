@@ -43,7 +43,7 @@ class CorruptionError(Error):
 
 
 class IOError(Error, builtins.OSError):
-    """The operating system refused; the message says what."""
+    """A file or directory could not be used; the message says why."""
 
 
 class ReadOnlyError(IOError):
@@ -58,11 +58,11 @@ class NotADatabaseError(Error):
     """The directory holds something else."""
 
 
-class ExistsError(Error, FileExistsError):
+class ExistsError(IOError, FileExistsError):
     """error_if_exists was set and the database exists."""
 
 
-class DoesNotExistError(Error, FileNotFoundError):
+class DoesNotExistError(IOError, FileNotFoundError):
     """There is no database and none was to be created."""
 
 

@@ -1,0 +1,362 @@
+"""Databases, batches and snapshots through loamdb's own face."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import logging
+import os
+import threading
+
+import loamdb
+import pytest
+
+
+def test_mapping(db):
+    db[b"a"] = b"1"
+    db.put(b"b", b"2", sync=True)
+    assert db[b"a"] == b"1"
+    assert db.get(b"b") == b"2" and db.get(key=b"b") == b"2"
+    assert b"a" in db and db.has(b"a")
+    assert b"c" not in db and not db.has(b"c")
+    assert db.get(b"c") is None and db.get(b"c", b"x") == b"x" and db.get(b"c", default=3) == 3
+    assert db.get(b"b", fill_cache=False) == b"2"
+    with pytest.raises(KeyError) as caught:
+        db[b"c"]
+    assert caught.value.args == (b"c",)
+    del db[b"a"]
+    db.delete(b"b", sync=True)
+    del db[b"never was"]
+    assert list(db) == []
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_bytes_like(db, kind):
+    key, value = kind(b"key\0"), kind(b"\0value")
+    db[key] = value
+    assert db[key] == b"\0value" and type(db[key]) is bytes
+    assert key in db and db.multi_get([key]) == [b"\0value"]
+    assert list(db.items(prefix=key)) == list(db.items(start=key)) == [(b"key\0", b"\0value")]
+    with db.batch() as b:
+        b[key] = value
+        del b[key]
+    assert key not in db
+
+
+@pytest.mark.parametrize("wrong", ["text", 1, None, [b"x"]])
+def test_wrong_types(db, wrong):
+    calls = [
+        lambda: db.put(wrong, b""),
+        lambda: db.put(b"", wrong),
+        lambda: db.get(wrong),
+        lambda: db[wrong],
+        lambda: wrong in db,
+        lambda: db.delete(wrong),
+        lambda: db.multi_get([wrong]),
+        lambda: db.batch().put(wrong, b""),
+        lambda: db.batch().put(b"", wrong),
+        lambda: db.keys().seek(wrong),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_wrong_arguments(db):
+    for call in [
+        lambda: db.get(),
+        lambda: db.get(b"a", b"b", True),
+        lambda: db.get(b"a", verify=True),
+        lambda: db.put(b"a"),
+        lambda: db.put(b"a", b"b", True),
+        lambda: db.put(b"a", b"b", key=b"a"),
+        lambda: db.delete(),
+        lambda: db.batch().put(b"a", b"b", b"c"),
+        lambda: db.batch().put(b"a", key=b"a"),
+        lambda: loamdb.open("x", no_such_option=1),
+        lambda: loamdb.open("x", block_size=1.5),
+        lambda: loamdb.open(3.5),
+    ]:
+        with pytest.raises(TypeError):
+            call()
+    for call in [
+        lambda: loamdb.open("a\0b"),
+        lambda: loamdb.open("x", block_size=-5),
+        lambda: loamdb.open("x", compression="best"),
+        lambda: loamdb.open("x", comparator="no such order"),
+        lambda: loamdb.open("x", comparator=min),
+    ]:
+        with pytest.raises(ValueError):
+            call()
+    assert not os.path.exists("x")
+
+
+# Around the sizes at which values are read in other ways.
+@pytest.mark.parametrize("size", [0, 1, 4095, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, (256 << 10) - 1, 256 << 10, 3 << 20])
+def test_value_sizes(db, size):
+    value = os.urandom(size)
+    db[b"k"] = value
+    for _ in range(2):
+        assert db[b"k"] == value
+        assert db.get(b"k", fill_cache=False) == value
+        assert db.multi_get([b"k", b"none"]) == [value, None]
+        assert list(db.values()) == [value]
+        db.flush()
+
+
+def test_multi_get(db):
+    for i in range(0, 100, 2):
+        db[b"%d" % i] = b"v%d" % i
+    keys = [b"%d" % i for i in range(100)]
+    assert db.multi_get(keys) == [b"v%d" % i if i % 2 == 0 else None for i in range(100)]
+    assert db.multi_get(iter(keys[:3])) == [b"v0", None, b"v2"]
+    assert db.multi_get([]) == []
+    with pytest.raises(TypeError):
+        db.multi_get(5)
+
+
+def test_batch(db):
+    db[b"old"] = b"1"
+    with db.batch(sync=True) as b:
+        b.put(b"new", b"2")
+        b[b"gone"] = b"3"
+        del b[b"gone"]
+        b.delete(b"old")
+        assert len(b) == 4 and b and b.size > 12
+        assert b"new" not in db
+    assert list(db.items()) == [(b"new", b"2")]
+    assert len(b) == 0 and b
+
+    with pytest.raises(ZeroDivisionError):
+        with db.batch() as b:
+            b[b"x"] = b"y"
+            1 / 0
+    assert b"x" not in db
+
+    one, two = db.batch(), db.batch()
+    one[b"1"] = b""
+    two[b"2"] = b""
+    one.append(two)
+    one.write()
+    assert list(db) == [b"1", b"2", b"new"]
+    db.sync()
+
+
+def test_snapshot(db):
+    db[b"a"] = b"1"
+    with db.snapshot() as s:
+        db[b"a"] = b"2"
+        db[b"b"] = b"3"
+        assert s[b"a"] == b"1" and s.get(b"b") is None and b"b" not in s
+        assert list(s.items()) == [(b"a", b"1")] and list(s) == [b"a"]
+        assert s.multi_get([b"a", b"b"]) == [b"1", None]
+    assert s.closed
+    for call in [lambda: s[b"a"], lambda: b"a" in s, lambda: s.items(), lambda: s.multi_get([b"a"])]:
+        with pytest.raises(loamdb.ClosedError):
+            call()
+    s.close()
+
+
+def test_closed(path):
+    db = loamdb.open(path)
+    db[b"a"] = b"1"
+    s, b, it = db.snapshot(), db.batch(), db.items()
+    db.close()
+    db.close()
+    assert db.closed and s.closed and it.closed
+    calls = [
+        lambda: db[b"a"],
+        lambda: db.put(b"a", b""),
+        lambda: b"a" in db,
+        lambda: db.multi_get([b"a"]),
+        lambda: list(db),
+        lambda: db.batch(),
+        lambda: db.snapshot(),
+        lambda: db.compact(),
+        lambda: db.flush(),
+        lambda: db.property("leveldb.stats"),
+        lambda: db.metrics(),
+        lambda: db.approximate_size(),
+        lambda: s[b"a"],
+        lambda: b.put(b"a", b""),
+        lambda: b.write(),
+        lambda: next(it),
+        lambda: it.prev(),
+        lambda: it.seek(b""),
+        lambda: it.seek_to_start(),
+    ]
+    for call in calls:
+        with pytest.raises(loamdb.ClosedError):
+            call()
+    it.close()
+    s.close()
+
+
+def test_errors_of_open(path, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        loamdb.open(path, error_if_missing=True)
+    with loamdb.open(path) as db:
+        db[b"a"] = b"1"
+        with pytest.raises(OSError) as caught:
+            loamdb.open(path)
+        assert caught.type is loamdb.LockedError and str(path) in str(caught.value)
+    with pytest.raises(FileExistsError):
+        loamdb.open(path, error_if_exists=True)
+    with pytest.raises(loamdb.ComparatorMismatchError):
+        loamdb.open(path, comparator="idb_cmp1")
+    with loamdb.open(os.fsencode(path), read_only=True) as db:
+        assert db[b"a"] == b"1"
+        with pytest.raises(loamdb.ReadOnlyError):
+            db[b"a"] = b"2"
+    (path / "CURRENT").write_bytes(b"MANIFEST-999999\n")
+    with pytest.raises(loamdb.CorruptionError, match="MANIFEST"):
+        loamdb.open(path)
+    with pytest.raises(loamdb.IOError):
+        loamdb.open(tmp_path / "db" / "CURRENT" / "below")
+
+
+def test_destroy(path):
+    loamdb.open(path).close()
+    loamdb.destroy(path)
+    assert not (path / "CURRENT").exists()
+
+
+def test_upkeep(db):
+    for i in range(1000):
+        db[b"%04d" % i] = os.urandom(1000)
+    seen = []
+    db.flush()
+    db.compact(b"", b"\xff", progress=lambda done, total: seen.append((done, total)))
+    assert seen and all(0 <= done <= total for done, total in seen)
+    assert db.approximate_size() > 900_000
+    half, nothing = db.approximate_sizes([(None, b"0500"), (b"x", None)])
+    assert 300_000 < half < 700_000 and nothing == 0
+    assert "Level" in db.property("leveldb.stats") and db.property("no.such") is None
+    assert db.metrics() and isinstance(db.recovery_report(), dict)
+    assert db.comparator_name() == "leveldb.BytewiseComparator"
+    with db.compaction_paused():
+        db[b"x"] = b"y"
+    db.resume()
+
+
+def test_progress_can_stop_a_compaction(db):
+    db[b"a"] = b"b"
+
+    def stop(done, total):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        db.compact(progress=stop)
+    assert db[b"a"] == b"b"
+
+
+def test_options_are_loams():
+    known = {o["name"] for o in loamdb.options()}
+    named = set(inspect.signature(loamdb.DB.__init__).parameters)
+    assert known - {"comparer", "comparator"} == named - {"self", "path", "comparator", "comparator_name", "cache", "logger"}
+
+
+def test_shared_cache(tmp_path):
+    with loamdb.Cache(8 << 20) as cache, loamdb.open(tmp_path / "1", cache=cache) as a:
+        with loamdb.open(tmp_path / "2", cache=cache, write_buffer_size="1MiB") as b:
+            a[b"x"] = b[b"x"] = b"1"
+    with pytest.raises(loamdb.ClosedError):
+        loamdb.open(tmp_path / "3", cache=cache)
+
+
+def test_logger_and_recovery_report(path, caplog):
+    with loamdb.open(path) as db:
+        for i in range(100):
+            db[b"%d" % i] = b"x" * 1000
+    [log] = path.glob("*.log")
+    data = bytearray(log.read_bytes())
+    data[50_000] ^= 1
+    log.write_bytes(data)
+    with loamdb.open(path, logger=logging.getLogger("loam")) as db:
+        assert 40 < len(list(db)) < 60
+        assert db.recovery_report()["dropped"]
+    [record] = [r for r in caplog.records if r.name == "loam"]
+    assert record.levelno == logging.WARNING and str(path) in record.getMessage()
+
+
+def test_comparator(path):
+    def caseless(a: bytes, b: bytes) -> int:
+        a, b = a.lower(), b.lower()
+        return (a > b) - (a < b)
+
+    with loamdb.open(path, comparator=caseless, comparator_name="caseless") as db:
+        for key in (b"b", b"A", b"C", b"a"):
+            db[key] = key
+        db.flush()
+        assert db[b"B"] == b"b" and db[b"A"] == b"a"
+        assert [k.lower() for k in db] == [b"a", b"b", b"c"]
+        # Closed with its last reference while the comparator is still needed.
+        db[b"d"] = b""
+    db = loamdb.open(path, comparator=caseless, comparator_name="caseless")
+    db[b"e"] = b""
+    with pytest.warns(ResourceWarning):
+        del db
+        gc.collect()
+    with pytest.raises(loamdb.ComparatorMismatchError):
+        loamdb.open(path)
+
+
+def test_wrong_handles():
+    bad = loamdb._fast.Database()
+    bad._attach(0x12345678, None, False)
+    with pytest.raises(loamdb.InternalError):
+        bad.get(b"a")
+    with pytest.raises(loamdb.InternalError):
+        bad.put(b"a", b"b")
+    with pytest.raises(RuntimeError):
+        bad._attach(1, None, False)
+    assert bad._detach() == 0x12345678
+
+
+def test_no_instances_by_hand():
+    for make in [loamdb._fast.Reader, loamdb._fast.Cursor, loamdb._fast.Batch, loamdb._fast.Snapshot]:
+        with pytest.raises(TypeError):
+            make()
+    with pytest.raises(loamdb.ClosedError):
+        loamdb._fast.Cursor(loamdb._fast.Database())
+
+
+def test_close_while_in_use(path):
+    """Threads that read, write and iterate while the database is closed get an
+    exception, and nothing worse."""
+    db = loamdb.open(path)
+    for i in range(2000):
+        db[b"%d" % i] = b"x" * 100
+    unexpected, started = [], threading.Barrier(7)
+
+    def work(step):
+        started.wait()
+        try:
+            while True:
+                step()
+        except loamdb.ClosedError:
+            pass
+        except BaseException as error:
+            unexpected.append(error)
+
+    shared = db.items()
+
+    def step_shared():
+        try:
+            next(shared)
+        except StopIteration:
+            shared.seek_to_start()
+        except loamdb.InUseError:
+            pass
+
+    steps = [lambda: db.get(b"77"), lambda: db.put(b"a", b"b"), lambda: list(db.items()), lambda: db.snapshot().get(b"5"), step_shared, step_shared]
+    threads = [threading.Thread(target=work, args=(s,)) for s in steps]
+    for t in threads:
+        t.start()
+    started.wait()
+    threading.Event().wait(0.2)
+    db.close()
+    for t in threads:
+        t.join(20)
+        assert not t.is_alive()
+    assert unexpected == []
