@@ -14,6 +14,7 @@ type experiment struct {
 	source      string // where the published figures come from
 	num         int64
 	adjust      func(p *runner.Params) // what it sets besides the number of entries
+	matched     bool                   // beside peers, settings are matched
 	variants    []variant
 	notes       []string
 }
@@ -23,6 +24,8 @@ type variant struct {
 	name     string // %s stands for the engine's name
 	settings []store.Setting
 	steps    []step
+	scale    float64                // factor on the number of entries; 0: 1
+	adjust   func(p *runner.Params) // what it sets on top of the experiment
 }
 
 // step is one benchmark with the published time of an operation, 0 if none.
@@ -51,7 +54,7 @@ var leveldbSteps = []step{
 }
 
 func bloomVariant(name string, published float64, settings ...store.Setting) variant {
-	return variant{name, settings, []step{{"fillseq", 0}, {"readmissing", published}}}
+	return variant{name: name, settings: settings, steps: []step{{"fillseq", 0}, {"readmissing", published}}}
 }
 
 var experiments = []experiment{
@@ -62,8 +65,8 @@ var experiments = []experiment{
 		source: "LevelDB's README, 2011: Core 2 Quad Q6600 2.40 GHz, 1 million entries",
 		num:    1_000_000,
 		variants: []variant{
-			{"LevelDB's defaults", leveldbSettings, leveldbSteps},
-			{"%s's defaults", nil, leveldbSteps},
+			{name: "LevelDB's defaults", settings: leveldbSettings, steps: leveldbSteps},
+			{name: "%s's defaults", steps: leveldbSteps},
 		},
 		notes: []string{
 			"Published with a cache that holds everything: readrandom 9.775 before and 5.215 after compaction.",

@@ -20,9 +20,12 @@ type command struct {
 	version     bool
 	experiments []chosen
 	benchmarks  []string
-	engine      string
+	engines     []string
+	drivers     []store.Driver // those named by --engine
 	db          string
 	json        string
+	html        string
+	tsv         string
 	rounds      int
 	scale       float64
 	progress    string
@@ -78,9 +81,12 @@ var flags = []flag{
 	{"comparisons", "", "count calls of the key comparison function", "0", boolFlag(func(c *command, on bool) { c.params.Comparisons = on })},
 	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped", "0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
 	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
-	{"engine", "NAME", "engine to run", "", textFlag(func(c *command) *string { return &c.engine })},
+	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "", (*command).setEngines},
 	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
+	{"quiet", "", "after every fill wait until background work is done, and time that", "0; 1 with several engines", boolFlag(func(c *command, on bool) { c.params.Quiet = on })},
 	{"json", "FILE", "write the results to FILE", "", textFlag(func(c *command) *string { return &c.json })},
+	{"html", "FILE", "write the results to FILE as a page with plots", "", textFlag(func(c *command) *string { return &c.html })},
+	{"tsv", "FILE", "write the results to FILE in the columns of RocksDB's benchmark.sh", "", textFlag(func(c *command) *string { return &c.tsv })},
 	{"progress", "WHEN", "auto, always or never", "auto", (*command).setProgress},
 	{"list", "", "list benchmarks and experiments", "", boolFlag(func(c *command, on bool) { c.list = on })},
 	{"help", "", "print this text", "", boolFlag(func(c *command, on bool) { c.help = on })},
@@ -161,6 +167,17 @@ func (c *command) setBenchmarks(v string) error {
 	}
 	if len(c.benchmarks) == 0 {
 		return errors.New("want at least one benchmark")
+	}
+	return nil
+}
+
+func (c *command) setEngines(v string) error {
+	c.engines = nil
+	for name := range strings.SplitSeq(v, ",") {
+		if name = strings.TrimSpace(name); name == "" || slices.Contains(c.engines, name) {
+			return errors.New("want names of engines, each once")
+		}
+		c.engines = append(c.engines, name)
 	}
 	return nil
 }
@@ -250,20 +267,11 @@ func parse(args []string, drivers []store.Driver) (*command, store.Driver, error
 
 // resolve settles what depends on more than one flag.
 func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.Driver, error) {
-	var names []string
-	for _, d := range drivers {
-		names = append(names, d.Name())
+	if err := c.choose(drivers); err != nil {
+		return nil, err
 	}
-	i := slices.Index(names, c.engine)
-	if c.engine == "" {
-		i = 0
-	}
-	if i < 0 {
-		return nil, usage("no engine %q; did you mean %q?", c.engine, nearest(c.engine, names))
-	}
-	driver := drivers[i]
 	for ; len(rest) > 0; rest = rest[2:] {
-		if err := c.setOption(driver, rest[0], rest[1]); err != nil {
+		if err := c.setOption(rest[0], rest[1]); err != nil {
 			return nil, err
 		}
 	}
@@ -274,18 +282,44 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 		case w == "list":
 			c.list = true
 		default:
-			e, err := choose(w)
+			e, err := chooseExperiment(w)
 			if err != nil {
 				return nil, err
 			}
 			c.experiments = append(c.experiments, e)
 		}
 	}
-	return driver, c.conflicts()
+	if len(c.drivers) > 1 && !c.given["quiet"] {
+		c.params.Quiet = true
+	}
+	c.params.Timeline = c.html != "" || c.json != ""
+	return c.drivers[0], c.conflicts()
 }
 
-// choose reads an experiment's name, with =N behind it its number of entries.
-func choose(word string) (chosen, error) {
+// choose finds the engines named; none is the first driver.
+func (c *command) choose(drivers []store.Driver) error {
+	names := make([]string, len(drivers))
+	for i, d := range drivers {
+		names[i] = d.Name()
+	}
+	switch {
+	case len(c.engines) == 0:
+		c.engines = names[:1]
+	case len(c.engines) == 1 && c.engines[0] == "all":
+		c.engines = names
+	}
+	for _, e := range c.engines {
+		i := slices.Index(names, e)
+		if i < 0 {
+			return usage("no engine %q; did you mean %q?", e, nearest(e, names))
+		}
+		c.drivers = append(c.drivers, drivers[i])
+	}
+	return nil
+}
+
+// chooseExperiment reads an experiment's name, with =N behind it its number of entries.
+func chooseExperiment(word string) (chosen, error) {
 	name, num, has := strings.Cut(word, "=")
 	e := chosen{experiment: findExperiment(name)}
 	if e.experiment == nil {
@@ -324,25 +358,37 @@ func (c *command) conflicts() error {
 	return nil
 }
 
-// setOption takes a flag that is not the benchmark's own for one of the engine.
-func (c *command) setOption(d store.Driver, name, value string) error {
+// setOption takes a flag that is not the benchmark's own for one of the
+// engines. With several, one that does not have it goes without.
+func (c *command) setOption(name, value string) error {
 	option := name
 	if a, ok := aliases[name]; ok {
 		option = a
 	}
 	names := flagNames()
-	for _, o := range d.Options() {
-		names = append(names, o.Name)
-		if o.Name != option {
+	var known, taken bool
+	var refused error
+	s := store.Setting{Name: option, Value: settingValue(option, value)}
+	for _, d := range c.drivers {
+		for _, o := range d.Options() {
+			names = append(names, o.Name)
+		}
+		if !hasOption(d, option) {
 			continue
 		}
-		if isDefault(option, value) {
-			return nil
-		}
-		s := store.Setting{Name: option, Value: settingValue(option, value)}
+		known = true
 		if err := d.Check(s); err != nil {
-			return usage("--%s=%s: %v", name, value, err)
+			refused = err
+		} else {
+			taken = true
 		}
+	}
+	switch {
+	case known && isDefault(option, value):
+		return nil
+	case known && !taken:
+		return usage("--%s=%s: %v", name, value, refused)
+	case known:
 		c.settings = append(c.settings, s)
 		return nil
 	}
@@ -350,6 +396,10 @@ func (c *command) setOption(d store.Driver, name, value string) error {
 		names = append(names, alias)
 	}
 	return usage("unknown flag --%s; did you mean --%s?", name, nearest(name, names))
+}
+
+func hasOption(d store.Driver, name string) bool {
+	return slices.ContainsFunc(d.Options(), func(o store.Option) bool { return o.Name == name })
 }
 
 // isDefault reports whether LevelDB's benchmark takes the value for "the
@@ -404,10 +454,8 @@ func knownOption(name string, drivers []store.Driver) bool {
 		return true
 	}
 	for _, d := range drivers {
-		for _, o := range d.Options() {
-			if o.Name == name {
-				return true
-			}
+		if hasOption(d, name) {
+			return true
 		}
 	}
 	return false

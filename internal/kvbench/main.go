@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,6 +31,18 @@ const patience = 5 * time.Second
 // Main runs a command line, without the program's name, and returns the exit
 // code. The first driver is the default engine.
 func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int {
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+	if len(args) == 1 && strings.HasPrefix(args[0], taskFlag) {
+		return runTask(ctx, strings.TrimPrefix(args[0], taskFlag), stdout, stderr, drivers)
+	}
+	if len(args) > 0 && commands[args[0]] != nil {
+		if err := commands[args[0]](args[1:], stdout); err != nil {
+			fmt.Fprintf(stderr, "kvbench %s: %v\n", args[0], err)
+			return exitUsage
+		}
+		return exitOK
+	}
 	c, driver, err := parse(args, drivers)
 	if err != nil {
 		fmt.Fprintf(stderr, "kvbench: %v\nTry kvbench --help.\n", err)
@@ -46,16 +59,13 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 		fmt.Fprintf(stdout, "kvbench, %s %s\n", driver.Title(), driver.Version())
 		return exitOK
 	}
-	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer release()
-
 	place, err := newPlace(c.db)
 	if err != nil {
 		fmt.Fprintf(stderr, "kvbench: %v\n", err)
 		return exitFailed
 	}
 	defer place.remove()
-	s := newSession(c, driver, place.dir, stdout, stderr)
+	s := newSession(c, place.dir, stdout, stderr)
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx, args) }()
 	select {

@@ -18,7 +18,8 @@ type Report struct {
 	Tool        string      `json:"tool"`
 	Complete    bool        `json:"complete"` // false: failed or interrupted
 	Args        []string    `json:"args"`
-	Engine      Engine      `json:"engine"`
+	Engine      Engine      `json:"engine"`  // the first
+	Engines     []Engine    `json:"engines"` // all
 	Environment Environment `json:"environment"`
 	// Harness is what the benchmark itself costs, in nanoseconds per
 	// operation, measured on a store that does nothing.
@@ -29,16 +30,21 @@ type Report struct {
 // Engine says what was measured.
 type Engine struct {
 	Name       string           `json:"name"`
+	Title      string           `json:"title"`
 	Version    string           `json:"version"`
 	Durability store.Durability `json:"durability_without_sync"`
+	Notes      []string         `json:"notes,omitempty"`
 }
 
 // Run is one database from its beginning to its end.
 type Run struct {
+	Engine           string          `json:"engine"`
+	Pair             string          `json:"pair,omitempty"` // the engine it ran beside
 	Experiment       string          `json:"experiment,omitempty"`
 	Variant          string          `json:"variant,omitempty"`
 	Round            int             `json:"round"`
 	Settings         []store.Setting `json:"settings"`
+	Ignored          []store.Setting `json:"settings_ignored,omitempty"`
 	Num              int64           `json:"num"`
 	Reads            int64           `json:"reads"`
 	ValueSize        int             `json:"value_size"`
@@ -51,6 +57,7 @@ type Run struct {
 	Seed             uint32          `json:"seed"`
 	Sync             bool            `json:"sync"`
 	Load             float64         `json:"load_before"`
+	Busy             float64         `json:"busy_before"` // cores at work for others just before; negative: unknown
 	Steps            []Step          `json:"steps"`
 }
 
@@ -86,6 +93,8 @@ type Step struct {
 	Debt         *int64   `json:"compaction_debt_bytes,omitempty"`
 	Comparisons  *int64   `json:"comparisons,omitempty"`
 	Latency      *Latency `json:"latency_ns,omitempty"`
+	Quiet        *float64 `json:"seconds_to_quiet,omitempty"` // CPU, bytes and size are then those at rest
+	Samples      []Sample `json:"samples,omitempty"`
 	Published    float64  `json:"published_micros_per_op,omitempty"`
 }
 
@@ -98,25 +107,48 @@ type Latency struct {
 	Quantiles map[string]int64 `json:"quantiles"`
 }
 
-func newReport(d store.Driver, e Environment, args []string) Report {
-	return Report{
+func newReport(drivers []store.Driver, e Environment, args []string) Report {
+	r := Report{
 		Schema:      1,
 		Tool:        "kvbench",
 		Args:        append([]string{}, args...),
-		Engine:      Engine{d.Name(), d.Version(), d.Durability()},
 		Environment: e,
 		Harness:     runner.Calibrate(),
 		Runs:        []*Run{},
 	}
+	for _, d := range drivers {
+		r.Engines = append(r.Engines, Engine{Name: d.Name(), Title: d.Title(), Version: d.Version(), Durability: d.Durability()})
+	}
+	r.Engine = r.Engines[0]
+	return r
 }
 
-func (r *Report) begin(p *plan) *Run {
+// note keeps what a driver has to say once it has had a database open.
+func (r *Report) note(d store.Driver) {
+	if n, ok := d.(store.Noted); ok {
+		r.noteText(d.Name(), n.Notes())
+	}
+}
+
+func (r *Report) noteText(engine string, notes []string) {
+	for i := range r.Engines {
+		if r.Engines[i].Name == engine && len(notes) > 0 {
+			r.Engines[i].Notes = notes
+		}
+	}
+	r.Engine = r.Engines[0]
+}
+
+func newRun(p *plan) *Run {
 	q := &p.params
-	run := &Run{
+	return &Run{
+		Engine:           p.driver.Name(),
+		Pair:             p.pair,
 		Experiment:       p.experiment,
 		Variant:          p.variant,
 		Round:            p.round,
 		Settings:         append([]store.Setting{}, p.settings...),
+		Ignored:          p.ignored,
 		Num:              q.Num,
 		Reads:            q.Reads,
 		ValueSize:        q.ValueSize,
@@ -129,10 +161,9 @@ func (r *Report) begin(p *plan) *Run {
 		Seed:             q.Seed,
 		Sync:             q.Sync,
 		Load:             readEnvironment(".").Load,
+		Busy:             busyCores(),
 		Steps:            []Step{},
 	}
-	r.Runs = append(r.Runs, run)
-	return run
 }
 
 func (run *Run) add(res *runner.Result, published float64, started time.Time) {
@@ -162,6 +193,13 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 			s.Stall = &stall
 		}
 	}
+	if res.Quiet != nil {
+		quiet := round(res.Quiet.Seconds())
+		s.Quiet = &quiet
+	}
+	for i := range res.Samples {
+		s.Samples = append(s.Samples, newSample(&res.Samples[i]))
+	}
 	if h := res.Latency; h != nil {
 		s.Latency = &Latency{h.Count(), round(h.Mean()), h.Min(), h.Max(), map[string]int64{}}
 		for _, q := range runner.Quantiles {
@@ -187,18 +225,38 @@ func round(f float64) float64 {
 	return math.Round(f*1e9) / 1e9
 }
 
-// write puts the report in place whole.
-func (r *Report) write(file string) error {
-	b, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
+// Sample is the state of a benchmark at one time.
+type Sample struct {
+	Seconds float64  `json:"t"`
+	Ops     int64    `json:"ops"`
+	Stall   *float64 `json:"stall_seconds,omitempty"`
+	Debt    *int64   `json:"debt_bytes,omitempty"`
+	Size    *int64   `json:"size_bytes,omitempty"`
+	Levels  []int64  `json:"level_bytes,omitempty"`
+}
+
+func newSample(s *runner.Sample) Sample {
+	out := Sample{Seconds: round(s.At.Seconds()), Ops: s.Ops, Debt: known(s.Metrics.Debt), Size: known(s.Metrics.DiskSize), Levels: s.Metrics.Levels}
+	if s.Metrics.Stall != store.Unknown {
+		stall := round(s.Metrics.Stall.Seconds())
+		out.Stall = &stall
 	}
+	return out
+}
+
+func (r *Report) json() ([]byte, error) {
+	b, err := json.MarshalIndent(r, "", "  ")
+	return append(b, '\n'), err
+}
+
+// writeFile puts a file in place whole.
+func writeFile(file string, b []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(append(b, '\n'))
+	_, err = tmp.Write(b)
 	if err == nil {
 		err = tmp.Chmod(0o644)
 	}

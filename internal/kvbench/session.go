@@ -17,45 +17,69 @@ import (
 
 // session is one command line at work.
 type session struct {
-	c      *command
-	driver store.Driver
-	dir    string
-	out    io.Writer
-	bar    *bar
-	env    Environment
-	report Report
+	c       *command
+	drivers []store.Driver
+	driver  store.Driver // the first: what the others are compared with
+	dir     string
+	out     io.Writer
+	errs    io.Writer
+	bar     *bar
+	env     Environment
+	report  Report
 }
 
-func newSession(c *command, d store.Driver, dir string, stdout, stderr io.Writer) *session {
-	return &session{c: c, driver: d, dir: dir, out: stdout, bar: newBar(stderr, c.progress)}
+func newSession(c *command, dir string, stdout, stderr io.Writer) *session {
+	return &session{c: c, drivers: c.drivers, driver: c.drivers[0], dir: dir, out: stdout, errs: stderr}
 }
 
-// plan is one database from its beginning to its end: a variant of an
-// experiment, or the benchmarks of the command line.
+// plan is one database of one engine from its beginning to its end: a variant
+// of an experiment, or the benchmarks of the command line.
 type plan struct {
+	driver     store.Driver
+	pair       string // the engine that it is measured beside, "" if none
 	experiment string
 	variant    string
 	round      int
 	params     runner.Params
 	settings   []store.Setting
+	ignored    []store.Setting // asked for, but the engine does not have them
 	steps      []step
 }
 
 func (s *session) run(ctx context.Context, args []string) error {
 	s.env = readEnvironment(s.dir)
-	s.report = newReport(s.driver, s.env, args)
+	s.report = newReport(s.drivers, s.env, args)
+	if !s.apart() {
+		s.bar = newBar(s.errs, s.c.progress)
+	}
 	defer s.bar.close()
 	err := s.runAll(ctx)
 	s.bar.close()
 	s.report.Complete = err == nil
-	if s.c.json == "" {
-		return err
+	return errors.Join(err, s.writeReports())
+}
+
+// writeReports writes the files asked for, what there is of a failed run too.
+func (s *session) writeReports() error {
+	var errs []error
+	for _, f := range []struct {
+		flag, file string
+		render     func(*Report) ([]byte, error)
+	}{{"json", s.c.json, (*Report).json}, {"tsv", s.c.tsv, (*Report).tsv}} {
+		if f.file == "" {
+			continue
+		}
+		b, err := f.render(&s.report)
+		if err == nil {
+			err = writeFile(f.file, b)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", f.flag, err))
+			continue
+		}
+		fmt.Fprintf(s.out, "\nReport: %s\n", f.file)
 	}
-	if werr := s.report.write(s.c.json); werr != nil {
-		return errors.Join(err, fmt.Errorf("--json: %w", werr))
-	}
-	fmt.Fprintf(s.out, "\nReport: %s\n", s.c.json)
-	return err
+	return errors.Join(errs...)
 }
 
 func (s *session) runAll(ctx context.Context) error {
@@ -75,34 +99,36 @@ func (s *session) runPlain(ctx context.Context) error {
 	if len(names) == 0 {
 		names = workload.DefaultSteps
 	}
-	p := plan{params: s.c.params, settings: s.c.settings}
+	p := plan{driver: s.driver, params: s.c.params, settings: slices.Concat(s.matched(&s.c.params), s.c.settings)}
 	for _, n := range names {
 		p.steps = append(p.steps, step{bench: n})
 	}
 	s.banner(&p)
-	var runs []*Run
-	for i := range s.c.rounds {
-		p.round = i + 1
-		run, err := s.runPlan(ctx, &p)
+	var columns []column
+	for _, t := range s.schedule() {
+		q := p
+		q.driver, q.pair, q.round = t.driver, t.pair, t.round
+		run, err := s.runPlan(ctx, &q)
 		if err != nil {
 			return err
 		}
-		runs = append(runs, run)
+		columns = addRun(columns, s.title(&q), run)
 	}
-	if len(p.steps) > 1 || s.c.rounds > 1 {
-		s.summary([]column{{"", runs}}, "", nil)
+	if len(p.steps) > 1 || s.c.rounds > 1 || s.apart() {
+		s.summary(columns, "", nil)
 	}
 	return nil
 }
 
 func (s *session) runExperiment(ctx context.Context, e chosen) error {
 	fmt.Fprintf(s.out, "\n== %s: %s\n", e.name, e.title)
-	columns := make([]column, len(e.variants))
-	for round := range s.c.rounds {
-		for i, v := range e.variants {
+	var columns []column
+	for i, t := range s.schedule() {
+		for j, v := range e.variants {
 			p := s.planOf(e, v)
-			p.round = round + 1
-			if round == 0 && i == 0 {
+			p.driver, p.pair, p.round = t.driver, t.pair, t.round
+			p.variant = strings.ReplaceAll(v.name, "%s", t.driver.Title())
+			if i == 0 && j == 0 {
 				s.banner(&p)
 			}
 			fmt.Fprintf(s.out, "-- %s%s\n", p.variant, settingsText(p.settings))
@@ -110,28 +136,54 @@ func (s *session) runExperiment(ctx context.Context, e chosen) error {
 			if err != nil {
 				return err
 			}
-			columns[i].name = p.variant
-			columns[i].runs = append(columns[i].runs, run)
+			columns = addRun(columns, s.title(&p), run)
 		}
 	}
 	s.summary(columns, e.source, e.notes)
 	return nil
 }
 
+// title names the column of a run.
+func (s *session) title(p *plan) string {
+	switch {
+	case !s.apart():
+		return p.variant
+	case p.variant == "" || strings.Contains(p.variant, p.driver.Title()):
+		return p.driver.Title() + strings.TrimPrefix(p.variant, p.driver.Title())
+	}
+	return p.driver.Title() + ", " + p.variant
+}
+
+// addRun puts a run into the column with the name.
+func addRun(columns []column, name string, run *Run) []column {
+	i := slices.IndexFunc(columns, func(c column) bool { return c.name == name })
+	if i < 0 {
+		i = len(columns)
+		columns = append(columns, column{name: name})
+	}
+	columns[i].runs = append(columns[i].runs, run)
+	return columns
+}
+
 // planOf applies the command line to a variant: flags win.
 func (s *session) planOf(e chosen, v variant) plan {
 	p := plan{experiment: e.name, params: s.c.params, steps: v.steps}
-	p.variant = strings.ReplaceAll(v.name, "%s", s.driver.Title())
 	switch {
 	case e.num > 0:
 		p.params.Num = e.num
 	case !s.c.given["num"]:
-		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale)), 1)
+		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale*max(v.scale, 1))), 1)
 	}
 	if e.adjust != nil {
 		e.adjust(&p.params)
 	}
-	p.settings = slices.Concat(v.settings, s.c.settings)
+	if v.adjust != nil {
+		v.adjust(&p.params)
+	}
+	if e.matched {
+		p.settings = s.matched(&p.params)
+	}
+	p.settings = slices.Concat(p.settings, v.settings, s.c.settings)
 	return p
 }
 
@@ -146,15 +198,28 @@ func settingsText(settings []store.Setting) string {
 	return " (" + strings.Join(parts, " ") + ")"
 }
 
-// runPlan runs the steps of a plan and prints their lines.
+// runPlan runs a plan: here, or, when engines are compared, in a process of its
+// own, so that neither memory nor garbage of one engine is another's.
 func (s *session) runPlan(ctx context.Context, p *plan) (*Run, error) {
+	s.filter(p)
+	if s.apart() {
+		return s.runApart(ctx, p)
+	}
+	run, err := s.runHere(ctx, p)
+	s.report.Runs = append(s.report.Runs, run)
+	s.report.note(p.driver)
+	return run, err
+}
+
+// runHere runs the steps of a plan and prints their lines.
+func (s *session) runHere(ctx context.Context, p *plan) (*Run, error) {
 	r := &runner.Runner{
-		Driver: s.driver,
+		Driver: p.driver,
 		Config: store.Config{Settings: p.settings},
 		Dir:    s.dir,
 		Params: p.params,
 	}
-	run := s.report.begin(p)
+	run := newRun(p)
 	s.bar.watch(r)
 	defer s.bar.watch(nil)
 	err := s.runSteps(ctx, r, p, run)
@@ -162,7 +227,7 @@ func (s *session) runPlan(ctx context.Context, p *plan) (*Run, error) {
 		err = fmt.Errorf("close: %w", cerr)
 	}
 	if err == nil && s.c.db == "" {
-		err = s.driver.Destroy(s.dir)
+		err = p.driver.Destroy(s.dir)
 	}
 	return run, err
 }

@@ -59,9 +59,12 @@ func (s series) spread() float64 {
 // summary prints the table at the end. All columns have the same steps.
 func (s *session) summary(columns []column, source string, notes []string) {
 	fmt.Fprintln(s.out)
-	if len(columns) == 1 {
+	switch {
+	case s.apart():
+		s.peers(columns)
+	case len(columns) == 1:
 		s.wide(&columns[0])
-	} else {
+	default:
 		s.beside(columns)
 	}
 	if source != "" {

@@ -32,6 +32,8 @@ type Result struct {
 	Metrics            *store.Metrics
 	Comparisons        *int64
 	Latency            *hist.Histogram // nanoseconds; nil: not asked for
+	Quiet              *time.Duration  // that background work went on; nil: not waited for
+	Samples            []Sample
 }
 
 // MicrosPerOp is the time of one operation as its caller saw it.
@@ -68,6 +70,9 @@ func (r Result) Line() string {
 		extra += " " + r.Message
 	}
 	line := fmt.Sprintf("%-12s : %11.3f micros/op;%s", r.Name, r.MicrosPerOp(), extra)
+	if r.Quiet != nil {
+		line += fmt.Sprintf(" quiet after %.2f s", r.Quiet.Seconds())
+	}
 	if r.Latency != nil {
 		line += "\nMicroseconds per op:\n" + formatHistogram(r.Latency)
 	}

@@ -31,6 +31,8 @@ type Params struct {
 	CodecBytes       int64 // 0: the benchmark's own
 	UseExisting      bool  // never destroy; benchmarks that need a new database are skipped
 	Comparisons      bool
+	Quiet            bool // after benchmarks that write wait until background work has ended
+	Timeline         bool // take samples while benchmarks write
 	NamedValues      bool // values are value%d with the key's number, not ValueSize bytes
 }
 
@@ -141,10 +143,21 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	}
 	usage := readUsage()
 	r.live.Store(live)
+	var samples *sampler
+	if r.Params.Timeline && r.db != nil && spec.Writes() {
+		samples = r.sample(live)
+	}
 	watch := context.AfterFunc(ctx, func() { shared.stop.Store(true) })
 	shared.launch(spec, team, writers)
 	watch()
 	r.live.Store(nil)
+	if r.settles(spec) {
+		quiet := waitQuiet(ctx)
+		res.Quiet = &quiet
+	}
+	if samples != nil {
+		res.Samples = samples.finish()
+	}
 
 	res.addUsage(usage, readUsage())
 	if r.db != nil && spec.NeedsStore() && spec.Kind != workload.Open {

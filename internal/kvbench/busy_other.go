@@ -1,0 +1,5 @@
+//go:build !linux
+
+package kvbench
+
+func busyCores() float64 { return -1 }

@@ -1,0 +1,130 @@
+package kvbench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// commands are the words that are no experiment.
+var commands = map[string]func(args []string, w io.Writer) error{
+	"compare": compareReports,
+}
+
+// readReport reads what --json wrote.
+func readReport(file string) (*Report, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Report)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if r.Tool != "kvbench" || r.Schema != 1 {
+		return nil, fmt.Errorf("%s: not a report of kvbench", file)
+	}
+	return r, nil
+}
+
+// stepKey names a figure: a step's place in a variant of an experiment.
+type stepKey struct {
+	engine, experiment, variant string
+	num                         int64
+	threads, index              int
+	name                        string
+}
+
+func (r *Report) figures() (order []stepKey, by map[stepKey][]float64) {
+	by = map[stepKey][]float64{}
+	for _, run := range r.Runs {
+		engine := run.Engine
+		if engine == "" {
+			engine = r.Engine.Name
+		}
+		for i, st := range run.Steps {
+			if st.Skipped != "" || st.Text != "" || st.MicrosPerOp == 0 {
+				continue
+			}
+			k := stepKey{engine, run.Experiment, run.Variant, run.Num, run.Threads, i, st.Name}
+			if by[k] == nil {
+				order = append(order, k)
+			}
+			by[k] = append(by[k], st.MicrosPerOp)
+		}
+	}
+	return order, by
+}
+
+// compareReports prints how many times faster the second report's figures are.
+func compareReports(args []string, w io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("want two files that --json wrote: kvbench compare a.json b.json")
+	}
+	a, err := readReport(args[0])
+	if err != nil {
+		return err
+	}
+	b, err := readReport(args[1])
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"engine", "benchmark", "a us/op", "spread", "b us/op", "spread", "a/b", "lowest", "highest"}}
+	order, old := a.figures()
+	_, fresh := b.figures()
+	for _, k := range order {
+		x, y := old[k], fresh[k]
+		if len(y) == 0 {
+			continue
+		}
+		low, high := extremes(x, y)
+		rows = append(rows, []string{
+			k.engine, k.text(), number(median(x)), percent(spreadOf(x)), number(median(y)), percent(spreadOf(y)),
+			fmt.Sprintf("%.3f", median(x)/median(y)), fmt.Sprintf("%.3f", low), fmt.Sprintf("%.3f", high),
+		})
+	}
+	if len(rows) == 1 {
+		return errors.New("the two reports have no benchmark in common")
+	}
+	printTable(w, rows)
+	fmt.Fprintf(w, "a: %s, %s\nb: %s, %s\n", args[0], a.stamp(), args[1], b.stamp())
+	fmt.Fprintln(w, "a/b: of the medians; above 1 b is faster. lowest and highest: over all rounds of both.")
+	if x, y := a.Environment, b.Environment; x.CPU != y.CPU || x.Cores != y.Cores || x.OS != y.OS {
+		fmt.Fprintln(w, "WARNING: the reports come from different machines.")
+	}
+	return nil
+}
+
+func (k *stepKey) text() string {
+	parts := []string{k.name}
+	if k.experiment != "" {
+		parts = append([]string{k.experiment, k.variant}, parts...)
+	}
+	return strings.Join(parts, " ")
+}
+
+// extremes are the smallest and largest ratios between any two rounds.
+func extremes(a, b []float64) (low, high float64) {
+	for i, x := range a {
+		for j, y := range b {
+			r := x / y
+			if i+j == 0 {
+				low, high = r, r
+			}
+			low, high = min(low, r), max(high, r)
+		}
+	}
+	return low, high
+}
+
+func (r *Report) stamp() string {
+	e := &r.Environment
+	parts := []string{r.Engine.Name + " " + r.Engine.Version}
+	if e.Commit != "" {
+		parts = append(parts, "commit "+e.Commit)
+	}
+	return strings.Join(append(parts, e.Time, fmt.Sprintf("load %.2f", e.Load)), ", ")
+}

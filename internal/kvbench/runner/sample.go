@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"context"
+	"time"
+
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// Sample is the state of a benchmark at one time.
+type Sample struct {
+	At      time.Duration // since its start
+	Ops     int64
+	Metrics store.Metrics
+}
+
+const (
+	sampleEvery = 100 * time.Millisecond
+	maxSamples  = 400 // every second one is dropped beyond
+)
+
+// sampler watches a benchmark from a goroutine of its own.
+type sampler struct {
+	stop, done chan struct{}
+	samples    []Sample
+}
+
+// sample starts to watch; finish ends it.
+func (r *Runner) sample(live *Live) *sampler {
+	s := &sampler{stop: make(chan struct{}), done: make(chan struct{})}
+	start, db := time.Now(), r.db
+	go func() {
+		defer close(s.done)
+		every := sampleEvery
+		for {
+			select {
+			case <-s.stop:
+				s.samples = append(s.samples, Sample{time.Since(start), live.Done(), db.Metrics()})
+				return
+			case <-time.After(every):
+			}
+			s.samples = append(s.samples, Sample{time.Since(start), live.Done(), db.Metrics()})
+			if len(s.samples) >= maxSamples {
+				for i := range maxSamples / 2 {
+					s.samples[i] = s.samples[2*i+1]
+				}
+				s.samples = s.samples[:maxSamples/2]
+				every *= 2
+			}
+		}
+	}()
+	return s
+}
+
+func (s *sampler) finish() []Sample {
+	close(s.stop)
+	<-s.done
+	return s.samples
+}
+
+// Quiet is when the process did next to nothing for a while.
+const (
+	quietWindow   = 50 * time.Millisecond
+	quietWindows  = 6
+	quietCPU      = quietWindow / 10
+	quietBytes    = 64 << 10
+	quietPatience = 30 * time.Minute
+)
+
+// waitQuiet waits until background work has ended and returns how long it went
+// on. It looks at the process alone, so it is the same for every engine.
+func waitQuiet(ctx context.Context) time.Duration {
+	start := time.Now()
+	last, windows := readUsage(), 0
+	for time.Since(start) < quietPatience {
+		select {
+		case <-ctx.Done():
+			return time.Since(start)
+		case <-time.After(quietWindow):
+		}
+		now := readUsage()
+		windows++
+		if now.user+now.system-last.user-last.system > quietCPU || now.written-last.written > quietBytes {
+			windows = 0
+		}
+		if last = now; windows == quietWindows {
+			return max(time.Since(start)-quietWindows*quietWindow, 0).Truncate(time.Millisecond)
+		}
+	}
+	return time.Since(start)
+}
+
+// settles reports whether a benchmark leaves background work that is waited for.
+func (r *Runner) settles(spec *workload.Spec) bool {
+	return r.Params.Quiet && r.db != nil && spec.NeedsStore() && spec.Writes()
+}
