@@ -1,0 +1,62 @@
+'use strict'
+
+const { native, library } = require('./loader')
+
+// As in src/addon.h
+exports.AS_BUFFER = 1
+exports.NO_FILL = 2
+exports.MAY_BLOCK = 4
+exports.REVERSE = 8
+exports.KEYS = 16
+exports.VALUES = 32
+exports.TEXT = 64
+
+// As in loam.h
+exports.SYNC = 1
+exports.NO_STALL = 2
+
+exports.native = native
+
+let table = null
+
+// Loads the engine and resolves to its options: a map of their names here to
+// their names there, such as writeBufferSize to write_buffer_size.
+exports.engineOptions = function () {
+  if (table === null) {
+    table = native.load(library).then(function (json) {
+      const camel = (name) => name.replace(/_(.)/g, (_, c) => c.toUpperCase())
+      return new Map(JSON.parse(json).map((option) => [camel(option.name), option.name]))
+    })
+    table.catch(() => { table = null })
+  }
+  return table
+}
+
+// ---- Bytes ----
+
+// The methods behind buf.write() and buf.toString(), without their checks.
+const { utf8Write, utf8Slice } = Buffer.prototype
+
+exports.writeText = utf8Write !== undefined
+  ? (buffer, text, at) => utf8Write.call(buffer, text, at)
+  : (buffer, text, at) => buffer.write(text, at, 'utf8')
+
+exports.readText = utf8Slice !== undefined
+  ? (buffer, start, end) => utf8Slice.call(buffer, start, end)
+  : (buffer, start, end) => buffer.toString('utf8', start, end)
+
+// The native side puts values here; nobody outside gets hold of it.
+const scratch = native.scratch.buffer
+const views = new Array(4097).fill(null)
+
+exports.copyScratch = function (length) {
+  const copy = Buffer.allocUnsafe(length)
+  if (length > 4096) {
+    copy.set(new Uint8Array(scratch, native.scratch.byteOffset, length))
+    return copy
+  }
+  let view = views[length]
+  if (view === null) view = views[length] = new Uint8Array(scratch, native.scratch.byteOffset, length)
+  copy.set(view)
+  return copy
+}

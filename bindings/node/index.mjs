@@ -1,0 +1,3 @@
+import loamdb from './index.js'
+
+export const { Loam } = loamdb

@@ -1,0 +1,153 @@
+/*
+ * The native half of the package: Node-API in C over libloam.
+ *
+ * Everything here runs on the JavaScript thread of its environment, except the
+ * run functions of work items, which run on libuv's pool and touch only their
+ * own work item and the library. Each worker thread has an environment of its
+ * own; they share nothing but the library and the databases opened with
+ * "multithreading" (shared.c).
+ */
+#ifndef LOAMDB_ADDON_H
+#define LOAMDB_ADDON_H
+
+#define NAPI_VERSION 8
+#include <node_api.h>
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "library.h"
+
+/* Bytes of the buffer through which values reach JavaScript. */
+#define SCRATCH_SIZE (64 * 1024)
+
+/* Flags shared with binding.js. */
+enum {
+  FLAG_AS_BUFFER = 1, /* values as bytes, else as strings */
+  FLAG_NO_FILL = 2,
+  FLAG_MAY_BLOCK = 4, /* get: read from disk if need be */
+  FLAG_REVERSE = 8,
+  FLAG_KEYS = 16, /* iterator: the parts wanted */
+  FLAG_VALUES = 32,
+  FLAG_TEXT = 64 /* iterator: the wanted parts are all strings */
+};
+
+struct database;
+
+/* Every struct that JavaScript holds as an external begins with its kind. */
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR } kind;
+
+/* Per environment. */
+typedef struct addon {
+  unsigned refs; /* the environment, and each database struct */
+  char *library_path;
+  char *scratch; /* SCRATCH_SIZE bytes of a Buffer that JavaScript reads */
+  napi_ref scratch_ref;
+  struct database *databases; /* those not yet freed */
+} addon;
+
+static inline uint32_t u32le(const unsigned char *p) {
+  return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+struct work;
+
+typedef struct database {
+  kind kind;
+  addon *owner;
+  struct database *next, **link;
+  loam_db *db; /* NULL unless open */
+  bool shared; /* opened with multithreading */
+  unsigned refs;    /* the JavaScript object, and each work item */
+  unsigned running; /* work items that closing waits for */
+  struct work *closing;
+} database;
+
+/* A unit of work for libuv's pool, the first member of a larger struct. run is
+ * called on the pool; finish on the JavaScript thread after run gave a status
+ * that is not negative, to make the promise's value (NULL: undefined);
+ * release always, before the struct is freed. */
+typedef struct work {
+  void (*run)(struct work *);
+  napi_value (*finish)(napi_env, struct work *);
+  void (*release)(struct work *);
+  database *db;     /* referenced; may be NULL */
+  bool counts;      /* closing the database waits for it */
+  loam_status status;
+  char *error;      /* malloc'ed by the library, or by library_load */
+  napi_async_work handle;
+  napi_deferred deferred;
+} work;
+
+/* A string argument as UTF-8, or the bytes of a Uint8Array. */
+typedef struct text {
+  const char *data;
+  size_t len;
+  char *heap; /* data when it was malloc'ed */
+  char local[768];
+} text;
+
+/* ---- addon.c ---- */
+
+bool text_read(napi_env env, napi_value value, text *t); /* false: an exception is pending */
+void text_free(text *t);
+/* Copies a string or Uint8Array to malloc'ed memory; NULL for undefined and null. */
+bool bytes_copy(napi_env env, napi_value value, char **data, size_t *len);
+
+napi_value make_error(napi_env env, loam_status status, const char *message);
+void throw_status(napi_env env, loam_status status, char *message); /* frees message */
+bool is_ascii(const char *data, size_t len);
+napi_value make_string(napi_env env, const char *data, size_t len);
+uint32_t arg_u32(napi_env env, napi_value value);
+addon *get_addon(napi_env env);
+void addon_unref(addon *a);
+
+/* finalize frees data also when this fails. */
+napi_value make_external(napi_env env, void *data, napi_finalize finalize);
+void *get_external(napi_env env, napi_value value, kind kind); /* NULL: an exception is pending */
+
+/* ---- work.c ---- */
+
+void *work_new(size_t size); /* zeroed; NULL: an exception is pending */
+/* Hands the item to the pool and returns a promise. Owns it from then on. */
+napi_value work_queue(napi_env env, work *w, database *db, bool counts, const char *name);
+void database_unref(database *db);
+
+/* ---- database.c ---- */
+
+/* The struct of the kind behind an external; NULL: an exception is pending. */
+database *arg_database(napi_env env, napi_value value);      /* open or not */
+database *arg_open_database(napi_env env, napi_value value); /* open */
+
+/* A snapshot argument: undefined is none. false: an exception is pending. */
+bool arg_snapshot(napi_env env, napi_value value, const loam_snapshot **snapshot);
+
+/* Closes every database of the environment, which is ending. */
+void databases_close(addon *a);
+
+/* ---- shared.c: databases that several environments have open ---- */
+
+loam_status shared_open(const char *path, const loam_options *options, loam_db **db, char **err);
+/* Closes the database when the caller is its last user. */
+loam_status shared_close(loam_db *db, char **err);
+
+/* ---- exported to JavaScript ---- */
+
+#define NATIVE_FUNCTIONS(X)                                                    \
+  X(load) X(database) X(open) X(close) X(destroy) X(repair) X(property)        \
+  X(compactRange) X(approximateSize) X(snapshot) X(snapshotClose)              \
+  X(get) X(has) X(getMany) X(hasMany)                                          \
+  X(put) X(write) X(writeAsync) X(clear)                                       \
+  X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
+
+#define X(name) napi_value js_##name(napi_env env, napi_callback_info info);
+NATIVE_FUNCTIONS(X)
+#undef X
+
+#define ARGS(n)                                                                \
+  size_t argc = (n);                                                           \
+  napi_value argv[n];                                                          \
+  if (napi_get_cb_info(env, info, &argc, argv, NULL, NULL) != napi_ok) return NULL
+
+#endif

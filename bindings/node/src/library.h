@@ -1,0 +1,36 @@
+/*
+ * The engine, libloam, loaded at run time. The addon is not linked with it:
+ * requiring the package starts no thread and loads no Go.
+ */
+#ifndef LOAMDB_LIBRARY_H
+#define LOAMDB_LIBRARY_H
+
+#include "loam.h"
+
+#define LOAM_FUNCTIONS(X)                                                      \
+  X(abi_version) X(status_string) X(free)                                      \
+  X(options_create) X(options_close) X(options_set) X(options_describe)        \
+  X(open) X(close) X(destroy) X(repair)                                        \
+  X(close_start) X(job_close)                                                  \
+  X(get) X(try_get) X(get_alloc) X(has) X(multi_get)                           \
+  X(snapshot_create) X(snapshot_close)                                         \
+  X(put) X(delete) X(batch_create) X(batch_create_from) X(batch_clear)         \
+  X(batch_delete) X(batch_close) X(write)                                      \
+  X(iter_create) X(iter_close) X(iter_place) X(iter_next_block)                \
+  X(iter_prev_block) X(compact) X(property) X(approximate_sizes)
+
+struct loam_library {
+#define X(name) __typeof__(loam_##name) *name;
+  LOAM_FUNCTIONS(X)
+#undef X
+};
+
+/* Valid after a successful library_load. One library for the whole process;
+ * all of it may be called from any thread. */
+extern struct loam_library loam;
+
+/* Loads the library from a path unless it is loaded. Returns NULL, or a
+ * malloc'ed sentence. Any thread. */
+char *library_load(const char *path);
+
+#endif

@@ -1,0 +1,229 @@
+#include "addon.h"
+
+/* ---- on the JavaScript thread ---- */
+
+/* put(database, key, value, sync); value undefined: delete. */
+napi_value js_put(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  text key, value;
+  napi_valuetype type;
+  char *error = NULL;
+  bool sync = false;
+  loam_status status;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) return NULL;
+  napi_get_value_bool(env, argv[3], &sync);
+  unsigned flags = sync ? LOAM_SYNC : 0;
+  if (type == napi_undefined) {
+    status = loam.delete(db->db, key.data, key.len, flags, &error);
+  } else if (text_read(env, argv[2], &value)) {
+    status = loam.put(db->db, key.data, key.len, value.data, value.len, flags, &error);
+    text_free(&value);
+  } else {
+    status = LOAM_OK; /* the exception is pending */
+  }
+  text_free(&key);
+  if (status < 0) throw_status(env, status, error);
+  return NULL;
+}
+
+typedef struct operation {
+  bool put;
+  const unsigned char *key, *value;
+  size_t key_len, value_len;
+} operation;
+
+static const unsigned char *read_string(const unsigned char *p, const unsigned char *end, const unsigned char **s, size_t *len) {
+  uint64_t n = 0;
+  for (unsigned shift = 0; shift <= 28 && p < end; shift += 7) {
+    n |= (uint64_t)(*p & 127) << shift;
+    if (*p++ & 128) continue;
+    if (n > (uint64_t)(end - p)) return NULL;
+    *s = p;
+    *len = (size_t)n;
+    return p + n;
+  }
+  return NULL;
+}
+
+/* The only operation of a batch in LevelDB's layout: 12 bytes, kind, key, value. */
+static bool read_single(const unsigned char *data, size_t len, operation *op) {
+  const unsigned char *end = data + len, *p = data + 12;
+  if (len < 14 || data[8] != 1 || data[9] != 0 || data[10] != 0 || data[11] != 0 || *p > 1) return false;
+  op->put = *p == 1;
+  p = read_string(p + 1, end, &op->key, &op->key_len);
+  if (p != NULL && op->put) p = read_string(p, end, &op->value, &op->value_len);
+  return p == end;
+}
+
+static loam_status write_batch(loam_db *db, const void *data, size_t len, unsigned flags, char **error) {
+  operation op;
+  loam_batch *batch;
+  if (read_single(data, len, &op)) {
+    return op.put ? loam.put(db, op.key, op.key_len, op.value, op.value_len, flags, error)
+                  : loam.delete(db, op.key, op.key_len, flags, error);
+  }
+  loam_status status = loam.batch_create_from(data, len, &batch, error);
+  if (status != LOAM_OK) return status;
+  status = loam.write(db, batch, flags, error);
+  loam.batch_close(batch);
+  return status;
+}
+
+static bool arg_bytes(napi_env env, napi_value value, napi_value length, void **data, size_t *len) {
+  napi_typedarray_type type;
+  if (napi_get_typedarray_info(env, value, &type, len, data, NULL, NULL) != napi_ok || type != napi_uint8_array ||
+      arg_u32(env, length) > *len) {
+    napi_throw_type_error(env, NULL, "the batch must be in a Uint8Array");
+    return false;
+  }
+  *len = arg_u32(env, length);
+  return true;
+}
+
+/* write(database, batch, bytes, flags): false: with LOAM_NO_STALL, it would have to wait. */
+napi_value js_write(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  void *data;
+  size_t len;
+  char *error = NULL;
+  napi_value done = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !arg_bytes(env, argv[1], argv[2], &data, &len)) return NULL;
+  loam_status status = write_batch(db->db, data, len, arg_u32(env, argv[3]), &error);
+  if (status < 0) {
+    throw_status(env, status, error);
+    return NULL;
+  }
+  napi_get_boolean(env, status != LOAM_BUSY, &done);
+  return done;
+}
+
+/* ---- on the pool ---- */
+
+typedef struct write_work {
+  work w;
+  loam_db *db;
+  loam_batch *batch;
+  unsigned flags;
+} write_work;
+
+static void write_run(work *w) {
+  write_work *x = (write_work *)w;
+  w->status = loam.write(x->db, x->batch, x->flags, &w->error);
+}
+
+static void write_release(work *w) { loam.batch_close(((write_work *)w)->batch); }
+
+/* writeAsync(database, batch, bytes, flags); the batch is copied. */
+napi_value js_writeAsync(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  void *data;
+  size_t len;
+  char *error = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !arg_bytes(env, argv[1], argv[2], &data, &len)) return NULL;
+  write_work *x = work_new(sizeof *x);
+  if (x == NULL) return NULL;
+  x->w.run = write_run;
+  x->w.release = write_release;
+  x->db = db->db;
+  x->flags = arg_u32(env, argv[3]);
+  loam_status status = loam.batch_create_from(data, len, &x->batch, &error);
+  if (status != LOAM_OK) {
+    free(x);
+    throw_status(env, status, error);
+    return NULL;
+  }
+  return work_queue(env, &x->w, db, true, "loamdb.write");
+}
+
+/* ---- clear ---- */
+
+#define CLEAR_BYTES (64 * 1024) /* of keys in one batch */
+
+typedef struct clear_work {
+  work w;
+  loam_db *db;
+  const loam_snapshot *snapshot;
+  char *lower, *upper;
+  size_t lower_len, upper_len;
+  bool reverse, sync;
+  int64_t limit; /* negative: none */
+} clear_work;
+
+static void clear_release(work *w) {
+  clear_work *c = (clear_work *)w;
+  free(c->lower);
+  free(c->upper);
+}
+
+static void clear_block(clear_work *c, loam_batch *batch, const loam_block *block) {
+  work *w = &c->w;
+  const unsigned char *p = block->data;
+  for (size_t i = 0; i < block->count && w->status >= 0; i++) {
+    size_t key_len = u32le(p), value_len = u32le(p + 4);
+    w->status = loam.batch_delete(batch, p + 8, key_len, &w->error);
+    p += 8 + key_len + value_len;
+  }
+  if (w->status >= 0) w->status = loam.write(c->db, batch, 0, &w->error);
+  loam.batch_clear(batch);
+  if (c->limit >= 0) c->limit -= (int64_t)block->count;
+}
+
+static void clear_all(clear_work *c, loam_iter *iter, loam_batch *batch) {
+  work *w = &c->w;
+  loam_block block;
+  while (c->limit != 0) {
+    size_t max = c->limit < 0 || c->limit > 65536 ? 65536 : (size_t)c->limit;
+    w->status = c->reverse ? loam.iter_prev_block(iter, max, CLEAR_BYTES, &block, &w->error)
+                           : loam.iter_next_block(iter, max, CLEAR_BYTES, &block, &w->error);
+    if (w->status != LOAM_OK) break;
+    clear_block(c, batch, &block);
+    if (w->status < 0) return;
+  }
+  /* An empty batch makes everything before it durable. */
+  if (w->status >= 0 && c->sync) w->status = loam.write(c->db, batch, LOAM_SYNC, &w->error);
+}
+
+static void clear_run(work *w) {
+  clear_work *c = (clear_work *)w;
+  loam_iter *iter = NULL;
+  loam_batch *batch = NULL;
+  loam_iter_options o = {.struct_size = sizeof o,
+                         .snapshot = c->snapshot,
+                         .lower = c->lower,
+                         .lower_len = c->lower_len,
+                         .upper = c->upper,
+                         .upper_len = c->upper_len,
+                         .flags = LOAM_NO_FILL | LOAM_KEYS_ONLY};
+  w->status = loam.iter_create(c->db, &o, &iter, &w->error);
+  if (w->status == LOAM_OK) w->status = loam.batch_create(&batch, &w->error);
+  if (w->status == LOAM_OK) clear_all(c, iter, batch);
+  loam.batch_close(batch);
+  loam.iter_close(iter);
+}
+
+/* clear(database, snapshot, lower, upper, reverse, limit, sync) */
+napi_value js_clear(napi_env env, napi_callback_info info) {
+  ARGS(7);
+  const loam_snapshot *snapshot;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot)) return NULL;
+  clear_work *c = work_new(sizeof *c);
+  if (c == NULL) return NULL;
+  c->w.run = clear_run;
+  c->w.release = clear_release;
+  c->db = db->db;
+  c->snapshot = snapshot;
+  c->limit = -1;
+  napi_get_value_bool(env, argv[4], &c->reverse);
+  napi_get_value_int64(env, argv[5], &c->limit);
+  napi_get_value_bool(env, argv[6], &c->sync);
+  if (!bytes_copy(env, argv[2], &c->lower, &c->lower_len) || !bytes_copy(env, argv[3], &c->upper, &c->upper_len)) {
+    clear_release(&c->w);
+    free(c);
+    return NULL;
+  }
+  return work_queue(env, &c->w, db, true, "loamdb.clear");
+}

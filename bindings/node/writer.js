@@ -1,0 +1,155 @@
+'use strict'
+
+const { writeText } = require('./binding')
+
+const HEADER = 12
+const KEEP = 4 * 1024 * 1024
+
+function varintSize (n) {
+  return n < 0x80 ? 1 : n < 0x4000 ? 2 : n < 0x200000 ? 3 : n < 0x10000000 ? 4 : 5
+}
+
+// A growing buffer.
+class Bytes {
+  constructor (size) {
+    this.buffer = Buffer.allocUnsafeSlow(size)
+    this.length = 0
+  }
+
+  reserve (n) {
+    const need = this.length + n
+    if (need <= this.buffer.length) return
+    const grown = Buffer.allocUnsafeSlow(Math.max(need, 2 * this.buffer.length))
+    grown.set(this.buffer.subarray(0, this.length))
+    this.buffer = grown
+  }
+}
+
+// Collects puts and deletes in LevelDB's batch layout: 8 bytes of zero, the
+// count, then for each its kind, its key and a put's value, both with their
+// length as a varint in front. Knows nothing of the database.
+class BatchWriter extends Bytes {
+  constructor () {
+    super(4096)
+    this.buffer.fill(0, 0, HEADER)
+    this.length = HEADER
+    this.count = 0
+  }
+
+  put (key, value) {
+    const start = this.length
+    try {
+      this.#kind(1)
+      this.#bytes(key)
+      this.#bytes(value)
+      this.count++
+    } catch (err) {
+      this.length = start
+      throw err
+    }
+  }
+
+  del (key) {
+    const start = this.length
+    try {
+      this.#kind(0)
+      this.#bytes(key)
+      this.count++
+    } catch (err) {
+      this.length = start
+      throw err
+    }
+  }
+
+  add (operations) {
+    const start = this.length
+    const count = this.count
+    try {
+      for (let i = 0; i < operations.length; i++) {
+        const op = operations[i]
+        if (op.type === 'put') this.put(op.key, op.value)
+        else this.del(op.key)
+      }
+    } catch (err) {
+      this.length = start
+      this.count = count
+      throw err
+    }
+  }
+
+  // The whole batch, valid until the next change.
+  finish () {
+    this.buffer.writeUInt32LE(this.count, 8)
+    return this.buffer
+  }
+
+  clear () {
+    if (this.buffer.length > KEEP) {
+      this.buffer = Buffer.allocUnsafeSlow(4096)
+      this.buffer.fill(0, 0, HEADER)
+    }
+    this.length = HEADER
+    this.count = 0
+  }
+
+  #kind (kind) {
+    this.reserve(1)
+    this.buffer[this.length++] = kind
+  }
+
+  #bytes (data) {
+    if (typeof data === 'string') {
+      this.#text(data)
+    } else {
+      this.reserve(5 + data.length)
+      this.#varint(data.length)
+      this.buffer.set(data, this.length)
+      this.length += data.length
+    }
+  }
+
+  #text (text) {
+    this.reserve(5 + 3 * text.length)
+    // Guess that it is ASCII, and make room again when it was not.
+    const guess = varintSize(text.length)
+    const at = this.length + guess
+    const n = writeText(this.buffer, text, at)
+    const size = varintSize(n)
+    if (size !== guess) this.buffer.copyWithin(this.length + size, at, at + n)
+    this.#varint(n)
+    this.length += n
+  }
+
+  #varint (n) {
+    while (n >= 0x80) {
+      this.buffer[this.length++] = (n & 0x7f) | 0x80
+      n >>>= 7
+    }
+    this.buffer[this.length++] = n
+  }
+}
+
+// Collects keys, each behind its length as 32 bits.
+class KeyPacker extends Bytes {
+  constructor () {
+    super(1024)
+    this.count = 0
+  }
+
+  add (key) {
+    let n = key.length
+    if (typeof key === 'string') {
+      this.reserve(4 + 3 * n)
+      n = writeText(this.buffer, key, this.length + 4)
+    } else {
+      this.reserve(4 + n)
+      this.buffer.set(key, this.length + 4)
+    }
+    this.buffer.writeUInt32LE(n, this.length)
+    this.length += 4 + n
+    this.count++
+  }
+}
+
+exports.BatchWriter = BatchWriter
+exports.KeyPacker = KeyPacker
