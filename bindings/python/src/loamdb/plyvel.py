@@ -3,7 +3,8 @@
 Different from plyvel: ``in`` on a database raises TypeError instead of scanning it,
 a database, snapshot or iterator may be closed while other threads use it, checksums
 are always verified (verify_checksums and paranoid_checks are accepted), bytes-like
-keys are accepted, and ``prev()`` of an iterator stays within its range.
+keys are accepted, ``prev()`` of an iterator stays within its range, and a reverse
+iterator whose range holds only the entry at its start returns that entry.
 """
 
 from __future__ import annotations

@@ -1,0 +1,27 @@
+# make python-wheel   the wheel and the source distribution, in build/python/dist
+# make python-test    the tests, against an installed wheel, in a venv of their own
+
+PYTHON ?= python3
+GO ?= go
+PYTHON_BUILD := $(CURDIR)/build/python
+PYTHON_VENV := $(PYTHON_BUILD)/venv
+PYTHON_SOURCES := $(wildcard bindings/python/*.py bindings/python/*.c bindings/python/*.h bindings/python/src/loamdb/*.py \
+	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml cabi/loam.h build/lib/libloam.so
+
+.PHONY: python-wheel python-test
+
+python-wheel: $(PYTHON_BUILD)/wheel.stamp
+
+$(PYTHON_VENV)/stamp: bindings/python/pyproject.toml
+	$(PYTHON) -m venv $(PYTHON_VENV)
+	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check "setuptools>=70.1" "cffi>=1.16" build pytest mypy types-cffi plyvel
+	touch $@
+
+$(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_VENV)/stamp
+	rm -rf $(PYTHON_BUILD)/dist
+	LOAM_LIBRARY=build/lib/libloam.so $(PYTHON_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
+	touch $@
+
+python-test: python-wheel
+	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps $(PYTHON_BUILD)/dist/loamdb-*.whl
+	$(PYTHON_VENV)/bin/python -m pytest -p no:cacheprovider bindings/python/tests

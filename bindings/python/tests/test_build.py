@@ -1,0 +1,99 @@
+"""What building and loading say when something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def backend(monkeypatch, tmp_path):
+    pytest.importorskip("setuptools", "70.1")
+    spec = importlib.util.spec_from_file_location("loam_build", HERE / "loam_build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "PACKAGE", str(tmp_path))
+    monkeypatch.delenv("LOAM_LIBRARY", raising=False)
+    monkeypatch.delenv("GO", raising=False)
+    return module
+
+
+def test_without_go(backend, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(backend.BuildError, match="needs Go .* not in PATH.*LOAM_LIBRARY"):
+        backend.compile_library(str(tmp_path))
+
+
+def test_prebuilt(backend, monkeypatch, tmp_path):
+    monkeypatch.setenv("LOAM_LIBRARY", str(tmp_path / "none"))
+    with pytest.raises(backend.BuildError, match="there is no such file"):
+        backend.provide_library()
+    (tmp_path / "made").write_bytes(b"library")
+    monkeypatch.setenv("LOAM_LIBRARY", str(tmp_path / "made"))
+    backend.provide_library()
+    assert (tmp_path / backend.NAME).read_bytes() == b"library"
+
+
+def test_without_sources(backend, monkeypatch, tmp_path):
+    monkeypatch.setattr(backend, "HERE", str(tmp_path / "a" / "b"))
+    with pytest.raises(backend.BuildError, match="sources are missing"):
+        backend.provide_library()
+
+
+def test_musl_and_windows(backend, monkeypatch):
+    monkeypatch.setattr(backend, "is_musl", lambda: True)
+    with pytest.raises(backend.BuildError, match="musl systems such as Alpine are not supported"):
+        backend.provide_library()
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(backend.BuildError, match="win32 is not supported"):
+        backend.provide_library()
+
+
+def open_with(library: pathlib.Path) -> str:
+    program = "import loamdb\ntry: loamdb.open('x')\nexcept ImportError as e: print(type(e).__name__, e)"
+    return subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "LOAM_LIBRARY": str(library)}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "source, message",
+    [
+        (None, "does not exist; reinstall loamdb, or set LOAM_LIBRARY"),
+        ("", "is not libloam: it has no loam_abi_version"),
+        ("int loam_abi_version(void) { return 99; }", "has ABI version 99, but loamdb needs 0"),
+        ("int loam_abi_version(void) { return 0; }", "has no function loam_"),
+        ("not C", "cannot load libloam"),
+    ],
+)
+def test_wrong_library(tmp_path, source, message):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "libother.so"
+    if source == "not C":
+        library.write_bytes(b"\x7fELF and no more")
+    elif source is not None:
+        (tmp_path / "other.c").write_text(source + "\nint other;\n")
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True)
+    said = open_with(library)
+    assert said.startswith("LibraryError ") and message in said and said.count("\n") == 1
+
+
+def test_types():
+    """The annotations hold, and the stubs agree with what is there."""
+    pytest.importorskip("mypy")
+    source = HERE / "src"
+    for command in (["mypy", "--strict", "-p", "loamdb"], ["mypy.stubtest", "loamdb._fast", "--ignore-missing-stub"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=source, env={**os.environ, "MYPYPATH": str(source)}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,335 @@
+"""Fork, spawn, threads, garbage, exit and Ctrl-C, each in a process of its own where
+it could take this one along."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import loamdb
+import pytest
+
+EXITS = int(os.environ.get("LOAMDB_TEST_EXITS", "200"))
+
+
+def run(program: str, *args: object, timeout: float = 60) -> str:
+    """Runs a program that must end well and say nothing on stderr."""
+    command = [sys.executable, "-X", "dev", "-W", "ignore::ResourceWarning", "-c", textwrap.dedent(program), *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    return done.stdout
+
+
+def test_import_loads_no_go():
+    out = run("""
+        import os, sys
+        import loamdb, loamdb.plyvel
+        print(len(os.listdir("/proc/self/task")), "libloam" in open("/proc/self/maps").read())
+        """)
+    assert out.split() == ["1", "False"]
+
+
+def test_threads_of_go_block_signals(path):
+    out = run(
+        """
+        import os, sys, loamdb
+        db = loamdb.open(sys.argv[1])
+        db[b"a"] = b"b"
+        db.compact()
+        for task in os.listdir("/proc/self/task"):
+            if int(task) != os.getpid():
+                status = open(f"/proc/self/task/{task}/status").read()
+                print(status.split("SigBlk:")[1].split()[0])
+        """,
+        path,
+    )
+    masks = out.split()
+    assert masks
+    # Go itself unblocks only the signals of faults and its own.
+    assert all(int(mask, 16) >> (signal.SIGINT - 1) & 1 and int(mask, 16) >> (signal.SIGUSR2 - 1) & 1 for mask in masks)
+
+
+def test_fork(path):
+    """A child gets a sentence from every call, and the parent works on."""
+    out = run(
+        """
+        import os, sys, warnings
+        import loamdb
+        warnings.simplefilter("ignore")
+        db = loamdb.open(sys.argv[1])
+        db[b"a"] = b"1"
+        snapshot, iterator, batch = db.snapshot(), db.items(), db.batch()
+        pid = os.fork()
+        if pid == 0:
+            calls = [
+                lambda: db[b"a"], lambda: db.put(b"a", b"2"), lambda: b"a" in db, lambda: next(iterator),
+                lambda: db.items(), lambda: snapshot[b"a"], lambda: db.multi_get([b"a"]), lambda: db.compact(),
+                lambda: db.flush(), lambda: batch.put(b"a", b"2"), lambda: db.close(),
+                lambda: loamdb.open(sys.argv[1] + "2"), lambda: loamdb.destroy(sys.argv[1]),
+            ]
+            failed = 0
+            for i, call in enumerate(calls):
+                try:
+                    call()
+                    failed += 1
+                    print("no error from call", i)
+                except loamdb.ForkedError as error:
+                    if "fork" not in str(error):
+                        print(error)
+            del snapshot, iterator, batch
+            sys.stdout.flush()
+            sys.exit(failed)
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, status
+        assert db[b"a"] == b"1" and list(iterator) == [(b"a", b"1")]
+        db[b"b"] = b"2"
+        try:
+            loamdb.open(sys.argv[1])
+        except loamdb.LockedError:
+            print("still locked")
+        """,
+        path,
+    )
+    assert out == "still locked\n"
+
+
+def child(path: str, key: bytes) -> str:
+    with loamdb.open(path) as db:
+        db[key] = b"child"
+        assert len(list(db)) == 1
+    return "done"
+
+
+def locked_out(path: str) -> str:
+    try:
+        loamdb.open(path)
+    except loamdb.LockedError as error:
+        return type(error).__name__
+    return "opened"
+
+
+def test_spawn(path, tmp_path):
+    with loamdb.open(path) as db:
+        db[b"a"] = b"parent"
+        with multiprocessing.get_context("spawn").Pool(2) as pool:
+            results = [pool.apply_async(child, (str(tmp_path / f"{i}"), b"%d" % i)) for i in range(4)]
+            assert [r.get(60) for r in results] == ["done"] * 4
+            assert pool.apply(locked_out, (str(path),)) == "LockedError"
+        assert db[b"a"] == b"parent"
+
+
+def test_fork_before_the_first_open(tmp_path):
+    """Only opening makes a process unfit to fork."""
+    out = run(
+        """
+        import os, sys, loamdb
+        for i in range(3):
+            pid = os.fork()
+            if pid == 0:
+                with loamdb.open(f"{sys.argv[1]}/{i}") as db:
+                    db[b"a"] = b"1"
+                sys.exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        print("ok")
+        """,
+        tmp_path,
+    )
+    assert out == "ok\n"
+
+
+def test_exit(tmp_path):
+    """Processes that end with databases, iterators and threads in all states."""
+    out = run(
+        """
+        import os, random, sys, threading, time
+        import loamdb
+
+        def work(db):
+            try:
+                while True:
+                    db.put(random.randbytes(4), b"v" * 1000)
+                    list(db.keys(prefix=random.randbytes(1)))
+            except loamdb.ClosedError:
+                pass
+
+        def one(i, path):
+            global db, it, snapshot, batch
+            db = loamdb.open(path, write_buffer_size="1MiB")
+            for j in range(300):
+                db[b"%d" % j] = b"v" * 1000
+            it, snapshot, batch = db.items(), db.snapshot(), db.batch()
+            next(it)
+            if i % 5 == 1:
+                db.close()
+            if i % 5 == 2:
+                threading.Thread(target=work, args=(db,), daemon=True).start()
+                time.sleep(0.005)
+            if i % 5 == 3:
+                del db
+            if i % 5 == 4:
+                db.myself = db  # a cycle, left to the collector
+
+        class Cyclic(loamdb.DB):
+            pass  # instances have a __dict__
+
+        for start in range(0, int(sys.argv[2]), 2):
+            pids = []
+            for i in (start, start + 1):
+                pid = os.fork()
+                if pid == 0:
+                    if i % 5 == 4:
+                        loamdb.open = loamdb.DB = Cyclic
+                    one(i, f"{sys.argv[1]}/{i % 10}")
+                    sys.exit(7)
+                pids.append(pid)
+            for pid in pids:
+                assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7, start
+        print("ok")
+        """,
+        tmp_path,
+        EXITS,
+        timeout=300,
+    )
+    assert out == "ok\n"
+
+
+def test_garbage(path):
+    """Objects nobody closed are released with their last reference, in any order."""
+    for i in range(20):
+        db = loamdb.open(path)
+        with db.batch() as b:
+            for j in range(100):
+                b[b"%d" % j] = b"x"
+        things = [db.items(), db.snapshot(), db.batch(), db.keys(reverse=True)]
+        things += [things[1].items()]
+        next(things[0])
+        random.Random(i).shuffle(things)
+        with pytest.warns(ResourceWarning, match="was not closed"):
+            del db, b
+            while things:
+                del things[-1]
+            gc.collect()
+
+
+def test_iterators_leave_nothing(path):
+    def resident() -> int:
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    with loamdb.open(path) as db:
+        with db.batch() as b:
+            for i in range(5000):
+                b[b"%05d" % i] = b"x" * 100
+        for round in range(2):
+            for _ in range(1500):
+                next(db.items())
+                db.snapshot()
+                db.batch().put(b"a", b"b" * 1000)
+                db.multi_get([b"00001"])
+            if round == 0:
+                before = resident()
+        assert resident() - before < 16 << 20
+
+
+def test_threads(path):
+    """Every thread sees its own writes, and counts add up."""
+    n, per = 8, 400
+    failures: list[BaseException] = []
+    with loamdb.open(path, write_buffer_size="1MiB") as db:
+
+        def work(t: int) -> None:
+            try:
+                for i in range(per):
+                    key = b"%d-%d" % (t, i)
+                    db.put(key, key * 20)
+                    assert db[key] == key * 20
+                    if i % 50 == 0:
+                        assert len(list(db.keys(prefix=b"%d-" % t))) == i + 1
+                        with db.batch() as b:
+                            b[b"batch-%d" % t] = b"%d" % i
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(t,)) for t in range(n)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert failures == []
+        assert len(list(db)) == n * per + n
+
+
+def test_asyncio(path):
+    async def main() -> None:
+        with loamdb.open(path) as db:
+
+            async def put(i: int) -> None:
+                await asyncio.to_thread(db.put, b"%d" % i, b"v", sync=True)
+
+            await asyncio.gather(*(put(i) for i in range(50)), asyncio.to_thread(db.compact))
+            assert len(db.multi_get([b"%d" % i for i in range(50)])) == 50
+            assert None not in db.multi_get([b"%d" % i for i in range(50)])
+
+    asyncio.run(main())
+
+
+class Alarm:
+    """Raises KeyboardInterrupt, as Ctrl-C does, after some time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        self.timer = threading.Timer(self.seconds, os.kill, (os.getpid(), signal.SIGINT))
+        self.timer.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.timer.join()
+
+
+def test_ctrl_c_in_a_compaction(path):
+    slow = threading.Event()
+
+    def compare(a: bytes, b: bytes) -> int:
+        if slow.is_set():
+            time.sleep(0.002)
+        return (a > b) - (a < b)
+
+    with loamdb.open(path, comparator=compare, comparator_name="slow", disable_compaction=True) as db:
+        for part in range(2):
+            with db.batch() as b:
+                for i in range(1000):
+                    b[b"%04d%d" % (i, part)] = b"x"
+            db.flush()
+        slow.set()
+        started = time.monotonic()
+        try:
+            with pytest.raises(KeyboardInterrupt), Alarm(0.3):
+                db.compact()
+            assert 0.2 < time.monotonic() - started < 2
+        finally:
+            slow.clear()
+        assert len(list(db)) == 2000
+
+
+def test_ctrl_c_in_a_scan(db):
+    """list() of an iterator stays in C, which looks at signals between blocks."""
+    with db.batch() as b:
+        for i in range(300_000):
+            b[b"%07d" % i] = b""
+    it = db.keys()
+    with pytest.raises(KeyboardInterrupt):
+        with Alarm(0.002):
+            for _ in range(100):
+                list(it)
+                it = db.keys()
+    assert next(it, None) is not None
