@@ -9,6 +9,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/record"
 )
@@ -62,6 +63,9 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
+	}
+	if planted.Bug("split-batch") && b.Count() > 1 {
+		return b.Each(func(k, v []byte) error { return db.Put(k, v, mode) }, func(k []byte) error { return db.Delete(k, mode) })
 	}
 	return db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)
 }
@@ -240,6 +244,9 @@ func (q *walQueue) retire() {
 				q.db.recovered(r, &old.err)
 			}
 		}()
+		if planted.Bug("no-sync-at-rotation") {
+			return
+		}
 		if old.err = old.w.Sync(); old.err != nil {
 			q.db.fail(fmt.Errorf("loam: syncing log %06d: %w", num, old.err))
 		}
