@@ -95,6 +95,7 @@ def make() -> FFI:
             "redirects": "\n".join(f"#define {name} (*loamdb_p_{name})" for name in functions),
         },
         include_dirs=[os.path.dirname(path)],
+        extra_compile_args=["-g0"],
         libraries=["dl"] if sys.platform == "linux" else [],
     )
     return ffi

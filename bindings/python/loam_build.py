@@ -5,8 +5,8 @@ checkout this folder lies in, or from the sources that a source distribution hol
 in libloam/.
 """
 
+import contextlib
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -16,6 +16,7 @@ from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  the hooks that are not changed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CHECKOUT = os.path.dirname(os.path.dirname(HERE))
 PACKAGE = os.path.join(HERE, "src", "loamdb")
 NAME = "libloam.dylib" if sys.platform == "darwin" else "libloam.so"
 
@@ -29,29 +30,42 @@ class BuildError(SystemExit):
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     provide_library()
-    return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
+    with license_file():
+        return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     provide_library()
-    return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
+    with license_file():
+        return build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """A source distribution carries the Go sources: those that build libloam."""
-    checkout = os.path.dirname(os.path.dirname(HERE))
+    """A source distribution carries the Go sources that libloam is built from."""
     copy = os.path.join(HERE, "libloam")
-    license_file = os.path.join(HERE, "LICENSE")
-    made = is_go_tree(checkout)
+    made = is_go_tree(CHECKOUT)
     if made:
-        copy_sources(checkout, copy)
-        shutil.copyfile(os.path.join(checkout, "LICENSE"), license_file)
+        copy_sources(CHECKOUT, copy)
     try:
-        return build_meta.build_sdist(sdist_directory, config_settings)
+        with license_file():
+            return build_meta.build_sdist(sdist_directory, config_settings)
     finally:
         if made:
             shutil.rmtree(copy)
-            os.remove(license_file)
+
+
+@contextlib.contextmanager
+def license_file():
+    """The checkout's license, here while setuptools collects it."""
+    source, target = os.path.join(CHECKOUT, "LICENSE"), os.path.join(HERE, "LICENSE")
+    if not is_go_tree(CHECKOUT):
+        yield
+        return
+    shutil.copyfile(source, target)
+    try:
+        yield
+    finally:
+        os.remove(target)
 
 
 def provide_library():
@@ -63,7 +77,7 @@ def provide_library():
             raise BuildError(f"LOAM_LIBRARY={prebuilt}: there is no such file")
         install(prebuilt, target)
         return
-    for tree in (os.path.dirname(os.path.dirname(HERE)), os.path.join(HERE, "libloam")):
+    for tree in (CHECKOUT, os.path.join(HERE, "libloam")):
         if is_go_tree(tree):
             install(compile_library(tree), target)
             return
@@ -121,9 +135,3 @@ def copy_sources(checkout, copy):
             os.path.join(copy, folder),
             ignore=shutil.ignore_patterns("testdata", "*_test.go", "*.test", "*.prof", "testkit", "kvbench", "workload"),
         )
-
-
-# For `python loam_build.py`: make the library only.
-if __name__ == "__main__":
-    print(platform.machine(), NAME, file=sys.stderr)
-    provide_library()

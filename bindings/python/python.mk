@@ -1,5 +1,5 @@
 # make python-wheel   the wheel and the source distribution, in build/python/dist
-# make python-test    the tests, against an installed wheel, in a venv of their own
+# make python-test    the tests against the installed wheel, in a venv of their own
 
 PYTHON ?= python3
 GO ?= go
@@ -14,12 +14,12 @@ python-wheel: $(PYTHON_BUILD)/wheel.stamp
 
 $(PYTHON_VENV)/stamp: bindings/python/pyproject.toml
 	$(PYTHON) -m venv $(PYTHON_VENV)
-	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check "setuptools>=70.1" "cffi>=1.16" build pytest mypy types-cffi plyvel
+	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check "setuptools>=77" "cffi>=1.16" build pytest mypy plyvel
 	touch $@
 
 $(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_VENV)/stamp
 	rm -rf $(PYTHON_BUILD)/dist
-	LOAM_LIBRARY=build/lib/libloam.so $(PYTHON_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
+	LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
 	touch $@
 
 python-test: python-wheel

@@ -16,7 +16,7 @@ HERE = pathlib.Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def backend(monkeypatch, tmp_path):
-    pytest.importorskip("setuptools", "70.1")
+    pytest.importorskip("setuptools", "77")
     spec = importlib.util.spec_from_file_location("loam_build", HERE / "loam_build.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -43,7 +43,8 @@ def test_prebuilt(backend, monkeypatch, tmp_path):
 
 
 def test_without_sources(backend, monkeypatch, tmp_path):
-    monkeypatch.setattr(backend, "HERE", str(tmp_path / "a" / "b"))
+    monkeypatch.setattr(backend, "HERE", str(tmp_path))
+    monkeypatch.setattr(backend, "CHECKOUT", str(tmp_path))
     with pytest.raises(backend.BuildError, match="sources are missing"):
         backend.provide_library()
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from types import GenericAlias
-from typing import Any, Generic, TypeVar, final, overload
+from typing import Any, Generic, TypeVar, overload
 
-from typing_extensions import Buffer, Self
+from typing_extensions import Buffer, Self, disjoint_base
 
 _D = TypeVar("_D")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -22,6 +22,7 @@ MOVE_PREV: int
 
 def bind(library: int, make_error: Callable[[int, str], Exception], /) -> None: ...
 
+@disjoint_base
 class Reader:
     @overload
     def get(self, key: Buffer, default: None = None, *, fill_cache: bool = True) -> bytes | None: ...
@@ -52,6 +53,7 @@ class Snapshot(Reader):
     def __new__(cls, db: Database) -> Self: ...
     def close(self) -> None: ...
 
+@disjoint_base
 class Batch:
     def __new__(cls, db: Database) -> Self: ...
     def put(self, key: Buffer, value: Buffer) -> None: ...
@@ -61,6 +63,7 @@ class Batch:
     @property
     def _handle(self) -> int: ...
 
+@disjoint_base
 class Cursor(Generic[_T_co]):
     def __new__(
         cls,

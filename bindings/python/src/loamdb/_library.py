@@ -74,10 +74,9 @@ def error_slot() -> Any:
 
 def take_text(slot: Any) -> str:
     """The text in a char ** that the library filled, which is freed."""
-    try:
-        return ffi.string(slot[0]).decode(errors="replace")
-    finally:
-        _lib.loam_free(slot[0])
+    text: str = ffi.string(slot[0]).decode(errors="replace")
+    _lib.loam_free(slot[0])
+    return text
 
 
 def wait(job: Any, progress: Callable[[int, int], object] | None = None, finish: Callable[[Any], Any] | None = None) -> Any:

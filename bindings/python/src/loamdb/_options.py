@@ -55,18 +55,20 @@ class Callbacks:
         return self.compare is not None or self.logger is not None
 
 
-@ffi.def_extern(name="loamdb_compare", error=0)
 def _compare(arg: Any, a: Any, a_len: int, b: Any, b_len: int) -> int:
     compare = ffi.from_handle(arg).compare
     return int(compare(ffi.unpack(ffi.cast("char *", a), a_len), ffi.unpack(ffi.cast("char *", b), b_len)))
 
 
-@ffi.def_extern(name="loamdb_log")
 def _log(arg: Any, level: int, message: Any) -> None:
     if sys.is_finalizing():
         return
     # loam.h: -4 debug, 0 info, 4 warning, 8 error; logging: 10, 20, 30, 40
     ffi.from_handle(arg).logger.log(20 + level * 10 // 4, "%s", ffi.string(message).decode(errors="replace"))
+
+
+ffi.def_extern(name="loamdb_compare", error=0)(_compare)
+ffi.def_extern(name="loamdb_log")(_log)
 
 
 def encode_path(path: StrPath) -> bytes:

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _fast, _handles
 from ._handles import Handle, batch_append, batch_clear, batch_size
 from .errors import ClosedError, CorruptionError, Error, IOError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = [
     "CorruptionError",
@@ -137,7 +140,7 @@ class DB(Handle):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    get = _fast.Database._get_plyvel  # type: ignore[assignment]
+    get = _fast.Database._get_plyvel
 
     # plyvel's DB is no mapping.
     __getitem__ = None  # type: ignore[assignment]
@@ -306,11 +309,11 @@ class _PrefixedWriteBatch(WriteBatch):
         super().__init__(db, prefix, transaction, sync)
         self._prefix = prefix
 
-    def put(self, key: bytes, value: bytes) -> None:
-        super().put(self._prefix + key, value)
+    def put(self, key: Buffer, value: Buffer) -> None:
+        super().put(b"".join((self._prefix, key)), value)
 
-    def delete(self, key: bytes) -> None:
-        super().delete(self._prefix + key)
+    def delete(self, key: Buffer) -> None:
+        super().delete(b"".join((self._prefix, key)))
 
 
 class Snapshot(_fast.Snapshot):
@@ -363,6 +366,9 @@ class Iterator(_fast.Cursor[Any]):
 
     __slots__ = ("__weakref__", "_snapshot", "_prefix")
 
+    _snapshot: Snapshot | None  # kept open while the iterator is
+    _prefix: bytes | None
+
     def __new__(
         cls,
         db: DB,
@@ -409,8 +415,8 @@ class Iterator(_fast.Cursor[Any]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def seek(self, target: bytes) -> None:
-        super().seek(target if self._prefix is None else self._prefix + target)
+    def seek(self, target: Buffer) -> None:
+        super().seek(target if self._prefix is None else b"".join((self._prefix, target)))
 
     def __enter__(self) -> Iterator:
         return self
