@@ -57,7 +57,7 @@ func bloomVariant(name string, published float64, settings ...store.Setting) var
 	return variant{name: name, settings: settings, steps: []step{{"fillseq", 0}, {"readmissing", published}}}
 }
 
-var experiments = []experiment{
+var experiments = append([]experiment{
 	{
 		name:   "leveldb",
 		title:  "LevelDB's table: 16-byte keys, 100-byte values, its eighteen steps",
@@ -89,7 +89,7 @@ var experiments = []experiment{
 			bloomVariant("10 bits and cache", 3.75, store.Setting{Name: "bloom_bits", Value: "10"}, store.Setting{Name: "cache_size", Value: "512MiB"}),
 		},
 	},
-}
+}, sweeps...)
 
 func findExperiment(name string) *experiment {
 	for i := range experiments {

@@ -63,7 +63,7 @@ func TestUsage(t *testing.T) {
 		"--compression=bad":                      "--compression=bad: option compression: want something good",
 		"--db=":                                  "--db=: want a name",
 		"--progress=x":                           "--progress=x: want auto, always or never",
-		"--scale=2":                              "--scale needs an experiment (leveldb, bloom)",
+		"--scale=2":                              "--scale needs an experiment (" + strings.Join(experimentNames(), ", ") + ")",
 		"--use_existing_db":                      "--use_existing_db needs --db",
 		"leveldb --benchmarks=fillseq":           "--benchmarks cannot be given with an experiment",
 		"leveldb --use_existing_db --db=x":       "--use_existing_db cannot be given with an experiment",
@@ -203,6 +203,22 @@ func TestExperiments(t *testing.T) {
 	}
 }
 
+// TestSweeps runs every experiment, small.
+func TestSweeps(t *testing.T) {
+	for _, e := range sweeps {
+		args := []string{e.name + "=1000"}
+		code, out, stderr := invoke(t, newEngine(), args...)
+		if code != 0 || !strings.Contains(out, "micros/op") {
+			t.Errorf("%s: exit %d, %s\n%s", e.name, code, stderr, out)
+		}
+		for _, v := range e.variants {
+			if !strings.Contains(out, "-- "+v.name) {
+				t.Errorf("%s: no %s in\n%s", e.name, v.name, out)
+			}
+		}
+	}
+}
+
 // TestFlagsOverExperiments: what the command line names wins.
 func TestFlagsOverExperiments(t *testing.T) {
 	e := newEngine()
@@ -289,6 +305,11 @@ func TestHelp(t *testing.T) {
 
 // TestExperimentTables: the data of experiments refers to what exists.
 func TestExperimentTables(t *testing.T) {
+	for i, e := range experiments {
+		if findExperiment(e.name) != &experiments[i] || e.doc == "" || e.num == 0 {
+			t.Errorf("%s: twice, or without text or size", e.name)
+		}
+	}
 	for _, e := range experiments {
 		for _, v := range e.variants {
 			if len(v.steps) != len(e.variants[0].steps) {

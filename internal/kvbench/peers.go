@@ -42,7 +42,7 @@ func spreadOf(values []float64) float64 {
 // compareRuns sets step i of a peer's runs beside those of the first engine
 // that they were paired with.
 func compareRuns(first string, all []*Run, peer *Run, step int) versus {
-	var quiet, any versus
+	var quiet, every versus
 	for _, a := range all {
 		if a.Engine != first || a.Pair != peer.Engine || a.Experiment != peer.Experiment || a.Num != peer.Num || a.Threads != peer.Threads {
 			continue
@@ -56,7 +56,7 @@ func compareRuns(first string, all []*Run, peer *Run, step int) versus {
 			if x.Name != y.Name || x.MicrosPerOp == 0 || y.MicrosPerOp == 0 {
 				continue
 			}
-			any.add(x, y)
+			every.add(x, y)
 			if math.Max(a.Busy, b.Busy) <= tooBusy {
 				quiet.add(x, y)
 			} else {
@@ -67,8 +67,8 @@ func compareRuns(first string, all []*Run, peer *Run, step int) versus {
 	if len(quiet.ratios) > 0 {
 		return quiet
 	}
-	any.disturbed = quiet.disturbed
-	return any
+	every.disturbed = quiet.disturbed
+	return every
 }
 
 // sameVariant: a variant that is called after the engine is the same one.

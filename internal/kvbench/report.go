@@ -140,7 +140,10 @@ func (r *Report) noteText(engine string, notes []string) {
 }
 
 func newRun(p *plan) *Run {
-	q := &p.params
+	q, busy := &p.params, -1.0
+	if p.pair != "" {
+		busy = busyCores()
+	}
 	return &Run{
 		Engine:           p.driver.Name(),
 		Pair:             p.pair,
@@ -161,7 +164,7 @@ func newRun(p *plan) *Run {
 		Seed:             q.Seed,
 		Sync:             q.Sync,
 		Load:             readEnvironment(".").Load,
-		Busy:             busyCores(),
+		Busy:             busy,
 		Steps:            []Step{},
 	}
 }

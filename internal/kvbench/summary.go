@@ -107,6 +107,10 @@ func (s *session) wide(c *column) {
 // times faster it is than the published one.
 func (s *session) beside(columns []column) {
 	first := columns[0].runs[0].Steps
+	if len(columns) > 2 {
+		s.stacked(columns)
+		return
+	}
 	for i := range first {
 		for _, c := range columns[1:] {
 			if c.runs[0].Steps[i].Published != first[i].Published {
@@ -139,31 +143,93 @@ func (s *session) beside(columns []column) {
 	printTable(s.out, rows)
 }
 
+// figure is one column of the stacked table; a column in which no row has
+// anything to say is left out.
+type figure struct {
+	title string
+	text  func(v series, st *Step) string
+}
+
+func at(f func(*Step) float64, format string) func(series, *Step) string {
+	return func(v series, _ *Step) string { return dash(v.median(f), format) }
+}
+
+var stackedFigures = []figure{
+	{"micros/op", at(micros, "%.3f")},
+	{"ops/s", at(func(s *Step) float64 { return s.OpsPerSecond }, "%.0f")},
+	{"CPU us/op", at(cpuMicros, "%.3f")},
+	{"seconds", at(func(s *Step) float64 { return s.Seconds }, "%.2f")},
+	{"published", func(_ series, st *Step) string { return dash(st.Published, "%.3f") }},
+	{"times", func(v series, st *Step) string { return timesFaster(st.Published, v.median(micros)) }},
+	{"P50", quantileText("P50")},
+	{"P99", quantileText("P99")},
+	{"P99.9", quantileText("P99.9")},
+	{"P99.99", quantileText("P99.99")},
+	{"max", func(_ series, st *Step) string {
+		if st.Latency == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
+	}},
+	{"w-amp", func(_ series, st *Step) string { return orDash(st.amplification("%.1f")) }},
+	{"stall", func(_ series, st *Step) string { return stallText(st) }},
+	{"quiet s", func(_ series, st *Step) string { return optional(st.Quiet, 1, "%.2f") }},
+	{"MB on disk", func(_ series, st *Step) string { return optional(st.DiskSize, 1<<20, "%.1f") }},
+	{"found", func(_ series, st *Step) string { return foundText(st) }},
+	{"spread", func(v series, _ *Step) string {
+		if len(v.steps) < 2 {
+			return "-"
+		}
+		return fmt.Sprintf("%.0f%%", v.spread())
+	}},
+}
+
+func quantileText(name string) func(series, *Step) string {
+	return func(_ series, st *Step) string {
+		if q := st.quantile(name); q != "NA" {
+			return q
+		}
+		return "-"
+	}
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
 // stacked gives every variant and step a row.
 func (s *session) stacked(columns []column) {
-	rows := [][]string{{"variant", "benchmark", "micros/op", "CPU us/op", "seconds", "published", "times", "found", "spread"}}
+	rows := [][]string{{"variant", "benchmark"}}
+	used := make([]bool, len(stackedFigures))
+	for _, f := range stackedFigures {
+		rows[0] = append(rows[0], f.title)
+	}
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
 			v := c.series(i)
 			if len(v.steps) == 0 {
 				continue
 			}
-			rows = append(rows, []string{
-				c.name, st.Name,
-				number(v.median(micros)),
-				number(v.median(cpuMicros)),
-				fmt.Sprintf("%.2f", v.median(func(s *Step) float64 { return s.Seconds })),
-				dash(st.Published, "%.3f"),
-				timesFaster(st.Published, v.median(micros)),
-				foundText(v.steps[0]),
-				fmt.Sprintf("%.0f%%", v.spread()),
-			})
+			row := []string{c.name, st.Name}
+			for j, f := range stackedFigures {
+				cell := f.text(v, v.steps[0])
+				used[j] = used[j] || cell != "-"
+				row = append(row, cell)
+			}
+			rows = append(rows, row)
 		}
 	}
-	if s.c.rounds == 1 {
-		for i := range rows {
-			rows[i] = rows[i][:len(rows[i])-1]
+	for i, row := range rows {
+		kept := row[:2:2]
+		for j, cell := range row[2:] {
+			if used[j] {
+				kept = append(kept, cell)
+			}
 		}
+		rows[i] = kept
 	}
 	printTable(s.out, rows)
 }

@@ -6,15 +6,19 @@ import "slices"
 type Kind uint8
 
 const (
-	Put      Kind = iota // writes entries, in batches
-	Delete               // deletes entries, in batches
-	Get                  // reads single keys
-	Scan                 // walks an iterator
-	Seek                 // positions an iterator
-	Open                 // closes and opens the database
-	Compact              // compacts the whole database
-	Property             // prints a property
-	Codec                // runs a checksum or a codec of the engine over a block
+	Put         Kind = iota // writes entries, in batches
+	Delete                  // deletes entries, in batches
+	Get                     // reads single keys
+	MultiGet                // reads keys several at once
+	Update                  // reads a key and writes it
+	Mixed                   // draws operations by Spec.Mix
+	NewIterator             // makes and closes iterators
+	Scan                    // walks an iterator
+	Seek                    // positions an iterator
+	Open                    // closes and opens the database
+	Compact                 // compacts the whole database
+	Property                // prints a property
+	Codec                   // runs a checksum or a codec of the engine over a block
 )
 
 // Order is the order in which keys are taken.
@@ -26,6 +30,35 @@ const (
 	Hot                     // uniform over the first hundredth
 	Ascending               // random steps of 0 to 99 keys forward
 	Backward                // scans only: from the end
+	Unique                  // every key once, in random order
+)
+
+// State is what is in memory when a benchmark begins.
+type State uint8
+
+const (
+	AsIs   State = iota // what the benchmark before it left
+	Cold                // the database's files are not in the page cache
+	Warm                // they are, and the block cache is small
+	Cached              // the same reads were done once before
+)
+
+// WarmCache is the block cache of Warm.
+const WarmCache = "8MiB"
+
+// Mix is the parts of a mixed benchmark, in percent.
+type Mix struct {
+	Read, Update, Insert, Scan, ReadModifyWrite int
+	Keys                                        Skew
+}
+
+// Skew is which keys a mixed benchmark prefers.
+type Skew uint8
+
+const (
+	Even    Skew = iota // none
+	Zipfian             // few keys, spread over all, by YCSB's Zipf distribution
+	Latest              // those inserted last, by the same distribution
 )
 
 // Spec defines one benchmark. Zero values mean the run's own parameters.
@@ -54,6 +87,15 @@ type Spec struct {
 	// Writers is the number of additional threads that overwrite random keys
 	// for as long as the others run; they are not in the figures.
 	Writers int
+	// Scanners is the number of additional threads that scan all entries over
+	// and over meanwhile.
+	Scanners int
+	// Mix is what a Mixed benchmark is made of.
+	Mix Mix
+	// State is brought about before the clock starts.
+	State State
+	// Settle compacts everything at the end of a fill, within its time.
+	Settle bool
 	// Subject names a Property or a Codec; Decode runs the codec backwards.
 	Subject string
 	Decode  bool
@@ -66,6 +108,8 @@ var Specs = []Spec{
 	{Name: "fillseq", Doc: "write N values in key order", Kind: Put, Fresh: true},
 	{Name: "fillbatch", Doc: "write N values in key order, 1000 in a batch", Kind: Put, Fresh: true, Batch: 1000},
 	{Name: "fillrandom", Doc: "write N values in random order", Kind: Put, Order: Random, Fresh: true},
+	{Name: "filluniquerandom", Doc: "write N values in random order, every key once", Kind: Put, Order: Unique, Fresh: true},
+	{Name: "bulkload", Doc: "write N values in random order, 1000 in a batch, then compact, all in one time", Kind: Put, Order: Unique, Fresh: true, Batch: 1000, Settle: true},
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
 	{Name: "fillsync", Doc: "write N/1000 values in random order, each durable", Kind: Put, Order: Random, Fresh: true, Divide: 1000, Sync: true},
 	{Name: "fill100K", Doc: "write N/1000 values of 100,000 bytes in random order", Kind: Put, Order: Random, Fresh: true, Divide: 1000, ValueSize: 100 * 1000},
@@ -77,9 +121,25 @@ var Specs = []Spec{
 	{Name: "readmissing", Doc: "read N random keys that are not there", Kind: Get, Order: Random, Missing: true, Count: true},
 	{Name: "readhot", Doc: "read N random keys of the first hundredth", Kind: Get, Order: Hot, Count: true},
 	{Name: "readrandomsmall", Doc: "read N/1000 random keys", Kind: Get, Order: Random, Divide: 1000, Count: true},
+	{Name: "readrandomcold", Doc: "read N/100 random keys, files dropped from the page cache", Kind: Get, Order: Random, Divide: 100, Count: true, State: Cold},
+	{Name: "readrandomwarm", Doc: "read N random keys, files in the page cache, a block cache of 8 MiB", Kind: Get, Order: Random, Count: true, State: Warm},
+	{Name: "readrandomcached", Doc: "read N random keys after N others were read", Kind: Get, Order: Random, Count: true, State: Cached},
+	{Name: "multireadrandom", Doc: "read N random keys, 32 at once", Kind: MultiGet, Order: Random, Batch: 32, Count: true},
+	{Name: "updaterandom", Doc: "read and write N random keys", Kind: Update, Order: Random, Count: true},
+	{Name: "newiterator", Doc: "make N iterators", Kind: NewIterator},
 	{Name: "seekrandom", Doc: "N seeks to random keys, a new iterator for each", Kind: Seek, Order: Random, Reopen: true, Count: true},
 	{Name: "seekordered", Doc: "N seeks forward with one iterator", Kind: Seek, Order: Ascending, Count: true},
 	{Name: "readwhilewriting", Doc: "readrandom while one more thread writes", Kind: Get, Order: Random, Count: true, Writers: 1},
+	{Name: "seekrandomwhilewriting", Doc: "seekrandom while one more thread writes", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1},
+	{Name: "readwhilescanning", Doc: "readrandom while one more thread scans", Kind: Get, Order: Random, Count: true, Scanners: 1},
+	{Name: "readrandomwriterandom", Doc: "N operations, 9 of 10 read and the rest write a random key", Kind: Mixed, Count: true, Mix: Mix{Read: 90, Update: 10}},
+	{Name: "ycsba", Doc: "YCSB A: half reads, half updates", Kind: Mixed, Count: true, Mix: Mix{Read: 50, Update: 50, Keys: Zipfian}},
+	{Name: "ycsbb", Doc: "YCSB B: 95 % reads, 5 % updates", Kind: Mixed, Count: true, Mix: Mix{Read: 95, Update: 5, Keys: Zipfian}},
+	{Name: "ycsbc", Doc: "YCSB C: reads", Kind: Mixed, Count: true, Mix: Mix{Read: 100, Keys: Zipfian}},
+	{Name: "ycsbd", Doc: "YCSB D: 95 % reads of what came last, 5 % inserts", Kind: Mixed, Count: true, Mix: Mix{Read: 95, Insert: 5, Keys: Latest}},
+	{Name: "ycsbe", Doc: "YCSB E: N/10 operations, 95 % scans of 1 to 100 entries, 5 % inserts", Kind: Mixed, Divide: 10, Count: true, Mix: Mix{Scan: 95, Insert: 5, Keys: Zipfian}},
+	{Name: "ycsbf", Doc: "YCSB F: half reads, half read-modify-writes", Kind: Mixed, Count: true, Mix: Mix{Read: 50, ReadModifyWrite: 50, Keys: Zipfian}},
+	{Name: "opencold", Doc: "open the database N/100000 times, its files dropped from the page cache", Kind: Open, Divide: 100000, State: Cold},
 	{Name: "open", Doc: "close and open the database N/10000 times", Kind: Open, Divide: 10000},
 	{Name: "compact", Doc: "compact the whole database", Kind: Compact},
 	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},
@@ -112,7 +172,10 @@ func Find(name string) (Spec, bool) {
 }
 
 // Writes reports whether the benchmark changes the database.
-func (s *Spec) Writes() bool { return s.Kind == Put || s.Kind == Delete || s.Writers > 0 }
+func (s *Spec) Writes() bool {
+	m := &s.Mix
+	return s.Kind == Put || s.Kind == Delete || s.Kind == Update || s.Writers > 0 || m.Update+m.Insert+m.ReadModifyWrite > 0
+}
 
 // NeedsStore reports whether the benchmark needs a database at all.
 func (s *Spec) NeedsStore() bool { return s.Kind != Codec }
@@ -122,7 +185,7 @@ func (s *Spec) NeedsStore() bool { return s.Kind != Codec }
 func (s *Spec) Ops(num, reads int64) int64 {
 	n := num
 	switch s.Kind {
-	case Get, Scan, Seek:
+	case Get, MultiGet, Scan, Seek, Update, Mixed, NewIterator:
 		n = reads
 	case Compact, Property:
 		return 1

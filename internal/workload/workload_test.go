@@ -3,6 +3,7 @@ package workload
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"testing"
@@ -218,5 +219,79 @@ func BenchmarkValue(b *testing.B) {
 	v := NewValueData(0.5, 100).Values()
 	for b.Loop() {
 		v.Next(100)
+	}
+}
+
+// TestPermutation: every number once, and in no order.
+func TestPermutation(t *testing.T) {
+	for _, n := range []uint64{1, 2, 3, 4, 5, 16, 17, 1000, 65537} {
+		for _, seed := range []uint32{1, 1001} {
+			p, seen, fixed := NewPermutation(n, seed), make([]bool, n), 0
+			for i := range n {
+				j := p.At(i)
+				if j >= n || seen[j] {
+					t.Fatalf("n %d: %d goes to %d, out of range or twice", n, i, j)
+				}
+				seen[j] = true
+				if i == j {
+					fixed++
+				}
+			}
+			if n > 100 && fixed > 10 {
+				t.Errorf("n %d: %d numbers stay", n, fixed)
+			}
+		}
+	}
+}
+
+// TestZipf compares the share of the first ranks with 1/(i^0.99 zeta(n)).
+func TestZipf(t *testing.T) {
+	const n, draws = 10000, 400000
+	z, r := NewZipf(n), NewRand(7)
+	var count [n]int
+	for range draws {
+		count[z.Next(&r)]++
+	}
+	for i, want := range map[int]float64{0: 1, 1: math.Pow(2, -0.99)} {
+		want /= zeta(n)
+		if got := float64(count[i]) / draws; math.Abs(got-want) > 0.05*want {
+			t.Errorf("rank %d: share %.4f, want %.4f", i, got, want)
+		}
+	}
+	half := 0
+	for _, c := range count[:100] {
+		half += c
+	}
+	if share := float64(half) / draws; math.Abs(share-zeta(100)/zeta(n)) > 0.02 {
+		t.Errorf("first hundred: share %.4f, want %.4f", share, zeta(100)/zeta(n))
+	}
+	if exact, far := zeta(1<<20), zeta(1<<20+1); far <= exact || far-exact > 1e-5 {
+		t.Errorf("zeta jumps where the integral begins: %v %v", exact, far)
+	}
+}
+
+func TestMixer(t *testing.T) {
+	for _, name := range []string{"ycsba", "ycsbd", "ycsbe", "ycsbf", "readrandomwriterandom"} {
+		spec, ok := Find(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		const num, ops = 1000, 20000
+		x, r := NewMixer(spec.Mix, num, 1, 2), NewRand(3)
+		var count [ModifyAction + 1]int
+		for range ops {
+			inserted := x.Inserted(1)
+			a, n, length := x.Next(&r)
+			count[a]++
+			if a == InsertAction && n != num+1+2*inserted || a != InsertAction && n > num+1+2*inserted || (length > 0) != (a == ScanAction) || length > MostScanned {
+				t.Fatalf("%s: action %d key %d length %d after %d inserts", name, a, n, length, inserted)
+			}
+		}
+		m := spec.Mix
+		for a, want := range []int{m.Read, m.Update, m.Insert, m.Scan, m.ReadModifyWrite} {
+			if got := count[a] * 100 / ops; got < want-2 || got > want+2 {
+				t.Errorf("%s: %d %% of action %d, want %d", name, got, a, want)
+			}
+		}
 	}
 }

@@ -11,11 +11,22 @@ import (
 // default block size.
 const codecBlock = 4096
 
-func (t *thread) reopen() {
+// reopen closes and opens the database. A cold open is timed alone.
+func (t *thread) reopen(spec *workload.Spec) {
 	for range t.ops {
+		from := t.clock()
 		if err := t.r.Close(); err != nil {
 			t.fail(err)
 			return
+		}
+		if spec.State == workload.Cold {
+			if err := dropCache(t.r.Dir); err != nil {
+				t.fail(err)
+				return
+			}
+			away := t.clock() - from
+			t.start += away
+			t.last += away
 		}
 		if err := t.r.open(); err != nil {
 			t.fail(err)
@@ -24,6 +35,20 @@ func (t *thread) reopen() {
 		if !t.tick() {
 			return
 		}
+	}
+}
+
+// settle ends a bulk load.
+func (t *thread) settle() {
+	if t.err != nil || t.stop.Load() {
+		return
+	}
+	if err := t.db.Flush(); err != nil {
+		t.fail(err)
+		return
+	}
+	if err := t.db.Compact(); err != nil {
+		t.fail(err)
 	}
 }
 

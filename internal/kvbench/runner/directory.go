@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // marker is the file that says that a directory's database was made here and
@@ -27,14 +30,15 @@ func (r *Runner) prepare(fresh bool) error {
 		if err := r.renew(); err != nil {
 			return err
 		}
-		r.oracle = newOracle(r.Params.Num)
+		r.oracle, r.inserted = newOracle(r.Params.Num), 0
 	}
 	r.begun = true
 	return r.open()
 }
 
-func (r *Runner) open() error {
+func (r *Runner) open(more ...store.Setting) error {
 	c := r.Config
+	c.Settings = slices.Concat(c.Settings, more)
 	c.MustExist = r.Params.UseExisting
 	if r.Params.Comparisons {
 		c.Comparisons = &r.compare

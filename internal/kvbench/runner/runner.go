@@ -25,6 +25,7 @@ type Params struct {
 	Threads          int
 	Seed             uint32 // 0: 1000, LevelDB's
 	Sync             bool   // every write durable
+	SyncEvery        int64  // every n-th single write durable; 0: none
 	Histogram        bool   // time each operation
 	Keys             workload.KeyFormat
 	CompressionRatio float64
@@ -45,13 +46,14 @@ type Runner struct {
 	// Clock is monotonic time; nil: the system's.
 	Clock func() time.Duration
 
-	db      store.Store
-	begun   bool    // the directory has been made ours
-	oracle  *oracle // nil: what the database holds is not known
-	threads uint32
-	values  *workload.ValueData
-	compare atomic.Int64
-	live    atomic.Pointer[Live]
+	db       store.Store
+	begun    bool    // the directory has been made ours
+	oracle   *oracle // nil: what the database holds is not known
+	threads  uint32
+	inserted uint64 // keys beyond Num that mixed benchmarks inserted
+	values   *workload.ValueData
+	compare  atomic.Int64
+	live     atomic.Pointer[Live]
 }
 
 // ErrWrong is wrapped when a benchmark's reads found other than they had to.
@@ -102,6 +104,13 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 			return res, err
 		}
 	}
+	if err := r.bring(ctx, &spec); err != nil {
+		if errors.Is(err, errNoState) {
+			res.Skipped = err.Error()
+			return res, nil
+		}
+		return res, err
+	}
 	switch spec.Kind {
 	case workload.Property:
 		text, ok := r.db.Property(spec.Subject)
@@ -120,7 +129,11 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 			c.Close()
 		}
 	}
-	return r.measure(ctx, &spec, res)
+	res, err := r.measure(ctx, &spec, res)
+	if spec.State == workload.Warm && err == nil {
+		err = r.reopenWith() // as it was before
+	}
+	return res, err
 }
 
 // threadCount is how many threads are in the figures.
@@ -180,7 +193,11 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if ctx.Err() != nil {
 		return res, ErrInterrupted
 	}
-	return res, r.check(spec, &res, team, writers)
+	err := r.check(spec, &res, team, writers)
+	for _, t := range team {
+		r.inserted = max(r.inserted, shared.inserted+t.inserts*uint64(len(team)))
+	}
+	return res, err
 }
 
 // opsPerThread is how many operations each thread does.

@@ -12,42 +12,48 @@ import (
 
 // shared is what the threads of one benchmark have in common.
 type shared struct {
-	r      *Runner
-	db     store.Store
-	data   *workload.ValueData
-	clock  func() time.Duration
-	stop   atomic.Bool // interrupted, or a thread failed
-	quit   atomic.Bool // the measured threads are done: background writers end
-	ops    int64       // of each thread
-	batch  int
-	size   int // of values
-	sync   bool
-	named  bool  // values follow the key's number
-	stride int64 // operations between looks at stop
+	r        *Runner
+	db       store.Store
+	data     *workload.ValueData
+	clock    func() time.Duration
+	stop     atomic.Bool // interrupted, or a thread failed
+	quit     atomic.Bool // the measured threads are done: background writers end
+	ops      int64       // of each thread
+	batch    int
+	size     int // of values
+	sync     bool
+	named    bool   // values follow the key's number
+	of       int    // measured threads
+	inserted uint64 // keys that mixed benchmarks inserted before
+	stride   int64  // operations between looks at stop
 }
 
 // thread counts one goroutine's work. The clock is read at its start and end,
 // and after every operation only when a histogram is asked for.
 type thread struct {
 	*shared
-	seed  uint32
-	rand  workload.Rand
-	keys  *workload.Keys
-	vals  workload.Values
-	names *workload.Names
-	hist  *hist.Histogram // nil: not asked for
-	done  int64
-	next  int64 // value of done at which tick looks up
-	look  int64 // value of done at which progress is published
-	bytes int64
-	found int64
-	asked int64
-	in    int64 // bytes into and
-	out   int64 // out of a codec
-	start time.Duration
-	end   time.Duration
-	last  time.Duration // end of the last operation, with a histogram
-	err   error
+	seed    uint32
+	rand    workload.Rand
+	keys    *workload.Keys
+	vals    workload.Values
+	names   *workload.Names
+	hist    *hist.Histogram // nil: not asked for
+	done    int64
+	next    int64 // value of done at which tick looks up
+	look    int64 // value of done at which progress is published
+	bytes   int64
+	found   int64
+	asked   int64
+	in      int64 // bytes into and
+	out     int64 // out of a codec
+	start   time.Duration
+	end     time.Duration
+	last    time.Duration // end of the last operation, with a histogram
+	err     error
+	buf     []byte // the value last read
+	index   int    // among the measured threads
+	inserts uint64 // keys inserted by a mixed benchmark
+	scans   bool   // a background scanner
 
 	_         [64]byte
 	published atomic.Int64
@@ -57,6 +63,12 @@ type thread struct {
 // tick counts an operation and reports whether to go on.
 func (t *thread) tick() bool {
 	t.done++
+	return t.done < t.next || t.lookUp()
+}
+
+// ticks counts n operations that were done together; a histogram has them as one.
+func (t *thread) ticks(n int64) bool {
+	t.done += n
 	return t.done < t.next || t.lookUp()
 }
 
@@ -86,7 +98,7 @@ func (t *thread) fail(err error) {
 // LevelDB's benchmark.
 func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	p := &r.Params
-	s := &shared{r: r, db: r.db, clock: r.clock(), ops: r.opsPerThread(spec)}
+	s := &shared{r: r, db: r.db, clock: r.clock(), ops: r.opsPerThread(spec), of: n, inserted: r.inserted}
 	s.batch = max(p.Batch, spec.Batch, 1)
 	s.size = p.ValueSize
 	if spec.ValueSize > 0 {
@@ -103,7 +115,8 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	if seed == 0 {
 		seed = 1000
 	}
-	for i := range n + spec.Writers {
+	background := spec.Writers + spec.Scanners
+	for i := range n + background {
 		r.threads++
 		t := &thread{
 			shared: s,
@@ -114,10 +127,12 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 			names:  workload.NewNames("value"),
 			next:   s.stride,
 		}
-		if i < spec.Writers {
+		if i < background {
+			t.scans = i >= spec.Writers
 			writers = append(writers, t)
 			continue
 		}
+		t.index = i - background
 		if p.Histogram {
 			t.hist = new(hist.Histogram)
 			t.next = 1
@@ -134,7 +149,11 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 	for _, w := range writers {
 		background.Go(func() {
 			<-gate
-			w.overwrite()
+			if w.scans {
+				w.scanAll()
+			} else {
+				w.overwrite()
+			}
 		})
 	}
 	for _, t := range team {
@@ -161,16 +180,27 @@ func (t *thread) run(spec *workload.Spec) {
 		} else {
 			t.put(spec)
 		}
+		if spec.Settle {
+			t.settle()
+		}
 	case workload.Delete:
 		t.delete(spec)
 	case workload.Get:
 		t.get(spec)
+	case workload.MultiGet:
+		t.multiGet(spec)
+	case workload.Update:
+		t.update(spec)
+	case workload.Mixed:
+		t.mixed(spec)
+	case workload.NewIterator:
+		t.iterators()
 	case workload.Scan:
 		t.scan(spec)
 	case workload.Seek:
 		t.seek(spec)
 	case workload.Open:
-		t.reopen()
+		t.reopen(spec)
 	case workload.Compact:
 		t.compact()
 	case workload.Codec:

@@ -7,6 +7,7 @@ type pick struct {
 	order workload.Order
 	n     uint64 // keys to draw from
 	at    uint64
+	perm  workload.Permutation
 }
 
 func (t *thread) picker(order workload.Order) pick {
@@ -14,7 +15,11 @@ func (t *thread) picker(order workload.Order) pick {
 	if order == workload.Hot {
 		n = (n + 99) / 100
 	}
-	return pick{order: order, n: n}
+	p := pick{order: order, n: n}
+	if order == workload.Unique {
+		p.perm = workload.NewPermutation(n, t.seed)
+	}
+	return p
 }
 
 func (p *pick) next(r *workload.Rand) uint64 {
@@ -22,6 +27,9 @@ func (p *pick) next(r *workload.Rand) uint64 {
 	case workload.Sequential:
 		p.at++
 		return p.at - 1
+	case workload.Unique:
+		p.at++
+		return p.perm.At((p.at - 1) % p.n)
 	case workload.Ascending:
 		p.at = (p.at + r.Uniform(100)) % p.n
 		return p.at
@@ -39,9 +47,13 @@ func (t *thread) value(n uint64) []byte {
 
 func (t *thread) put(spec *workload.Spec) {
 	db, pick, sync := t.db, t.picker(spec.Order), t.sync
-	for range t.ops {
+	every := t.r.Params.SyncEvery
+	for i := range t.ops {
 		n := pick.next(&t.rand)
 		key, value := t.keys.Present(n), t.value(n)
+		if every > 0 {
+			sync = t.sync || (i+1)%every == 0
+		}
 		if err := db.Put(key, value, sync); err != nil {
 			t.fail(err)
 			return
@@ -57,19 +69,18 @@ func (t *thread) putBatches(spec *workload.Spec) {
 	pick, batch := t.picker(spec.Order), t.db.NewBatch()
 	for i := int64(0); i < t.ops; i += int64(t.batch) {
 		batch.Clear()
-		more := true
-		for range min(int64(t.batch), t.ops-i) {
+		count := min(int64(t.batch), t.ops-i)
+		for range count {
 			n := pick.next(&t.rand)
 			key, value := t.keys.Present(n), t.value(n)
 			batch.Put(key, value)
 			t.bytes += int64(len(key) + len(value))
-			more = t.tick() && more
 		}
 		if err := t.db.Write(batch, t.sync); err != nil {
 			t.fail(err)
 			return
 		}
-		if !more {
+		if !t.ticks(count) {
 			return
 		}
 	}
@@ -96,16 +107,15 @@ func (t *thread) deleteBatches(spec *workload.Spec) {
 	pick, batch := t.picker(spec.Order), t.db.NewBatch()
 	for i := int64(0); i < t.ops; i += int64(t.batch) {
 		batch.Clear()
-		more := true
-		for range min(int64(t.batch), t.ops-i) {
+		count := min(int64(t.batch), t.ops-i)
+		for range count {
 			batch.Delete(t.keys.Present(pick.next(&t.rand)))
-			more = t.tick() && more
 		}
 		if err := t.db.Write(batch, t.sync); err != nil {
 			t.fail(err)
 			return
 		}
-		if !more {
+		if !t.ticks(count) {
 			return
 		}
 	}

@@ -1,0 +1,103 @@
+package kvbench
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/workload/store"
+	"github.com/loamdb/loam/internal/workload/store/storetest"
+)
+
+// TestMain makes this program the other process of a comparison as well.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], taskFlag) {
+		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, newEngine(), peer{storetest.NewModel()}))
+	}
+	os.Exit(m.Run())
+}
+
+// peer is a second engine, which has no cache.
+type peer struct{ *storetest.Model }
+
+func (peer) Name() string    { return "peer" }
+func (peer) Title() string   { return "Peer" }
+func (peer) Notes() []string { return []string{"made for a test"} }
+
+func (p peer) Options() []store.Option { return p.Model.Options()[:1] }
+
+// TestPeers: pairs in the order A B B A, each in its own process, one report.
+func TestPeers(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := t.TempDir()
+	file, page, tsv := filepath.Join(dir, "r.json"), filepath.Join(dir, "r.html"), filepath.Join(dir, "r.tsv")
+	var out, errs bytes.Buffer
+	code := Main([]string{
+		"--engine=all", "--rounds=2", "--num=2000", "--benchmarks=fillseq,readrandom,ycsba", "--cache_size=1MiB", "--quiet=0",
+		"--json", file, "--html", page, "--tsv", tsv,
+	}, &out, &errs, newEngine(), peer{storetest.NewModel()})
+	if code != 0 {
+		t.Fatalf("exit %d: %s%s", code, errs.String(), out.String())
+	}
+	for _, want := range []string{
+		"Peer goes without (block_size=4096 ", "benchmark   engine  micros/op", "\nPeer 1.0: a write without sync is lost when the process is killed (in process); made for a test\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for _, run := range r.Runs {
+		order = append(order, run.Engine)
+		if len(run.Steps) != 3 || *run.Steps[1].Found != 2000 || len(run.Steps[0].Samples) == 0 {
+			t.Errorf("%+v", run)
+		}
+	}
+	if got := strings.Join(order, " "); got != "loam peer peer loam" || len(r.Engines) != 2 || r.Engines[1].Notes == nil {
+		t.Errorf("%s, %+v", got, r.Engines)
+	}
+	for name, want := range map[string]string{page: "<svg", tsv: "ops_sec\tmb_sec\tlsm_sz"} {
+		if b, err := os.ReadFile(name); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s: no %q, %v", name, want, err)
+		}
+	}
+	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	out.Reset()
+	if code := Main([]string{"compare", file, file}, &out, &errs, newEngine()); code != 0 || strings.Count(out.String(), "  1.000") < 6 {
+		t.Errorf("compare: exit %d\n%s", code, out.String())
+	}
+	if code := Main([]string{"compare", file, tsv}, &out, &errs, newEngine()); code != exitUsage {
+		t.Errorf("compare took a table for a report: exit %d", code)
+	}
+}
+
+func TestCompareRuns(t *testing.T) {
+	run := func(engine, pair string, round int, busy, us float64) *Run {
+		return &Run{Engine: engine, Pair: pair, Round: round, Busy: busy, Steps: []Step{{Name: "x", MicrosPerOp: us}}}
+	}
+	all := []*Run{
+		run("a", "b", 1, 0, 1), run("b", "a", 1, 0, 2), run("b", "a", 2, 0, 6), run("a", "b", 2, 0, 2),
+		run("a", "c", 1, 0, 5), run("c", "a", 1, 0, 5), run("a", "b", 3, 0.9, 1), run("b", "a", 3, 0, 50),
+	}
+	v := compareRuns("a", all, all[1], 0)
+	if v.ratio() != 2.5 || median(v.ours) != 1.5 || v.disturbed != 1 || spreadOf(v.ratios) != 40 {
+		t.Errorf("%+v", v)
+	}
+	if v := compareRuns("a", all, all[5], 0); v.ratio() != 1 {
+		t.Errorf("%+v", v)
+	}
+}
