@@ -34,6 +34,7 @@ var statuses = []struct {
 	{errNoMemory, C.LOAM_ERR_NO_MEMORY},
 	{lsm.ErrClosed, C.LOAM_ERR_CLOSED},
 	{lsm.ErrReadOnly, C.LOAM_ERR_READ_ONLY},
+	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT}, // of batch bytes: also a corruption
 	{lsm.ErrCorruption, C.LOAM_ERR_CORRUPTION},
 	{lsm.ErrLocked, C.LOAM_ERR_LOCKED},
 	{lsm.ErrNotADatabase, C.LOAM_ERR_NOT_A_DATABASE},
@@ -41,7 +42,6 @@ var statuses = []struct {
 	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},
 	{lsm.ErrComparerMismatch, C.LOAM_ERR_COMPARATOR_MISMATCH},
 	{lsm.ErrTooLarge, C.LOAM_ERR_TOO_LARGE},
-	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT},
 }
 
 var (

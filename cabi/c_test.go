@@ -1,0 +1,44 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func testProgram(t *testing.T, name string) string {
+	t.Helper()
+	var out string
+	for _, asan := range []bool{false, true} {
+		out = execute(t, compile(t, asan, "testdata/"+name+".c", "-lloam"))
+	}
+	return out
+}
+
+// TestBasics runs every part of the interface, and looks at the JSON it gives.
+func TestBasics(t *testing.T) {
+	out := testProgram(t, "basics")
+	want := map[string]string{
+		"metrics":  "write_amplification",
+		"recovery": "was_clean",
+		"options":  "write_buffer_size",
+		"repair":   "levels_lost",
+	}
+	for line := range strings.Lines(out) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		var v any
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Errorf("%s: %v in %s", name, err, text)
+		}
+		if !strings.Contains(text, want[name]) {
+			t.Errorf("%s: no %q in %s", name, want[name], text)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+}
+
+// TestWalk compares random walks of iterators with a sorted array.
+func TestWalk(t *testing.T) { testProgram(t, "walk") }

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMisuse calls every function of loam.h with every bad value of every
+// parameter, the others being good: the answer is a status, never a crash or a
+// hang. The calls are generated from the header, so a new function is in.
+func TestMisuse(t *testing.T) {
+	functions := prototypes(t)
+	if len(functions) < 70 {
+		t.Fatalf("only %d functions found in loam.h", len(functions))
+	}
+	var cases strings.Builder
+	n := 0
+	for _, f := range functions {
+		n += f.cases(t, &cases)
+	}
+	if n < 12*len(functions)/2 {
+		t.Errorf("only %d cases for %d functions", n, len(functions))
+	}
+	frame, err := os.ReadFile("testdata/misuse.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := filepath.Join(t.TempDir(), "misuse.c")
+	if err := os.WriteFile(src, []byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d calls of %d functions", n, len(functions))
+	for _, asan := range []bool{false, true} {
+		out := execute(t, compile(t, asan, src, "-I"+filepath.Join(here, "testdata"), "-lloam"))
+		if want := fmt.Sprintf("%d calls\n", n); out != want {
+			t.Errorf("the program says %q, want %q", out, want)
+		}
+	}
+}
+
+type prototype struct {
+	result, name string
+	params       []parameter
+}
+
+type parameter struct{ typ, name string }
+
+func prototypes(t *testing.T) []prototype {
+	t.Helper()
+	text, err := os.ReadFile("loam.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []prototype
+	for _, m := range regexp.MustCompile(`(?ms)^LOAM_API (.*?)(loam_\w+)\((.*?)\);`).FindAllStringSubmatch(string(text), -1) {
+		p := prototype{result: strings.TrimSpace(m[1]), name: m[2]}
+		depth, start := 0, 0
+		args := m[3] + ","
+		for i, c := range args {
+			switch c {
+			case '(':
+				depth++
+			case ')':
+				depth--
+			case ',':
+				if depth == 0 {
+					p.params = append(p.params, parse(strings.TrimSpace(args[start:i])))
+					start = i + 1
+				}
+			}
+		}
+		if len(p.params) == 1 && p.params[0].typ == "" {
+			p.params = nil
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func parse(text string) parameter {
+	if m := regexp.MustCompile(`\(\*(\w+)\)`).FindStringSubmatch(text); m != nil {
+		return parameter{"function", m[1]}
+	}
+	m := regexp.MustCompile(`^(.*?)(\w+)$`).FindStringSubmatch(text)
+	return parameter{strings.TrimSpace(m[1]), m[2]}
+}
+
+// What a case expects.
+const (
+	any_     = "ANY"      // a status
+	handle_  = "HANDLE"   // LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED
+	closed_  = "CLOSED"   // LOAM_ERR_CLOSED
+	invalid_ = "ARGUMENT" // LOAM_ERR_INVALID_ARGUMENT
+	large_   = "LARGE"    // LOAM_ERR_TOO_LARGE
+)
+
+var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job)) \*$`)
+
+// good is an argument nothing is wrong with.
+func (p prototype) good(q parameter) string {
+	if m := handleType.FindStringSubmatch(q.typ); m != nil {
+		return "good." + strings.TrimPrefix(m[1], "loam_")
+	}
+	switch {
+	case q.typ == "function" || q.typ == "loam_compare_fn" || q.typ == "loam_log_fn":
+		return "a_" + strings.TrimSuffix(strings.TrimPrefix(q.typ, "loam_"), "_fn") + "_" + q.name
+	case q.name == "path":
+		return `"scratch"`
+	case q.name == "name" && p.name == "loam_options_set":
+		return `"block_size"`
+	case q.name == "value" && p.name == "loam_options_set":
+		return `"4096"`
+	case strings.HasPrefix(q.typ, "const char *"):
+		return `"leveldb.stats"`
+	case q.name == "data" && q.typ == "const void *":
+		return "batch_bytes"
+	case q.name == "len" && p.name == "loam_batch_create_from":
+		return "sizeof batch_bytes"
+	case q.typ == "const void *" || q.typ == "void *":
+		return "bytes"
+	case q.typ == "size_t" && q.name == "n":
+		return "2"
+	case q.typ == "size_t":
+		return "5"
+	case q.typ == "const void *const *":
+		return "lists"
+	case q.typ == "const size_t *":
+		return "list_lens"
+	case q.typ == "const loam_iter_options *":
+		return "&iter_options"
+	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || strings.HasSuffix(q.typ, "64_t"):
+		return "0"
+	}
+	return "&out_" + p.name + "_" + q.name
+}
+
+// bad lists what may be wrong with a parameter, as {expectation, argument}.
+func (p prototype) bad(q parameter) [][2]string {
+	if m := handleType.FindStringSubmatch(q.typ); m != nil {
+		kind := strings.TrimPrefix(m[1], "loam_")
+		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
+		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job"} {
+			if other != kind {
+				list = append(list, [2]string{handle_, "(void *)good." + other})
+			}
+		}
+		for _, random := range []string{"1", "0xdeadbeef", "UINT64_MAX", "(uintptr_t)bytes", "(uintptr_t)good." + kind + " + 0x800000", "(uintptr_t)good." + kind + " + ((uintptr_t)1 << 40)",
+			"(uintptr_t)good." + kind + " ^ ((uintptr_t)1 << 57)", "(uintptr_t)good." + kind + " & ~(((uintptr_t)1 << 56) - 1)"} {
+			list = append(list, [2]string{handle_, "(void *)(uintptr_t)(" + random + ")"})
+		}
+		return list
+	}
+	optional := q.name == "err" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "report" && p.name == "loam_repair" ||
+		q.name == "len" && (p.result == "const void *") || q.typ == "const loam_iter_options *"
+	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "limit"
+	switch {
+	case q.typ == "size_t" && q.name == "n":
+		return [][2]string{{large_, "SIZE_MAX"}, {large_, "(size_t)1 << 40"}, {any_, "0"}, {any_, "1"}}
+	case q.name == "cap" || strings.HasPrefix(q.name, "max_"):
+		return [][2]string{{any_, "SIZE_MAX"}, {any_, "0"}, {any_, "1"}, {any_, "SIZE_MAX / 2"}}
+	case q.typ == "size_t":
+		return [][2]string{{large_, "SIZE_MAX"}, {large_, "SIZE_MAX / 2 + 1"}, {large_, "UINT32_MAX"}, {any_, "0"}}
+	case q.name == "flags":
+		return [][2]string{{invalid_, "~0u"}, {invalid_, "1u << 16"}, {invalid_, "64"}}
+	case q.name == "memlimit":
+		return [][2]string{{any_, "INT64_MIN"}, {any_, "INT64_MAX"}}
+	case q.typ == "uint64_t":
+		return [][2]string{{large_, "UINT64_MAX"}, {any_, "0"}, {any_, "1"}}
+	case q.typ == "int" || q.typ == "loam_status":
+		return [][2]string{{any_, "INT_MIN"}, {any_, "INT_MAX"}, {any_, "-1"}, {any_, "1"}}
+	case q.typ == "function" || q.typ == "loam_compare_fn":
+		return [][2]string{{invalid_, "NULL"}}
+	case q.typ == "const char *":
+		return [][2]string{{invalid_, "NULL"}, {any_, `""`}, {any_, "long_text"}, {any_, `"\xff\xfe%s%n"`}}
+	case p.name == "loam_free":
+		return [][2]string{{any_, "NULL"}}
+	case optional || bound:
+		return [][2]string{{any_, "NULL"}}
+	}
+	return [][2]string{{invalid_, "NULL"}}
+}
+
+// cases writes the calls with one bad argument, and the good call.
+func (p prototype) cases(t *testing.T, w *strings.Builder) (n int) {
+	t.Helper()
+	var args []string
+	for _, q := range p.params {
+		a := p.good(q)
+		if name, ok := strings.CutPrefix(a, "&out_"); ok {
+			// A place of its own for each result.
+			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
+			if q.typ == "const void **" || q.typ == "size_t *" && q.name == "value_lens" || q.name == "sizes" {
+				fmt.Fprintf(w, "  static %s out_%s[2];\n", typ, name)
+				a = "out_" + name
+			} else {
+				fmt.Fprintf(w, "  static %s out_%s;\n", typ, name)
+			}
+		}
+		if p.name == "loam_free" {
+			a = "malloc(3)"
+		}
+		args = append(args, a)
+	}
+	call := func(expect string, args []string) {
+		n++
+		text := p.name + "(" + strings.Join(args, ", ") + ")"
+		quoted := fmt.Sprintf("%q", text)
+		switch p.result {
+		case "loam_status":
+			fmt.Fprintf(w, "  TRY(%s, %s, %s);\n", expect, text, quoted)
+		case "void":
+			fmt.Fprintf(w, "  TRY(ANY, (%s, 0), %s);\n", text, quoted)
+		default:
+			fmt.Fprintf(w, "  TRY(ANY, ((void)%s, 0), %s);\n", text, quoted)
+		}
+	}
+	closes := strings.Contains(p.name, "close") && len(p.params) > 0
+	call(any_, args)
+	for i, q := range p.params {
+		for _, b := range p.bad(q) {
+			if b[1] == "NULL" && closes && i == 0 {
+				b[0] = any_
+			}
+			with := append([]string(nil), args...)
+			with[i] = b[1]
+			call(b[0], with)
+		}
+	}
+	return n
+}

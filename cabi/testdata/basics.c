@@ -1,0 +1,366 @@
+/* Each part of the interface once, with its edges. */
+#include "check.h"
+
+#include <limits.h>
+
+static char *err;
+
+static int reverse(void *arg, const void *a, size_t an, const void *b, size_t bn) {
+  size_t n = an < bn ? an : bn;
+  int c = n ? memcmp(a, b, n) : 0;
+  (*(size_t *)arg)++;
+  return c ? -c : an < bn ? 1 : an > bn ? -1 : 0;
+}
+
+static int lines;
+
+static void count_lines(void *arg, int level, const char *message) {
+  (void)arg;
+  (void)level;
+  CHECK(message && *message, "a line");
+  __sync_fetch_and_add(&lines, 1);
+}
+
+static void reading(loam_db *db) {
+  char buf[8];
+  size_t len = 99;
+  void *value;
+  WANT(LOAM_OK, loam_put(db, "", 0, "empty key", 9, 0, &err));
+  WANT(LOAM_OK, loam_put(db, "empty value", 11, NULL, 0, 0, &err));
+  WANT(LOAM_OK, loam_put(db, "seven", 5, "1234567", 7, LOAM_SYNC, &err));
+  WANT(LOAM_OK, loam_get(db, NULL, "seven", 5, 0, buf, sizeof buf, &len, &err));
+  CHECK(len == 7 && !memcmp(buf, "1234567", 7), "%zu", len);
+  WANT(LOAM_OK, loam_get(db, NULL, "seven", 5, LOAM_NO_FILL, buf, 7, &len, &err));
+  WANT(LOAM_BUFFER_TOO_SMALL, loam_get(db, NULL, "seven", 5, 0, buf, 6, &len, &err));
+  CHECK(len == 7, "%zu", len);
+  WANT(LOAM_BUFFER_TOO_SMALL, loam_get(db, NULL, NULL, 0, 0, NULL, 0, &len, &err));
+  CHECK(len == 9, "%zu", len);
+  WANT(LOAM_OK, loam_get(db, NULL, "empty value", 11, 0, NULL, 0, &len, &err));
+  CHECK(len == 0, "%zu", len);
+  WANT(LOAM_NOT_FOUND, loam_get(db, NULL, "none", 4, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_try_get(db, NULL, "seven", 5, buf, sizeof buf, &len, &err));
+  WANT(LOAM_NOT_FOUND, loam_try_get(db, NULL, "none", 4, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_get_alloc(db, NULL, "empty value", 11, 0, &value, &len, &err));
+  CHECK(value && len == 0 && *(char *)value == 0, "%zu", len);
+  loam_free(value);
+  WANT(LOAM_NOT_FOUND, loam_get_alloc(db, NULL, "none", 4, 0, &value, &len, &err));
+  CHECK(!value, "a value");
+  char *large = malloc(3000000);
+  memset(large, 'L', 3000000);
+  WANT(LOAM_OK, loam_put(db, "large", 5, large, 3000000, 0, &err));
+  WANT(LOAM_OK, loam_get_alloc(db, NULL, "large", 5, 0, &value, &len, &err));
+  CHECK(len == 3000000 && !memcmp(value, large, len), "%zu", len);
+  loam_free(value);
+  free(large);
+  WANT(LOAM_OK, loam_has(db, NULL, "large", 5, &err));
+  WANT(LOAM_NOT_FOUND, loam_has(db, NULL, "larg", 4, &err));
+
+  const void *keys[4] = {"seven", "none", "empty value", NULL}, *values[4] = {buf, buf, buf, buf};
+  size_t lens[4] = {5, 4, 11, 0}, value_lens[4];
+  void *memory;
+  WANT(LOAM_OK, loam_multi_get(db, NULL, 4, keys, lens, values, value_lens, &memory, &err));
+  CHECK(value_lens[0] == 7 && !strcmp(values[0], "1234567"), "%zu", value_lens[0]);
+  CHECK(!values[1], "a value");
+  CHECK(values[2] && value_lens[2] == 0, "%zu", value_lens[2]);
+  CHECK(value_lens[3] == 9 && !strcmp(values[3], "empty key"), "%zu", value_lens[3]);
+  loam_free(memory);
+  WANT(LOAM_OK, loam_multi_get(db, NULL, 0, NULL, NULL, NULL, NULL, &memory, &err));
+  CHECK(!memory, "memory");
+}
+
+static void snapshots(loam_db *db, loam_db *other) {
+  loam_snapshot *s;
+  char buf[8];
+  size_t len;
+  const void *key = "s", *value;
+  size_t key_len = 1, value_len;
+  void *memory;
+  loam_iter_options o;
+  loam_iter *it;
+  memset(&o, 0, sizeof o);
+  o.struct_size = sizeof o;
+  WANT(LOAM_OK, loam_put(db, "s", 1, "old", 3, 0, &err));
+  WANT(LOAM_OK, loam_snapshot_create(db, &s, &err));
+  WANT(LOAM_OK, loam_put(db, "s", 1, "new!", 4, 0, &err));
+  WANT(LOAM_OK, loam_get(db, s, "s", 1, 0, buf, sizeof buf, &len, &err));
+  CHECK(len == 3, "%zu", len);
+  WANT(LOAM_OK, loam_get(db, s, "s", 1, LOAM_NO_FILL, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_try_get(db, s, "s", 1, buf, sizeof buf, &len, &err));
+  CHECK(len == 3, "%zu", len);
+  WANT(LOAM_OK, loam_has(db, s, "s", 1, &err));
+  WANT(LOAM_OK, loam_multi_get(db, s, 1, &key, &key_len, &value, &value_len, &memory, &err));
+  CHECK(value_len == 3, "%zu", value_len);
+  loam_free(memory);
+  o.snapshot = s;
+  o.prefix = "s", o.prefix_len = 1;
+  WANT(LOAM_OK, loam_iter_create(db, &o, &it, &err));
+  loam_entry e;
+  WANT(LOAM_OK, loam_iter_next(it, &e, &err));
+  CHECK(e.value_len == 3 || e.value_len == 7, "%zu", e.value_len);
+  WANT(LOAM_OK, loam_iter_close(it));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_get(other, s, "s", 1, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_snapshot_close(s));
+  WANT(LOAM_ERR_CLOSED, loam_snapshot_close(s));
+  WANT(LOAM_ERR_CLOSED, loam_get(db, s, "s", 1, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_ERR_CLOSED, loam_iter_create(db, &o, &it, &err));
+  o.snapshot = NULL;
+  o.struct_size = 8;
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_iter_create(db, &o, &it, &err));
+  struct {
+    loam_iter_options o;
+    long more;
+  } later;
+  memset(&later, 0, sizeof later);
+  later.o.struct_size = sizeof later;
+  WANT(LOAM_OK, loam_iter_create(db, &later.o, &it, &err));
+  WANT(LOAM_OK, loam_iter_close(it));
+  later.more = 1;
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_iter_create(db, &later.o, &it, &err));
+}
+
+static int puts_seen, dels_seen;
+
+static void on_put(void *arg, const void *k, size_t kn, const void *v, size_t vn) {
+  loam_batch *b = arg;
+  CHECK(kn <= 300 && vn <= 70000 && k && v, "sizes");
+  /* The batch is taken: no use of it, and no wait for it. */
+  WANT(LOAM_ERR_IN_USE, loam_batch_delete(b, "x", 1, &err));
+  CHECK(loam_batch_close(b) == LOAM_ERR_IN_USE, "close within the callback");
+  puts_seen++;
+}
+
+static void on_del(void *arg, const void *k, size_t kn) {
+  (void)arg;
+  (void)k;
+  (void)kn;
+  dels_seen++;
+}
+
+static void batches(loam_db *db) {
+  loam_batch *b, *c;
+  size_t len;
+  static char big[70000];
+  WANT(LOAM_OK, loam_batch_create(&b, &err));
+  CHECK(loam_batch_count(b) == 0, "count");
+  const uint8_t *data = loam_batch_data(b, &len);
+  CHECK(len == 12 && data, "%zu", len);
+  WANT(LOAM_OK, loam_batch_put(b, "", 0, "", 0, &err));
+  for (size_t n = 1; n <= sizeof big; n = n * 3 + 1) WANT(LOAM_OK, loam_batch_put(b, big, n % 300, big, n, &err));
+  WANT(LOAM_OK, loam_batch_delete(b, "gone", 4, &err));
+  size_t count = loam_batch_count(b);
+  WANT(LOAM_OK, loam_batch_append(b, b, &err));
+  CHECK(loam_batch_count(b) == 2 * count, "%zu", loam_batch_count(b));
+  WANT(LOAM_OK, loam_batch_each(b, b, on_put, on_del, &err));
+  CHECK(dels_seen == 2 && puts_seen == (int)(2 * count) - 2, "%d %d", puts_seen, dels_seen);
+  data = loam_batch_data(b, &len);
+  WANT(LOAM_OK, loam_batch_create_from(data, len, &c, &err));
+  CHECK(loam_batch_count(c) == 2 * count, "%zu", loam_batch_count(c));
+  loam_batch *d;
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_batch_create_from(data, len - 1, &d, &err));
+  CHECK(!d, "a batch");
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_batch_create_from("short", 5, &d, &err));
+  WANT(LOAM_OK, loam_write(db, c, LOAM_SYNC, &err));
+  WANT(LOAM_OK, loam_write(db, c, 0, &err));
+  data = loam_batch_data(c, &len);
+  CHECK(!memcmp(data, "\0\0\0\0\0\0\0\0", 8), "sequence number");
+  WANT(LOAM_OK, loam_batch_clear(c));
+  CHECK(loam_batch_count(c) == 0, "count");
+  WANT(LOAM_OK, loam_batch_append(c, b, &err));
+  WANT(LOAM_OK, loam_write(db, c, LOAM_NO_STALL, &err));
+  WANT(LOAM_OK, loam_batch_clear(c));
+  WANT(LOAM_OK, loam_write(db, c, LOAM_SYNC, &err));
+  WANT(LOAM_OK, loam_batch_close(b));
+  WANT(LOAM_OK, loam_batch_close(c));
+  WANT(LOAM_ERR_CLOSED, loam_batch_close(c));
+  WANT(LOAM_ERR_CLOSED, loam_write(db, c, 0, &err));
+}
+
+static void upkeep(loam_db *db) {
+  loam_job *job;
+  uint64_t done, total, size = 7;
+  char *text;
+  loam_db *none;
+  for (int i = 0; i < 2000; i++) {
+    char key[16];
+    WANT(LOAM_OK, loam_put(db, key, (size_t)sprintf(key, "up%05d", i), key, 7, 0, &err));
+  }
+  WANT(LOAM_OK, loam_flush_start(db, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_wait(job, 0, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_job_db(job, &none, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_job_report(job, &text, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_ERR_CLOSED, loam_job_wait(job, 0, &err));
+  const void *start = "up", *limit = "uq";
+  size_t two = 2;
+  WANT(LOAM_OK, loam_approximate_sizes(db, 1, &start, &two, &limit, &two, &size, &err));
+  CHECK(size > 100, "%llu", (unsigned long long)size);
+  WANT(LOAM_OK, loam_compact_start(db, NULL, 0, NULL, 0, &job, &err));
+  loam_status s;
+  while ((s = loam_job_wait(job, 1, &err)) == LOAM_TIMEOUT) WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+  WANT(LOAM_OK, s);
+  WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+  CHECK(done == total && total > 100, "%llu of %llu", (unsigned long long)done, (unsigned long long)total);
+  WANT(LOAM_OK, loam_job_cancel(job, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_compact_start(db, "a", 1, "z", 1, &job, &err));
+  WANT(LOAM_OK, loam_job_cancel(job, &err));
+  s = loam_job_wait(job, -1, &err);
+  CHECK(s == LOAM_OK || s == LOAM_ERR_CANCELLED, "%s: %s", loam_status_name(s), err);
+  loam_free(err);
+  err = NULL;
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_compact(db, "z", 1, "a", 1, &err));
+  WANT(LOAM_OK, loam_pause_compaction(db, &err));
+  WANT(LOAM_OK, loam_resume_compaction(db, &err));
+  WANT(LOAM_OK, loam_resume(db, &err));
+  WANT(LOAM_OK, loam_property(db, "leveldb.stats", &text, &err));
+  loam_free(text);
+  WANT(LOAM_NOT_FOUND, loam_property(db, "leveldb.nothing", &text, &err));
+  CHECK(!text, "text");
+  WANT(LOAM_OK, loam_metrics(db, &text, &err));
+  printf("metrics %s\n", text);
+  loam_free(text);
+  WANT(LOAM_OK, loam_recovery_report(db, &text, &err));
+  printf("recovery %s\n", text);
+  loam_free(text);
+  WANT(LOAM_OK, loam_options_describe(&text, &err));
+  printf("options %s\n", text);
+  loam_free(text);
+  WANT(LOAM_OK, loam_comparator_name(db, &text, &err));
+  CHECK(!strcmp(text, "leveldb.BytewiseComparator"), "%s", text);
+  loam_free(text);
+}
+
+static void comparators(void) {
+  loam_options *o;
+  loam_db *db, *again;
+  loam_iter *it;
+  loam_entry e;
+  char *name;
+  size_t compared = 0;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_options_set_comparator(o, "test.Reverse", reverse, &compared, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE, &err));
+  WANT(LOAM_OK, loam_options_set_logger(o, count_lines, NULL, &err));
+  WANT(LOAM_OK, loam_open("reverse", o, &db, &err));
+  WANT(LOAM_ERR_LOCKED, loam_open("reverse", o, &again, &err));
+  CHECK(!again, "a handle");
+  for (int i = 0; i < 5000; i++) {
+    char key[16];
+    WANT(LOAM_OK, loam_put(db, key, (size_t)sprintf(key, "%d", i), "v", 1, 0, &err));
+  }
+  WANT(LOAM_OK, loam_put(db, "", 0, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  CHECK(compared > 5000, "%zu", compared);
+  WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
+  char last[16] = "~";
+  int n = 0;
+  loam_status s;
+  while ((s = loam_iter_next(it, &e, &err)) == LOAM_OK) {
+    char key[16] = "";
+    memcpy(key, e.key, e.key_len);
+    CHECK(strcmp(key, last) < 0, "%s behind %s", key, last);
+    strcpy(last, key);
+    n++;
+  }
+  CHECK(s == LOAM_END && n == 5001, "%d entries, %s", n, err);
+  WANT(LOAM_OK, loam_iter_close(it));
+  WANT(LOAM_OK, loam_comparator_name(db, &name, &err));
+  CHECK(!strcmp(name, "test.Reverse"), "%s", name);
+  loam_free(name);
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_ERR_COMPARATOR_MISMATCH, loam_open("reverse", NULL, &db, &err));
+  WANT(LOAM_OK, loam_options_set_logger(o, NULL, NULL, &err));
+  WANT(LOAM_OK, loam_destroy("reverse", o, &err));
+  WANT(LOAM_OK, loam_options_set(o, "comparator", "idb_cmp1", &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set(o, "comparator", "nobody's", &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set(o, "block_sice", "4KiB", &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set(o, "block_size", "huge", &err));
+  WANT(LOAM_OK, loam_options_close(o));
+}
+
+static void opening(void) {
+  loam_options *o;
+  loam_db *db, *other;
+  loam_cache *cache;
+  loam_job *job;
+  char *report;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_options_set(o, "error_if_missing", "true", &err));
+  WANT(LOAM_ERR_DOES_NOT_EXIST, loam_open("missing", o, &db, &err));
+  WANT(LOAM_OK, loam_options_set(o, "error_if_missing", "false", &err));
+  WANT(LOAM_OK, loam_options_set(o, "error_if_exists", "true", &err));
+  WANT(LOAM_ERR_EXISTS, loam_open("other", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_cache_create(8 << 20, &cache, &err));
+  WANT(LOAM_OK, loam_options_set_cache(o, cache, &err));
+  WANT(LOAM_OK, loam_open("one", o, &db, &err));
+  WANT(LOAM_OK, loam_open_start("two", o, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_db(job, &other, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_cache_close(cache));
+  WANT(LOAM_ERR_CLOSED, loam_options_set_cache(o, cache, &err));
+  WANT(LOAM_OK, loam_put(db, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_put(other, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_ERR_CLOSED, loam_put(db, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_close_start(other, &job, &err));
+  WANT(LOAM_ERR_CLOSED, loam_close(other, &err));
+  WANT(LOAM_OK, loam_job_wait(job, 10000, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_options_close(o));
+  /* A job nobody fetches from closes what it opened. */
+  WANT(LOAM_OK, loam_open_start("two", NULL, &job, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  loam_status s;
+  for (int i = 0; (s = loam_open("two", NULL, &db, &err)) == LOAM_ERR_LOCKED && i < 1000000; i++) loam_free(err), err = NULL;
+  WANT(LOAM_OK, s);
+  WANT(LOAM_OK, loam_close(db, &err));
+  o = NULL;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_options_set(o, "read_only", "true", &err));
+  WANT(LOAM_OK, loam_open("two", o, &db, &err));
+  WANT(LOAM_ERR_READ_ONLY, loam_put(db, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  WANT(LOAM_OK, loam_repair("one", NULL, &report, &err));
+  printf("repair %s\n", report);
+  loam_free(report);
+  WANT(LOAM_OK, loam_repair_start("one", NULL, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_report(job, &report, &err));
+  loam_free(report);
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_destroy("one", NULL, &err));
+  WANT(LOAM_OK, loam_destroy("one", NULL, &err));
+}
+
+int main(void) {
+  loam_db *db, *other;
+  loam_iter *it;
+  loam_snapshot *snapshot;
+  CHECK(loam_abi_version() == LOAM_ABI_VERSION, "%d", loam_abi_version());
+  CHECK(loam_version()[0], "version");
+  for (int s = -17; s <= 6; s++) CHECK(strcmp(loam_status_name(s), "LOAM_UNKNOWN") && *loam_status_string(s), "%d", s);
+  WANT(LOAM_OK, loam_runtime_set(0, 100, 0, &err));
+  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  WANT(LOAM_OK, loam_open("other", NULL, &other, &err));
+  reading(db);
+  snapshots(db, other);
+  batches(db);
+  upkeep(db);
+  WANT(LOAM_OK, loam_iter_create(other, NULL, &it, &err));
+  WANT(LOAM_OK, loam_snapshot_create(other, &snapshot, &err));
+  WANT(LOAM_OK, loam_close(other, &err));
+  WANT(LOAM_ERR_CLOSED, loam_close(other, &err));
+  WANT(LOAM_ERR_CLOSED, loam_iter_first(it, NULL, &err));
+  WANT(LOAM_OK, loam_iter_close(it));
+  WANT(LOAM_ERR_CLOSED, loam_iter_close(it));
+  WANT(LOAM_OK, loam_snapshot_close(snapshot));
+  opening();
+  WANT(LOAM_OK, loam_close(db, &err));
+  comparators();
+  return 0;
+}
