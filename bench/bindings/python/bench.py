@@ -1,0 +1,246 @@
+"""loamdb beside plyvel. Every case runs on both in short rounds that alternate, so that
+a busy machine slows both; the ratio of the medians counts.
+
+    python bench.py [--rounds N] [--json FILE] [--plot FILE.svg] [--dir DIR] [CASE...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import loamdb
+import loamdb.plyvel
+import plyvel
+
+KEYS = 20_000
+VALUE = random.Random(1).randbytes(50).ljust(100, b"v")  # half of it compressible
+ORDERED = [b"%016d" % i for i in range(KEYS)]
+SHUFFLED = random.Random(2).sample(ORDERED, KEYS)
+
+
+def put(db: Any) -> None:
+    write = db.put
+    for key in SHUFFLED:
+        write(key, VALUE)
+
+
+def get(db: Any) -> None:
+    read = db.get
+    for key in SHUFFLED:
+        read(key)
+
+
+def missing(db: Any) -> None:
+    read = db.get
+    for key in SHUFFLED:
+        read(key + b"x")
+
+
+def iterate(db: Any) -> None:
+    for key, value in items(db):
+        pass
+
+
+def iterate_back(db: Any) -> None:
+    for key, value in items(db, reverse=True):
+        pass
+
+
+def iterate_keys(db: Any) -> None:
+    for key in db.keys() if isinstance(db, loamdb.DB) else db.iterator(include_value=False):
+        pass
+
+
+def short_ranges(db: Any) -> None:
+    for key in SHUFFLED[: KEYS // 20]:
+        for _, _ in zip(range(20), items(db, start=key)):
+            pass
+
+
+def batch(db: Any) -> None:
+    for start in range(0, KEYS, 1000):
+        b = db.batch() if isinstance(db, loamdb.DB) else db.write_batch()
+        add = b.put
+        for key in SHUFFLED[start : start + 1000]:
+            add(key, VALUE)
+        b.write()
+
+
+def items(db: Any, **options: Any) -> Any:
+    return db.items(**options) if isinstance(db, loamdb.DB) else db.iterator(**options)
+
+
+@dataclass
+class Case:
+    name: str
+    run: Callable[[Any], None]
+    target: float | None = None  # greatest ratio of loamdb's time to plyvel's
+    times: dict[str, list[float]] = field(default_factory=dict)  # ns per operation
+
+    def medians(self) -> dict[str, float]:
+        return {engine: statistics.median(times) for engine, times in self.times.items()}
+
+    def ratio(self, engine: str = "loamdb") -> float:
+        medians = self.medians()
+        return medians[engine] / medians["plyvel"]
+
+
+CASES = [
+    Case("get", get, 1.1),
+    Case("get, missing", missing),
+    Case("iterate", iterate, 0.6),
+    Case("iterate back", iterate_back),
+    Case("iterate keys", iterate_keys),
+    Case("20 entries from a key", short_ranges),
+    Case("batch entry", batch, 0.6),
+    Case("put", put, 1.1),
+]
+
+
+def open_engines(directory: str) -> dict[str, Any]:
+    """The engines with the same options, filled and settled: a LevelDB of 20k keys."""
+    options = {"create_if_missing": True, "lru_cache_size": 64 << 20, "write_buffer_size": 4 << 20, "bloom_filter_bits": 10}
+    return {
+        "plyvel": plyvel.DB(f"{directory}/plyvel", **options),
+        "loamdb": loamdb.open(f"{directory}/loamdb", cache_size=64 << 20, write_buffer_size=4 << 20),
+        "loamdb.plyvel": loamdb.plyvel.DB(f"{directory}/face", **options),
+    }
+
+
+def settle(db: Any) -> None:
+    """Merges everything into one sorted run, so that all read the same shape."""
+    if isinstance(db, loamdb.DB):
+        db.flush()
+        db.compact()
+    else:
+        db.compact_range()
+
+
+def measure(cases: list[Case], rounds: int, directory: str) -> None:
+    engines = open_engines(directory)
+    for db in engines.values():
+        batch(db)
+    for case in cases:
+        for db in engines.values():
+            settle(db)
+        gc.collect()
+        gc.disable()
+        for round in range(rounds + 1):  # the first warms up
+            for name, db in engines.items():
+                started = time.perf_counter_ns()
+                case.run(db)
+                elapsed = time.perf_counter_ns() - started
+                if round > 0:
+                    case.times.setdefault(name, []).append(elapsed / KEYS)
+        gc.enable()
+        print_case(case)
+    for db in engines.values():
+        db.close()
+
+
+def print_case(case: Case) -> None:
+    medians = case.medians()
+    row = f"{case.name:<22}" + "".join(f"{medians[e]:>15.0f}" for e in ("plyvel", "loamdb", "loamdb.plyvel"))
+    verdict = ""
+    if case.target is not None:
+        verdict = f"   <= {case.target} {'reached' if case.ratio() <= case.target else 'MISSED'}"
+    print(f"{row}{case.ratio():>9.2f}{case.ratio('loamdb.plyvel'):>9.2f}{verdict}", flush=True)
+
+
+def report(cases: list[Case], rounds: int) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "tool": "bench/bindings/python",
+        "environment": {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "os": sys.platform,
+            "kernel": platform.release(),
+            "arch": platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "loamdb": loamdb.library_version(),
+            "plyvel": plyvel.__version__,
+            "leveldb": plyvel.__leveldb_version__,
+            "load": os.getloadavg()[0],
+        },
+        "keys": KEYS,
+        "rounds": rounds,
+        "results": [
+            {
+                "case": c.name,
+                "ns_per_op": {e: round(m, 1) for e, m in c.medians().items()},
+                "ratio": round(c.ratio(), 3),
+                "target": c.target,
+                "reached": c.target is None or c.ratio() <= c.target,
+            }
+            for c in cases
+        ],
+    }
+
+
+def plot(cases: list[Case], file: str) -> None:
+    """Bars of loamdb's time relative to plyvel's, with the targets as marks."""
+    row, left, width = 26, 170, 420
+    most = max(1.2, *(c.ratio() for c in cases))
+    x = lambda ratio: left + width * ratio / most
+    height = row * len(cases) + 50
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}" font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        '<text x="10" y="18" font-size="13">loamdb: time per operation, relative to plyvel (less is better)</text>',
+    ]
+    for i, case in enumerate(cases):
+        y = 32 + i * row
+        color = "#b5462f" if case.target is not None and case.ratio() > case.target else "#3f7f5f"
+        out.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{case.name}</text>')
+        out.append(f'<rect x="{left}" y="{y}" width="{x(case.ratio()) - left:.1f}" height="{row - 8}" fill="{color}"/>')
+        out.append(f'<text x="{x(case.ratio()) + 4:.1f}" y="{y + 14}">{case.ratio():.2f}</text>')
+        if case.target is not None:
+            out.append(f'<path d="M{x(case.target):.1f} {y - 3}v{row - 2}" stroke="black" stroke-dasharray="3 2"/>')
+    out.append(f'<path d="M{x(1):.1f} 26V{height - 14}" stroke="#888"/>')
+    out.append(f'<text x="{x(1):.1f}" y="{height - 3}" text-anchor="middle" fill="#555">plyvel</text></svg>')
+    with open(file, "w", encoding="utf-8") as f:
+        f.write("\n".join(out) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="loamdb beside plyvel")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--json")
+    parser.add_argument("--plot")
+    parser.add_argument("--dir", help="where the databases lie; a directory that is not in memory")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(c.name for c in CASES))
+    arguments = parser.parse_args()
+    cases = [c for c in CASES if not arguments.cases or c.name in arguments.cases]
+    if not cases:
+        parser.error("no such case")
+    directory = tempfile.mkdtemp(prefix="loam-bench-", dir=arguments.dir)
+    print(f"{'ns per operation':<22}{'plyvel':>15}{'loamdb':>15}{'loamdb.plyvel':>15}{'ratio':>9}{'face':>9}")
+    try:
+        measure(cases, arguments.rounds, directory)
+    finally:
+        shutil.rmtree(directory)
+    if arguments.json:
+        with open(arguments.json, "w", encoding="utf-8") as f:
+            json.dump(report(cases, arguments.rounds), f, indent=2)
+            f.write("\n")
+    if arguments.plot:
+        plot(cases, arguments.plot)
+    return 0 if all(c.target is None or c.ratio() <= c.target for c in cases) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
