@@ -52,15 +52,15 @@ func makeGolden(seed int64) (*golden, error) {
 		return nil, err
 	}
 	for _, name := range g.files {
-		if g.bytes[name], err = readAll(left, name); err != nil {
+		if g.bytes[name], err = readFile(left, dir+"/"+name); err != nil {
 			return nil, err
 		}
 	}
 	return g, nil
 }
 
-func readAll(fs vfs.FS, name string) ([]byte, error) {
-	f, err := fs.Open(dir + "/" + name)
+func readFile(fs vfs.FS, name string) ([]byte, error) {
+	f, err := fs.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +322,7 @@ func Corruption(seed int64, stride int, all bool) (int, error) {
 	if err := g.verify(g.fs.Clone(), false); err != nil {
 		return 0, fmt.Errorf("undamaged: %w", err)
 	}
-	list := thin(g.damages(all), stride)
+	list := thin(g.damages(all), stride, seed)
 	var most atomic.Int64
 	before := memory()
 	err = g.each(list, func(fs *vfs.Mem, d damage) error {
@@ -341,10 +341,10 @@ func Corruption(seed int64, stride int, all bool) (int, error) {
 	return len(list), nil
 }
 
-// thin takes every stride-th element.
-func thin(list []damage, stride int) []damage {
+// thin takes every stride-th element; the seed says from which on.
+func thin(list []damage, stride int, seed int64) []damage {
 	out := list[:0:0]
-	for i := 0; i < len(list); i += max(1, stride) {
+	for i := int(seed % int64(stride)); i < len(list); i += stride {
 		out = append(out, list[i])
 	}
 	return out

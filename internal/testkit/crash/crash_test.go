@@ -8,15 +8,27 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
+// TestCrashStates takes about 30,000 states in the usual size.
 func TestCrashStates(t *testing.T) {
-	start := time.Now()
-	r, err := States(testkit.Seed(t), int64(testkit.Scale(500, 10_000, 80_000)))
-	t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Nested == 0 {
-		t.Error("no recovery was cut")
+	seed := testkit.Seed(t)
+	for _, name := range Workloads() {
+		t.Run(name, func(t *testing.T) {
+			var total Result
+			start := time.Now()
+			for round := range testkit.Scale(1, 1, 3) {
+				r, err := States(name, seed+int64(round), testkit.Scale(5, 1, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				total.States += r.States
+				total.Points += r.Points
+				total.Nested += r.Nested
+			}
+			t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Second))
+			if total.Nested == 0 && !testing.Short() {
+				t.Error("no recovery was cut")
+			}
+		})
 	}
 }
 
@@ -44,6 +56,15 @@ func TestCorruption(t *testing.T) {
 		if _, err := Corruption(testkit.Seed(t), 1, true); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestRepair(t *testing.T) {
+	start := time.Now()
+	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 40, 1), testkit.Scale(400, 60, 4))
+	t.Logf("%d repairs in %v", n, time.Since(start).Round(time.Second))
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

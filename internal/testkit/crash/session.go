@@ -169,7 +169,7 @@ var workloads = []workload{
 	}},
 	{"rotate", 6000, func(s *session) error {
 		return steps(s.open,
-			func() error { return s.write(60, 7) },
+			func() error { return s.write(60, 2) },
 			s.close)
 	}},
 	{"flush", 300, func(s *session) error {

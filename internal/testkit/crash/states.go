@@ -31,6 +31,7 @@ type explorer struct {
 	count  atomic.Int64
 	nested atomic.Int64
 	also   func(s state) error // another check of each state, beside recovery
+	every  int64               // of the points of a crash, only each so-manieth is taken
 
 	mu  sync.Mutex
 	err error
@@ -173,6 +174,9 @@ func variants(m *vfs.Mem, rng *rand.Rand) map[string]*vfs.Mem {
 // point takes the states of a crash before op and hands them to take.
 func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path string, take func(state)) {
 	n := x.points.Add(1)
+	if (n+x.seed)%x.every != 0 {
+		return
+	}
 	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
 	lo := int(p.synced.Load())
 	all := variants(m, rng)
@@ -283,10 +287,11 @@ func (x *explorer) cutRecovery(s state) vfs.FS {
 // Result says how much was tried.
 type Result struct{ Points, States, Nested int64 }
 
-// explore runs one workload and checks every crash state of it.
-func explore(w *workload, seed int64, also func(state) error) (Result, error) {
+// explore runs one workload and checks the crash states of it, at each
+// every-th call.
+func explore(w *workload, seed, every int64, also func(state) error) (Result, error) {
 	mem := vfs.NewMem()
-	x := &explorer{seed: seed, queue: newQueue(), also: also}
+	x := &explorer{seed: seed, queue: newQueue(), also: also, every: every}
 	var s *session
 	fs := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if changes(op.Kind) && x.failed() == nil {
@@ -321,19 +326,13 @@ func explore(w *workload, seed int64, also func(state) error) (Result, error) {
 	return Result{x.points.Load(), x.count.Load(), x.nested.Load()}, errors.Join(err, x.failed())
 }
 
-// States runs the workloads in turn, with further seeds, until n states were
-// checked.
-func States(seed int64, n int64) (Result, error) {
-	var total Result
-	for i := 0; total.States < n; i++ {
-		round := seed + int64(i/len(workloads))
-		r, err := explore(&workloads[(i+int(seed%7))%len(workloads)], round, nil)
-		total.Points += r.Points
-		total.States += r.States
-		total.Nested += r.Nested
-		if err != nil {
-			return total, err
+// States runs one workload and checks what a power cut leaves at each every-th
+// call that changes something.
+func States(name string, seed int64, every int) (Result, error) {
+	for i := range workloads {
+		if workloads[i].name == name {
+			return explore(&workloads[i], seed, int64(every), nil)
 		}
 	}
-	return total, nil
+	return Result{}, fmt.Errorf("no workload %q", name)
 }

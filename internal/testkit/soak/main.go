@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|fault|corrupt|kill|full|bank|history|leak -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|leak -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -30,8 +30,14 @@ var tests = map[string]round{
 		return "20000 operations under 8 option sets", metamorphic.Run(seed, 20_000, 8, time.Minute)
 	},
 	"crash": func(seed int64, _ string) (string, error) {
-		r, err := crash.States(seed, 1000)
-		return fmt.Sprintf("%d crash states", r.States), err
+		names := crash.Workloads()
+		name := names[int(seed%int64(len(names)))]
+		r, err := crash.States(name, seed, 1)
+		return fmt.Sprintf("%d crash states of %s", r.States, name), err
+	},
+	"repair": func(seed int64, _ string) (string, error) {
+		n, err := crash.Repairs(seed, 100, 10)
+		return fmt.Sprintf("%d repairs", n), err
 	},
 	"fault": func(seed int64, _ string) (string, error) {
 		n, err := crash.Faults(seed, crash.Workloads(), 1)
