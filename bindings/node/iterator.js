@@ -4,7 +4,7 @@ const { AbstractIterator } = require('abstract-level')
 const ModuleError = require('module-error')
 const { native, readText, NO_FILL, REVERSE, KEYS, VALUES, TEXT } = require('./binding')
 
-const HIGH_WATER_MARK = 16 * 1024
+const HIGH_WATER_MARK = 64 * 1024
 const READ_AHEAD = 1000
 
 // ---- Ranges ----
@@ -25,18 +25,20 @@ function bounds ({ gt, gte, lt, lte }) {
 
 // ---- Blocks ----
 
-// Reads entries out of the blocks that the native side hands over: entries one
+// Reads entries out of what the native side hands over: pieces with entries one
 // behind the other, each as key length and value length (32-bit little-endian),
-// key, value. A block is a string when it can be: taking slices of one string
+// key, value. A piece is a string when it can be: taking slices of one string
 // is several times cheaper than making strings one by one.
 class BlockReader {
+  #pieces = []
+  #index = 0 // of the piece being read
+  #at = 0 // in it
+
   constructor (options) {
     this.keys = options.keys !== false
     this.values = options.values !== false
     this.textKeys = options.keyEncoding === 'utf8'
     this.textValues = options.valueEncoding === 'utf8'
-    this.block = ''
-    this.at = 0
     this.ended = false
   }
 
@@ -46,66 +48,78 @@ class BlockReader {
   }
 
   get empty () {
-    return this.at >= this.block.length
+    return this.#index >= this.#pieces.length
   }
 
   reset () {
-    this.block = ''
-    this.at = 0
+    this.#pieces = []
+    this.#index = 0
+    this.#at = 0
     this.ended = false
   }
 
   // Takes over the answer of native.iteratorNext().
   fill (answer) {
-    this.at = 0
+    this.reset()
     if (answer === null) {
-      this.block = ''
-      this.ended = true
-    } else if (Array.isArray(answer)) {
-      this.block = answer[0]
       this.ended = true
     } else {
-      this.block = answer
+      this.#pieces = answer
+      if (answer[answer.length - 1] !== null) return
+      answer.pop()
+      this.ended = true
     }
   }
 
   // Up to size entries, as [key, value].
   take (size) {
     const entries = []
-    if (typeof this.block === 'string') this.#takeText(size, entries)
-    else this.#takeBytes(size, entries)
+    while (entries.length < size && this.#index < this.#pieces.length) {
+      const piece = this.#pieces[this.#index]
+      const at = typeof piece === 'string'
+        ? this.#takeText(piece, size, entries)
+        : this.#takeBytes(piece, size, entries)
+      if (at < piece.length) {
+        this.#at = at
+      } else {
+        this.#pieces[this.#index++] = null
+        this.#at = 0
+      }
+    }
     return entries
   }
 
-  #takeText (size, entries) {
-    const { block, keys, values } = this
-    let at = this.at
-    while (at < block.length && size-- > 0) {
-      const keyLength = block.charCodeAt(at) | block.charCodeAt(at + 1) << 8 | block.charCodeAt(at + 2) << 16 | block.charCodeAt(at + 3) << 24
-      const valueLength = block.charCodeAt(at + 4) | block.charCodeAt(at + 5) << 8 | block.charCodeAt(at + 6) << 16 | block.charCodeAt(at + 7) << 24
+  #takeText (piece, size, entries) {
+    const { keys, values } = this
+    const end = piece.length
+    let at = this.#at
+    while (at < end && entries.length < size) {
+      const keyLength = piece.charCodeAt(at) | piece.charCodeAt(at + 1) << 8 | piece.charCodeAt(at + 2) << 16 | piece.charCodeAt(at + 3) << 24
+      const valueLength = piece.charCodeAt(at + 4) | piece.charCodeAt(at + 5) << 8 | piece.charCodeAt(at + 6) << 16 | piece.charCodeAt(at + 7) << 24
       const start = at + 8
       const middle = start + keyLength
       at = middle + valueLength
-      entries.push([keys ? block.slice(start, middle) : undefined, values ? block.slice(middle, at) : undefined])
+      entries.push([keys ? piece.slice(start, middle) : undefined, values ? piece.slice(middle, at) : undefined])
     }
-    this.at = at
+    return at
   }
 
-  #takeBytes (size, entries) {
-    const { block, keys, values, textKeys, textValues } = this
-    const { buffer, byteOffset } = block
-    let at = this.at
-    while (at < block.length && size-- > 0) {
-      const keyLength = block.readUInt32LE(at)
-      const valueLength = block.readUInt32LE(at + 4)
+  #takeBytes (piece, size, entries) {
+    const { keys, values, textKeys, textValues } = this
+    const { buffer, byteOffset } = piece
+    const end = piece.length
+    let at = this.#at
+    while (at < end && entries.length < size) {
+      const keyLength = (piece[at] | piece[at + 1] << 8 | piece[at + 2] << 16 | piece[at + 3] << 24) >>> 0
+      const valueLength = (piece[at + 4] | piece[at + 5] << 8 | piece[at + 6] << 16 | piece[at + 7] << 24) >>> 0
       const start = at + 8
       const middle = start + keyLength
       at = middle + valueLength
-      const key = !keys ? undefined : textKeys ? readText(block, start, middle) : Buffer.from(buffer, byteOffset + start, keyLength)
-      const value = !values ? undefined : textValues ? readText(block, middle, at) : Buffer.from(buffer, byteOffset + middle, valueLength)
+      const key = !keys ? undefined : textKeys ? readText(piece, start, middle) : Buffer.from(buffer, byteOffset + start, keyLength)
+      const value = !values ? undefined : textValues ? readText(piece, middle, at) : Buffer.from(buffer, byteOffset + middle, valueLength)
       entries.push([key, value])
     }
-    this.at = at
+    return at
   }
 }
 

@@ -13,6 +13,10 @@ const WRITES_PER_TURN = 64
 // Keys of one item on libuv's pool: several items run side by side.
 const KEYS_PER_ITEM = 32
 
+// After so many reads that memory could not answer, those that come while
+// others wait for the pool are not tried in memory first.
+const MISSES_IN_A_ROW = 8
+
 // A write of more bytes does not run on the JavaScript thread.
 const DIRECT_BYTES = 32 * 1024
 
@@ -49,6 +53,7 @@ class ReadQueue {
   #context
   #group = null
   #answered = 0
+  #misses = 0
   #flush = () => this.flush()
 
   constructor (context) {
@@ -57,8 +62,13 @@ class ReadQueue {
 
   // The value, undefined, or a promise of these.
   get (key, flags, snapshot) {
+    if (this.#misses === MISSES_IN_A_ROW && this.#group !== null) return this.#enqueue(key, flags, snapshot)
     const value = native.get(this.#context, snapshot, key, flags)
-    if (value === null) return this.#enqueue(key, flags, snapshot)
+    if (value === null) {
+      if (this.#misses < MISSES_IN_A_ROW) this.#misses++
+      return this.#enqueue(key, flags, snapshot)
+    }
+    this.#misses = 0
     const result = typeof value === 'number' ? copyScratch(value) : value
     if (++this.#answered < READS_PER_TURN) return result
     this.#answered = 0

@@ -2,8 +2,12 @@
 
 /* Entries cross as blocks in the library's layout: key length and value length
  * (32-bit little-endian), key, value, one entry after the other. When every
- * byte that JavaScript wants as a string is ASCII, a block crosses as one
- * string, of which JavaScript takes slices; otherwise as a Buffer. */
+ * byte that JavaScript wants as a string is ASCII, they cross as strings, of
+ * which JavaScript takes slices; otherwise as Buffers. A slice keeps the memory
+ * of what it was taken from, so a block crosses in pieces of the size of Node's
+ * own pool for small Buffers. */
+
+#define PIECE 8192
 
 typedef struct iterator {
   kind kind;
@@ -178,23 +182,40 @@ static bool all_ascii(const char *data, size_t len, uint32_t flags) {
   return true;
 }
 
-/* A block; in an array of one when nothing follows it; null: nothing. */
+/* The end of the piece of a block that starts at p. */
+static const char *piece_end(const char *p, const char *end) {
+  const char *start = p;
+  do {
+    p += 8 + (size_t)u32le((const unsigned char *)p) + u32le((const unsigned char *)p + 4);
+  } while (p < end && p - start < PIECE);
+  return p;
+}
+
+static napi_value make_piece(napi_env env, const char *data, size_t len, bool as_text) {
+  napi_value value = NULL;
+  if (as_text) {
+    napi_create_string_latin1(env, data, len, &value);
+  } else {
+    napi_create_buffer_copy(env, len, data, NULL, &value);
+  }
+  return value;
+}
+
+/* null: nothing; otherwise an array of pieces, and null behind them at the end of the range. */
 static napi_value next_finish(napi_env env, work *w) {
   next_work *n = (next_work *)w;
-  napi_value value = NULL, array = NULL;
-  napi_status status;
-  if (n->len == 0) {
-    napi_get_null(env, &value);
-    return value;
+  napi_value array = NULL, null, value;
+  uint32_t count = 0;
+  if (napi_get_null(env, &null) != napi_ok) return NULL;
+  if (n->len == 0) return null;
+  bool as_text = n->it->flags & FLAG_TEXT && all_ascii(n->data, n->len, n->it->flags);
+  if (napi_create_array(env, &array) != napi_ok) return NULL;
+  for (const char *p = n->data, *next, *end = n->data + n->len; p < end; p = next) {
+    next = piece_end(p, end);
+    value = make_piece(env, p, (size_t)(next - p), as_text);
+    if (value == NULL || napi_set_element(env, array, count++, value) != napi_ok) return NULL;
   }
-  if (n->it->flags & FLAG_TEXT && all_ascii(n->data, n->len, n->it->flags)) {
-    status = napi_create_string_latin1(env, n->data, n->len, &value);
-  } else {
-    status = napi_create_buffer_copy(env, n->len, n->data, NULL, &value);
-  }
-  if (status != napi_ok) return NULL;
-  if (!n->ended) return value;
-  if (napi_create_array_with_length(env, 1, &array) != napi_ok || napi_set_element(env, array, 0, value) != napi_ok) return NULL;
+  if (n->ended && napi_set_element(env, array, count, null) != napi_ok) return NULL;
   return array;
 }
 

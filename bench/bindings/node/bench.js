@@ -1,0 +1,121 @@
+'use strict'
+
+// loamdb beside classic-level. Every case runs on both in short rounds that
+// alternate, so that a busy machine slows both; the ratio of the medians counts.
+//
+//   node bench.js [--rounds N] [--json FILE] [CASE...]
+
+const fs = require('fs')
+const os = require('os')
+const path = require('path')
+const { performance } = require('perf_hooks')
+const { Loam } = require('../../../bindings/node')
+const { ClassicLevel } = require('classic-level')
+
+const KEYS = 20000
+const PEERS = { loamdb: Loam, 'classic-level': ClassicLevel }
+
+const key = (i) => String(i).padStart(16, '0')
+const value = (i) => String(i * 2654435761 % 4294967296).padStart(10, '0').repeat(10)
+
+let seed = 1
+function random (n) {
+  seed = (seed * 1103515245 + 12345) & 0x7fffffff
+  return seed % n
+}
+
+// name, target as a ratio of times, operations of a round, and the round itself
+const cases = [
+  ['getSync string', 0.8, 20000, (db, n) => {
+    for (let i = 0; i < n; i++) db.getSync(key(random(KEYS)))
+  }],
+  ['getSync buffer', 0.75, 20000, (db, n) => {
+    const options = { keyEncoding: 'buffer', valueEncoding: 'buffer' }
+    for (let i = 0; i < n; i++) db.getSync(keyBuffers[random(KEYS)], options)
+  }],
+  ['await get, cached', 0.1, 3000, async (db, n) => {
+    for (let i = 0; i < n; i++) await db.get(key(random(KEYS)))
+  }],
+  ['100 concurrent gets, uncached', 0.4, 5000, async (db, n) => {
+    for (let i = 0; i < n; i += 100) await Promise.all(Array.from({ length: 100 }, () => db.get(key(random(KEYS)))))
+  }, { cacheSize: 1 }],
+  ['await put, no sync', 0.15, 2000, async (db, n) => {
+    for (let i = 0; i < n; i++) await db.put(key(random(KEYS)), value(i))
+  }],
+  ['batch(1000)', 0.6, 5000, async (db, n) => {
+    for (let i = 0; i < n; i += 1000) {
+      await db.batch(Array.from({ length: 1000 }, (_, j) => ({ type: 'put', key: key(random(KEYS)), value: value(i + j) })))
+    }
+  }],
+  ['nextv(1000) string', 0.65, KEYS, (db) => scan(db, {})],
+  ['nextv(1000) buffer', 0.35, KEYS, (db) => scan(db, { keyEncoding: 'buffer', valueEncoding: 'buffer' })]
+]
+
+const keyBuffers = Array.from({ length: KEYS }, (_, i) => Buffer.from(key(i)))
+
+async function scan (db, options) {
+  const iterator = db.iterator(options)
+  while ((await iterator.nextv(1000)).length > 0);
+  await iterator.close()
+}
+
+async function load (db) {
+  for (let i = 0; i < KEYS; i += 1000) {
+    await db.batch(Array.from({ length: 1000 }, (_, j) => ({ type: 'put', key: key(i + j), value: value(i + j) })))
+  }
+  await db.compactRange(key(0), key(KEYS))
+}
+
+async function open (root, options) {
+  const dbs = {}
+  for (const [name, Peer] of Object.entries(PEERS)) {
+    const location = path.join(root, name)
+    const fresh = !fs.existsSync(location)
+    dbs[name] = new Peer(location, { cacheSize: 64 * 1024 * 1024, writeBufferSize: 16 * 1024 * 1024, ...options })
+    await dbs[name].open()
+    if (fresh) await load(dbs[name])
+  }
+  return dbs
+}
+
+const median = (a) => a.sort((x, y) => x - y)[a.length >> 1]
+
+async function measure (root, [name, target, n, round, options], rounds) {
+  const dbs = await open(root, options)
+  const times = {}
+  for (let r = -2; r < rounds; r++) { // two to warm up
+    for (const peer of Object.keys(dbs)) {
+      const start = performance.now()
+      await round(dbs[peer], n)
+      const ns = (performance.now() - start) * 1e6 / n
+      if (r >= 0) (times[peer] ??= []).push(ns)
+    }
+  }
+  for (const db of Object.values(dbs)) await db.close()
+  const ns = Object.fromEntries(Object.entries(times).map(([peer, list]) => [peer, Math.round(median(list))]))
+  return { name, target, ns, ratio: ns.loamdb / ns['classic-level'] }
+}
+
+async function main () {
+  const args = process.argv.slice(2)
+  const take = (flag) => args.includes(flag) ? args.splice(args.indexOf(flag), 2)[1] : undefined
+  const rounds = Number(take('--rounds') ?? 9)
+  const json = take('--json')
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-bench-'))
+  const results = []
+  console.log('case                            loamdb ns  classic-level ns   ratio  target')
+  for (const c of cases) {
+    if (args.length > 0 && !args.some((a) => c[0].includes(a))) continue
+    const r = await measure(root, c, rounds)
+    results.push(r)
+    console.log(r.name.padEnd(30), String(r.ns.loamdb).padStart(10), String(r.ns['classic-level']).padStart(17),
+      r.ratio.toFixed(3).padStart(7), String(r.target).padStart(7), r.ratio <= r.target ? '' : ' missed')
+  }
+  if (json !== undefined) fs.writeFileSync(json, JSON.stringify({ keys: KEYS, rounds, node: process.version, results }, null, 2) + '\n')
+  fs.rmSync(root, { recursive: true, force: true })
+}
+
+main().catch((err) => {
+  console.error(err)
+  process.exitCode = 1
+})
