@@ -1,0 +1,219 @@
+package lsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestConformance runs the script that the C, Python and Node tests run too,
+// and compares with, or with -rewrite makes, what they must print.
+func TestConformance(t *testing.T) {
+	script, err := os.ReadFile("../testdata/conformance/script")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := conformer{t: t, dir: t.TempDir(), snaps: map[string]*Snapshot{}}
+	c.db = mustOpen(t, c.dir, nil)
+	for line := range strings.Lines(string(script)) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		fmt.Fprintf(&c.out, "> %s\n", line)
+		words := strings.Fields(line)
+		c.run(words[0], words[1:])
+	}
+	mustClose(t, c.db)
+	const file = "../testdata/conformance/expected"
+	if *rewrite {
+		if err := os.WriteFile(file, c.out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || !bytes.Equal(want, c.out.Bytes()) {
+		t.Errorf("%v; got\n%s", err, c.out.String())
+	}
+}
+
+type conformer struct {
+	t     *testing.T
+	dir   string
+	db    *DB
+	snaps map[string]*Snapshot
+	out   bytes.Buffer
+}
+
+func percentDecode(s string) []byte {
+	out := []byte{}
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			out = append(out, s[i])
+		} else if i+2 < len(s) {
+			b, _ := strconv.ParseUint(s[i+1:i+3], 16, 8)
+			out = append(out, byte(b))
+			i += 2
+		}
+	}
+	return out
+}
+
+func percentEncode(b []byte) string {
+	if len(b) == 0 {
+		return "%"
+	}
+	var s strings.Builder
+	for _, c := range b {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' {
+			s.WriteByte(c)
+		} else {
+			fmt.Fprintf(&s, "%%%02x", c)
+		}
+	}
+	return s.String()
+}
+
+func (c *conformer) print(format string, args ...any) { fmt.Fprintf(&c.out, format+"\n", args...) }
+
+func (c *conformer) ok(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.print("ok")
+}
+
+func (c *conformer) value(v []byte, err error) {
+	switch {
+	case err == nil:
+		c.print("= %s", percentEncode(v))
+	case errors.Is(err, ErrNotFound):
+		c.print("none")
+	default:
+		c.t.Fatal(err)
+	}
+}
+
+func (c *conformer) run(op string, args []string) {
+	switch op {
+	case "put":
+		c.ok(c.db.Put(percentDecode(args[0]), percentDecode(args[1]), NoSync))
+	case "del":
+		c.ok(c.db.Delete(percentDecode(args[0]), NoSync))
+	case "batch":
+		c.ok(c.db.Write(c.batch(args), NoSync))
+	case "get":
+		if len(args) > 1 {
+			c.value(c.snaps[args[1][1:]].Get(percentDecode(args[0]), nil))
+		} else {
+			c.value(c.db.Get(percentDecode(args[0]), nil))
+		}
+	case "has":
+		found, err := c.db.Has(percentDecode(args[0]))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.print("%v", found)
+	case "multiget":
+		c.multiGet(args)
+	case "snapshot":
+		c.snaps[args[0]] = c.db.Snapshot()
+		c.ok(nil)
+	case "release":
+		c.ok(c.snaps[args[0]].Close())
+	case "iter":
+		c.iter(args)
+	case "seek", "seeklt":
+		it := c.db.Iter(nil)
+		ok := op == "seek" && it.SeekGE(percentDecode(args[0])) || op == "seeklt" && it.SeekLT(percentDecode(args[0]))
+		if ok {
+			c.print("%s %s", percentEncode(it.Key()), percentEncode(it.Value()))
+		} else {
+			c.print("none")
+		}
+		it.Close()
+	case "flush":
+		c.ok(c.db.Flush())
+	case "compact":
+		c.ok(c.db.CompactRange(nil, nil))
+	case "reopen":
+		mustClose(c.t, c.db)
+		c.db = mustOpen(c.t, c.dir, nil)
+		c.ok(nil)
+	default:
+		c.t.Fatalf("no operation %q", op)
+	}
+}
+
+func (c *conformer) batch(args []string) *Batch {
+	b := NewBatch()
+	for i := 0; i < len(args); {
+		if args[i] == "put" {
+			b.Put(percentDecode(args[i+1]), percentDecode(args[i+2]))
+			i += 3
+		} else {
+			b.Delete(percentDecode(args[i+1]))
+			i += 2
+		}
+	}
+	return b
+}
+
+func (c *conformer) multiGet(args []string) {
+	var keys [][]byte
+	for _, a := range args {
+		keys = append(keys, percentDecode(a))
+	}
+	var r MultiResult
+	if err := c.db.MultiGet(keys, &r); err != nil {
+		c.t.Fatal(err)
+	}
+	for i := range keys {
+		v, found := r.Value(i)
+		if !found {
+			c.value(nil, ErrNotFound)
+		} else {
+			c.value(v, nil)
+		}
+	}
+}
+
+func (c *conformer) iter(args []string) {
+	var o IterOptions
+	reverse, limit := false, -1
+	for _, a := range args {
+		name, v, _ := strings.Cut(a, "=")
+		switch {
+		case name == "lower":
+			o.Lower = percentDecode(v)
+		case name == "upper":
+			o.Upper = percentDecode(v)
+		case name == "prefix":
+			o.Prefix = percentDecode(v)
+		case name == "reverse":
+			reverse = true
+		case name == "limit":
+			limit, _ = strconv.Atoi(v)
+		case name[0] == '@':
+			o.Snapshot = c.snaps[name[1:]]
+		}
+	}
+	it := c.db.Iter(&o)
+	start, move := it.First, it.Next
+	if reverse {
+		start, move = it.Last, it.Prev
+	}
+	for ok := start(); ok && limit != 0; ok = move() {
+		c.print("%s %s", percentEncode(it.Key()), percentEncode(it.Value()))
+		limit--
+	}
+	if err := it.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.print("end")
+}
