@@ -1,5 +1,6 @@
 # make python-wheel   the wheel and the source distribution, in build/python/dist
-# make python-test    the tests against the installed wheel, in a venv of their own
+# make python-test    the tests, and plyvel's own, against the installed wheel in a venv
+#                     made for them
 
 PYTHON ?= python3
 GO ?= go
@@ -22,6 +23,14 @@ $(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_VENV)/stamp
 	LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
 	touch $@
 
-python-test: python-wheel
+# plyvel's tests come from its source distribution; plyvel.py makes "import plyvel" ours.
+$(PYTHON_BUILD)/plyvel/plyvel.py: $(PYTHON_VENV)/stamp
+	rm -rf $(@D) && mkdir -p $(@D)
+	$(PYTHON_VENV)/bin/pip download -q --disable-pip-version-check --no-binary plyvel --no-deps --no-build-isolation -d $(@D) plyvel==1.5.1
+	tar -xzf $(@D)/plyvel-1.5.1.tar.gz -C $(@D) --strip-components=2 plyvel-1.5.1/test/test_plyvel.py
+	printf 'import sys\nimport loamdb.plyvel\nsys.modules["plyvel"] = loamdb.plyvel\n' > $@
+
+python-test: python-wheel $(PYTHON_BUILD)/plyvel/plyvel.py
 	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps $(PYTHON_BUILD)/dist/loamdb-*.whl
 	$(PYTHON_VENV)/bin/python -m pytest -p no:cacheprovider bindings/python/tests
+	cd $(PYTHON_BUILD)/plyvel && PYTHONPATH=. $(PYTHON_VENV)/bin/python -m pytest -q -p no:cacheprovider test_plyvel.py

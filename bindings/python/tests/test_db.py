@@ -192,7 +192,7 @@ def test_closed(path):
     s.close()
 
 
-def test_errors_of_open(path, tmp_path):
+def test_errors_of_open_and_repair(path, tmp_path):
     with pytest.raises(FileNotFoundError):
         loamdb.open(path, error_if_missing=True)
     with loamdb.open(path) as db:
@@ -211,8 +211,20 @@ def test_errors_of_open(path, tmp_path):
     (path / "CURRENT").write_bytes(b"MANIFEST-999999\n")
     with pytest.raises(loamdb.CorruptionError, match="MANIFEST"):
         loamdb.open(path)
+    assert loamdb.repair(path)
+    with loamdb.open(path) as db:
+        assert db[b"a"] == b"1"
     with pytest.raises(loamdb.IOError):
         loamdb.open(tmp_path / "db" / "CURRENT" / "below")
+
+
+def test_opened_once(path, tmp_path):
+    with loamdb.open(path) as db:
+        with pytest.raises(RuntimeError, match="opened before"):
+            db.__init__(tmp_path / "other")
+        db[b"a"] = b"1"
+    with pytest.raises(RuntimeError, match="opened before"):
+        db.__init__(path)
 
 
 def test_destroy(path):

@@ -41,6 +41,8 @@ class Handle(_fast.Database):
     __slots__ = ("__weakref__", "_callbacks")
 
     def _open(self, path: StrPath, settings: dict[str, Any]) -> None:
+        if hasattr(self, "_callbacks"):
+            raise RuntimeError("the database was opened before; make another object")
         lib = load()
         name = encode_path(path)
 
