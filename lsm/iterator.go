@@ -331,36 +331,34 @@ func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, move func(*Itera
 }
 
 // All returns the entries from lower up to, not including, upper, for range;
-// nil is no bound. Key and value are valid until the next step. *err receives
-// the failure that ended the loop early, or nil: look at it after the loop.
-func (db *DB) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return db.ascend(IterOptions{Lower: lower, Upper: upper}, err)
+// nil is no bound. Key and value are valid until the next step. *err, if a
+// pointer is given, receives the failure that ended the loop early, or nil: look
+// at it after the loop. Without a pointer a failure goes to Options.Logger only.
+func (db *DB) All(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // Backward is All in descending order.
-func (db *DB) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return db.descend(IterOptions{Lower: lower, Upper: upper}, err)
+func (db *DB) Backward(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
 // Prefix is All over the keys that begin with prefix.
-func (db *DB) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return db.ascend(IterOptions{Prefix: prefix}, err)
+func (db *DB) Prefix(prefix []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+	return db.walk(IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
 }
 
-func (db *DB) ascend(o IterOptions, err *error) iter.Seq2[[]byte, []byte] {
+func (db *DB) walk(o IterOptions, start, move func(*Iterator) bool, errs []*error) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		it := db.Iter(&o)
-		for it.First(); it.Valid() && yield(it.Key(), it.Value()); it.Next() {
+		for ok := start(it); ok && yield(it.Key(), it.Value()); ok = move(it) {
 		}
-		*err = it.Close()
-	}
-}
-
-func (db *DB) descend(o IterOptions, err *error) iter.Seq2[[]byte, []byte] {
-	return func(yield func(k, v []byte) bool) {
-		it := db.Iter(&o)
-		for it.Last(); it.Valid() && yield(it.Key(), it.Value()); it.Prev() {
+		err := it.Close()
+		for _, p := range errs {
+			*p = err
 		}
-		*err = it.Close()
+		if err != nil && len(errs) == 0 {
+			db.log.Error("a scan ended early", "dir", db.dir, "err", err)
+		}
 	}
 }

@@ -105,18 +105,18 @@ func (s *Snapshot) Iter(o *IterOptions) *Iterator {
 }
 
 // All is DB.All on the snapshot.
-func (s *Snapshot) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return s.db.ascend(IterOptions{Lower: lower, Upper: upper, Snapshot: s}, err)
+func (s *Snapshot) All(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+	return s.db.walk(IterOptions{Lower: lower, Upper: upper, Snapshot: s}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // Backward is DB.Backward on the snapshot.
-func (s *Snapshot) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return s.db.descend(IterOptions{Lower: lower, Upper: upper, Snapshot: s}, err)
+func (s *Snapshot) Backward(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+	return s.db.walk(IterOptions{Lower: lower, Upper: upper, Snapshot: s}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
 // Prefix is DB.Prefix on the snapshot.
-func (s *Snapshot) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return s.db.ascend(IterOptions{Prefix: prefix, Snapshot: s}, err)
+func (s *Snapshot) Prefix(prefix []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+	return s.db.walk(IterOptions{Prefix: prefix, Snapshot: s}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // snapshotSeqs lists the open snapshots, ascending.
