@@ -12,11 +12,15 @@ import (
 	"github.com/loamdb/loam/internal/workload/store/storetest"
 )
 
+// child is what this program does as the process that another test interrupts.
+var child = func() {}
+
 // TestMain makes this program the other process of a comparison as well.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], taskFlag) {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, newEngine(), peer{storetest.NewModel()}))
 	}
+	child()
 	os.Exit(m.Run())
 }
 

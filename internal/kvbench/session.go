@@ -65,7 +65,7 @@ func (s *session) writeReports() error {
 	for _, f := range []struct {
 		flag, file string
 		render     func(*Report) ([]byte, error)
-	}{{"json", s.c.json, (*Report).json}, {"tsv", s.c.tsv, (*Report).tsv}} {
+	}{{"json", s.c.json, (*Report).json}, {"html", s.c.html, (*Report).page}, {"tsv", s.c.tsv, (*Report).tsv}} {
 		if f.file == "" {
 			continue
 		}

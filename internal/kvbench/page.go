@@ -1,0 +1,303 @@
+package kvbench
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+
+	"github.com/loamdb/loam/internal/kvbench/plot"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// pageView is what the page shows.
+type pageView struct {
+	Title    string
+	Stamp    []named
+	Warnings []string
+	Engines  []engineView
+	Groups   []groupView
+	Colours  [plot.Colours]struct{}
+}
+
+type named struct{ Name, Text string }
+
+type engineView struct {
+	Engine
+	Durability string
+}
+
+// groupView is an experiment.
+type groupView struct {
+	Title, About string
+	Legend       []legend
+	Charts       []chart
+	Head         []string
+	Rows         [][]string
+	Settings     []named
+}
+
+type legend struct {
+	Name   string
+	Colour int
+}
+
+type chart struct {
+	Title, Note string
+	SVG         template.HTML // made by package plot, which escapes what it is given
+}
+
+// page renders the report as one file that needs no other.
+func (r *Report) page() ([]byte, error) {
+	v := pageView{Title: r.pageTitle(), Stamp: r.stampPairs(), Warnings: r.pageWarnings()}
+	for _, e := range r.Engines {
+		v.Engines = append(v.Engines, engineView{e, durabilityText(e.Durability)})
+	}
+	var names []string
+	for _, run := range r.Runs {
+		if !slices.Contains(names, run.Experiment) {
+			names = append(names, run.Experiment)
+		}
+	}
+	for _, n := range names {
+		v.Groups = append(v.Groups, r.group(n))
+	}
+	var b bytes.Buffer
+	err := pageTemplate.Execute(&b, &v)
+	return b.Bytes(), err
+}
+
+func (r *Report) pageTitle() string {
+	var titles []string
+	for _, e := range r.Engines {
+		titles = append(titles, e.Title)
+	}
+	return "kvbench: " + strings.Join(titles, ", ")
+}
+
+func (r *Report) stampPairs() []named {
+	e := &r.Environment
+	p := []named{{"Date", e.Time}, {"Command", "kvbench " + strings.Join(r.Args, " ")}}
+	add := func(name, text string) {
+		if text != "" {
+			p = append(p, named{name, text})
+		}
+	}
+	cpu := e.CPU
+	if cpu == "" {
+		cpu = e.Arch
+	}
+	add("CPU", fmt.Sprintf("%d x %s (GOMAXPROCS %d) %s", e.Cores, cpu, e.MaxProcs, e.CPUCache))
+	if e.Memory > 0 {
+		add("Memory", fmt.Sprintf("%.1f GiB", float64(e.Memory)/(1<<30)))
+	}
+	add("System", strings.TrimSpace(e.OS+" "+e.Kernel))
+	add("File system", e.FileSystem)
+	add("Go", e.Go)
+	add("Commit", e.Commit)
+	if e.Load >= 0 {
+		add("Load before", fmt.Sprintf("%.2f", e.Load))
+	}
+	var busy []string
+	for _, run := range r.Runs {
+		if run.Busy >= 0 && run.Pair != "" {
+			busy = append(busy, fmt.Sprintf("%.2f", run.Busy))
+		}
+	}
+	add("Cores busy before each run", strings.Join(busy, " "))
+	return p
+}
+
+func (r *Report) pageWarnings() []string {
+	var w []string
+	if !r.Complete {
+		w = append(w, "The run was not completed: it failed or was interrupted.")
+	}
+	if r.Environment.Load > tooBusy {
+		w = append(w, fmt.Sprintf("The machine was busy when the run began (load %.2f): figures are noisy.", r.Environment.Load))
+	}
+	if slices.ContainsFunc(r.Runs, func(run *Run) bool { return run.Pair != "" && run.Busy > tooBusy }) {
+		w = append(w, "Others kept the machine busy before some of the runs; compare ratios, not figures.")
+	}
+	classes := map[store.Durability]bool{}
+	for _, e := range r.Engines {
+		classes[e.Durability] = true
+	}
+	if len(classes) > 1 {
+		w = append(w, "The engines do not keep unsynced writes equally well: compare writes within a class of the table below.")
+	}
+	return w
+}
+
+// track is what has a colour in an experiment: an engine, a variant, or both.
+type track struct {
+	name   string
+	engine string
+	sample *Run
+	runs   []*Run
+}
+
+// tracks gathers the runs of an experiment.
+func (r *Report) tracks(experiment string) []track {
+	titles := map[string]string{}
+	for _, e := range r.Engines {
+		titles[e.Name] = e.Title
+	}
+	var all []track
+	variants := map[string]bool{}
+	for _, run := range r.Runs {
+		if run.Experiment != experiment {
+			continue
+		}
+		variants[run.Variant] = variants[run.Variant] || !run.own()
+		i := slices.IndexFunc(all, func(t track) bool {
+			return t.engine == run.Engine && sameVariant(t.sample, run) && t.sample.Num == run.Num
+		})
+		if i < 0 {
+			i = len(all)
+			all = append(all, track{engine: run.Engine, sample: run})
+		}
+		all[i].runs = append(all[i].runs, run)
+	}
+	for i := range all {
+		t := &all[i]
+		switch {
+		case len(r.Engines) == 1 && t.sample.Variant != "":
+			t.name = t.sample.Variant
+		case len(variants) > 1 && !t.sample.own():
+			t.name = titles[t.engine] + ", " + t.sample.Variant
+		default:
+			t.name = titles[t.engine]
+		}
+	}
+	return all
+}
+
+// measured are the rounds of step i of a track.
+func (t *track) measured(i int) series {
+	c := column{runs: t.runs}
+	return c.series(i)
+}
+
+func (r *Report) group(experiment string) groupView {
+	tracks := r.tracks(experiment)
+	first := tracks[0].sample
+	g := groupView{Title: "Benchmarks", About: fmt.Sprintf("%d entries, keys %s, values of %d bytes", first.Num, first.KeyFormat, first.ValueSize)}
+	if first.NamedValues {
+		g.About = fmt.Sprintf("%d entries, keys %s, values value%%d", first.Num, first.KeyFormat)
+	}
+	if e := findExperiment(experiment); e != nil {
+		g.Title = e.name + ": " + e.title
+		if e.source != "" {
+			g.About = "Published: " + e.source
+		}
+	}
+	for i, t := range tracks {
+		g.Legend = append(g.Legend, legend{t.name, i})
+		text := strings.Trim(settingsText(t.sample.Settings), " ()")
+		if text == "" {
+			text = "the engine's own"
+		}
+		if len(t.sample.Ignored) > 0 {
+			text += "; goes without " + strings.Trim(settingsText(t.sample.Ignored), " ()")
+		}
+		g.Settings = append(g.Settings, named{t.name, text})
+	}
+	g.sizes(tracks)
+	for i := range first.Steps {
+		g.bars(tracks, i)
+	}
+	for i := range first.Steps {
+		g.latencies(tracks, i)
+	}
+	for i := range first.Steps {
+		g.timeLines(tracks, i)
+	}
+	g.table(tracks)
+	return g
+}
+
+// stepTitle tells steps of the same name apart.
+func stepTitle(steps []Step, i int) string {
+	n, of := 0, 0
+	for j := range steps {
+		if steps[j].Name == steps[i].Name {
+			of++
+			if j <= i {
+				n++
+			}
+		}
+	}
+	if of == 1 {
+		return steps[i].Name
+	}
+	return fmt.Sprintf("%s, %d of %d", steps[i].Name, n, of)
+}
+
+func (g *groupView) add(title, svg, note string) {
+	if svg != "" {
+		g.Charts = append(g.Charts, chart{title, note, template.HTML(svg)})
+	}
+}
+
+var pageHead = []string{
+	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found", "CPU user s", "CPU sys s", "w-amp",
+	"stall", "stall s", "written MB", "disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
+}
+
+// table has a row for every step and track.
+func (g *groupView) table(tracks []track) {
+	g.Head = pageHead
+	const mb = 1 << 20
+	for i := range tracks[0].sample.Steps {
+		for _, t := range tracks {
+			v := t.measured(i)
+			if len(v.steps) == 0 {
+				continue
+			}
+			st := v.steps[0]
+			row := []string{
+				stepTitle(t.sample.Steps, i), t.name, number(v.median(micros)),
+				fmt.Sprintf("%.0f", v.median(func(s *Step) float64 { return s.OpsPerSecond })), dash(st.MBPerSecond, "%.1f"),
+				percent(v.spread()), dash(st.Published, "%.3f"), timesFaster(st.Published, v.median(micros)), foundText(st),
+				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem), orDash(st.amplification("%.2f")),
+				stallText(st), optional(st.Stall, 1, "%.2f"), optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
+				optional(positive(st.MaxRSS), mb, "%.0f"), optional(st.Quiet, 1, "%.2f"),
+			}
+			for _, q := range []string{"P50", "P75", "P99", "P99.9", "P99.99"} {
+				row = append(row, strings.Replace(st.quantile(q), "NA", "-", 1))
+			}
+			longest := "-"
+			if st.Latency != nil {
+				longest = fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
+			}
+			g.Rows = append(g.Rows, append(row, longest))
+		}
+	}
+	g.trim()
+}
+
+// trim leaves out columns in which nothing stands.
+func (g *groupView) trim() {
+	var head []string
+	rows := make([][]string, len(g.Rows))
+	for j, title := range g.Head {
+		if !slices.ContainsFunc(g.Rows, func(row []string) bool {
+			return row[j] != "-" && row[j] != "" && !(title == "spread" && row[j] == "0%")
+		}) {
+			continue
+		}
+		head = append(head, title)
+		for i := range g.Rows {
+			rows[i] = append(rows[i], g.Rows[i][j])
+		}
+	}
+	g.Head, g.Rows = head, rows
+}
