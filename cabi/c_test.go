@@ -42,3 +42,18 @@ func TestBasics(t *testing.T) {
 
 // TestWalk compares random walks of iterators with a sorted array.
 func TestWalk(t *testing.T) { testProgram(t, "walk") }
+
+// TestThreads uses everything from eight threads while a ninth closes it.
+func TestThreads(t *testing.T) { testProgram(t, "threads") }
+
+func TestFork(t *testing.T) {
+	execute(t, compile(t, false, "testdata/fork.c", "-lloam"))
+}
+
+func TestSignals(t *testing.T) {
+	execute(t, compile(t, false, "testdata/signals.c", "-lloam"))
+}
+
+func TestLoading(t *testing.T) {
+	execute(t, compile(t, false, "testdata/loading.c", "-ldl"), library(t, false)+"/libloam.so.0")
+}

@@ -20,6 +20,20 @@ static sigset_t loader_mask;
 
 static void in_child(void) { loam_forked = true; }
 
+/* Go opens these two in its threads again: SIGURG for itself, SIGCHLD for
+ * os/exec. What handlers there are when Go starts it lets run on a stack of
+ * their own; this does the same for later ones. */
+void loam_signal_stacks(void) {
+  static const int open[] = {SIGCHLD, SIGURG};
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
+    struct sigaction action;
+    if (sigaction(open[i], NULL, &action) || action.sa_flags & SA_ONSTACK) continue;
+    if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) continue;
+    action.sa_flags |= SA_ONSTACK;
+    sigaction(open[i], &action, NULL);
+  }
+}
+
 /* Sections with a priority are run before those without. */
 __attribute__((constructor(101))) static void block_signals(void) {
   sigset_t all;

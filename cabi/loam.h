@@ -39,8 +39,9 @@
  *     and gives LOAM_OK.
  * 10. Fork. After fork() the library works only in the parent. In the child
  *     every function that takes a handle or a path fails with LOAM_ERR_FORKED.
- * 11. Signals. The library's own threads block all signals. Handlers need no
- *     SA_ONSTACK.
+ * 11. Signals. The library's own threads block all signals but SIGCHLD and
+ *     SIGURG. Handlers need no SA_ONSTACK, save those of these two that are
+ *     installed later than the last loam_open.
  * 12. Versions. Functions and values are added, never changed or taken away,
  *     while LOAM_ABI_VERSION stays the same. Structs that may grow begin with
  *     their size.

@@ -39,7 +39,7 @@ func TestMisuse(t *testing.T) {
 	}
 	t.Logf("%d calls of %d functions", n, len(functions))
 	for _, asan := range []bool{false, true} {
-		out := execute(t, compile(t, asan, src, "-I"+filepath.Join(here, "testdata"), "-lloam"))
+		out := execute(t, compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam"))
 		if want := fmt.Sprintf("%d calls\n", n); out != want {
 			t.Errorf("the program says %q, want %q", out, want)
 		}

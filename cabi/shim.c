@@ -152,6 +152,7 @@ loam_status loam_open(const char *path, const loam_options *options, loam_db **d
   WANT(err, db, "db");
   *db = NULL;
   WANT(err, path, "path");
+  loam_signal_stacks();
   uint64_t handle = 0;
   loam_status status = loamgo_open((char *)path, HANDLE(options), &handle, err);
   GIVE(db, loam_db, handle);
@@ -333,6 +334,7 @@ loam_status loam_open_start(const char *path, const loam_options *options, loam_
   WANT(err, job, "job");
   *job = NULL;
   WANT(err, path, "path");
+  loam_signal_stacks();
   uint64_t handle = 0;
   loam_status status = loamgo_open_start((char *)path, HANDLE(options), &handle, err);
   GIVE(job, loam_job, handle);

@@ -78,6 +78,8 @@ _Static_assert(sizeof(void *) == 8, "handles take 64 bits");
 
 /* ctor.c: true in a child after fork. */
 extern _Atomic bool loam_forked HIDDEN;
+/* ctor.c: makes handlers of signals that Go's threads do not block safe there. */
+HIDDEN void loam_signal_stacks(void);
 
 /* shim.c: stores a message and returns the status. */
 HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));

@@ -1,0 +1,109 @@
+/* The library's threads block all signals, the program's mask stays as it was,
+ * and a flood of signals whose handler uses 8 KiB of whatever stack it is on,
+ * without SA_ONSTACK, harms nothing. */
+#include "check.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t handled;
+static volatile int stop;
+static pthread_t victim;
+
+static void handler(int sig) {
+  volatile char room[8 << 10];
+  for (size_t i = 0; i < sizeof room; i += 64) room[i] = (char)sig;
+  handled++;
+}
+
+static void *flood(void *arg) {
+  (void)arg;
+  while (!stop) {
+    pthread_kill(victim, SIGUSR2);
+    usleep(20);
+  }
+  return NULL;
+}
+
+/* The mask of a thread of this process. */
+static unsigned long long blocked(const char *tid) {
+  char path[300], line[256];
+  unsigned long long mask = 0;
+  snprintf(path, sizeof path, "/proc/self/task/%s/status", tid);
+  FILE *f = fopen(path, "r");
+  CHECK(f, "%s", path);
+  while (fgets(line, sizeof line, f)) sscanf(line, "SigBlk: %llx", &mask);
+  fclose(f);
+  return mask;
+}
+
+/* Left out are the signals that a thread gets by its own fault, those that
+ * cannot be blocked, those of the C library itself, and those of convention 11. */
+static unsigned long long asynchronous(void) {
+  unsigned long long mask = 0;
+  static const int own[] = {SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF, SIGSTKFLT, SIGCHLD, SIGURG};
+  for (int s = 1; s < 32; s++) mask |= 1ull << (s - 1);
+  for (int s = 35; s <= 64; s++) mask |= 1ull << (s - 1);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) mask &= ~(1ull << (own[i] - 1));
+  return mask;
+}
+
+int main(void) {
+  char *err = NULL, self[32], key[16], buf[64];
+  size_t len;
+  loam_db *db;
+  int threads = 0;
+  sigset_t mask;
+  CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &mask) && !sigismember(&mask, SIGUSR2) && !sigismember(&mask, SIGINT), "the main thread's mask was changed");
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  CHECK(!sigaction(SIGCHLD, &action, NULL), "sigaction");
+  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  CHECK(!sigaction(SIGCHLD, NULL, &action) && action.sa_flags & SA_ONSTACK && action.sa_handler == handler, "SIGCHLD's handler");
+  for (int i = 0; i < 2000; i++) {
+    size_t n = (size_t)sprintf(key, "key%d", i);
+    WANT(LOAM_OK, loam_put(db, key, n, key, n, 0, &err));
+    if (i % 500 == 0) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  }
+  snprintf(self, sizeof self, "%ld", (long)syscall(SYS_gettid));
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *d; (d = readdir(tasks));) {
+    if (d->d_name[0] == '.' || !strcmp(d->d_name, self)) continue;
+    unsigned long long open = asynchronous() & ~blocked(d->d_name);
+    CHECK(!open, "thread %s does not block %llx", d->d_name, open);
+    threads++;
+  }
+  closedir(tasks);
+  CHECK(threads > 0, "no threads of the library's found");
+
+  memset(&action, 0, sizeof action);
+  action.sa_handler = handler;
+  CHECK(!sigaction(SIGUSR2, &action, NULL), "sigaction");
+  victim = pthread_self();
+  pthread_t flooder;
+  CHECK(!pthread_create(&flooder, NULL, flood, NULL), "thread");
+  for (int r = 0; r < 200000; r++) {
+    int i = (int)(rnd() % 2000);
+    size_t n = (size_t)sprintf(key, "key%d", i);
+    WANT(LOAM_OK, loam_get(db, NULL, key, n, 0, buf, sizeof buf, &len, &err));
+    CHECK(len == n && !memcmp(buf, key, n), "%s", key);
+    if (r % 100 == 0) {
+      loam_iter *it;
+      WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
+      for (int k = 0; k < 50; k++) WANT(LOAM_OK, loam_iter_next(it, NULL, &err));
+      WANT(LOAM_OK, loam_iter_close(it));
+      WANT(LOAM_OK, loam_put(db, key, n, key, n, 0, &err));
+    }
+    if (r % 20000 == 0) kill(getpid(), SIGUSR2);
+  }
+  stop = 1;
+  pthread_join(flooder, NULL);
+  CHECK(handled > 100, "only %d signals were handled", (int)handled);
+  WANT(LOAM_OK, loam_close(db, &err));
+  fprintf(stderr, "%d signals, %d threads\n", (int)handled, threads);
+  return 0;
+}
