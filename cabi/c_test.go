@@ -57,3 +57,14 @@ func TestSignals(t *testing.T) {
 func TestLoading(t *testing.T) {
 	execute(t, compile(t, false, "testdata/loading.c", "-ldl"), library(t, false)+"/libloam.so.0")
 }
+
+// TestLevelDB runs a program that knows LevelDB's interface alone.
+func TestLevelDB(t *testing.T) {
+	t.Setenv("TEST_TMPDIR", t.TempDir())
+	for _, asan := range []bool{false, true} {
+		out := execute(t, compile(t, asan, "testdata/leveldb.c", "-std=gnu99", "-lleveldb", "-Wl,-rpath-link,"+library(t, asan)))
+		if out != "PASS\n" {
+			t.Errorf("the program says %q", out)
+		}
+	}
+}
