@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import inspect
 import logging
+import mmap
 import os
 import threading
+import weakref
 
 import loamdb
 import pytest
@@ -63,7 +65,13 @@ def test_wrong_types(db, wrong):
 
 
 def test_wrong_arguments(db):
+    class Neither:
+        def __bool__(self):
+            raise TypeError("neither true nor false")
+
     for call in [
+        lambda: db.get(b"a", fill_cache=Neither()),
+        lambda: db.put(b"a", b"b", sync=Neither()),
         lambda: db.get(),
         lambda: db.get(b"a", b"b", True),
         lambda: db.get(b"a", verify=True),
@@ -102,6 +110,43 @@ def test_value_sizes(db, size):
         assert db.multi_get([b"k", b"none"]) == [value, None]
         assert list(db.values()) == [value]
         db.flush()
+
+
+def test_values_that_change_while_read(db):
+    """A value may shrink or grow between the look at its size and the reading."""
+    values = {bytes([n]) * size for n, size in enumerate([20_000, 300_000, 1_000_000, 10])}
+    done = threading.Event()
+
+    def write():
+        while not done.is_set():
+            for value in values:
+                db[b"k"] = value
+
+    db[b"k"] = next(iter(values))
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert all(db[b"k"] in values for _ in range(300))
+    finally:
+        done.set()
+        writer.join()
+
+
+def test_huge(db):
+    """Lengths above the limit; the memory is never touched."""
+    with mmap.mmap(-1, 5 << 30) as huge:
+        for call in [
+            lambda: db.put(b"k", huge),
+            lambda: db.put(huge, b"v"),
+            lambda: db.get(huge),
+            lambda: huge in db,
+            lambda: db.delete(huge),
+            lambda: db.batch().put(b"k", huge),
+            lambda: db.batch().delete(huge),
+        ]:
+            with pytest.raises(loamdb.TooLargeError):
+                call()
+    assert list(db) == []
 
 
 def test_multi_get(db):
@@ -311,6 +356,24 @@ def test_comparator(path):
         gc.collect()
     with pytest.raises(loamdb.ComparatorMismatchError):
         loamdb.open(path)
+
+
+def test_comparator_is_released(path):
+    class Order:
+        def __call__(self, a: bytes, b: bytes) -> int:
+            return (a > b) - (a < b)
+
+    order = Order()
+    seen = weakref.ref(order)
+    with loamdb.open(path, comparator=order, comparator_name="mine") as db:
+        db[b"a"] = b"b"
+        it = db.keys()
+    del order, db
+    gc.collect()
+    assert seen() is not None  # the iterator still has it
+    del it
+    gc.collect()
+    assert seen() is None
 
 
 def test_wrong_handles():

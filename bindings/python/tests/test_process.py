@@ -233,7 +233,7 @@ def test_iterators_leave_nothing(path):
             for _ in range(1500):
                 next(db.items())
                 db.snapshot()
-                db.batch().put(b"a", b"b" * 1000)
+                db.batch().put(b"a", b"b" * 20_000)
                 db.multi_get([b"00001"])
             if round == 0:
                 before = resident()
