@@ -295,14 +295,16 @@ function readFlags (options) {
   return (options.valueEncoding === 'utf8' ? 0 : AS_BUFFER) | (options.fillCache === false ? NO_FILL : 0)
 }
 
-// The options that the engine knows, as an array of alternating names and values.
+// The options that the engine knows, as an array of alternating names and
+// values. As with LevelDB, a number out of range becomes the nearest in it.
 async function engineOptionPairs (options) {
-  const pairs = ['error_if_missing', String(!options.createIfMissing), 'error_if_exists', String(options.errorIfExists)]
-  for (const [name, engineName] of await engineOptions()) {
-    const value = options[name]
-    if (value === undefined || value === null || pairs.includes(engineName)) continue
-    const text = name === 'compression' && typeof value === 'boolean' ? (value ? 'snappy' : 'none') : String(value)
-    pairs.push(engineName, text)
+  const pairs = ['error_if_missing', String(!options.createIfMissing)]
+  for (const [key, { name, min, max }] of await engineOptions()) {
+    let value = options[key]
+    if (value === undefined || value === null || key === 'errorIfMissing') continue
+    if (typeof value === 'number' && max > min) value = Math.min(Math.max(value, min), max)
+    if (key === 'compression' && typeof value === 'boolean') value = value ? 'snappy' : 'none'
+    pairs.push(name, String(value))
   }
   return pairs
 }

@@ -170,7 +170,7 @@ test('properties, sizes, compaction, destroy, repair', async (t) => {
   await db.close()
   await Loam.destroy(at)
   t.notOk(fs.existsSync(path.join(at, 'CURRENT')))
-  t.is(await codeOf(Loam.destroy('')), undefined)
+  t.ok(await Loam.destroy('').catch((err) => err) instanceof TypeError)
   t.throws(() => new Loam(''), /non-empty string/)
 })
 
@@ -179,6 +179,9 @@ test('errors of opening', async (t) => {
   t.is(await codeOf(new Loam(db.location).open()), 'LEVEL_LOCKED')
   await db.close()
   t.is(await codeOf(new Loam(db.location, { blockSize: 'many' }).open()), 'LEVEL_INVALID_ARGUMENT')
+  const clipped = new Loam(db.location, { writeBufferSize: 1, maxOpenFiles: 1e12, blockSize: 0, somethingElse: {} })
+  await clipped.open()
+  await clipped.close()
   const readOnly = new Loam(db.location, { readOnly: true })
   await readOnly.open()
   t.is(await codeOf(readOnly.put('a', 'b')), 'LEVEL_READ_ONLY')

@@ -1,0 +1,216 @@
+import {
+  AbstractLevel,
+  AbstractBatchOperation,
+  AbstractBatchOptions,
+  AbstractChainedBatch,
+  AbstractChainedBatchWriteOptions,
+  AbstractClearOptions,
+  AbstractDatabaseOptions,
+  AbstractDelOptions,
+  AbstractGetManyOptions,
+  AbstractGetOptions,
+  AbstractHasManyOptions,
+  AbstractHasOptions,
+  AbstractIterator,
+  AbstractIteratorOptions,
+  AbstractKeyIterator,
+  AbstractKeyIteratorOptions,
+  AbstractOpenOptions,
+  AbstractPutOptions,
+  AbstractSnapshot,
+  AbstractValueIterator,
+  AbstractValueIteratorOptions,
+  Transcoder
+} from 'abstract-level'
+
+/**
+ * An abstract-level database on the Loam engine.
+ *
+ * @template KDefault Type of keys unless an operation says otherwise.
+ * @template VDefault Type of values unless an operation says otherwise.
+ */
+export class Loam<KDefault = string, VDefault = string>
+  extends AbstractLevel<string | Buffer | Uint8Array, KDefault, VDefault> {
+  /**
+   * @param location Directory of the database.
+   * @param options Options, some of which are handed on to {@link open}.
+   */
+  constructor (location: string, options?: DatabaseOptions<KDefault, VDefault> | undefined)
+
+  /** The location that was given to the constructor. */
+  get location (): string
+
+  open (): Promise<void>
+  open (options: OpenOptions): Promise<void>
+
+  get (key: KDefault): Promise<VDefault | undefined>
+  get<K = KDefault, V = VDefault> (key: K, options: GetOptions<K, V>): Promise<V | undefined>
+
+  getSync (key: KDefault): VDefault | undefined
+  getSync<K = KDefault, V = VDefault> (key: K, options: GetOptions<K, V>): V | undefined
+
+  getMany (keys: KDefault[]): Promise<Array<VDefault | undefined>>
+  getMany<K = KDefault, V = VDefault> (keys: K[], options: GetManyOptions<K, V>): Promise<Array<V | undefined>>
+
+  has (key: KDefault): Promise<boolean>
+  has<K = KDefault> (key: K, options: HasOptions<K>): Promise<boolean>
+
+  hasMany (keys: KDefault[]): Promise<boolean[]>
+  hasMany<K = KDefault> (keys: K[], options: HasManyOptions<K>): Promise<boolean[]>
+
+  put (key: KDefault, value: VDefault): Promise<void>
+  put<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<void>
+
+  del (key: KDefault): Promise<void>
+  del<K = KDefault> (key: K, options: DelOptions<K>): Promise<void>
+
+  batch (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): Promise<void>
+  batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>, options: BatchOptions<K, V>): Promise<void>
+  batch (): ChainedBatch<typeof this, KDefault, VDefault>
+
+  clear (): Promise<void>
+  clear<K = KDefault> (options: ClearOptions<K>): Promise<void>
+
+  iterator (): Iterator<typeof this, KDefault, VDefault>
+  iterator<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): Iterator<typeof this, K, V>
+
+  keys (): KeyIterator<typeof this, KDefault>
+  keys<K = KDefault> (options: KeyIteratorOptions<K>): KeyIterator<typeof this, K>
+
+  values (): ValueIterator<typeof this, KDefault, VDefault>
+  values<K = KDefault, V = VDefault> (options: ValueIteratorOptions<K, V>): ValueIterator<typeof this, K, V>
+
+  snapshot (options?: any | undefined): Snapshot
+
+  /**
+   * Write an entry on the calling thread. Comes after all earlier writes, except
+   * those of this database that are being written in the background. Does not
+   * run prewrite hooks: throws if there are any.
+   */
+  putSync (key: KDefault, value: VDefault): void
+  putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
+
+  /** Delete an entry on the calling thread; otherwise as {@link putSync}. */
+  delSync (key: KDefault): void
+  delSync<K = KDefault> (key: K, options: DelOptions<K>): void
+
+  /** Write all operations or none on the calling thread; otherwise as {@link putSync}. */
+  batchSync (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>, options: BatchOptions<K, V>): void
+
+  /** Read a range on the calling thread. Closed when it has been read to its end. */
+  iteratorSync (): SyncIterator<KDefault, VDefault>
+  iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
+
+  /** About how many bytes of files the range `[start..end)` takes. */
+  approximateSize (start: KDefault, end: KDefault): Promise<number>
+  approximateSize<K = KDefault> (start: K, end: K, options: StartEndOptions<K>): Promise<number>
+
+  /** Compact the range `[start..end]`. */
+  compactRange (start: KDefault, end: KDefault): Promise<void>
+  compactRange<K = KDefault> (start: K, end: K, options: StartEndOptions<K>): Promise<void>
+
+  /** A property of the engine such as `leveldb.stats`; empty when there is none of the name. */
+  getProperty (property: string): string
+
+  /** Delete the files of a database that is not open. */
+  static destroy (location: string): Promise<void>
+
+  /** Save what can be saved of a damaged database that is not open. */
+  static repair (location: string): Promise<void>
+}
+
+/** An iterator that reads on the calling thread. */
+export interface SyncIterator<K, V> extends IterableIterator<[K, V]> {
+  next (): IteratorResult<[K, V], undefined>
+  /** Up to `size` entries; none at the end. */
+  nextv (size: number): Array<[K, V]>
+  /** All entries that are left. Closes the iterator. */
+  all (): Array<[K, V]>
+  /** Continue at the first key at or after the target, in the direction of the iterator. */
+  seek (target: K): void
+  seek<T = K> (target: T, options: { keyEncoding?: string | Transcoder.PartialEncoder<T> | undefined }): void
+  close (): void
+}
+
+/** Options of the constructor. */
+export interface DatabaseOptions<K, V>
+  extends AbstractDatabaseOptions<K, V>, Omit<OpenOptions, 'passive'> {}
+
+/** Sizes are in bytes, or text such as `'64MiB'`. */
+export type Size = number | string
+
+/** Options of {@link Loam.open}. What is left out has the engine's default. */
+export interface OpenOptions extends AbstractOpenOptions {
+  /** Compress blocks; `true` means `'snappy'`. */
+  compression?: boolean | 'none' | 'snappy' | 'zstd' | undefined
+  zstdLevel?: number | undefined
+  /** Memory for decompressed blocks, filters and indexes. */
+  cacheSize?: Size | undefined
+  /** Data held in memory before it is written to a table. */
+  writeBufferSize?: Size | undefined
+  maxMemtables?: number | undefined
+  blockSize?: Size | undefined
+  blockRestartInterval?: number | undefined
+  maxFileSize?: Size | undefined
+  maxOpenFiles?: number | undefined
+  /** Bits per key of the tables' filters. */
+  bloomBits?: number | undefined
+  /** Write filters as LevelDB does. */
+  leveldbFilter?: boolean | undefined
+  maxDecodedBlock?: Size | undefined
+  maxBackgroundJobs?: number | undefined
+  maxSubcompactions?: number | undefined
+  l0Compaction?: number | undefined
+  l0Stop?: number | undefined
+  walPreallocate?: Size | undefined
+  disableCompaction?: boolean | undefined
+  /** Open without writing anything. */
+  readOnly?: boolean | undefined
+  /** Share the database with the worker threads of this process that open it with this option too. */
+  multithreading?: boolean | undefined
+}
+
+interface ReadOptions {
+  /** Keep the blocks that were read in the cache. Default: true; of iterators: false. */
+  fillCache?: boolean | undefined
+}
+
+interface WriteOptions {
+  /** Resolve when the data is on disk, not only in the operating system. Default: false. */
+  sync?: boolean | undefined
+}
+
+export interface GetOptions<K, V> extends AbstractGetOptions<K, V>, ReadOptions {}
+export interface GetManyOptions<K, V> extends AbstractGetManyOptions<K, V>, ReadOptions {}
+export interface HasOptions<K> extends AbstractHasOptions<K>, ReadOptions {}
+export interface HasManyOptions<K> extends AbstractHasManyOptions<K>, ReadOptions {}
+export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, WriteOptions {}
+export interface DelOptions<K> extends AbstractDelOptions<K>, WriteOptions {}
+export interface BatchOptions<K, V> extends AbstractBatchOptions<K, V>, WriteOptions {}
+export interface ChainedBatchWriteOptions extends AbstractChainedBatchWriteOptions, WriteOptions {}
+export interface ClearOptions<K> extends AbstractClearOptions<K>, WriteOptions {}
+
+export interface AdditionalIteratorOptions extends ReadOptions {
+  /** Bytes of entries to read ahead. Default: 64 KiB. */
+  highWaterMarkBytes?: number | undefined
+}
+
+export interface StartEndOptions<K> {
+  /** Encoding of `start` and `end`. */
+  keyEncoding?: string | Transcoder.PartialEncoder<K> | undefined
+}
+
+export interface ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
+  write (): Promise<void>
+  write (options: ChainedBatchWriteOptions): Promise<void>
+}
+
+export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, K, V>
+export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
+export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
+export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>
+export type IteratorOptions<K, V> = AbstractIteratorOptions<K, V> & AdditionalIteratorOptions
+export type KeyIteratorOptions<K> = AbstractKeyIteratorOptions<K> & AdditionalIteratorOptions
+export type ValueIteratorOptions<K, V> = AbstractValueIteratorOptions<K, V> & AdditionalIteratorOptions
+export type Snapshot = AbstractSnapshot

@@ -1,0 +1,25 @@
+# Included by the Makefile.
+#
+# make node-build   the Node package's binary for this platform, in bindings/node/npm
+# make node-test    its tests
+# make node-pack    what a user installs, in dist
+
+NODE_DIR := bindings/node
+NODE_STAMP := $(NODE_DIR)/node_modules/.package-lock.json
+
+.PHONY: node-build node-test node-pack node-bench
+
+node-build: lib
+	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
+
+$(NODE_STAMP): $(NODE_DIR)/package-lock.json
+	@cd $(NODE_DIR) && npm ci --omit=optional --ignore-scripts --silent && touch node_modules/.package-lock.json
+
+node-test: node-build $(NODE_STAMP)
+	@node $(NODE_DIR)/scripts/test.js
+
+node-pack: node-build
+	@node $(NODE_DIR)/scripts/pack.js
+
+node-bench: node-build $(NODE_STAMP)
+	@cd bench/bindings/node && npm ci --ignore-scripts --silent && node bench.js

@@ -1,0 +1,74 @@
+'use strict'
+
+// Makes what a user installs, in dist/ of the repository: one tarball with the
+// binary of this platform inside, or with --publish the package and the
+// platform's own package, of which the registry chooses.
+
+const { execFileSync } = require('child_process')
+const fs = require('fs')
+const os = require('os')
+const path = require('path')
+
+const root = path.join(__dirname, '..')
+const platform = `${process.platform}-${process.arch}`
+const manifest = require('../package.json')
+const args = process.argv.slice(2)
+const dist = path.resolve(args.find((arg) => !arg.startsWith('--')) ?? path.join(root, '..', '..', 'dist'))
+const binaries = path.join(root, 'npm', platform)
+
+function copy (from, to, names) {
+  for (const name of names) {
+    fs.mkdirSync(path.dirname(path.join(to, name)), { recursive: true })
+    fs.copyFileSync(path.join(from, name), path.join(to, name))
+  }
+}
+
+function pack (stage) {
+  const [name, directory] = [JSON.parse(fs.readFileSync(path.join(stage, 'package.json'))).name, dist]
+  const result = execFileSync('npm', ['pack', '--json', '--pack-destination', directory], { cwd: stage, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const listed = JSON.parse(result)
+  const { filename } = Array.isArray(listed) ? listed[0] : listed[name]
+  return path.join(directory, filename)
+}
+
+function stagePackage (stage, withBinaries) {
+  copy(root, stage, [...manifest.files, 'README.md'])
+  copy(path.join(root, '..', '..'), stage, ['LICENSE'])
+  const published = { ...manifest, scripts: undefined, devDependencies: undefined }
+  if (withBinaries) {
+    published.files = [...manifest.files, `npm/${platform}/*`]
+    published.optionalDependencies = undefined
+    published.os = [process.platform]
+    published.cpu = [process.arch]
+    copy(binaries, path.join(stage, 'npm', platform), ['loamdb.node', 'libloam.so'])
+  }
+  fs.writeFileSync(path.join(stage, 'package.json'), JSON.stringify(published, null, 2) + '\n')
+}
+
+function stagePlatform (stage) {
+  copy(binaries, stage, ['package.json', 'loamdb.node', 'libloam.so'])
+  copy(path.join(root, '..', '..'), stage, ['LICENSE'])
+}
+
+function main () {
+  if (!fs.existsSync(path.join(binaries, 'loamdb.node'))) {
+    console.error(`pack: there is no binary for ${platform} yet: run node scripts/build.js first`)
+    process.exitCode = 1
+    return
+  }
+  fs.mkdirSync(dist, { recursive: true })
+  const stages = args.includes('--publish')
+    ? [(stage) => stagePackage(stage, false), stagePlatform]
+    : [(stage) => stagePackage(stage, true)]
+  for (const fill of stages) {
+    const stage = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-pack-'))
+    try {
+      fill(stage)
+      console.log(pack(stage))
+    } finally {
+      fs.rmSync(stage, { recursive: true, force: true })
+    }
+  }
+}
+
+main()

@@ -1,0 +1,76 @@
+'use strict'
+
+// The package as a user gets it: packed, installed into an empty directory,
+// required and imported; and its types.
+
+const test = require('tape')
+const fs = require('fs')
+const os = require('os')
+const path = require('path')
+const { execFileSync, spawnSync } = require('child_process')
+const { engineOptions } = require('../binding')
+
+const here = path.join(__dirname, '..')
+const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-package-'))
+test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
+
+function node (...args) {
+  const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', timeout: 60000 })
+  return status === 0 ? stdout.trim() : `exit ${status}: ${stderr}`
+}
+
+test('installs without a compiler and without scripts', (t) => {
+  const tarball = execFileSync(process.execPath, [path.join(here, 'scripts', 'pack.js'), root], { encoding: 'utf8' }).trim()
+  fs.writeFileSync(path.join(root, 'package.json'), '{"private": true}')
+  // A PATH with node and npm alone: no compiler, no Go.
+  const bin = path.join(root, 'bin')
+  fs.mkdirSync(bin)
+  fs.symlinkSync(process.execPath, path.join(bin, 'node'))
+  fs.symlinkSync('/bin/sh', path.join(bin, 'sh'))
+  const npm = execFileSync('which', ['npm'], { encoding: 'utf8' }).trim()
+  execFileSync(process.execPath, [fs.realpathSync(npm), 'install', '--ignore-scripts=false', '--prefer-offline', tarball], { cwd: root, env: { ...process.env, PATH: bin }, stdio: 'pipe' })
+  const installed = JSON.parse(fs.readFileSync(path.join(root, 'node_modules', 'loamdb', 'package.json')))
+  t.is(installed.scripts, undefined, 'no scripts')
+  t.notOk(fs.existsSync(path.join(root, 'node_modules', 'loamdb', 'src')), 'no sources')
+
+  const program = "const db = new Loam('db'); await db.put('a', 'b'); console.log(await db.get('a')); await db.close()"
+  t.is(node('-e', `const { Loam } = require('loamdb'); (async () => { ${program} })()`), 'b', 'CommonJS')
+  t.is(node('--input-type=module', '-e', `import { Loam } from 'loamdb'; ${program}`), 'b', 'ES module')
+  t.end()
+})
+
+test('requiring the package starts no thread and loads no library', { skip: process.platform !== 'linux' }, (t) => {
+  const source = `
+    const fs = require('fs')
+    const threads = () => fs.readdirSync('/proc/self/task').length
+    const before = threads()
+    const { Loam } = require('loamdb')
+    const loaded = () => fs.readFileSync('/proc/self/maps', 'utf8').includes('libloam')
+    console.log(threads() - before, loaded())
+    new Loam('db').open().then(() => { console.log(loaded()); process.exit() })`
+  t.is(node('-e', source), '0 false\ntrue')
+  t.end()
+})
+
+test('what cannot be loaded is said in a sentence', (t) => {
+  const open = (prepare) => node('-e', `${prepare}; const { Loam } = require('loamdb'); new Loam('db').open().catch((err) => console.log(err.cause.message))`)
+  t.ok(/^loamdb cannot load its library: .*missing\.so/.test(open("process.env.LOAM_LIBRARY = '/missing.so'")))
+  t.ok(/is not Loam's library/.test(open("process.env.LOAM_LIBRARY = 'libm.so.6'")))
+  t.ok(/no prebuilt binary for plan9-x64/.test(node('-e', "Object.defineProperty(process, 'platform', { value: 'plan9' }); require('loamdb')")))
+  t.ok(/needs glibc/.test(node('-e', `
+    Object.defineProperty(process, 'arch', { value: 'none' })
+    process.report.getReport = () => ({ header: {} })
+    require('loamdb')`)), 'musl')
+  t.end()
+})
+
+test('types', async (t) => {
+  const tsc = path.join(path.dirname(require.resolve('typescript/package.json')), 'bin', 'tsc')
+  const { status, stdout } = spawnSync(process.execPath, [tsc, '-p', path.join(__dirname, 'tsconfig.json')], { encoding: 'utf8' })
+  t.is(status, 0, stdout)
+  const declared = fs.readFileSync(path.join(here, 'index.d.ts'), 'utf8')
+  for (const name of (await engineOptions()).keys()) {
+    const inherited = name === 'errorIfMissing' || name === 'errorIfExists' // abstract-level's createIfMissing and errorIfExists
+    if (!inherited && !declared.includes(`  ${name}?: `)) t.fail(`index.d.ts lacks the option ${name}`)
+  }
+})

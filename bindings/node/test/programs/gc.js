@@ -1,0 +1,49 @@
+'use strict'
+
+// Run with --expose-gc: objects that are dropped without being closed.
+
+const { Loam } = require('../..')
+
+async function main (location) {
+  const turn = () => new Promise(setImmediate)
+  const collected = new Set()
+  const registry = new FinalizationRegistry((name) => collected.add(name.split(' ')[0]))
+  for (let round = 0; round < 20; round++) {
+    await (async () => {
+      const db = new Loam(`${location}-${round}`)
+      await db.open()
+      for (let i = 0; i < 100; i++) await db.put(String(i), 'v')
+      const snapshot = db.snapshot()
+      const iterator = db.iterator({ snapshot })
+      await iterator.next()
+      const sync = db.iteratorSync()
+      sync.next()
+      registry.register(db, `database ${round}`)
+      registry.register(iterator, `iterator ${round}`)
+      registry.register(sync, `sync ${round}`)
+      registry.register(snapshot, `snapshot ${round}`)
+    })()
+    global.gc()
+    await turn()
+    global.gc()
+  }
+  for (let i = 0; i < 100 && collected.size < 4; i++) {
+    global.gc()
+    await turn()
+  }
+  // A database that was dropped has let go of its directory.
+  const db = new Loam(`${location}-0`)
+  for (let i = 0; ; i++) {
+    try {
+      await db.open()
+      break
+    } catch (err) {
+      if (i === 100) throw err
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+  }
+  console.log(JSON.stringify([...collected].sort()), await db.get('7'))
+  await db.close()
+}
+
+main(process.argv[2])
