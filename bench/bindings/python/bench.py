@@ -26,55 +26,56 @@ import loamdb.plyvel
 import plyvel
 
 KEYS = 20_000
+SLICE = 2_000  # operations of a round
 VALUE = random.Random(1).randbytes(50).ljust(100, b"v")  # half of it compressible
 ORDERED = [b"%016d" % i for i in range(KEYS)]
 SHUFFLED = random.Random(2).sample(ORDERED, KEYS)
 
 
-def put(db: Any) -> None:
+def put(db: Any, keys: list[bytes]) -> None:
     write = db.put
-    for key in SHUFFLED:
+    for key in keys:
         write(key, VALUE)
 
 
-def get(db: Any) -> None:
+def get(db: Any, keys: list[bytes]) -> None:
     read = db.get
-    for key in SHUFFLED:
+    for key in keys:
         read(key)
 
 
-def missing(db: Any) -> None:
+def missing(db: Any, keys: list[bytes]) -> None:
     read = db.get
-    for key in SHUFFLED:
+    for key in keys:
         read(key + b"x")
 
 
-def iterate(db: Any) -> None:
+def iterate(db: Any, keys: list[bytes]) -> None:
     for key, value in items(db):
         pass
 
 
-def iterate_back(db: Any) -> None:
+def iterate_back(db: Any, keys: list[bytes]) -> None:
     for key, value in items(db, reverse=True):
         pass
 
 
-def iterate_keys(db: Any) -> None:
+def iterate_keys(db: Any, keys: list[bytes]) -> None:
     for key in db.keys() if isinstance(db, loamdb.DB) else db.iterator(include_value=False):
         pass
 
 
-def short_ranges(db: Any) -> None:
-    for key in SHUFFLED[: KEYS // 20]:
+def short_ranges(db: Any, keys: list[bytes]) -> None:
+    for key in keys[: SLICE // 20]:
         for _, _ in zip(range(20), items(db, start=key)):
             pass
 
 
-def batch(db: Any) -> None:
-    for start in range(0, KEYS, 1000):
+def batch(db: Any, keys: list[bytes]) -> None:
+    for start in range(0, len(keys), 1000):
         b = db.batch() if isinstance(db, loamdb.DB) else db.write_batch()
         add = b.put
-        for key in SHUFFLED[start : start + 1000]:
+        for key in keys[start : start + 1000]:
             add(key, VALUE)
         b.write()
 
@@ -86,7 +87,8 @@ def items(db: Any, **options: Any) -> Any:
 @dataclass
 class Case:
     name: str
-    run: Callable[[Any], None]
+    run: Callable[[Any, list[bytes]], None]
+    operations: int = SLICE
     target: float | None = None  # greatest ratio of loamdb's time to plyvel's
     times: dict[str, list[float]] = field(default_factory=dict)  # ns per operation
 
@@ -99,14 +101,14 @@ class Case:
 
 
 CASES = [
-    Case("get", get, 1.1),
+    Case("get", get, target=1.1),
     Case("get, missing", missing),
-    Case("iterate", iterate, 0.6),
-    Case("iterate back", iterate_back),
-    Case("iterate keys", iterate_keys),
+    Case("iterate", iterate, KEYS, target=0.6),
+    Case("iterate back", iterate_back, KEYS),
+    Case("iterate keys", iterate_keys, KEYS),
     Case("20 entries from a key", short_ranges),
-    Case("batch entry", batch, 0.6),
-    Case("put", put, 1.1),
+    Case("batch entry", batch, target=0.6),
+    Case("put", put, target=1.1),
 ]
 
 
@@ -132,19 +134,21 @@ def settle(db: Any) -> None:
 def measure(cases: list[Case], rounds: int, directory: str) -> None:
     engines = open_engines(directory)
     for db in engines.values():
-        batch(db)
+        batch(db, SHUFFLED)
     for case in cases:
         for db in engines.values():
             settle(db)
         gc.collect()
         gc.disable()
         for round in range(rounds + 1):  # the first warms up
+            at = round * SLICE % KEYS
+            keys = SHUFFLED[at : at + SLICE]
             for name, db in engines.items():
                 started = time.perf_counter_ns()
-                case.run(db)
+                case.run(db, keys)
                 elapsed = time.perf_counter_ns() - started
                 if round > 0:
-                    case.times.setdefault(name, []).append(elapsed / KEYS)
+                    case.times.setdefault(name, []).append(elapsed / case.operations)
         gc.enable()
         print_case(case)
     for db in engines.values():
@@ -218,7 +222,7 @@ def plot(cases: list[Case], file: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="loamdb beside plyvel")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument("--json")
     parser.add_argument("--plot")
     parser.add_argument("--dir", help="where the databases lie; a directory that is not in memory")

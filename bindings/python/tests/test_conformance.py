@@ -1,0 +1,149 @@
+"""The script that Go, C, Python and Node each run, through both faces."""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+import urllib.parse
+
+import loamdb
+import loamdb.plyvel
+import pytest
+
+CONFORMANCE = pathlib.Path(__file__).resolve().parents[3] / "testdata" / "conformance"
+PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
+
+pytestmark = pytest.mark.skipif(not CONFORMANCE.exists(), reason="only in a checkout of Loam")
+
+
+def decode(word: str) -> bytes:
+    return b"" if word == "%" else urllib.parse.unquote_to_bytes(word)
+
+
+def encode(data: bytes) -> str:
+    return "".join(chr(c) if c in PLAIN else f"%{c:02x}" for c in data) or "%"
+
+
+def shown(value: bytes | None) -> str:
+    return "none" if value is None else f"= {encode(value)}"
+
+
+class Runner:
+    """Runs operations on loamdb's own face."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+        self.snapshots: dict[str, loamdb.Snapshot] = {}
+        self.db = self.open()
+
+    def open(self):
+        return loamdb.open(self.path)
+
+    def run(self, operation: str, *words: str) -> list[str]:
+        at = [w[1:] for w in words if w.startswith("@")]
+        source = self.snapshots[at[0]] if at else self.db
+        found = getattr(self, f"do_{operation}")(source, *(w for w in words if not w.startswith("@")))
+        return ["ok"] if found is None else found
+
+    def do_put(self, source, key, value):
+        self.db.put(decode(key), decode(value))
+
+    def do_del(self, source, key):
+        self.db.delete(decode(key))
+
+    def do_batch(self, source, *words):
+        with self.new_batch() as batch:
+            rest = iter(words)
+            for kind in rest:
+                if kind == "put":
+                    batch.put(decode(next(rest)), decode(next(rest)))
+                else:
+                    batch.delete(decode(next(rest)))
+
+    def do_get(self, source, key):
+        return [shown(source.get(decode(key)))]
+
+    def do_release(self, source, name):
+        self.snapshots.pop(name).close()
+
+    def do_snapshot(self, source, name):
+        self.snapshots[name] = self.db.snapshot()
+
+    def do_reopen(self, source):
+        self.db.close()
+        self.db = self.open()
+
+    def do_iter(self, source, *words):
+        options = dict(w.partition("=")[::2] for w in words)
+        entries = self.entries(source, {n: decode(options[n]) for n in ("prefix", "lower", "upper") if n in options}, "reverse" in options)
+        limit = int(options["limit"]) if "limit" in options else None
+        return [f"{encode(k)} {encode(v)}" for k, v in itertools.islice(entries, limit)] + ["end"]
+
+    def do_seek(self, source, key):
+        return self.first(source, decode(key), reverse=False)
+
+    def do_seeklt(self, source, key):
+        return self.first(source, decode(key), reverse=True)
+
+    def first(self, source, key, reverse):
+        it = self.entries(source, {}, reverse)
+        it.seek(key)
+        return [f"{encode(k)} {encode(v)}" for k, v in itertools.islice(it, 1)] or ["none"]
+
+    # What differs between the faces.
+
+    def new_batch(self):
+        return self.db.batch()
+
+    def entries(self, source, bounds, reverse):
+        names = {"lower": "start", "upper": "stop", "prefix": "prefix"}
+        return source.items(**{names[n]: key for n, key in bounds.items()}, reverse=reverse)
+
+    def do_has(self, source, key):
+        return [str(decode(key) in source).lower()]
+
+    def do_multiget(self, source, *keys):
+        return [shown(v) for v in source.multi_get(decode(k) for k in keys)]
+
+    def do_flush(self, source):
+        self.db.flush()
+
+    def do_compact(self, source):
+        self.db.compact()
+
+
+class PlyvelRunner(Runner):
+    """Runs operations on loamdb.plyvel."""
+
+    def open(self):
+        return loamdb.plyvel.DB(str(self.path), create_if_missing=True)
+
+    def new_batch(self):
+        return self.db.write_batch()
+
+    def entries(self, source, bounds, reverse):
+        names = {"lower": "start", "upper": "stop", "prefix": "prefix"}
+        return source.iterator(**{names[n]: key for n, key in bounds.items()}, reverse=reverse)
+
+    def do_has(self, source, key):
+        return [str(source.get(decode(key)) is not None).lower()]
+
+    def do_multiget(self, source, *keys):
+        return [shown(source.get(decode(k))) for k in keys]
+
+    def do_flush(self, source):
+        self.db.compact_range()
+
+    def do_compact(self, source):
+        self.db.compact_range()
+
+
+@pytest.mark.parametrize("runner", [Runner, PlyvelRunner])
+def test_conformance(path, runner):
+    session, printed = runner(path), []
+    for line in (CONFORMANCE / "script").read_text().splitlines():
+        line = line.partition("#")[0].strip()
+        if line:
+            printed += [f"> {line}", *session.run(*line.split())]
+    session.db.close()
+    assert printed == (CONFORMANCE / "expected").read_text().splitlines()
