@@ -9,8 +9,11 @@ export CGO_ENABLED ?= 0
 
 .PHONY: build bench bench-peers peers test
 
+REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
+export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
+
 build:
-	$(GO) build -o bin/ ./cmd/...
+	$(GO) build -ldflags "$(STAMP)" -o bin/ ./cmd/...
 
 # The database lies below build/, not in a temporary directory, which may be in memory.
 bench: build

@@ -50,4 +50,4 @@ else
 fi
 export CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 mkdir -p "$(dirname "$out")"
-"$go" build -tags "$tags" -o "$out" ./kvbench-peers
+"$go" build -ldflags "${STAMP:-}" -tags "$tags" -o "$out" ./kvbench-peers

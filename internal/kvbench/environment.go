@@ -59,9 +59,15 @@ func existing(dir string) string {
 	}
 }
 
+// revision is set by the linker where the build does not record it.
+var revision string
+
 // commit is the revision the program was built from, with "+" when it had
 // changes.
 func commit() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

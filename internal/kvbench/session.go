@@ -170,9 +170,12 @@ func (s *session) planOf(e chosen, v variant) plan {
 	p := plan{experiment: e.name, params: s.c.params, steps: v.steps}
 	switch {
 	case e.num > 0:
-		p.params.Num = e.num
+		p.params.Num = e.num * int64(max(v.scale, 1))
 	case !s.c.given["num"]:
 		p.params.Num = max(int64(math.Round(float64(e.experiment.num)*s.c.scale*max(v.scale, 1))), 1)
+	}
+	if v.scale > 0 && p.params.Num != e.experiment.num*int64(v.scale) { // published for another size
+		p.steps = steps(names(p.steps)...)
 	}
 	if e.adjust != nil {
 		e.adjust(&p.params)
@@ -185,6 +188,14 @@ func (s *session) planOf(e chosen, v variant) plan {
 	}
 	p.settings = slices.Concat(p.settings, v.settings, s.c.settings)
 	return p
+}
+
+func names(list []step) []string {
+	all := make([]string, len(list))
+	for i := range list {
+		all[i] = list[i].bench
+	}
+	return all
 }
 
 func settingsText(settings []store.Setting) string {
