@@ -112,6 +112,7 @@ class ReadQueue {
 class WriteQueue {
   #context
   #writer = new BatchWriter()
+  #spare = new BatchWriter() // or the one being written on the pool
   #sync = false
   #promise = null // of the batch being collected
   #settle = null
@@ -198,19 +199,21 @@ class WriteQueue {
   async #writePooled ({ settle, sync }) {
     const writer = this.#writer
     try {
-      // The native side copies the batch before it returns.
       this.#running = native.writeAsync(this.#context, writer.finish(), writer.length, sync ? SYNC : 0)
     } catch (err) {
+      writer.clear()
       settle.reject(err)
+      return
     }
-    writer.clear()
-    if (this.#running === null) return
+    this.#writer = this.#spare
+    this.#spare = writer
     try {
       await this.#running
       settle.resolve()
     } catch (err) {
       settle.reject(err)
     }
+    writer.clear()
     this.#running = null
     this.#start()
   }

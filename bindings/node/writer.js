@@ -9,6 +9,20 @@ function varintSize (n) {
   return n < 0x80 ? 1 : n < 0x4000 ? 2 : n < 0x200000 ? 3 : n < 0x10000000 ? 4 : 5
 }
 
+// Up to this length a loop is faster than a call into Node.
+const SHORT = 24
+
+// Writes a short string if it is ASCII, as most keys are.
+function writeShort (buffer, text, at) {
+  let any = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    any |= code
+    buffer[at + i] = code
+  }
+  return any < 0x80
+}
+
 // A growing buffer.
 class Bytes {
   constructor (size) {
@@ -110,6 +124,11 @@ class BatchWriter extends Bytes {
 
   #text (text) {
     this.reserve(5 + 3 * text.length)
+    if (text.length <= SHORT && writeShort(this.buffer, text, this.length + 1)) {
+      this.buffer[this.length] = text.length
+      this.length += 1 + text.length
+      return
+    }
     // Guess that it is ASCII, and make room again when it was not.
     const guess = varintSize(text.length)
     const at = this.length + guess
@@ -140,7 +159,7 @@ class KeyPacker extends Bytes {
     let n = key.length
     if (typeof key === 'string') {
       this.reserve(4 + 3 * n)
-      n = writeText(this.buffer, key, this.length + 4)
+      if (n > SHORT || !writeShort(this.buffer, key, this.length + 4)) n = writeText(this.buffer, key, this.length + 4)
     } else {
       this.reserve(4 + n)
       this.buffer.set(key, this.length + 4)

@@ -104,35 +104,41 @@ napi_value js_write(napi_env env, napi_callback_info info) {
 typedef struct write_work {
   work w;
   loam_db *db;
-  loam_batch *batch;
+  napi_env env;
+  napi_ref buffer; /* holds data */
+  const void *data;
+  size_t len;
   unsigned flags;
 } write_work;
 
 static void write_run(work *w) {
   write_work *x = (write_work *)w;
-  w->status = loam.write(x->db, x->batch, x->flags, &w->error);
+  w->status = write_batch(x->db, x->data, x->len, x->flags, &w->error);
 }
 
-static void write_release(work *w) { loam.batch_close(((write_work *)w)->batch); }
+static void write_release(work *w) {
+  write_work *x = (write_work *)w;
+  if (x->buffer != NULL) napi_delete_reference(x->env, x->buffer);
+}
 
-/* writeAsync(database, batch, bytes, flags); the batch is copied. */
+/* writeAsync(database, batch, bytes, flags); the batch must stay as it is until the promise is settled. */
 napi_value js_writeAsync(napi_env env, napi_callback_info info) {
   ARGS(4);
   void *data;
   size_t len;
-  char *error = NULL;
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !arg_bytes(env, argv[1], argv[2], &data, &len)) return NULL;
   write_work *x = work_new(sizeof *x);
   if (x == NULL) return NULL;
   x->w.run = write_run;
   x->w.release = write_release;
+  x->env = env;
   x->db = db->db;
+  x->data = data;
+  x->len = len;
   x->flags = arg_u32(env, argv[3]);
-  loam_status status = loam.batch_create_from(data, len, &x->batch, &error);
-  if (status != LOAM_OK) {
+  if (napi_create_reference(env, argv[1], 1, &x->buffer) != napi_ok) {
     free(x);
-    throw_status(env, status, error);
     return NULL;
   }
   return work_queue(env, &x->w, db, true, "loamdb.write");
