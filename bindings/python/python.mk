@@ -1,6 +1,7 @@
 # make python-wheel   the wheel and the source distribution, in build/python/dist
 # make python-test    the tests, and plyvel's own, against the installed wheel in a venv
 #                     made for them
+# make python-bench   loamdb beside plyvel; figures and plot in build/python
 
 PYTHON ?= python3
 GO ?= go
@@ -9,7 +10,7 @@ PYTHON_VENV := $(PYTHON_BUILD)/venv
 PYTHON_SOURCES := $(wildcard bindings/python/*.py bindings/python/*.c bindings/python/*.h bindings/python/src/loamdb/*.py \
 	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml cabi/loam.h build/lib/libloam.so
 
-.PHONY: python-wheel python-test
+.PHONY: python-wheel python-test python-bench
 
 python-wheel: $(PYTHON_BUILD)/wheel.stamp
 
@@ -30,7 +31,13 @@ $(PYTHON_BUILD)/plyvel/plyvel.py: $(PYTHON_VENV)/stamp
 	tar -xzf $(@D)/plyvel-1.5.1.tar.gz -C $(@D) --strip-components=2 plyvel-1.5.1/test/test_plyvel.py
 	printf 'import sys\nimport loamdb.plyvel\nsys.modules["plyvel"] = loamdb.plyvel\n' > $@
 
-python-test: python-wheel $(PYTHON_BUILD)/plyvel/plyvel.py
+$(PYTHON_BUILD)/installed.stamp: $(PYTHON_BUILD)/wheel.stamp
 	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps $(PYTHON_BUILD)/dist/loamdb-*.whl
+	touch $@
+
+python-test: $(PYTHON_BUILD)/installed.stamp $(PYTHON_BUILD)/plyvel/plyvel.py
 	$(PYTHON_VENV)/bin/python -m pytest -p no:cacheprovider bindings/python/tests
 	cd $(PYTHON_BUILD)/plyvel && PYTHONPATH=. $(PYTHON_VENV)/bin/python -m pytest -q -p no:cacheprovider test_plyvel.py
+
+python-bench: $(PYTHON_BUILD)/installed.stamp
+	$(PYTHON_VENV)/bin/python bench/bindings/python/bench.py --dir $(PYTHON_BUILD) --json $(PYTHON_BUILD)/bench.json --plot $(PYTHON_BUILD)/bench.svg
