@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -66,5 +68,30 @@ func TestLevelDB(t *testing.T) {
 		if out != "PASS\n" {
 			t.Errorf("the program says %q", out)
 		}
+	}
+}
+
+// TestConformance runs the script that all languages run.
+func TestConformance(t *testing.T) {
+	folder, err := filepath.Abs("../testdata/conformance")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join(folder, "expected"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, asan := range []bool{false, true} {
+		got := execute(t, compile(t, asan, "testdata/conformance.c", "-lloam"), filepath.Join(folder, "script"))
+		if got == string(want) {
+			continue
+		}
+		g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+		for i := range min(len(g), len(w)) {
+			if g[i] != w[i] {
+				t.Fatalf("asan %v, line %d: %q, want %q", asan, i+1, g[i], w[i])
+			}
+		}
+		t.Fatalf("asan %v: %d lines, want %d", asan, len(g), len(w))
 	}
 }

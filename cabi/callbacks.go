@@ -27,10 +27,12 @@ func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 	return &lsm.Comparer{
 		Name:            name,
 		EqualIsBytewise: bytewise,
+		// A pointer to bytes: of an unsafe.Pointer cgo would check everything
+		// around the key for Go pointers.
 		Compare: func(a, b []byte) int {
 			return int(C.loamgo_compare(fn, arg,
-				unsafe.Pointer(unsafe.SliceData(a)), C.size_t(len(a)),
-				unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b))))
+				(*C.uchar)(unsafe.SliceData(a)), C.size_t(len(a)),
+				(*C.uchar)(unsafe.SliceData(b)), C.size_t(len(b))))
 		},
 	}
 }

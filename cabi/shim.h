@@ -14,7 +14,7 @@
 
 /* malloc that reports failure: cgo's own ends the process. */
 void *loamgo_alloc(size_t n);
-int loamgo_compare(uintptr_t fn, uintptr_t arg, const void *a, size_t a_len, const void *b, size_t b_len);
+int loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len);
 void loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
 
 /* Flags and codes of the exported Go functions. */

@@ -1,0 +1,197 @@
+/* Runs the operations of the conformance script. Usage: conformance SCRIPT. */
+#include "check.h"
+
+#include <ctype.h>
+
+enum { WORDS = 64, SNAPSHOTS = 16 };
+
+typedef struct {
+  char *data;
+  size_t len;
+} text;
+
+static char *err;
+static loam_db *db;
+static struct {
+  char name[32];
+  loam_snapshot *snapshot;
+} snapshots[SNAPSHOTS];
+
+static text decode(const char *word) {
+  text t = {malloc(strlen(word) + 1), 0};
+  for (const char *p = word; *p && strcmp(p, "%"); p++) {
+    unsigned c = (unsigned char)*p;
+    if (c == '%') {
+      CHECK(sscanf(p + 1, "%2x", &c) == 1, "%s", word);
+      p += 2;
+    }
+    t.data[t.len++] = (char)c;
+  }
+  return t;
+}
+
+static void print(const void *data, size_t len) {
+  const unsigned char *p = data;
+  if (!len) putchar('%');
+  for (size_t i = 0; i < len; i++)
+    if (isalnum(p[i]) || (p[i] && strchr("-_.", p[i]))) putchar(p[i]);
+    else printf("%%%02x", p[i]);
+}
+
+static void entry(const loam_entry *e) {
+  print(e->key, e->key_len);
+  putchar(' ');
+  print(e->value, e->value_len);
+  putchar('\n');
+}
+
+static int place(const char *name) {
+  for (int i = 0; i < SNAPSHOTS; i++)
+    if (!strcmp(snapshots[i].name, name)) return i;
+  CHECK(0, "no snapshot %s", name);
+  return 0;
+}
+
+static void get(text key, const loam_snapshot *snapshot) {
+  void *value;
+  size_t len;
+  loam_status s = loam_get_alloc(db, snapshot, key.data, key.len, 0, &value, &len, &err);
+  if (s == LOAM_NOT_FOUND) {
+    puts("none");
+    return;
+  }
+  WANT(LOAM_OK, s);
+  printf("= ");
+  print(value, len);
+  putchar('\n');
+  loam_free(value);
+}
+
+static void iterate(char **words, int n) {
+  loam_iter_options o;
+  loam_iter *it;
+  loam_entry e;
+  text bound[3] = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
+  static const char *names[3] = {"lower=", "upper=", "prefix="};
+  int reverse = 0;
+  long limit = -1;
+  memset(&o, 0, sizeof o);
+  o.struct_size = sizeof o;
+  for (int i = 1; i < n; i++) {
+    if (words[i][0] == '@') o.snapshot = snapshots[place(words[i] + 1)].snapshot;
+    else if (!strcmp(words[i], "reverse")) reverse = 1;
+    else if (!strncmp(words[i], "limit=", 6)) limit = atol(words[i] + 6);
+    for (int b = 0; b < 3; b++)
+      if (!strncmp(words[i], names[b], strlen(names[b]))) bound[b] = decode(words[i] + strlen(names[b]));
+  }
+  o.lower = bound[0].data, o.lower_len = bound[0].len;
+  o.upper = bound[1].data, o.upper_len = bound[1].len;
+  o.prefix = bound[2].data, o.prefix_len = bound[2].len;
+  WANT(LOAM_OK, loam_iter_create(db, &o, &it, &err));
+  loam_status s = LOAM_OK;
+  for (; limit != 0 && (s = reverse ? loam_iter_prev(it, &e, &err) : loam_iter_next(it, &e, &err)) == LOAM_OK; limit--) entry(&e);
+  CHECK(s == LOAM_OK || s == LOAM_END, "%s", err);
+  puts("end");
+  WANT(LOAM_OK, loam_iter_close(it));
+  for (int b = 0; b < 3; b++) free(bound[b].data);
+}
+
+static void batch(char **words, int n) {
+  loam_batch *b;
+  WANT(LOAM_OK, loam_batch_create(&b, &err));
+  for (int i = 1; i < n;) {
+    text key = decode(words[i + 1]);
+    if (!strcmp(words[i], "put")) {
+      text value = decode(words[i + 2]);
+      WANT(LOAM_OK, loam_batch_put(b, key.data, key.len, value.data, value.len, &err));
+      free(value.data);
+      i += 3;
+    } else {
+      WANT(LOAM_OK, loam_batch_delete(b, key.data, key.len, &err));
+      i += 2;
+    }
+    free(key.data);
+  }
+  WANT(LOAM_OK, loam_write(db, b, 0, &err));
+  WANT(LOAM_OK, loam_batch_close(b));
+}
+
+static void multi_get(char **words, int n) {
+  const void *keys[WORDS], *values[WORDS];
+  size_t lens[WORDS], value_lens[WORDS], count = (size_t)n - 1;
+  void *memory;
+  for (size_t i = 0; i < count; i++) {
+    text key = decode(words[i + 1]);
+    keys[i] = key.data, lens[i] = key.len;
+  }
+  WANT(LOAM_OK, loam_multi_get(db, NULL, count, keys, lens, values, value_lens, &memory, &err));
+  for (size_t i = 0; i < count; i++) {
+    free((void *)keys[i]);
+    if (!values[i]) {
+      puts("none");
+      continue;
+    }
+    printf("= ");
+    print(values[i], value_lens[i]);
+    putchar('\n');
+  }
+  loam_free(memory);
+}
+
+static void operation(char **words, int n) {
+  const char *op = words[0];
+  text key = n > 1 ? decode(words[1]) : (text){NULL, 0}, value = n > 2 ? decode(words[2]) : (text){NULL, 0};
+  loam_entry e;
+  loam_iter *it;
+  if (!strcmp(op, "get")) get(key, n > 2 ? snapshots[place(words[2] + 1)].snapshot : NULL);
+  else if (!strcmp(op, "has")) puts(loam_has(db, NULL, key.data, key.len, NULL) == LOAM_OK ? "true" : "false");
+  else if (!strcmp(op, "multiget")) multi_get(words, n);
+  else if (!strcmp(op, "iter")) iterate(words, n);
+  else if (!strncmp(op, "seek", 4)) {
+    WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
+    loam_status s = op[4] ? loam_iter_seek_before(it, key.data, key.len, &e, &err) : loam_iter_seek(it, key.data, key.len, &e, &err);
+    if (s == LOAM_OK) entry(&e);
+    else puts("none");
+    WANT(LOAM_OK, loam_iter_close(it));
+  } else {
+    if (!strcmp(op, "put")) WANT(LOAM_OK, loam_put(db, key.data, key.len, value.data, value.len, 0, &err));
+    else if (!strcmp(op, "del")) WANT(LOAM_OK, loam_delete(db, key.data, key.len, 0, &err));
+    else if (!strcmp(op, "batch")) batch(words, n);
+    else if (!strcmp(op, "flush")) WANT(LOAM_OK, loam_flush(db, &err));
+    else if (!strcmp(op, "compact")) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+    else if (!strcmp(op, "reopen")) {
+      WANT(LOAM_OK, loam_close(db, &err));
+      WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+    } else if (!strcmp(op, "snapshot")) {
+      int i = place("");
+      snprintf(snapshots[i].name, sizeof snapshots[i].name, "%s", words[1]);
+      WANT(LOAM_OK, loam_snapshot_create(db, &snapshots[i].snapshot, &err));
+    } else if (!strcmp(op, "release")) {
+      int i = place(words[1]);
+      WANT(LOAM_OK, loam_snapshot_close(snapshots[i].snapshot));
+      snapshots[i].name[0] = 0;
+    } else CHECK(0, "no operation %s", op);
+    puts("ok");
+  }
+  free(key.data);
+  free(value.data);
+}
+
+int main(int argc, char **argv) {
+  static char line[65536];
+  FILE *script = argc == 2 ? fopen(argv[1], "r") : NULL;
+  CHECK(script, "no script");
+  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  while (fgets(line, sizeof line, script)) {
+    char *words[WORDS];
+    int n = 0;
+    line[strcspn(line, "\n")] = 0;
+    if (!*line || *line == '#') continue;
+    printf("> %s\n", line);
+    for (char *w = strtok(line, " "); w && n < WORDS; w = strtok(NULL, " ")) words[n++] = w;
+    if (n) operation(words, n);
+  }
+  WANT(LOAM_OK, loam_close(db, &err));
+  fclose(script);
+  return 0;
+}
