@@ -1,13 +1,16 @@
 # make build   the programs, in bin/
 # make bench   LevelDB's table and the Bloom filter experiment, within 5 minutes on 2 cores
 # make bench-peers   Loam beside its peers, N=2000000 entries, all in one report in build/
+# make bench-check   a small set beside goleveldb and LevelDB; alarm when a ratio fell by 10 % twice
 # make peers         only the program for that, bin/kvbench-peers
-# make test    the tests
+# make test         all tests in their usual size, within 10 minutes on 2 cores
+# make test-full    in their long size, within 80 minutes
+# make lib, install, python-wheel, node-build: see cabi/lib.mk, bindings/*/*.mk
 
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build bench bench-peers peers test
+.PHONY: build bench bench-peers peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -36,5 +39,5 @@ bench-peers: peers
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=$(PEERS) --num=$(N) --rounds=$(ROUNDS) --json build/peers.json --html build/peers.html --tsv build/peers.tsv
 
-test:
-	$(GO) vet ./... && $(GO) test ./...
+include internal/testkit/test.mk
+-include cabi/lib.mk bindings/python/python.mk bindings/node/node.mk

@@ -1,0 +1,79 @@
+# make test          all tests in their usual size, within 10 minutes on 2 cores
+# make test-full     all tests in their long size, within 80 minutes
+# make test-<step>   one step: go, race, invariants, fuzz, interop, python, node
+
+PYTHON ?= python3
+FUZZTIME ?= 5s
+# What a fuzz target or a test takes at most, beyond its own limits.
+TEST_TIMEOUT ?= 10m
+
+# Packages whose code several goroutines run at once.
+CONCURRENT := ./lsm $(addprefix ./internal/,cache commit epoch files hist memtable offheap vfs testkit/history)
+# Packages that check more in builds with the tag invariants.
+CHECKED := ./lsm $(addprefix ./internal/,block cache compact iters memtable testkit/metamorphic)
+
+INTEROP := internal/testkit/interop
+INTEROP_VENV := build/venv
+
+# The bindings' steps come with their makefiles.
+TEST_STEPS := go race invariants interop \
+	$(if $(wildcard bindings/python/python.mk),python) $(if $(wildcard bindings/node/node.mk),node)
+FULL_STEPS := $(TEST_STEPS) fuzz
+
+.PHONY: test test-full test-go test-race test-invariants test-fuzz test-interop test-python test-node
+
+# Every step runs, also after one that failed; the last line says how it went.
+define run-steps
+	@began=$$(date +%s); failed=; times=; \
+	for step in $(1); do \
+		echo "== $$step"; at=$$(date +%s); \
+		$(MAKE) --no-print-directory test-$$step || failed="$$failed $$step"; \
+		times="$$times, $$step $$(($$(date +%s) - at)) s"; \
+	done; \
+	echo "== in all $$(($$(date +%s) - began)) s$$times"; \
+	if [ -n "$$failed" ]; then echo "FAILED:$$failed; one step alone: make test-<step>"; exit 1; fi; \
+	echo "all tests passed"
+endef
+
+test:
+	$(call run-steps,$(TEST_STEPS))
+
+test-full: export LOAM_T2 := 1
+test-full: TEST_TIMEOUT := 80m
+test-full: FUZZTIME := 1m
+test-full:
+	$(call run-steps,$(FULL_STEPS))
+
+test-go:
+	@$(GO) vet ./...
+	@$(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+test-race:
+	@CGO_ENABLED=1 $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(CONCURRENT)
+
+test-invariants:
+	@$(GO) test -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED)
+
+# go test fuzzes one target of one package at a time.
+test-fuzz:
+	@grep -rl --include='*_test.go' '^func Fuzz' internal lsm cabi | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) ./"$$(dirname "$$file")" || exit 1; \
+		done; \
+	done
+
+# LevelDB by way of plyvel and classic-level, and goleveldb.
+$(INTEROP_VENV)/stamp:
+	@$(PYTHON) -m venv $(INTEROP_VENV)
+	@$(INTEROP_VENV)/bin/pip install -q --disable-pip-version-check plyvel
+	@touch $@
+
+$(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.json
+	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
+
+test-interop: $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+	@cd $(INTEROP) && $(GO) vet ./... && \
+		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
+
+test-python: python-test
+test-node: node-test
