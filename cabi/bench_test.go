@@ -99,7 +99,8 @@ func measure(b *testing.B, dir string, n int) map[string]float64 {
 		sum := 0
 		start := threadTime(b)
 		for ok := it.First(); ok; ok = it.Next() {
-			sum += len(it.Key()) + len(it.Value())
+			k, v := it.Key(), it.Value()
+			sum += len(v) + int(k[0]) + int(v[0])
 		}
 		least(out, "step", per(start, n))
 		if err := it.Close(); err != nil || sum == 0 {

@@ -118,13 +118,58 @@ HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p, 
  * object, between acquire and release. */
 enum { KIND_BATCH = 0x41, KIND_ITER = 0x42 };
 
+/* A slot's word is generation << 32 | kind << 8 | state. Whoever swaps
+ * SLOT_IDLE for SLOT_BUSY has the object. Slots are never freed, so that a look
+ * at any handle's slot is always allowed. */
+enum { SLOT_FREE, SLOT_IDLE, SLOT_BUSY };
+
+typedef struct {
+  _Atomic uint64_t word;
+  _Atomic uintptr_t owner; /* of SLOT_BUSY: the address of a variable of the thread */
+  void *object;
+  char pad[40]; /* one slot per cache line */
+} loam_slot;
+
+enum { SLOT_CHUNK_BITS = 10, SLOT_CHUNKS = 1 << (24 - SLOT_CHUNK_BITS) };
+
+extern _Atomic(loam_slot *) loam_slot_chunks[SLOT_CHUNKS] HIDDEN;
+extern __thread char loam_slot_self HIDDEN __attribute__((tls_model("initial-exec")));
+
+/* The slot of a handle's index; NULL if there is none. */
+static inline loam_slot *loam_slot_at(uint64_t handle) {
+  loam_slot *chunk = atomic_load_explicit(&loam_slot_chunks[(handle & 0xffffff) >> SLOT_CHUNK_BITS], memory_order_acquire);
+  return chunk ? &chunk[handle & ((1 << SLOT_CHUNK_BITS) - 1)] : NULL;
+}
+
+static inline uint64_t loam_slot_word(uint64_t handle, int state) {
+  return (handle >> 24 & UINT32_MAX) << 32 | handle >> 56 << 8 | (uint64_t)state;
+}
+
 /* Makes a handle for object; 0 when memory is out. */
 HIDDEN uint64_t loam_slot_add(int kind, void *object);
-/* Takes the object: LOAM_OK, or the reason why not. */
-HIDDEN loam_status loam_slot_acquire(uint64_t handle, int kind, void **object);
-HIDDEN void loam_slot_release(uint64_t handle);
+/* Why a handle was not acquired, from its slot's word. */
+HIDDEN loam_status loam_slot_mismatch(uint64_t handle, uint64_t word) __attribute__((cold));
 /* Ends the handle once nobody has the object, and hands the object over. */
 HIDDEN loam_status loam_slot_remove(uint64_t handle, int kind, void **object);
+
+/* Takes the object: LOAM_OK, or the reason why not. */
+static inline loam_status loam_slot_acquire(uint64_t handle, int kind, void **object) {
+  loam_slot *s = loam_slot_at(handle);
+  if (__builtin_expect((int)(handle >> 56) != kind || !s, 0)) return LOAM_ERR_INVALID_HANDLE;
+  uint64_t word = loam_slot_word(handle, SLOT_IDLE);
+  if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&s->word, &word, loam_slot_word(handle, SLOT_BUSY), memory_order_acquire, memory_order_relaxed), 0))
+    return loam_slot_mismatch(handle, word);
+  atomic_store_explicit(&s->owner, (uintptr_t)&loam_slot_self, memory_order_relaxed);
+  *object = s->object;
+  return LOAM_OK;
+}
+
+static inline void loam_slot_release(uint64_t handle) {
+  loam_slot *s = loam_slot_at(handle);
+  atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->word, loam_slot_word(handle, SLOT_IDLE), memory_order_release);
+}
+
 /* Message for a status of these. */
 HIDDEN loam_status loam_fail_slot(char **err, loam_status status, const char *what) __attribute__((cold));
 

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
   for (int round = 0; round < 5; round++) {
     WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
     t = now();
-    for (count = 0; loam_iter_next(it, &e, &err) == LOAM_OK; count++) len += e.value_len;
+    for (count = 0; loam_iter_next(it, &e, &err) == LOAM_OK; count++) len += e.value_len + *(const unsigned char *)e.key + *(const unsigned char *)e.value;
     t = (now() - t) / n;
     if (t < steps) steps = t;
     CHECK(count == n, "%d", count);
