@@ -78,6 +78,7 @@ func (g *groupView) sizes(tracks []track) {
 	}
 	for i := range tracks[0].sample.Steps {
 		var lines []plot.Series
+		var names []legend
 		published := plot.Series{Name: "published", Colour: plot.Colours - 1}
 		for k, e := range engines {
 			l := plot.Series{Name: e, Colour: k}
@@ -93,14 +94,14 @@ func (g *groupView) sizes(tracks []track) {
 				}
 			}
 			lines = append(lines, l)
+			names = append(names, legend{e, k})
 		}
-		note := "in the order of the table, " + fmt.Sprint(engines)
 		if len(published.X) > 0 {
 			lines = append(lines, published)
-			note += "; grey: published"
+			names = append(names, legend{"published", published.Colour})
 		}
 		title := tracks[0].sample.Steps[i].Name + ": cost against size"
-		g.add(title, plot.Lines(plot.Axes{Title: title, XLabel: "entries", YLabel: "microseconds per operation", LogX: true, Dots: true}, lines), note)
+		g.add(title, plot.Lines(plot.Axes{Title: title, XLabel: "entries", YLabel: "microseconds per operation", LogX: true, Dots: true}, lines), "", names...)
 	}
 }
 
@@ -195,16 +196,16 @@ func (g *groupView) levels(t *track, title string, i int) {
 	}
 	slices.Reverse(layers) // the deepest at the bottom
 	name := title + ": levels of " + t.name
-	g.add(name, plot.Areas(plot.Axes{Title: name, XLabel: "seconds", YLabel: "MB in levels"}, layers), levelNote(layers))
+	g.add(name, plot.Areas(plot.Axes{Title: name, XLabel: "seconds", YLabel: "MB in levels"}, layers), "time to quiet included", levelLegend(layers)...)
 }
 
-// levelNote names the levels that hold anything, in the order they are drawn.
-func levelNote(layers []plot.Series) string {
-	note := "from the bottom:"
+// levelLegend names the levels that ever hold anything.
+func levelLegend(layers []plot.Series) []legend {
+	var names []legend
 	for _, l := range layers {
 		if slices.Max(l.Y) > 0 {
-			note += " " + l.Name
+			names = append(names, legend{l.Name, l.Colour})
 		}
 	}
-	return note + "; time to quiet included"
+	return names
 }

@@ -11,6 +11,7 @@ import (
 
 // commands are the words that are no experiment.
 var commands = map[string]func(args []string, w io.Writer) error{
+	"check":   checkReport,
 	"compare": compareReports,
 }
 

@@ -39,6 +39,9 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 	if len(args) > 0 && commands[args[0]] != nil {
 		if err := commands[args[0]](args[1:], stdout); err != nil {
 			fmt.Fprintf(stderr, "kvbench %s: %v\n", args[0], err)
+			if errors.Is(err, errAlarm) {
+				return exitFailed
+			}
 			return exitUsage
 		}
 		return exitOK
@@ -50,7 +53,7 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 	}
 	switch {
 	case c.help:
-		printHelp(stdout, driver)
+		printHelp(stdout, driver, drivers)
 		return exitOK
 	case c.list:
 		printList(stdout)

@@ -51,6 +51,7 @@ type legend struct {
 
 type chart struct {
 	Title, Note string
+	Legend      []legend      // where it differs from the experiment's
 	SVG         template.HTML // made by package plot, which escapes what it is given
 }
 
@@ -241,9 +242,9 @@ func stepTitle(steps []Step, i int) string {
 	return fmt.Sprintf("%s, %d of %d", steps[i].Name, n, of)
 }
 
-func (g *groupView) add(title, svg, note string) {
+func (g *groupView) add(title, svg, note string, own ...legend) {
 	if svg != "" {
-		g.Charts = append(g.Charts, chart{title, note, template.HTML(svg)})
+		g.Charts = append(g.Charts, chart{title, note, own, template.HTML(svg)})
 	}
 }
 

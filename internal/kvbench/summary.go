@@ -278,7 +278,7 @@ func printTable(w io.Writer, rows [][]string) {
 				width, right = append(width, 0), append(right, true)
 			}
 			width[j] = max(width[j], utf8.RuneCountInString(cell))
-			if i > 0 && cell != "-" && !strings.ContainsAny(cell[:1], "0123456789") {
+			if i > 0 && cell != "" && cell != "-" && !strings.ContainsAny(cell[:1], "0123456789") {
 				right[j] = false
 			}
 		}

@@ -1,0 +1,69 @@
+package kvbench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// writeReport makes a report in which a peer takes ratio times as long.
+func writeReport(t *testing.T, dir string, day int, ratio float64) string {
+	t.Helper()
+	r := Report{
+		Schema: 1, Tool: "kvbench", Complete: true, Engines: []Engine{{Name: "a"}, {Name: "b"}}, Engine: Engine{Name: "a"},
+		Environment: Environment{Time: fmt.Sprintf("2026-01-%02dT00:00:00Z", day), Commit: "abc+", CPU: "x", Cores: 2},
+	}
+	for _, e := range []struct {
+		engine, pair string
+		us           float64
+	}{{"a", "b", 2}, {"b", "a", 2 * ratio}} {
+		r.Runs = append(r.Runs, &Run{Engine: e.engine, Pair: e.pair, Round: 1, Num: 10, Steps: []Step{{Name: "fillseq", MicrosPerOp: e.us}}})
+	}
+	b, err := json.Marshal(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "report.json")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestCheck: one bad run is noted, two are an alarm.
+func TestCheck(t *testing.T) {
+	dir, history := t.TempDir(), t.TempDir()
+	for i, tt := range []struct {
+		ratio float64
+		want  string
+		alarm bool
+	}{
+		{2, "fillseq    b      2.00", false},
+		{2.1, "2.00  1.05", false},
+		{1.7, "2.00  0.85  low; the next run decides", false},
+		{2.0, "2.05  0.98", false},
+		{1.7, "low; the next run decides", false},
+		{1.6, "ALARM: twice in a row", true},
+	} {
+		var out bytes.Buffer
+		err := checkReport([]string{writeReport(t, dir, i+1, tt.ratio), history}, &out)
+		if errors.Is(err, errAlarm) != tt.alarm || err != nil && !tt.alarm || !strings.Contains(out.String(), tt.want) {
+			t.Errorf("run %d: %v, no %q in\n%s", i, err, tt.want, out.String())
+		}
+	}
+	if files, _ := os.ReadDir(history); len(files) != 6 || files[0].Name() != "2026-01-01T000000Z-abc-changed.json" {
+		t.Errorf("%v", files)
+	}
+	var out, errs bytes.Buffer
+	if code := Main([]string{"check", writeReport(t, dir, 9, 1.5), history}, &out, &errs, newEngine()); code != exitFailed || !strings.Contains(errs.String(), "slower than before: fillseq (b) at ") {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	if code := Main([]string{"check", history}, &out, &errs, newEngine()); code != exitUsage {
+		t.Errorf("exit %d without a report", code)
+	}
+}
