@@ -34,10 +34,10 @@ typedef struct {
   enum state state;
   bool backward; /* order of the block */
   bool more;     /* the engine has entries behind the block */
-  bool unread;   /* AT the block's last entry, which entry does not hold yet */
+  bool unread;   /* AT the block's last entry, which was not looked for yet */
   size_t at;     /* index of the entry */
-  size_t next;   /* offset behind the entry */
-  loam_entry entry;
+  size_t start;  /* its offset in the block */
+  size_t next;   /* the offset behind it */
 
   uint8_t *data; /* the block */
   size_t len, count, cap;
@@ -65,25 +65,30 @@ static inline uint32_t u32(const uint8_t *p) {
   return v;
 }
 
-/* Reads the entry at an offset of the block as entry number at. */
-static inline void read_entry(iter *it, size_t at, size_t offset) {
+/* The entry at an offset of the block. */
+static inline loam_entry entry_at(const iter *it, size_t offset) {
   const uint8_t *p = it->data + offset;
-  loam_entry *e = &it->entry;
-  e->key_len = u32(p);
-  e->value_len = u32(p + 4);
-  e->key = p + 8;
-  e->value = p + 8 + e->key_len;
-  it->at = at;
-  it->next = offset + 8 + e->key_len + e->value_len;
-  if (at < BLOCK_ENTRIES) it->starts[at] = (uint32_t)offset;
+  uint32_t key_len = u32(p), value_len = u32(p + 4);
+  return (loam_entry){p + 8, key_len, p + 8 + key_len, value_len};
 }
 
-/* Reads the block's last entry after the block was handed out. */
+/* Goes to the entry at an offset of the block, which is number at. The entry is
+ * returned and not stored: it is in registers on its way to the caller. */
+static inline loam_entry go_to(iter *it, size_t at, size_t offset) {
+  loam_entry e = entry_at(it, offset);
+  it->at = at;
+  it->start = offset;
+  it->next = offset + 8 + e.key_len + e.value_len;
+  if (at < BLOCK_ENTRIES) it->starts[at] = (uint32_t)offset;
+  return e;
+}
+
+/* Looks for the block's last entry after the block was handed out. */
 static void settle(iter *it) {
   if (!it->unread) return;
   size_t offset = it->next; /* of an entry not behind the last */
   for (size_t i = it->at; i + 1 < it->count; i++) offset += 8 + (size_t)u32(it->data + offset) + u32(it->data + offset + 4);
-  read_entry(it, it->count - 1, offset);
+  go_to(it, it->count - 1, offset);
   it->known = it->at;
   it->unread = false;
 }
@@ -156,7 +161,7 @@ static loam_status origin(iter *it, bool backward, int *op, const void **key, si
       *key = it->gap;
       *key_len = it->gap_len;
       return LOAM_OK;
-    case AT:
+    case AT: {
       if (backward == it->backward) {
         if (!it->more) {
           it->state = backward ? BEFORE : AFTER;
@@ -167,10 +172,12 @@ static loam_status origin(iter *it, bool backward, int *op, const void **key, si
       }
       settle(it);
       *op = backward ? LOAMGO_SEEK_LT : LOAMGO_AFTER;
-      *key = it->entry.key;
-      *key_len = it->entry.key_len;
+      loam_entry e = entry_at(it, it->start);
+      *key = e.key;
+      *key_len = e.key_len;
       it->want = 1;
       return LOAM_OK;
+    }
     default:
       *op = backward ? LOAMGO_LAST : LOAMGO_FIRST;
       return LOAM_OK;
@@ -184,22 +191,29 @@ static loam_status advance(iter *it, int op, const void *key, size_t key_len, ch
   loam_status status = fetch(it, op, key, key_len, want, BLOCK_BYTES, err);
   if (status != LOAM_OK) return status;
   it->state = AT;
-  read_entry(it, 0, 0);
+  go_to(it, 0, 0);
   return LOAM_OK;
 }
 
-static loam_status step(iter *it, bool backward, char **err) {
-  if (it->state == AT) {
-    if (it->unread) settle(it);
-    if (backward == it->backward) {
-      if (it->at + 1 < it->count) {
-        read_entry(it, it->at + 1, it->next);
-        return LOAM_OK;
-      }
-    } else if (it->at > it->known && it->at < BLOCK_ENTRIES) {
-      read_entry(it, it->at - 1, it->starts[it->at - 1]);
-      return LOAM_OK;
-    }
+/* A move within the block: false if there is nothing to move to. */
+static inline bool glide(iter *it, bool backward, loam_entry *e) {
+  if (it->state != AT || it->unread) return false;
+  if (backward == it->backward) {
+    if (it->at + 1 >= it->count) return false;
+    *e = go_to(it, it->at + 1, it->next);
+    return true;
+  }
+  if (it->at <= it->known || it->at >= BLOCK_ENTRIES) return false;
+  *e = go_to(it, it->at - 1, it->starts[it->at - 1]);
+  return true;
+}
+
+/* A move that has to fetch, or to look for where it is. */
+static loam_status stride(iter *it, bool backward, char **err) {
+  if (it->state == AT && it->unread) {
+    loam_entry e;
+    settle(it);
+    if (glide(it, backward, &e)) return LOAM_OK;
   }
   int op = 0;
   const void *key;
@@ -208,10 +222,21 @@ static loam_status step(iter *it, bool backward, char **err) {
   return status == LOAM_OK ? advance(it, op, key, key_len, err) : status;
 }
 
-static inline loam_status done(const loam_iter *handle, const iter *it, loam_status status, loam_entry *entry) {
-  if (status == LOAM_OK && entry) *entry = it->entry;
+static loam_status done(const loam_iter *handle, const iter *it, loam_status status, loam_entry *entry) {
+  if (status == LOAM_OK && entry) *entry = entry_at(it, it->start);
   loam_slot_release(HANDLE(handle));
   return status;
+}
+
+static inline loam_status step(loam_iter *handle, bool backward, loam_entry *entry, char **err) {
+  iter *it;
+  loam_entry e;
+  loam_status status = acquire(handle, &it);
+  if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "iterator");
+  if (!glide(it, backward, &e)) return done(handle, it, stride(it, backward, err), entry);
+  loam_slot_release(HANDLE(handle));
+  if (entry) *entry = e;
+  return LOAM_OK;
 }
 
 loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out, char **err) {
@@ -329,18 +354,12 @@ loam_status loam_iter_place(loam_iter *handle, const void *key, size_t key_len, 
 
 loam_status loam_iter_next(loam_iter *handle, loam_entry *entry, char **err) {
   BEGIN(err);
-  iter *it;
-  loam_status status = acquire(handle, &it);
-  if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "iterator");
-  return done(handle, it, step(it, false, err), entry);
+  return step(handle, false, entry, err);
 }
 
 loam_status loam_iter_prev(loam_iter *handle, loam_entry *entry, char **err) {
   BEGIN(err);
-  iter *it;
-  loam_status status = acquire(handle, &it);
-  if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "iterator");
-  return done(handle, it, step(it, true, err), entry);
+  return step(handle, true, entry, err);
 }
 
 loam_status loam_iter_entry(const loam_iter *handle, loam_entry *entry) {
@@ -378,7 +397,7 @@ static void hand_out_rest(iter *it, size_t entries, size_t bytes, loam_block *bl
   }
   n = 0;
   do {
-    read_entry(it, it->at + 1, it->next);
+    go_to(it, it->at + 1, it->next);
     n++;
   } while (n < entries && it->next - start < bytes && it->at + 1 < it->count);
   *block = (loam_block){it->data + start, it->next - start, n};

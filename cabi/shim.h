@@ -166,6 +166,7 @@ static inline loam_status loam_slot_acquire(uint64_t handle, int kind, void **ob
 
 static inline void loam_slot_release(uint64_t handle) {
   loam_slot *s = loam_slot_at(handle);
+  if (!s) __builtin_unreachable(); /* it was acquired */
   atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
   atomic_store_explicit(&s->word, loam_slot_word(handle, SLOT_IDLE), memory_order_release);
 }
