@@ -13,7 +13,7 @@ node-build: lib
 	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
 
 $(NODE_STAMP): $(NODE_DIR)/package-lock.json
-	@cd $(NODE_DIR) && npm ci --omit=optional --ignore-scripts --silent && touch node_modules/.package-lock.json
+	@cd $(NODE_DIR) && npm ci --ignore-scripts --silent && touch node_modules/.package-lock.json
 
 node-test: node-build $(NODE_STAMP)
 	@node $(NODE_DIR)/scripts/test.js

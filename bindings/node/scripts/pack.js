@@ -2,7 +2,8 @@
 
 // Makes what a user installs, in dist/ of the repository: one tarball with the
 // binary of this platform inside, or with --publish the package and the
-// platform's own package, of which the registry chooses.
+// platform's own package: npm then installs the one that fits, as the package
+// depends optionally on those of all platforms.
 
 const { execFileSync } = require('child_process')
 const fs = require('fs')
@@ -31,16 +32,22 @@ function pack (stage) {
   return path.join(directory, filename)
 }
 
+function platformPackages () {
+  const packages = fs.readdirSync(path.join(root, 'npm')).map((name) => require(path.join(root, 'npm', name, 'package.json')))
+  return Object.fromEntries(packages.map(({ name, version }) => [name, version]))
+}
+
 function stagePackage (stage, withBinaries) {
   copy(root, stage, [...manifest.files, 'README.md'])
   copy(path.join(root, '..', '..'), stage, ['LICENSE'])
   const published = { ...manifest, scripts: undefined, devDependencies: undefined }
   if (withBinaries) {
     published.files = [...manifest.files, `npm/${platform}/*`]
-    published.optionalDependencies = undefined
     published.os = [process.platform]
     published.cpu = [process.arch]
     copy(binaries, path.join(stage, 'npm', platform), ['loamdb.node', 'libloam.so'])
+  } else {
+    published.optionalDependencies = platformPackages()
   }
   fs.writeFileSync(path.join(stage, 'package.json'), JSON.stringify(published, null, 2) + '\n')
 }
