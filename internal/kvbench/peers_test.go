@@ -76,6 +76,19 @@ func TestPeers(t *testing.T) {
 			t.Errorf("%s: no %q, %v", name, want, err)
 		}
 	}
+	table, err := r.tsv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(table), "\n"), "\n")
+	for _, line := range lines {
+		if n := strings.Count(line, "\t") + 1; n != 28 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	if len(lines) != 1+4*3 {
+		t.Errorf("%d lines", len(lines))
+	}
 	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

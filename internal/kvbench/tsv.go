@@ -14,7 +14,7 @@ var tsvColumns = []string{
 }
 
 // tsv renders a line for each step with RocksDB's columns; what is not known is
-// NA. Times are microseconds, sizes GB as benchmark.sh writes them.
+// NA, as are the columns of blob files (blob_sz, b_rgb, b_wgb). Times are microseconds, sizes GB as benchmark.sh writes them.
 func (r *Report) tsv() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(strings.Join(tsvColumns, "\t") + "\n")
@@ -50,7 +50,7 @@ func (st *Step) tsvRow() []string {
 	row := []string{
 		fmt.Sprintf("%.0f", st.OpsPerSecond), fmt.Sprintf("%.1f", st.MBPerSecond),
 		na(st.DiskSize, gb, "%.3fGB"), "NA", na(st.Compaction, gb, "%.3f"), orNA(st.amplification("%.1f")), rate, "NA", "NA",
-		"NA", na(st.Written, gb, "%.3f"), fmt.Sprintf("%.3f", st.MicrosPerOp),
+		"NA", "NA", fmt.Sprintf("%.3f", st.MicrosPerOp),
 	}
 	for _, q := range []string{"P50", "P99", "P99.9", "P99.99"} {
 		row = append(row, st.quantile(q))

@@ -35,8 +35,13 @@ type Iterator interface {
 	Close() error
 }
 
-// mostEntries is how many entries are packed at once, after some steps.
-const mostEntries = 128
+// A scan packs fewEntries at once at first, so that a short one does not pay for
+// what it does not look at, and mostEntries after longScan.
+const (
+	fewEntries  = 16
+	mostEntries = 128
+	longScan    = 256
+)
 
 // Cursor makes a benchmark's iterator of an engine's.
 type Cursor struct {
@@ -48,6 +53,7 @@ type Cursor struct {
 	valid      bool
 	backward   bool
 	limit      int
+	seen       int  // packed since the last seek, roughly
 	stay       bool // the engine's iterator stands on an entry that did not fit
 }
 
@@ -67,7 +73,7 @@ func (c *Cursor) Err() error             { return c.it.Err() }
 func (c *Cursor) Close() error           { return c.it.Close() }
 
 func (c *Cursor) seek(op Op, key []byte, backward bool) bool {
-	c.limit, c.backward = 1, backward
+	c.limit, c.seen, c.backward = 1, 0, backward
 	return c.fetch(op, key)
 }
 
@@ -121,7 +127,10 @@ func (c *Cursor) step(backward bool, turn Op) bool {
 	if len(c.buf) < 32<<10 {
 		c.buf = make([]byte, 32<<10)
 	}
-	c.limit = min(c.limit*2, mostEntries)
+	c.limit = min(c.limit*2, fewEntries)
+	if c.seen += c.limit; c.seen > longScan {
+		c.limit = mostEntries
+	}
 	if c.stay {
 		return c.fetch(Stay, nil)
 	}

@@ -60,7 +60,7 @@ func (Driver) Version() string {
 
 // Notes tells what the figures depend on.
 func (Driver) Notes() []string {
-	return []string{"through cgo: about 40 ns a call; scans cross the boundary 128 entries at a time; checksums verified"}
+	return []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128; checksums verified"}
 }
 
 func bytesOf(b []byte) (*C.char, C.size_t) {
