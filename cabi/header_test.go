@@ -183,3 +183,37 @@ func TestInstall(t *testing.T) {
 		}
 	}
 }
+
+// TestLevelDBHeader compiles LevelDB's own header, where it is installed, and
+// ours into one file: the declarations must agree. The program of TestLevelDB
+// must pass with LevelDB's library, too.
+func TestLevelDBHeader(t *testing.T) {
+	const theirs = "/usr/include/leveldb/c.h"
+	if _, err := os.Stat(theirs); err != nil {
+		t.Skipf("%v: install LevelDB's development files to compare with them", err)
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skipf("no C compiler: %v", err)
+	}
+	src := filepath.Join(t.TempDir(), "both.c")
+	// The constants are enumerators in both.
+	text := "#include \"" + theirs + "\"\n#undef LEVELDB_EXPORT\n" +
+		"enum { none = leveldb_no_compression, snappy = leveldb_snappy_compression };\n" +
+		"#define leveldb_no_compression our_none\n#define leveldb_snappy_compression our_snappy\n#define leveldb_zstd_compression our_zstd\n" +
+		"#include \"leveldb/leveldb/c.h\"\n" +
+		"typedef char agree[(int)none == (int)our_none && (int)snappy == (int)our_snappy ? 1 : -1];\n"
+	if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-I.", "-fsyntax-only", "-Wall", "-Werror", src).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	bin := filepath.Join(t.TempDir(), "theirs")
+	if out, err := exec.Command("gcc", "-std=gnu99", "-DLEVELDB_ITSELF", "testdata/leveldb.c", "-o", bin, "-lleveldb").CombinedOutput(); err != nil {
+		t.Skipf("LevelDB's library: %v\n%s", err, out)
+	}
+	t.Setenv("TEST_TMPDIR", t.TempDir())
+	if out := execute(t, bin); out != "PASS\n" {
+		t.Errorf("with LevelDB's library the program says %q", out)
+	}
+}

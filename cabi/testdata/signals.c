@@ -1,6 +1,7 @@
 /* The library's threads block all signals, the program's mask stays as it was,
- * and a flood of signals whose handler uses 8 KiB of whatever stack it is on,
- * without SA_ONSTACK, harms nothing. */
+ * and a flood of signals whose handler uses 16 KiB of whatever stack it is on,
+ * without SA_ONSTACK, harms nothing: neither the main thread nor new ones,
+ * whose goroutine stacks have not grown yet. */
 #include "check.h"
 
 #include <dirent.h>
@@ -11,10 +12,12 @@
 
 static volatile sig_atomic_t handled;
 static volatile int stop;
+static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER; /* guards victim */
 static pthread_t victim;
+static loam_db *db;
 
 static void handler(int sig) {
-  volatile char room[8 << 10];
+  volatile char room[16 << 10];
   for (size_t i = 0; i < sizeof room; i += 64) room[i] = (char)sig;
   handled++;
 }
@@ -22,9 +25,45 @@ static void handler(int sig) {
 static void *flood(void *arg) {
   (void)arg;
   while (!stop) {
+    pthread_mutex_lock(&mu);
     pthread_kill(victim, SIGUSR2);
+    pthread_mutex_unlock(&mu);
     usleep(20);
   }
+  return NULL;
+}
+
+static void aim(pthread_t at) {
+  pthread_mutex_lock(&mu);
+  victim = at;
+  pthread_mutex_unlock(&mu);
+}
+
+static void *work(void *rounds) {
+  char *err = NULL, key[16], buf[64];
+  size_t len;
+  for (int r = 0; r < *(int *)rounds; r++) {
+    int i = (int)(rnd() % 2000);
+    size_t n = (size_t)sprintf(key, "key%d", i);
+    WANT(LOAM_OK, loam_get(db, NULL, key, n, 0, buf, sizeof buf, &len, &err));
+    CHECK(len == n && !memcmp(buf, key, n), "%s", key);
+    if (r % 100 == 99) {
+      loam_iter *it;
+      WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
+      for (int k = 0; k < 50; k++) WANT(LOAM_OK, loam_iter_next(it, NULL, &err));
+      WANT(LOAM_OK, loam_iter_close(it));
+      WANT(LOAM_OK, loam_put(db, key, n, key, n, 0, &err));
+    }
+    if (r % 20000 == 0) kill(getpid(), SIGUSR2);
+  }
+  return NULL;
+}
+
+static void *work_under_fire(void *rounds) {
+  pthread_t before = victim;
+  aim(pthread_self());
+  work(rounds);
+  aim(before);
   return NULL;
 }
 
@@ -52,9 +91,7 @@ static unsigned long long asynchronous(void) {
 }
 
 int main(void) {
-  char *err = NULL, self[32], key[16], buf[64];
-  size_t len;
-  loam_db *db;
+  char *err = NULL, self[32], key[16];
   int threads = 0;
   sigset_t mask;
   CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &mask) && !sigismember(&mask, SIGUSR2) && !sigismember(&mask, SIGINT), "the main thread's mask was changed");
@@ -86,19 +123,12 @@ int main(void) {
   victim = pthread_self();
   pthread_t flooder;
   CHECK(!pthread_create(&flooder, NULL, flood, NULL), "thread");
-  for (int r = 0; r < 200000; r++) {
-    int i = (int)(rnd() % 2000);
-    size_t n = (size_t)sprintf(key, "key%d", i);
-    WANT(LOAM_OK, loam_get(db, NULL, key, n, 0, buf, sizeof buf, &len, &err));
-    CHECK(len == n && !memcmp(buf, key, n), "%s", key);
-    if (r % 100 == 0) {
-      loam_iter *it;
-      WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
-      for (int k = 0; k < 50; k++) WANT(LOAM_OK, loam_iter_next(it, NULL, &err));
-      WANT(LOAM_OK, loam_iter_close(it));
-      WANT(LOAM_OK, loam_put(db, key, n, key, n, 0, &err));
-    }
-    if (r % 20000 == 0) kill(getpid(), SIGUSR2);
+  int many = 50000, few = 300;
+  work(&many);
+  for (int i = 0; i < 300; i++) {
+    pthread_t fresh;
+    CHECK(!pthread_create(&fresh, NULL, work_under_fire, &few), "thread");
+    pthread_join(fresh, NULL);
   }
   stop = 1;
   pthread_join(flooder, NULL);
