@@ -74,7 +74,9 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		release() // a second interrupt ends the process at once
+		// A second interrupt ends the process at once; not one that comes with
+		// the first, as when both the process and its group are told.
+		time.AfterFunc(time.Second, release)
 		select {
 		case err = <-done:
 		case <-time.After(patience):

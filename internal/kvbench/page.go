@@ -267,7 +267,7 @@ func (g *groupView) table(tracks []track) {
 			row := []string{
 				stepTitle(t.sample.Steps, i), t.name, number(v.median(micros)),
 				fmt.Sprintf("%.0f", v.median(func(s *Step) float64 { return s.OpsPerSecond })), dash(st.MBPerSecond, "%.1f"),
-				percent(v.spread()), dash(st.Published, "%.3f"), timesFaster(st.Published, v.median(micros)), foundText(st),
+				orDash(strings.TrimPrefix(percent(v.spread()), "0%")), dash(st.Published, "%.3f"), timesFaster(st.Published, v.median(micros)), foundText(st),
 				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem), orDash(st.amplification("%.2f")),
 				stallText(st), optional(st.Stall, 1, "%.2f"), optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
 				optional(positive(st.MaxRSS), mb, "%.0f"), optional(st.Quiet, 1, "%.2f"),
@@ -282,23 +282,6 @@ func (g *groupView) table(tracks []track) {
 			g.Rows = append(g.Rows, append(row, longest))
 		}
 	}
-	g.trim()
-}
-
-// trim leaves out columns in which nothing stands.
-func (g *groupView) trim() {
-	var head []string
-	rows := make([][]string, len(g.Rows))
-	for j, title := range g.Head {
-		if !slices.ContainsFunc(g.Rows, func(row []string) bool {
-			return row[j] != "-" && row[j] != "" && !(title == "spread" && row[j] == "0%")
-		}) {
-			continue
-		}
-		head = append(head, title)
-		for i := range g.Rows {
-			rows[i] = append(rows[i], g.Rows[i][j])
-		}
-	}
-	g.Head, g.Rows = head, rows
+	trimmed := trimColumns(append([][]string{g.Head}, g.Rows...))
+	g.Head, g.Rows = trimmed[0], trimmed[1:]
 }

@@ -93,7 +93,7 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk"}}
+	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "published"}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -110,17 +110,12 @@ func (s *session) peers(columns []column) {
 					row[5], row[6], row[7] = number(median(p.ours)), fmt.Sprintf("%.2f", p.ratio()), percent(spreadOf(p.ratios))
 				}
 			}
-			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"))
+			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"), dash(st.Published, "%.3f"))
 			rows = append(rows, row)
 		}
 	}
 	s.group(columns, rows[1:])
-	if rows[1][0] == "" {
-		for i := range rows {
-			rows[i] = rows[i][1:]
-		}
-	}
-	printTable(s.out, rows)
+	printTable(s.out, trimColumns(rows))
 	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair (above 1: %s is faster).\n", ours, ours)
 	if disturbed > 0 {
 		fmt.Fprintf(s.out, "WARNING: others kept the machine busy before %d pairs of figures; those are left out where quiet ones remain.\n", disturbed)
@@ -158,6 +153,20 @@ func (s *session) group(columns []column, rows [][]string) {
 		sorted[i] = rows[j]
 	}
 	copy(rows, sorted)
+}
+
+// trimColumns leaves out columns in which nothing stands.
+func trimColumns(rows [][]string) [][]string {
+	out := make([][]string, len(rows))
+	for j := range rows[0] {
+		if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[j] != "" && row[j] != "-" }) {
+			continue
+		}
+		for i, row := range rows {
+			out[i] = append(out[i], row[j])
+		}
+	}
+	return out
 }
 
 func durabilityText(d store.Durability) string {

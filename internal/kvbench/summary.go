@@ -203,7 +203,6 @@ func orDash(s string) string {
 // stacked gives every variant and step a row.
 func (s *session) stacked(columns []column) {
 	rows := [][]string{{"variant", "benchmark"}}
-	used := make([]bool, len(stackedFigures))
 	for _, f := range stackedFigures {
 		rows[0] = append(rows[0], f.title)
 	}
@@ -214,24 +213,13 @@ func (s *session) stacked(columns []column) {
 				continue
 			}
 			row := []string{c.name, st.Name}
-			for j, f := range stackedFigures {
-				cell := f.text(v, v.steps[0])
-				used[j] = used[j] || cell != "-"
-				row = append(row, cell)
+			for _, f := range stackedFigures {
+				row = append(row, f.text(v, v.steps[0]))
 			}
 			rows = append(rows, row)
 		}
 	}
-	for i, row := range rows {
-		kept := row[:2:2]
-		for j, cell := range row[2:] {
-			if used[j] {
-				kept = append(kept, cell)
-			}
-		}
-		rows[i] = kept
-	}
-	printTable(s.out, rows)
+	printTable(s.out, trimColumns(rows))
 }
 
 func timesFaster(published, ours float64) string {
