@@ -8,6 +8,7 @@ const fs = require('fs')
 const path = require('path')
 
 const directory = path.join(__dirname, '..', 'test')
+const AT_ONCE = 3
 const chosen = process.argv.slice(2)
 const files = fs.readdirSync(directory).filter((name) => name.endsWith('.js') &&
   (chosen.length === 0 || chosen.includes(path.basename(name, '.js'))))
@@ -30,9 +31,12 @@ function run (name) {
 }
 
 async function main () {
-  for (const name of files) {
-    if (!await run(name)) process.exitCode = 1
+  const next = async () => {
+    for (let name; (name = files.shift()) !== undefined;) {
+      if (!await run(name)) process.exitCode = 1
+    }
   }
+  await Promise.all(Array.from({ length: AT_ONCE }, next)) // much of their time is waiting for the disk
 }
 
 main()
