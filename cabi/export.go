@@ -272,7 +272,7 @@ func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) st
 	})
 }
 
-// loamgo_release gives up an object that closes at once.
+// loamgo_release_object gives up an object that closes at once.
 //
 //export loamgo_release_object
 func loamgo_release_object(h C.uint64_t, k C.uint) status {

@@ -33,7 +33,7 @@ type job struct {
 	abandoned bool
 }
 
-// start runs work and publishes the job. work may set j.db and j.report.
+// start publishes the job and runs work, whose results it keeps.
 func (j *job) start(out *C.uint64_t, work func() (*database, string, error)) error {
 	j.done = make(chan struct{})
 	if err := publish(kindJob, j, out); err != nil {

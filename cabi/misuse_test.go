@@ -22,7 +22,7 @@ func TestMisuse(t *testing.T) {
 	for _, f := range functions {
 		n += f.cases(t, &cases)
 	}
-	if n < 12*len(functions)/2 {
+	if n < 12*len(functions) {
 		t.Errorf("only %d cases for %d functions", n, len(functions))
 	}
 	frame, err := os.ReadFile("testdata/misuse.c")
