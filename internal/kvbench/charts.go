@@ -10,7 +10,7 @@ import (
 // bars shows the rate of step i on every track.
 func (g *groupView) bars(tracks []track, i int) {
 	var bars []plot.Bar
-	for k, t := range tracks {
+	for _, t := range tracks {
 		v := t.measured(i)
 		if len(v.steps) == 0 {
 			continue
@@ -20,7 +20,7 @@ func (g *groupView) bars(tracks []track, i int) {
 		if p := v.steps[0].Published; p > 0 {
 			text += fmt.Sprintf(" (published %.3g)", p)
 		}
-		bars = append(bars, plot.Bar{Name: t.name, Colour: k, Value: median(rates), Low: rates[0], High: rates[len(rates)-1], Text: text})
+		bars = append(bars, plot.Bar{Name: t.name, Colour: t.colour, Value: median(rates), Low: rates[0], High: rates[len(rates)-1], Text: text})
 	}
 	if len(bars) == 0 {
 		return
@@ -38,12 +38,12 @@ var percentiles = []string{"P50", "P75", "P99", "P99.9", "P99.99"}
 // latencies shows the percentiles of step i.
 func (g *groupView) latencies(tracks []track, i int) {
 	var lines []plot.Series
-	for k, t := range tracks {
+	for _, t := range tracks {
 		v := t.measured(i)
 		if len(v.steps) == 0 || v.steps[0].Latency == nil {
 			continue
 		}
-		l := plot.Series{Name: t.name, Colour: k}
+		l := plot.Series{Name: t.name, Colour: t.colour}
 		for j, q := range percentiles {
 			l.X = append(l.X, float64(j))
 			l.Y = append(l.Y, v.median(func(s *Step) float64 {
@@ -113,14 +113,17 @@ func (g *groupView) timeLines(tracks []track, i int) {
 	var rates, stalls []plot.Series
 	var high float64
 	title := stepTitle(tracks[0].sample.Steps, i)
-	for k, t := range tracks {
+	if tracks[0].shared { // too many lines to tell apart
+		return
+	}
+	for _, t := range tracks {
 		v := t.measured(i)
 		if len(v.steps) == 0 || len(v.steps[0].Samples) < fewestSamples {
 			continue
 		}
 		st := v.steps[0]
-		rate := plot.Series{Name: t.name, Colour: k}
-		stall := plot.Series{Name: t.name, Colour: k}
+		rate := plot.Series{Name: t.name, Colour: t.colour}
+		stall := plot.Series{Name: t.name, Colour: t.colour}
 		last := Sample{}
 		for _, s := range thin(st.Samples) {
 			d := s.Seconds - last.Seconds
@@ -138,6 +141,9 @@ func (g *groupView) timeLines(tracks []track, i int) {
 				stall.X, stall.Y = append(stall.X, s.Seconds), append(stall.Y, (*s.Stall-before)/d)
 			}
 			last = s
+		}
+		if len(rate.X) < fewestSamples {
+			continue
 		}
 		high = max(high, last.Seconds)
 		rates = append(rates, rate)

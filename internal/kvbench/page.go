@@ -143,14 +143,12 @@ type track struct {
 	engine string
 	sample *Run
 	runs   []*Run
+	colour int
+	shared bool // other tracks have the colour too
 }
 
 // tracks gathers the runs of an experiment.
 func (r *Report) tracks(experiment string) []track {
-	titles := map[string]string{}
-	for _, e := range r.Engines {
-		titles[e.Name] = e.Title
-	}
 	var all []track
 	variants := map[string]bool{}
 	for _, run := range r.Runs {
@@ -173,12 +171,46 @@ func (r *Report) tracks(experiment string) []track {
 		case len(r.Engines) == 1 && t.sample.Variant != "":
 			t.name = t.sample.Variant
 		case len(variants) > 1 && !t.sample.own():
-			t.name = titles[t.engine] + ", " + t.sample.Variant
+			t.name = r.title(t.engine) + ", " + t.sample.Variant
 		default:
-			t.name = titles[t.engine]
+			t.name = r.title(t.engine)
 		}
 	}
+	r.colours(all)
 	return all
+}
+
+// colours gives every track one of its own, or, when there are not enough, one
+// to each engine; variants then stand together.
+func (r *Report) colours(all []track) {
+	if len(all) <= plot.Colours {
+		for i := range all {
+			all[i].colour = i
+		}
+		return
+	}
+	order := map[string]int{}
+	for i, e := range r.Engines {
+		order[e.Name] = i
+	}
+	variant := func(t track) int {
+		return slices.IndexFunc(all, func(u track) bool { return sameVariant(t.sample, u.sample) && t.sample.Num == u.sample.Num })
+	}
+	rank := map[*Run]int{}
+	for i := range all {
+		all[i].colour, all[i].shared = order[all[i].engine], true
+		rank[all[i].sample] = variant(all[i])*len(r.Engines) + all[i].colour
+	}
+	slices.SortStableFunc(all, func(a, b track) int { return rank[a.sample] - rank[b.sample] })
+}
+
+func (r *Report) title(engine string) string {
+	for _, e := range r.Engines {
+		if e.Name == engine {
+			return e.Title
+		}
+	}
+	return engine
 }
 
 // measured are the rounds of step i of a track.
@@ -200,8 +232,14 @@ func (r *Report) group(experiment string) groupView {
 			g.About = "Published: " + e.source
 		}
 	}
-	for i, t := range tracks {
-		g.Legend = append(g.Legend, legend{t.name, i})
+	for _, t := range tracks {
+		name := t.name
+		if t.shared {
+			name = r.title(t.engine)
+		}
+		if l := (legend{name, t.colour}); !slices.Contains(g.Legend, l) {
+			g.Legend = append(g.Legend, l)
+		}
 		text := strings.Trim(settingsText(t.sample.Settings), " ()")
 		if text == "" {
 			text = "the engine's own"
