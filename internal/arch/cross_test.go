@@ -1,26 +1,44 @@
 package arch
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
-// TestCrossCompile builds the module for every supported system and
-// processor, and vets it (tests too) once for every system.
+// TestCrossCompile type-checks the module, tests too, for every supported
+// system and processor. The long version builds and vets it.
 func TestCrossCompile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the module eight times")
-	}
 	root := moduleRoot(t)
 	for _, p := range platforms {
-		verb := "build"
-		if p[1] == "amd64" {
-			verb = "vet"
-		}
 		t.Run(p[0]+"-"+p[1], func(t *testing.T) {
-			if out, err := compile(root, verb, p[0], p[1]); err != nil {
-				t.Errorf("go %s: %v\n%s", verb, err, out)
+			if testing.Short() && p != platforms[0] {
+				t.Skip("loads the standard library for every system")
+			}
+			n, err := typeCheck(root, p[0], p[1])
+			if err != nil {
+				t.Errorf("%v", err)
+			}
+			if err == nil && n < 20 {
+				t.Errorf("only %d packages were checked", n)
+			}
+			if os.Getenv("LOAM_T2") != "1" {
+				return
+			}
+			for _, verb := range []string{"build", "vet"} {
+				if out, err := compile(root, verb, p[0], p[1]); err != nil {
+					t.Errorf("go %s: %v\n%s", verb, err, out)
+				}
 			}
 		})
 	}
@@ -33,19 +51,128 @@ func compile(dir, verb, goos, goarch string) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// TestCrossCompileFires plants a file that only one system cannot compile.
+// listed is a package as go list prints it.
+type listed struct {
+	ImportPath, Dir string
+	GoFiles         []string
+	ImportMap       map[string]string
+	Standard        bool
+	Module          *struct{ Main bool }
+	Error           *struct{ Err string }
+}
+
+// typeCheck checks all packages below dir for a platform and returns how many
+// of the module's own that were. Of other packages only the declarations are
+// read.
+func typeCheck(dir, goos, goarch string) (own int, err error) {
+	cmd := exec.Command("go", "list", "-e", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,ImportMap,Standard,Module,Error", "./...")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("go list: %w: %s", err, said.String())
+	}
+	c := &checker{sizes: types.SizesFor("gc", goarch), done: map[string]*types.Package{"unsafe": types.Unsafe}}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return own, nil
+		} else if err != nil {
+			return own, err
+		}
+		mine := p.Module != nil && p.Module.Main
+		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
+			continue
+		}
+		if mine && p.Error != nil {
+			return own, fmt.Errorf("%s: %s", p.ImportPath, p.Error.Err)
+		}
+		if err := c.check(&p, mine); mine && err != nil {
+			return own, err
+		}
+		if mine {
+			own++
+		}
+	}
+}
+
+// checker holds the packages that were checked, which come in the order of
+// their imports.
+type checker struct {
+	sizes types.Sizes
+	done  map[string]*types.Package
+}
+
+func (c *checker) check(p *listed, bodies bool) error {
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	var first error
+	conf := types.Config{
+		Sizes: c.sizes, IgnoreFuncBodies: !bodies, FakeImportC: true, Importer: importer{c, p.ImportMap},
+		Error: func(err error) {
+			if first == nil {
+				first = err
+			}
+		},
+	}
+	path, _, _ := strings.Cut(p.ImportPath, " ")
+	c.done[p.ImportPath], _ = conf.Check(path, fset, files, nil) // the error is first
+	return first
+}
+
+type importer struct {
+	c   *checker
+	own map[string]string // import path in the source -> the package's name in go list
+}
+
+func (i importer) Import(path string) (*types.Package, error) {
+	if to := i.own[path]; to != "" {
+		path = to
+	}
+	if p := i.c.done[path]; p != nil {
+		return p, nil
+	}
+	return nil, fmt.Errorf("%s is not there", path)
+}
+
+// TestCrossCompileFires plants files that only one platform cannot compile.
 func TestCrossCompileFires(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
-		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("go.mod", "module planted\n\ngo 1.25\n")
 	write("a_freebsd.go", "package planted\n\nvar x int = \"\"\n")
-	write("b.go", "package planted\n")
+	write("b_windows_test.go", "package planted\n\nimport \"syscall\"\n\nvar _ = syscall.Flock\n")
+	write("c_386.go", "package planted\n\nvar y int = 1 << 40\n")
+	write("d.go", "package planted\n\nimport _ \"os\"\n")
+	for platform, want := range map[[2]string]string{
+		{"linux", "amd64"}:   "",
+		{"freebsd", "amd64"}: "a_freebsd.go",
+		{"windows", "arm64"}: "b_windows_test.go",
+		{"linux", "386"}:     "c_386.go",
+	} {
+		_, err := typeCheck(dir, platform[0], platform[1])
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v: %v, want a report of %q", platform, err, want)
+		}
+	}
+	if os.Getenv("LOAM_T2") != "1" {
+		return
+	}
 	if out, err := compile(dir, "build", "linux", "amd64"); err != nil {
-		t.Fatalf("linux: %v\n%s", err, out)
+		t.Errorf("linux: %v\n%s", err, out)
 	}
 	if _, err := compile(dir, "build", "freebsd", "amd64"); err == nil {
 		t.Error("a file that cannot compile on freebsd was not reported")
