@@ -8,14 +8,14 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// TestCrashStates takes about 30,000 states in the usual size.
+// TestCrashStates takes about 18,000 states in the usual size.
 func TestCrashStates(t *testing.T) {
 	seed := testkit.Seed(t)
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
 			var total Result
 			start := time.Now()
-			for round := range testkit.Scale(1, 1, 3) {
+			for round := range testkit.Scale(1, 1, 5) {
 				r, err := States(name, seed+int64(round), testkit.Scale(5, 1, 1))
 				if err != nil {
 					t.Fatal(err)

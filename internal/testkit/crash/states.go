@@ -192,7 +192,7 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 func (x *explorer) check(s state) error {
 	x.count.Add(1)
 	fs := vfs.FS(s.fs)
-	if s.depth < 2 && s.pick%(50<<(4*s.depth)) == 0 {
+	if s.depth < 2 && s.pick%(120<<(4*s.depth)) == 0 {
 		fs = x.cutRecovery(s)
 	}
 	again := s.fs.Clone()
