@@ -1,8 +1,8 @@
 package lsm
 
 import (
-	"encoding/binary"
 	"iter"
+	"math"
 	"slices"
 	"sync"
 
@@ -310,22 +310,27 @@ func (it *Iterator) Close() error {
 // when it is less than asked for, the iterator has become invalid and Err tells
 // why.
 func (it *Iterator) NextBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
-	return it.block(dst, maxEntries, maxBytes, (*Iterator).Next)
+	return it.block(dst, maxEntries, maxBytes, (*iters.Cursor).AppendForward, (*Iterator).Next)
 }
 
 // PrevBlock is NextBlock in descending order.
 func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
-	return it.block(dst, maxEntries, maxBytes, (*Iterator).Prev)
+	return it.block(dst, maxEntries, maxBytes, (*iters.Cursor).AppendBackward, (*Iterator).Prev)
 }
 
-func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, move func(*Iterator) bool) (block []byte, n int) {
-	start := len(dst)
-	for ok := it.Valid(); ok && (maxEntries <= 0 || n < maxEntries) && (maxBytes <= 0 || len(dst)-start < maxBytes); ok = move(it) {
-		key, value := it.Key(), it.Value()
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(key)))
-		dst = binary.LittleEndian.AppendUint32(dst, uint32(len(value)))
-		dst = append(append(dst, key...), value...)
-		n++
+// block appends run by run; move goes from one to the next.
+func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, appendRun func(c *iters.Cursor, dst []byte, entries, limit int, values bool) ([]byte, int), move func(*Iterator) bool) (block []byte, n int) {
+	if maxEntries <= 0 {
+		maxEntries = math.MaxInt
+	}
+	limit := math.MaxInt
+	if maxBytes > 0 && maxBytes < limit-len(dst) {
+		limit = len(dst) + maxBytes
+	}
+	for ok := it.Valid(); ok && n < maxEntries && len(dst) < limit; ok = move(it) {
+		var m int
+		dst, m = appendRun(it.cursor, dst, maxEntries-n, limit, !it.keysOnly)
+		n += m
 	}
 	return dst, n
 }

@@ -2,6 +2,7 @@ package iters
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/invariants/planted"
@@ -390,4 +391,40 @@ func (c *Cursor) keep(e *base.Entries, i int) {
 		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],
 		Trailers: c.ownTr[:], MaxSeq: e.Trailers[i].Seq(),
 	}
+}
+
+// AppendForward appends entries of the present run to dst, from the present one
+// on, each as key length, value length (32 bits, little-endian), key, value; at
+// most entries of them, and no further one once dst has limit bytes. It moves to
+// the last one appended and returns how many there were. A value is left out,
+// with length 0, unless values is set.
+//
+// REQUIRES: Valid, entries > 0, len(dst) < limit.
+func (c *Cursor) AppendForward(dst []byte, entries, limit int, values bool) ([]byte, int) {
+	return c.appendRun(dst, entries, limit, values, 1, c.hi)
+}
+
+// AppendBackward is AppendForward towards the run's beginning.
+func (c *Cursor) AppendBackward(dst []byte, entries, limit int, values bool) ([]byte, int) {
+	return c.appendRun(dst, entries, limit, values, -1, c.lo-1)
+}
+
+func (c *Cursor) appendRun(dst []byte, entries, limit int, values bool, step, stop int) ([]byte, int) {
+	e, i, n := c.e, c.at, 0
+	for {
+		from, mid := e.KeyOff[i], e.ValOff[i]
+		to := mid
+		if values {
+			to = e.ValEnd[i]
+		}
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(mid-from)|uint64(to-mid)<<32)
+		dst = append(dst, e.Data[from:to]...) // the value lies behind the key
+		n++
+		if n == entries || len(dst) >= limit || i+step == stop {
+			break
+		}
+		i += step
+	}
+	c.at = i
+	return dst, n
 }
