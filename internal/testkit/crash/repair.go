@@ -36,7 +36,7 @@ func Repairs(seed int64, every, stride int) (int64, error) {
 	}
 	err = g.each(thin(g.damages(false), stride, seed), func(fs *vfs.Mem, d damage) error {
 		n.Add(1)
-		return g.repairDamage(fs, d)
+		return g.repairDamage(fs, g.unprotected(d))
 	})
 	if err != nil {
 		err = fmt.Errorf("seed %d: %w", seed, err)
@@ -108,7 +108,7 @@ func within(db *lsm.DB, l *testkit.Ledger, lo, hi int) error {
 
 // repairDamage repairs a damaged golden database. What it holds then was
 // written at some time; what it does not hold is in the report.
-func (g *golden) repairDamage(fs *vfs.Mem, d damage) error {
+func (g *golden) repairDamage(fs *vfs.Mem, unprotected bool) error {
 	report, err := repairTwice(fs)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (g *golden) repairDamage(fs *vfs.Mem, d damage) error {
 		return db.Close()
 	}
 	last := g.last
-	if g.unprotected(d) {
+	if unprotected {
 		if last, err = testkit.Last(db); err != nil {
 			return err
 		}

@@ -33,7 +33,11 @@ type generator struct {
 // seed also picks the bias: which operations are frequent, what keys look
 // like, how large values are.
 func generate(seed int64, n int) ([]op, *base.Comparer) {
-	rng := rand.New(rand.NewPCG(uint64(seed), 0x6c6f616d))
+	return draw(rand.New(rand.NewPCG(uint64(seed), 0x6c6f616d)), n)
+}
+
+// draw is generate with the choices that rng makes.
+func draw(rng *rand.Rand, n int) ([]op, *base.Comparer) {
 	g := &generator{rng: rng, cmp: base.Bytewise, style: rng.IntN(4)}
 	if rng.IntN(4) == 0 {
 		g.cmp = base.ReverseBytewise
