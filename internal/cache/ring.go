@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/offheap"
 )
 
@@ -185,6 +186,12 @@ func idle(w, loc uint64) bool {
 func (r *ring) bury(h *header) {
 	h.flags = 0
 	r.used -= int64(h.size) * unit
+	if invariants.Enabled { // whoever still reads it shall notice
+		b := unsafe.Slice((*byte)(unsafe.Pointer(h)), int64(h.size)*unit)[headerLen:]
+		for i := range b {
+			b[i] = 0xdb
+		}
+	}
 }
 
 // skip leaves what stands at end, size bytes, in place and goes on behind it.
