@@ -45,8 +45,8 @@ test:
 	$(call run-steps,$(TEST_STEPS))
 
 test-full: export LOAM_T2 := 1
-test-full: TEST_TIMEOUT := 80m
-test-full: FUZZTIME := 1m
+test-full: export TEST_TIMEOUT := 80m
+test-full: export FUZZTIME := 1m
 test-full:
 	$(call run-steps,$(FULL_STEPS))
 
