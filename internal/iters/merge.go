@@ -398,8 +398,9 @@ func (m *Merge) abbrev(in *input, i int) uint64 {
 	}
 	e := &in.e
 	off, end := uint(e.KeyOff[i])+uint(m.skip), uint(e.ValOff[i])
-	if rest := e.Data[off:]; len(rest) >= 8 {
-		// Bytes behind the key are masked out.
+	// No further than the entry: behind it a memtable may be growing.
+	if rest := e.Data[off:e.ValEnd[i]]; len(rest) >= 8 {
+		// Bytes of the value are masked out.
 		v := binary.BigEndian.Uint64(rest)
 		if n := end - off; n < 8 {
 			v &^= ^uint64(0) >> (8 * n)
