@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pathlib
+import signal
 from collections.abc import Generator
 
 import loamdb
 import pytest
+
+# A shell's background jobs start with the signal ignored, which Python keeps.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
