@@ -121,7 +121,7 @@ func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compa
 		}()
 	}
 	wg.Wait()
-	err := errors.Join(errs...)
+	err := joinFailures(errs)
 	if err == nil {
 		err = b.db.opts.FS.SyncDir(b.db.dir)
 	}
@@ -133,9 +133,27 @@ func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compa
 	return results, err
 }
 
+// joinFailures joins the errors of a compaction's pieces. A piece that was only
+// told to stop does not hide that another one failed.
+func joinFailures(errs []error) error {
+	var failures []error
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errStopped) {
+			failures = append(failures, err)
+		}
+	}
+	if len(failures) > 0 {
+		return errors.Join(failures...)
+	}
+	return errors.Join(errs...)
+}
+
 // finishedCompaction takes the plan off the list and starts what may come next;
 // after a failure automatic compaction pauses for a while.
 func (b *background) finishedCompaction(plan *compact.Plan, err error) {
+	if err != nil {
+		b.report("compaction", err) // first: Close waits only for what is running
+	}
 	b.mu.Lock()
 	b.running = remove(b.running, plan)
 	b.workers -= plan.Pieces()
@@ -152,9 +170,6 @@ func (b *background) finishedCompaction(plan *compact.Plan, err error) {
 	b.scheduleLocked()
 	b.cond.Broadcast()
 	b.mu.Unlock()
-	if err != nil {
-		b.report("compaction", err)
-	}
 }
 
 func remove(running compact.Busy, plan *compact.Plan) compact.Busy {
