@@ -3,7 +3,7 @@
 // loamdb beside classic-level. Every case runs on both in short rounds that
 // alternate, so that a busy machine slows both; the ratio of the medians counts.
 //
-//   node bench.js [--rounds N] [--json FILE] [CASE...]
+//   node bench.js [--rounds N] [--json FILE] [--html FILE] [CASE...]
 
 const fs = require('fs')
 const os = require('os')
@@ -81,7 +81,7 @@ async function open (root, { keys = KEYS, ...options } = {}) {
   return dbs
 }
 
-const median = (a) => a.sort((x, y) => x - y)[a.length >> 1]
+const quantile = (sorted, q) => Math.round(sorted[Math.min(Math.floor(q * sorted.length), sorted.length - 1)])
 
 async function measure (root, [name, target, n, round, options], rounds) {
   const dbs = await open(root, options)
@@ -95,8 +95,45 @@ async function measure (root, [name, target, n, round, options], rounds) {
     }
   }
   for (const db of Object.values(dbs)) await db.close()
-  const ns = Object.fromEntries(Object.entries(times).map(([peer, list]) => [peer, Math.round(median(list))]))
-  return { name, target, ns, ratio: ns.loamdb / ns['classic-level'] }
+  const result = { case: name, ns_per_op: {}, quartiles: {} }
+  for (const [peer, list] of Object.entries(times)) {
+    list.sort((x, y) => x - y)
+    result.ns_per_op[peer] = quantile(list, 0.5)
+    result.quartiles[peer] = [quantile(list, 0.25), quantile(list, 0.75)]
+  }
+  result.ratio = Math.round(1000 * result.ns_per_op.loamdb / result.ns_per_op['classic-level']) / 1000
+  result.target = target
+  result.reached = result.ratio <= target
+  return result
+}
+
+function makeReport (results, rounds) {
+  return {
+    schema: 1,
+    tool: 'bench/bindings/node',
+    peer: 'classic-level',
+    engines: Object.keys(PEERS),
+    environment: {
+      time: new Date().toISOString().replace(/\.\d+/, ''),
+      os: process.platform,
+      kernel: os.release(),
+      arch: process.arch,
+      cores: os.cpus().length,
+      node: process.version,
+      loamdb: require('../../../bindings/node/package.json').version,
+      'classic-level': require('classic-level/package.json').version,
+      load: os.loadavg()[0]
+    },
+    keys: KEYS,
+    rounds,
+    results
+  }
+}
+
+// The page draws itself from the report in it.
+function page (report) {
+  const [before, after] = fs.readFileSync(path.join(__dirname, '../page.html'), 'utf8').split('>null<')
+  return `${before}>${JSON.stringify(report).replaceAll('<', '\\u003c')}<${after}`
 }
 
 async function main () {
@@ -104,6 +141,7 @@ async function main () {
   const take = (flag) => args.includes(flag) ? args.splice(args.indexOf(flag), 2)[1] : undefined
   const rounds = Number(take('--rounds') ?? 9)
   const json = take('--json')
+  const html = take('--html')
   const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-bench-'))
   const results = []
   console.log('case                            loamdb ns  classic-level ns   ratio  target')
@@ -111,10 +149,12 @@ async function main () {
     if (args.length > 0 && !args.some((a) => c[0].includes(a))) continue
     const r = await measure(root, c, rounds)
     results.push(r)
-    console.log(r.name.padEnd(30), String(r.ns.loamdb).padStart(10), String(r.ns['classic-level']).padStart(17),
-      r.ratio.toFixed(3).padStart(7), String(r.target).padStart(7), r.ratio <= r.target ? '' : ' missed')
+    console.log(r.case.padEnd(30), String(r.ns_per_op.loamdb).padStart(10), String(r.ns_per_op['classic-level']).padStart(17),
+      r.ratio.toFixed(3).padStart(7), String(r.target).padStart(7), r.reached ? '' : ' missed')
   }
-  if (json !== undefined) fs.writeFileSync(json, JSON.stringify({ keys: KEYS, rounds, node: process.version, results }, null, 2) + '\n')
+  const report = makeReport(results, rounds)
+  if (json !== undefined) fs.writeFileSync(json, JSON.stringify(report, null, 2) + '\n')
+  if (html !== undefined) fs.writeFileSync(html, page(report))
   fs.rmSync(root, { recursive: true, force: true })
 }
 

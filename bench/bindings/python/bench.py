@@ -1,7 +1,7 @@
 """loamdb beside plyvel. Every case runs on both in short rounds that alternate, so that
 a busy machine slows both; the ratio of the medians counts.
 
-    python bench.py [--rounds N] [--json FILE] [--plot FILE.svg] [--dir DIR] [CASE...]
+    python bench.py [--rounds N] [--json FILE] [--html FILE] [--plot FILE.svg] [--dir DIR] [CASE...]
 """
 
 from __future__ import annotations
@@ -95,6 +95,11 @@ class Case:
     def medians(self) -> dict[str, float]:
         return {engine: statistics.median(times) for engine, times in self.times.items()}
 
+    def quartiles(self) -> dict[str, list[float]]:
+        """The first and the third."""
+        q = lambda times: statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
+        return {engine: [round(x, 1) for x in q(times)[::2]] for engine, times in self.times.items()}
+
     def ratio(self, engine: str = "loamdb") -> float:
         medians = self.medians()
         return medians[engine] / medians["plyvel"]
@@ -168,6 +173,8 @@ def report(cases: list[Case], rounds: int) -> dict[str, Any]:
     return {
         "schema": 1,
         "tool": "bench/bindings/python",
+        "peer": "plyvel",
+        "engines": ["loamdb", "loamdb.plyvel", "plyvel"],
         "environment": {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "os": sys.platform,
@@ -186,6 +193,7 @@ def report(cases: list[Case], rounds: int) -> dict[str, Any]:
             {
                 "case": c.name,
                 "ns_per_op": {e: round(m, 1) for e, m in c.medians().items()},
+                "quartiles": c.quartiles(),
                 "ratio": round(c.ratio(), 3),
                 "target": c.target,
                 "reached": c.target is None or c.ratio() <= c.target,
@@ -193,6 +201,14 @@ def report(cases: list[Case], rounds: int) -> dict[str, Any]:
             for c in cases
         ],
     }
+
+
+def page(report: dict[str, Any]) -> str:
+    """A page that draws itself from the report in it."""
+    with open(os.path.join(os.path.dirname(__file__), "../page.html"), encoding="utf-8") as f:
+        before, after = f.read().split(">null<")
+    data = json.dumps(report).replace("<", "\\u003c")
+    return f"{before}>{data}<{after}"
 
 
 def plot(cases: list[Case], file: str) -> None:
@@ -224,6 +240,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="loamdb beside plyvel")
     parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument("--json")
+    parser.add_argument("--html")
     parser.add_argument("--plot")
     parser.add_argument("--dir", help="where the databases lie; a directory that is not in memory")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(c.name for c in CASES))
@@ -237,10 +254,14 @@ def main() -> int:
         measure(cases, arguments.rounds, directory)
     finally:
         shutil.rmtree(directory)
+    result = report(cases, arguments.rounds)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as f:
-            json.dump(report(cases, arguments.rounds), f, indent=2)
+            json.dump(result, f, indent=2)
             f.write("\n")
+    if arguments.html:
+        with open(arguments.html, "w", encoding="utf-8") as f:
+            f.write(page(result))
     if arguments.plot:
         plot(cases, arguments.plot)
     return 0 if all(c.target is None or c.ratio() <= c.target for c in cases) else 1
