@@ -54,6 +54,7 @@ type Options struct {
 	L0Compaction      int   // tables in level 0 that start a compaction
 	L0Stop            int   // tables in level 0 at which writes wait
 	WALPreallocate    int64 // bytes of log allocated ahead of the end; negative: none
+	PlainWAL          bool  // append to the log by system calls only, never by stores into its mapped file
 	DisableCompaction bool  // start with automatic compaction paused
 }
 
@@ -90,6 +91,7 @@ var options = []option{
 	{name: "l0_compaction", doc: "tables in level 0 that start a compaction", unit: "tables", def: 4, min: 1, max: 1 << 10, field: func(o *Options) any { return &o.L0Compaction }},
 	{name: "l0_stop", doc: "tables in level 0 at which writes wait", unit: "tables", def: 24, min: 2, max: 1 << 12, field: func(o *Options) any { return &o.L0Stop }},
 	{name: "wal_preallocate", doc: "log allocated ahead of its end", unit: "bytes", def: 8 << 20, min: -1, max: 1 << 30, noneBelow: true, field: func(o *Options) any { return &o.WALPreallocate }},
+	{name: "plain_wal", doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", field: func(o *Options) any { return &o.PlainWAL }},
 	{name: "disable_compaction", doc: "start with automatic compaction paused", field: func(o *Options) any { return &o.DisableCompaction }},
 }
 
@@ -263,6 +265,10 @@ func (o *Options) resolve() (*Options, error) {
 	}
 	if r.FS == nil {
 		r.FS = vfs.Default
+	}
+	if system, ok := r.FS.(vfs.OS); ok {
+		system.PlainLog = r.PlainWAL
+		r.FS = system
 	}
 	if r.Logger == nil {
 		r.Logger = slog.New(discard{})

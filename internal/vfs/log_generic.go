@@ -14,7 +14,7 @@ type osLog struct {
 	torn bool  // a failed Append left something after off
 }
 
-func newLog(f *os.File, ahead int64) *osLog { return &osLog{f: f} }
+func newLog(f *os.File, ahead int64, plain bool) *osLog { return &osLog{f: f} }
 
 func (l *osLog) Append(p []byte) error {
 	n, err := l.f.WriteAt(p, l.off)

@@ -21,13 +21,17 @@ const (
 	slowSync = 20 * time.Millisecond
 )
 
-// osLog appends with pwrite at an offset of its own and keeps the file
-// allocated, and its size grown, ahead of that: a sync then has no size to
-// make durable. Close cuts the rest off; after a crash it reads as zeros.
+// osLog appends at an offset of its own and keeps the file allocated, and its
+// size grown, ahead of that: a sync then has no size to make durable. Close
+// cuts the rest off; after a crash it reads as zeros.
+//
+// Small appends between which nobody syncs are stores into a window, all
+// others are pwrite: the page cache is the same, whichever way it is reached.
 type osLog struct {
-	f   *os.File
-	fd  int
-	off int64 // end of what was appended
+	f      *os.File
+	fd     int
+	off    int64 // end of what was appended
+	window window
 	// growAt is the offset from which the next Append starts an allocation;
 	// it belongs to the appender.
 	growAt int64
@@ -36,14 +40,16 @@ type osLog struct {
 
 	// calm says that the last sync was fast and that none is running.
 	calm  atomic.Bool
-	alloc atomic.Int64 // end of the last allocation that succeeded
+	syncs atomic.Uint32 // how many began
+	alloc atomic.Int64  // end of the last allocation that succeeded
 
 	growing atomic.Bool // an allocation is running
 	grow    sync.WaitGroup
 }
 
-func newLog(f *os.File, ahead int64) *osLog {
+func newLog(f *os.File, ahead int64, plain bool) *osLog {
 	l := &osLog{f: f, fd: int(f.Fd()), ahead: ahead}
+	l.window.never = plain || ahead <= 0 || !mappable(l.fd)
 	l.calm.Store(true)
 	l.growAt = math.MaxInt64
 	if ahead > 0 {
@@ -87,6 +93,16 @@ func (l *osLog) startAllocate() {
 // ended meets a page that is already there and dirty: it does not block, and
 // goes without telling the scheduler about the system call.
 func (l *osLog) Append(p []byte) error {
+	if l.windowFor(len(p)) {
+		if err := l.window.store(l.off, p); err != nil {
+			return l.failAppend(len(p), err)
+		}
+		l.off += int64(len(p))
+		if l.off >= l.growAt {
+			l.startAllocate()
+		}
+		return nil
+	}
 	if in := int(l.off & (pageSize - 1)); in != 0 && in+len(p) <= pageSize && l.calm.Load() {
 		n, err := pwriteNow(l.fd, p, l.off)
 		if n != len(p) {
@@ -127,6 +143,7 @@ func (l *osLog) failAppend(written int, err error) error {
 }
 
 func (l *osLog) Sync() error {
+	l.syncs.Add(1)
 	l.calm.Store(false)
 	start := time.Now()
 	if err := fdatasync(l.fd); err != nil {
@@ -139,6 +156,7 @@ func (l *osLog) Sync() error {
 // Close cuts off what was allocated ahead and what a failed Append left.
 func (l *osLog) Close() error {
 	l.grow.Wait()
+	l.window.close()
 	var err error
 	if l.torn || l.ahead > 0 {
 		err = l.f.Truncate(l.off)

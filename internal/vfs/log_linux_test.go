@@ -1,8 +1,14 @@
 package vfs
 
 import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestLogAllocatesAhead(t *testing.T) {
@@ -29,4 +35,89 @@ func TestLogAllocatesAhead(t *testing.T) {
 	if st.Size() != 3000*141 {
 		t.Errorf("closed with %d bytes", st.Size())
 	}
+}
+
+// newWindowed returns a log that stores, at its name in a directory of its
+// own, or skips the test.
+func newWindowed(t *testing.T, ahead int64) (*osLog, string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "log")
+	f, err := Default.CreateLog(name, ahead)
+	must(t, err)
+	l := f.(*osLog)
+	l.window.quiet = windowQuiet
+	if !l.windowFor(1) {
+		t.Skip("no stores into files here")
+	}
+	return l, name
+}
+
+// TestLogWindow mixes stores, pwrites and syncs, and compares the file while
+// it is open, as a process that died would leave it, and when it is closed.
+func TestLogWindow(t *testing.T) {
+	for _, ahead := range []int64{16 << 10, 1 << 20} {
+		l, name := newWindowed(t, ahead)
+		rng := rand.New(rand.NewPCG(uint64(ahead), 1))
+		var want []byte
+		stored := 0
+		for i := range 20000 {
+			n := 1 + rng.IntN(300)
+			if i%97 == 0 {
+				n = rng.IntN(3 * windowMax)
+			}
+			if i%1000 == 999 {
+				must(t, l.Sync())
+			}
+			p := make([]byte, n)
+			for j := range p {
+				p[j] = byte(rng.Uint32() | 1)
+			}
+			must(t, l.Append(p))
+			want = append(want, p...)
+			if l.window.ready > 0 && n <= windowMax {
+				stored++
+			}
+			if i%4000 == 0 {
+				got, err := os.ReadFile(name)
+				must(t, err)
+				if !bytes.Equal(got[:len(want)], want) || len(bytes.Trim(got[len(want):], "\x00")) > 0 {
+					t.Fatalf("after %d appends the file differs", i+1)
+				}
+			}
+		}
+		must(t, l.Close())
+		got, err := os.ReadFile(name)
+		must(t, err)
+		if !bytes.Equal(got, want) {
+			t.Errorf("closed with %d bytes, want %d, or others", len(got), len(want))
+		}
+		if stored < 10000 {
+			t.Errorf("only %d of 20000 appends were stored", stored)
+		}
+	}
+}
+
+// TestLogWindowFault lets a stranger cut the file off under the window.
+func TestLogWindowFault(t *testing.T) {
+	l, name := newWindowed(t, 1<<20)
+	for range 100 {
+		must(t, l.Append(make([]byte, 141)))
+	}
+	must(t, os.Truncate(name, 0))
+	if err := l.Append(make([]byte, 141)); !errors.Is(err, unix.EIO) {
+		t.Errorf("Append to a file that was cut off: %v", err)
+	}
+	must(t, l.Close())
+}
+
+func TestPlainLog(t *testing.T) {
+	l, err := OS{PlainLog: true}.CreateLog(filepath.Join(t.TempDir(), "log"), 1<<20)
+	must(t, err)
+	for range 3 * windowQuiet {
+		must(t, l.Append(make([]byte, 141)))
+	}
+	if l.(*osLog).window.mem != nil {
+		t.Error("stores although told not to")
+	}
+	must(t, l.Close())
 }

@@ -27,7 +27,9 @@ func (lockedHere) Error() string        { return base.ErrLocked.Error() + " by t
 func (lockedHere) Is(target error) bool { return target == base.ErrLocked }
 
 // OS is the operating system's file system.
-type OS struct{}
+type OS struct {
+	PlainLog bool // append to logs by system calls only
+}
 
 // Create makes a new file.
 func (OS) Create(name string) (WriteFile, error) {
@@ -39,12 +41,12 @@ func (OS) Create(name string) (WriteFile, error) {
 }
 
 // CreateLog makes a new log.
-func (OS) CreateLog(name string, ahead int64) (Log, error) {
+func (o OS) CreateLog(name string, ahead int64) (Log, error) {
 	f, err := createFile(name)
 	if err != nil {
 		return nil, err
 	}
-	return newLog(f, ahead), nil
+	return newLog(f, ahead, o.PlainLog), nil
 }
 
 // Open opens a regular file.

@@ -28,7 +28,7 @@ func isIrregular(name string) bool {
 }
 
 func createFile(name string) (*os.File, error) {
-	fd, err := openRetry(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	fd, err := openRetry(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 	}

@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -280,8 +281,17 @@ func TestOutOfDescriptors(t *testing.T) {
 	t.Error("opened 100 files with a limit of 64")
 }
 
-// TestLogFileTooLarge lets an append fail half-way, as on a full disk.
+// TestLogFileTooLarge lets an append fail half-way, as on a full disk. The
+// limit holds for all files of the process, so it is a process of its own.
 func TestLogFileTooLarge(t *testing.T) {
+	if os.Getenv("LOAM_FILE_LIMIT") == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestLogFileTooLarge$")
+		cmd.Env = append(os.Environ(), "LOAM_FILE_LIMIT=1")
+		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("PASS")) {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
 	var old unix.Rlimit
 	must(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &old))
 	low := old

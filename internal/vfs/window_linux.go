@@ -1,0 +1,143 @@
+package vfs
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// windowSize is how much of a log is mapped at a time. It bounds what an
+	// idle log keeps resident.
+	windowSize = 512 << 10
+	// windowStep is how much of it is made ready at a time. A sync writes the
+	// rest of a step out as zeros.
+	windowStep = 64 << 10
+	// windowMax is the longest append that is stored: a longer one is not
+	// cheaper than the system call.
+	windowMax = 4 << 10
+	// windowQuiet is how many appends after a sync use pwrite. A sync
+	// write-protects the pages, and whoever syncs will sync again.
+	windowQuiet = 64
+)
+
+// window is a stretch of a log's file, mapped for writing. A store costs a
+// fifth of a pwrite and is as safe: what is in the page cache survives the
+// process. It belongs to the appender.
+//
+// A store into a mapped file must not fail, as it has no way to say so but a
+// signal. So the window lies where fallocate has succeeded, which keeps a full
+// disk away, and its pages were made writable by a system call that returns
+// errors. What is left is a file that a stranger cuts off, a bad memory cell,
+// or a file system that turned read-only since the last sync: that fault is
+// caught and is the append's error.
+type window struct {
+	never bool   // stores are not for this file
+	mem   []byte // nil: nothing is mapped
+	from  int64  // file offset of mem[0]
+	ready int64  // file offset up to which pages are writable; 0: none
+
+	syncs uint32 // osLog.syncs as of the last append
+	quiet int    // appends since then, up to windowQuiet
+}
+
+// mappable tells whether the file system keeps fallocate's promise for stores.
+func mappable(fd int) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(fd, &st) != nil {
+		return false
+	}
+	switch st.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return true
+	}
+	return false
+}
+
+// windowFor tells whether the next n bytes are to be stored in the window, and
+// has it ready for them.
+func (l *osLog) windowFor(n int) bool {
+	w := &l.window
+	if n > windowMax || w.never {
+		return false
+	}
+	if s := l.syncs.Load(); s != w.syncs {
+		w.syncs, w.quiet, w.ready = s, 0, 0
+	}
+	if w.quiet < windowQuiet {
+		w.quiet++
+		return false
+	}
+	return l.off+int64(n) <= w.ready || w.advance(l.fd, l.off, int64(n), l.alloc.Load())
+}
+
+// advance makes ready the pages from off on, n bytes at least, if the file is
+// allocated there.
+func (w *window) advance(fd int, off, n, alloc int64) bool {
+	alloc &^= pageSize - 1
+	if off+n > alloc {
+		return false
+	}
+	page := off &^ (pageSize - 1)
+	if off < w.from || off+n > w.from+int64(len(w.mem)) {
+		w.close()
+		mem, err := unix.Mmap(fd, page, windowSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		if err != nil {
+			w.never = true
+			return false
+		}
+		w.mem, w.from = mem, page
+		// Or a fault brings in, and a sync writes, a folio of 2 MiB.
+		_ = unix.Madvise(mem, unix.MADV_RANDOM)
+	}
+	begin := max(page, w.ready)
+	end := min(max(begin+windowStep, off+n), w.from+int64(len(w.mem)), alloc)
+	if populate(fd, begin, max(begin, (off+pageSize-1)&^(pageSize-1)), w.mem[begin-w.from:end-w.from]) != nil {
+		w.close() // an old kernel, or what the append by pwrite will say
+		w.never = true
+		return false
+	}
+	w.ready = end
+	return true
+}
+
+// zeros is written to bring pages into being.
+var zeros [windowStep]byte
+
+// populate makes the pages of mem, mapped from offset begin on, writable. From
+// empty on, where nothing is appended yet, it writes zeros first: one call
+// that allocates pages together halves the cost of faulting them in one by one.
+func populate(fd int, begin, empty int64, mem []byte) error {
+	if n := begin + int64(len(mem)) - empty; n > 0 {
+		if _, err := unix.Pwrite(fd, zeros[:n], empty); err != nil {
+			return err
+		}
+	}
+	return unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
+}
+
+// store writes p at off, page after page: were it interrupted, no later page
+// would hold what an earlier one lacks.
+func (w *window) store(off int64, p []byte) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: storing into the mapped log: %v", unix.EIO, r)
+		}
+	}()
+	for len(p) > 0 {
+		n := min(len(p), pageSize-int(off&(pageSize-1)))
+		copy(w.mem[off-w.from:], p[:n])
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
+}
+
+// close unmaps. The log may be appended to, and mapped again.
+func (w *window) close() {
+	if w.mem != nil {
+		_ = unix.Munmap(w.mem)
+	}
+	w.mem, w.from, w.ready = nil, 0, 0
+}
