@@ -49,7 +49,7 @@ type osLog struct {
 
 func newLog(f *os.File, ahead int64, plain bool) *osLog {
 	l := &osLog{f: f, fd: int(f.Fd()), ahead: ahead}
-	l.window.never = plain || ahead <= 0 || !mappable(l.fd)
+	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd), quiet: windowQuiet}
 	l.calm.Store(true)
 	l.growAt = math.MaxInt64
 	if ahead > 0 {

@@ -45,7 +45,6 @@ func newWindowed(t *testing.T, ahead int64) (*osLog, string) {
 	f, err := Default.CreateLog(name, ahead)
 	must(t, err)
 	l := f.(*osLog)
-	l.window.quiet = windowQuiet
 	if !l.windowFor(1) {
 		t.Skip("no stores into files here")
 	}
@@ -65,7 +64,7 @@ func TestLogWindow(t *testing.T) {
 			if i%97 == 0 {
 				n = rng.IntN(3 * windowMax)
 			}
-			if i%1000 == 999 {
+			if i%2000 == 1999 {
 				must(t, l.Sync())
 			}
 			p := make([]byte, n)

@@ -19,7 +19,7 @@ const (
 	windowMax = 4 << 10
 	// windowQuiet is how many appends after a sync use pwrite. A sync
 	// write-protects the pages, and whoever syncs will sync again.
-	windowQuiet = 64
+	windowQuiet = 256
 )
 
 // window is a stretch of a log's file, mapped for writing. A store costs a
