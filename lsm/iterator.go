@@ -86,17 +86,17 @@ func (db *DB) Iter(o *IterOptions) *Iterator {
 		flags = sstable.NoFill
 	}
 	it.scan = scans.Get().(*scan)
-	it.scan.sources = db.sources(it.scan.sources[:0], it.view, flags)
+	it.scan.sources = db.sources(it.scan.sources[:0], it.view, seq, flags)
 	it.cursor = &it.scan.cursor
 	it.cursor.Reset(db.cmp, it.scan.sources, seq, it.lower, it.upper)
 	return it
 }
 
-// sources appends everything a merged read of v must look at.
-func (db *DB) sources(sources []base.Source, v *view, flags sstable.ReadFlags) []base.Source {
-	sources = append(sources, v.mem.NewSource())
+// sources appends everything that a merged read of v at seq must look at.
+func (db *DB) sources(sources []base.Source, v *view, seq base.SeqNum, flags sstable.ReadFlags) []base.Source {
+	sources = append(sources, v.mem.NewSourceAt(seq))
 	for _, s := range v.imm {
-		sources = append(sources, s.table.NewSource())
+		sources = append(sources, s.table.NewSourceAt(seq))
 	}
 	open := db.scanFill
 	if flags&sstable.NoFill != 0 {

@@ -45,6 +45,7 @@ type Table struct {
 	// Writer's side. pos and n run ahead of end and count within a batch.
 	pos   uint64
 	n     int64
+	last  base.Trailer
 	huge  bool
 	batch []pending
 
@@ -52,7 +53,7 @@ type Table struct {
 	end   atomic.Uint64
 	count atomic.Int64
 	// disorder is set before the first entry whose trailer is not above that
-	// of the newest entry of its key becomes visible.
+	// of the entry before it becomes visible.
 	disorder atomic.Bool
 
 	refs atomic.Int64
@@ -222,6 +223,10 @@ func (m *Table) insert(mem *memory, t base.Trailer, key, value []byte, hash uint
 		m.order.mark(uint32(m.pos))
 	}
 	m.n++
+	if t <= m.last {
+		m.disorder.Store(true)
+	}
+	m.last = t
 	off := uint32(m.pos)
 	if !m.hashed {
 		m.pos += mem.write(off, t, links{}, key, value)
@@ -230,9 +235,6 @@ func (m *Table) insert(mem *memory, t base.Trailer, key, value []byte, hash uint
 	slot, old := mem.find(key, hash)
 	var l links
 	if old != 0 {
-		if mem.trailer(old) >= t {
-			m.disorder.Store(true)
-		}
 		l = mem.linksTo(old)
 	}
 	m.pos += mem.write(off, t, l, key, value)

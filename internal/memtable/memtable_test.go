@@ -71,9 +71,9 @@ func TestDisorder(t *testing.T) {
 	}
 	o.dirty = true
 	checkGets(t, o, m, key, rng, 3000, 3000)
-	src := m.NewSource()
-	defer src.Close()
-	full(t, o, src)
+	checkSources(t, o, m, key, rng, 3000)
+	m.Seal()
+	checkSources(t, o, m, key, rng, 3000)
 }
 
 func TestRoom(t *testing.T) {
@@ -398,7 +398,7 @@ func TestAscending(t *testing.T) {
 	for i := range 5000 {
 		m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%016d", i), nil)
 	}
-	s := &sorter{cmp: base.Bytewise, mem: m.mem.Load(), plain: true}
+	s := &sorter{cmp: base.Bytewise, mem: m.mem.Load(), plain: true, rising: true}
 	if !s.collect(arenaStart, m.end.Load()) || !s.plain || s.skip != 12 {
 		t.Errorf("sorted input not seen as such; skip %d, plain %v", s.skip, s.plain)
 	}
@@ -428,10 +428,11 @@ func TestTies(t *testing.T) {
 		}
 		o.dirty = true
 		m.Seal()
+		key := func() string { return o.items[rng.Intn(len(o.items))].key }
 		src := m.NewSource()
-		full(t, o, src)
-		walk(t, o, src, func() string { return o.items[rng.Intn(len(o.items))].key }, rng, 300)
+		walk(t, o, src, key, rng, 300)
 		src.Close()
+		checkSources(t, o, m, key, rng, 6000)
 		m.Unref()
 	}
 }

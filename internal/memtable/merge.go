@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"cmp"
 	"runtime"
 	"sync/atomic"
 
@@ -23,8 +24,12 @@ type merger struct {
 	mem   *memory
 	heads []head
 	live  []candidate
+	tied  []int32 // indices in live
 	ab    [stretch]uint64
 	offs  [stretch]uint32
+	// rising: of two entries of a key the newer one lies behind in the arena.
+	rising bool
+	exact  bool // equal abbreviations mean equal keys
 }
 
 // candidate is the next entry of a run that is not exhausted.
@@ -39,8 +44,10 @@ const stretch = 256
 
 // open begins a merge of runs, which share the abbreviation after the shortest
 // prefix common to all, and returns that prefix.
-func (g *merger) open(c *base.Comparer, mem *memory, runs []*run) (prefix []byte) {
-	g.cmp, g.mem = c, mem
+func (g *merger) open(t *Table, runs []*run) (prefix []byte) {
+	c := t.cmp
+	// The runs came first: what they hold was noted in disorder before.
+	g.cmp, g.mem, g.rising = c, t.mem.Load(), !t.disorder.Load()
 	if len(runs) == 0 {
 		return nil
 	}
@@ -48,10 +55,40 @@ func (g *merger) open(c *base.Comparer, mem *memory, runs []*run) (prefix []byte
 	for _, r := range runs[1:] {
 		prefix = prefix[:base.SharedPrefixLen(prefix, r.prefix)]
 	}
+	g.exact = exact(c, keyLenOf(runs), len(prefix))
 	for _, r := range runs {
 		g.heads = append(g.heads, head{r: r, w: widening(c, r.prefix, len(prefix))})
 	}
 	return prefix
+}
+
+// keyLenOf is the length of all keys in runs, -1 when they differ.
+func keyLenOf(runs []*run) int {
+	n := runs[0].keyLen
+	for _, r := range runs[1:] {
+		if r.keyLen != n {
+			return -1
+		}
+	}
+	return n
+}
+
+// tie compares two entries with equal abbreviations.
+func (g *merger) tie(x, y uint32) int {
+	if !g.exact {
+		if r := g.cmp.Cmp(g.mem.key(x), g.mem.key(y)); r != 0 {
+			return r
+		}
+	}
+	return g.newer(x, y)
+}
+
+// newer is below 0 when of two entries of a key x is the newer one.
+func (g *merger) newer(x, y uint32) int {
+	if g.rising {
+		return cmp.Compare(y, x)
+	}
+	return cmp.Compare(g.mem.trailer(y), g.mem.trailer(x))
 }
 
 // forward produces up to limit entries after the window into ab[:n], offs[:n].
@@ -97,7 +134,7 @@ func (g *merger) least() (best int, second uint64) {
 	second = ^uint64(0)
 	for i := 1; i < len(g.live); i++ {
 		b, c := &g.live[best], &g.live[i]
-		if c.ab < b.ab || c.ab == b.ab && g.mem.compare(g.cmp, c.off, b.off) < 0 {
+		if c.ab < b.ab || c.ab == b.ab && g.tie(c.off, b.off) < 0 {
 			second = min(second, b.ab)
 			best = i
 		} else {
@@ -150,7 +187,7 @@ func (g *merger) backward(limit int) (n int) {
 func (g *merger) greatest() (best int, second uint64) {
 	for i := 1; i < len(g.live); i++ {
 		b, c := &g.live[best], &g.live[i]
-		if c.ab > b.ab || c.ab == b.ab && g.mem.compare(g.cmp, c.off, b.off) > 0 {
+		if c.ab > b.ab || c.ab == b.ab && g.tie(c.off, b.off) > 0 {
 			second = max(second, b.ab)
 			best = i
 		} else {
@@ -186,15 +223,18 @@ func (g *merger) repeats(from, to int) bool {
 	return false
 }
 
-func (g *merger) sameKey(x, y uint32) bool { return g.cmp.Cmp(g.mem.key(x), g.mem.key(y)) == 0 }
+// sameKey compares the user keys of two entries with equal abbreviations.
+func (g *merger) sameKey(x, y uint32) bool {
+	return g.exact || g.cmp.Cmp(g.mem.key(x), g.mem.key(y)) == 0
+}
 
 // mergeRuns makes one run of several. It returns nil when stop became true.
-func mergeRuns(c *base.Comparer, mem *memory, runs []*run, held *atomic.Int64, stop *atomic.Bool) (*run, error) {
+func mergeRuns(t *Table, runs []*run, stop *atomic.Bool) (*run, error) {
 	total := 0
 	for _, r := range runs {
 		total += len(r.offs)
 	}
-	out, err := newRun(total, held)
+	out, err := newRun(total, &t.order.held)
 	if err != nil {
 		return nil, err
 	}
@@ -205,10 +245,11 @@ func mergeRuns(c *base.Comparer, mem *memory, runs []*run, held *atomic.Int64, s
 		}
 	}()
 	g := &merger{}
-	out.prefix = g.open(c, mem, runs)
-	out.skip = len(out.prefix)
+	out.prefix = g.open(t, runs)
+	out.skip, out.keyLen = len(out.prefix), keyLenOf(runs)
 	for _, r := range runs {
 		out.plain = out.plain && r.plain
+		out.newest = max(out.newest, r.newest)
 	}
 	for at, turn := 0, 0; at < total; turn++ {
 		if turn%(yieldEvery/stretch) == 0 {
@@ -218,9 +259,13 @@ func mergeRuns(c *base.Comparer, mem *memory, runs []*run, held *atomic.Int64, s
 			runtime.Gosched()
 		}
 		n := g.forward(stretch)
-		out.plain = out.plain && !g.repeats(0, n)
 		copy(out.ab[at:], g.ab[:n])
 		copy(out.offs[at:], g.offs[:n])
+		for i := max(at, 1); i < at+n; i++ {
+			if out.ab[i] == out.ab[i-1] && g.sameKey(out.offs[i], out.offs[i-1]) {
+				out.same[i], out.plain = 1, false
+			}
+		}
 		at += n
 	}
 	done = true

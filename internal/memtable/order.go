@@ -18,6 +18,9 @@ const (
 	chunkEntries = 4096
 	// fanIn runs of one level are merged into one of the next.
 	fanIn = 8
+	// fewRuns a source merges by itself; when it meets more, small runs are
+	// merged in background.
+	fewRuns = 1
 	// parallelFrom unsorted entries are sorted by several goroutines.
 	parallelFrom = 4 * chunkEntries
 	maxParallel  = 8
@@ -33,6 +36,7 @@ const (
 type order struct {
 	t       *Table
 	on      atomic.Bool
+	crowded atomic.Bool  // a source met more runs than need be
 	held    atomic.Int64 // bytes of runs
 	working atomic.Bool
 	stop    atomic.Bool
@@ -96,12 +100,12 @@ func (o *order) wake() {
 func (o *order) work() {
 	defer o.bg.Done()
 	for {
-		for !o.stop.Load() && (o.sortChunk() || o.mergeLevel()) {
+		for !o.stop.Load() && (o.sortChunk() || o.mergeSome()) {
 			runtime.Gosched()
 		}
 		o.working.Store(false)
-		// A chunk may have filled between the last look and the store.
-		if o.stop.Load() || !o.chunkWaits() || !o.working.CompareAndSwap(false, true) {
+		// There may be something new since the last look.
+		if o.stop.Load() || !o.crowded.Load() && !o.chunkWaits() || !o.working.CompareAndSwap(false, true) {
 			return
 		}
 	}
@@ -178,7 +182,7 @@ func (o *order) foldTail() error {
 		if len(a.offs) >= chunkEntries || len(a.offs) > 2*len(b.offs) {
 			return nil
 		}
-		r, err := mergeRuns(o.t.cmp, o.t.mem.Load(), o.runs[k:], &o.held, nil)
+		r, err := mergeRuns(o.t, o.runs[k:], nil)
 		if err != nil {
 			return err
 		}
@@ -266,14 +270,23 @@ func level(r *run) int {
 	return l
 }
 
-// mergeLevel merges fanIn runs of one level, if there are such.
-func (o *order) mergeLevel() bool {
+// mergeSome merges fanIn runs of one level, or else, when sources wish for it,
+// the small runs. It reports whether there was something to merge.
+func (o *order) mergeSome() bool {
 	o.mergeMu.Lock()
 	defer o.mergeMu.Unlock()
 	o.mu.Lock()
 	var group []*run
 	if o.err == nil {
 		group = pickGroup(o.runs)
+	}
+	if group == nil && o.crowded.Load() {
+		if o.err == nil {
+			group = pickSmall(o.runs)
+		}
+		if group == nil {
+			o.crowded.Store(false)
+		}
 	}
 	for _, r := range group {
 		r.refs.Add(1)
@@ -303,12 +316,35 @@ func pickGroup(runs []*run) []*run {
 	return nil
 }
 
+// pickSmall returns the smaller runs of at least a chunk, as many as it takes
+// for each that is left to be more than twice as large as all below it together;
+// nil when that is so.
+func pickSmall(runs []*run) []*run {
+	var few [32]*run
+	large := few[:0]
+	total := 0
+	for _, r := range runs {
+		if len(r.offs) >= chunkEntries {
+			large = append(large, r)
+			total += len(r.offs)
+		}
+	}
+	slices.SortFunc(large, func(a, b *run) int { return len(b.offs) - len(a.offs) })
+	for i, r := range large {
+		total -= len(r.offs)
+		if i+1 < len(large) && len(r.offs) <= 2*total {
+			return slices.Clone(large[i:])
+		}
+	}
+	return nil
+}
+
 // replace merges group, of which the caller took a reference each, and lists the
 // result instead. Under mergeMu.
 func (o *order) replace(group []*run, stop *atomic.Bool) bool {
 	var r *run
 	err := guard(func() (err error) {
-		r, err = mergeRuns(o.t.cmp, o.t.mem.Load(), group, &o.held, stop)
+		r, err = mergeRuns(o.t, group, stop)
 		return err
 	})
 	o.mu.Lock()
@@ -354,6 +390,9 @@ func (o *order) acquire(dst []*run) ([]*run, error) {
 	for _, r := range o.runs {
 		r.refs.Add(1)
 		dst = append(dst, r)
+	}
+	if len(dst) > fewRuns {
+		o.crowded.Store(true)
 	}
 	return dst, nil
 }

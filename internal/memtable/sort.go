@@ -15,19 +15,49 @@ import (
 
 // run is a sorted array of entry offsets, immutable once made. ab[i] is the
 // comparer's abbreviation of entry i's key after skip bytes; all keys of the
-// run share those bytes.
+// run share those bytes. same[i] is not 0 when entry i has the user key of the
+// entry before it.
 type run struct {
 	mem    []byte
 	ab     []uint64
 	offs   []uint32
+	same   []byte
 	prefix []byte // the shared bytes, in the arena
 	skip   int
-	plain  bool // all KindSet, and no user key twice
+	keyLen int          // of all keys; -1 when they differ in length
+	newest base.Trailer // the highest
+	plain  bool         // all KindSet, and no user key twice
 	refs   atomic.Int32
 	held   *atomic.Int64 // the table's count of run bytes
 }
 
-const runEntryLen = 12
+const runEntryLen = 13
+
+// exact reports whether keys that share skip bytes and are all keyLen long
+// (-1: are not) are equal when their abbreviations are.
+func exact(c *base.Comparer, keyLen, skip int) bool {
+	return keyLen >= 0 && keyLen <= skip+8 && c.HasAbbrev()
+}
+
+// groupEnd is the index behind the entries of the user key that begin at i.
+func (r *run) groupEnd(i int) int {
+	i++
+	if i == len(r.same) || r.same[i] == 0 {
+		return i
+	}
+	if n := bytes.IndexByte(r.same[i:], 0); n >= 0 {
+		return i + n
+	}
+	return len(r.same)
+}
+
+// groupStart is the index of the first entry with the user key of entry i.
+func (r *run) groupStart(i int) int {
+	for r.same[i] != 0 {
+		i--
+	}
+	return i
+}
 
 // allocateWhole is for memory that is written from end to end at once: in huge
 // pages that costs a tenth of the page faults.
@@ -48,6 +78,7 @@ func newRun(n int, held *atomic.Int64) (*run, error) {
 	p := unsafe.Pointer(unsafe.SliceData(mem))
 	r.ab = unsafe.Slice((*uint64)(p), n)
 	r.offs = unsafe.Slice((*uint32)(unsafe.Add(p, n*8)), n)
+	r.same = mem[n*12 : n*13]
 	r.refs.Store(1)
 	held.Add(int64(cap(mem)))
 	return r, nil
@@ -57,7 +88,7 @@ func (r *run) unref() {
 	if r.refs.Add(-1) == 0 {
 		r.held.Add(-int64(cap(r.mem)))
 		release(r.mem)
-		r.mem, r.ab, r.offs = nil, nil, nil
+		r.mem, r.ab, r.offs, r.same = nil, nil, nil, nil
 	}
 }
 
@@ -73,10 +104,16 @@ type sorter struct {
 	mem   *memory
 	ab    []uint64 // the run's columns while entries are collected
 	offs  []uint32
+	same  []byte
 	spare []pair
 	first []byte
 	skip  int
-	plain bool
+	// See run.
+	keyLen int
+	newest base.Trailer
+	plain  bool
+	rising bool // trailers rise along the arena
+	exact  bool // equal abbreviations mean equal keys
 }
 
 // flipOf is what the comparer's abbreviations are XORed with: without it they
@@ -97,14 +134,15 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 			r.unref()
 		}
 	}()
-	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], plain: true}
+	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], plain: true, rising: true}
 	if !s.collect(from, to) {
 		if err := s.sort(); err != nil {
 			return nil, err
 		}
 	}
-	r.ab, r.offs = s.ab, s.offs
+	r.ab, r.offs, r.same = s.ab, s.offs, s.same
 	r.skip, r.prefix, r.plain = s.skip, s.first[:s.skip:s.skip], s.plain
+	r.keyLen, r.newest = s.keyLen, s.newest
 	done = true
 	return r, nil
 }
@@ -124,7 +162,9 @@ func (s *sorter) sort() error {
 		pairs[i] = pair{s.ab[i], off}
 	}
 	radix(pairs, s.spare, topShift(pairs))
-	s.sortTies(pairs, s.skip, 0)
+	clear(s.same)
+	s.exact = exact(s.cmp, s.keyLen, s.skip)
+	s.sortTies(pairs, s.same, s.skip, 0)
 	for i, p := range pairs {
 		s.ab[i], s.offs[i] = p.ab, p.off
 	}
@@ -136,6 +176,7 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 	sorted = true
 	abbrev := s.cmp.HasAbbrev()
 	var lastKey []byte
+	var last base.Trailer
 	for at := from; at < to; {
 		off := uint32(at)
 		e := s.mem.entry(off)
@@ -145,35 +186,38 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		k := len(s.offs)
 		if k == 0 {
 			s.first = key
+			s.keyLen = len(key)
 			if abbrev {
 				s.skip = len(key)
 			}
 		} else if shared := base.SharedPrefixLen(s.first[:s.skip], key); shared < s.skip {
 			s.shorten(shared)
 		}
+		if len(key) != s.keyLen {
+			s.keyLen = -1
+		}
+		s.rising = s.rising && e.trailer > last
+		last = e.trailer
+		s.newest = max(s.newest, last)
 		ab := s.cmp.Abbrev(key, s.skip)
+		same := byte(0)
 		if k > 0 && sorted && s.ab[k-1] >= ab {
-			sorted = s.ab[k-1] == ab && s.inOrder(lastKey, s.offs[k-1], key, e.trailer)
+			c := -1
+			if s.ab[k-1] == ab {
+				c = s.cmp.Cmp(key, lastKey)
+			}
+			sorted = c > 0 || c == 0 && s.mem.trailer(s.offs[k-1]) > last
+			if c == 0 {
+				same, s.plain = 1, false
+			}
 		}
 		lastKey = key
-		s.ab, s.offs = append(s.ab, ab), append(s.offs, off)
+		s.ab, s.offs, s.same = append(s.ab, ab), append(s.offs, off), append(s.same, same)
 		if k%yieldEvery == 0 {
 			runtime.Gosched()
 		}
 	}
 	return sorted
-}
-
-// inOrder compares two neighbours with equal abbreviations.
-func (s *sorter) inOrder(a []byte, aOff uint32, b []byte, bt base.Trailer) bool {
-	switch c := s.cmp.Cmp(a, b); {
-	case c < 0:
-		return true
-	case c > 0:
-		return false
-	}
-	s.plain = false
-	return s.mem.trailer(aOff) > bt
 }
 
 // shorten cuts the shared prefix to n bytes.
@@ -276,54 +320,66 @@ func insertion(a []pair) {
 const maxTieDepth = 8
 
 // sortTies orders each group of equal abbreviations after skip bytes, and notes
-// whether a user key stands twice. Groups are in arena order before.
-func (s *sorter) sortTies(a []pair, skip, depth int) {
+// in same where a user key stands twice. Groups are in arena order before.
+func (s *sorter) sortTies(a []pair, same []byte, skip, depth int) {
 	for i := 0; i < len(a); {
 		j := i + 1
 		for j < len(a) && a[j].ab == a[i].ab {
 			j++
 		}
 		if j-i > 1 {
-			s.sortGroup(a[i:j], skip, depth)
+			s.sortGroup(a[i:j], same[i:j], skip, depth)
 		}
 		i = j
 	}
 }
 
-func (s *sorter) sortGroup(a []pair, skip, depth int) {
+func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
+	if s.exact {
+		s.newestFirst(a, same)
+		return
+	}
 	first := s.mem.key(a[0].off)
-	shared, same := len(first), true
+	shared, one := len(first), true
 	for _, p := range a[1:] {
 		key := s.mem.key(p.off)
 		n := base.SharedPrefixLen(first[:shared], key)
-		same = same && n == len(first) && n == len(key)
+		one = one && n == len(first) && n == len(key)
 		shared = n
 	}
 	switch {
-	case same:
-		s.plain = false
-		s.newestFirst(a)
+	case one:
+		s.newestFirst(a, same)
 	case len(a) > fewPairs && depth < maxTieDepth && s.cmp.HasAbbrev() && shared >= skip+8:
 		ab := a[0].ab
 		for i := range a {
 			a[i].ab = s.cmp.Abbrev(s.mem.key(a[i].off), shared)
 		}
 		radix(a, s.spare, topShift(a))
-		s.sortTies(a, shared, depth+1)
+		s.sortTies(a, same, shared, depth+1)
 		for i := range a {
 			a[i].ab = ab
 		}
 	default:
 		slices.SortFunc(a, s.compare)
-		for i := 1; i < len(a) && s.plain; i++ {
-			s.plain = s.cmp.Cmp(s.mem.key(a[i-1].off), s.mem.key(a[i].off)) != 0
+		for i := 1; i < len(a); i++ {
+			if s.cmp.Cmp(s.mem.key(a[i-1].off), s.mem.key(a[i].off)) == 0 {
+				same[i], s.plain = 1, false
+			}
 		}
 	}
 }
 
 // newestFirst orders versions of one key; mostly they came oldest first.
-func (s *sorter) newestFirst(a []pair) {
+func (s *sorter) newestFirst(a []pair, same []byte) {
+	s.plain = false
+	for i := 1; i < len(same); i++ {
+		same[i] = 1
+	}
 	slices.Reverse(a)
+	if s.rising {
+		return
+	}
 	byTrailer := func(x, y pair) int { return cmp.Compare(s.mem.trailer(y.off), s.mem.trailer(x.off)) }
 	if !slices.IsSortedFunc(a, byTrailer) {
 		slices.SortFunc(a, byTrailer)
@@ -352,7 +408,7 @@ func (r *run) seek(c *base.Comparer, mem *memory, key []byte, t base.Trailer) in
 	}
 	ab := c.Abbrev(key, r.skip)
 	lo := lowerBound(r.ab, ab)
-	if lo == n || r.ab[lo] != ab {
+	if lo == n || r.ab[lo] != ab || t == base.MaxTrailer && len(key) == r.keyLen && exact(c, r.keyLen, r.skip) {
 		return lo
 	}
 	hi := lo + upperBound(r.ab[lo:], ab)

@@ -19,6 +19,9 @@ type source struct {
 	t    *Table
 	runs []*run
 	want int
+	// all versions are handed out; else what a reader at seq sees.
+	all bool
+	seq base.SeqNum
 
 	keyOff, valOff, valEnd [stretch]uint32
 	trailers               [stretch]base.Trailer
@@ -28,7 +31,14 @@ var sources = sync.Pool{New: func() any { return new(source) }}
 
 // NewSource iterates over all entries applied before the call; later ones are
 // not seen.
-func (m *Table) NewSource() base.Source {
+func (m *Table) NewSource() base.Source { return m.newSource(true, base.MaxSeqNum) }
+
+// NewSourceAt is NewSource for a reader at seq: of each key only the newest entry
+// with at most that sequence is there, be it a deletion. Versions that are passed
+// over cost next to nothing.
+func (m *Table) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
+
+func (m *Table) newSource(all bool, seq base.SeqNum) base.Source {
 	first := !m.order.on.Swap(true)
 	s := sources.Get().(*source)
 	runs, err := m.order.acquire(s.runs[:0])
@@ -36,12 +46,12 @@ func (m *Table) NewSource() base.Source {
 		sources.Put(s)
 		return &failed{err}
 	}
-	if first {
+	if first || m.order.crowded.Load() {
 		m.order.wake()
 	}
 	m.Ref()
-	s.t, s.runs = m, runs
-	s.open(m.cmp, m.mem.Load(), runs)
+	s.t, s.runs, s.all, s.seq = m, runs, all, seq
+	s.open(m, runs)
 	return s
 }
 
@@ -80,12 +90,30 @@ func (s *source) Last(e *base.Entries) int {
 }
 
 func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
-	s.seek(key, t)
-	return s.firstOf(s.ahead(e))
+	if s.all {
+		s.seek(key, t)
+		return s.firstOf(s.ahead(e))
+	}
+	s.seek(key, base.MaxTrailer)
+	n := s.ahead(e)
+	if n > 0 && e.Trailers[0] > t && s.cmp.Cmp(e.Key(0), key) == 0 {
+		if n > 1 {
+			return 1
+		}
+		n = s.ahead(e)
+	}
+	return s.firstOf(n)
 }
 
 func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
-	s.seek(key, t)
+	if s.all || t == base.MaxTrailer {
+		s.seek(key, t)
+		return s.back(e) - 1
+	}
+	s.seek(key, base.MaxTrailer)
+	if s.ahead(e) > 0 && e.Trailers[0] > t && s.cmp.Cmp(e.Key(0), key) == 0 {
+		return 0
+	}
 	return s.back(e) - 1
 }
 
@@ -110,13 +138,23 @@ func (s *source) Next(e *base.Entries) bool { return s.ahead(e) > 0 }
 func (s *source) Prev(e *base.Entries) bool { return s.back(e) > 0 }
 
 func (s *source) ahead(e *base.Entries) int {
-	n := s.forward(s.want)
+	n := 0
+	if s.all {
+		n = s.forward(s.want)
+	} else {
+		n = s.forwardAt(s.want, s.seq)
+	}
 	s.gather(e, 0, n)
 	return n
 }
 
 func (s *source) back(e *base.Entries) int {
-	n := s.backward(s.want)
+	n := 0
+	if s.all {
+		n = s.backward(s.want)
+	} else {
+		n = s.backwardAt(s.want, s.seq)
+	}
 	s.gather(e, stretch-n, stretch)
 	return n
 }
@@ -142,7 +180,7 @@ func (s *source) gather(e *base.Entries, from, to int) {
 		ValOff:   s.valOff[from:to],
 		ValEnd:   s.valEnd[from:to],
 		Trailers: s.trailers[from:to],
-		Plain:    kinds&base.Trailer(base.KindSet) != 0 && !s.repeats(from, to),
+		Plain:    kinds&base.Trailer(base.KindSet) != 0 && !(s.all && s.repeats(from, to)),
 		MaxSeq:   newest.Seq(),
 	}
 }
