@@ -73,7 +73,7 @@ func fill(b *testing.B, dir string, n int) {
 
 // measure does bench.c's work in Go and returns nanoseconds.
 func measure(b *testing.B, dir string, n int) map[string]float64 {
-	db, err := lsm.Open(dir, nil)
+	db, err := lsm.Open(dir, &lsm.Options{PlainWAL: true}) // as in C
 	if err != nil {
 		b.Fatal(err)
 	}

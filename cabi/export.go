@@ -295,10 +295,12 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 	})
 }
 
-// copied returns the options of a handle as they are now, defaults for 0.
+// copied returns the options of a handle as they are now, defaults for 0. Logs
+// are never mapped: a fault there is a SIGBUS, and the host may have taken the
+// signal from Go.
 func copied(h C.uint64_t) (*lsm.Options, error) {
 	if h == 0 {
-		return &lsm.Options{}, nil
+		return &lsm.Options{PlainWAL: true}, nil
 	}
 	o, err := get[*options](h, kindOptions)
 	if err != nil {
@@ -307,6 +309,7 @@ func copied(h C.uint64_t) (*lsm.Options, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := o.Options
+	c.PlainWAL = true
 	return &c, nil
 }
 

@@ -141,7 +141,7 @@ LOAM_API loam_status loam_options_close(loam_options *options);
 /* Sets an option by name from text: "write_buffer_size" to "64MiB",
  * "compression" to "zstd", "read_only" to "true". "comparer" (or "comparator")
  * takes the name of a built-in order: "leveldb.BytewiseComparator",
- * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". */
+ * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
 /* All options as JSON: [{"name", "doc", "unit", "default", "min", "max"}, ...]. */
 LOAM_API loam_status loam_options_describe(char **json, char **err);
