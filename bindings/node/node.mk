@@ -22,4 +22,6 @@ node-pack: node-build
 	@node $(NODE_DIR)/scripts/pack.js
 
 node-bench: node-build $(NODE_STAMP)
-	@cd bench/bindings/node && npm ci --ignore-scripts --silent && node bench.js
+	@mkdir -p build/node
+	@cd bench/bindings/node && npm ci --ignore-scripts --silent && \
+		node bench.js --json $(CURDIR)/build/node/bench.json --html $(CURDIR)/build/node/bench.html

@@ -10,8 +10,9 @@ const { BatchWriter, KeyPacker } = require('./writer')
 const READS_PER_TURN = 256
 const WRITES_PER_TURN = 64
 
-// Keys of one item on libuv's pool: several items run side by side.
-const KEYS_PER_ITEM = 32
+// Keys of one item on libuv's pool. More items run side by side, but each
+// wakes a thread and the event loop, which costs as much as a few reads.
+const KEYS_PER_ITEM = 50
 
 // After so many reads that memory could not answer, those that come while
 // others wait for the pool are not tried in memory first.
@@ -55,6 +56,7 @@ function packKeys (keys) {
 class ReadQueue {
   #context
   #group = null
+  #packer = new KeyPacker() // of the group; native.getMany() copies from it
   #answered = 0
   #misses = 0
   #flush = () => this.flush()
@@ -80,15 +82,15 @@ class ReadQueue {
 
   #enqueue (key, flags, snapshot) {
     let group = this.#group
-    if (group !== null && (group.flags !== flags || group.snapshot !== snapshot || group.packer.count === KEYS_PER_ITEM)) {
+    if (group !== null && (group.flags !== flags || group.snapshot !== snapshot || group.waiting.length === KEYS_PER_ITEM)) {
       this.flush()
       group = null
     }
     if (group === null) {
-      group = this.#group = { packer: new KeyPacker(), flags, snapshot, waiting: [] }
+      group = this.#group = { flags, snapshot, waiting: [] }
       process.nextTick(this.#flush)
     }
-    group.packer.add(key)
+    this.#packer.add(key)
     return new Promise((resolve, reject) => {
       group.waiting.push({ resolve, reject })
     })
@@ -99,13 +101,21 @@ class ReadQueue {
     const group = this.#group
     if (group === null) return
     this.#group = null
-    const { packer, flags, snapshot, waiting } = group
+    const { flags, snapshot, waiting } = group
     try {
-      const result = await native.getMany(this.#context, snapshot, packer.buffer, packer.length, packer.count, flags)
-      const values = unpackValues(result, packer.count, flags)
+      const values = unpackValues(await this.#send(snapshot, flags), waiting.length, flags)
       for (let i = 0; i < waiting.length; i++) waiting[i].resolve(values[i])
     } catch (err) {
       for (const { reject } of waiting) reject(err)
+    }
+  }
+
+  #send (snapshot, flags) {
+    const packer = this.#packer
+    try {
+      return native.getMany(this.#context, snapshot, packer.buffer, packer.length, packer.count, flags)
+    } finally {
+      packer.clear()
     }
   }
 }

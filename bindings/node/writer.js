@@ -164,9 +164,19 @@ class KeyPacker extends Bytes {
       this.reserve(4 + n)
       this.buffer.set(key, this.length + 4)
     }
-    this.buffer.writeUInt32LE(n, this.length)
-    this.length += 4 + n
+    const at = this.length
+    this.buffer[at] = n
+    this.buffer[at + 1] = n >>> 8
+    this.buffer[at + 2] = n >>> 16
+    this.buffer[at + 3] = n >>> 24
+    this.length = at + 4 + n
     this.count++
+  }
+
+  clear () {
+    if (this.buffer.length > KEEP) this.buffer = Buffer.allocUnsafeSlow(1024)
+    this.length = 0
+    this.count = 0
   }
 }
 
