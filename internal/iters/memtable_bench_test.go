@@ -1,9 +1,13 @@
 package iters_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -20,7 +24,7 @@ func writeOrder(name string) []int {
 	order := make([]int, writes)
 	for i := range order {
 		order[i] = i
-		if name == "overwrite5" {
+		if strings.HasPrefix(name, "overwrite5") {
 			order[i] = i % (writes / 5)
 		}
 	}
@@ -30,17 +34,29 @@ func writeOrder(name string) []int {
 	return order
 }
 
-func benchKey(dst []byte, i int) []byte { return fmt.Appendf(dst, "%016d", i) }
+// benchKeys are sixteen digits, or sixteen arbitrary bytes of which eight do not
+// tell that two keys are equal.
+func benchKeys(name string) [][]byte {
+	keys := make([][]byte, writes)
+	rng := rand.New(rand.NewSource(4))
+	for i := range keys {
+		if strings.HasSuffix(name, "uuid") {
+			keys[i] = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, rng.Uint64()), rng.Uint64())
+		} else {
+			keys[i] = fmt.Appendf(nil, "%016d", i)
+		}
+	}
+	return keys
+}
 
 // fillTable writes in the given order. beside, unless nil, is called every
 // 10,000 writes.
-func fillTable(b *testing.B, order []int, beside func(m *memtable.Table, last base.SeqNum)) *memtable.Table {
+func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable.Table)) *memtable.Table {
 	m := memtable.New(memtable.Options{Comparer: base.Bytewise, Size: 64 << 20})
 	value := make([]byte, 100)
-	var batch, key []byte
+	var batch []byte
 	for i, k := range order {
-		key = benchKey(key[:0], k)
-		batch = batchrepr.AppendPut(batchrepr.Init(batch), key, value)
+		batch = batchrepr.AppendPut(batchrepr.Init(batch), keys[k], value)
 		if !m.Room(int64(len(batch)), 1) {
 			b.Fatal("no room")
 		}
@@ -48,14 +64,16 @@ func fillTable(b *testing.B, order []int, beside func(m *memtable.Table, last ba
 			b.Fatal(err)
 		}
 		if beside != nil && i%10_000 == 9_999 {
-			beside(m, base.SeqNum(i+1))
+			beside(m)
 		}
 	}
 	return m
 }
 
-func open(m *memtable.Table) *iters.Cursor {
-	return iters.NewCursor(base.Bytewise, []base.Source{m.NewSourceAt(writes)}, writes, nil, nil)
+// cursorOf opens c, which is closed or new, over m.
+func cursorOf(c *iters.Cursor, m *memtable.Table) *iters.Cursor {
+	c.Reset(base.Bytewise, []base.Source{m.NewSourceAt(writes)}, writes, nil, nil)
+	return c
 }
 
 func scanForward(c *iters.Cursor) (n, bytes int) {
@@ -74,75 +92,126 @@ func scanBackward(c *iters.Cursor) (n, bytes int) {
 	return n, bytes
 }
 
-// seekSome seeks and opens an iterator for each.
-func seekSome(b *testing.B, m *memtable.Table, rng *rand.Rand, keys, n int) {
-	var key []byte
-	for range n {
-		key = benchKey(key[:0], rng.Intn(keys))
-		c := open(m)
-		if !c.SeekGE(key) {
-			b.Fatal("not found")
-		}
-		c.Close()
-	}
-}
-
 // BenchmarkMemtable scans a full, unsealed memtable, whose order is made in
 // different ways: for the first iterator ever, opening included ("first"), found
 // made by a second one, or made for iterators that were opened all through the
-// fill ("beside"). ns/key counts the keys that a user sees.
+// fill ("beside"). seek opens an iterator and seeks once. ns/key counts the keys
+// that a user sees.
 func BenchmarkMemtable(b *testing.B) {
-	for _, name := range []string{"sequential", "random", "overwrite5"} {
-		order := writeOrder(name)
-		keys := writes
-		if name == "overwrite5" {
-			keys = writes / 5
+	for _, name := range []string{"sequential", "random", "overwrite5", "overwrite5uuid"} {
+		order, keys := writeOrder(name), benchKeys(name)
+		n := writes
+		if strings.HasPrefix(name, "overwrite5") {
+			n /= 5
 		}
-		for _, when := range []string{"first", "second", "beside"} {
-			var beside func(m *memtable.Table, last base.SeqNum)
-			if when == "beside" {
-				rng := rand.New(rand.NewSource(2))
-				beside = func(m *memtable.Table, _ base.SeqNum) {
-					c := open(m)
-					c.SeekGE(benchKey(nil, rng.Intn(keys)))
-					c.Close()
+		rng := rand.New(rand.NewSource(2))
+		var c iters.Cursor
+		seek := func(m *memtable.Table) { cursorOf(&c, m).SeekGE(keys[rng.Intn(n)]); c.Close() }
+		scan := func(f func(c *iters.Cursor) (n, bytes int)) func(m *memtable.Table) {
+			return func(m *memtable.Table) {
+				if got, _ := f(cursorOf(&c, m)); got != n {
+					b.Fatal(got)
 				}
+				c.Close()
 			}
-			run := func(what string, per int, f func(m *memtable.Table)) {
-				b.Run(name+"/"+when+"/"+what, func(b *testing.B) {
-					m := fillTable(b, order, beside)
-					if when == "second" {
-						open(m).Close()
+		}
+		benches := []struct {
+			what string
+			per  int
+			f    func(m *memtable.Table)
+		}{
+			{"forward", n, scan(scanForward)},
+			{"backward", n, scan(scanBackward)},
+			{"seek", 1, seek},
+		}
+		for _, bench := range benches {
+			run := func(when string, first bool, beside func(m *memtable.Table)) {
+				b.Run(name+"/"+when+"/"+bench.what, func(b *testing.B) {
+					m := fillTable(b, keys, order, beside)
+					if !first {
+						seek(m)
 					}
 					for b.Loop() {
-						if when == "first" {
+						if first {
 							b.StopTimer()
 							m.Unref()
-							m = fillTable(b, order, nil)
+							m = fillTable(b, keys, order, nil)
 							b.StartTimer()
 						}
-						f(m)
+						bench.f(m)
 					}
 					m.Unref()
-					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(per), "ns/key")
+					b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(bench.per), "ns/key")
 					b.ReportMetric(0, "ns/op")
 				})
 			}
-			scan := func(f func(c *iters.Cursor) (n, bytes int)) func(m *memtable.Table) {
-				return func(m *memtable.Table) {
-					c := open(m)
-					if n, _ := f(c); n != keys {
-						b.Fatal(n)
-					}
-					c.Close()
+			if bench.per > 1 {
+				run("first", true, nil)
+			}
+			run("second", false, nil)
+			run("beside", false, seek)
+		}
+	}
+}
+
+// BenchmarkMemtableSeekBesideWriter opens an iterator and seeks, over and over,
+// while the second half of a memtable is written as fast as may be, and then when
+// nothing is written. put-ns is what a write cost meanwhile, and alone.
+func BenchmarkMemtableSeekBesideWriter(b *testing.B) {
+	for _, name := range []string{"random", "overwrite5", "overwrite5uuid"} {
+		order, keys := writeOrder(name), benchKeys(name)
+		rng := rand.New(rand.NewSource(2))
+		var c iters.Cursor
+		var batch []byte
+		value := make([]byte, 100)
+		write := func(m *memtable.Table, from, to int) time.Duration {
+			start := time.Now()
+			for i, k := range order[from:to] {
+				batch = batchrepr.AppendPut(batchrepr.Init(batch), keys[k], value)
+				if err := m.Apply(batch, base.SeqNum(from+i+1)); err != nil {
+					b.Error(err)
 				}
 			}
-			run("forward", keys, scan(scanForward))
-			run("backward", keys, scan(scanBackward))
-			if when != "first" {
-				rng := rand.New(rand.NewSource(3))
-				run("seek", 1000, func(m *memtable.Table) { seekSome(b, m, rng, keys, 1000) })
-			}
+			return time.Since(start)
 		}
+		seeks := func(m *memtable.Table, until func(n int) bool) (perSeek, p99 float64) {
+			var each []float64
+			for n := 0; !until(n); n++ {
+				key := keys[order[rng.Intn(writes/2)]]
+				start := time.Now()
+				cursorOf(&c, m).SeekGE(key)
+				c.Close()
+				each = append(each, float64(time.Since(start).Nanoseconds()))
+			}
+			sum := 0.0
+			for _, ns := range each {
+				sum += ns
+			}
+			slices.Sort(each)
+			return sum / float64(len(each)), each[len(each)*99/100]
+		}
+		b.Run(name, func(b *testing.B) {
+			var beside, besideTail, quiet, quietTail, put, alone float64
+			for b.Loop() {
+				m := memtable.New(memtable.Options{Comparer: base.Bytewise, Size: 64 << 20})
+				alone += float64(write(m, 0, writes/2).Nanoseconds()) / (writes / 2)
+				seeks(m, func(n int) bool { return n == 2000 })
+				mean, tail := seeks(m, func(n int) bool { return n == 20_000 })
+				quiet, quietTail = quiet+mean, quietTail+tail
+				done := make(chan time.Duration, 1)
+				go func() { done <- write(m, writes/2, writes) }()
+				mean, tail = seeks(m, func(int) bool { return len(done) > 0 })
+				beside, besideTail = beside+mean, besideTail+tail
+				put += float64((<-done).Nanoseconds()) / (writes / 2)
+				m.Unref()
+			}
+			for unit, sum := range map[string]float64{
+				"quiet-ns": quiet, "quiet-p99-ns": quietTail, "beside-ns": beside, "beside-p99-ns": besideTail,
+				"put-ns": put, "put-alone-ns": alone,
+			} {
+				b.ReportMetric(sum/float64(b.N), unit)
+			}
+			b.ReportMetric(0, "ns/op")
+		})
 	}
 }

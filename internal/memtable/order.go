@@ -18,9 +18,6 @@ const (
 	chunkEntries = 4096
 	// fanIn runs of one level are merged into one of the next.
 	fanIn = 8
-	// fewRuns a source merges by itself; when it meets more, small runs are
-	// merged in background.
-	fewRuns = 1
 	// parallelFrom unsorted entries are sorted by several goroutines.
 	parallelFrom = 4 * chunkEntries
 	maxParallel  = 8
@@ -50,6 +47,7 @@ type order struct {
 	mu      sync.Mutex
 	runs    []*run // any order, but what foldTail looks at comes last
 	covered uint64
+	changed bool  // in runs of a chunk or more, since a source looked
 	sorted  int64 // entries in runs
 	err     error // a comparer that panicked, for good; no memory, until asked again
 }
@@ -171,6 +169,7 @@ func (o *order) sortTo(to uint64, n int64) error {
 func (o *order) append(r *run) {
 	o.runs = append(o.runs, r)
 	o.sorted += int64(len(r.offs))
+	o.changed = o.changed || len(r.offs) >= chunkEntries
 }
 
 // foldTail merges the last runs while they are small and of like size, so that
@@ -187,6 +186,7 @@ func (o *order) foldTail() error {
 			return err
 		}
 		o.runs = append(o.runs[:k], r)
+		o.changed = o.changed || len(r.offs) >= chunkEntries
 		a.unref()
 		b.unref()
 	}
@@ -391,8 +391,9 @@ func (o *order) acquire(dst []*run) ([]*run, error) {
 		r.refs.Add(1)
 		dst = append(dst, r)
 	}
-	if len(dst) > fewRuns {
-		o.crowded.Store(true)
+	if o.changed {
+		o.changed = false
+		o.crowded.Store(pickSmall(o.runs) != nil)
 	}
 	return dst, nil
 }
