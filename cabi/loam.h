@@ -143,7 +143,8 @@ LOAM_API loam_status loam_options_close(loam_options *options);
  * takes the name of a built-in order: "leveldb.BytewiseComparator",
  * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
-/* All options as JSON: [{"name", "doc", "unit", "default", "min", "max"}, ...]. */
+/* All options that can be chosen as JSON: [{"name", "doc", "unit", "default",
+ * "min", "max"}, ...]. */
 LOAM_API loam_status loam_options_describe(char **json, char **err);
 
 /* Returns <0, 0 or >0 for a<b, a=b, a>b. It is called from any thread, several

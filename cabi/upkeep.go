@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -142,7 +143,8 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
 	return run(message, func() error {
 		if what == C.LOAMGO_OPTION_DOCS {
-			return giveJSON(plain(reflect.ValueOf(lsm.OptionDocs())), out)
+			docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool { return d.Name == "plain_wal" })
+			return giveJSON(plain(reflect.ValueOf(docs)), out)
 		}
 		d, err := get[*database](db, kindDB)
 		if err != nil {

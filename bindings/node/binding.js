@@ -21,13 +21,12 @@ let table = null
 
 // Loads the engine and resolves to its options: a map of their names here, such
 // as writeBufferSize, to their names there and their ranges. Another order of
-// keys is not among them: range options need to know it. Nor is plain_wal, which
-// the library has always on.
+// keys is not among them: range options need to know it.
 exports.engineOptions = function () {
   if (table === null) {
     table = native.load(library).then(function (json) {
       const camel = (name) => name.replace(/_(.)/g, (_, c) => c.toUpperCase())
-      const options = JSON.parse(json).filter(({ name }) => name !== 'comparer' && name !== 'plain_wal')
+      const options = JSON.parse(json).filter(({ name }) => name !== 'comparer')
       return new Map(options.map((option) => [camel(option.name), option]))
     })
     table.catch(() => { table = null })
