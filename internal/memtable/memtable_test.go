@@ -437,6 +437,51 @@ func TestTies(t *testing.T) {
 	}
 }
 
+// TestOverwrites has many versions of keys in several runs, with keys of one
+// length that abbreviations tell apart or do not, in order and not.
+func TestOverwrites(t *testing.T) {
+	formats := []string{"shared-prefix-%06[1]d", "%06[1]d-shared-suffix", "%[1]d", "%02[2]d------%[3]d"}
+	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase} {
+		for f, format := range formats {
+			for _, rising := range []bool{true, false} {
+				o := &model{cmp: c}
+				m := New(Options{Comparer: c, Size: 4 << 20, Ordered: true})
+				rng := rand.New(rand.NewSource(int64(f)))
+				key := func() string { k := rng.Intn(900); return fmt.Sprintf(format, k, k/9, k%9) }
+				const n = 14000
+				seqs := make([]int, n)
+				for i := range seqs {
+					seqs[i] = i + 1
+				}
+				if !rising {
+					slices.Reverse(seqs[n/2:])
+				}
+				for i, s := range seqs {
+					k, kind := key(), base.KindSet
+					if rng.Intn(20) == 0 {
+						kind = base.KindDelete
+					}
+					if err := m.Add(base.SeqNum(s), kind, []byte(k), nil); err != nil {
+						t.Fatal(err)
+					}
+					o.items = append(o.items, item{k, "", base.MakeTrailer(base.SeqNum(s), kind)})
+					if i%3100 == 3000 {
+						m.NewSource().Close()
+					}
+				}
+				o.dirty = true
+				if m.disorder.Load() == rising {
+					t.Errorf("disorder %v", m.disorder.Load())
+				}
+				checkSources(t, o, m, key, rng, n)
+				m.Seal()
+				checkSources(t, o, m, key, rng, n)
+				m.Unref()
+			}
+		}
+	}
+}
+
 // TestFewRuns checks that background merging keeps pace whatever order the
 // chunks came in.
 func TestFewRuns(t *testing.T) {
@@ -460,6 +505,13 @@ func TestFewRuns(t *testing.T) {
 	}
 	if m.order.sorted < 200000-2*chunkEntries {
 		t.Errorf("only %d entries sorted", m.order.sorted)
+	}
+	for range 2 { // the second one finds that no writes come between
+		m.NewSource().Close()
+	}
+	m.order.bg.Wait()
+	if n := len(m.order.runs); n > 5 || pickSmall(m.order.runs) != nil {
+		t.Errorf("%d runs after sources were opened", n)
 	}
 }
 

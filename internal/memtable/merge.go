@@ -3,6 +3,7 @@ package memtable
 import (
 	"cmp"
 	"runtime"
+	"sync"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
@@ -228,6 +229,14 @@ func (g *merger) sameKey(x, y uint32) bool {
 	return g.exact || g.cmp.Cmp(g.mem.key(x), g.mem.key(y)) == 0
 }
 
+var mergers = sync.Pool{New: func() any { return new(merger) }}
+
+func (g *merger) put() {
+	clear(g.heads)
+	g.heads, g.live, g.mem = g.heads[:0], g.live[:0], nil
+	mergers.Put(g)
+}
+
 // mergeRuns makes one run of several. It returns nil when stop became true.
 func mergeRuns(t *Table, runs []*run, stop *atomic.Bool) (*run, error) {
 	total := 0
@@ -244,7 +253,8 @@ func mergeRuns(t *Table, runs []*run, stop *atomic.Bool) (*run, error) {
 			out.unref()
 		}
 	}()
-	g := &merger{}
+	g := mergers.Get().(*merger)
+	defer g.put()
 	out.prefix = g.open(t, runs)
 	out.skip, out.keyLen = len(out.prefix), keyLenOf(runs)
 	for _, r := range runs {

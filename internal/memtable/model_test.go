@@ -54,12 +54,36 @@ func (o *model) seenAt(seq base.SeqNum) *model {
 	return v
 }
 
+// checkRun looks at what a run says of its entries.
+func checkRun(t *testing.T, m *Table, r *run) {
+	t.Helper()
+	mem, newest, keyLen, plain := m.mem.Load(), base.Trailer(0), len(m.mem.Load().key(r.offs[0])), true
+	for i, off := range r.offs {
+		key, tr := mem.key(off), mem.trailer(off)
+		newest = max(newest, tr)
+		if len(key) != keyLen {
+			keyLen = -1
+		}
+		same := i > 0 && m.cmp.Cmp(mem.key(r.offs[i-1]), key) == 0
+		if same != (r.same[i] != 0) || r.ab[i] != m.cmp.Abbrev(key, r.skip) {
+			t.Fatalf("entry %d of a run: same %d, abbreviation %x", i, r.same[i], r.ab[i])
+		}
+		plain = plain && !same && tr.Kind() == base.KindSet
+	}
+	if r.newest != newest || r.keyLen != keyLen && r.keyLen != -1 || r.plain && !plain {
+		t.Errorf("newest %d, want %d; key length %d, want %d; plain %v, want %v", r.newest, newest, r.keyLen, keyLen, r.plain, plain)
+	}
+}
+
 // checkSources compares m with the model at full length, all versions and as of a few
 // sequences.
 func checkSources(t *testing.T, o *model, m *Table, key func() string, rng *rand.Rand, last base.SeqNum) {
 	t.Helper()
 	src := m.NewSource()
 	full(t, o, src)
+	for _, r := range src.(*source).runs {
+		checkRun(t, m, r)
+	}
 	src.Close()
 	for _, seq := range []base.SeqNum{base.MaxSeqNum, base.SeqNum(rng.Int63n(int64(last) + 1)), 0} {
 		v, src := o.seenAt(seq), m.NewSourceAt(seq)

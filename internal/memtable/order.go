@@ -18,6 +18,9 @@ const (
 	chunkEntries = 4096
 	// fanIn runs of one level are merged into one of the next.
 	fanIn = 8
+	// Beside a writer, sources merge up to manyRuns by themselves rather than
+	// that the background takes the processor from both.
+	manyRuns = 12
 	// parallelFrom unsorted entries are sorted by several goroutines.
 	parallelFrom = 4 * chunkEntries
 	maxParallel  = 8
@@ -384,6 +387,7 @@ func (o *order) acquire(dst []*run) ([]*run, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retry()
+	quiet := o.covered >= o.t.end.Load()
 	if err := o.sortAll(); err != nil {
 		return dst, err
 	}
@@ -391,7 +395,7 @@ func (o *order) acquire(dst []*run) ([]*run, error) {
 		r.refs.Add(1)
 		dst = append(dst, r)
 	}
-	if o.changed {
+	if o.changed && (quiet || len(o.runs) > manyRuns) {
 		o.changed = false
 		o.crowded.Store(pickSmall(o.runs) != nil)
 	}

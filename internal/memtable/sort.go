@@ -61,7 +61,7 @@ func (r *run) groupStart(i int) int {
 
 // heapBytes or less, which live briefly beside writes, are left to the garbage
 // collector: off the heap, a page would come and go with each.
-const heapBytes = 8 << 10
+const heapBytes = 32 << 10
 
 // allocateWhole is for memory that is written from end to end at once: in huge
 // pages that costs a tenth of the page faults. It is aligned to 8 bytes.
