@@ -74,13 +74,19 @@ func fail(err error, message **C.char) status {
 	return s
 }
 
+// running is the status of an export that has not returned: a panic leaves it.
+// Looking at it is cheaper than asking the runtime for a panic every time.
+const running status = 1 << 20
+
 // catch, deferred by every export, turns a panic into a status.
 func catch(s *status, message **C.char) {
-	if r := recover(); r != nil {
-		*s = C.LOAM_ERR_INTERNAL
-		if message != nil {
-			*message = text(fmt.Sprintf("loam: internal error: %v\n%s", r, debug.Stack()))
-		}
+	if *s != running {
+		return
+	}
+	r := recover()
+	*s = C.LOAM_ERR_INTERNAL
+	if message != nil {
+		*message = text(fmt.Sprintf("loam: internal error: %v\n%s", r, debug.Stack()))
 	}
 }
 

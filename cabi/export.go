@@ -18,7 +18,8 @@ import (
 
 // The exported functions trust their pointers and lengths, which the shim has
 // checked, and nothing else. Each begins with stk.Reserve, for the sake of
-// signal handlers, and ends panics with catch.
+// signal handlers, and ends panics with catch, which wants the status to be
+// running until the function returns.
 
 // database is what a kindDB handle stands for.
 type database struct {
@@ -39,6 +40,7 @@ type options struct {
 
 // run is the frame of the exports that are not hot.
 func run(message **C.char, f func() error) (s status) {
+	s = running
 	defer catch(&s, message)
 	stk.Reserve()
 	if err := f(); err != nil {
@@ -72,6 +74,7 @@ func mode(flags C.uint) lsm.WriteMode { return lsm.WriteMode(flags) }
 //
 //export loamgo_get
 func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
+	s = running
 	defer catch(&s, message)
 	stk.Reserve()
 	d, sn, err := open(db, snap)
@@ -120,6 +123,7 @@ func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint) ([]byte
 
 //export loamgo_has
 func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, message **C.char) (s status) {
+	s = running
 	defer catch(&s, message)
 	stk.Reserve()
 	d, sn, err := open(db, snap)
@@ -143,6 +147,7 @@ func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, messag
 
 //export loamgo_put
 func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint, message **C.char) (s status) {
+	s = running
 	defer catch(&s, message)
 	stk.Reserve()
 	d, err := get[*database](db, kindDB)
@@ -157,6 +162,7 @@ func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe
 
 //export loamgo_delete
 func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint, message **C.char) (s status) {
+	s = running
 	defer catch(&s, message)
 	stk.Reserve()
 	d, err := get[*database](db, kindDB)
@@ -171,6 +177,7 @@ func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.u
 
 //export loamgo_write
 func loamgo_write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint, message **C.char) (s status) {
+	s = running
 	defer catch(&s, message)
 	stk.Reserve()
 	d, err := get[*database](db, kindDB)
