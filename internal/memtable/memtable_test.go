@@ -596,7 +596,7 @@ func TestInsertionIsStable(t *testing.T) {
 			}
 			return 0
 		})
-		radix(a, tmp, topShift(a))
+		radix(a, tmp, topShift(a), false)
 		if !slices.Equal(a, want) {
 			t.Errorf("%d pairs sorted wrongly", n)
 		}

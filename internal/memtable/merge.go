@@ -237,8 +237,9 @@ func (g *merger) put() {
 	mergers.Put(g)
 }
 
-// mergeRuns makes one run of several. It returns nil when stop became true.
-func mergeRuns(t *Table, runs []*run, stop *atomic.Bool) (*run, error) {
+// mergeRuns makes one run of several. It returns nil when stop became true. In
+// the background it lets others run now and then.
+func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run, error) {
 	total := 0
 	for _, r := range runs {
 		total += len(r.offs)
@@ -262,7 +263,7 @@ func mergeRuns(t *Table, runs []*run, stop *atomic.Bool) (*run, error) {
 		out.newest = max(out.newest, r.newest)
 	}
 	for at, turn := 0, 0; at < total; turn++ {
-		if turn%(yieldEvery/stretch) == 0 {
+		if background && turn%(yieldEvery/stretch) == 0 {
 			if stop != nil && stop.Load() {
 				return nil, nil
 			}

@@ -152,13 +152,15 @@ func (o *order) sortChunk() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	to := o.nextChunk()
-	return to != 0 && o.sortTo(to, chunkEntries) == nil
+	return to != 0 && o.sortTo(to, chunkEntries, false) == nil
 }
 
-// sortTo extends the runs by [covered, to), at most n entries. Under mu.
-func (o *order) sortTo(to uint64, n int64) error {
+// sortTo extends the runs by [covered, to), at most n entries. Under mu, so that
+// it lets others run meanwhile only when nobody waits, which is for the caller
+// to say.
+func (o *order) sortTo(to uint64, n int64, yield bool) error {
 	o.err = guard(func() error {
-		r, err := sortRange(o.t.cmp, o.t.mem.Load(), o.covered, to, int(n), &o.held)
+		r, err := sortRange(o.t.cmp, o.t.mem.Load(), o.covered, to, int(n), &o.held, yield)
 		if err != nil {
 			return err
 		}
@@ -184,7 +186,7 @@ func (o *order) foldTail() error {
 		if len(a.offs) >= chunkEntries || len(a.offs) > 2*len(b.offs) {
 			return nil
 		}
-		r, err := mergeRuns(o.t, o.runs[k:], nil)
+		r, err := mergeRuns(o.t, o.runs[k:], false, nil)
 		if err != nil {
 			return err
 		}
@@ -204,7 +206,7 @@ func (o *order) sortAll() error {
 	case o.err != nil || o.covered >= end:
 		return o.err
 	case n < parallelFrom:
-		return o.sortTo(end, n)
+		return o.sortTo(end, n, false)
 	}
 	return o.sortParallel(end, n)
 }
@@ -238,7 +240,7 @@ func (o *order) sortParallel(end uint64, n int64) error {
 		go func() {
 			defer wg.Done()
 			errs[i] = guard(func() (err error) {
-				runs[i], err = sortRange(o.t.cmp, o.t.mem.Load(), cuts[i], cuts[i+1], int(share), &o.held)
+				runs[i], err = sortRange(o.t.cmp, o.t.mem.Load(), cuts[i], cuts[i+1], int(share), &o.held, false)
 				return err
 			})
 		}()
@@ -347,7 +349,7 @@ func pickSmall(runs []*run) []*run {
 func (o *order) replace(group []*run, stop *atomic.Bool) bool {
 	var r *run
 	err := guard(func() (err error) {
-		r, err = mergeRuns(o.t, group, stop)
+		r, err = mergeRuns(o.t, group, true, stop)
 		return err
 	})
 	o.mu.Lock()
@@ -430,7 +432,7 @@ func (o *order) sealSort() error {
 		return o.sortAll()
 	}
 	if end := o.t.end.Load(); end > o.covered {
-		return o.sortTo(end, o.t.count.Load())
+		return o.sortTo(end, o.t.count.Load(), true)
 	}
 	return nil
 }

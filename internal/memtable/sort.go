@@ -128,17 +128,20 @@ type sorter struct {
 	plain  bool
 	rising bool // trailers rise along the arena
 	exact  bool // equal abbreviations mean equal keys
+	yield  bool // see yieldEvery
 }
 
 // flipOf is what the comparer's abbreviations are XORed with: without it they
 // are raw key bytes for either byte order.
 func flipOf(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
 
-// yieldEvery entries a sort or merge lets other goroutines run.
+// yieldEvery entries a sort or merge in the background lets other goroutines run.
+// Where a caller waits it must not: beside a writer that fills its time slice,
+// each turn it gives away costs it 10 ms.
 const yieldEvery = 2048
 
 // sortRange sorts the entries in [from, to), at most n.
-func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64) (r *run, err error) {
+func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (r *run, err error) {
 	if r, err = newRun(n, held); err != nil {
 		return nil, err
 	}
@@ -148,7 +151,7 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 			r.unref()
 		}
 	}()
-	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], plain: true, rising: true}
+	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], plain: true, rising: true, yield: yield}
 	if !s.collect(from, to) {
 		if err := s.sort(); err != nil {
 			return nil, err
@@ -175,7 +178,7 @@ func (s *sorter) sort() error {
 	for i, off := range s.offs {
 		pairs[i] = pair{s.ab[i], off}
 	}
-	radix(pairs, s.spare, topShift(pairs))
+	radix(pairs, s.spare, topShift(pairs), s.yield)
 	clear(s.same)
 	s.exact = exact(s.cmp, s.keyLen, s.skip)
 	s.sortTies(pairs, s.same, s.skip, 0)
@@ -227,7 +230,7 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		}
 		lastKey = key
 		s.ab, s.offs, s.same = append(s.ab, ab), append(s.offs, off), append(s.same, same)
-		if k%yieldEvery == 0 {
+		if s.yield && k%yieldEvery == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -279,7 +282,7 @@ func topShift(a []pair) int {
 
 // radix sorts a by the abbreviations' bits below shift + radixBits, stably; the
 // bits above are equal. It recurses once per digit.
-func radix(a, tmp []pair, shift int) {
+func radix(a, tmp []pair, shift int, yield bool) {
 	if len(a) <= fewPairs {
 		insertion(a)
 		return
@@ -302,7 +305,7 @@ func radix(a, tmp []pair, shift int) {
 		next[d]++
 	}
 	copy(a, tmp)
-	if len(a) > yieldEvery {
+	if yield && len(a) > yieldEvery {
 		runtime.Gosched()
 	}
 	if shift == 0 {
@@ -312,7 +315,7 @@ func radix(a, tmp []pair, shift int) {
 	from := int32(0)
 	for _, n := range count {
 		if n > 1 {
-			radix(a[from:from+n], tmp, below)
+			radix(a[from:from+n], tmp, below, yield)
 		}
 		from += n
 	}
@@ -369,7 +372,7 @@ func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
 		for i := range a {
 			a[i].ab = s.cmp.Abbrev(s.mem.key(a[i].off), shared)
 		}
-		radix(a, s.spare, topShift(a))
+		radix(a, s.spare, topShift(a), s.yield)
 		s.sortTies(a, same, shared, depth+1)
 		for i := range a {
 			a[i].ab = ab
