@@ -142,6 +142,7 @@ func (b *background) installFlush(s *sealed, result compact.Result) error {
 	if err := b.apply(edit, s); err != nil {
 		return err
 	}
+	db.wal.forget(s.wal)
 	db.files.DeleteFile(base.FileName(base.FileLog, s.wal))
 	return nil
 }

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -137,7 +138,7 @@ func (db *DB) rotate() error {
 }
 
 // walQueue is the write-ahead log: the file being appended to, the next one
-// standing ready, and older ones whose sync is under way.
+// standing ready, and older ones.
 //
 // A new log's first record is an empty batch that carries the sequence number
 // with which the log begins. Recovery uses it to see that the tail of the log
@@ -146,14 +147,22 @@ func (db *DB) rotate() error {
 // recognised as standing behind a hole, and nothing in it was acknowledged as
 // synced, because sync waits for the older logs first.
 //
-// All fields but spare are guarded by the commit pipeline.
+// A full log that nobody synced rests: once its memtable is a table it need
+// not reach the disk at all. Had somebody synced it, he will sync the next one
+// too, and finds it done.
+//
+// All fields but resting and spare are guarded by the commit pipeline.
 type walQueue struct {
-	db    *DB
-	cur   *record.Writer
-	num   uint64
-	older []*retiredWAL
-	parts [][]byte
-	head  [batchrepr.HeaderLen]byte
+	db     *DB
+	cur    *record.Writer
+	num    uint64
+	synced bool // somebody synced since the rotation
+	older  []*retiredWAL
+	parts  [][]byte
+	head   [batchrepr.HeaderLen]byte
+
+	restMu  sync.Mutex // a leaf
+	resting []*retiredWAL
 
 	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
 	spare   *preparedWAL
@@ -164,9 +173,10 @@ type preparedWAL struct {
 	num uint64
 }
 
-// retiredWAL is a full log on its way to the disk.
+// retiredWAL is a full log, resting or on its way to the disk.
 type retiredWAL struct {
 	w    *record.Writer
+	num  uint64
 	done chan struct{}
 	err  error // valid after done
 }
@@ -224,9 +234,9 @@ func (q *walQueue) rotate(last base.SeqNum) error {
 	return nil
 }
 
-// retire syncs and closes the current log on a goroutine of its own.
+// retire has the current log rest, or sends it to the disk.
 func (q *walQueue) retire() {
-	old := &retiredWAL{w: q.cur, done: make(chan struct{})}
+	old := &retiredWAL{w: q.cur, num: q.num, done: make(chan struct{})}
 	q.older = slices.DeleteFunc(q.older, func(o *retiredWAL) bool {
 		select {
 		case <-o.done:
@@ -235,8 +245,19 @@ func (q *walQueue) retire() {
 			return false
 		}
 	})
+	if q.synced {
+		q.synced = false
+		q.send(old)
+		return
+	}
+	q.restMu.Lock()
+	q.resting = append(q.resting, old)
+	q.restMu.Unlock()
+}
+
+// send syncs and closes a log on a goroutine of its own.
+func (q *walQueue) send(old *retiredWAL) {
 	q.older = append(q.older, old)
-	num := q.num
 	go func() {
 		defer close(old.done)
 		defer func() {
@@ -248,10 +269,31 @@ func (q *walQueue) retire() {
 			return
 		}
 		if old.err = old.w.Sync(); old.err != nil {
-			q.db.fail(fmt.Errorf("loam: syncing log %06d: %w", num, old.err))
+			q.db.fail(fmt.Errorf("loam: syncing log %06d: %w", old.num, old.err))
 		}
 		old.w.Close()
 	}()
+}
+
+// rested takes the logs up to num off their rest.
+func (q *walQueue) rested(num uint64) (logs []*retiredWAL) {
+	q.restMu.Lock()
+	defer q.restMu.Unlock()
+	q.resting = slices.DeleteFunc(q.resting, func(o *retiredWAL) bool {
+		if o.num <= num {
+			logs = append(logs, o)
+		}
+		return o.num <= num
+	})
+	return logs
+}
+
+// forget closes the logs up to num, whose entries are in tables now. Any
+// goroutine.
+func (q *walQueue) forget(num uint64) {
+	for _, o := range q.rested(num) {
+		o.w.Close()
+	}
 }
 
 // append writes one group as one record, so that it is recovered whole or not
@@ -276,6 +318,10 @@ func (q *walQueue) append(group [][]byte) error {
 
 // sync makes everything appended so far durable, the older logs first.
 func (q *walQueue) sync() error {
+	q.synced = true
+	for _, o := range q.rested(math.MaxUint64) {
+		q.send(o)
+	}
 	for _, o := range q.older {
 		<-o.done
 		if o.err != nil {
@@ -311,6 +357,7 @@ func (q *walQueue) close() error {
 	for _, o := range q.older {
 		<-o.done
 	}
+	q.forget(math.MaxUint64) // after a failure
 	if p := q.spare; p != nil {
 		q.spare = nil
 		p.w.Close()
