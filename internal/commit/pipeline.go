@@ -53,7 +53,7 @@ const (
 )
 
 // maxKeptBuffer is the largest encoding buffer that is kept for reuse, in bytes.
-const maxKeptBuffer = 64 << 10
+const maxKeptBuffer = 1 << 20
 
 // Pipeline orders the writes of one database.
 type Pipeline struct {
