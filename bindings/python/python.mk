@@ -40,4 +40,4 @@ python-test: $(PYTHON_BUILD)/installed.stamp $(PYTHON_BUILD)/plyvel/plyvel.py
 	cd $(PYTHON_BUILD)/plyvel && PYTHONPATH=. $(PYTHON_VENV)/bin/python -m pytest -q -p no:cacheprovider test_plyvel.py
 
 python-bench: $(PYTHON_BUILD)/installed.stamp
-	$(PYTHON_VENV)/bin/python bench/bindings/python/bench.py --dir $(PYTHON_BUILD) --json $(PYTHON_BUILD)/bench.json --plot $(PYTHON_BUILD)/bench.svg
+	$(PYTHON_VENV)/bin/python bench/bindings/python/bench.py --dir $(PYTHON_BUILD) --json $(PYTHON_BUILD)/bench.json --html $(PYTHON_BUILD)/bench.html

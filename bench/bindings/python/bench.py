@@ -1,7 +1,7 @@
 """loamdb beside plyvel. Every case runs on both in short rounds that alternate, so that
 a busy machine slows both; the ratio of the medians counts.
 
-    python bench.py [--rounds N] [--json FILE] [--html FILE] [--plot FILE.svg] [--dir DIR] [CASE...]
+    python bench.py [--rounds N] [--json FILE] [--html FILE] [--dir DIR] [CASE...]
 """
 
 from __future__ import annotations
@@ -211,37 +211,11 @@ def page(report: dict[str, Any]) -> str:
     return f"{before}>{data}<{after}"
 
 
-def plot(cases: list[Case], file: str) -> None:
-    """Bars of loamdb's time relative to plyvel's, with the targets as marks."""
-    row, left, width = 26, 170, 420
-    most = max(1.2, *(c.ratio() for c in cases))
-    x = lambda ratio: left + width * ratio / most
-    height = row * len(cases) + 50
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{height}" font-family="sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        '<text x="10" y="18" font-size="13">loamdb: time per operation, relative to plyvel (less is better)</text>',
-    ]
-    for i, case in enumerate(cases):
-        y = 32 + i * row
-        color = "#b5462f" if case.target is not None and case.ratio() > case.target else "#3f7f5f"
-        out.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{case.name}</text>')
-        out.append(f'<rect x="{left}" y="{y}" width="{x(case.ratio()) - left:.1f}" height="{row - 8}" fill="{color}"/>')
-        out.append(f'<text x="{x(case.ratio()) + 4:.1f}" y="{y + 14}">{case.ratio():.2f}</text>')
-        if case.target is not None:
-            out.append(f'<path d="M{x(case.target):.1f} {y - 3}v{row - 2}" stroke="black" stroke-dasharray="3 2"/>')
-    out.append(f'<path d="M{x(1):.1f} 26V{height - 14}" stroke="#888"/>')
-    out.append(f'<text x="{x(1):.1f}" y="{height - 3}" text-anchor="middle" fill="#555">plyvel</text></svg>')
-    with open(file, "w", encoding="utf-8") as f:
-        f.write("\n".join(out) + "\n")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="loamdb beside plyvel")
     parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument("--json")
     parser.add_argument("--html")
-    parser.add_argument("--plot")
     parser.add_argument("--dir", help="where the databases lie; a directory that is not in memory")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(c.name for c in CASES))
     arguments = parser.parse_args()
@@ -262,8 +236,6 @@ def main() -> int:
     if arguments.html:
         with open(arguments.html, "w", encoding="utf-8") as f:
             f.write(page(result))
-    if arguments.plot:
-        plot(cases, arguments.plot)
     return 0 if all(c.target is None or c.ratio() <= c.target for c in cases) else 1
 
 
