@@ -145,8 +145,11 @@ func (db *DB) multiGetTables(keys [][]byte, seq base.SeqNum, r *MultiResult, spa
 		if l := &state[i]; l.reader != nil {
 			if l.block = l.reader.Find(key, t); l.block < 0 {
 				l.reader = nil
-				continue
 			}
+		}
+	}
+	for i := range state {
+		if l := &state[i]; l.reader != nil {
 			l.reader.Prefetch(l.block)
 		}
 	}

@@ -41,9 +41,9 @@ func (r *Reader) Find(key []byte, t base.Trailer) int {
 	return i
 }
 
-// Prefetch hints that data block i will be read.
+// Prefetch hints that data block i will be looked at, in the cache or the file.
 func (r *Reader) Prefetch(i int) {
-	if uint(i) >= uint(r.index.Len()) || r.slots != nil && r.slots.Contains(i) {
+	if uint(i) >= uint(r.index.Len()) || r.slots != nil && r.slots.Touch(i) {
 		return
 	}
 	h := r.handle(i)
