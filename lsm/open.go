@@ -252,7 +252,8 @@ func (db *DB) release() error {
 	return errors.Join(errs...)
 }
 
-// Close waits for running background work to stop, syncs the log and releases
+// Close waits until full memtables are in tables, which the next Open need not
+// replay then, and for other background work to stop, syncs the log and releases
 // the directory. Later calls on the database, and moves of its iterators, fail
 // with ErrClosed; iterators must still be closed to free what they hold.
 // Nothing is lost by ending the process without Close.
@@ -264,6 +265,7 @@ func (db *DB) Close() error {
 		db.mu.Unlock()
 		return nil
 	}
+	db.bg.settle()
 	// With the pipeline locked, so that no commit is in between. A poisoned
 	// pipeline refuses, but then has no commits either.
 	if err := db.pipeline.Exclusive(closing); err != nil && v == nil {
