@@ -10,7 +10,7 @@
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build bench bench-peers peers
+.PHONY: build bench bench-peers bench-check peers
 
 REVISION := $(shell git describe --always --dirty=+ --exclude='*' 2>/dev/null)
 export STAMP := -X github.com/loamdb/loam/internal/kvbench.revision=$(REVISION)
@@ -38,6 +38,13 @@ peers:
 bench-peers: peers
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=$(PEERS) --num=$(N) --rounds=$(ROUNDS) --json build/peers.json --html build/peers.html --tsv build/peers.tsv
+
+CHECKED_BENCHMARKS := fillseq,fillsync,fillrandom,overwrite,compact,readrandomcached,readmissing,seekrandom,readseq,readreverse,multireadrandom,readwhilewriting
+
+bench-check: peers
+	@mkdir -p build
+	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,goleveldb,leveldb --num=1M --rounds=2 --benchmarks=$(CHECKED_BENCHMARKS) --json build/check.json
+	@bin/kvbench-peers check build/check.json bench/history
 
 include internal/testkit/test.mk
 -include cabi/lib.mk bindings/python/python.mk bindings/node/node.mk
