@@ -28,12 +28,13 @@ func (db *DB) Flush() error {
 	if err != nil {
 		return err
 	}
-	return db.bg.waitFlushed()
+	return db.bg.waitFlushed(true)
 }
 
 // waitFlushed returns when the memtables sealed so far are in tables, or with
-// the error that keeps them from it.
-func (b *background) waitFlushed() error {
+// the error that keeps them from it. If they have failed before, retry waits for
+// the next try.
+func (b *background) waitFlushed(retry bool) error {
 	v := b.db.acquireView()
 	if v == nil {
 		return ErrClosed
@@ -57,7 +58,7 @@ func (b *background) waitFlushed() error {
 		if now == nil || now.oldestWAL() > newest {
 			return nil
 		}
-		if b.flushFailures != failures {
+		if b.flushFailures != failures || !retry && b.flushErr != nil {
 			return b.flushErr
 		}
 		b.scheduleLocked()

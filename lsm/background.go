@@ -11,7 +11,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
-	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 )
 
@@ -273,29 +272,6 @@ func tableInfos(added []manifest.AddedFile) []TableInfo {
 		infos[i] = TableInfo{Number: a.Meta.Num, Level: a.Level, Size: a.Meta.Size}
 	}
 	return infos
-}
-
-// settle waits until the memtables that are sealed now are in tables, or that
-// fails.
-func (b *background) settle() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var newest *sealed
-	for b.flushing && b.flushErr == nil && !b.closing {
-		left := false
-		g := epoch.Enter()
-		if v := b.db.view.Load(); v != nil && len(v.imm) > 0 {
-			if newest == nil {
-				newest = v.imm[0]
-			}
-			left = slices.Contains(v.imm, newest)
-		}
-		g.Exit()
-		if !left {
-			return
-		}
-		b.cond.Wait()
-	}
 }
 
 // close stops everything and waits for it.

@@ -265,7 +265,7 @@ func (db *DB) Close() error {
 		db.mu.Unlock()
 		return nil
 	}
-	db.bg.settle()
+	_ = db.bg.waitFlushed(false) // the log has what could not be flushed
 	// With the pipeline locked, so that no commit is in between. A poisoned
 	// pipeline refuses, but then has no commits either.
 	if err := db.pipeline.Exclusive(closing); err != nil && v == nil {
