@@ -92,8 +92,9 @@ func (g *merger) newer(x, y uint32) int {
 	return cmp.Compare(g.mem.trailer(y), g.mem.trailer(x))
 }
 
-// forward produces up to limit entries after the window into ab[:n], offs[:n].
-func (g *merger) forward(limit int) (n int) {
+// beginAhead puts an empty window behind the present one, with the entries that
+// follow as candidates.
+func (g *merger) beginAhead() {
 	g.live = g.live[:0]
 	for i := range g.heads {
 		h := &g.heads[i]
@@ -102,6 +103,23 @@ func (g *merger) forward(limit int) (n int) {
 			g.live = append(g.live, candidate{h.ab(h.hi), h.r.offs[h.hi], int32(i)})
 		}
 	}
+}
+
+// beginBack is beginAhead in the other direction.
+func (g *merger) beginBack() {
+	g.live = g.live[:0]
+	for i := range g.heads {
+		h := &g.heads[i]
+		h.hi = h.lo
+		if h.lo > 0 {
+			g.live = append(g.live, candidate{h.ab(h.lo - 1), h.r.offs[h.lo-1], int32(i)})
+		}
+	}
+}
+
+// forward produces up to limit entries after the window into ab[:n], offs[:n].
+func (g *merger) forward(limit int) (n int) {
+	g.beginAhead()
 	for n < limit && len(g.live) > 0 {
 		best, second := g.least()
 		c := &g.live[best]
@@ -148,14 +166,7 @@ func (g *merger) least() (best int, second uint64) {
 // backward produces up to limit entries before the window into the ends of ab
 // and offs.
 func (g *merger) backward(limit int) (n int) {
-	g.live = g.live[:0]
-	for i := range g.heads {
-		h := &g.heads[i]
-		h.hi = h.lo
-		if h.lo > 0 {
-			g.live = append(g.live, candidate{h.ab(h.lo - 1), h.r.offs[h.lo-1], int32(i)})
-		}
-	}
+	g.beginBack()
 	for n < limit && len(g.live) > 0 {
 		best, second := g.greatest()
 		c := &g.live[best]

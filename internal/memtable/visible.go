@@ -13,14 +13,7 @@ import (
 
 // forwardAt is forward for a reader at seq. It fills offs only.
 func (g *merger) forwardAt(limit int, seq base.SeqNum) (n int) {
-	g.live = g.live[:0]
-	for i := range g.heads {
-		h := &g.heads[i]
-		h.lo = h.hi
-		if h.hi < len(h.r.offs) {
-			g.live = append(g.live, candidate{h.ab(h.hi), h.r.offs[h.hi], int32(i)})
-		}
-	}
+	g.beginAhead()
 	for n < limit && len(g.live) > 0 {
 		best, second := g.firstKey()
 		c := &g.live[best]
@@ -142,14 +135,7 @@ func (g *merger) newest(x, y uint32) uint32 {
 
 // backwardAt is backward for a reader at seq. It fills offs only.
 func (g *merger) backwardAt(limit int, seq base.SeqNum) (n int) {
-	g.live = g.live[:0]
-	for i := range g.heads {
-		h := &g.heads[i]
-		h.hi = h.lo
-		if h.lo > 0 {
-			g.live = append(g.live, candidate{h.ab(h.lo - 1), h.r.offs[h.lo-1], int32(i)})
-		}
-	}
+	g.beginBack()
 	for n < limit && len(g.live) > 0 {
 		best, second := g.lastKey()
 		c := &g.live[best]
