@@ -38,15 +38,24 @@ func TestLogAllocatesAhead(t *testing.T) {
 }
 
 // newWindowed returns a log that stores, at its name in a directory of its
-// own, or skips the test.
+// own, or skips the test where the file system or the kernel lacks the means.
 func newWindowed(t *testing.T, ahead int64) (*osLog, string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "log")
 	f, err := Default.CreateLog(name, ahead)
 	must(t, err)
 	l := f.(*osLog)
+	if !mappable(l.fd) || l.alloc.Load() == 0 {
+		t.Skip("no stores into files of this file system, or no space")
+	}
+	page, err := unix.Mmap(-1, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	must(t, err)
+	defer unix.Munmap(page)
+	if err := unix.Madvise(page, unix.MADV_POPULATE_WRITE); err != nil {
+		t.Skip("the kernel cannot make pages writable ahead: ", err)
+	}
 	if !l.windowFor(1) {
-		t.Skip("no stores into files here")
+		t.Fatal("the log does not store where it could")
 	}
 	return l, name
 }
