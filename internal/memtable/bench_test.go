@@ -201,25 +201,32 @@ func BenchmarkSeek(b *testing.B) {
 	}
 }
 
-// BenchmarkSourceBesideWrites opens a source after every write.
+// BenchmarkSourceBesideWrites opens a source after every few writes.
 func BenchmarkSourceBesideWrites(b *testing.B) {
 	keys := benchKeys(true)
-	m := fill(keys[:200000], make([]byte, 100), true)
-	defer func() { m.Unref() }()
-	var e base.Entries
-	i := 200000
-	for b.Loop() {
-		if !m.Room(200, 1) || i == len(keys) {
-			b.StopTimer()
-			m.Unref()
-			m = fill(keys[:200000], make([]byte, 100), true)
-			i = 200000
-			b.StartTimer()
-		}
-		m.Add(base.SeqNum(i+1), base.KindSet, keys[i], nil)
-		i++
-		s := m.NewSource()
-		s.SeekGE(keys[i/2], base.MaxTrailer, &e)
-		s.Close()
+	const first = 200000
+	for _, each := range []int{1, 8, 64} {
+		b.Run(fmt.Sprint(each), func(b *testing.B) {
+			m := fill(keys[:first], make([]byte, 100), true)
+			defer func() { m.Unref() }()
+			var e base.Entries
+			i := first
+			for b.Loop() {
+				if !m.Room(int64(200*each), each) || i+each > len(keys) {
+					b.StopTimer()
+					m.Unref()
+					m = fill(keys[:first], make([]byte, 100), true)
+					i = first
+					b.StartTimer()
+				}
+				for range each {
+					m.Add(base.SeqNum(i+1), base.KindSet, keys[i], nil)
+					i++
+				}
+				s := m.NewSourceAt(base.MaxSeqNum)
+				s.SeekGE(keys[i/2], base.MaxTrailer, &e)
+				s.Close()
+			}
+		})
 	}
 }

@@ -515,6 +515,54 @@ func TestFewRuns(t *testing.T) {
 	}
 }
 
+// TestTail opens a source after every few writes: at most two runs may be below
+// a chunk, and all entries must be there in order.
+func TestTail(t *testing.T) {
+	for _, each := range []int{1, 5, 63, 64, 1000} {
+		m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 64})
+		rng := rand.New(rand.NewSource(int64(each)))
+		n := 0
+		for n < 3*chunkEntries {
+			for range each {
+				n++
+				if err := m.Add(base.SeqNum(n), base.KindSet, fmt.Append(nil, rng.Int()), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.NewSource().Close()
+			m.order.mu.Lock()
+			small := 0
+			for _, r := range m.order.runs {
+				if len(r.offs) < chunkEntries {
+					small++
+				}
+			}
+			m.order.mu.Unlock()
+			if small > 2 {
+				t.Fatalf("%d small runs after %d entries, %d at a time", small, n, each)
+			}
+		}
+		s := m.NewSource()
+		var e base.Entries
+		var last []byte
+		seen := 0
+		for ok := s.First(&e) >= 0; ok; ok = s.Next(&e) {
+			for i := range e.Len() {
+				if bytes.Compare(e.Key(i), last) <= 0 && seen > 0 {
+					t.Fatalf("%q stands after %q", e.Key(i), last)
+				}
+				last = append(last[:0], e.Key(i)...)
+				seen++
+			}
+		}
+		s.Close()
+		m.Unref()
+		if seen != n {
+			t.Fatalf("%d of %d entries, written %d at a time", seen, n, each)
+		}
+	}
+}
+
 func TestPlain(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, Ordered: true})
 	defer m.Unref()

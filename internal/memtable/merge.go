@@ -3,6 +3,7 @@ package memtable
 import (
 	"cmp"
 	"runtime"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -248,14 +249,113 @@ func (g *merger) put() {
 	mergers.Put(g)
 }
 
-// mergeRuns makes one run of several. It returns nil when stop became true. In
-// the background it lets others run now and then.
-func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run, error) {
+// noteSame sets same[i].
+func (r *run) noteSame(g *merger, i int) {
+	r.same[i] = 0
+	if r.ab[i] == r.ab[i-1] && g.sameKey(r.offs[i], r.offs[i-1]) {
+		r.same[i], r.plain = 1, false
+	}
+}
+
+// beginRun opens a merge of runs into one, and makes that.
+func (g *merger) beginRun(t *Table, runs []*run) (out *run, err error) {
 	total := 0
 	for _, r := range runs {
 		total += len(r.offs)
 	}
-	out, err := newRun(total, &t.order.held)
+	prefix := g.open(t, runs)
+	if out, err = newRun(total, &t.order.held); err != nil {
+		return nil, err
+	}
+	out.setPrefix(prefix)
+	out.same[0], out.keyLen = 0, keyLenOf(runs)
+	for _, r := range runs {
+		out.plain = out.plain && r.plain
+		out.newest = max(out.newest, r.newest)
+	}
+	return out, nil
+}
+
+// insertRun makes one run of a and b, which is small against a: of a, whole
+// pieces are copied. b's entries came after a's.
+func insertRun(t *Table, a, b *run) (out *run, err error) {
+	g := mergers.Get().(*merger)
+	defer g.put()
+	if out, err = g.beginRun(t, []*run{a, b}); err != nil {
+		return nil, err
+	}
+	done := false
+	defer func() { // also when the comparer panics
+		if !done {
+			out.unref()
+		}
+	}()
+	from, n := 0, 0
+	for j, off := range b.offs {
+		ab := g.heads[1].ab(j)
+		to := g.placeIn(from, ab, off)
+		n += g.copyPiece(out, n, from, to)
+		from = to
+		out.ab[n], out.offs[n] = ab, off
+		if n > 0 {
+			out.noteSame(g, n)
+		}
+		n++
+	}
+	g.copyPiece(out, n, from, len(a.offs))
+	done = true
+	return out, nil
+}
+
+// placeIn is where in the first run, at from or later, an entry belongs.
+func (g *merger) placeIn(from int, ab uint64, off uint32) int {
+	h := &g.heads[0]
+	n := len(h.r.offs)
+	lo, hi := from, n
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if h.ab(mid) < ab {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == n || h.ab(lo) != ab || g.tie(off, h.r.offs[lo]) < 0 {
+		return lo
+	}
+	group := sort.Search(n-lo, func(k int) bool {
+		return h.ab(lo+k) != ab || g.tie(off, h.r.offs[lo+k]) < 0
+	})
+	return lo + group
+}
+
+// copyPiece copies entries [from, to) of the first run to out[n:].
+func (g *merger) copyPiece(out *run, n, from, to int) int {
+	if from == to {
+		return 0
+	}
+	h := &g.heads[0]
+	if h.w == (widen{}) {
+		copy(out.ab[n:], h.r.ab[from:to])
+	} else {
+		for i := from; i < to; i++ {
+			out.ab[n+i-from] = h.ab(i)
+		}
+	}
+	copy(out.offs[n:], h.r.offs[from:to])
+	copy(out.same[n:], h.r.same[from:to])
+	if n > 0 {
+		out.noteSame(g, n)
+	}
+	return to - from
+}
+
+// mergeRuns makes one run of several. It returns nil when stop became true. In
+// the background it lets others run now and then.
+func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run, error) {
+	g := mergers.Get().(*merger)
+	defer g.put()
+	out, err := g.beginRun(t, runs)
 	if err != nil {
 		return nil, err
 	}
@@ -265,16 +365,9 @@ func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run,
 			out.unref()
 		}
 	}()
-	g := mergers.Get().(*merger)
-	defer g.put()
-	out.prefix = g.open(t, runs)
-	out.skip, out.keyLen = len(out.prefix), keyLenOf(runs)
-	for _, r := range runs {
-		out.plain = out.plain && r.plain
-		out.newest = max(out.newest, r.newest)
-	}
+	total := len(out.offs)
 	for at, turn := 0, 0; at < total; turn++ {
-		if background && turn%(yieldEvery/stretch) == 0 {
+		if background && turn%(8*yieldEvery/stretch) == 0 {
 			if stop != nil && stop.Load() {
 				return nil, nil
 			}
@@ -284,9 +377,7 @@ func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run,
 		copy(out.ab[at:], g.ab[:n])
 		copy(out.offs[at:], g.offs[:n])
 		for i := max(at, 1); i < at+n; i++ {
-			if out.ab[i] == out.ab[i-1] && g.sameKey(out.offs[i], out.offs[i-1]) {
-				out.same[i], out.plain = 1, false
-			}
+			out.noteSame(g, i)
 		}
 		at += n
 	}

@@ -16,11 +16,13 @@ import (
 const (
 	// chunkEntries are sorted into a run when so many have come.
 	chunkEntries = 4096
+	// fresh entries that came beside sources join the tail, see foldTail.
+	fresh = 64
 	// fanIn runs of one level are merged into one of the next.
 	fanIn = 8
 	// Beside a writer, sources merge up to manyRuns by themselves rather than
 	// that the background takes the processor from both.
-	manyRuns = 12
+	manyRuns = 5
 	// parallelFrom unsorted entries are sorted by several goroutines.
 	parallelFrom = 4 * chunkEntries
 	maxParallel  = 8
@@ -177,16 +179,17 @@ func (o *order) append(r *run) {
 	o.changed = o.changed || len(r.offs) >= chunkEntries
 }
 
-// foldTail merges the last runs while they are small and of like size, so that
-// sources opened after every few writes sort and merge little each. Under mu.
+// foldTail leaves at most two runs below a chunk: what came lately, below fresh
+// entries, which each source adds to, and the tail, to which fresh entries are
+// added at a time. So it costs little, and sources find few runs. Under mu.
 func (o *order) foldTail() error {
 	for len(o.runs) >= 2 {
 		k := len(o.runs) - 2
 		a, b := o.runs[k], o.runs[k+1]
-		if len(a.offs) >= chunkEntries || len(a.offs) > 2*len(b.offs) {
+		if len(a.offs) >= chunkEntries || len(a.offs) >= fresh && len(b.offs) < fresh {
 			return nil
 		}
-		r, err := mergeRuns(o.t, o.runs[k:], false, nil)
+		r, err := insertRun(o.t, a, b)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,6 @@
 package memtable
 
 import (
-	"bytes"
 	"cmp"
 	"math/bits"
 	"runtime"
@@ -10,101 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/offheap"
 )
-
-// run is a sorted array of entry offsets, immutable once made. ab[i] is the
-// comparer's abbreviation of entry i's key after skip bytes; all keys of the
-// run share those bytes. same[i] is not 0 when entry i has the user key of the
-// entry before it.
-type run struct {
-	mem    []byte
-	ab     []uint64
-	offs   []uint32
-	same   []byte
-	prefix []byte // the shared bytes, in the arena
-	skip   int
-	keyLen int          // of all keys; -1 when they differ in length
-	newest base.Trailer // the highest
-	plain  bool         // all KindSet, and no user key twice
-	refs   atomic.Int32
-	held   *atomic.Int64 // the table's count of run bytes
-}
-
-const runEntryLen = 13
-
-// exact reports whether keys that share skip bytes and are all keyLen long
-// (-1: are not) are equal when their abbreviations are.
-func exact(c *base.Comparer, keyLen, skip int) bool {
-	return keyLen >= 0 && keyLen <= skip+8 && c.HasAbbrev()
-}
-
-// groupEnd is the index behind the entries of the user key that begin at i.
-func (r *run) groupEnd(i int) int {
-	i++
-	if i == len(r.same) || r.same[i] == 0 {
-		return i
-	}
-	if n := bytes.IndexByte(r.same[i:], 0); n >= 0 {
-		return i + n
-	}
-	return len(r.same)
-}
-
-// groupStart is the index of the first entry with the user key of entry i.
-func (r *run) groupStart(i int) int {
-	for r.same[i] != 0 {
-		i--
-	}
-	return i
-}
-
-// heapBytes or less, which live briefly beside writes, are left to the garbage
-// collector: off the heap, a page would come and go with each.
-const heapBytes = 32 << 10
-
-// allocateWhole is for memory that is written from end to end at once: in huge
-// pages that costs a tenth of the page faults. It is aligned to 8 bytes.
-func allocateWhole(n int) ([]byte, error) {
-	if n <= heapBytes {
-		w := make([]uint64, (n+7)/8)
-		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n), nil
-	}
-	b, err := allocate(n)
-	if err == nil && n >= hugeFrom {
-		offheap.AdviseHuge(b)
-	}
-	return b, err
-}
-
-func releaseWhole(b []byte) {
-	if cap(b) > heapBytes {
-		release(b)
-	}
-}
-
-func newRun(n int, held *atomic.Int64) (*run, error) {
-	mem, err := allocateWhole(n * runEntryLen)
-	if err != nil {
-		return nil, err
-	}
-	r := &run{mem: mem, plain: true, held: held}
-	p := unsafe.Pointer(unsafe.SliceData(mem))
-	r.ab = unsafe.Slice((*uint64)(p), n)
-	r.offs = unsafe.Slice((*uint32)(unsafe.Add(p, n*8)), n)
-	r.same = mem[n*12 : n*13]
-	r.refs.Store(1)
-	held.Add(int64(cap(mem)))
-	return r, nil
-}
-
-func (r *run) unref() {
-	if r.refs.Add(-1) == 0 {
-		r.held.Add(-int64(cap(r.mem)))
-		releaseWhole(r.mem)
-		r.mem, r.ab, r.offs, r.same = nil, nil, nil, nil
-	}
-}
 
 // pair is what is sorted.
 type pair struct {
@@ -158,7 +63,8 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 		}
 	}
 	r.ab, r.offs, r.same = s.ab, s.offs, s.same
-	r.skip, r.prefix, r.plain = s.skip, s.first[:s.skip:s.skip], s.plain
+	r.plain = s.plain
+	r.setPrefix(s.first[:s.skip])
 	r.keyLen, r.newest = s.keyLen, s.newest
 	done = true
 	return r, nil
@@ -411,63 +317,4 @@ func (m *memory) compare(c *base.Comparer, x, y uint32) int {
 		return r
 	}
 	return cmp.Compare(m.trailer(y), m.trailer(x))
-}
-
-// seek returns the index of the first entry at or after (key, t).
-func (r *run) seek(c *base.Comparer, mem *memory, key []byte, t base.Trailer) int {
-	n := len(r.offs)
-	if !bytes.HasPrefix(key, r.prefix) {
-		// All keys of the run lie on the same side.
-		if c.Cmp(key, mem.key(r.offs[0])) < 0 {
-			return 0
-		}
-		return n
-	}
-	ab := c.Abbrev(key, r.skip)
-	lo := lowerBound(r.ab, ab)
-	if lo == n || r.ab[lo] != ab || t == base.MaxTrailer && len(key) == r.keyLen && exact(c, r.keyLen, r.skip) {
-		return lo
-	}
-	hi := lo + upperBound(r.ab[lo:], ab)
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		off := r.offs[mid]
-		if c.CompareInternal(mem.key(off), mem.trailer(off), key, t) < 0 {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
-
-func lowerBound(a []uint64, v uint64) int {
-	lo, hi := 0, len(a)
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if a[mid] < v {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
-
-// upperBound looks near the front first: groups of equal values are short.
-func upperBound(a []uint64, v uint64) int {
-	step := 1
-	for step < len(a) && a[step] == v {
-		step *= 2
-	}
-	lo, hi := step/2, min(step, len(a))
-	for lo < hi {
-		mid := int(uint(lo+hi) / 2)
-		if a[mid] <= v {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
 }

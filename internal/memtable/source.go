@@ -9,7 +9,7 @@ import (
 // Stretches begin small after a seek, which often wants one entry only, and
 // double from there.
 const (
-	seekStretch = 8
+	seekStretch = 2
 	scanStretch = 64
 )
 
