@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type background struct {
 	stop       atomic.Bool  // running compactions should give up
 	delayNanos atomic.Int64 // write delay per KiB, from the debt
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
+	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 }
 
 func newBackground(db *DB) *background {
@@ -113,6 +115,52 @@ func (b *background) dense(m *manifest.FileMeta) bool {
 	b.db.mu.Lock()
 	defer b.db.mu.Unlock()
 	return len(b.db.snapshots) == 0
+}
+
+// warm opens a job's tables and reads them into the cache before readers find
+// them: those that it replaces were there, or have been looked at in memory. So
+// seeks beside a writer do not decode each block of each new table themselves.
+func (b *background) warm(results []compact.Result) {
+	stop := func() error {
+		runtime.Gosched()
+		if b.stop.Load() {
+			return errStopped
+		}
+		return nil
+	}
+	// A full cache lets that tenth of it come and go, see package cache.
+	c := b.db.cache
+	room := max(c.Spare(), c.Capacity()/10)
+	for _, r := range results {
+		for _, a := range r.Added {
+			t, err := b.db.files.Reader(a.Meta)
+			if err == nil {
+				var used int64
+				used, err = t.Warm(room, stop)
+				room -= used
+			}
+			if err != nil { // readers will meet it, if it stays
+				b.report("reading a new table", err)
+			}
+			if err != nil || room <= 0 {
+				return
+			}
+		}
+	}
+}
+
+// cached reports whether half of the blocks of a plan's inputs are in the cache.
+func (b *background) cached(plan *compact.Plan) bool {
+	have, of := 0, 0
+	plan.Files(func(_ int, m *manifest.FileMeta) {
+		if t, ok := b.db.files.OpenNow(m); ok {
+			have += t.Cached()
+			of += t.Props().Blocks
+		} else {
+			of += int(m.Size / uint64(b.db.opts.BlockSize))
+		}
+	})
+	return 2*have > of
 }
 
 // openDense opens those of a job's tables that are full of deletions, so that

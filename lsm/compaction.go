@@ -68,7 +68,10 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 	start := time.Now()
 	var results []compact.Result
 	if !plan.TrivialMove {
-		results, err = b.runPieces(ctx, plan)
+		cached := b.cached(plan)
+		if results, err = b.runPieces(ctx, plan); err == nil && cached {
+			b.warm(results)
+		}
 	}
 	if err == nil {
 		b.install.Lock()

@@ -397,6 +397,59 @@ func TestTryGet(t *testing.T) {
 	}
 }
 
+// TestNewTablesAreWarm: what readers had in memory is there after a flush and
+// after a compaction, and what nobody reads is not put there.
+func TestNewTablesAreWarm(t *testing.T) {
+	o := small(Options{})
+	o.CacheSize = 16 << 20
+	o.DisableCompaction = true
+	db := mustOpen(t, t.TempDir(), o)
+	defer mustClose(t, db)
+	const n = 20000
+	write := func(n int) {
+		for i := range n {
+			mustPut(t, db, i)
+		}
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compact := func() {
+		if err := db.CompactRange(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inMemory := func(n int) (found int) {
+		for i := range n {
+			v, err := db.TryGet(key(i), nil)
+			switch {
+			case err == nil && bytes.Equal(v, value(i)):
+				found++
+			case !errors.Is(err, ErrWouldBlock):
+				t.Fatalf("%s: %q, %v", key(i), v, err)
+			}
+		}
+		return found
+	}
+	write(n)
+	compact()
+	if got := inMemory(n); got != 0 {
+		t.Errorf("%d of %d keys in memory before any read", got, n)
+	}
+	for i := range n {
+		wantValue(t, db, i)
+	}
+	write(n / 50) // one memtable, after more reads than it gives blocks
+	if got := inMemory(n / 50); got != n/50 {
+		t.Errorf("%d of %d keys in memory after a flush", got, n/50)
+	}
+	write(n / 50)
+	compact()
+	if got := inMemory(n); got != n {
+		t.Errorf("%d of %d keys in memory after a compaction", got, n)
+	}
+}
+
 func TestPanicInComparerPoisons(t *testing.T) {
 	bad := false
 	cmp := &Comparer{Name: "test.panics", EqualIsBytewise: false, Compare: func(a, b []byte) int {

@@ -73,6 +73,9 @@ func (b *background) flush(s *sealed) (err error) {
 	var result compact.Result
 	err = b.writeSealed(s, func(r compact.Result) error {
 		result = r
+		if b.readSince(r) {
+			b.warm([]compact.Result{r})
+		}
 		return b.installFlush(s, r)
 	})
 	if err == nil {
@@ -84,6 +87,18 @@ func (b *background) flush(s *sealed) (err error) {
 		f(FlushInfo{Bytes: s.table.Bytes(), Output: tableInfos(result.Added), Duration: d, Err: err})
 	}
 	return err
+}
+
+// readSince reports whether since the call before, readers have looked up more
+// blocks than a flush has made.
+func (b *background) readSince(r compact.Result) bool {
+	blocks := 0
+	for _, t := range r.Tables {
+		blocks += t.Blocks
+	}
+	before := b.lookups
+	b.lookups = b.db.cache.Lookups()
+	return b.lookups-before > int64(blocks)
 }
 
 // writeSealed writes a memtable into tables of level 0, or deeper where that

@@ -184,6 +184,26 @@ func (c *Cache) Reserve(delta int64) {
 	}
 }
 
+// Spare is about how many bytes of frames can come before anything is evicted for
+// them.
+func (c *Cache) Spare() (n int64) {
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n += s.spare()
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Lookups is how often blocks were looked up since New.
+func (c *Cache) Lookups() (n int64) {
+	for i := range c.counters {
+		n += c.counters[i].hits.Load() + c.counters[i].misses.Load()
+	}
+	return n
+}
+
 // Stats gathers the counters. It is not a consistent cut.
 func (c *Cache) Stats() Stats {
 	st := Stats{

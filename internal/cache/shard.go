@@ -73,6 +73,16 @@ func (s *shard) alloc(need int64) (off int64, ok bool) {
 	return r.take(need), true
 }
 
+// spare is what alloc may give before it evicts anything.
+func (s *shard) spare() (n int64) {
+	r := &s.main
+	if r.end == r.hi {
+		n = r.end - r.pos
+	}
+	n += max(r.limit.Load()-r.hi, 0)
+	return n + max(r.dead()-(r.hi-r.lo)/deadShare, 0)
+}
+
 // tick advances the age of ghosts.
 func (s *shard) tick(n int64) {
 	if s.ticked += n; s.ticked >= s.main.max/ghostTicks {

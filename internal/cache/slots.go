@@ -88,6 +88,16 @@ func (s *Slots) Touch(i int) bool {
 	return true
 }
 
+// Cached is how many of the table's blocks are cached.
+func (s *Slots) Cached() (n int) {
+	for i := range s.words {
+		if s.words[i].Load()&locMask != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Publish makes the filled frame f, which the caller has got from Alloc and
 // pinned no further, what lookups of block i find. It takes f over and returns
 // the pinned frame to use: f's bytes, or another's if that was first, or f

@@ -43,6 +43,12 @@ type Reader interface {
 	NewSource(flags ReadFlags) base.Source
 	// OffsetOf estimates the file offset at which the key's data begins.
 	OffsetOf(key []byte, t base.Trailer) uint64
+	// Cached is how many of the table's blocks are in the block cache.
+	Cached() int
+	// Warm reads the blocks into the cache, from the first on, until they take
+	// room bytes there, and says how many they took. stop is asked every 200 us or
+	// so; its error ends it.
+	Warm(room int64, stop func() error) (used int64, err error)
 	// MemoryUsage is the bytes of index, filter and cache slots held.
 	MemoryUsage() int64
 	// Props describes the table.

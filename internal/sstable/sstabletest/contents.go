@@ -371,6 +371,43 @@ func (s *suite) memoryOnly(t *testing.T) {
 	})
 }
 
+// warm checks that Warm fills the cache as far as it may.
+func (s *suite) warm(t *testing.T) {
+	c := base.Bytewise
+	es := Random(rand.New(rand.NewPCG(7, 7)), c, 20000)
+	b, _ := s.write(t, usual(c), es)
+	never := func() error { return nil }
+	withCache(32<<20, func(ca *cache.Cache) {
+		r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
+		defer r.Close()
+		blocks := r.Props().Blocks
+		if r.Cached() != 0 || blocks < 100 {
+			t.Fatalf("%d of %d blocks cached at first", r.Cached(), blocks)
+		}
+		if _, err := r.Warm(1<<30, func() error { return errInjected }); !errors.Is(err, errInjected) || r.Cached() != 0 {
+			t.Errorf("told to stop: %v, and %d blocks", err, r.Cached())
+		}
+		const room = 64 << 10
+		used, err := r.Warm(room, never)
+		if err != nil || used < room || used > 2*room || r.Cached() == 0 || r.Cached() == blocks {
+			t.Errorf("room of %d: used %d for %d of %d blocks, %v", room, used, r.Cached(), blocks, err)
+		}
+		all, err := r.Warm(1<<30, never)
+		if err != nil || r.Cached() != blocks || all <= used {
+			t.Errorf("%d of %d blocks cached in %d bytes, %v", r.Cached(), blocks, all, err)
+		}
+		if n := ca.Lookups(); n != 0 {
+			t.Errorf("counted as %d reads", n)
+		}
+		checkScan(t, c, r, sstable.MemoryOnly, es)
+	})
+	r := s.open(t, b, Env{Name: "t", Comparer: c})
+	defer r.Close()
+	if used, err := r.Warm(1<<30, never); used != 0 || err != nil || r.Cached() != 0 {
+		t.Errorf("without a cache: %d bytes, %v", used, err)
+	}
+}
+
 func (s *suite) cacheless(t *testing.T) {
 	c := base.Bytewise
 	rng := rand.New(rand.NewPCG(6, 6))

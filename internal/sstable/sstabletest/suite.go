@@ -47,6 +47,7 @@ func Run(t *testing.T, f Format) {
 		{"Shapes", s.shapes},
 		{"Staged", s.staged},
 		{"MemoryOnly", s.memoryOnly},
+		{"Warm", s.warm},
 		{"Cacheless", s.cacheless},
 		{"WriterRefuses", s.writerRefuses},
 		{"WriteFailures", s.writeFailures},
