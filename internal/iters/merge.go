@@ -53,6 +53,11 @@ type Merge struct {
 	flip  uint64
 	skip  int // every entry in a live stretch starts with prefix[:skip]
 	loads uint
+	// first: not positioned yet. Many iterators are opened for one entry: the ends
+	// of all stretches are not looked at for that.
+	first bool
+	// placed: skip and the abbreviations are good for the present entries only.
+	placed bool
 	// peekAb is the abbreviation of entry peekAt of the first input, unless
 	// peekAt is negative.
 	peekAt       int
@@ -75,6 +80,7 @@ func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *M
 
 func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
 	m.cmp, m.seq, m.err = cmp, seq, nil
+	m.first, m.placed = true, false
 	m.abbrevs = cmp.HasAbbrev()
 	if cap(m.in) >= len(sources) {
 		clear(m.in[:cap(m.in)])
@@ -330,7 +336,12 @@ func (m *Merge) build() {
 	if len(m.ord) < 2 {
 		return
 	}
-	m.refit()
+	if m.first {
+		m.place()
+	} else {
+		m.refit()
+	}
+	m.first = false
 	for n := 1; n < len(m.ord); n++ {
 		it := m.ord[n]
 		j := n
@@ -341,9 +352,36 @@ func (m *Merge) build() {
 	}
 }
 
+// place makes the shared prefix as long as the present entries allow.
+func (m *Merge) place() {
+	m.placed = true
+	if !m.abbrevs {
+		return
+	}
+	var ref []byte
+	n := 0
+	for k, it := range m.ord {
+		in := &m.in[it.in]
+		if key := in.e.Key(in.i); k == 0 {
+			ref, n = key, len(key)
+		} else {
+			n = base.SharedPrefixLen(ref[:n], key)
+		}
+	}
+	m.setPrefix(ref, n)
+}
+
+// fitted makes sure that skip and the abbreviations are good for whole stretches.
+func (m *Merge) fitted() {
+	if m.placed {
+		m.refit()
+	}
+}
+
 // refit makes the shared prefix as long as the live stretches allow and
 // recomputes all abbreviations, which does not change the order.
 func (m *Merge) refit() {
+	m.placed = false
 	if !m.abbrevs {
 		return
 	}
@@ -359,6 +397,11 @@ func (m *Merge) refit() {
 		}
 		n = min(n, base.SharedPrefixLen(ref, in.e.Key(in.n-1)))
 	}
+	m.setPrefix(ref, n)
+}
+
+// setPrefix makes ref[:n] the shared prefix, or the part of it that fits.
+func (m *Merge) setPrefix(ref []byte, n int) {
 	n = min(n, cap(m.prefix))
 	m.prefix = append(m.prefix[:0], ref[:n]...)
 	m.skip = n
@@ -431,6 +474,7 @@ func (m *Merge) beforeFull(a int32, i int, b int32) bool {
 
 // advance puts the first input on entry `to` (see move) and restores the order.
 func (m *Merge) advance(to int) {
+	m.fitted()
 	top := m.ord[0].in
 	in := &m.in[top]
 	if to >= in.lo && to < in.n {
@@ -488,7 +532,7 @@ func (m *Merge) runEnd(in *input) int {
 		return in.n
 	}
 	i := in.i + 1
-	if i >= in.n {
+	if i >= in.n || m.placed {
 		return i
 	}
 	r := m.ord[1]
@@ -536,6 +580,7 @@ func (m *Merge) runStart(in *input) int {
 	if len(m.ord) == 1 || i > in.i {
 		return i
 	}
+	m.fitted()
 	j := in.i
 	if !m.above(in, j) {
 		return j + 1

@@ -518,7 +518,7 @@ func TestFewRuns(t *testing.T) {
 // TestTail opens a source after every few writes: at most two runs may be below
 // a chunk, and all entries must be there in order.
 func TestTail(t *testing.T) {
-	for _, each := range []int{1, 5, 63, 64, 1000} {
+	for _, each := range []int{1, 5, fresh - 1, fresh, 1000} {
 		m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 64})
 		rng := rand.New(rand.NewSource(int64(each)))
 		n := 0

@@ -17,12 +17,12 @@ const (
 	// chunkEntries are sorted into a run when so many have come.
 	chunkEntries = 4096
 	// fresh entries that came beside sources join the tail, see foldTail.
-	fresh = 64
+	fresh = 256
 	// fanIn runs of one level are merged into one of the next.
 	fanIn = 8
 	// Beside a writer, sources merge up to manyRuns by themselves rather than
 	// that the background takes the processor from both.
-	manyRuns = 5
+	manyRuns = 3
 	// parallelFrom unsorted entries are sorted by several goroutines.
 	parallelFrom = 4 * chunkEntries
 	maxParallel  = 8
