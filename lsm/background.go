@@ -39,10 +39,11 @@ type background struct {
 
 	install sync.Mutex // serialises edit + view; taken before manifest.Set's lock
 
-	stop       atomic.Bool  // running compactions should give up
-	delayNanos atomic.Int64 // write delay per KiB, from the debt
-	owed       int64        // nanoseconds of delay not yet slept; commit leader only
-	lookups    int64        // in the cache, up to the last flush; flush goroutine only
+	visits     atomic.Uint64 // see visited; since the last compaction began
+	stop       atomic.Bool   // running compactions should give up
+	delayNanos atomic.Int64  // write delay per KiB, from the debt
+	owed       int64         // nanoseconds of delay not yet slept; commit leader only
+	lookups    int64         // in the cache, up to the last flush; flush goroutine only
 }
 
 func newBackground(db *DB) *background {
@@ -82,10 +83,24 @@ func (b *background) scheduleLocked() {
 	}
 	for b.paused == 0 && b.manual == 0 && b.workers < b.db.opts.MaxBackgroundJobs && b.retry == nil {
 		plan := compact.Pick(v.version, b.running, b.config())
+		if plan == nil && !b.flushing {
+			plan = compact.PickRead(v.version, b.running, b.config(), b.visits.Load())
+		}
 		if plan == nil {
 			break
 		}
+		b.visits.Store(0)
 		b.startLocked(context.Background(), plan, v.version)
+	}
+}
+
+// visitStep is how many visits pass between two looks at what they add up to.
+const visitStep = 1 << 15
+
+// visited counts visits to runs that seeks would be spared if there was only one.
+func (b *background) visited(n uint64) {
+	if sum := b.visits.Add(n); sum/visitStep != (sum-n)/visitStep {
+		b.wake()
 	}
 }
 
@@ -133,16 +148,12 @@ func (b *background) warm(results []compact.Result) {
 	room := max(c.Spare(), c.Capacity()/10)
 	for _, r := range results {
 		for _, a := range r.Added {
-			t, err := b.db.files.Reader(a.Meta)
-			if err == nil {
-				var used int64
-				used, err = t.Warm(room, stop)
-				room -= used
-			}
+			used, err := b.db.files.Warm(a.Meta, room, stop)
 			if err != nil { // readers will meet it, if it stays
 				b.report("reading a new table", err)
+				return
 			}
-			if err != nil || room <= 0 {
+			if room -= used; room <= 0 {
 				return
 			}
 		}
@@ -153,12 +164,8 @@ func (b *background) warm(results []compact.Result) {
 func (b *background) cached(plan *compact.Plan) bool {
 	have, of := 0, 0
 	plan.Files(func(_ int, m *manifest.FileMeta) {
-		if t, ok := b.db.files.OpenNow(m); ok {
-			have += t.Cached()
-			of += t.Props().Blocks
-		} else {
-			of += int(m.Size / uint64(b.db.opts.BlockSize))
-		}
+		h, o := b.db.files.Cached(m)
+		have, of = have+h, of+o
 	})
 	return 2*have > of
 }

@@ -587,6 +587,50 @@ func TestDeletionsAreCompactedAway(t *testing.T) {
 	}
 }
 
+// TestSeeksMergeRuns: runs that no rule of writing wants merged are merged once
+// seeks have paid for it, and not for reads that pass most runs by.
+func TestSeeksMergeRuns(t *testing.T) {
+	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+	defer db.Close()
+	const n = 1000
+	for range 3 {
+		for i := range n {
+			mustPut(t, db, i)
+		}
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := func() int {
+		m := db.Metrics()
+		runs := m.Levels[0].Files
+		for _, l := range m.Levels[1:] {
+			runs += min(l.Files, 1)
+		}
+		return runs
+	}
+	before := runs()
+	for i := range 100 * n {
+		wantValue(t, db, i%n)
+	}
+	if got := runs(); got != before || got < 2 {
+		t.Fatalf("%d runs, then %d after gets", before, got)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for i := 0; runs() > 1; i++ {
+		it := db.Iter(nil)
+		if !it.SeekGE(key(i%n)) || !bytes.Equal(it.Key(), key(i%n)) {
+			t.Fatal(i, it.Err())
+		}
+		if err := it.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d runs after %d seeks", runs(), i)
+		}
+	}
+}
+
 func TestAStopDoesNotHideAFailure(t *testing.T) {
 	broken := errors.New("broken")
 	if err := joinFailures([]error{nil, errStopped, broken}); !errors.Is(err, broken) || errors.Is(err, errStopped) {

@@ -36,6 +36,7 @@ type IterOptions struct {
 type Iterator struct {
 	db       *DB
 	view     *view
+	seeks    uint64
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
 	keysOnly bool
@@ -202,12 +203,14 @@ func (it *Iterator) Last() (ok bool) {
 // SeekGE moves to the first key at or after key.
 func (it *Iterator) SeekGE(key []byte) (ok bool) {
 	defer it.guard(&ok)
+	it.seeks++
 	return it.ready() && it.cursor.SeekGE(key)
 }
 
 // SeekLT moves to the last key before key.
 func (it *Iterator) SeekLT(key []byte) (ok bool) {
 	defer it.guard(&ok)
+	it.seeks++
 	return it.ready() && it.cursor.SeekLT(key)
 }
 
@@ -294,6 +297,9 @@ func (it *Iterator) Close() error {
 		return err
 	}
 	it.cursor.Close()
+	if runs := len(it.scan.sources) - 1 - len(it.view.imm); runs > 1 && it.seeks > 0 {
+		it.db.bg.visited(it.seeks * uint64(runs-1))
+	}
 	clear(it.scan.sources)
 	scans.Put(it.scan)
 	it.cursor, it.scan = nil, nil

@@ -187,11 +187,14 @@ func (p *picker) levelZero() *Plan {
 		}
 		reason = "level 0 is full, no level is free"
 	}
+	return p.planZero(files, to, reason)
+}
+
+// planZero plans to merge level 0 into the runs down to a level, or to move it
+// there when nothing overlaps.
+func (p *picker) planZero(files []*manifest.FileMeta, to int, reason string) *Plan {
 	plan := p.plan(0, files, to, reason)
-	if plan == nil {
-		return nil
-	}
-	if plan.NumFiles() == len(files) && disjoint(p.Comparer, files) {
+	if plan != nil && plan.NumFiles() == len(files) && disjoint(p.Comparer, files) {
 		plan.TrivialMove = true
 		plan.Subranges = nil
 	}
@@ -514,6 +517,42 @@ func (p *picker) denseZero() *Plan {
 		}
 	}
 	return nil
+}
+
+// visitWorth is how many bytes of tables are merged in the time that looking into
+// one run takes.
+const visitWorth = 128
+
+// PickRead plans to merge the youngest runs for the sake of seeks, which look into
+// every run: visits is how many looks they would have been spared so far, had
+// there been one. What has been paid in visits may be spent on merging, so that
+// neither costs much more than it has to. It is for when Pick finds nothing to do,
+// and nil when too little is paid for two runs or a plan is in flight.
+func PickRead(v *manifest.Version, busy Busy, c Config, visits uint64) *Plan {
+	p := newPicker(v, busy, c)
+	budget := visits * visitWorth
+	files := p.v.Levels[0].Files
+	total, runs, to := p.runs[0], len(files), 0
+	for l := 1; l <= p.bottom && total+p.runs[l] <= budget; l++ {
+		if p.runs[l] > 0 {
+			total += p.runs[l]
+			runs++
+			to = l
+		}
+	}
+	const reason = "often looked into"
+	switch {
+	case len(busy) > 0 || runs < 2 || total > budget:
+		return nil
+	case len(files) == 0:
+		return p.merge(1, to, reason)
+	case to == 0:
+		to = p.empty()
+	}
+	if to == 0 {
+		return nil
+	}
+	return p.planZero(files, to, reason)
 }
 
 // PickRange plans to merge everything that holds user keys from start to limit,

@@ -18,6 +18,7 @@ import (
 //	version          the input lists tables: "L1 7 a-m 64", a level, number, keys and MiB;
 //	                 a key may carry a sequence: a#5-m#3. It ends all plans in flight.
 //	pick             prints the next plan; with start, it is then in flight
+//	read visits=100  the plan for the sake of seeks, after so many Ki visits
 //	range from=a to=m, flush from=a to=m, debt
 func TestPickScript(t *testing.T) {
 	var cfg compact.Config
@@ -45,6 +46,12 @@ func TestPickScript(t *testing.T) {
 			return ""
 		case "pick":
 			plan = compact.Pick(v, busy, cfg)
+		case "read":
+			n, err := strconv.Atoi(c.Arg("visits", ""))
+			if err != nil {
+				return err.Error()
+			}
+			plan = compact.PickRead(v, busy, cfg, uint64(n)<<10)
 		case "range":
 			plan = compact.PickRange(v, busy, cfg, from, to)
 		case "flush":

@@ -83,6 +83,26 @@ func (s *Set) OpenNow(m *manifest.FileMeta) (sstable.Reader, bool) {
 	return nil, false
 }
 
+// Warm opens table m, which nobody may be closing, and reads it into the cache, see
+// sstable.Reader.
+func (s *Set) Warm(m *manifest.FileMeta, room int64, stop func() error) (used int64, err error) {
+	r, err := s.Reader(m)
+	if err != nil {
+		return 0, err
+	}
+	return r.Warm(room, stop)
+}
+
+// Cached is how many of the blocks of table m are in the cache, and about how many
+// it has.
+func (s *Set) Cached(m *manifest.FileMeta) (have, of int) {
+	if r, ok := s.OpenNow(m); ok {
+		return r.Cached(), r.Props().Blocks
+	}
+	const usual = 4 << 10
+	return 0, int(m.Size / usual)
+}
+
 func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 	lock := &s.opening[m.Num%uint64(len(s.opening))]
 	lock.Lock()
