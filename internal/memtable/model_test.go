@@ -252,7 +252,7 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	key := keyMaker(rng, 50<<(2*seed))
 	total := []int{300, 3000, 9000, 20000, 45000, 45000}[seed]
 	if testing.Short() || !c.EqualIsBytewise {
-		total = min(total, 6000)
+		total = min(total, 4000)
 	}
 	seq := base.SeqNum(1)
 	nextSource := total / 10
