@@ -336,11 +336,7 @@ func (m *Merge) build() {
 	if len(m.ord) < 2 {
 		return
 	}
-	if m.first {
-		m.place()
-	} else {
-		m.refit()
-	}
+	m.refit(m.first)
 	m.first = false
 	for n := 1; n < len(m.ord); n++ {
 		it := m.ord[n]
@@ -352,36 +348,18 @@ func (m *Merge) build() {
 	}
 }
 
-// place makes the shared prefix as long as the present entries allow.
-func (m *Merge) place() {
-	m.placed = true
-	if !m.abbrevs {
-		return
-	}
-	var ref []byte
-	n := 0
-	for k, it := range m.ord {
-		in := &m.in[it.in]
-		if key := in.e.Key(in.i); k == 0 {
-			ref, n = key, len(key)
-		} else {
-			n = base.SharedPrefixLen(ref[:n], key)
-		}
-	}
-	m.setPrefix(ref, n)
-}
-
 // fitted makes sure that skip and the abbreviations are good for whole stretches.
 func (m *Merge) fitted() {
 	if m.placed {
-		m.refit()
+		m.refit(false)
 	}
 }
 
-// refit makes the shared prefix as long as the live stretches allow and
-// recomputes all abbreviations, which does not change the order.
-func (m *Merge) refit() {
-	m.placed = false
+// refit makes the shared prefix as long as the live stretches allow, or with
+// present the entries at which they stand, and recomputes all abbreviations, which
+// does not change the order.
+func (m *Merge) refit(present bool) {
+	m.placed = present
 	if !m.abbrevs {
 		return
 	}
@@ -389,13 +367,19 @@ func (m *Merge) refit() {
 	n := 0
 	for k, it := range m.ord {
 		in := &m.in[it.in]
+		i, j := in.lo, in.n-1
+		if present {
+			i, j = in.i, in.i
+		}
 		if k == 0 {
-			ref = in.e.Key(in.lo)
+			ref = in.e.Key(i)
 			n = len(ref)
 		} else {
-			n = min(n, base.SharedPrefixLen(ref, in.e.Key(in.lo)))
+			n = base.SharedPrefixLen(ref[:n], in.e.Key(i))
 		}
-		n = min(n, base.SharedPrefixLen(ref, in.e.Key(in.n-1)))
+		if i != j {
+			n = base.SharedPrefixLen(ref[:n], in.e.Key(j))
+		}
 	}
 	m.setPrefix(ref, n)
 }
@@ -422,7 +406,7 @@ func (m *Merge) fit(in *input) {
 		return
 	}
 	if m.loads++; m.loads&15 == 0 {
-		m.refit() // the stretches move on together: the prefix may have grown
+		m.refit(false) // the stretches move on together: the prefix may have grown
 		return
 	}
 	n := m.skip
