@@ -36,7 +36,7 @@ type IterOptions struct {
 type Iterator struct {
 	db       *DB
 	view     *view
-	seeks    uint64
+	seeks    uint64        // since it was opened, see background.visited
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
 	keysOnly bool

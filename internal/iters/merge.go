@@ -381,11 +381,6 @@ func (m *Merge) refit(present bool) {
 			n = base.SharedPrefixLen(ref[:n], in.e.Key(j))
 		}
 	}
-	m.setPrefix(ref, n)
-}
-
-// setPrefix makes ref[:n] the shared prefix, or the part of it that fits.
-func (m *Merge) setPrefix(ref []byte, n int) {
 	n = min(n, cap(m.prefix))
 	m.prefix = append(m.prefix[:0], ref[:n]...)
 	m.skip = n

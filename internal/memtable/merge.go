@@ -350,9 +350,13 @@ func (g *merger) copyPiece(out *run, n, from, to int) int {
 	return to - from
 }
 
-// mergeRuns makes one run of several. It returns nil when stop became true. In
-// the background it lets others run now and then.
-func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run, error) {
+// mergeYield entries a merge, which is in the background, lets other goroutines
+// run: every 160 us or so. Beside goroutines that fill their time slices of 10 ms,
+// a merge that does so more often does not keep pace.
+const mergeYield = 8 * yieldEvery
+
+// mergeRuns makes one run of several. It returns nil when stop became true.
+func mergeRuns(t *Table, runs []*run, stop *atomic.Bool) (*run, error) {
 	g := mergers.Get().(*merger)
 	defer g.put()
 	out, err := g.beginRun(t, runs)
@@ -367,7 +371,7 @@ func mergeRuns(t *Table, runs []*run, background bool, stop *atomic.Bool) (*run,
 	}()
 	total := len(out.offs)
 	for at, turn := 0, 0; at < total; turn++ {
-		if background && turn%(8*yieldEvery/stretch) == 0 {
+		if turn%(mergeYield/stretch) == 0 {
 			if stop != nil && stop.Load() {
 				return nil, nil
 			}

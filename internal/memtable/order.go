@@ -352,7 +352,7 @@ func pickSmall(runs []*run) []*run {
 func (o *order) replace(group []*run, stop *atomic.Bool) bool {
 	var r *run
 	err := guard(func() (err error) {
-		r, err = mergeRuns(o.t, group, true, stop)
+		r, err = mergeRuns(o.t, group, stop)
 		return err
 	})
 	o.mu.Lock()

@@ -95,7 +95,6 @@ func newRun(n int, held *atomic.Int64) (*run, error) {
 		}
 	}
 	r.class, r.held, r.plain = class, held, true
-	r.skip, r.keyLen, r.newest, r.prefix = 0, 0, 0, nil
 	p := unsafe.Pointer(unsafe.SliceData(r.mem))
 	r.ab = unsafe.Slice((*uint64)(p), n)
 	r.offs = unsafe.Slice((*uint32)(unsafe.Add(p, n*8)), n)
@@ -110,18 +109,19 @@ func (r *run) unref() {
 		return
 	}
 	r.held.Add(-int64(cap(r.mem)))
-	r.ab, r.offs, r.same, r.prefix, r.held = nil, nil, nil, nil, nil
-	if r.class >= 0 {
-		if invariants.Enabled {
-			for i := range r.mem { // for who still looks at it
-				r.mem[i] = 0xa5
-			}
-		}
-		pools[r.class].Put(r)
+	mem, class := r.mem, r.class
+	*r = run{}
+	if class < 0 {
+		releaseWhole(mem)
 		return
 	}
-	releaseWhole(r.mem)
-	r.mem = nil
+	if invariants.Enabled {
+		for i := range mem { // for who still looks at it
+			mem[i] = 0xa5
+		}
+	}
+	r.mem = mem
+	pools[class].Put(r)
 }
 
 // heapBytes or less are left to the garbage collector.

@@ -40,7 +40,7 @@ type sorter struct {
 // are raw key bytes for either byte order.
 func flipOf(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
 
-// yieldEvery entries a sort or merge in the background lets other goroutines run.
+// yieldEvery entries a sort in the background lets other goroutines run.
 // Where a caller waits it must not: beside a writer that fills its time slice,
 // each turn it gives away costs it 10 ms.
 const yieldEvery = 2048
