@@ -17,9 +17,8 @@ import (
 // stats counts what the database does. Everything in it may be touched from
 // any goroutine.
 type stats struct {
-	iterators atomic.Int64 // iterators ever opened
-	walSync   hist.Histogram
-	walBytes  atomic.Int64
+	walSync  hist.Histogram
+	walBytes atomic.Int64
 
 	mu          sync.Mutex // leaf; guards the rest
 	flushes     WorkMetrics

@@ -124,7 +124,7 @@ func (db *DB) rotate() error {
 		return *db.failure.Load()
 	}
 	fresh := memtable.New(memtable.Options{
-		Comparer: db.cmp, Size: db.opts.WriteBufferSize, EntrySize: old.EntrySize(), Ordered: db.stats.iterators.Load() > 0,
+		Comparer: db.cmp, Size: db.opts.WriteBufferSize, EntrySize: old.EntrySize(), Ordered: old.Iterated(),
 	})
 	defer fresh.Unref() // the view has its own reference
 	db.mu.Lock()

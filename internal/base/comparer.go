@@ -79,8 +79,12 @@ func (c *Comparer) Abbrev(key []byte, skip int) uint64 {
 // Prefix64 is the big-endian integer of the eight bytes after skip, padded
 // with zeros. skip may exceed len(key).
 func Prefix64(key []byte, skip int) uint64 {
-	if len(key) >= skip+8 {
+	n := len(key)
+	switch {
+	case n >= skip+8:
 		return binary.BigEndian.Uint64(key[skip:])
+	case n >= 8: // the last eight bytes have them
+		return binary.BigEndian.Uint64(key[n-8:]) << (8 * (uint(skip) + 8 - uint(n)))
 	}
 	var v uint64
 	for i := skip; i < len(key); i++ {

@@ -4,6 +4,9 @@ package memtable
 
 import "github.com/loamdb/loam/internal/offheap"
 
+// raceDetector says whether it is built in.
+const raceDetector = false
+
 func allocate(n int) ([]byte, error) { return offheap.TryAlloc(n) }
 
 func release(b []byte) { offheap.Free(b) }

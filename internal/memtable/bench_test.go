@@ -111,15 +111,15 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkSeal(b *testing.B) {
-	for _, name := range []string{"random", "sequential", "decimal", "afterRuns"} {
-		keys := benchKeys(name == "random" || name == "afterRuns")
+	for _, name := range []string{"random", "sequential", "decimal", "live"} {
+		keys := benchKeys(name == "random" || name == "live")
 		if name == "decimal" {
 			rand.New(rand.NewSource(3)).Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
 		}
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				m := fill(keys, make([]byte, 100), name == "afterRuns")
+				m := fill(keys, make([]byte, 100), name == "live")
 				m.order.bg.Wait()
 				b.StartTimer()
 				m.Seal()
@@ -148,12 +148,12 @@ func BenchmarkFirstSource(b *testing.B) {
 }
 
 func BenchmarkScan(b *testing.B) {
-	for _, name := range []string{"sealed", "runs", "sequential", "reverse"} {
+	for _, name := range []string{"sealed", "live", "sequential", "reverse"} {
 		b.Run(name, func(b *testing.B) {
 			keys := benchKeys(name != "sequential")
-			m := fill(keys, make([]byte, 100), name == "runs")
+			m := fill(keys, make([]byte, 100), name == "live")
 			defer m.Unref()
-			if name != "runs" {
+			if name != "live" {
 				m.Seal()
 			}
 			for b.Loop() {
@@ -180,10 +180,10 @@ func BenchmarkScan(b *testing.B) {
 }
 
 func BenchmarkSeek(b *testing.B) {
-	for _, name := range []string{"sealed", "runs"} {
+	for _, name := range []string{"sealed", "live"} {
 		b.Run(name, func(b *testing.B) {
 			keys := benchKeys(true)
-			m := fill(keys, make([]byte, 100), name == "runs")
+			m := fill(keys, make([]byte, 100), name == "live")
 			defer m.Unref()
 			if name == "sealed" {
 				m.Seal()
@@ -229,4 +229,29 @@ func BenchmarkSourceBesideWrites(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkTreeInsert doubles a tree of 200,000 entries.
+func BenchmarkTreeInsert(b *testing.B) {
+	const n = 200000
+	keys, value := benchKeys(true), make([]byte, 100)
+	for b.Loop() {
+		b.StopTimer()
+		m := fill(keys[:n], value, false)
+		m.NewSource().Close()
+		m.order.on.Store(false)
+		for i, k := range keys[n : 2*n] {
+			if err := m.Add(base.SeqNum(n+i+1), base.KindSet, k, value); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		if err := m.order.complete(); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		m.Unref()
+		b.StartTimer()
+	}
+	perEntry(b, n)
 }

@@ -1,6 +1,6 @@
 // Package memtable is the in-memory table that takes writes: entries appended
-// to an off-heap arena, a hash index for point reads, and order made lazily as
-// sorted runs of entry offsets.
+// to an off-heap arena, a hash index for point reads, and order made lazily, as a
+// B+tree of entry offsets.
 //
 // One goroutine at a time may write (Room, Apply, Add). Get, Prefetch and
 // NewSource may run beside it from any number of goroutines; Get takes no lock.
@@ -26,8 +26,8 @@ type Options struct {
 	// EntrySize is what (*Table).EntrySize said of the previous table; 0 when
 	// unknown. It decides how large the hash index is against the arena.
 	EntrySize int
-	// Ordered keeps runs sorted from the start instead of from the first
-	// NewSource.
+	// Ordered puts entries into the tree as they come from the start instead of
+	// from the first NewSource.
 	Ordered bool
 }
 
@@ -285,9 +285,8 @@ func (m *Table) Prefetch(hash uint64) {
 	}
 }
 
-// Ordered reports whether runs are kept sorted as entries come: asked for in
-// Options, or since the first NewSource.
-func (m *Table) Ordered() bool { return m.order.on.Load() }
+// Iterated reports whether a source was ever opened.
+func (m *Table) Iterated() bool { return m.order.used.Load() }
 
 // Len is the number of entries.
 func (m *Table) Len() int { return int(m.count.Load()) }
@@ -304,7 +303,7 @@ func (m *Table) EntrySize() int {
 	return int(m.Bytes() / n)
 }
 
-// MemoryUsage is the bytes held: filled arena, index and sorted runs. Index
+// MemoryUsage is the bytes held: filled arena, index and tree. Index
 // pages that no entry has touched yet are counted too.
 func (m *Table) MemoryUsage() int64 {
 	if m.count.Load() == 0 {

@@ -176,12 +176,12 @@ func TestSizeFor(t *testing.T) {
 		} else if err := m.Apply(b, 1); err != nil {
 			t.Error(err)
 		}
-		if m.Ordered() {
-			t.Error("ordered without being asked")
+		if m.Iterated() {
+			t.Error("iterated without a source")
 		}
 		m.NewSource().Close()
-		if !m.Ordered() {
-			t.Error("not ordered after a source")
+		if !m.Iterated() || !m.order.on.Load() {
+			t.Error("not kept in order after a source")
 		}
 		m.Unref()
 	}
@@ -348,6 +348,81 @@ func concurrent(t *testing.T, c *base.Comparer) {
 	waitGoroutines(t, before)
 }
 
+// TestReadersBesideInserts has readers at one sequence look for what they must find,
+// and nothing else, while many entries that are not for them come between. (The
+// planted bugs torn-leaf and torn-branch are found here.)
+func TestReadersBesideInserts(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 10
+	}
+	for r := range rounds {
+		if readersBesideInserts(t, int64(r)); t.Failed() {
+			return
+		}
+	}
+}
+
+func readersBesideInserts(t *testing.T, seed int64) {
+	const old, some = 500, 100
+	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, EntrySize: 40})
+	defer m.Unref()
+	name := func(i int) []byte { return fmt.Appendf(nil, "%06d", i) }
+	for i := range old {
+		m.Add(base.SeqNum(i+1), base.KindSet, name(i), nil)
+	}
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop.Store(true)
+	// walk checks that from entry i of e on come entries at, at+step and so on.
+	walk := func(e *base.Entries, i, at, step int, move func(*base.Entries) bool) bool {
+		for range some {
+			if i < 0 || i >= e.Len() || string(e.Key(i)) != string(name(at)) {
+				t.Errorf("looking for entry %d: nothing, or another one", at)
+				return false
+			}
+			at += step
+			if i += step; i >= 0 && i < e.Len() {
+				continue
+			}
+			if !move(e) {
+				t.Errorf("no entry %d", at)
+				return false
+			}
+			if i = 0; step < 0 {
+				i = e.Len() - 1
+			}
+		}
+		return true
+	}
+	for r := range 3 {
+		src := m.NewSourceAt(old)
+		wg.Go(func() {
+			defer src.Close()
+			rng := rand.New(rand.NewSource(seed*3 + int64(r)))
+			var e base.Entries
+			for !stop.Load() {
+				at := rng.Intn(old - some - 1)
+				if !walk(&e, src.SeekGE(name(at), base.MaxTrailer, &e), at, 1, src.Next) {
+					return
+				}
+				at = some + 1 + rng.Intn(old-some-1)
+				if !walk(&e, src.SeekLT(name(at), base.MaxTrailer, &e), at-1, -1, src.Prev) {
+					return
+				}
+			}
+		})
+	}
+	rng := rand.New(rand.NewSource(seed))
+	for i := range 10 * old {
+		m.Add(base.SeqNum(old+i+1), base.KindSet, fmt.Appendf(nil, "%06d%d", rng.Intn(old), rng.Intn(20)), nil)
+		if i%7 == 0 {
+			m.NewSource().Close()
+		}
+	}
+}
+
 // waitGoroutines gives goroutines that are done the moment they need to vanish.
 func waitGoroutines(t *testing.T, want int) {
 	t.Helper()
@@ -360,7 +435,7 @@ func waitGoroutines(t *testing.T, want int) {
 	t.Errorf("%d goroutines, want %d", runtime.NumGoroutine(), want)
 }
 
-// TestUnrefDuringWork frees tables while their runs are sorted and merged.
+// TestUnrefDuringWork frees tables while the background works on them.
 func TestUnrefDuringWork(t *testing.T) {
 	before, goroutines := offheap.InUse(), runtime.NumGoroutine()
 	rng := rand.New(rand.NewSource(1))
@@ -398,9 +473,9 @@ func TestAscending(t *testing.T) {
 	for i := range 5000 {
 		m.Add(base.SeqNum(i+1), base.KindSet, fmt.Appendf(nil, "%016d", i), nil)
 	}
-	s := &sorter{cmp: base.Bytewise, mem: m.mem.Load(), plain: true, rising: true}
-	if !s.collect(arenaStart, m.end.Load()) || !s.plain || s.skip != 12 {
-		t.Errorf("sorted input not seen as such; skip %d, plain %v", s.skip, s.plain)
+	s := &sorter{cmp: base.Bytewise, mem: m.mem.Load(), rising: true}
+	if !s.collect(arenaStart, m.end.Load()) || s.skip != 12 {
+		t.Errorf("sorted input not seen as such; skip %d", s.skip)
 	}
 }
 
@@ -486,9 +561,8 @@ func TestOverwrites(t *testing.T) {
 	}
 }
 
-// TestFewRuns checks that background merging keeps pace whatever order the
-// chunks came in.
-func TestFewRuns(t *testing.T) {
+// TestBackground checks that the background leaves less than a chunk to do.
+func TestBackground(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 36, Ordered: true})
 	defer m.Unref()
 	rng := rand.New(rand.NewSource(1))
@@ -498,71 +572,49 @@ func TestFewRuns(t *testing.T) {
 		}
 	}
 	m.order.bg.Wait()
-	var levels [8]int
-	for _, r := range m.order.runs {
-		levels[level(r)]++
-	}
-	for l, n := range levels {
-		if l > 0 && n >= fanIn {
-			t.Errorf("%d runs of level %d", n, l)
-		}
-	}
 	if m.order.sorted < 200000-2*chunkEntries {
-		t.Errorf("only %d entries sorted", m.order.sorted)
+		t.Errorf("only %d entries in the tree", m.order.sorted)
 	}
-	for range 2 { // the second one finds that no writes come between
-		m.NewSource().Close()
-	}
-	m.order.bg.Wait()
-	if n := len(m.order.runs); n > 5 || pickSmall(m.order.runs) != nil {
-		t.Errorf("%d runs after sources were opened", n)
-	}
+	checkTree(t, m)
 }
 
-// TestTail opens a source after every few writes: at most two runs may be below
-// a chunk, and all entries must be there in order.
-func TestTail(t *testing.T) {
-	for _, each := range []int{1, 5, fresh - 1, fresh, 1000} {
-		m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 64})
-		rng := rand.New(rand.NewSource(int64(each)))
-		n := 0
-		for n < 3*chunkEntries {
-			for range each {
-				n++
-				if err := m.Add(base.SeqNum(n), base.KindSet, fmt.Append(nil, rng.Int()), nil); err != nil {
-					t.Fatal(err)
+// TestBesideWrites opens a source after every few writes, in several orders of the
+// keys: all entries must be there in order.
+func TestBesideWrites(t *testing.T) {
+	if testing.Short() { // one goroutine only
+		t.Skip()
+	}
+	rng := rand.New(rand.NewSource(1))
+	total := 3 * chunkEntries
+	keys := map[string]func(i int) []byte{
+		"random":     func(int) []byte { return fmt.Append(nil, rng.Int()) },
+		"ascending":  func(i int) []byte { return fmt.Appendf(nil, "key%08d", i) },
+		"descending": func(i int) []byte { return fmt.Appendf(nil, "key%08d", total-i) },
+		"long": func(int) []byte {
+			return fmt.Appendf(nil, "%s/%d/%08d", strings.Repeat("shared ", 8), rng.Intn(3), rng.Intn(1<<30))
+		},
+	}
+	for name, key := range keys {
+		for _, each := range []int{1, 100, 1000} {
+			m := New(Options{Comparer: base.Bytewise, Size: 32 << 20, EntrySize: 64})
+			n := 0
+			for n < total {
+				for range each {
+					n++
+					if err := m.Add(base.SeqNum(n), base.KindSet, key(n), nil); err != nil {
+						t.Fatal(err)
+					}
 				}
+				m.NewSource().Close()
 			}
-			m.NewSource().Close()
-			m.order.mu.Lock()
-			small := 0
-			for _, r := range m.order.runs {
-				if len(r.offs) < chunkEntries {
-					small++
-				}
+			checkTree(t, m)
+			if m.order.sorted != int64(n) {
+				t.Errorf("%s: %d of %d entries, written %d at a time", name, m.order.sorted, n, each)
 			}
-			m.order.mu.Unlock()
-			if small > 2 {
-				t.Fatalf("%d small runs after %d entries, %d at a time", small, n, each)
+			if leaves := int(m.order.leaves.n); leaves > 2*n/fanout+2 {
+				t.Errorf("%s: %d leaves for %d entries", name, leaves, n)
 			}
-		}
-		s := m.NewSource()
-		var e base.Entries
-		var last []byte
-		seen := 0
-		for ok := s.First(&e) >= 0; ok; ok = s.Next(&e) {
-			for i := range e.Len() {
-				if bytes.Compare(e.Key(i), last) <= 0 && seen > 0 {
-					t.Fatalf("%q stands after %q", e.Key(i), last)
-				}
-				last = append(last[:0], e.Key(i)...)
-				seen++
-			}
-		}
-		s.Close()
-		m.Unref()
-		if seen != n {
-			t.Fatalf("%d of %d entries, written %d at a time", seen, n, each)
+			m.Unref()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand"
 	"sort"
@@ -54,24 +55,82 @@ func (o *model) seenAt(seq base.SeqNum) *model {
 	return v
 }
 
-// checkRun looks at what a run says of its entries.
-func checkRun(t *testing.T, m *Table, r *run) {
+// checkNode looks at what a node says of its entries. same is what the first one's
+// bit should be.
+func checkNode(t *testing.T, m *Table, x *node, leaf bool, before []byte) {
 	t.Helper()
-	mem, newest, keyLen, plain := m.mem.Load(), base.Trailer(0), len(m.mem.Load().key(r.offs[0])), true
-	for i, off := range r.offs {
-		key, tr := mem.key(off), mem.trailer(off)
-		newest = max(newest, tr)
-		if len(key) != keyLen {
-			keyLen = -1
-		}
-		same := i > 0 && m.cmp.Cmp(mem.key(r.offs[i-1]), key) == 0
-		if same != (r.same[i] != 0) || r.ab[i] != m.cmp.Abbrev(key, r.skip) {
-			t.Fatalf("entry %d of a run: same %d, abbreviation %x", i, r.same[i], r.ab[i])
-		}
-		plain = plain && !same && tr.Kind() == base.KindSet
+	mem := m.mem.Load()
+	if x.n == 0 || x.n > fanout || x.version.Load()&1 != 0 {
+		t.Fatalf("a node of %d entries, version %d", x.n, x.version.Load())
 	}
-	if r.newest != newest || r.keyLen != keyLen && r.keyLen != -1 || r.plain && !plain {
-		t.Errorf("newest %d, want %d; key length %d, want %d; plain %v, want %v", r.newest, newest, r.keyLen, keyLen, r.plain, plain)
+	prefix := x.prefix(mem)
+	for i := range fanout {
+		if i >= int(x.n) {
+			if x.ab[i] != ^uint64(0) {
+				t.Fatalf("abbreviation %x behind the last entry", x.ab[i])
+			}
+			continue
+		}
+		key := mem.key(x.offs[i])
+		if !bytes.HasPrefix(key, prefix) || x.ab[i] != m.cmp.Abbrev(key, len(prefix)) || x.keyLen >= 0 && len(key) != int(x.keyLen) {
+			t.Fatalf("entry %d, %q: prefix %q, abbreviation %x, key length %d", i, key, prefix, x.ab[i], x.keyLen)
+		}
+		if i > 0 {
+			before = mem.key(x.offs[i-1])
+			if mem.compare(m.cmp, x.offs[i-1], x.offs[i]) > 0 {
+				t.Fatalf("%q stands after %q", key, before)
+			}
+		}
+		same := before != nil && m.cmp.Cmp(before, key) == 0
+		if leaf && same != (x.same>>i&1 != 0) {
+			t.Fatalf("entry %d, %q, has the key of the one before: %v, as it says: %v", i, key, same, !same)
+		}
+	}
+	if leaf && x.same>>(x.n-1)>>1 != 0 {
+		t.Fatalf("bits behind the last entry: %x", x.same)
+	}
+}
+
+// checkTree looks at the whole tree while nobody writes.
+func checkTree(t *testing.T, m *Table) {
+	t.Helper()
+	o, mem := &m.order, m.mem.Load()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.root == 0 {
+		return
+	}
+	seen := int64(0)
+	leaf, before := uint32(0), []byte(nil)
+	var last uint32
+	var down func(id uint32, height int, first uint32)
+	down = func(id uint32, height int, first uint32) {
+		if height == 0 {
+			x := o.leaves.at(id)
+			if leaf == 0 && id != firstLeaf || leaf != 0 && o.leaves.at(leaf).next != id {
+				t.Fatalf("leaf %d follows %d", id, leaf)
+			}
+			checkNode(t, m, x, true, before)
+			if first != 0 && x.offs[0] != first {
+				t.Fatalf("leaf %d begins with another entry than its branch says", id)
+			}
+			leaf, last, seen = id, x.offs[x.n-1], seen+int64(x.n)
+			before = mem.key(last)
+			return
+		}
+		b := o.branches.at(id)
+		checkNode(t, m, &b.node, false, nil)
+		for i := range b.n {
+			if i == 0 {
+				down(b.kids[i], height-1, first)
+			} else {
+				down(b.kids[i], height-1, b.offs[i])
+			}
+		}
+	}
+	down(o.root, o.height, 0)
+	if o.leaves.at(leaf).next != 0 || o.last.Load() != leaf || seen != o.sorted {
+		t.Fatalf("%d entries, %d in the leaves; the last one is %d, %d is thought to be", o.sorted, seen, leaf, o.last.Load())
 	}
 }
 
@@ -81,9 +140,7 @@ func checkSources(t *testing.T, o *model, m *Table, key func() string, rng *rand
 	t.Helper()
 	src := m.NewSource()
 	full(t, o, src)
-	for _, r := range src.(*source).runs {
-		checkRun(t, m, r)
-	}
+	checkTree(t, m)
 	src.Close()
 	seqs := []base.SeqNum{base.SeqNum(rng.Int63n(int64(last) + 1)), base.MaxSeqNum, 0}
 	if testing.Short() {
@@ -252,7 +309,7 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	key := keyMaker(rng, 50<<(2*seed))
 	total := []int{300, 3000, 9000, 20000, 45000, 45000}[seed]
 	if testing.Short() || !c.EqualIsBytewise {
-		total = min(total, 4000)
+		total = min(total, 2500)
 	}
 	seq := base.SeqNum(1)
 	nextSource := total / 10

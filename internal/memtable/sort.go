@@ -19,18 +19,15 @@ type pair struct {
 
 // sorter turns a range of the arena into a run.
 type sorter struct {
-	cmp   *base.Comparer
-	mem   *memory
-	ab    []uint64 // the run's columns while entries are collected
-	offs  []uint32
-	same  []byte
-	spare []pair
-	first []byte
-	skip  int
-	// See run.
-	keyLen int
-	newest base.Trailer
-	plain  bool
+	cmp    *base.Comparer
+	mem    *memory
+	ab     []uint64 // the run's columns while entries are collected
+	offs   []uint32
+	same   []byte
+	spare  []pair
+	first  []byte
+	skip   int
+	keyLen int  // see run
 	rising bool // trailers rise along the arena
 	exact  bool // equal abbreviations mean equal keys
 	yield  bool // see yieldEvery
@@ -53,19 +50,17 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 	done := false
 	defer func() { // also when the comparer panics
 		if !done {
-			r.unref()
+			r.free()
 		}
 	}()
-	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], plain: true, rising: true, yield: yield}
+	s := &sorter{cmp: c, mem: mem, ab: r.ab[:0], offs: r.offs[:0], same: r.same[:0], rising: true, yield: yield}
 	if !s.collect(from, to) {
 		if err := s.sort(); err != nil {
 			return nil, err
 		}
 	}
 	r.ab, r.offs, r.same = s.ab, s.offs, s.same
-	r.plain = s.plain
-	r.setPrefix(s.first[:s.skip])
-	r.keyLen, r.newest = s.keyLen, s.newest
+	r.prefix, r.keyLen = s.first[:s.skip], s.keyLen
 	done = true
 	return r, nil
 }
@@ -105,7 +100,6 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		e := s.mem.entry(off)
 		at = uint64(e.end)
 		key := s.mem.arena[e.key:e.value:e.value]
-		s.plain = s.plain && e.trailer.Kind() == base.KindSet
 		k := len(s.offs)
 		if k == 0 {
 			s.first = key
@@ -121,7 +115,6 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		}
 		s.rising = s.rising && e.trailer > last
 		last = e.trailer
-		s.newest = max(s.newest, last)
 		ab := s.cmp.Abbrev(key, s.skip)
 		same := byte(0)
 		if k > 0 && sorted && s.ab[k-1] >= ab {
@@ -131,7 +124,7 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 			}
 			sorted = c > 0 || c == 0 && s.mem.trailer(s.offs[k-1]) > last
 			if c == 0 {
-				same, s.plain = 1, false
+				same = 1
 			}
 		}
 		lastKey = key
@@ -287,7 +280,7 @@ func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
 		slices.SortFunc(a, s.compare)
 		for i := 1; i < len(a); i++ {
 			if s.cmp.Cmp(s.mem.key(a[i-1].off), s.mem.key(a[i].off)) == 0 {
-				same[i], s.plain = 1, false
+				same[i] = 1
 			}
 		}
 	}
@@ -295,7 +288,6 @@ func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
 
 // newestFirst orders versions of one key; mostly they came oldest first.
 func (s *sorter) newestFirst(a []pair, same []byte) {
-	s.plain = false
 	for i := 1; i < len(same); i++ {
 		same[i] = 1
 	}

@@ -7,22 +7,33 @@ import (
 )
 
 // Stretches begin small after a seek, which often wants one entry only, and
-// double from there.
+// double from there, up to stretch.
 const (
 	seekStretch = 2
 	scanStretch = 64
+	stretch     = 256
 )
 
-// source is an iterator over the runs that a table had when it was opened.
+// source is an iterator over the entries that a table had when it was opened.
 type source struct {
-	merger
-	t    *Table
-	runs []*run
-	want int
+	t   *Table
+	mem *memory
+	end uint32 // of these entries in the arena
 	// all versions are handed out; else what a reader at seq sees.
 	all bool
 	seq base.SeqNum
 
+	page
+	at   int  // entry of the page that comes next, or running backward the one behind it
+	back bool // the last stretch was one before another
+	// done: what is seen of the user key of the entry before at has been handed
+	// out. Not for running backward.
+	done     bool
+	repeated bool // a user key stands twice in the stretch, or may
+	want     int
+	from, to int // the stretch in offs
+
+	offs                   [stretch]uint32
 	keyOff, valOff, valEnd [stretch]uint32
 	trailers               [stretch]base.Trailer
 }
@@ -39,19 +50,19 @@ func (m *Table) NewSource() base.Source { return m.newSource(true, base.MaxSeqNu
 func (m *Table) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
 
 func (m *Table) newSource(all bool, seq base.SeqNum) base.Source {
-	first := !m.order.on.Swap(true)
-	s := sources.Get().(*source)
-	runs, err := m.order.acquire(s.runs[:0])
-	if err != nil {
-		sources.Put(s)
+	o := &m.order
+	if !o.used.Load() {
+		o.used.Store(true)
+		o.on.Store(true)
+	}
+	if err := o.complete(); err != nil {
 		return &failed{err}
 	}
-	if first || m.order.crowded.Load() {
-		m.order.wake()
-	}
 	m.Ref()
-	s.t, s.runs, s.all, s.seq = m, runs, all, seq
-	s.open(m, runs)
+	s := sources.Get().(*source)
+	// An empty table's memory may yet be replaced.
+	s.end = uint32(o.covered.Load())
+	s.t, s.mem, s.all, s.seq = m, m.mem.Load(), all, seq
 	return s
 }
 
@@ -59,13 +70,8 @@ func (s *source) Close() error {
 	if s.t == nil {
 		return nil
 	}
-	for _, r := range s.runs {
-		r.unref()
-	}
-	clear(s.runs)
-	clear(s.heads)
 	t := s.t
-	s.t, s.mem, s.runs, s.heads, s.live = nil, nil, s.runs[:0], s.heads[:0], s.live[:0]
+	s.t, s.mem = nil, nil
 	sources.Put(s)
 	t.Unref()
 	return nil
@@ -74,19 +80,24 @@ func (s *source) Close() error {
 func (s *source) Err() error { return nil }
 
 func (s *source) First(e *base.Entries) int {
-	for i := range s.heads {
-		s.heads[i].hi = 0
+	s.page = page{next: firstLeaf}
+	if s.end == arenaStart {
+		s.next = 0
 	}
-	s.want = scanStretch
+	s.place(0, scanStretch)
 	return s.firstOf(s.ahead(e))
 }
 
 func (s *source) Last(e *base.Entries) int {
-	for i := range s.heads {
-		s.heads[i].lo = len(s.heads[i].r.offs)
+	s.page = page{}
+	if s.end != arenaStart {
+		s.next = s.t.order.last.Load()
+		for s.next != 0 {
+			s.t.order.read(s.next, &s.page)
+		}
 	}
-	s.want = scanStretch
-	return s.back(e) - 1
+	s.place(s.n, scanStretch)
+	return s.backward(e) - 1
 }
 
 func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
@@ -96,7 +107,7 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 	}
 	s.seek(key, base.MaxTrailer)
 	n := s.ahead(e)
-	if n > 0 && e.Trailers[0] > t && s.cmp.Cmp(e.Key(0), key) == 0 {
+	if n > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
 		if n > 1 {
 			return 1
 		}
@@ -108,23 +119,27 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
 	if s.all || t == base.MaxTrailer {
 		s.seek(key, t)
-		return s.back(e) - 1
+		return s.backward(e) - 1
 	}
 	s.seek(key, base.MaxTrailer)
-	if s.ahead(e) > 0 && e.Trailers[0] > t && s.cmp.Cmp(e.Key(0), key) == 0 {
+	if s.ahead(e) > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
 		return 0
 	}
-	return s.back(e) - 1
+	s.seek(key, base.MaxTrailer)
+	return s.backward(e) - 1
 }
 
+// seek stands before (key, t).
 func (s *source) seek(key []byte, t base.Trailer) {
-	for i := range s.heads {
-		h := &s.heads[i]
-		h.lo = h.r.seek(s.cmp, s.mem, key, t)
-		h.hi = h.lo
+	s.page.n, s.next, s.prev = 0, 0, 0
+	at := 0
+	if s.end != arenaStart {
+		at = s.t.order.find(key, t, &s.page)
 	}
-	s.want = seekStretch
+	s.place(at, seekStretch)
 }
+
+func (s *source) place(at, want int) { s.at, s.want, s.done = at, want, false }
 
 func (s *source) firstOf(n int) int {
 	if n == 0 {
@@ -133,35 +148,110 @@ func (s *source) firstOf(n int) int {
 	return 0
 }
 
-func (s *source) Next(e *base.Entries) bool { return s.ahead(e) > 0 }
+func (s *source) Next(e *base.Entries) bool {
+	if s.back {
+		want, last := s.want, s.offs[s.to-1]
+		t := base.Trailer(0)
+		if s.all {
+			t = s.mem.trailer(last) - 1
+		}
+		s.seek(s.mem.key(last), t)
+		s.want = want
+	}
+	return s.ahead(e) > 0
+}
 
-func (s *source) Prev(e *base.Entries) bool { return s.back(e) > 0 }
+func (s *source) Prev(e *base.Entries) bool {
+	if !s.back {
+		want, first := s.want, s.offs[s.from]
+		t := base.MaxTrailer
+		if s.all {
+			t = s.mem.trailer(first)
+		}
+		s.seek(s.mem.key(first), t)
+		s.want = want
+	}
+	return s.backward(e) > 0
+}
 
+// ahead hands out the stretch that begins at at.
 func (s *source) ahead(e *base.Entries) int {
+	s.back, s.repeated = false, false
 	n := 0
 	if s.all {
-		n = s.forward(s.want)
+		n = s.allAhead()
 	} else {
-		n = s.forwardAt(s.want, s.seq)
+		n = s.seenAhead()
 	}
 	s.gather(e, 0, n)
 	return n
 }
 
-func (s *source) back(e *base.Entries) int {
+// backward hands out the stretch that ends at at.
+func (s *source) backward(e *base.Entries) int {
+	s.back, s.repeated = true, false
 	n := 0
 	if s.all {
-		n = s.backward(s.want)
+		n = s.allBack()
 	} else {
-		n = s.backwardAt(s.want, s.seq)
+		n = s.seenBack()
 	}
 	s.gather(e, stretch-n, stretch)
+	return n
+}
+
+// more makes sure that an entry stands at at, and less that one stands before.
+func (s *source) more() bool {
+	if s.at < s.n {
+		return true
+	}
+	s.at = 0
+	if s.t.order.turnOver(&s.page) {
+		return true
+	}
+	s.at = s.n
+	return false
+}
+
+func (s *source) less() bool {
+	if s.at > 0 {
+		return true
+	}
+	if !s.t.order.turnBack(&s.page) {
+		return false
+	}
+	s.at = s.n
+	return true
+}
+
+func (s *source) allAhead() (n int) {
+	for n < s.want && s.more() {
+		if off := s.page.offs[s.at]; off < s.end {
+			s.repeated = s.repeated || s.same>>s.at&1 != 0
+			s.offs[n] = off
+			n++
+		}
+		s.at++
+	}
+	return n
+}
+
+func (s *source) allBack() (n int) {
+	for n < s.want && s.less() {
+		s.at--
+		if off := s.page.offs[s.at]; off < s.end {
+			s.repeated = s.repeated || s.same>>s.at&1 != 0
+			n++
+			s.offs[stretch-n] = off
+		}
+	}
 	return n
 }
 
 // gather fills the columns for offs[from:to].
 func (s *source) gather(e *base.Entries, from, to int) {
 	s.want = min(2*s.want, stretch)
+	s.from, s.to = from, to
 	if from == to {
 		*e = base.Entries{}
 		return
@@ -180,7 +270,7 @@ func (s *source) gather(e *base.Entries, from, to int) {
 		ValOff:   s.valOff[from:to],
 		ValEnd:   s.valEnd[from:to],
 		Trailers: s.trailers[from:to],
-		Plain:    kinds&base.Trailer(base.KindSet) != 0 && !(s.all && s.repeats(from, to)),
+		Plain:    kinds&base.Trailer(base.KindSet) != 0 && !s.repeated,
 		MaxSeq:   newest.Seq(),
 	}
 }

@@ -24,6 +24,7 @@ const (
 	corruption  = "crash TestCorruption"
 	rotation    = "crash TestCrashStates/rotate"
 	snapshots   = "history TestBank"
+	readers     = "../memtable TestReadersBesideInserts"
 )
 
 // bugs are the planted ones with the test that must find each.
@@ -46,6 +47,8 @@ var bugs = []struct{ name, found, what string }{
 	{"split-batch", states, "a batch is appended to the log in two records"},
 	{"forget-l0-input", metamorphic, "a compaction leaves out an overlapping table of level 0"},
 	{"free-block-early", metamorphic, "an iterator's block is released while it is read"},
+	{"torn-leaf", readers, "a memtable's reader copies a leaf while it changes"},
+	{"torn-branch", readers, "a memtable's reader goes down while branches change"},
 	{"batch-count", metamorphic, "a batch whose count is wrong is accepted"},
 	{"unlock-on-failure", metamorphic, "a failed opening gives up the lock of the open database"},
 }
@@ -82,9 +85,9 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// build compiles the tests of a package below testkit, once.
+// build compiles the tests of a package, named as seen from testkit, once.
 func build(t *testing.T, dir, pkg string) string {
-	binary := filepath.Join(dir, pkg+".test")
+	binary := filepath.Join(dir, filepath.Base(pkg)+".test")
 	if _, err := os.Stat(binary); err == nil {
 		return binary
 	}

@@ -1,0 +1,494 @@
+package memtable
+
+import (
+	"bytes"
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// A B+tree over the entries of the arena. One goroutine at a time inserts, under
+// order.mu; entries are never removed. Readers take no lock: they copy what they
+// want of a leaf and look at its version before and after, and on the way down at
+// the tree's (a sequence lock). Meanwhile they may see anything, but always
+// offsets of entries, indices of nodes and counts within bounds. See page.go.
+
+const (
+	fanout = 64 // of leaves and branches
+	maxIn  = 16 // branches above each other: more than 1<<32 entries need
+	// firstLeaf is the leftmost leaf: of a leaf that is split, the left half stays.
+	firstLeaf = 1
+)
+
+// node is a sorted array of entries, of a leaf or of a branch. ab[i] is the
+// comparer's abbreviation of entry i's key after skip bytes, which all keys of
+// the node share. Behind the n-th it is the greatest there is, so that a search
+// need not wait for n.
+type node struct {
+	version atomic.Uint32 // odd while the node changes
+	n       uint32
+	skip    uint32
+	keyLen  int32    // of all keys; -1 when they differ in length
+	shared  [24]byte // the bytes, as many as fit
+	// Of a leaf: bit i of same says that entry i has the user key of the entry
+	// before it. next and prev are 0 for none. When a leaf is split, its
+	// successor's prev may for a while name a leaf further back.
+	same       uint64
+	next, prev uint32
+	_          [8]byte // to a whole cache line
+	ab         [fanout]uint64
+	offs       [fanout]uint32
+}
+
+// branch is a node whose entry i is the first one of the subtree kids[i]. In the
+// leftmost subtrees smaller ones may have followed, until firstLeaf is split.
+type branch struct {
+	node
+	kids [fanout]uint32
+}
+
+// tree indices begin at firstLeaf for leaves and at 1 for branches.
+type tree struct {
+	shape    atomic.Uint32 // odd while branches change, or what lies in which leaf
+	root     uint32        // a leaf while height is 0; 0 while there is no leaf
+	height   int
+	last     atomic.Uint32 // rightmost leaf
+	leaves   pool[node]
+	branches pool[branch]
+}
+
+// step is a branch on the way to a leaf and which of its children was taken.
+type step struct {
+	branch uint32
+	kid    int
+}
+
+// pool holds nodes, which do not move. Part k has smallestPart<<k of them.
+type pool[T any] struct {
+	parts [28]atomic.Pointer[T]
+	mem   [][]byte
+	n     uint32 // given out
+}
+
+const smallestPart = 4
+
+func partOf(i uint32) (part, at int) {
+	i += smallestPart - 1
+	part = bits.Len32(i) - bits.Len(smallestPart)
+	return part, int(i) - smallestPart<<part
+}
+
+// at is node i, nil when there is none.
+func (p *pool[T]) at(i uint32) *T {
+	part, at := partOf(i)
+	first := p.parts[part].Load()
+	if first == nil {
+		return nil
+	}
+	return (*T)(unsafe.Add(unsafe.Pointer(first), uintptr(at)*unsafe.Sizeof(*first)))
+}
+
+// reserve makes sure that the next n nodes need no memory, and tells how many
+// bytes that took.
+func (p *pool[T]) reserve(n int) (held int64, err error) {
+	var t T
+	last, _ := partOf(p.n + uint32(n))
+	for part := len(p.mem); part <= last; part++ {
+		b, err := allocateWhole(smallestPart << part * int(unsafe.Sizeof(t)))
+		if err != nil {
+			return held, err
+		}
+		p.mem = append(p.mem, b)
+		held += int64(len(b))
+		p.parts[part].Store((*T)(unsafe.Pointer(unsafe.SliceData(b))))
+	}
+	return held, nil
+}
+
+// take gives out a reserved node.
+func (p *pool[T]) take() (uint32, *T) {
+	p.n++
+	return p.n, p.at(p.n)
+}
+
+func (p *pool[T]) free() {
+	for _, b := range p.mem {
+		releaseWhole(b)
+	}
+	*p = pool[T]{}
+}
+
+// prefix is what all keys share. Not for a node that is empty.
+func (x *node) prefix(mem *memory) []byte {
+	skip := int(x.skip)
+	if skip <= len(x.shared) {
+		return x.shared[:skip]
+	}
+	key := mem.key(x.offs[0])
+	return key[:min(skip, len(key))]
+}
+
+// lower is how many entries lie before (key, t).
+func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) int {
+	n := int(x.n)
+	if n == 0 {
+		return 0
+	}
+	if !bytes.HasPrefix(key, x.prefix(mem)) {
+		// All keys of the node lie on the same side.
+		if c.Cmp(key, mem.key(x.offs[0])) < 0 {
+			return 0
+		}
+		return n
+	}
+	ab := c.Abbrev(key, int(x.skip))
+	lo := min(lowerBound(&x.ab, ab), n)
+	if lo == n || x.ab[lo] != ab || t == base.MaxTrailer && len(key) == int(x.keyLen) && exact(c, int(x.keyLen), int(x.skip)) {
+		return lo
+	}
+	hi := lo
+	for step := 1; hi < n && x.ab[hi] == ab; step *= 2 { // ties are few, mostly
+		hi += step
+	}
+	hi = min(hi, n)
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		off := x.offs[mid]
+		if x.ab[mid] == ab && c.CompareInternal(mem.key(off), mem.trailer(off), key, t) < 0 {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// lowerBound is how many of a are below v: whole eighths first. Nothing waits for
+// anything else, nor is there a branch to be guessed.
+func lowerBound(a *[fanout]uint64, v uint64) int {
+	const part = fanout / 8
+	n := below(a[part-1], v) + below(a[2*part-1], v) + below(a[3*part-1], v) + below(a[4*part-1], v) +
+		below(a[5*part-1], v) + below(a[6*part-1], v) + below(a[7*part-1], v)
+	n *= part
+	p := (*[part]uint64)(a[n&(fanout-1):])
+	return int(n + below(p[0], v) + below(p[1], v) + below(p[2], v) + below(p[3], v) +
+		below(p[4], v) + below(p[5], v) + below(p[6], v) + below(p[7], v))
+}
+
+// below is 1 when a < b, else 0.
+func below(a, b uint64) uint64 {
+	_, borrow := bits.Sub64(a, b, 0)
+	return borrow
+}
+
+// exact reports whether keys that share skip bytes and are all keyLen long
+// (-1: are not) are equal when their abbreviations are.
+func exact(c *base.Comparer, keyLen, skip int) bool {
+	return keyLen >= 0 && keyLen <= skip+8 && c.HasAbbrev()
+}
+
+// equals reports whether entry i has this user key, whose abbreviation is ab if it
+// shares the prefix.
+func (x *node) equals(i int, c *base.Comparer, mem *memory, key []byte, ab uint64) bool {
+	if x.ab[i] != ab && c.HasAbbrev() {
+		return false
+	}
+	return len(key) == int(x.keyLen) && exact(c, int(x.keyLen), int(x.skip)) && bytes.HasPrefix(key, x.prefix(mem)) ||
+		c.Cmp(mem.key(x.offs[i]), key) == 0
+}
+
+// reset makes the node an empty one.
+func (x *node) reset() {
+	x.clear(0)
+	x.n, x.same, x.next, x.prev = 0, 0, 0, 0
+}
+
+// clear makes the abbreviations from i on those of no entry.
+func (x *node) clear(i int) {
+	ab := x.ab[i:]
+	for i := range ab {
+		ab[i] = ^uint64(0)
+	}
+}
+
+// share sets the prefix, which is that of every key.
+func (x *node) share(prefix []byte) {
+	x.skip = uint32(len(prefix))
+	copy(x.shared[:], prefix)
+}
+
+// put places an entry, whose key may be any.
+func (x *node) put(at int, c *base.Comparer, mem *memory, off uint32) {
+	key := mem.key(off)
+	if x.n == 0 {
+		x.keyLen, x.offs[0] = int32(min(len(key), maxExact)), off
+		x.share(nil)
+		if c.HasAbbrev() {
+			x.share(key)
+		}
+	}
+	if len(key) != int(x.keyLen) {
+		x.keyLen = -1
+	}
+	prefix := x.prefix(mem)
+	if n := base.SharedPrefixLen(prefix, key); n < len(prefix) {
+		w := widening(c, prefix, n)
+		for i := range x.ab[:x.n] {
+			x.ab[i] = w.apply(x.ab[i])
+		}
+		x.skip = uint32(n)
+	}
+	n := int(x.n)
+	copy(x.ab[at+1:n+1], x.ab[at:n])
+	copy(x.offs[at+1:n+1], x.offs[at:n])
+	x.ab[at], x.offs[at] = c.Abbrev(key, int(x.skip)), off
+	x.n++
+}
+
+// maxExact is above all lengths that can make abbreviations exact.
+const maxExact = 1 << 30
+
+// moveTo moves the entries from mid on into y, which is empty. Of those that stay
+// and those that go, the prefix becomes longer where it helps.
+func (x *node) moveTo(y *node, mid int, c *base.Comparer, mem *memory) {
+	n := int(x.n)
+	copy(y.ab[:], x.ab[mid:n])
+	copy(y.offs[:], x.offs[mid:n])
+	x.clear(mid)
+	y.skip, y.keyLen, y.shared = x.skip, x.keyLen, x.shared
+	y.same, x.same = x.same>>mid, x.same&(1<<mid-1)
+	y.n, x.n = uint32(n-mid), uint32(mid)
+	x.fit(c, mem)
+	y.fit(c, mem)
+}
+
+// fit lengthens the prefix if abbreviations leave keys apart untold.
+func (x *node) fit(c *base.Comparer, mem *memory) {
+	if !c.HasAbbrev() || x.keyLen >= 0 && exact(c, int(x.keyLen), int(x.skip)) {
+		return
+	}
+	for i := 1; ; i++ {
+		if i >= int(x.n) {
+			return
+		}
+		if x.ab[i] == x.ab[i-1] && x.same>>i&1 == 0 {
+			break
+		}
+	}
+	first, last := mem.key(x.offs[0]), mem.key(x.offs[x.n-1])
+	if n := base.SharedPrefixLen(first, last); n > int(x.skip) {
+		x.share(first[:n])
+		for i, off := range x.offs[:x.n] {
+			x.ab[i] = c.Abbrev(mem.key(off), n)
+		}
+	}
+}
+
+// kid is which child of a branch leads to (key, t).
+func (b *branch) kid(c *base.Comparer, mem *memory, key []byte, t base.Trailer) int {
+	return max(b.lower(c, mem, key, t)-1, 0)
+}
+
+// begin makes the first leaf.
+func (o *order) begin() error {
+	if err := o.room(1); err != nil {
+		return err
+	}
+	o.shape.Add(1)
+	id, x := o.leaves.take()
+	x.reset()
+	o.last.Store(id)
+	o.root = id
+	o.shape.Add(1)
+	return nil
+}
+
+// room makes sure that so many leaves, and the branches above them, need no
+// memory. Splitting a node takes one leaf, and a branch each on the way up.
+func (o *order) room(leaves int) error {
+	a, err := o.leaves.reserve(leaves)
+	o.held.Add(a)
+	if err == nil {
+		a, err = o.branches.reserve(leaves/(fanout/2) + maxIn)
+		o.held.Add(a)
+	}
+	return err
+}
+
+// leafFor is the leaf where an entry that comes belongs. Under mu. The way there is
+// noted in path, unless that is nil.
+func (o *order) leafFor(off uint32, path []step) uint32 {
+	c, mem := o.t.cmp, o.t.mem.Load()
+	key, t := mem.key(off), o.rank(off)
+	id := o.root
+	for level := o.height; level > 0; level-- {
+		b := o.branches.at(id)
+		kid := b.kid(c, mem, key, t)
+		if path != nil {
+			path[level-1] = step{id, kid}
+		}
+		id = b.kids[kid]
+	}
+	return id
+}
+
+// rank is the trailer with which an entry that comes takes its place.
+func (o *order) rank(off uint32) base.Trailer {
+	if o.t.disorder.Load() {
+		return o.t.mem.Load().trailer(off)
+	}
+	return base.MaxTrailer // it is its key's newest
+}
+
+// touch brings the leaf into the processor's cache. Atomic loads are some that the
+// compiler keeps.
+func (x *node) touch() {
+	x.version.Load()
+	atomic.LoadUint64(&x.ab[fanout/4])
+	atomic.LoadUint64(&x.ab[fanout/2])
+	atomic.LoadUint64(&x.ab[fanout*3/4])
+	atomic.LoadUint32(&x.offs[fanout/4])
+	atomic.LoadUint32(&x.offs[fanout/2])
+}
+
+// insert adds an entry to leaf id, where it belongs. Under mu.
+func (o *order) insert(off, id uint32) error {
+	c, mem := o.t.cmp, o.t.mem.Load()
+	key := mem.key(off)
+	x := o.leaves.at(id)
+	at := x.lower(c, mem, key, o.rank(off))
+	// A comparer may panic: it has been asked everything before anything changes.
+	var same, sameNext uint64
+	ab := c.Abbrev(key, int(x.skip))
+	if at > 0 && x.equals(at-1, c, mem, key, ab) {
+		same = 1
+	}
+	after, next := x, at
+	if at == int(x.n) && x.next != 0 {
+		after, next = o.leaves.at(x.next), 0
+		ab = c.Abbrev(key, int(after.skip))
+	}
+	if next < int(after.n) && after.equals(next, c, mem, key, ab) {
+		sameNext = 1
+	}
+	if x.n < fanout {
+		x.version.Add(1)
+		x.place(at, c, mem, off, same)
+		x.version.Add(1)
+	} else {
+		var path [maxIn]step
+		o.leafFor(off, path[:])
+		if err := o.room(1); err != nil {
+			return err
+		}
+		o.shape.Add(1)
+		x, at = o.split(x, id, at, path[:o.height], off, same)
+		o.shape.Add(1)
+	}
+	if sameNext != 0 {
+		after, next = x, at+1
+		if next == int(x.n) {
+			after, next = o.leaves.at(x.next), 0
+		}
+		after.version.Add(1)
+		after.same |= 1 << next
+		after.version.Add(1)
+	}
+	o.sorted++
+	return nil
+}
+
+// place is put for a leaf.
+func (x *node) place(at int, c *base.Comparer, mem *memory, off uint32, same uint64) {
+	x.put(at, c, mem, off)
+	below := uint64(1)<<at - 1
+	x.same = x.same&below | same<<at | x.same&^below<<1
+}
+
+// split inserts into leaf x, which is full. The left half stays; of a leaf that
+// grows at the right end of the tree, all of it does. It returns where the entry
+// is now.
+func (o *order) split(x *node, id uint32, at int, path []step, off uint32, same uint64) (*node, int) {
+	c, mem := o.t.cmp, o.t.mem.Load()
+	mid := fanout / 2
+	if at == fanout && x.next == 0 {
+		mid = fanout
+	}
+	newID, y := o.leaves.take()
+	x.version.Add(1)
+	y.reset()
+	y.version.Store(1)
+	x.moveTo(y, mid, c, mem)
+	y.next, y.prev, x.next = x.next, id, newID
+	if y.next != 0 {
+		o.leaves.at(y.next).prev = newID
+	} else {
+		o.last.Store(newID)
+	}
+	to := x
+	if at > mid || mid == fanout {
+		to, at = y, at-mid
+	}
+	to.place(at, c, mem, off, same)
+	if id == firstLeaf {
+		for _, s := range path {
+			o.branches.at(s.branch).lead(c, mem, x.offs[0])
+		}
+	}
+	o.attach(path, y.offs[0], newID)
+	y.version.Store(2)
+	x.version.Add(1)
+	return to, at
+}
+
+// attach adds a child behind the one that path leads to. Under an odd shape.
+func (o *order) attach(path []step, first, kid uint32) {
+	c, mem := o.t.cmp, o.t.mem.Load()
+	for _, s := range path {
+		b := o.branches.at(s.branch)
+		at := s.kid + 1
+		if b.n < fanout {
+			b.adopt(at, c, mem, first, kid)
+			return
+		}
+		mid := fanout / 2
+		if at == fanout {
+			mid = fanout
+		}
+		id, r := o.branches.take()
+		r.reset()
+		b.moveTo(&r.node, mid, c, mem)
+		copy(r.kids[:], b.kids[mid:])
+		if at > mid || mid == fanout {
+			r.adopt(at-mid, c, mem, first, kid)
+		} else {
+			b.adopt(at, c, mem, first, kid)
+		}
+		first, kid = r.offs[0], id
+	}
+	left := o.root
+	id, r := o.branches.take()
+	r.reset()
+	r.adopt(0, c, mem, o.leaves.at(firstLeaf).offs[0], left)
+	r.adopt(1, c, mem, first, kid)
+	o.root = id
+	o.height++
+}
+
+// lead makes off, which may be smaller, the first entry in place of the one that is.
+func (b *branch) lead(c *base.Comparer, mem *memory, off uint32) {
+	copy(b.ab[:], b.ab[1:b.n])
+	copy(b.offs[:], b.offs[1:b.n])
+	b.n--
+	b.ab[b.n] = ^uint64(0)
+	b.put(0, c, mem, off)
+}
+
+func (b *branch) adopt(at int, c *base.Comparer, mem *memory, first, kid uint32) {
+	n := int(b.n)
+	copy(b.kids[at+1:n+1], b.kids[at:n])
+	b.kids[at] = kid
+	b.put(at, c, mem, first)
+}
