@@ -63,6 +63,7 @@ func (s *Slots) lookup(i int) (Frame, bool) {
 	if w&locMask == 0 || w >= pinLimit {
 		return Frame{}, false
 	}
+	s.prefetch(w)
 	if w = p.Add(pinOne); w&locMask == 0 {
 		p.Add(unpin) // evicted in between
 		return Frame{}, false
@@ -71,6 +72,15 @@ func (s *Slots) lookup(i int) (Frame, bool) {
 		p.Or(clockBit)
 	}
 	return Frame{c: s.c, h: s.c.header(offsetOf(w)), pin: p}, true
+}
+
+// searched bytes at a block's front are what a search in it looks at, mostly: the
+// columns of a View of 4 KiB. Fetched side by side, they cost one wait instead of
+// five or six.
+const searched = 1280
+
+func (s *Slots) prefetch(w uint64) {
+	offheap.Prefetch(unsafe.Pointer(s.c.header(offsetOf(w))), searched)
 }
 
 // Touch reports whether block i is cached, without pinning or counting it, and
@@ -84,7 +94,7 @@ func (s *Slots) Touch(i int) bool {
 	if w&locMask == 0 {
 		return false
 	}
-	s.c.header(offsetOf(w)).state.Load()
+	s.prefetch(w)
 	return true
 }
 

@@ -15,6 +15,7 @@ type level struct {
 	open         func(*manifest.FileMeta) (base.Source, error)
 	lower, upper []byte
 	cur          int // index of src's file
+	aimed        int // the file that Aim found, -1 for none
 	src          base.Source
 	err          error
 }
@@ -24,7 +25,7 @@ type level struct {
 // leaves it. files is retained. After Close it must not be touched.
 func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error)) base.Source {
 	l := levels.Get().(*level)
-	*l = level{cmp: cmp, files: files, open: open, cur: -1}
+	*l = level{cmp: cmp, files: files, open: open, cur: -1, aimed: -1}
 	return l
 }
 
@@ -117,7 +118,23 @@ func (l *level) Last(e *base.Entries) int {
 	return l.lastFrom(len(l.files)-1, e)
 }
 
-func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+// aimer is a source that can have the processor fetch what SeekGE(key, t), which
+// is the next call, will look at: after Aims of several sources, their SeekGEs wait
+// for memory once, not one after the other.
+type aimer interface {
+	Aim(key []byte, t base.Trailer)
+}
+
+func (l *level) Aim(key []byte, t base.Trailer) {
+	if l.aimed = l.find(key, t); l.enter(l.aimed) {
+		if a, ok := l.src.(aimer); ok {
+			a.Aim(key, t)
+		}
+	}
+}
+
+// find is the file that has the first entry at or after (key, t).
+func (l *level) find(key []byte, t base.Trailer) int {
 	i, j := 0, len(l.files)
 	for i < j {
 		h := int(uint(i+j) >> 1)
@@ -127,6 +144,14 @@ func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 		} else {
 			j = h
 		}
+	}
+	return i
+}
+
+func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+	i := l.aimed
+	if l.aimed = -1; i < 0 {
+		i = l.find(key, t)
 	}
 	if !l.enter(i) {
 		return l.none(e)

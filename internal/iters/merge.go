@@ -177,11 +177,24 @@ func (m *Merge) seekGE(key []byte, t base.Trailer) {
 		return
 	}
 	m.direct(false)
+	m.aim(key, t)
 	for j := range m.in {
 		in := &m.in[j]
 		m.land(in, in.src.SeekGE(key, t, &in.e))
 	}
 	m.build()
+}
+
+// aim prepares SeekGE(key, t) of several sources.
+func (m *Merge) aim(key []byte, t base.Trailer) {
+	if len(m.in) == 1 {
+		return
+	}
+	for j := range m.in {
+		if a, ok := m.in[j].src.(aimer); ok {
+			a.Aim(key, t)
+		}
+	}
 }
 
 // seekLT goes to the last entry before (key, t), running backward; key is not

@@ -223,6 +223,7 @@ func TestComparerPanics(t *testing.T) {
 			m.Add(base.SeqNum(i+1), base.KindSet, fmt.Append(nil, i*7919%10007), nil)
 		}
 		m.order.bg.Wait()
+		m.Add(10001, base.KindSet, []byte("not in order yet"), nil)
 		left.Store(min(left.Load(), 1))
 		m.Seal()
 		src := m.NewSource()

@@ -20,7 +20,7 @@ const (
 	// turnEntries it puts in before it lets others have the lock.
 	turnEntries = 512
 	// groupEntries are inserted side by side.
-	groupEntries = 16
+	groupEntries = 4
 	// liveLeaf entries are in a leaf at first when more are to come.
 	liveLeaf = fanout * 3 / 4
 	// sortFrom entries that come first are sorted, not inserted one by one;
@@ -203,10 +203,8 @@ func (o *order) addGroup(end uint64, limit int) (n int, err error) {
 	shape := o.shape.Load()
 	for i, off := range offs[:n] {
 		leaves[i] = o.leafFor(off, nil)
-	}
-	if n > 1 {
-		for _, id := range leaves[:n] {
-			o.leaves.at(id).touch()
+		if n > 1 {
+			o.leaves.at(leaves[i]).prefetch()
 		}
 	}
 	for i, off := range offs[:n] {

@@ -80,6 +80,7 @@ func (o *order) tryFind(key []byte, t base.Trailer, p *page) (at int, ok bool) {
 		height--
 	}
 	x := o.leaves.at(id)
+	x.prefetch()
 	v := x.version.Load()
 	at = x.lower(c, mem, key, t)
 	if !o.copyLeaf(id, p) || x.version.Load() != v && !planted.Bug("torn-leaf") ||

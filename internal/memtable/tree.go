@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // A B+tree over the entries of the arena. One goroutine at a time inserts, under
@@ -342,16 +343,8 @@ func (o *order) rank(off uint32) base.Trailer {
 	return base.MaxTrailer // it is its key's newest
 }
 
-// touch brings the leaf into the processor's cache. Atomic loads are some that the
-// compiler keeps.
-func (x *node) touch() {
-	x.version.Load()
-	atomic.LoadUint64(&x.ab[fanout/4])
-	atomic.LoadUint64(&x.ab[fanout/2])
-	atomic.LoadUint64(&x.ab[fanout*3/4])
-	atomic.LoadUint32(&x.offs[fanout/4])
-	atomic.LoadUint32(&x.offs[fanout/2])
-}
+// prefetch has all of the leaf brought into the processor's cache.
+func (x *node) prefetch() { offheap.Prefetch(unsafe.Pointer(x), int(unsafe.Sizeof(*x))) }
 
 // insert adds an entry to leaf id, where it belongs. Under mu.
 func (o *order) insert(off, id uint32) error {

@@ -5,6 +5,7 @@ import (
 	"math/rand"
 	"sync"
 	"testing"
+	"unsafe"
 )
 
 func TestClasses(t *testing.T) {
@@ -114,6 +115,20 @@ func TestTryAlloc(t *testing.T) {
 		t.Errorf("TryAlloc(0) = %v, %v", b, err)
 	}
 	Free(nil)
+}
+
+// TestPrefetch fetches what is there and what is not: neither changes anything.
+func TestPrefetch(t *testing.T) {
+	b := Alloc(1000)
+	b[999] = 7
+	for _, n := range []int{0, 1, 64, 1000, 100 << 10} { // beyond the end, too
+		Prefetch(unsafe.Pointer(&b[1]), n)
+		Prefetch(nil, n)
+	}
+	if b[999] != 7 {
+		t.Error("a byte changed")
+	}
+	Free(b)
 }
 
 func BenchmarkSlab(b *testing.B) {

@@ -27,6 +27,7 @@ type source struct {
 	memory bool // read nothing
 
 	at    int // block handed out, -1 when not positioned
+	aimed int // block that Aim found, -1 for none
 	view  block.View
 	frame cache.Frame // of view; not valid when view lies in s
 	err   error
@@ -44,7 +45,7 @@ var sources = sync.Pool{New: func() any { return new(source) }}
 // touched.
 func (r *Reader) NewSource(flags sstable.ReadFlags) base.Source {
 	s := sources.Get().(*source)
-	*s = source{r: r, at: -1}
+	*s = source{r: r, at: -1, aimed: -1}
 	s.chunks = flags&sstable.Private != 0
 	s.cached = !s.chunks && r.slots != nil
 	s.fill = s.cached && flags&sstable.NoFill == 0
@@ -187,9 +188,21 @@ func (s *source) Last(e *base.Entries) int {
 	return e.Len() - 1
 }
 
+// Aim has the processor fetch what SeekGE(key, t), which is the next call, will
+// look at.
+func (s *source) Aim(key []byte, t base.Trailer) {
+	s.aimed = s.r.index.SeekGE(s.r.cmp, key, t)
+	if s.cached {
+		s.r.slots.Touch(s.aimed)
+	}
+}
+
 func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 	s.err = nil
-	i := s.r.index.SeekGE(s.r.cmp, key, t)
+	i := s.aimed
+	if s.aimed = -1; i < 0 {
+		i = s.r.index.SeekGE(s.r.cmp, key, t)
+	}
 	if !s.load(i, jump, e) {
 		return -1
 	}
