@@ -9,7 +9,7 @@ import (
 // Stretches begin small after a seek, which often wants one entry only, and
 // double from there, up to stretch.
 const (
-	seekStretch = 2
+	seekStretch = 1
 	scanStretch = 64
 	stretch     = 256
 )
