@@ -283,8 +283,7 @@ func (v *View) lowerBound(lo int, x uint64) int {
 
 // below is 1 when the i-th integer at p is below x, else 0.
 func below(p unsafe.Pointer, i int, x uint64) int {
-	_, borrow := bits.Sub64(*(*uint64)(unsafe.Add(p, uintptr(i)*8)), x, 0)
-	return int(borrow)
+	return int(base.Below(*(*uint64)(unsafe.Add(p, uintptr(i)*8)), x))
 }
 
 // SeekLT returns the index of the last entry before (key, t), -1 when there is

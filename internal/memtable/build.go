@@ -130,10 +130,13 @@ func (g *merger) least() (best int, second uint64) {
 	return best, second
 }
 
-// build fills the tree, which has no leaf yet, from runs, with perLeaf entries in
-// a leaf. A comparer that panics leaves it unusable. Under mu.
-func (o *order) build(runs []*run, perLeaf int, yield bool) error {
-	total := 0
+// build fills the tree, which has no leaf yet, from runs; for sealing see add. A
+// comparer that panics leaves it unusable. Under mu.
+func (o *order) build(runs []*run, sealing bool) error {
+	total, perLeaf := 0, liveLeaf
+	if sealing {
+		perLeaf = fanout
+	}
 	for _, r := range runs {
 		total += len(r.offs)
 	}
@@ -154,7 +157,7 @@ func (o *order) build(runs []*run, perLeaf int, yield bool) error {
 			o.leaves.at(id - 1).next = id
 			o.attach(o.rightmost(), x.offs[0], id)
 		}
-		if yield && id%yieldLeaves == 0 {
+		if sealing && id%yieldLeaves == 0 {
 			runtime.Gosched()
 		}
 	}

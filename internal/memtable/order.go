@@ -124,7 +124,7 @@ func (o *order) addChunk() bool {
 	}
 	for n := 0; n < chunkEntries && !o.stop.Load(); n += turnEntries {
 		o.mu.Lock()
-		err := o.add(turnEntries, liveLeaf)
+		err := o.add(turnEntries, false)
 		o.mu.Unlock()
 		if err != nil {
 			return false
@@ -151,7 +151,7 @@ func (o *order) complete() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retry()
-	return o.add(math.MaxInt, liveLeaf)
+	return o.add(math.MaxInt, false)
 }
 
 // retry forgets a lack of memory. Under mu.
@@ -162,8 +162,9 @@ func (o *order) retry() {
 }
 
 // add adds up to limit entries of those that were published, or all if there are
-// none in the tree. Under mu.
-func (o *order) add(limit, perLeaf int) error {
+// none in the tree. sealing says that no more will come, and that it is done in the
+// background. Under mu.
+func (o *order) add(limit int, sealing bool) error {
 	end := o.t.end.Load()
 	n := o.t.count.Load() - o.sorted // at least what lies before end
 	if o.err != nil || o.covered.Load() >= end {
@@ -171,7 +172,7 @@ func (o *order) add(limit, perLeaf int) error {
 	}
 	o.err = guard(func() error {
 		if o.root == 0 && n >= sortFrom {
-			return o.sortFirst(end, n, perLeaf)
+			return o.sortFirst(end, n, sealing)
 		}
 		for o.covered.Load() < end && limit > 0 {
 			n, err := o.addGroup(end, min(limit, groupEntries))
@@ -208,11 +209,11 @@ func (o *order) addGroup(end uint64, limit int) (n int, err error) {
 		}
 	}
 	for i, off := range offs[:n] {
-		o.covered.Store(uint64(off)) // should the comparer panic
 		if o.shape.Load() != shape {
 			leaves[i] = o.leafFor(off, nil)
 		}
 		if err := o.insert(off, leaves[i]); err != nil {
+			o.covered.Store(uint64(off)) // after a panic nothing is added any more
 			return i, err
 		}
 	}
@@ -221,8 +222,7 @@ func (o *order) addGroup(end uint64, limit int) (n int, err error) {
 }
 
 // sortFirst sorts what lies before end, at most n entries, and builds the tree.
-func (o *order) sortFirst(end uint64, n int64, perLeaf int) error {
-	sealing := perLeaf == fanout
+func (o *order) sortFirst(end uint64, n int64, sealing bool) error {
 	cuts := []uint64{arenaStart, end}
 	if !sealing && n >= parallelFrom {
 		cuts = o.cut(end, n)
@@ -247,7 +247,7 @@ func (o *order) sortFirst(end uint64, n int64, perLeaf int) error {
 	wg.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
-		err = o.build(runs, perLeaf, sealing)
+		err = o.build(runs, sealing)
 	}
 	if err == nil {
 		o.covered.Store(end)
@@ -286,7 +286,7 @@ func (m *Table) Seal() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retry()
-	_ = o.add(math.MaxInt, fanout) // who opens a source is told
+	_ = o.add(math.MaxInt, true) // who opens a source is told
 }
 
 // getOrdered is Get without the index.

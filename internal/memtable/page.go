@@ -24,7 +24,7 @@ const lockFree = runtime.GOARCH == "amd64" && !raceDetector
 // lockFreeTries have been in vain before a reader takes the lock.
 const lockFreeTries = 8
 
-// copyLeaf copies leaf id, 0 for none. It reports false when the leaf changed
+// copyLeaf copies leaf id. It reports false when the leaf changed
 // meanwhile.
 func (o *order) copyLeaf(id uint32, p *page) bool {
 	x := o.leaves.at(id)

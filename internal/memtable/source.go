@@ -102,10 +102,10 @@ func (s *source) Last(e *base.Entries) int {
 
 func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 	if s.all {
-		s.seek(key, t)
+		s.seek(key, t, seekStretch)
 		return s.firstOf(s.ahead(e))
 	}
-	s.seek(key, base.MaxTrailer)
+	s.seek(key, base.MaxTrailer, seekStretch)
 	n := s.ahead(e)
 	if n > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
 		if n > 1 {
@@ -118,25 +118,25 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 
 func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
 	if s.all || t == base.MaxTrailer {
-		s.seek(key, t)
+		s.seek(key, t, seekStretch)
 		return s.backward(e) - 1
 	}
-	s.seek(key, base.MaxTrailer)
+	s.seek(key, base.MaxTrailer, seekStretch)
 	if s.ahead(e) > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
 		return 0
 	}
-	s.seek(key, base.MaxTrailer)
+	s.seek(key, base.MaxTrailer, seekStretch)
 	return s.backward(e) - 1
 }
 
-// seek stands before (key, t).
-func (s *source) seek(key []byte, t base.Trailer) {
+// seek stands before (key, t), with want entries for the next stretch.
+func (s *source) seek(key []byte, t base.Trailer, want int) {
 	s.page.n, s.next, s.prev = 0, 0, 0
 	at := 0
 	if s.end != arenaStart {
 		at = s.t.order.find(key, t, &s.page)
 	}
-	s.place(at, seekStretch)
+	s.place(at, want)
 }
 
 func (s *source) place(at, want int) { s.at, s.want, s.done = at, want, false }
@@ -150,26 +150,24 @@ func (s *source) firstOf(n int) int {
 
 func (s *source) Next(e *base.Entries) bool {
 	if s.back {
-		want, last := s.want, s.offs[s.to-1]
+		last := s.offs[s.to-1]
 		t := base.Trailer(0)
 		if s.all {
 			t = s.mem.trailer(last) - 1
 		}
-		s.seek(s.mem.key(last), t)
-		s.want = want
+		s.seek(s.mem.key(last), t, s.want)
 	}
 	return s.ahead(e) > 0
 }
 
 func (s *source) Prev(e *base.Entries) bool {
 	if !s.back {
-		want, first := s.want, s.offs[s.from]
+		first := s.offs[s.from]
 		t := base.MaxTrailer
 		if s.all {
 			t = s.mem.trailer(first)
 		}
-		s.seek(s.mem.key(first), t)
-		s.want = want
+		s.seek(s.mem.key(first), t, s.want)
 	}
 	return s.backward(e) > 0
 }

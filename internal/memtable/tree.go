@@ -81,13 +81,10 @@ func partOf(i uint32) (part, at int) {
 	return part, int(i) - smallestPart<<part
 }
 
-// at is node i, nil when there is none.
+// at is node i, which was given out or is reserved.
 func (p *pool[T]) at(i uint32) *T {
 	part, at := partOf(i)
 	first := p.parts[part].Load()
-	if first == nil {
-		return nil
-	}
 	return (*T)(unsafe.Add(unsafe.Pointer(first), uintptr(at)*unsafe.Sizeof(*first)))
 }
 
@@ -170,18 +167,12 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 // anything else, nor is there a branch to be guessed.
 func lowerBound(a *[fanout]uint64, v uint64) int {
 	const part = fanout / 8
-	n := below(a[part-1], v) + below(a[2*part-1], v) + below(a[3*part-1], v) + below(a[4*part-1], v) +
-		below(a[5*part-1], v) + below(a[6*part-1], v) + below(a[7*part-1], v)
+	n := base.Below(a[part-1], v) + base.Below(a[2*part-1], v) + base.Below(a[3*part-1], v) + base.Below(a[4*part-1], v) +
+		base.Below(a[5*part-1], v) + base.Below(a[6*part-1], v) + base.Below(a[7*part-1], v)
 	n *= part
 	p := (*[part]uint64)(a[n&(fanout-1):])
-	return int(n + below(p[0], v) + below(p[1], v) + below(p[2], v) + below(p[3], v) +
-		below(p[4], v) + below(p[5], v) + below(p[6], v) + below(p[7], v))
-}
-
-// below is 1 when a < b, else 0.
-func below(a, b uint64) uint64 {
-	_, borrow := bits.Sub64(a, b, 0)
-	return borrow
+	return int(n + base.Below(p[0], v) + base.Below(p[1], v) + base.Below(p[2], v) + base.Below(p[3], v) +
+		base.Below(p[4], v) + base.Below(p[5], v) + base.Below(p[6], v) + base.Below(p[7], v))
 }
 
 // exact reports whether keys that share skip bytes and are all keyLen long
