@@ -12,7 +12,6 @@ import (
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/files"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/vfs"
@@ -224,9 +223,6 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 
 // abandon undoes a failed open.
 func (db *DB) abandon() {
-	if planted.Bug("unlock-on-failure") {
-		db.opts.FS.Remove(filepath.Join(db.dir, base.LockName))
-	}
 	if db.wal.cur != nil {
 		db.wal.cur.Close()
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/compact"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/record"
@@ -122,8 +121,6 @@ func (r *replay) log(num uint64, name string) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case planted.Bug("skip-log-damage") && err != nil && reader.Resume():
-			continue
 		case errors.Is(err, base.ErrCorruption):
 			torn := reader.Tail()
 			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, torn)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/record"
 )
@@ -64,9 +63,6 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
-	}
-	if planted.Bug("split-batch") && b.Count() > 1 {
-		return b.Each(func(k, v []byte) error { return db.Put(k, v, mode) }, func(k []byte) error { return db.Delete(k, mode) })
 	}
 	return db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)
 }
@@ -265,9 +261,6 @@ func (q *walQueue) send(old *retiredWAL) {
 				q.db.recovered(r, &old.err)
 			}
 		}()
-		if planted.Bug("no-sync-at-rotation") {
-			return
-		}
 		if old.err = old.w.Sync(); old.err != nil {
 			q.db.fail(fmt.Errorf("loam: syncing log %06d: %w", old.num, old.err))
 		}

@@ -11,7 +11,7 @@ var floors = []struct {
 	floor int
 	paths []string
 }{
-	{0, []string{"internal/base", "internal/invariants", "internal/invariants/planted", "internal/offheap", "internal/hist", "internal/epoch"}},
+	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch"}},
 	{1, []string{"internal/vfs"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/filter", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
@@ -36,9 +36,8 @@ var kits = []struct {
 
 // sideways lists the edges inside a floor; everything may import invariants.
 var sideways = map[[2]string]bool{
-	{"internal/sstable/ldb", "internal/sstable"}:           true,
-	{"internal/sstable/native", "internal/sstable"}:        true,
-	{"internal/invariants/planted", "internal/invariants"}: true,
+	{"internal/sstable/ldb", "internal/sstable"}:    true,
+	{"internal/sstable/native", "internal/sstable"}: true,
 }
 
 // blind lists imports that would break a promise although the floors allow
@@ -127,7 +126,7 @@ func checkImport(f *file, from, im string) string {
 		return "imported package is on no floor"
 	case isKit && !f.isTest() && toFloor > kit:
 		return fmt.Sprintf("this kit may see floors up to F%d, that is F%d", kit, toFloor)
-	case isKit || to == from || to == "internal/invariants" || to == "internal/invariants/planted":
+	case isKit || to == from || to == "internal/invariants":
 		return ""
 	}
 	if !f.isTest() {

@@ -187,7 +187,7 @@ var platforms = func() (out [][2]string) {
 var fallbacks = [][2]string{{"js", "wasm"}, {"linux", "riscv64"}}
 
 // tagSets are the build tags that the project uses, one at a time.
-var tagSets = [][]string{nil, {"invariants"}, {"planted"}, {"race"}}
+var tagSets = [][]string{nil, {"invariants"}, {"race"}}
 
 // ruleCompiled finds files that no supported build includes.
 func ruleCompiled(t *tree) []string {

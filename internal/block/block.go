@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // TrailerLen is what follows each block in a file: codec byte, masked crc32c
@@ -90,7 +89,7 @@ func Open(b []byte) (p []byte, c Codec, err error) {
 		return nil, 0, base.Corruptf("table block", "shorter than its trailer")
 	}
 	want := base.UnmaskCRC(binary.LittleEndian.Uint32(b[n+1:]))
-	if got := base.CRC(b[:n+1]); got != want && !planted.Bug("skip-crc") {
+	if got := base.CRC(b[:n+1]); got != want {
 		return nil, 0, base.Corruptf("table block", "checksum is %08x, contents have %08x", want, got)
 	}
 	return b[:n], Codec(b[n]), nil

@@ -22,7 +22,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // Env is what a Pipeline needs of a database. The functions are called by the
@@ -210,15 +209,12 @@ func (p *Pipeline) write(sync, noStall bool) (err error) {
 		}
 	}
 	if sync {
-		if err := p.env.Sync(); err != nil && !planted.Bug("sync-error-ignored") {
+		if err := p.env.Sync(); err != nil {
 			return p.fail(err)
 		}
 	}
 	if len(p.batches) == 0 {
 		return nil
-	}
-	if planted.Bug("publish-early") {
-		p.env.Publish(p.last + 1)
 	}
 	for _, b := range p.batches {
 		if err := p.env.Apply(b, p.last+1); err != nil {
@@ -249,7 +245,7 @@ func (p *Pipeline) append(noStall bool) error {
 		batchrepr.SetSeq(b, seq)
 		seq += base.SeqNum(batchrepr.Count(b))
 	}
-	if err := p.env.Append(p.batches); err != nil && !planted.Bug("append-error-ignored") {
+	if err := p.env.Append(p.batches); err != nil {
 		return p.fail(err)
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // collapse decides, entry by entry in internal order, what survives.
@@ -59,12 +58,12 @@ func (c *collapse) isLast(key []byte) bool {
 func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 	seq := t.Seq()
 	first = !c.isLast(key)
-	hidden := !first && (len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq) || planted.Bug("drop-snapshot-key"))
+	hidden := !first && (len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))
 	c.any, c.last, c.lastSeq = true, key, seq
 	if hidden {
 		return false, first
 	}
-	if t.Kind() == base.KindDelete && c.stripe(seq) == 0 && (!c.deeper.mayHold(key) || planted.Bug("drop-tombstone")) {
+	if t.Kind() == base.KindDelete && c.stripe(seq) == 0 && !c.deeper.mayHold(key) {
 		return false, first
 	}
 	return true, first

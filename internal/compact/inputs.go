@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/manifest"
 )
 
@@ -50,9 +49,6 @@ func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason strin
 // key's entries over two files, and the older ones must not stay above.
 func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
 	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.FileSize, version: p.v}
-	if planted.Bug("forget-l0-input") && from == 0 && len(files) > 1 {
-		files = files[:len(files)-1]
-	}
 	plan.Inputs[from] = files
 	all := span(p.Comparer, files)
 	for l := max(from, 1); l <= to; l++ {

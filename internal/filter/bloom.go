@@ -12,7 +12,6 @@ import (
 	"runtime"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // A whole-table filter as stored:
@@ -112,9 +111,6 @@ func Parse(b []byte) (Table, error) {
 
 // MayContain reports whether a key with this hash may be in the table.
 func (t *Table) MayContain(h uint64) bool {
-	if planted.Bug("bloom-miss") && h%8 == 0 {
-		return false
-	}
 	hi, _ := bits.Mul64(h, t.count)
 	line := (*[lineBytes]byte)(t.lines[hi*lineBytes:])
 	x := h * mix

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // Cursor is what a user sees of the merged sources at one sequence number,
@@ -242,9 +241,6 @@ func (c *Cursor) prevRun() bool {
 		c.buf = c.last
 		m.turn(true, c.last)
 		c.hide = true
-		if planted.Bug("direction-change") && len(m.ord) > 0 {
-			m.advance(m.in[m.ord[0].in].i - 1)
-		}
 	case !c.past:
 		// Every older version lies behind, and no newer one exists (runStart).
 		c.hide, c.last = false, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/record"
 )
 
@@ -225,7 +224,7 @@ func (s *Set) startManifest() error {
 	}
 	w := record.NewWriter(log)
 	err = w.Append(s.buf)
-	if err == nil && !planted.Bug("current-before-manifest") {
+	if err == nil {
 		err = w.Sync()
 	}
 	if err == nil {
@@ -235,9 +234,6 @@ func (s *Set) startManifest() error {
 		err = fmt.Errorf("writing %s: %w", name, err)
 		// CURRENT does not name it: whatever becomes of it, it is not needed.
 		return errors.Join(err, w.Close(), s.opts.FS.Remove(s.path(name)))
-	}
-	if planted.Bug("unlink-early") {
-		_ = s.opts.FS.Remove(s.path(base.FileName(base.FileManifest, s.manifest.Load())))
 	}
 	if renamed, err := setCurrent(s.opts.FS, s.opts.Dir, num); err != nil {
 		err = errors.Join(err, w.Close())

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -20,9 +19,6 @@ func setCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
 	}
 	if err := fsys.Rename(temp, filepath.Join(dir, base.CurrentName)); err != nil {
 		return true, fmt.Errorf("writing %s: %w", base.CurrentName, err)
-	}
-	if planted.Bug("skip-dir-fsync") {
-		return true, nil
 	}
 	if err := fsys.SyncDir(dir); err != nil {
 		return true, fmt.Errorf("writing %s: %w", base.CurrentName, err)

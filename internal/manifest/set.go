@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -273,9 +272,6 @@ func (s *Set) Current() *Version {
 
 // NewFileNum hands out a number for a new file of any type.
 func (s *Set) NewFileNum() uint64 {
-	if planted.Bug("reuse-file-number") {
-		return s.nextFile.Load()
-	}
 	return s.nextFile.Add(1) - 1
 }
 

@@ -351,7 +351,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 
 // TestReadersBesideInserts has readers at one sequence look for what they must find,
 // and nothing else, while many entries that are not for them come between. (The
-// planted bugs torn-leaf and torn-branch are found here.)
+// mutants torn-leaf and torn-branch are found here.)
 func TestReadersBesideInserts(t *testing.T) {
 	rounds := 150
 	if testing.Short() {

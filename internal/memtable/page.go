@@ -4,7 +4,6 @@ import (
 	"runtime"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // page is a copy of a leaf. A reader that has it follows next and prev as they
@@ -31,7 +30,7 @@ func (o *order) copyLeaf(id uint32, p *page) bool {
 	v := x.version.Load()
 	p.leaf, p.next, p.prev, p.n, p.same = id, x.next, x.prev, int(x.n), x.same
 	copy(p.offs[:p.n], x.offs[:])
-	return v&1 == 0 && x.version.Load() == v || planted.Bug("torn-leaf")
+	return v&1 == 0 && x.version.Load() == v
 }
 
 // read copies leaf id.
@@ -69,7 +68,7 @@ func (o *order) tryFind(key []byte, t base.Trailer, p *page) (at int, ok bool) {
 	id, height := o.root, o.height
 	for {
 		// What was read may be nonsense before this is known.
-		if (shape&1 != 0 || o.shape.Load() != shape) && !planted.Bug("torn-branch") {
+		if shape&1 != 0 || o.shape.Load() != shape {
 			return 0, false
 		}
 		if height == 0 {
@@ -83,8 +82,7 @@ func (o *order) tryFind(key []byte, t base.Trailer, p *page) (at int, ok bool) {
 	x.prefetch()
 	v := x.version.Load()
 	at = x.lower(c, mem, key, t)
-	if !o.copyLeaf(id, p) || x.version.Load() != v && !planted.Bug("torn-leaf") ||
-		o.shape.Load() != shape && !planted.Bug("torn-branch") {
+	if !o.copyLeaf(id, p) || x.version.Load() != v || o.shape.Load() != shape {
 		return 0, false
 	}
 	return at, true

@@ -8,7 +8,6 @@ import (
 	"math"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants/planted"
 )
 
 // Reader returns the records of a file one after another. Unlike LevelDB's it
@@ -202,9 +201,6 @@ func (r *Reader) load(off int64) error {
 	b := r.buf[:min(blockSize, r.size-start)]
 	r.blockOff = -1
 	if n, err := r.r.ReadAt(b, start); n < len(b) {
-		if planted.Bug("eio-is-eof") {
-			return io.EOF
-		}
 		if err == nil || errors.Is(err, io.EOF) {
 			err = fmt.Errorf("%s: %w", r.name, io.ErrUnexpectedEOF)
 		}

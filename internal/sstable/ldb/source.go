@@ -6,7 +6,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -80,9 +79,6 @@ func (s *source) load(i, dir int, e *base.Entries) bool {
 	}
 	s.view.Entries(e)
 	s.at = i
-	if planted.Bug("free-block-early") {
-		s.releaseFrame()
-	}
 	return true
 }
 

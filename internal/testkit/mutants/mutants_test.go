@@ -2,134 +2,258 @@ package mutants
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/loamdb/loam/internal/invariants/planted"
 	"github.com/loamdb/loam/internal/testkit"
 )
 
-// allEnv set to 1 tries every bug instead of four in rotation.
+// allEnv set to 1 tries every mutant instead of four in rotation.
 const allEnv = "LOAM_MUTANTS"
 
-const (
-	metamorphic = "metamorphic TestHistories"
-	states      = "crash TestCrashStates"
-	faults      = "crash TestFaults"
-	corruption  = "crash TestCorruption"
-	rotation    = "crash TestCrashStates/rotate"
-	snapshots   = "history TestBank"
-	readers     = "../memtable TestReadersBesideInserts"
-)
+// limit is what finding a mutant may take, without the build.
+const limit = time.Minute
 
-// bugs are the planted ones with the test that must find each.
-var bugs = []struct{ name, found, what string }{
-	{"skip-dir-fsync", states, "the directory is not synced after CURRENT was renamed"},
-	{"current-before-manifest", states, "CURRENT names a MANIFEST that is not synced"},
-	{"unlink-early", states, "old files go before the rename of CURRENT is durable"},
-	{"no-sync-at-rotation", rotation, "the next log is written to before the last one is synced"},
-	{"append-error-ignored", faults, "writes go on after a failed append"},
-	{"sync-error-ignored", faults, "writes go on after a failed sync"},
-	{"eio-is-eof", faults, "a failure to read the log counts as its end"},
-	{"skip-crc", corruption, "block checksums are not looked at"},
-	{"skip-log-damage", corruption, "the log is read on behind a damaged record"},
-	{"drop-tombstone", metamorphic, "a tombstone goes while a deeper level holds its key"},
-	{"drop-snapshot-key", metamorphic, "an entry goes that a snapshot needs"},
-	{"direction-change", metamorphic, "an iterator that turns round skips an entry"},
-	{"bloom-miss", metamorphic, "the filter denies a key that is there"},
-	{"reuse-file-number", states, "a file number is given out twice"},
-	{"publish-early", snapshots, "a sequence number is visible before its entries"},
-	{"split-batch", states, "a batch is appended to the log in two records"},
-	{"forget-l0-input", metamorphic, "a compaction leaves out an overlapping table of level 0"},
-	{"free-block-early", metamorphic, "an iterator's block is released while it is read"},
-	{"torn-leaf", readers, "a memtable's reader copies a leaf while it changes"},
-	{"torn-branch", readers, "a memtable's reader goes down while branches change"},
-	{"batch-count", metamorphic, "a batch whose count is wrong is accepted"},
-	{"unlock-on-failure", metamorphic, "a failed opening gives up the lock of the open database"},
-}
-
-// TestMutants builds the tests with the planted bugs and runs them, first with
-// none switched on.
+// TestMutants builds the named test with each mutant and runs it until it
+// fails. Before that the test passes on the unchanged source.
 func TestMutants(t *testing.T) {
 	all := os.Getenv(allEnv) == "1"
 	if !testkit.Full() && !all {
-		t.Skipf("set %s=1 (four bugs) or %s=1 (all)", testkit.FullEnv, allEnv)
+		t.Skipf("set %s=1 (four mutants) or %s=1 (all)", testkit.FullEnv, allEnv)
 	}
-	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14))
-	order := rng.Perm(len(bugs))
+	root, dir := moduleRoot(t), t.TempDir()
+	order := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14)).Perm(len(table))
 	if !all {
 		order = order[:4]
 	}
+	sound := map[target]bool{} // passes on the unchanged source
 	for _, i := range order {
-		bug := bugs[i]
-		t.Run(bug.name, func(t *testing.T) {
-			pkg, test, _ := strings.Cut(bug.found, " ")
-			binary := build(t, dir, pkg)
-			if out, failed := run(binary, test, ""); failed {
-				t.Fatalf("%s fails without a bug:\n%s", bug.found, out)
+		m := table[i]
+		t.Run(m.name, func(t *testing.T) {
+			if !sound[m.found] {
+				binary := filepath.Join(dir, path.Base(m.found.pkg)+".test")
+				if out, err := build(root, "", m.found.pkg, binary); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				if out, failed := run(t, root, binary, m.found); failed {
+					t.Fatalf("%v fails on the unchanged source:\n%s", m.found, out)
+				}
+				sound[m.found] = true
 			}
-			for end := time.Now().Add(time.Minute); time.Now().Before(end); {
-				if out, failed := run(binary, test, bug.name); failed {
-					t.Logf("%s: found: %.300s", bug.what, out)
+			replaced, err := mutate(root, t.TempDir(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			binary := filepath.Join(t.TempDir(), "mutant.test")
+			if out, err := build(root, overlay(t, replaced), m.found.pkg, binary); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for start := time.Now(); time.Since(start) < limit; {
+				if out, failed := run(t, root, binary, m.found); failed {
+					t.Logf("%s: found after %v: %.300s", m.what, time.Since(start).Round(100*time.Millisecond), out)
 					return
 				}
 			}
-			t.Errorf("%s: %s does not find it within a minute", bug.what, bug.found)
+			t.Errorf("%s: %v does not find it within %v", m.what, m.found, limit)
 		})
 	}
 }
 
-// build compiles the tests of a package, named as seen from testkit, once.
-func build(t *testing.T, dir, pkg string) string {
-	binary := filepath.Join(dir, filepath.Base(pkg)+".test")
-	if _, err := os.Stat(binary); err == nil {
-		return binary
+// TestMutantsApply applies every mutant to the source and compiles the changed
+// packages, all at once if that is possible.
+func TestMutantsApply(t *testing.T) {
+	root := moduleRoot(t)
+	texts := map[string]string{} // by file, with every mutant that fits beside the others
+	names := map[string]bool{}
+	alone := []mutant{}
+	for _, m := range table {
+		if names[m.name] {
+			t.Errorf("two mutants are named %s", m.name)
+		}
+		names[m.name] = true
+		if !m.found.exists(root) {
+			t.Errorf("%s: %v is not there", m.name, m.found)
+		}
+		if _, err := m.apply(root, nil); err != nil {
+			t.Errorf("%s: %v", m.name, err)
+			continue
+		}
+		if together, err := m.apply(root, texts); err == nil {
+			texts = together
+		} else {
+			alone = append(alone, m)
+		}
 	}
-	cmd := exec.Command("go", "test", "-c", "-tags", "planted", "-o", binary, "../"+pkg)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if t.Failed() {
+		return
 	}
-	return binary
+	if out, err := compile(t, root, texts); err != nil {
+		t.Logf("together they do not compile, so one at a time: %v\n%s", err, out)
+		alone = table
+	}
+	for _, m := range alone {
+		texts, err := m.apply(root, nil)
+		if err == nil {
+			var out []byte
+			if out, err = compile(t, root, texts); err != nil {
+				err = fmt.Errorf("%w\n%s", err, out)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", m.name, err)
+		}
+	}
 }
 
-// run runs the short version of a test and reports whether it failed; a test
-// that takes longer than a minute has not.
-func run(binary, test, bug string) (out string, failed bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// TestStaleMutantFires applies edits whose text is not there or stands twice,
+// and looks for a test that is not there.
+func TestStaleMutantFires(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, "a.go"), []byte("package a\n\nvar x, y = 1, 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if (target{"internal/testkit/mutants", "TestNone"}).exists(moduleRoot(t)) {
+		t.Error("a test that is not there exists")
+	}
+	for old, want := range map[string]bool{"x, y": true, "z": false, "1": false} {
+		m := mutant{edits: []edit{{"a.go", old, "p, q"}}}
+		if texts, err := m.apply(root, nil); err == nil != want || want && texts["a.go"] != "package a\n\nvar p, q = 1, 1\n" {
+			t.Errorf("replacing %q: %q, %v", old, texts, err)
+		}
+	}
+}
+
+func (x target) String() string { return x.pkg + " " + x.test }
+
+// exists reports whether the package has the test's function.
+func (x target) exists(root string) bool {
+	files, _ := filepath.Glob(filepath.Join(root, filepath.FromSlash(x.pkg), "*_test.go"))
+	name, _, _ := strings.Cut(x.test, "/")
+	return slices.ContainsFunc(files, func(file string) bool {
+		b, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(b), "\nfunc "+name+"(t *testing.T) {")
+	})
+}
+
+// apply returns the changed files by path, on top of those in texts.
+func (m mutant) apply(root string, texts map[string]string) (map[string]string, error) {
+	out := map[string]string{}
+	for name, text := range texts {
+		out[name] = text
+	}
+	for _, e := range m.edits {
+		text, ok := out[e.file]
+		if !ok {
+			b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(e.file)))
+			if err != nil {
+				return nil, err
+			}
+			text = string(b)
+		}
+		if n := strings.Count(text, e.old); n != 1 {
+			return nil, fmt.Errorf("%s has %q %d times, not once", e.file, e.old, n)
+		}
+		out[e.file] = strings.Replace(text, e.old, e.new, 1)
+	}
+	return out, nil
+}
+
+// mutate writes the changed files below dir and returns them by the path that
+// they replace.
+func mutate(root, dir string, m mutant) (map[string]string, error) {
+	texts, err := m.apply(root, nil)
+	if err != nil {
+		return nil, err
+	}
+	return write(root, dir, texts)
+}
+
+func write(root, dir string, texts map[string]string) (map[string]string, error) {
+	replaced := map[string]string{}
+	for name, text := range texts {
+		to := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
+		if err := os.WriteFile(to, []byte(text), 0o644); err != nil {
+			return nil, err
+		}
+		replaced[filepath.Join(root, filepath.FromSlash(name))] = to
+	}
+	return replaced, nil
+}
+
+// overlay writes the file for -overlay.
+func overlay(t *testing.T, replaced map[string]string) string {
+	b, err := json.Marshal(map[string]any{"Replace": replaced})
+	name := filepath.Join(t.TempDir(), "overlay.json")
+	if err == nil {
+		err = os.WriteFile(name, b, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// compile compiles the packages of the files in texts.
+func compile(t *testing.T, root string, texts map[string]string) ([]byte, error) {
+	replaced, err := write(root, t.TempDir(), texts)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"build", "-overlay", overlay(t, replaced)}
+	for name := range texts {
+		if pkg := "./" + path.Dir(name); !slices.Contains(args, pkg) {
+			args = append(args, pkg)
+		}
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = root
+	return cmd.CombinedOutput()
+}
+
+// build compiles the tests of a package, with an overlay unless that is "".
+func build(root, overlay, pkg, binary string) ([]byte, error) {
+	args := []string{"test", "-c", "-o", binary}
+	if overlay != "" {
+		args = append(args, "-overlay", overlay)
+	}
+	cmd := exec.Command("go", append(args, "./"+pkg)...)
+	cmd.Dir = root
+	return cmd.CombinedOutput()
+}
+
+// run runs the short version of a test in its package's directory and reports
+// whether it failed; a test that takes longer than the limit has not.
+func run(t *testing.T, root, binary string, x target) (out string, failed bool) {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.short", "-test.run", "^"+test+"$")
-	cmd.Env = append(os.Environ(), planted.Env+"="+bug, testkit.FullEnv+"=0")
+	parts := strings.Split(x.test, "/")
+	for i, part := range parts {
+		parts[i] = "^" + part + "$"
+	}
+	cmd := exec.CommandContext(ctx, binary, "-test.short", "-test.run", strings.Join(parts, "/"))
+	cmd.Dir = filepath.Join(root, filepath.FromSlash(x.pkg))
+	cmd.Env = append(os.Environ(), testkit.FullEnv+"=0", "TMPDIR="+t.TempDir())
+	cmd.WaitDelay = 10 * time.Second // for children that hold the output open
 	b, err := cmd.CombinedOutput()
 	return string(b), err != nil && ctx.Err() == nil
 }
 
-// TestEveryBugHasAHook looks for the call that switches each bug on.
-func TestEveryBugHasAHook(t *testing.T) {
-	root := "../../.."
-	var source strings.Builder
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		source.Write(b)
-		return err
-	})
+func moduleRoot(t *testing.T) string {
+	root, err := filepath.Abs("../../..")
+	if err == nil {
+		_, err = os.Stat(filepath.Join(root, "go.mod"))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bug := range bugs {
-		if !strings.Contains(source.String(), `planted.Bug("`+bug.name+`")`) {
-			t.Errorf("%s (%s): no planted.Bug(%q) in the engine", bug.name, bug.what, bug.name)
-		}
-	}
-	if !strings.Contains(source.String(), "package planted") {
-		t.Error("the walk does not see the engine's source")
-	}
+	return root
 }

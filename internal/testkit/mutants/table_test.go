@@ -1,0 +1,106 @@
+package mutants
+
+// A mutant is a change of the engine's source and the test that must fail
+// with it. Each old text must stand exactly once in its file; a refactoring
+// that changes the text changes the row.
+type mutant struct {
+	name, what string
+	found      target
+	edits      []edit
+}
+
+// target is a test: its package below the module's root and what -run selects.
+type target struct{ pkg, test string }
+
+type edit struct{ file, old, new string }
+
+var (
+	metamorphic = target{"internal/testkit/metamorphic", "TestHistories"}
+	states      = target{"internal/testkit/crash", "TestCrashStates"}
+	rotation    = target{"internal/testkit/crash", "TestCrashStates/rotate"}
+	faults      = target{"internal/testkit/crash", "TestFaults"}
+	corruption  = target{"internal/testkit/crash", "TestCorruption"}
+	snapshots   = target{"internal/testkit/history", "TestBank"}
+	readers     = target{"internal/memtable", "TestReadersBesideInserts"}
+)
+
+// table has a row a mutant. {name, what is wrong, found by, edits}
+var table = []mutant{
+	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
+		{"internal/manifest/current.go", "fsys.SyncDir(dir)", "error(nil)"}}},
+
+	{"current-before-manifest", "CURRENT names a MANIFEST that is not synced", states, []edit{
+		{"internal/manifest/apply.go", "err = w.Append(s.buf)\n\tif err == nil {", "err = w.Append(s.buf)\n\tif false {"}}},
+
+	{"unlink-early", "the old MANIFEST goes before the rename of CURRENT is durable", states, []edit{
+		{"internal/manifest/apply.go", "\tif renamed, err := setCurrent(",
+			"\t_ = s.opts.FS.Remove(s.path(base.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := setCurrent("}}},
+
+	{"reuse-file-number", "a file number is given out twice", states, []edit{
+		{"internal/manifest/set.go", "return s.nextFile.Add(1) - 1", "return s.nextFile.Load()"}}},
+
+	{"no-sync-at-rotation", "the next log is written to before the last one is synced", rotation, []edit{
+		{"lsm/write.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
+
+	{"split-batch", "a batch is appended to the log in two records", states, []edit{
+		{"lsm/write.go", "\treturn db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)\n", `	if b.Count() > 1 {
+		return b.Each(func(k, v []byte) error { return db.Put(k, v, mode) }, func(k []byte) error { return db.Delete(k, mode) })
+	}
+	return db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)
+`}}},
+
+	{"append-error-ignored", "writes go on after a failed append", faults, []edit{
+		{"internal/commit/pipeline.go", "p.env.Append(p.batches); err != nil {", "p.env.Append(p.batches); false {"}}},
+
+	{"sync-error-ignored", "writes go on after a failed sync", faults, []edit{
+		{"internal/commit/pipeline.go", "p.env.Sync(); err != nil {", "p.env.Sync(); false {"}}},
+
+	{"publish-early", "a sequence number is visible before its entries", snapshots, []edit{
+		{"internal/commit/pipeline.go", "\tfor _, b := range p.batches {\n\t\tif err := p.env.Apply(",
+			"\tp.env.Publish(p.last + 1)\n\tfor _, b := range p.batches {\n\t\tif err := p.env.Apply("}}},
+
+	{"eio-is-eof", "a failure to read the log counts as its end", faults, []edit{
+		{"internal/record/reader.go", "n < len(b) {\n", "n < len(b) {\n\t\tif err != nil {\n\t\t\treturn io.EOF\n\t\t}\n"}}},
+
+	{"skip-log-damage", "the log is read on behind a damaged record", corruption, []edit{
+		{"lsm/recovery.go", "\t\tcase errors.Is(err, base.ErrCorruption):\n\t\t\ttorn :=",
+			"\t\tcase err != nil && reader.Resume():\n\t\t\tcontinue\n\t\tcase errors.Is(err, base.ErrCorruption):\n\t\t\ttorn :="}}},
+
+	{"skip-crc", "block checksums are not looked at", corruption, []edit{
+		{"internal/block/block.go", "got != want {", "got != want && false {"}}},
+
+	{"batch-count", "a batch whose count is wrong is accepted", metamorphic, []edit{
+		{"internal/batchrepr/batchrepr.go", "if seen != n {", "if false {"}}},
+
+	{"drop-tombstone", "a tombstone goes while a deeper level holds its key", metamorphic, []edit{
+		{"internal/compact/collapse.go", "!c.deeper.mayHold(key)", "(!c.deeper.mayHold(key) || true)"}}},
+
+	{"drop-snapshot-key", "an entry goes that a snapshot needs", metamorphic, []edit{
+		{"internal/compact/collapse.go", "(len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))", "true"}}},
+
+	{"forget-l0-input", "a compaction leaves out an overlapping table of level 0", metamorphic, []edit{
+		{"internal/compact/inputs.go", "\tplan.Inputs[from] = files\n\tall :=",
+			"\tif from == 0 && len(files) > 1 {\n\t\tfiles = files[:len(files)-1]\n\t}\n\tplan.Inputs[from] = files\n\tall :="}}},
+
+	{"direction-change", "an iterator that turns round skips an entry", metamorphic, []edit{
+		{"internal/iters/cursor.go", "\t\tc.hide = true\n\tcase !c.past:",
+			"\t\tc.hide = true\n\t\tif len(m.ord) > 0 {\n\t\t\tm.advance(m.in[m.ord[0].in].i - 1)\n\t\t}\n\tcase !c.past:"}}},
+
+	{"bloom-miss", "the filter denies a key that is there", metamorphic, []edit{
+		{"internal/filter/bloom.go", "MayContain(h uint64) bool {\n", "MayContain(h uint64) bool {\n\tif h%8 == 0 {\n\t\treturn false\n\t}\n"}}},
+
+	{"free-block-early", "an iterator's block is released while it is read", metamorphic, []edit{
+		{"internal/sstable/ldb/source.go", "\ts.at = i\n\treturn true", "\ts.at = i\n\ts.releaseFrame()\n\treturn true"}}},
+
+	{"unlock-on-failure", "a failed opening gives up the lock of the open database", metamorphic, []edit{
+		{"lsm/open.go", "func (db *DB) abandon() {\n",
+			"func (db *DB) abandon() {\n\t_ = db.opts.FS.Remove(filepath.Join(db.dir, base.LockName))\n"}}},
+
+	{"torn-leaf", "a memtable's reader copies a leaf while it changes", readers, []edit{
+		{"internal/memtable/page.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},
+		{"internal/memtable/page.go", "x.version.Load() != v ||", "v != v ||"}}},
+
+	{"torn-branch", "a memtable's reader goes down while branches change", readers, []edit{
+		{"internal/memtable/page.go", "if shape&1 != 0 || o.shape.Load() != shape {", "if shape != shape {"},
+		{"internal/memtable/page.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
+}
