@@ -15,6 +15,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/wal"
 )
 
 // DB is an open database. All methods are safe for concurrent use.
@@ -43,7 +44,7 @@ type DB struct {
 
 	// Guarded by the pipeline: used only by the commit leader or in
 	// pipeline.Exclusive.
-	wal *walQueue
+	wal *wal.Set
 
 	// mu guards the succession of views and the snapshots.
 	mu        sync.Mutex
@@ -128,11 +129,11 @@ func (db *DB) unrefDB() error {
 }
 
 // fail makes the database read-only for good, with err as the cause in every
-// later error. Reads and Close go on working.
-func (db *DB) fail(err error) {
+// later error, and returns that. Reads and Close go on working.
+func (db *DB) fail(err error) error {
 	cause := fmt.Errorf("%w: %w", ErrReadOnly, err)
 	if !db.failure.CompareAndSwap(nil, &cause) {
-		return
+		return *db.failure.Load()
 	}
 	db.pipeline.Poison(cause)
 	db.bg.wake()
@@ -140,6 +141,7 @@ func (db *DB) fail(err error) {
 	if f := db.opts.Events.ReadOnly; f != nil {
 		f(err)
 	}
+	return cause
 }
 
 // writable returns why the database takes no writes, or nil.
@@ -158,8 +160,6 @@ func (db *DB) writable() error {
 
 // recovered turns a panic (from a bug, or from what the user plugged in) into
 // an error that makes the database read-only.
-func (db *DB) recovered(r any, err *error) {
-	cause := fmt.Errorf("panic: %v\n%s", r, debug.Stack())
-	db.fail(cause)
-	*err = *db.failure.Load()
-}
+func (db *DB) recovered(r any, err *error) { *err = db.panicked(r) }
+
+func (db *DB) panicked(r any) error { return db.fail(fmt.Errorf("panic: %v\n%s", r, debug.Stack())) }

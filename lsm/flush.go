@@ -29,7 +29,7 @@ func (b *background) flushLoop() {
 		err := b.flush(v.imm[len(v.imm)-1])
 		v.unref()
 		b.finishedFlush(err, kick)
-		b.db.wal.prepare()
+		b.db.wal.Prepare()
 	}
 }
 
@@ -157,7 +157,7 @@ func (b *background) installFlush(s *sealed, result compact.Result) error {
 	if err := b.apply(edit, s); err != nil {
 		return err
 	}
-	db.wal.forget(s.wal)
+	db.wal.CloseUpTo(s.wal)
 	db.files.DeleteFile(base.FileName(base.FileLog, s.wal))
 	return nil
 }

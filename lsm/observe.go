@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/compact"
@@ -17,9 +16,6 @@ import (
 // stats counts what the database does. Everything in it may be touched from
 // any goroutine.
 type stats struct {
-	walSync  hist.Histogram
-	walBytes atomic.Int64
-
 	mu          sync.Mutex // leaf; guards the rest
 	flushes     WorkMetrics
 	compactions WorkMetrics
@@ -174,7 +170,7 @@ func (db *DB) Metrics() Metrics {
 	m := Metrics{
 		CompactionDebt: compact.Debt(v.version, db.bg.config()), OffHeapBytes: offheap.InUse(),
 		WriteDelayPerKiB: time.Duration(db.bg.delayNanos.Load()), LastSequence: db.visible.Load(),
-		WALBytesWritten: db.stats.walBytes.Load(), WALSync: latencies(&db.stats.walSync),
+		WALBytesWritten: db.wal.Bytes(), WALSync: latencies(db.wal.Syncs()),
 	}
 	if db.opts.ReadOnly || db.failure.Load() != nil {
 		m.ReadOnly = db.writable()

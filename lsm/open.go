@@ -15,6 +15,7 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/wal"
 )
 
 // Open opens the database in dir, and creates it when there is none unless
@@ -30,7 +31,11 @@ func Open(dir string, o *Options) (*DB, error) {
 	opts.FS = roomyFS{opts.FS}
 	db := &DB{dir: dir, opts: opts, cmp: opts.Comparer, log: opts.Logger, stats: newStats()}
 	db.bg = newBackground(db)
-	db.wal = &walQueue{db: db}
+	db.wal = wal.New(wal.Options{
+		FS: opts.FS, Dir: dir, Preallocate: opts.WALPreallocate,
+		NewFileNum: func() uint64 { return db.manifest.NewFileNum() },
+		Fail:       db.fail, Panicked: db.panicked,
+	})
 	db.refs.Store(1)
 	if err := db.open(); err != nil {
 		db.abandon()
@@ -58,14 +63,14 @@ func (db *DB) open() (err error) {
 	if err != nil {
 		return err
 	}
-	db.visible.Store(uint64(r.last))
+	db.visible.Store(uint64(r.Last))
 	db.pipeline = commit.New(commit.Env{
-		Append:  db.wal.append,
-		Sync:    db.wal.sync,
+		Append:  db.wal.Append,
+		Sync:    db.wal.Sync,
 		Apply:   db.apply,
 		Publish: db.publish,
 		Room:    db.makeRoom,
-	}, r.last)
+	}, r.Last)
 	if db.opts.ReadOnly {
 		db.adopt(r.tables, 0)
 		return nil
@@ -223,9 +228,7 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 
 // abandon undoes a failed open.
 func (db *DB) abandon() {
-	if db.wal.cur != nil {
-		db.wal.cur.Close()
-	}
+	db.wal.Close(false)
 	if v := db.view.Swap(nil); v != nil {
 		epoch.Retire(v.unref)
 	}
@@ -272,7 +275,7 @@ func (db *DB) Close() error {
 	}
 	db.pipeline.Poison(ErrClosed)
 	db.bg.close()
-	err := db.wal.close()
+	err := db.wal.Close(db.failure.Load() == nil)
 	epoch.Retire(v.unref)
 	return errors.Join(err, db.release())
 }

@@ -1,19 +1,12 @@
 package lsm
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"path/filepath"
-	"slices"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/wal"
 )
 
 // RecoveryReport says what Open found in the logs of the last run.
@@ -22,7 +15,7 @@ type RecoveryReport struct {
 	Records   uint64 // batches in them
 	Entries   uint64
 	Dropped   []DroppedLog
-	SetAside  []string // files renamed to *.lost
+	SetAside  []string // files copied to *.lost
 	LastSeq   uint64
 	WasClean  bool // nothing was dropped
 	TornBytes int64
@@ -39,48 +32,38 @@ type DroppedLog struct {
 // RecoveryReport returns what this Open found.
 func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 
-// replay is the state of reading the logs back.
+// replay collects the memtables that the logs are read back into.
 type replay struct {
-	db       *DB
-	tables   []*sealed   // oldest first
-	last     base.SeqNum // the largest of manifest and logs
-	replayed base.SeqNum // the largest of the logs
-	lost     []string    // logs to be set aside
-	torn     bool        // some log so far had a torn tail
+	wal.Replay
+	db     *DB
+	tables []*sealed // oldest first
 }
 
 // replayLogs reads the logs that the manifest says are needed into memtables.
-// It changes nothing on disk. A failure to read fails the open; damage ends the
-// replay there, and what follows is reported and set aside.
+// It changes nothing on disk.
 func (db *DB) replayLogs() (*replay, error) {
-	r := &replay{db: db, last: db.manifest.LastSeq()}
+	r := &replay{db: db}
+	r.Replay = wal.Replay{FS: db.opts.FS, Dir: db.dir, Last: db.manifest.LastSeq(), Apply: r.apply}
 	nums, err := db.neededLogs()
 	if err != nil {
 		return nil, err
 	}
-	report := &db.recovery
-	if first := db.manifest.LogNum(); first != 0 && !slices.Contains(nums, first) {
-		report.Dropped = append(report.Dropped, DroppedLog{File: base.FileName(base.FileLog, first), Reason: "the log is missing"})
-	}
-	for _, num := range nums {
-		name := base.FileName(base.FileLog, num)
-		if len(r.lost) > 0 {
-			if err := r.dropWhole(name, "stands behind a damaged log"); err != nil {
-				return nil, err
-			}
-			continue
+	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
+		for _, s := range r.tables {
+			s.table.Unref()
 		}
-		if err := r.log(num, name); err != nil {
-			for _, s := range r.tables {
-				s.table.Unref()
-			}
-			return nil, err
-		}
+		return nil, err
 	}
-	report.LastSeq = uint64(r.last)
-	report.WasClean = len(report.Dropped) == 0
-	if !report.WasClean {
-		db.log.Warn("part of the log was dropped", "dir", db.dir, "dropped", report.Dropped)
+	found := &r.Report
+	db.recovery = RecoveryReport{
+		Logs: found.Logs, Records: found.Records, Entries: found.Entries, TornBytes: found.TornBytes,
+		LastSeq: uint64(r.Last), WasClean: len(found.Dropped) == 0,
+	}
+	for _, d := range found.Dropped {
+		db.recovery.Dropped = append(db.recovery.Dropped, DroppedLog(d))
+	}
+	if !db.recovery.WasClean {
+		db.log.Warn("part of the log was dropped", "dir", db.dir, "dropped", found.Dropped)
 	}
 	return r, nil
 }
@@ -92,108 +75,23 @@ func (db *DB) neededLogs() ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	var nums []uint64
 	for _, name := range names {
-		t, num := base.ParseFileName(name)
-		if t == base.FileUnknown {
-			continue
-		}
-		db.manifest.MarkFileNumUsed(num)
-		if t == base.FileLog && (num >= db.manifest.LogNum() || num == db.manifest.PrevLogNum() && num != 0) {
-			nums = append(nums, num)
+		if t, num := base.ParseFileName(name); t != base.FileUnknown {
+			db.manifest.MarkFileNumUsed(num)
 		}
 	}
-	slices.Sort(nums)
-	return nums, nil
-}
-
-// log replays one log.
-func (r *replay) log(num uint64, name string) error {
-	f, err := r.db.opts.FS.Open(filepath.Join(r.db.dir, name))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	reader := record.NewReader(f, f.Size(), name)
-	r.db.recovery.Logs++
-	for first := true; ; first = false {
-		batch, err := reader.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, base.ErrCorruption):
-			torn := reader.Tail()
-			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, torn)
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading %s: %w", name, err)
-		}
-		if first && r.behindHole(batch) {
-			r.drop(name, 0, f.Size(), fmt.Errorf("the log before it lost its end: that ends with sequence number %d, this begins with %d", r.last, batchrepr.Seq(batch)), false)
-			return nil
-		}
-		err = batchrepr.Validate(batch)
-		if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
-			err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
-		}
-		if err != nil {
-			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, false)
-			return nil
-		}
-		if err := r.apply(num, batch); err != nil {
-			return err
-		}
-	}
-}
-
-// behindHole reports whether a log that begins with this batch was written
-// after entries that are gone: see walQueue for the mark. Other engines leave
-// no mark, and gaps of their own, so there only a torn log before it counts.
-func (r *replay) behindHole(first []byte) bool {
-	marked := len(first) == batchrepr.HeaderLen && batchrepr.Count(first) == 0
-	return (marked || r.torn) && len(first) >= batchrepr.HeaderLen && batchrepr.Seq(first) > r.last+1
-}
-
-// drop reports what is not replayed. Beyond a torn tail there is nothing of
-// value; otherwise the file is set aside, and the logs after it too.
-func (r *replay) drop(name string, offset, n int64, why error, torn bool) {
-	report := &r.db.recovery
-	report.Dropped = append(report.Dropped, DroppedLog{File: name, Offset: offset, Bytes: n, Reason: why.Error()})
-	if torn {
-		report.TornBytes += n
-		r.torn = true
-	} else if !slices.Contains(r.lost, name) {
-		r.lost = append(r.lost, name)
-	}
-}
-
-func (r *replay) dropWhole(name, why string) error {
-	info, err := r.db.opts.FS.Stat(filepath.Join(r.db.dir, name))
-	if err != nil {
-		return err
-	}
-	r.lost = append(r.lost, name)
-	r.drop(name, 0, info.Size(), errors.New(why), false)
-	return nil
+	return wal.Needed(names, db.manifest.LogNum(), db.manifest.PrevLogNum()), nil
 }
 
 // apply inserts one batch into the newest memtable, starting another when that
 // is full.
 func (r *replay) apply(num uint64, batch []byte) error {
-	n := batchrepr.Count(batch)
-	r.db.recovery.Records++
-	r.db.recovery.Entries += uint64(n)
-	seq := batchrepr.Seq(batch)
-	if n == 0 {
-		return nil
-	}
+	n, seq := batchrepr.Count(batch), batchrepr.Seq(batch)
 	mem := r.room(int64(len(batch)), int(n), num)
 	if err := mem.table.Apply(batch, seq); err != nil {
 		return err
 	}
-	r.replayed = seq + base.SeqNum(n) - 1
-	r.last = max(r.last, r.replayed)
-	mem.last = r.last
+	mem.last = max(r.Last, seq+base.SeqNum(n)-1)
 	return nil
 }
 
@@ -216,13 +114,14 @@ func (r *replay) room(bytes int64, entries int, num uint64) *sealed {
 // appended to an old one. A crash on the way replays the same logs again over
 // the same entries.
 func (db *DB) finishRecovery(r *replay) error {
-	if err := db.setAside(r.lost); err != nil {
+	if err := r.SetAside(); err != nil {
 		return err
 	}
-	if err := db.wal.rotate(r.last); err != nil {
+	db.recovery.SetAside = r.Report.SetAside
+	if err := db.wal.Rotate(r.Last); err != nil {
 		return err
 	}
-	db.manifest.SetLastSeq(r.last)
+	db.manifest.SetLastSeq(r.Last)
 	if err := db.manifest.StartManifest(); err != nil {
 		return err
 	}
@@ -237,12 +136,12 @@ func (db *DB) finishRecovery(r *replay) error {
 	}
 	r.tables = nil
 	edit := &manifest.Edit{}
-	edit.SetLogNum(db.wal.num)
+	edit.SetLogNum(db.wal.Num())
 	edit.SetPrevLogNum(0)
 	if err := db.applyEdit(edit); err != nil {
 		return err
 	}
-	db.adopt(nil, db.wal.num)
+	db.adopt(nil, db.wal.Num())
 	db.manifest.TakeObsolete() // removeObsolete finds them
 	return db.removeObsolete()
 }
@@ -253,44 +152,6 @@ func (db *DB) applyEdit(e *manifest.Edit) error {
 		v.Unref()
 	}
 	return err
-}
-
-// setAside keeps a copy of damaged logs as *.lost before they become obsolete.
-func (db *DB) setAside(names []string) error {
-	for _, name := range names {
-		if err := db.copyFile(name, name+".lost"); err != nil {
-			return fmt.Errorf("setting %s aside: %w", name, err)
-		}
-		db.recovery.SetAside = append(db.recovery.SetAside, name+".lost")
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return db.opts.FS.SyncDir(db.dir)
-}
-
-// copyFile copies a file of the directory durably, but for its name. A copy
-// that an interrupted recovery left is made anew.
-func (db *DB) copyFile(from, to string) error {
-	fsys := db.opts.FS
-	in, err := fsys.Open(filepath.Join(db.dir, from))
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	path := filepath.Join(db.dir, to)
-	if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	out, err := fsys.Create(path)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := io.Copy(out, io.NewSectionReader(in, 0, in.Size())); err != nil {
-		return err
-	}
-	return out.Sync()
 }
 
 // removeObsolete deletes what an earlier run left behind: files that are ours
@@ -307,7 +168,7 @@ func (db *DB) removeObsolete() error {
 		obsolete := false
 		switch t {
 		case base.FileLog:
-			obsolete = num < db.wal.num
+			obsolete = num < db.wal.Num()
 		case base.FileManifest:
 			obsolete = num != db.manifest.ManifestNum()
 		case base.FileTable:

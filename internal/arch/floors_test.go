@@ -15,7 +15,7 @@ var floors = []struct {
 	{1, []string{"internal/vfs"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/filter", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
-	{4, []string{"internal/files", "internal/iters", "internal/commit"}},
+	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal"}},
 	{5, []string{"internal/compact", "internal/backup", "internal/repair"}},
 	{6, []string{"lsm"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},

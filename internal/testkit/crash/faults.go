@@ -100,7 +100,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.hit == nil {
-		t.hit, t.early = &op, calledFrom("walQueue).prepare")
+		t.hit, t.early = &op, calledFrom("wal.(*Set).Prepare")
 	}
 	if (op.Kind == vfs.OpAppend || op.Kind == vfs.OpSync) && strings.HasSuffix(op.Name, ".log") {
 		t.log = true

@@ -40,7 +40,7 @@ var table = []mutant{
 		{"internal/manifest/set.go", "return s.nextFile.Add(1) - 1", "return s.nextFile.Load()"}}},
 
 	{"no-sync-at-rotation", "the next log is written to before the last one is synced", rotation, []edit{
-		{"lsm/write.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
+		{"internal/wal/set.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
 
 	{"split-batch", "a batch is appended to the log in two records", states, []edit{
 		{"lsm/write.go", "\treturn db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)\n", `	if b.Count() > 1 {
@@ -63,7 +63,7 @@ var table = []mutant{
 		{"internal/record/reader.go", "n < len(b) {\n", "n < len(b) {\n\t\tif err != nil {\n\t\t\treturn io.EOF\n\t\t}\n"}}},
 
 	{"skip-log-damage", "the log is read on behind a damaged record", corruption, []edit{
-		{"lsm/recovery.go", "\t\tcase errors.Is(err, base.ErrCorruption):\n\t\t\ttorn :=",
+		{"internal/wal/replay.go", "\t\tcase errors.Is(err, base.ErrCorruption):\n\t\t\ttorn :=",
 			"\t\tcase err != nil && reader.Resume():\n\t\t\tcontinue\n\t\tcase errors.Is(err, base.ErrCorruption):\n\t\t\ttorn :="}}},
 
 	{"skip-crc", "block checksums are not looked at", corruption, []edit{

@@ -1,0 +1,208 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Dropped is a stretch of a log that was not replayed.
+type Dropped struct {
+	File   string
+	Offset int64
+	Bytes  int64
+	Reason string
+}
+
+// Report says what a Replay found.
+type Report struct {
+	Logs      int    // logs replayed
+	Records   uint64 // batches in them
+	Entries   uint64
+	Dropped   []Dropped
+	SetAside  []string // files copied to *.lost
+	TornBytes int64
+}
+
+// Replay reads logs back.
+type Replay struct {
+	FS  vfs.FS
+	Dir string
+	// Apply takes a batch that is not empty, of log num.
+	Apply func(num uint64, batch []byte) error
+	// Last is the largest sequence number of the manifest before Run, and of the
+	// manifest and the logs after it.
+	Last base.SeqNum
+	// Report is filled in by Run and SetAside.
+	Report Report
+
+	replayed base.SeqNum // the largest of the logs
+	lost     []string    // logs to be set aside
+	torn     bool        // some log so far had a torn tail
+}
+
+// Needed returns the numbers, ascending, of the logs among the names of a
+// directory that a manifest with these log numbers needs.
+func Needed(names []string, logNum, prevLogNum uint64) []uint64 {
+	var nums []uint64
+	for _, name := range names {
+		t, num := base.ParseFileName(name)
+		if t == base.FileLog && (num >= logNum || num == prevLogNum && num != 0) {
+			nums = append(nums, num)
+		}
+	}
+	slices.Sort(nums)
+	return nums
+}
+
+// Run replays the logs nums, the first of which should be first unless that is
+// 0. It changes nothing on disk. A failure to read is an error; damage ends the
+// replay there, and what follows is reported and to be set aside.
+func (r *Replay) Run(nums []uint64, first uint64) error {
+	if first != 0 && !slices.Contains(nums, first) {
+		r.Report.Dropped = append(r.Report.Dropped, Dropped{File: base.FileName(base.FileLog, first), Reason: "the log is missing"})
+	}
+	for _, num := range nums {
+		name := base.FileName(base.FileLog, num)
+		if len(r.lost) > 0 {
+			if err := r.dropWhole(name, "stands behind a damaged log"); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.log(num, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log replays one log.
+func (r *Replay) log(num uint64, name string) error {
+	f, err := r.FS.Open(filepath.Join(r.Dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	reader := record.NewReader(f, f.Size(), name)
+	r.Report.Logs++
+	for first := true; ; first = false {
+		batch, err := reader.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, base.ErrCorruption):
+			torn := reader.Tail()
+			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, torn)
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if first && r.behindHole(batch) {
+			r.drop(name, 0, f.Size(), fmt.Errorf("the log before it lost its end: that ends with sequence number %d, this begins with %d", r.Last, batchrepr.Seq(batch)), false)
+			return nil
+		}
+		err = batchrepr.Validate(batch)
+		if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
+			err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
+		}
+		if err != nil {
+			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, false)
+			return nil
+		}
+		if err := r.apply(num, batch); err != nil {
+			return err
+		}
+	}
+}
+
+// behindHole reports whether a log that begins with this batch was written
+// after entries that are gone: see Set for the marker. Other engines write no
+// marker, and leave gaps of their own, so there only a torn log before it counts.
+func (r *Replay) behindHole(first []byte) bool {
+	marked := len(first) == batchrepr.HeaderLen && batchrepr.Count(first) == 0
+	return (marked || r.torn) && len(first) >= batchrepr.HeaderLen && batchrepr.Seq(first) > r.Last+1
+}
+
+// drop reports what is not replayed. Beyond a torn tail there is nothing of
+// value; otherwise the file is set aside, and the logs after it too.
+func (r *Replay) drop(name string, offset, n int64, why error, torn bool) {
+	r.Report.Dropped = append(r.Report.Dropped, Dropped{File: name, Offset: offset, Bytes: n, Reason: why.Error()})
+	if torn {
+		r.Report.TornBytes += n
+		r.torn = true
+	} else if !slices.Contains(r.lost, name) {
+		r.lost = append(r.lost, name)
+	}
+}
+
+func (r *Replay) dropWhole(name, why string) error {
+	info, err := r.FS.Stat(filepath.Join(r.Dir, name))
+	if err != nil {
+		return err
+	}
+	r.lost = append(r.lost, name)
+	r.drop(name, 0, info.Size(), errors.New(why), false)
+	return nil
+}
+
+// apply hands a batch on.
+func (r *Replay) apply(num uint64, batch []byte) error {
+	n := batchrepr.Count(batch)
+	r.Report.Records++
+	r.Report.Entries += uint64(n)
+	if n == 0 {
+		return nil
+	}
+	if err := r.Apply(num, batch); err != nil {
+		return err
+	}
+	r.replayed = batchrepr.Seq(batch) + base.SeqNum(n) - 1
+	r.Last = max(r.Last, r.replayed)
+	return nil
+}
+
+// SetAside copies damaged logs to *.lost before they become obsolete.
+func (r *Replay) SetAside() error {
+	for _, name := range r.lost {
+		if err := r.copyFile(name, name+".lost"); err != nil {
+			return fmt.Errorf("setting %s aside: %w", name, err)
+		}
+		r.Report.SetAside = append(r.Report.SetAside, name+".lost")
+	}
+	if len(r.lost) == 0 {
+		return nil
+	}
+	return r.FS.SyncDir(r.Dir)
+}
+
+// copyFile copies a file of the directory durably, but for its name. A copy
+// that an interrupted recovery left is made anew.
+func (r *Replay) copyFile(from, to string) error {
+	in, err := r.FS.Open(filepath.Join(r.Dir, from))
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	path := filepath.Join(r.Dir, to)
+	if err := r.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	out, err := r.FS.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := io.Copy(out, io.NewSectionReader(in, 0, in.Size())); err != nil {
+		return err
+	}
+	return out.Sync()
+}

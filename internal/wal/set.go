@@ -1,0 +1,285 @@
+// Package wal is the write-ahead log of one database: the log that is written,
+// the next one that stands ready, full ones, and the replay of logs at Open.
+package wal
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Options is what a Set needs of its database. All fields are required.
+type Options struct {
+	FS  vfs.FS
+	Dir string
+	// Preallocate is how many bytes a log allocates ahead of its end, 0 for none.
+	Preallocate int64
+	// NewFileNum returns the number of the next log.
+	NewFileNum func() uint64
+	// Fail makes the database read-only with err as the cause, and returns the
+	// error that later writes get.
+	Fail func(err error) error
+	// Panicked is Fail for a recovered panic.
+	Panicked func(r any) error
+}
+
+// Set is the logs of an open database.
+//
+// A new log's first record is a marker: an empty batch that carries the
+// sequence number with which the log begins. Recovery compares it with the end
+// of the log before, and so sees when a power cut took that log's tail. Writes
+// therefore go on at once after a rotation: the new log may reach the disk
+// before the old one, but recovery then does not replay it. Nothing in it was
+// acknowledged as synced, because Sync waits for the older logs first.
+//
+// If a log was ever synced, rotation syncs it in the background: its writers
+// will probably sync again. Otherwise it stays unsynced, because its memtable
+// may reach a table first, and is closed then.
+//
+// Rotate, Append, Sync and Close are for one goroutine at a time, the commit
+// leader.
+type Set struct {
+	opts Options
+
+	// Guarded by the caller.
+	cur    *record.Writer
+	num    atomic.Uint64 // of cur
+	synced bool          // Sync was called since the rotation
+	older  []*fullLog    // being synced in the background, oldest first
+	parts  [][]byte
+	head   [batchrepr.HeaderLen]byte
+
+	fullMu       sync.Mutex // a leaf
+	unsyncedFull []*fullLog // oldest first
+
+	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
+	spare   *newLog
+
+	bytes atomic.Int64
+	syncs hist.Histogram
+}
+
+// newLog is a log with a durable name and no record.
+type newLog struct {
+	w   *record.Writer
+	num uint64
+}
+
+// fullLog is a log that was rotated away.
+type fullLog struct {
+	w    *record.Writer
+	num  uint64
+	done chan struct{} // closed when the background sync has ended
+	err  error         // valid after done
+}
+
+// New returns a Set without a log; Rotate makes the first one.
+func New(o Options) *Set { return &Set{opts: o} }
+
+// Num is the number of the log that is written, 0 before the first Rotate.
+func (s *Set) Num() uint64 { return s.num.Load() }
+
+// Bytes is how many bytes of batches were appended.
+func (s *Set) Bytes() int64 { return s.bytes.Load() }
+
+// Syncs tells how long the syncs of the current log took.
+func (s *Set) Syncs() *hist.Histogram { return &s.syncs }
+
+func (s *Set) path(num uint64) string {
+	return filepath.Join(s.opts.Dir, base.FileName(base.FileLog, num))
+}
+
+// create makes a log whose directory entry is durable.
+//
+// REQUIRES: spareMu held.
+func (s *Set) create() (*newLog, error) {
+	num := s.opts.NewFileNum()
+	l, err := s.opts.FS.CreateLog(s.path(num), max(s.opts.Preallocate, 0))
+	if err != nil {
+		return nil, fmt.Errorf("loam: creating log: %w", err)
+	}
+	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("loam: creating log: %w", err)
+	}
+	return &newLog{w: record.NewWriter(l), num: num}, nil
+}
+
+// Prepare makes the log for the next Rotate. Any goroutine.
+func (s *Set) Prepare() {
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if s.spare == nil {
+		s.spare, _ = s.create() // Rotate tries again and reports
+	}
+}
+
+// take returns the spare log, or makes one.
+func (s *Set) take() (*newLog, error) {
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if p := s.spare; p != nil {
+		s.spare = nil
+		return p, nil
+	}
+	return s.create()
+}
+
+// Rotate starts the next log, which begins after sequence number last.
+func (s *Set) Rotate(last base.SeqNum) error {
+	next, err := s.take()
+	if err != nil {
+		return err
+	}
+	marker := batchrepr.Init(s.head[:0])
+	batchrepr.SetSeq(marker, last+1)
+	if err := next.w.Append(marker); err != nil {
+		return fmt.Errorf("loam: writing log %06d: %w", next.num, err)
+	}
+	if s.cur != nil {
+		s.retire()
+	}
+	s.cur = next.w
+	s.num.Store(next.num)
+	return nil
+}
+
+// retire puts the current log among the full ones.
+func (s *Set) retire() {
+	old := &fullLog{w: s.cur, num: s.Num(), done: make(chan struct{})}
+	s.older = slices.DeleteFunc(s.older, func(o *fullLog) bool {
+		select {
+		case <-o.done:
+			return o.err == nil
+		default:
+			return false
+		}
+	})
+	if s.synced {
+		s.synced = false
+		s.syncInBackground(old)
+		return
+	}
+	s.fullMu.Lock()
+	s.unsyncedFull = append(s.unsyncedFull, old)
+	s.fullMu.Unlock()
+}
+
+// syncInBackground syncs and closes a full log.
+func (s *Set) syncInBackground(old *fullLog) {
+	s.older = append(s.older, old)
+	go func() {
+		defer close(old.done)
+		defer func() {
+			if r := recover(); r != nil {
+				old.err = s.opts.Panicked(r)
+			}
+		}()
+		if old.err = old.w.Sync(); old.err != nil {
+			_ = s.opts.Fail(fmt.Errorf("loam: syncing log %06d: %w", old.num, old.err))
+		}
+		old.w.Close()
+	}()
+}
+
+// takeUnsynced removes the logs up to num from the unsynced full ones.
+func (s *Set) takeUnsynced(num uint64) (logs []*fullLog) {
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	s.unsyncedFull = slices.DeleteFunc(s.unsyncedFull, func(o *fullLog) bool {
+		if o.num <= num {
+			logs = append(logs, o)
+		}
+		return o.num <= num
+	})
+	return logs
+}
+
+// CloseUpTo closes the full logs up to num, whose entries are in tables now.
+// Any goroutine.
+func (s *Set) CloseUpTo(num uint64) {
+	for _, o := range s.takeUnsynced(num) {
+		o.w.Close()
+	}
+}
+
+// Append writes one group as one record, so that recovery finds all of it or
+// nothing.
+func (s *Set) Append(group [][]byte) error {
+	if len(group) == 1 {
+		s.bytes.Add(int64(len(group[0])))
+		return s.fail("writing", s.cur.Append(group[0]))
+	}
+	copy(s.head[:], group[0][:batchrepr.HeaderLen])
+	s.parts = append(s.parts[:0], s.head[:])
+	n, size := uint32(0), 0
+	for _, b := range group {
+		n += batchrepr.Count(b)
+		size += len(b)
+		s.parts = append(s.parts, b[batchrepr.HeaderLen:])
+	}
+	s.bytes.Add(int64(size))
+	batchrepr.SetCount(s.head[:], n)
+	return s.fail("writing", s.cur.AppendParts(s.parts...))
+}
+
+// Sync makes everything appended so far durable, the older logs first.
+func (s *Set) Sync() error {
+	s.synced = true
+	for _, o := range s.takeUnsynced(math.MaxUint64) {
+		s.syncInBackground(o)
+	}
+	for _, o := range s.older {
+		<-o.done
+		if o.err != nil {
+			return s.fail("syncing", o.err)
+		}
+	}
+	s.older = s.older[:0]
+	start := time.Now()
+	err := s.cur.Sync()
+	s.syncs.Record(int64(time.Since(start)))
+	return s.fail("syncing", err)
+}
+
+// fail makes the database read-only if err is not nil.
+func (s *Set) fail(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.opts.Fail(fmt.Errorf("loam: %s log %06d: %w", doing, s.Num(), err))
+}
+
+// Close closes the log, synced if that is asked for, waits for the older ones,
+// and removes the spare. There must be no commit any more.
+func (s *Set) Close(sync bool) error {
+	var err error
+	if s.cur != nil {
+		if sync {
+			err = s.Sync()
+		}
+		s.cur.Close()
+	}
+	for _, o := range s.older {
+		<-o.done
+	}
+	s.CloseUpTo(math.MaxUint64) // without a sync
+	if p := s.spare; p != nil {
+		s.spare = nil
+		p.w.Close()
+		if e := s.opts.FS.Remove(s.path(p.num)); err == nil {
+			err = e
+		}
+	}
+	return err
+}
