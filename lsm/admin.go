@@ -58,7 +58,7 @@ func (b *background) waitFlushed(retry bool) error {
 		if now == nil || now.oldestWAL() > newest {
 			return nil
 		}
-		if b.flushFailures != failures || !retry && b.flushErr != nil {
+		if b.flushErr != nil && (b.flushFailures != failures || !retry) {
 			return b.flushErr
 		}
 		b.scheduleLocked()

@@ -35,6 +35,7 @@ type background struct {
 	compErr                   error       // of the last compaction, nil after a success
 	retry                     *time.Timer // after a failed compaction: none is picked before it fires
 	flushBackoff, compBackoff time.Duration
+	forced                    int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
 	kick                      chan struct{} // closed and replaced to cut the flush's back-off short
 
 	install sync.Mutex // serialises edit + view; taken before manifest.Set's lock
@@ -111,6 +112,7 @@ func (b *background) config() compact.Config {
 		FileSize:          uint64(o.MaxFileSize),
 		WriteBuffer:       uint64(o.WriteBufferSize),
 		L0Trigger:         o.L0Compaction,
+		L0Stop:            o.L0Stop,
 		MaxSubcompactions: o.MaxSubcompactions,
 		Dense:             b.dense,
 	}
@@ -265,8 +267,35 @@ func (b *background) waitForRoom(noStall bool) error {
 			b.db.pipeline.BeginStall()
 		}
 		b.scheduleLocked()
+		if !b.underWayLocked(now) {
+			return b.db.writable() // nothing would end the wait
+		}
 		b.cond.Wait()
 	}
+}
+
+// underWayLocked reports whether work runs, or stands on a timer, at whose end a
+// writer that waits looks again at the cause. A writer never waits without: where
+// Pick finds nothing, level 0 is merged by force, and if even that is impossible
+// the write goes on.
+func (b *background) underWayLocked(cause string) bool {
+	switch {
+	case cause == "memtables":
+		return b.flushing
+	case len(b.running) > 0 || b.retry != nil:
+		return true
+	}
+	b.forced++
+	v := b.db.acquireView()
+	if v == nil {
+		return false
+	}
+	defer v.unref()
+	plan := compact.Force(v.version, b.running, b.config())
+	if plan != nil {
+		b.startLocked(context.Background(), plan, v.version)
+	}
+	return plan != nil
 }
 
 // report tells of a failed background job. Losing the manifest, or a bug, is

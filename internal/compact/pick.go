@@ -16,6 +16,8 @@ type Config struct {
 	WriteBuffer uint64
 	// L0Trigger is how many files of level 0 are merged at once. Default 4.
 	L0Trigger int
+	// L0Stop is how many files of level 0 make writers wait. Default 24.
+	L0Stop int
 	// MaxSubcompactions is into how many pieces a plan may be cut. Default 1.
 	MaxSubcompactions int
 	// Dense reports that so much of a table are deletions, all of them older
@@ -55,6 +57,9 @@ func (c Config) filled() Config {
 	}
 	if c.L0Trigger <= 0 {
 		c.L0Trigger = 4
+	}
+	if c.L0Stop <= 0 {
+		c.L0Stop = 24
 	}
 	c.MaxSubcompactions = max(c.MaxSubcompactions, 1)
 	return c
@@ -178,7 +183,7 @@ func (p *picker) levelZero() *Plan {
 		if plan := p.settle(); plan != nil {
 			return plan
 		}
-		if len(files) < 2*p.L0Trigger {
+		if len(files) < p.patience() {
 			return nil
 		}
 		to = cheapest(over, 1, limit)
@@ -188,6 +193,21 @@ func (p *picker) levelZero() *Plan {
 		reason = "level 0 is full, no level is free"
 	}
 	return p.planZero(files, to, reason)
+}
+
+// patience is how many files level 0 may have while no level is free for them:
+// twice the trigger, as each merge then costs more than the files' own bytes,
+// but always below the number at which writers wait.
+func (p *picker) patience() int {
+	return max(p.L0Trigger, min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2))
+}
+
+// Force is Pick for a writer that waits for level 0 while nothing runs: it takes
+// whatever level 0 has. It is nil only if a plan in flight is in the way or level
+// 0 is empty.
+func Force(v *manifest.Version, busy Busy, c Config) *Plan {
+	c.L0Trigger, c.L0Stop = 1, 1
+	return newPicker(v, busy, c).levelZero()
 }
 
 // planZero plans to merge level 0 into the runs down to a level, or to move it

@@ -80,7 +80,7 @@ func config(c *testkit.Command) compact.Config {
 		}
 		return v
 	}
-	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: n("trigger", "4"), FileSize: uint64(n("file", "64")) << 20,
+	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: n("trigger", "4"), L0Stop: n("stop", "24"), FileSize: uint64(n("file", "64")) << 20,
 		WriteBuffer: uint64(n("buffer", "64")) << 20, MaxSubcompactions: n("pieces", "1")}
 	dense := map[string]bool{}
 	for _, a := range c.Args {

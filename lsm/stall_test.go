@@ -1,0 +1,130 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// watchdog is how long a step may take that must not hang: the last resort where
+// a hang is not found otherwise.
+const watchdog = time.Minute
+
+// within fails the test with all stacks if f does not return.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(watchdog):
+		stacks := make([]byte, 1<<20)
+		t.Fatalf("%s hangs:\n%s", what, stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+// stallOptions are option sets at the edges of what Open accepts, every pair of
+// l0_compaction and l0_stop among them.
+func stallOptions(rng *rand.Rand) (sets []Options) {
+	for _, trigger := range []int{1, 2, 4, 16} {
+		for _, stop := range []int{2, 5, 7, 8, 12, 17, 24, 31} {
+			sets = append(sets, Options{
+				L0Compaction: trigger, L0Stop: stop,
+				WriteBufferSize:   64 << 10,
+				MaxMemtables:      2 + rng.IntN(3),
+				MaxBackgroundJobs: 1 + rng.IntN(3),
+				MaxSubcompactions: 1 + rng.IntN(3),
+				MaxFileSize:       64 << 10 << rng.IntN(6),
+				CacheSize:         []int64{-1, 1 << 20}[rng.IntN(2)],
+				Compression:       NoCompression,
+				DisableCompaction: rng.IntN(8) == 0,
+			})
+		}
+	}
+	return sets
+}
+
+// TestNoWriterWaitsForNothing writes past the stop of level 0 under option sets of
+// all kinds. No writer waits without work under way that ends its wait.
+func TestNoWriterWaitsForNothing(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Log("seed", seed)
+	rng := rand.New(rand.NewPCG(27, uint64(seed)))
+	sets := stallOptions(rng)
+	for i, o := range sets {
+		if i%2 != 0 && testing.Short() {
+			continue
+		}
+		o.FS = vfs.NewMem()
+		what := fmt.Sprintf("l0_compaction %d, l0_stop %d, %d jobs, file size %d", o.L0Compaction, o.L0Stop, o.MaxBackgroundJobs, o.MaxFileSize)
+		within(t, what, func() {
+			db := mustOpen(t, "db", &o)
+			value := make([]byte, 12<<10)
+			for i := range 5 * (o.L0Stop + 30*o.L0Compaction) {
+				if err := db.Put(key(rng.IntN(1000)), value, NoSync); err != nil {
+					t.Errorf("%s: put %d: %v", what, i, err)
+					break
+				}
+			}
+			db.bg.mu.Lock()
+			if db.bg.forced > 0 {
+				t.Errorf("%s: %d waits for level 0 had nothing under way", what, db.bg.forced)
+			}
+			db.bg.mu.Unlock()
+			mustClose(t, db)
+		})
+	}
+}
+
+// TestFlushWaitsForItsMemtable has an older memtable's flush fail and then succeed
+// before the caller of Flush looks: Flush goes on waiting then. That it returns
+// nil means that its own memtable is in tables.
+func TestFlushWaitsForItsMemtable(t *testing.T) {
+	gate := make(chan struct{})
+	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") {
+			<-gate
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "db", small(Options{FS: fsys}))
+	mustPut(t, db, 1)
+	if err := db.pipeline.Exclusive(db.rotate); err != nil {
+		t.Fatal(err)
+	}
+	var opened atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		err := db.bg.waitFlushed(true)
+		if err == nil && !opened.Load() {
+			err = errors.New("nil before the memtable was in tables")
+		}
+		done <- err
+	}()
+	for range 50 {
+		db.bg.mu.Lock()
+		db.bg.flushFailures++ // failed, and then
+		db.bg.flushErr = nil  // succeeded
+		db.bg.cond.Broadcast()
+		db.bg.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	opened.Store(true)
+	close(gate)
+	within(t, "Flush", func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		mustClose(t, db)
+	})
+}
