@@ -42,6 +42,16 @@ var (
 	ErrComparerMismatch = base.ErrComparerMismatch
 	// ErrTooLarge: a key, value or batch is above the limit.
 	ErrTooLarge = base.ErrTooLarge
+
+	// The next three are shortages: no later operation fails because of one,
+	// and what the background has to do is tried again, at once after Resume.
+
+	// ErrNoSpace: the disk or a quota is full, or a file would pass RLIMIT_FSIZE.
+	ErrNoSpace = base.ErrNoSpace
+	// ErrNoMemory: the system refused memory.
+	ErrNoMemory = base.ErrNoMemory
+	// ErrTooManyFiles: the process or the system has no descriptor left.
+	ErrTooManyFiles = base.ErrTooManyFiles
 )
 
 // CorruptionError says where damaged bytes are and why they were refused.

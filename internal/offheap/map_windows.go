@@ -20,7 +20,7 @@ func mapPages(n int) ([]byte, error) {
 }
 
 func unmapPages(b []byte) {
-	if err := windows.VirtualFree(base(b), 0, windows.MEM_RELEASE); err != nil {
+	if err := windows.VirtualFree(address(b), 0, windows.MEM_RELEASE); err != nil {
 		panic("offheap: VirtualFree: " + err.Error())
 	}
 }

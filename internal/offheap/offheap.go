@@ -8,15 +8,16 @@
 package offheap
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // ErrNoMemory is what TryAlloc returns, and what Alloc panics with (wrapped),
 // when the system refuses.
-var ErrNoMemory = errors.New("loam: out of memory")
+var ErrNoMemory = base.ErrNoMemory
 
 const (
 	pageSize    = 4096 // rounding unit; the system's own pages may be larger

@@ -96,7 +96,7 @@ func (s *slab) grow() error {
 	}
 	sp := &span{mem: mem, openPos: len(s.open)}
 	s.open = append(s.open, sp)
-	i := s.find(base(mem))
+	i := s.find(address(mem))
 	s.spans = append(s.spans, nil)
 	copy(s.spans[i+1:], s.spans[i:])
 	s.spans[i] = sp
@@ -105,7 +105,7 @@ func (s *slab) grow() error {
 
 // find returns the index of the first span that begins above addr.
 func (s *slab) find(addr uintptr) int {
-	return sort.Search(len(s.spans), func(i int) bool { return base(s.spans[i].mem) > addr })
+	return sort.Search(len(s.spans), func(i int) bool { return address(s.spans[i].mem) > addr })
 }
 
 // close takes sp off the list of spans with room.
@@ -121,8 +121,8 @@ func (s *slab) close(sp *span) {
 func (s *slab) free(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.find(base(b)) - 1
-	if i < 0 || base(b)-base(s.spans[i].mem) >= uintptr(len(s.spans[i].mem)) {
+	i := s.find(address(b)) - 1
+	if i < 0 || address(b)-address(s.spans[i].mem) >= uintptr(len(s.spans[i].mem)) {
 		panic("offheap: freed memory that was not allocated here")
 	}
 	sp := s.spans[i]
@@ -137,7 +137,7 @@ func (s *slab) free(b []byte) {
 		unmapPages(sp.mem)
 		return
 	}
-	sp.freed = append(sp.freed, int32(base(b)-base(sp.mem)))
+	sp.freed = append(sp.freed, int32(address(b)-address(sp.mem)))
 }
 
-func base(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

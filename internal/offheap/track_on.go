@@ -13,14 +13,14 @@ var live = struct {
 // is freed twice, or with another base or capacity than it was allocated with.
 func track(b []byte) {
 	live.Lock()
-	live.m[base(b)] = cap(b)
+	live.m[address(b)] = cap(b)
 	live.Unlock()
 }
 
 func untrack(b []byte) {
 	live.Lock()
-	n, ok := live.m[base(b)]
-	delete(live.m, base(b))
+	n, ok := live.m[address(b)]
+	delete(live.m, address(b))
 	live.Unlock()
 	if !ok || n != cap(b) {
 		panic("offheap: freed twice, or not as allocated")
