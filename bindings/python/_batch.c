@@ -30,8 +30,15 @@ static PyObject *batch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   return (PyObject *)b;
 }
 
+static int batch_traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(((Batch *)self)->owner);
+  return 0;
+}
+
 static void batch_dealloc(PyObject *self) {
   Batch *b = (Batch *)self;
+  PyObject_GC_UnTrack(self);
   if (b->batch != NULL) loam.loam_batch_close(b->batch);
   Py_CLEAR(b->owner);
   free_object(self);
@@ -102,13 +109,15 @@ static PyGetSetDef getset[] = {{"_handle", batch_handle, NULL, NULL, NULL}, {NUL
 
 static PyType_Slot slots[] = {{Py_tp_new, batch_new},
                               {Py_tp_dealloc, batch_dealloc},
+                              {Py_tp_traverse, batch_traverse},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, getset},
                               {Py_mp_ass_subscript, batch_assign},
                               {Py_tp_doc, "A batch's handle and the calls per entry."},
                               {0, NULL}};
 
-static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                           slots};
 
 int add_batch_type(PyObject *module) {
   PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);

@@ -372,6 +372,18 @@ static PyObject *cursor_move(PyObject *self, PyObject *args) {
   return entry_object(&c->last, MODE_ITEMS, 0);
 }
 
+/* _count(): steps to the end of the range and returns over how many entries. */
+static PyObject *cursor_count(PyObject *self, PyObject *unused) {
+  Cursor *c = (Cursor *)self;
+  size_t n = 0;
+  int direction = c->reverse ? BACKWARD : FORWARD, found;
+  do {
+    n += c->left;
+    found = fetch(c, direction);
+  } while (found == 1);
+  return found < 0 ? NULL : PyLong_FromSize_t(n);
+}
+
 static PyObject *cursor_close(PyObject *self, PyObject *unused) {
   Cursor *c = (Cursor *)self;
   if (c->busy) {
@@ -392,8 +404,15 @@ static PyObject *cursor_iter(PyObject *self) {
   return self;
 }
 
+static int cursor_traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(((Cursor *)self)->owner);
+  return 0;
+}
+
 static void cursor_dealloc(PyObject *self) {
   Cursor *c = (Cursor *)self;
+  PyObject_GC_UnTrack(self);
   close_now(c);
   Py_CLEAR(c->owner);
   free_object(self);
@@ -409,6 +428,7 @@ static PyMethodDef methods[] = {
     {"seek_to_stop", cursor_seek_to_stop, METH_NOARGS, "seek_to_stop($self)\n--\n\nGoes behind the last entry in key order."},
     {"close", cursor_close, METH_NOARGS, "close($self)\n--\n\nGives the iterator up. Closing twice is harmless."},
     {"_move", cursor_move, METH_VARARGS, NULL},
+    {"_count", cursor_count, METH_NOARGS, NULL},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS, NULL},
     {NULL, NULL, 0, NULL}};
 
@@ -417,6 +437,7 @@ static PyGetSetDef getset[] = {{"closed", cursor_closed, NULL, "Whether it, or i
 
 static PyType_Slot slots[] = {{Py_tp_new, cursor_new},
                               {Py_tp_dealloc, cursor_dealloc},
+                              {Py_tp_traverse, cursor_traverse},
                               {Py_tp_iter, cursor_iter},
                               {Py_tp_iternext, cursor_next},
                               {Py_tp_methods, methods},
@@ -424,7 +445,8 @@ static PyType_Slot slots[] = {{Py_tp_new, cursor_new},
                               {Py_tp_doc, "An iterator's handle and the calls per entry."},
                               {0, NULL}};
 
-static PyType_Spec spec = {"loamdb._fast.Cursor", sizeof(Cursor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+static PyType_Spec spec = {"loamdb._fast.Cursor", sizeof(Cursor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                           slots};
 
 int add_cursor_type(PyObject *module) {
   static const struct {

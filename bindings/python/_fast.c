@@ -190,6 +190,29 @@ static PyObject *reader_get_plyvel(PyObject *self, PyObject *const *args, Py_ssi
   return reader_get_args((Reader *)self, args, nargs, names, 1);
 }
 
+/* _peek(key, blocks): the value, None when there is none, or blocks when memory does not
+ * hold the answer. */
+static PyObject *reader_peek(PyObject *self, PyObject *args) {
+  Reader *r = (Reader *)self;
+  PyObject *key_object, *answer;
+  Bytes key;
+  char buf[SMALL_VALUE];
+  size_t n = 0;
+  char *err = NULL;
+  loam_status status = LOAM_WOULD_BLOCK;
+  loam_snapshot *snapshot;
+  loam_db *db = reader_db(r, &snapshot);
+
+  if (db == NULL || !PyArg_ParseTuple(args, "OO:_peek", &key_object, &answer) || bytes_of(key_object, &key) < 0) return NULL;
+  if (!r->release) status = loam.loam_try_get(db, snapshot, key.data, key.len, buf, sizeof buf, &n, &err);
+  bytes_done(&key);
+  if (status == LOAM_OK) return PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
+  if (status == LOAM_NOT_FOUND) Py_RETURN_NONE;
+  if (status < 0) return raise_status(status, err);
+  Py_INCREF(answer);
+  return answer;
+}
+
 static PyObject *reader_subscript(PyObject *self, PyObject *key) {
   PyObject *value = reader_fetch((Reader *)self, key, 0);
   if (value == NULL && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
@@ -301,8 +324,9 @@ static PyObject *reader_closed(PyObject *self, void *unused) {
   return PyBool_FromLong(r->snapshot == NULL || ((Reader *)r->owner)->db == NULL);
 }
 
-static void reader_dealloc(PyObject *self) {
-  Reader *r = (Reader *)self;
+/* Closes the handle. The library may call back into Python until loam_close returns,
+ * so keep is released only afterwards. */
+static void reader_close(Reader *r) {
   loam_db *db = r->db;
   loam_snapshot *snapshot = r->snapshot;
   r->db = NULL;
@@ -313,8 +337,27 @@ static void reader_dealloc(PyObject *self) {
     if (db != NULL) loam.loam_close(db, NULL);
     Py_END_ALLOW_THREADS
   }
+}
+
+static int reader_traverse(PyObject *self, visitproc visit, void *arg) {
+  Reader *r = (Reader *)self;
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(r->owner);
+  Py_VISIT(r->keep);
+  return 0;
+}
+
+static int reader_clear(PyObject *self) {
+  Reader *r = (Reader *)self;
+  reader_close(r);
   Py_CLEAR(r->owner);
   Py_CLEAR(r->keep);
+  return 0;
+}
+
+static void reader_dealloc(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  reader_clear(self);
   free_object(self);
 }
 
@@ -326,6 +369,7 @@ static PyMethodDef reader_methods[] = {
     {"_get_plyvel", FASTCALL(reader_get_plyvel), METH_FASTCALL | METH_KEYWORDS,
      "_get_plyvel($self, key, default=None, *, verify_checksums=False, fill_cache=True)\n--\n\n"
      "The value of a key, or default when it has none. Checksums are always verified."},
+    {"_peek", reader_peek, METH_VARARGS, NULL},
     {"has", reader_has, METH_O, "has($self, key, /)\n--\n\nWhether the key has a value."},
     {"multi_get", reader_multi_get, METH_O,
      "multi_get($self, keys, /)\n--\n\nThe values of many keys in one state of the database, in the order of the keys;\n"
@@ -336,6 +380,8 @@ static PyGetSetDef reader_getset[] = {{"closed", reader_closed, NULL, "Whether i
                                       {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot reader_slots[] = {{Py_tp_dealloc, reader_dealloc},
+                                     {Py_tp_traverse, reader_traverse},
+                                     {Py_tp_clear, reader_clear},
                                      {Py_tp_methods, reader_methods},
                                      {Py_tp_getset, reader_getset},
                                      {Py_mp_subscript, reader_subscript},
@@ -344,7 +390,7 @@ static PyType_Slot reader_slots[] = {{Py_tp_dealloc, reader_dealloc},
                                      {0, NULL}};
 
 static PyType_Spec reader_spec = {"loamdb._fast.Reader", sizeof(Reader), 0,
-                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                   reader_slots};
 
 /* ---- Database ---- */
@@ -380,6 +426,12 @@ static PyObject *database_detach(PyObject *self, PyObject *unused) {
   loam_db *db = r->db;
   r->db = NULL;
   return PyLong_FromVoidPtr(db);
+}
+
+/* Closes the database without a report, for finalizers. */
+static PyObject *database_release(PyObject *self, PyObject *unused) {
+  reader_close((Reader *)self);
+  Py_RETURN_NONE;
 }
 
 static PyObject *database_handle(PyObject *self, void *unused) {
@@ -475,12 +527,15 @@ static PyMethodDef database_methods[] = {
      "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. sync: return when it is on disk."},
     {"_attach", database_attach, METH_VARARGS, NULL},
     {"_detach", database_detach, METH_NOARGS, NULL},
+    {"_release", database_release, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef database_getset[] = {{"_handle", database_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
 
 static PyType_Slot database_slots[] = {{Py_tp_new, database_new},
                                        {Py_tp_dealloc, reader_dealloc},
+                                       {Py_tp_traverse, reader_traverse},
+                                       {Py_tp_clear, reader_clear},
                                        {Py_tp_methods, database_methods},
                                        {Py_tp_getset, database_getset},
                                        {Py_mp_subscript, reader_subscript},
@@ -489,7 +544,8 @@ static PyType_Slot database_slots[] = {{Py_tp_new, database_new},
                                        {Py_tp_doc, "An open database's handle and the calls per key."},
                                        {0, NULL}};
 
-static PyType_Spec database_spec = {"loamdb._fast.Database", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, database_slots};
+static PyType_Spec database_spec = {"loamdb._fast.Database", sizeof(Reader), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, database_slots};
 
 /* ---- Snapshot ---- */
 
@@ -538,13 +594,16 @@ static PyMethodDef snapshot_methods[] = {
 
 static PyType_Slot snapshot_slots[] = {{Py_tp_new, snapshot_new},
                                        {Py_tp_dealloc, reader_dealloc},
+                                       {Py_tp_traverse, reader_traverse},
+                                       {Py_tp_clear, reader_clear},
                                        {Py_tp_methods, snapshot_methods},
                                        {Py_mp_subscript, reader_subscript},
                                        {Py_sq_contains, reader_contains},
                                        {Py_tp_doc, "A snapshot's handle."},
                                        {0, NULL}};
 
-static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, snapshot_slots};
+static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0,
+                                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, snapshot_slots};
 
 /* ---- Module ---- */
 

@@ -6,22 +6,33 @@
 PYTHON ?= python3
 GO ?= go
 PYTHON_BUILD := $(CURDIR)/build/python
+PYTHON_BUILD_PINS := setuptools==84.2.1 cffi==2.1.1 build==1.6.1
+PYTHON_TEST_PINS := pytest==9.2.0 mypy==2.4.1 plyvel==1.5.1
+PYTHON_BUILD_VENV := $(PYTHON_BUILD)/build-venv
 PYTHON_VENV := $(PYTHON_BUILD)/venv
 PYTHON_SOURCES := $(wildcard bindings/python/*.py bindings/python/*.c bindings/python/*.h bindings/python/src/loamdb/*.py \
+	bindings/python/src/loamdb/_pyinstaller/*.py \
 	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml cabi/loam.h build/lib/libloam.so
 
 .PHONY: python-wheel python-test python-bench
 
 python-wheel: $(PYTHON_BUILD)/wheel.stamp
+	@echo "in build/python/dist:" && ls $(PYTHON_BUILD)/dist
 
-$(PYTHON_VENV)/stamp: bindings/python/pyproject.toml
-	$(PYTHON) -m venv $(PYTHON_VENV)
-	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check "setuptools>=77" "cffi>=1.16" build pytest mypy plyvel
+# What builds, and what tests: users build without downloading the second.
+$(PYTHON_BUILD_VENV)/stamp: bindings/python/python.mk
+	$(PYTHON) -m venv $(PYTHON_BUILD_VENV)
+	$(PYTHON_BUILD_VENV)/bin/pip install -q --disable-pip-version-check $(PYTHON_BUILD_PINS)
 	touch $@
 
-$(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_VENV)/stamp
+$(PYTHON_VENV)/stamp: bindings/python/python.mk
+	$(PYTHON) -m venv $(PYTHON_VENV)
+	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check $(PYTHON_BUILD_PINS) $(PYTHON_TEST_PINS)
+	touch $@
+
+$(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_BUILD_VENV)/stamp
 	rm -rf $(PYTHON_BUILD)/dist
-	LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
+	LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_BUILD_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
 	touch $@
 
 # plyvel's tests come from its source distribution; plyvel.py makes "import plyvel" ours.
@@ -31,7 +42,7 @@ $(PYTHON_BUILD)/plyvel/plyvel.py: $(PYTHON_VENV)/stamp
 	tar -xzf $(@D)/plyvel-1.5.1.tar.gz -C $(@D) --strip-components=2 plyvel-1.5.1/test/test_plyvel.py
 	printf 'import sys\nimport loamdb.plyvel\nsys.modules["plyvel"] = loamdb.plyvel\n' > $@
 
-$(PYTHON_BUILD)/installed.stamp: $(PYTHON_BUILD)/wheel.stamp
+$(PYTHON_BUILD)/installed.stamp: $(PYTHON_BUILD)/wheel.stamp $(PYTHON_VENV)/stamp
 	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check --force-reinstall --no-deps $(PYTHON_BUILD)/dist/loamdb-*.whl
 	touch $@
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
 import logging
 import mmap
 import os
+import pickle
 import threading
 import weakref
 
@@ -435,3 +437,27 @@ def test_close_while_in_use(path):
         t.join(20)
         assert not t.is_alive()
     assert unexpected == []
+
+
+def test_cache_sizes(tmp_path):
+    for size in (1 << 20, "1MiB", "1 mb", "1024k"):
+        with loamdb.Cache(size) as cache, loamdb.open(tmp_path / "db", cache=cache) as db:
+            db[b"a"] = b"1"
+    for wrong, kind in ((-1, ValueError), ("much", ValueError), (1.5, TypeError), (None, TypeError), (True, TypeError)):
+        with pytest.raises(kind):
+            loamdb.Cache(wrong)
+
+
+def test_a_cache_is_one_object():
+    cache = loamdb.Cache(1 << 20)
+    for make in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="copied"):
+            make(cache)
+    cache.close()
+
+
+def test_property_names(db):
+    assert db.property(b"leveldb.stats") == db.property("leveldb.stats") is not None
+    assert db.property("no such") is db.property("a\0b") is None
+    with pytest.raises(TypeError):
+        db.property(5)

@@ -98,7 +98,7 @@ def test_ranges(db):
     assert list(db.keys(start=b"00003", stop=b"00008")) == [b"00004", b"00006"]
     assert list(db.keys(prefix=b"0000", start=b"00006")) == [b"00006", b"00008"]
     assert list(db.keys(prefix=b"0000", stop=b"00002")) == [b"00000"]
-    assert list(db.keys(prefix=b"x")) == list(db.keys(b"0", b"5", b"1")) == []
+    assert list(db.keys(prefix=b"x")) == list(db.keys(prefix=b"0", start=b"5", stop=b"1")) == []
     assert list(db.items(fill_cache=False)) == entries
 
 

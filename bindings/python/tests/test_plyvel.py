@@ -3,6 +3,7 @@ where that is installed."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import random
 
@@ -39,7 +40,7 @@ def test_errors(tmp_path, db):
         face.DB(str(tmp_path / "db"))
     with pytest.raises(face.Error):
         face.DB(str(tmp_path / "none"))
-    with pytest.raises(TypeError, match=r"DB\(\) got an unexpected keyword"):
+    with pytest.raises(TypeError, match=r"got an unexpected keyword"):
         face.DB(str(tmp_path / "none"), no_such=1)
     with pytest.raises(TypeError):
         face.DB(tmp_path / "none")
@@ -152,3 +153,23 @@ def test_one_directory(tmp_path, plyvel, first):
         assert dict(db) == model
         assert all(db.get(b"%d" % i) == model.get(b"%d" % i) for i in range(1000))
         db.close()
+
+
+def test_is_no_mapping(db):
+    with db.write_batch() as batch, db.snapshot() as snapshot:
+        for call in (
+            lambda: db[b"a"],
+            lambda: db.__setitem__(b"a", b"b"),
+            lambda: db.__delitem__(b"a"),
+            lambda: snapshot[b"a"],
+            lambda: batch.__setitem__(b"a", b"b"),
+        ):
+            with pytest.raises(TypeError, match="is not subscriptable; use get"):
+                call()
+        with pytest.raises(TypeError):
+            b"a" in db  # noqa: B015
+
+
+def test_signatures_can_be_read():
+    parameters = inspect.signature(face.DB).parameters
+    assert parameters["lru_cache_size"].default is None and parameters["name"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD

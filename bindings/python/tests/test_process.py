@@ -221,6 +221,84 @@ def test_garbage(path):
             gc.collect()
 
 
+CYCLES = {
+    "an object that keeps its iterator": """
+        class Mine(loamdb.DB):
+            pass
+        it = Mine(path)
+        it.entries = it.items()
+        """,
+    "an object whose method is the comparator": """
+        class Store:
+            def __init__(self):
+                self.db = loamdb.open(path, comparator=self.compare, comparator_name="mine")
+                self.db[b"a"] = b"1"
+            def compare(self, a, b):
+                return (a > b) - (a < b)
+        it = Store()
+        """,
+    "an object that is the logger": """
+        class Store:
+            def __init__(self):
+                self.db = loamdb.open(path, logger=self)
+            def log(self, level, message, *args):
+                pass
+        it = Store()
+        """,
+    "an object with a batch and a snapshot": """
+        class Mine(loamdb.DB):
+            pass
+        it = Mine(path)
+        it.things = it.snapshot(), it.batch()
+        """,
+}
+
+
+@pytest.mark.parametrize("cycle", CYCLES)
+def test_cycles_are_collected(path, cycle):
+    """A cycle through a database ends at the next collection, and with it the lock."""
+    out = run(
+        """
+        import gc, sys, loamdb
+        path = sys.argv[1]
+        exec(sys.argv[2])
+        gc.collect()
+        try:
+            loamdb.open(path)
+            print("not locked")
+        except loamdb.LockedError:
+            pass
+        del it
+        gc.collect()
+        import os
+        print("LOCK" in os.listdir(path), end=" ")
+        compare = (lambda a, b: (a > b) - (a < b)) if "comparator" in sys.argv[2] else None
+        loamdb.open(path, comparator=compare, comparator_name="mine" if compare else None).close()
+        print("opened")
+        """,
+        path,
+        textwrap.dedent(CYCLES[cycle]),
+    )
+    assert out == "True opened\n"
+
+
+def test_exit_handlers_can_use_a_database(path):
+    """Handlers registered before the import run after those of loamdb."""
+    out = run(
+        """
+        import atexit, sys
+        atexit.register(lambda: print(db.get(b"a"), db.put(b"b", b"2")))
+        import loamdb
+        db = loamdb.open(sys.argv[1])
+        db[b"a"] = b"1"
+        """,
+        path,
+    )
+    assert out == "b'1' None\n"
+    with loamdb.open(path) as db:
+        assert db[b"b"] == b"2"
+
+
 def test_iterators_leave_nothing(path):
     def resident() -> int:
         return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096

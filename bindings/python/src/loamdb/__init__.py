@@ -11,33 +11,34 @@ From then on the process must not fork: use multiprocessing's "spawn".
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import Any
 
 from . import _handles, errors
-from ._library import check, error_slot, load, take_text
-from ._loam import ffi
-from ._options import Cache, StrPath
-from .db import DB, Batch, Snapshot
+from ._library import check, error_slot, ffi, load, take_text
+from ._options import Cache
+from ._types import Any, Progress, StrPath
+from .db import DB, Batch, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
+from .errors import IOError as IOError
 from .iterator import Iterator
 
 __version__ = "0.1.0"
 
+# Neither open nor IOError, which "from loamdb import *" would put before the built-in
+# ones, nor the other exceptions, whose inherited members fill help(): they are in errors.
 __all__ = [
     "Batch",
     "Cache",
     "DB",
     "Iterator",
+    "Prefixed",
+    "PrefixedBatch",
     "Snapshot",
     "destroy",
+    "errors",
     "library_version",
-    "open",
     "options",
     "repair",
     "set_runtime",
-    *errors.__all__,
 ]
 
 #: Opens a database, and creates it when there is none: ``with loamdb.open(path) as db``.
@@ -50,7 +51,7 @@ def destroy(path: StrPath) -> None:
 
 
 def repair(
-    path: StrPath, *, comparator: str | None = None, progress: Callable[[int, int], object] | None = None
+    path: StrPath, *, comparator: str | None = None, progress: Progress | None = None
 ) -> dict[str, Any]:
     """Saves what can be saved of a damaged database; returns a report."""
     report: dict[str, Any] = _handles.repair(path, {"comparator": comparator}, progress)
@@ -61,7 +62,7 @@ def options() -> list[dict[str, Any]]:
     """The options of open: name, what it does, unit, default, least and greatest value."""
     slot, err = ffi.new("char **"), error_slot()
     check(load().loam_options_describe(slot, err), err)
-    described: list[dict[str, Any]] = json.loads(take_text(slot))
+    described: list[dict[str, Any]] = _handles.parse(take_text(slot))
     return described
 
 

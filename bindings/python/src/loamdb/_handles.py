@@ -4,25 +4,19 @@ closing and the calls that are not made per key."""
 from __future__ import annotations
 
 import atexit
-import contextlib
-import json
-import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from . import _fast
-from ._library import check, error_slot, load, take_text, wait
-from ._loam import ffi
-from ._options import Callbacks, Options, StrPath, encode_path
+from ._library import check, error_slot, ffi, load, take_text, wait
+from ._options import Callbacks, Options, encode_path
+from ._types import Any, Buffer, Progress, StrPath
 from .errors import Error
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
-Progress = Callable[[int, int], object]
-
-# Closed at exit, before the interpreter goes: their threads may call into Python.
-_open: weakref.WeakSet[Handle] = weakref.WeakSet()
+# Databases with callbacks into Python, closed at exit before the interpreter goes.
+# Others are left to their last reference: handlers that a program registered with
+# atexit before it imported loamdb may still use them.
+# A weak set, made when the first of them opens.
+_open: Any = ()
 
 # Callbacks of databases whose closing was interrupted: it goes on beside us.
 _abandoned: list[Callbacks] = []
@@ -31,8 +25,19 @@ _abandoned: list[Callbacks] = []
 @atexit.register
 def _close_all() -> None:
     for db in list(_open):
-        with contextlib.suppress(Error):
+        try:
             db.close()
+        except Error:
+            pass  # what could not be closed is recovered by the next open
+
+
+def _close_at_exit(db: Handle) -> None:
+    global _open
+    if _open == ():
+        from weakref import WeakSet
+
+        _open = WeakSet()
+    _open.add(db)
 
 
 class Handle(_fast.Database):
@@ -57,7 +62,12 @@ class Handle(_fast.Database):
             handle = wait(job[0], finish=fetch)
             self._callbacks = options.callbacks
             self._attach(int(ffi.cast("uintptr_t", handle)), options.callbacks, options.callbacks.any)
-        _open.add(self)
+        if options.callbacks.any:
+            _close_at_exit(self)
+
+    def __del__(self) -> None:
+        # Before the collector takes a cycle apart that callbacks are part of.
+        self._release()
 
     def close(self) -> None:
         """Stops background work, finishes what is running and releases the directory.
@@ -66,7 +76,8 @@ class Handle(_fast.Database):
         handle = self._detach()
         if handle == 0:
             return
-        _open.discard(self)
+        if _open:
+            _open.discard(self)
         lib, job, err = load(), ffi.new("loam_job **"), error_slot()
         _abandoned.append(self._callbacks)
         check(lib.loam_close_start(ffi.cast("loam_db *", handle), job, err), err)
@@ -101,7 +112,7 @@ class Handle(_fast.Database):
         return take_text(slot)
 
     def _json(self, function: str) -> Any:
-        return json.loads(self._text(function))
+        return parse(self._text(function))
 
     def _sizes(self, ranges: Sequence[tuple[Buffer | None, Buffer | None]]) -> list[int]:
         n = len(ranges)
@@ -117,6 +128,13 @@ class Handle(_fast.Database):
     def _write(self, batch: _fast.Batch, sync: bool) -> None:
         lib = load()
         self._call("loam_write", batch_c(batch), lib.LOAM_SYNC if sync else 0)
+
+
+def parse(text: str) -> Any:
+    """The value of a JSON text of the library."""
+    import json  # here: it is a tenth of what importing loamdb takes
+
+    return json.loads(text)
 
 
 def pointer(key: Buffer | None) -> tuple[Any, int]:
@@ -160,7 +178,7 @@ def repair(path: StrPath, settings: dict[str, Any], progress: Progress | None = 
     def fetch(job: Any) -> Any:
         slot, err = ffi.new("char **"), error_slot()
         check(lib.loam_job_report(job, slot, err), err)
-        return json.loads(take_text(slot))
+        return parse(take_text(slot))
 
     name = encode_path(path)
     with Options(settings) as options:

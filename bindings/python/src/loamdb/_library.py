@@ -5,15 +5,33 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
+from _thread import allocate_lock
 from collections.abc import Callable
-from typing import Any
 
 from . import _fast
-from ._loam import ffi, lib as _lib
 from .errors import LibraryError, from_status
+from ._types import Any
 
-_lock = threading.Lock()
+
+class _Lazy:
+    """ffi or lib of the extension _loam, which is imported, and cffi's runtime with it,
+    when the first attribute is asked for: most of the time that importing takes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        from . import _loam
+
+        value = getattr(getattr(_loam, self._name), attribute)
+        setattr(self, attribute, value)
+        return value
+
+
+ffi: Any = _Lazy("ffi")
+_lib: Any = _Lazy("lib")
+
+_lock = allocate_lock()
 _loaded = False
 
 #: How long a wait for libloam lasts before signals and progress are looked at.
@@ -53,6 +71,9 @@ def _load(file: str) -> None:
     missing = _lib.loamdb_bind(library)
     if missing != ffi.NULL:
         raise LibraryError(f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb")
+    from . import _options
+
+    _options.define_callbacks()
     _fast.bind(int(ffi.cast("uintptr_t", library)), from_status)
 
 

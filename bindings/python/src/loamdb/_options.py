@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from ._library import check, error_slot, load
-from ._loam import ffi
+from ._library import check, error_slot, ffi, load
+from ._types import Any, Compare, Logger, NoReturn, StrPath
 from .errors import ClosedError
 
-Compare = Callable[[bytes, bytes], int]
-StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+def byte_count(size: int | str) -> int:
+    """Bytes of a size that may be written as text, as options take it: "64MiB"."""
+    if isinstance(size, int) and not isinstance(size, bool):
+        return size
+    if not isinstance(size, str):
+        raise TypeError(f"a size must be a number or a text such as \"64MiB\", not {type(size).__name__}")
+    number, shift = size.lower().strip(), 0
+    for power, unit in enumerate("kmgt", 1):
+        for suffix in (f"{unit}ib", f"{unit}b", unit):
+            if shift == 0 and number.endswith(suffix):
+                number, shift = number.removesuffix(suffix).strip(), 10 * power
+    if not number.isdecimal():
+        raise ValueError(f"{size!r} is not a size such as 65536 or \"64MiB\"")
+    return int(number) << shift
 
 
 class Cache:
-    """A block cache for several databases to share: ``open(path, cache=cache)``."""
+    """A block cache for several databases to share: ``open(path, cache=cache)``. The
+    size is bytes, or text such as "64MiB". It is one object: it cannot be copied."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int | str) -> None:
+        size = byte_count(size)
+        if size < 0:
+            raise ValueError("the size of a cache cannot be negative")
         self._lib = load()
         slot, err = ffi.new("loam_cache **"), error_slot()
         check(self._lib.loam_cache_create(size, slot, err), err)
         self._handle: Any = slot[0]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Cache cannot be copied or pickled")
 
     def close(self) -> None:
         """Gives the cache up; databases that use it keep it. Closing twice is harmless."""
@@ -47,7 +65,7 @@ class Callbacks:
 
     def __init__(self) -> None:
         self.compare: Compare | None = None
-        self.logger: logging.Logger | None = None
+        self.logger: Logger | None = None
         self.handle = ffi.new_handle(self)
 
     @property
@@ -67,8 +85,10 @@ def _log(arg: Any, level: int, message: Any) -> None:
     ffi.from_handle(arg).logger.log(20 + level * 10 // 4, "%s", ffi.string(message).decode(errors="replace"))
 
 
-ffi.def_extern(name="loamdb_compare", error=0)(_compare)
-ffi.def_extern(name="loamdb_log")(_log)
+def define_callbacks() -> None:
+    """Tells the extension which functions the library's callbacks are."""
+    ffi.def_extern(name="loamdb_compare", error=0)(_compare)
+    ffi.def_extern(name="loamdb_log")(_log)
 
 
 def encode_path(path: StrPath) -> bytes:

@@ -1,28 +1,25 @@
-"""Databases, snapshots and batches."""
+"""Databases, snapshots, batches and prefixed views."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
-import warnings
-from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Iterable, Mapping, MutableMapping
+from types import TracebackType
 
 from . import _fast
-from ._handles import Handle, Progress, batch_append, batch_c, batch_clear, batch_size
+from ._handles import Handle, batch_append, batch_c, batch_clear, batch_size
 from ._library import load
-from ._options import Cache, Compare, StrPath
+from ._options import Cache
+from ._types import Any, Buffer, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .iterator import Iterator
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Buffer, Self
+_D = TypeVar("_D")
+_Missing = object()
 
 
 class _Ranges:
-    """The iterators of databases and snapshots.
+    """The iterators of databases, snapshots and prefixed views.
 
     All take the same arguments: only keys that begin with prefix, from start up to,
     not including, stop; reverse goes from the last to the first; fill_cache=False
@@ -34,47 +31,141 @@ class _Ranges:
     def _source(self) -> tuple[_fast.Database, _fast.Snapshot | None]:
         raise NotImplementedError
 
+    def _iterate(
+        self,
+        mode: int,
+        prefix: Buffer | None,
+        start: Buffer | None,
+        stop: Buffer | None,
+        reverse: bool,
+        fill_cache: bool,
+    ) -> Iterator[Any]:
+        return Iterator(*self._source(), start, stop, prefix, mode, reverse, fill_cache)
+
     def items(
         self,
+        *,
         prefix: Buffer | None = None,
         start: Buffer | None = None,
         stop: Buffer | None = None,
         reverse: bool = False,
-        *,
         fill_cache: bool = True,
     ) -> Iterator[tuple[bytes, bytes]]:
         """Keys with their values, in key order."""
-        return Iterator(*self._source(), start, stop, prefix, _fast.ITEMS, reverse, fill_cache)
+        return self._iterate(_fast.ITEMS, prefix, start, stop, reverse, fill_cache)
 
     def keys(
         self,
+        *,
         prefix: Buffer | None = None,
         start: Buffer | None = None,
         stop: Buffer | None = None,
         reverse: bool = False,
-        *,
         fill_cache: bool = True,
     ) -> Iterator[bytes]:
         """Keys in order."""
-        return Iterator(*self._source(), start, stop, prefix, _fast.KEYS, reverse, fill_cache)
+        return self._iterate(_fast.KEYS, prefix, start, stop, reverse, fill_cache)
 
     def values(
         self,
+        *,
         prefix: Buffer | None = None,
         start: Buffer | None = None,
         stop: Buffer | None = None,
         reverse: bool = False,
-        *,
         fill_cache: bool = True,
     ) -> Iterator[bytes]:
         """Values in the order of their keys."""
-        return Iterator(*self._source(), start, stop, prefix, _fast.VALUES, reverse, fill_cache)
+        return self._iterate(_fast.VALUES, prefix, start, stop, reverse, fill_cache)
 
     def __iter__(self) -> Iterator[bytes]:
         return self.keys()
 
+    def __reversed__(self) -> Iterator[bytes]:
+        return self.keys(reverse=True)
 
-class DB(_Ranges, Handle):
+    def count(self, *, prefix: Buffer | None = None, start: Buffer | None = None, stop: Buffer | None = None) -> int:
+        """The number of keys in a range, by a scan over it."""
+        with self.keys(prefix=prefix, start=start, stop=stop, fill_cache=False) as keys:
+            return keys._count()
+
+    def __len__(self) -> int:
+        """The number of keys, by a scan over all of them: no engine of this kind keeps a count."""
+        return self.count()
+
+    def __bool__(self) -> bool:
+        """True, empty or not: asking for it costs no scan."""
+        return True
+
+
+class _Mapping(_Ranges):
+    """What a dict does in single steps, here for databases and prefixed views. The
+    methods that read and then write are not atomic beside other writers."""
+
+    __slots__ = ()
+
+    @overload
+    def pop(self, key: Buffer) -> bytes: ...
+    @overload
+    def pop(self, key: Buffer, default: _D) -> bytes | _D: ...
+    def pop(self: Any, key: Buffer, default: Any = _Missing) -> Any:
+        """Removes a key and returns its value; without one, default or KeyError."""
+        value = self.get(key, _Missing)
+        if value is not _Missing:
+            self.delete(key)
+        elif default is _Missing:
+            raise KeyError(key)
+        else:
+            value = default
+        return value
+
+    def popitem(self: Any) -> tuple[bytes, bytes]:
+        """Removes the last key and returns it with its value; KeyError when there is none."""
+        with self.items(reverse=True) as items:
+            for key, value in items:
+                self.delete(key)
+                return key, value
+        raise KeyError("popitem(): the database is empty")
+
+    def setdefault(self: Any, key: Buffer, default: Buffer = b"") -> bytes:
+        """The value of a key, which becomes default when there is none."""
+        value = self.get(key)
+        if value is None:
+            self[key] = default
+            value = bytes(default)
+        return cast(bytes, value)
+
+    def update(self: Any, other: Mapping[Any, Any] | Iterable[tuple[Buffer, Buffer]] = (), *, sync: bool = False) -> None:
+        """Stores all pairs of a mapping or iterable, together or not at all."""
+        pairs = other.items() if isinstance(other, Mapping) or hasattr(other, "items") else other
+        with self.batch(sync=sync) as batch:
+            for key, value in pairs:
+                batch.put(key, value)
+
+    def clear(
+        self: Any,
+        *,
+        prefix: Buffer | None = None,
+        start: Buffer | None = None,
+        stop: Buffer | None = None,
+        sync: bool = False,
+    ) -> None:
+        """Removes all keys of a range, those that are there when it is called; without
+        bounds, all. It takes effect in steps of some thousand keys."""
+        with self.keys(prefix=prefix, start=start, stop=stop, fill_cache=False) as keys:
+            while True:
+                with self.batch() as batch:
+                    for _, key in zip(range(4096), keys, strict=False):
+                        batch.delete(key)
+                    n = len(batch)
+                if n == 0:
+                    break
+        if sync:
+            with self.batch(sync=True):
+                pass
+
+
+class DB(_Mapping, Handle):
     """An open database: an ordered mapping from bytes to bytes.
 
     Keys and values may be anything with the buffer interface (bytes, bytearray,
@@ -113,7 +204,7 @@ class DB(_Ranges, Handle):
         comparator: str | Compare | None = None,
         comparator_name: str | None = None,
         cache: Cache | None = None,
-        logger: logging.Logger | None = None,
+        logger: Logger | None = None,
     ) -> None:
         settings = {k: v for k, v in locals().items() if k not in ("self", "path", "__class__")}
         self._path = os.fsdecode(path)
@@ -134,8 +225,13 @@ class DB(_Ranges, Handle):
         self.close()
 
     def __del__(self) -> None:
-        if not self.closed:
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+        try:
+            if not self.closed and not sys.is_finalizing():
+                import warnings
+
+                warnings.warn(f"{self!r} was not closed", ResourceWarning, source=self)
+        finally:
+            self._release()
 
     def _source(self) -> tuple[_fast.Database, _fast.Snapshot | None]:
         return self, None
@@ -149,6 +245,10 @@ class DB(_Ranges, Handle):
         """The present state, kept readable: ``with db.snapshot() as s: ...``."""
         return Snapshot(self)
 
+    def prefixed(self, prefix: Buffer) -> Prefixed:
+        """The keys that begin with prefix, as a mapping in which they stand without it."""
+        return Prefixed(self, prefix)
+
     def flush(self) -> None:
         """Writes what is in memory into tables."""
         self._job("loam_flush_start")
@@ -156,20 +256,14 @@ class DB(_Ranges, Handle):
     def compact(
         self, start: Buffer | None = None, stop: Buffer | None = None, *, progress: Progress | None = None
     ) -> None:
-        """Merges everything from start to stop, both included. progress is called some
+        """Merges everything from start up to, not including, stop. progress is called some
         ten times a second with the bytes done and the bytes in all; an exception from
         it, like Ctrl-C, ends the compaction."""
         self._compact(start, stop, progress)
 
-    @contextlib.contextmanager
-    def compaction_paused(self) -> Generator[None]:
+    def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""
-        self._call("loam_pause_compaction")
-        try:
-            yield
-        finally:
-            if not self.closed:
-                self._call("loam_resume_compaction")
+        return Paused(self)
 
     def resume(self) -> None:
         """Retries failed background work now, say after room was made on the disk."""
@@ -179,9 +273,13 @@ class DB(_Ranges, Handle):
         """Returns when all earlier writes are on disk."""
         self._write(_fast.Batch(self), True)
 
-    def property(self, name: str) -> str | None:
+    def property(self, name: str | bytes) -> str | None:
         """One of LevelDB's properties, such as "leveldb.stats"; None when unknown."""
-        return self._property(name)
+        if isinstance(name, bytes):
+            name = name.decode("latin-1")
+        elif not isinstance(name, str):
+            raise TypeError(f"the name of a property is a string, not {type(name).__name__}")
+        return None if "\0" in name else self._property(name)
 
     def metrics(self) -> dict[str, Any]:
         """All counters."""
@@ -206,6 +304,22 @@ class DB(_Ranges, Handle):
         return self._sizes(list(ranges))
 
 
+class Paused:
+    """The with statement of ``db.compaction_paused()``."""
+
+    __slots__ = ("_db",)
+
+    def __init__(self, db: DB) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db._call("loam_pause_compaction")
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._db.closed:
+            self._db._call("loam_resume_compaction")
+
+
 class Snapshot(_Ranges, _fast.Snapshot):
     """A state of the database that later writes do not change."""
 
@@ -222,6 +336,126 @@ class Snapshot(_Ranges, _fast.Snapshot):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class Prefixed(_Mapping):
+    """The keys of a database that begin with a prefix; in this view they stand without
+    it. Made by ``db.prefixed(prefix)``. It needs an order by bytes: a comparator of
+    another kind does not keep the keys of a prefix together."""
+
+    __slots__ = ("__weakref__", "_db", "_prefix", "_snapshot")
+
+    def __init__(self, db: DB, prefix: Buffer, snapshot: Snapshot | None = None) -> None:
+        self._db = db
+        self._prefix = bytes(prefix)
+        self._snapshot = snapshot
+
+    @property
+    def db(self) -> DB:
+        """The database it is a view of."""
+        return self._db
+
+    @property
+    def prefix(self) -> bytes:
+        """The prefix, that of outer views included."""
+        return self._prefix
+
+    def __repr__(self) -> str:
+        return f"<loamdb.Prefixed {self._prefix!r} of {self._db!r}>"
+
+    def _source(self) -> tuple[_fast.Database, _fast.Snapshot | None]:
+        return self._db, self._snapshot
+
+    def _reader(self) -> DB | Snapshot:
+        return self._db if self._snapshot is None else self._snapshot
+
+    def _key(self, key: Buffer) -> bytes:
+        return b"".join((self._prefix, key))
+
+    def _iterate(
+        self,
+        mode: int,
+        prefix: Buffer | None,
+        start: Buffer | None,
+        stop: Buffer | None,
+        reverse: bool,
+        fill_cache: bool,
+    ) -> Iterator[Any]:
+        return _PrefixedIterator(
+            *self._source(),
+            None if start is None else self._key(start),
+            None if stop is None else self._key(stop),
+            self._prefix if prefix is None else self._key(prefix),
+            mode,
+            reverse,
+            fill_cache,
+            len(self._prefix),
+        )._of(self._prefix)
+
+    def get(self, key: Buffer, default: Any = None, *, fill_cache: bool = True) -> Any:
+        """The value of a key, or default when it has none."""
+        return self._reader().get(self._key(key), default, fill_cache=fill_cache)
+
+    def has(self, key: Buffer) -> bool:
+        """Whether the key has a value."""
+        return self._reader().has(self._key(key))
+
+    def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The values of many keys in one state of the database; None for a key without one."""
+        return self._reader().multi_get([self._key(key) for key in keys])
+
+    def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
+        """Stores a value under a key. sync: return when it is on disk."""
+        self._writable().put(self._key(key), value, sync=sync)
+
+    def delete(self, key: Buffer, *, sync: bool = False) -> None:
+        """Removes a key, whether it has a value or not. sync: return when it is on disk."""
+        self._writable().delete(self._key(key), sync=sync)
+
+    def batch(self, *, sync: bool = False) -> PrefixedBatch:
+        """Collects writes to this view that take effect together: ``with view.batch() as b: ...``."""
+        return PrefixedBatch(self._writable(), self._prefix, sync)
+
+    def snapshot(self) -> Prefixed:
+        """The present state of this view, kept readable while it lives."""
+        return Prefixed(self._db, self._prefix, self._db.snapshot())
+
+    def prefixed(self, prefix: Buffer) -> Prefixed:
+        """A view inside this view."""
+        return Prefixed(self._db, self._key(prefix), self._snapshot)
+
+    def _writable(self) -> DB:
+        if self._snapshot is not None:
+            raise TypeError("a snapshot takes no writes")
+        return self._db
+
+    def __getitem__(self, key: Buffer) -> bytes:
+        value = self.get(key)
+        if value is None:
+            raise KeyError(key)
+        return cast(bytes, value)
+
+    def __setitem__(self, key: Buffer, value: Buffer) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Buffer) -> None:
+        self.delete(key)
+
+    def __contains__(self, key: object) -> bool:
+        return self.has(cast(Buffer, key))
+
+
+class _PrefixedIterator(Iterator[Any]):
+    """An iterator whose keys stand without a prefix, also those given to seek."""
+
+    __slots__ = ("_prefix",)
+
+    def _of(self, prefix: bytes) -> Self:
+        self._prefix = prefix
+        return self
+
+    def seek(self, key: Buffer, /) -> None:
+        super().seek(b"".join((self._prefix, key)))
 
 
 class Batch(_fast.Batch):
@@ -272,3 +506,33 @@ class Batch(_fast.Batch):
             self.write()
         else:
             self.clear()
+
+
+class PrefixedBatch(Batch):
+    """A batch of a prefixed view; its keys stand without the prefix."""
+
+    __slots__ = ("_prefix",)
+
+    def __new__(cls, db: DB, prefix: bytes, sync: bool = False) -> Self:
+        return super().__new__(cls, db)
+
+    def __init__(self, db: DB, prefix: bytes, sync: bool = False) -> None:
+        super().__init__(db, sync)
+        self._prefix = prefix
+
+    def put(self, key: Buffer, value: Buffer) -> None:
+        super().put(b"".join((self._prefix, key)), value)
+
+    def delete(self, key: Buffer, /) -> None:
+        super().delete(b"".join((self._prefix, key)))
+
+    def __setitem__(self, key: Buffer, value: Buffer, /) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Buffer, /) -> None:
+        self.delete(key)
+
+
+MutableMapping.register(DB)
+MutableMapping.register(Prefixed)
+Mapping.register(Snapshot)

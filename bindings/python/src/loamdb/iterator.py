@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
 
 from . import _fast
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from ._types import Self, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from . import _fast, _handles
 from ._handles import Handle, batch_append, batch_clear, batch_size
+from ._types import Any, Buffer, NoReturn
 from .errors import ClosedError, CorruptionError, Error, IOError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 __all__ = [
     "CorruptionError",
@@ -112,19 +109,39 @@ def _clip(name: str, value: object, least: int, most: int) -> int | None:
     return min(max(value, least), most)
 
 
+def _not_subscriptable(self: object, *args: object) -> NoReturn:
+    """plyvel's objects are no mappings."""
+    raise TypeError(f"'{type(self).__name__}' object is not subscriptable; use get(), put() and delete()")
+
+
 class DB(Handle):
     """A database; see plyvel's documentation of DB."""
 
     __slots__ = ("_name", "_compare")
 
-    def __init__(self, name: str | bytes, **options: Any) -> None:
+    def __init__(
+        self,
+        name: str | bytes,
+        *,
+        create_if_missing: bool = False,
+        error_if_exists: bool = False,
+        paranoid_checks: Any = None,
+        write_buffer_size: int | None = None,
+        max_open_files: int | None = None,
+        lru_cache_size: int | None = None,
+        block_size: int | None = None,
+        block_restart_interval: int | None = None,
+        max_file_size: int | None = None,
+        compression: Any = "snappy",
+        bloom_filter_bits: int = 0,
+        comparator: Callable[[bytes, bytes], int] | None = None,
+        comparator_name: bytes | None = None,
+    ) -> None:
+        options = {k: v for k, v in locals().items() if k not in ("self", "name", "__class__")}
         directory = _directory(name)
-        try:
-            settings = _settings(**options)
-        except TypeError as error:
-            raise TypeError(str(error).replace("_settings()", "DB()")) from None
+        settings = _settings(**options)
         self._name = name
-        self._compare: Callable[[bytes, bytes], int] | None = settings["comparator"]
+        self._compare = comparator
         self._open(directory, settings)
 
     @property
@@ -142,10 +159,7 @@ class DB(Handle):
 
     get = _fast.Database._get_plyvel
 
-    # plyvel's DB is no mapping.
-    __getitem__ = None  # type: ignore[assignment]
-    __setitem__ = None  # type: ignore[assignment]
-    __delitem__ = None  # type: ignore[assignment]
+    __getitem__ = __setitem__ = __delitem__ = _not_subscriptable
     __contains__ = None  # type: ignore[assignment]
 
     def write_batch(self, *, transaction: bool = False, sync: bool = False) -> WriteBatch:
@@ -266,8 +280,7 @@ class WriteBatch(_fast.Batch):
         self._transaction = transaction
         self._sync = bool(sync)
 
-    __setitem__ = None  # type: ignore[assignment]
-    __delitem__ = None  # type: ignore[assignment]
+    __setitem__ = __delitem__ = _not_subscriptable
 
     def clear(self) -> None:
         self._check_open()
@@ -328,7 +341,7 @@ class Snapshot(_fast.Snapshot):
         self._db = db
         self._prefix = prefix
 
-    __getitem__ = None  # type: ignore[assignment]
+    __getitem__ = _not_subscriptable
     __contains__ = None  # type: ignore[assignment]
 
     def get(  # type: ignore[override]

@@ -1,0 +1,259 @@
+"""Loam for asyncio: the same database, with calls that do not block the event loop.
+
+    async with loamdb.aio.open("path") as db:
+        await db.put(b"key", b"value")
+        async for key, value in db.items(prefix=b"k"):
+            ...
+
+A read that memory can answer is answered at once; everything else runs on threads of
+the database's own, at most as many at a time as the option threads says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, Generic, Self, TypeVar
+
+from . import _fast, db as _db
+from ._types import Buffer, Progress, StrPath
+from .iterator import Iterator
+
+__all__ = ["DB", "Batch", "Entries", "Snapshot", "open"]
+
+T = TypeVar("T")
+
+# How many entries an iterator fetches at a time: few at first, as many programs stop early.
+FIRST_FETCH, MOST_FETCH = 64, 4096
+
+_BLOCKS = object()
+
+
+class _Reads:
+    """The reads of databases and snapshots."""
+
+    __slots__ = ("_executor", "_sync")
+
+    _sync: Any
+    _executor: ThreadPoolExecutor
+
+    async def _run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, functools.partial(function, *args, **kwargs))
+
+    async def get(self, key: Buffer, default: Any = None, *, fill_cache: bool = True) -> Any:
+        """The value of a key, or default when it has none."""
+        value = self._sync._peek(key, _BLOCKS) if fill_cache else _BLOCKS
+        if value is _BLOCKS:
+            return await self._run(self._sync.get, key, default, fill_cache=fill_cache)
+        return default if value is None else value
+
+    async def has(self, key: Buffer) -> bool:
+        """Whether the key has a value."""
+        return await self._run(self._sync.has, key)
+
+    async def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The values of many keys in one state of the database; None for a key without one."""
+        return await self._run(self._sync.multi_get, list(keys))
+
+    async def count(self, **bounds: Any) -> int:
+        """The number of keys in a range, by a scan over it."""
+        return await self._run(self._sync.count, **bounds)
+
+    def items(self, **bounds: Any) -> Entries[tuple[bytes, bytes]]:
+        """Keys with their values, in key order; prefix, start, stop, reverse and fill_cache
+        are those of loamdb.DB.items."""
+        return Entries(self, self._sync.items, bounds)
+
+    def keys(self, **bounds: Any) -> Entries[bytes]:
+        """Keys in order."""
+        return Entries(self, self._sync.keys, bounds)
+
+    def values(self, **bounds: Any) -> Entries[bytes]:
+        """Values in the order of their keys."""
+        return Entries(self, self._sync.values, bounds)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.keys().__aiter__()
+
+
+class DB(_Reads):
+    """An open database; made by ``await open(path)`` or ``async with open(path)``."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, db: _db.DB, executor: ThreadPoolExecutor) -> None:
+        self._sync = db
+        self._executor = executor
+
+    @property
+    def db(self) -> _db.DB:
+        """The database itself, whose calls block."""
+        database: _db.DB = self._sync
+        return database
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self.db.closed
+
+    async def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
+        """Stores a value under a key. sync: return when it is on disk."""
+        await self._run(self.db.put, key, value, sync=sync)
+
+    async def delete(self, key: Buffer, *, sync: bool = False) -> None:
+        """Removes a key, whether it has a value or not. sync: return when it is on disk."""
+        await self._run(self.db.delete, key, sync=sync)
+
+    async def clear(self, **bounds: Any) -> None:
+        """Removes all keys of a range; see loamdb.DB.clear."""
+        await self._run(self.db.clear, **bounds)
+
+    def batch(self, *, sync: bool = False) -> Batch:
+        """Collects writes that take effect together: ``async with db.batch() as b: ...``."""
+        return Batch(self, sync)
+
+    async def snapshot(self) -> Snapshot:
+        """The present state, kept readable: ``async with await db.snapshot() as s: ...``."""
+        return Snapshot(self, await self._run(self.db.snapshot))
+
+    async def flush(self) -> None:
+        """Writes what is in memory into tables."""
+        await self._run(self.db.flush)
+
+    async def compact(
+        self, start: Buffer | None = None, stop: Buffer | None = None, *, progress: Progress | None = None
+    ) -> None:
+        """Merges everything from start up to, not including, stop. progress is called on another thread."""
+        await self._run(self.db.compact, start, stop, progress=progress)
+
+    async def sync(self) -> None:
+        """Returns when all earlier writes are on disk."""
+        await self._run(self.db.sync)
+
+    async def close(self) -> None:
+        """Finishes what is running and releases the directory. Closing twice is harmless."""
+        await self._run(self.db.close) if not self.closed else None
+        self._executor.shutdown(wait=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class open:  # noqa: N801  a function to its callers
+    """Opens a database: ``await open(path, ...)`` or ``async with open(path, ...) as db``.
+    The options are those of loamdb.open; threads is how many calls run at a time."""
+
+    __slots__ = ("_options", "_path", "_opened", "_threads")
+
+    def __init__(self, path: StrPath, *, threads: int = 4, **options: Any) -> None:
+        self._path = path
+        self._threads = threads
+        self._options = options
+
+    async def _open(self) -> DB:
+        executor = ThreadPoolExecutor(self._threads, thread_name_prefix="loamdb")
+        try:
+            database = await asyncio.get_running_loop().run_in_executor(
+                executor, functools.partial(_db.DB, self._path, **self._options)
+            )
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+        return DB(database, executor)
+
+    def __await__(self) -> Generator[Any, None, DB]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> DB:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._opened.close()
+
+
+class Snapshot(_Reads):
+    """A state of the database that later writes do not change."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, db: DB, snapshot: _db.Snapshot) -> None:
+        self._sync = snapshot
+        self._executor = db._executor
+
+    async def close(self) -> None:
+        """Gives the snapshot up. Closing twice is harmless."""
+        await self._run(self._sync.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class Batch(_db.Batch):
+    """Writes that take effect together or not at all. Filling it does not wait; it is
+    written at the end of ``async with``, or by ``await batch.commit()``."""
+
+    __slots__ = ("_owner",)
+
+    def __new__(cls, db: DB, sync: bool = False) -> Self:
+        return _fast.Batch.__new__(cls, db.db)
+
+    def __init__(self, db: DB, sync: bool = False) -> None:
+        super().__init__(db.db, sync)
+        self._owner = db
+
+    async def commit(self) -> None:
+        """Writes the operations and clears the batch."""
+        await self._owner._run(self.write)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        if kind is None:
+            await self.commit()
+        else:
+            self.clear()
+
+
+class Entries(Generic[T]):
+    """A range for ``async for``; each loop over it begins anew."""
+
+    __slots__ = ("_bounds", "_make", "_reads")
+
+    def __init__(self, reads: _Reads, make: Callable[..., Iterator[T]], bounds: dict[str, Any]) -> None:
+        self._reads = reads
+        self._make = make
+        self._bounds = bounds
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        run = self._reads._run
+        entries = await run(self._make, **self._bounds)
+        n = FIRST_FETCH
+
+        def fetch() -> list[T]:
+            return list(islice(entries, n))
+
+        try:
+            while fetched := await run(fetch):
+                for entry in fetched:
+                    yield entry
+                if len(fetched) < n:
+                    return
+                n = min(4 * n, MOST_FETCH)
+        finally:
+            entries.close()
+
+    async def all(self) -> list[T]:
+        """The whole range as a list."""
+        return [entry async for entry in self]

@@ -1,0 +1,92 @@
+"""loamdb.aio: the event loop goes on while a call waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import loamdb
+import loamdb.aio
+import pytest
+
+
+def test_reads_and_writes(path):
+    async def main() -> None:
+        async with loamdb.aio.open(path) as db:
+            await db.put(b"a", b"1", sync=True)
+            async with db.batch() as batch:
+                batch[b"b"] = b"2"
+                batch.put(b"c", b"3")
+                del batch[b"a"]
+            assert await db.get(b"a") is None and await db.get(b"a", 7) == 7
+            assert await db.get(b"b") == b"2" and await db.has(b"c")
+            assert await db.multi_get([b"c", b"a"]) == [b"3", None]
+            async with await db.snapshot() as before:
+                await db.delete(b"b")
+                assert [item async for item in before.items()] == [(b"b", b"2"), (b"c", b"3")]
+                assert await before.get(b"b") == b"2"
+            assert [key async for key in db] == [b"c"] and await db.count() == 1
+            await db.flush()
+            await db.compact()
+            assert await db.get(b"c") == await db.get(b"c", fill_cache=False) == b"3"
+            await db.clear()
+            assert await db.keys().all() == []
+        with pytest.raises(loamdb.ClosedError):
+            await db.get(b"c")
+        db = await loamdb.aio.open(path)
+        await db.close()
+        await db.close()
+
+    asyncio.run(main())
+
+
+def test_a_batch_that_raises_is_dropped(path):
+    async def main() -> None:
+        async with loamdb.aio.open(path) as db:
+            with pytest.raises(ZeroDivisionError):
+                async with db.batch() as batch:
+                    batch[b"a"] = b"1"
+                    raise ZeroDivisionError
+            assert await db.get(b"a") is None
+
+    asyncio.run(main())
+
+
+def test_the_loop_goes_on_while_a_call_waits(path):
+    """The comparator holds up the database until the event loop has done something."""
+    held, going = threading.Event(), threading.Event()
+
+    def compare(a: bytes, b: bytes) -> int:
+        if held.is_set():
+            assert going.wait(60)
+        return (a > b) - (a < b)
+
+    async def main() -> None:
+        async with loamdb.aio.open(path, comparator=compare, comparator_name="gate") as db:
+            for i in range(100):
+                await db.put(b"%d" % i, b"")
+            held.set()
+            waiting = asyncio.gather(db.get(b"5"), db.keys().all())
+            await asyncio.sleep(0)
+            assert not waiting.done()
+            going.set()
+            value, keys = await waiting
+            assert value == b"" and len(keys) == 100
+
+    asyncio.run(main())
+
+
+def test_long_ranges_are_fetched_in_parts(path):
+    async def main() -> None:
+        async with loamdb.aio.open(path) as db:
+            async with db.batch() as batch:
+                for i in range(10_000):
+                    batch.put(b"%05d" % i, b"")
+            seen = [key async for key in db.keys()]
+            assert seen == [b"%05d" % i for i in range(10_000)]
+            async for key in db.keys(reverse=True):
+                assert key == b"09999"
+                break
+            assert len(await db.keys(start=b"09000").all()) == 1000
+
+    asyncio.run(main())
