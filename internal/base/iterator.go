@@ -57,25 +57,39 @@ func (e *Entries) Codec(i int) Codec {
 // stretch at a time, so that one interface call serves many entries. It is
 // used by one goroutine at a time.
 //
+// Every move returns its failure beside its answer, so that no caller can take
+// a failure for the end. With an error the index is -1 or the answer false, e is
+// empty and the source is not positioned; a positioning call may be tried again.
+//
 // Positioning calls fill e and return the index in e of the entry found, or -1
-// when there is none; after -1, e is empty and Err tells whether that is the
-// end or a failure. Next and Prev move from the stretch last handed out to its
-// neighbour, and report false at the end or on failure; they may be called
-// only while positioned.
+// when there is none; after -1, e is empty. Next and Prev move from the stretch
+// last handed out to its neighbour, and report false at the end; they may be
+// called only while positioned.
 type Source interface {
-	First(e *Entries) int
-	Last(e *Entries) int
+	First(e *Entries) (int, error)
+	Last(e *Entries) (int, error)
 	// SeekGE finds the first entry at or after (key, t) in internal order.
-	SeekGE(key []byte, t Trailer, e *Entries) int
+	SeekGE(key []byte, t Trailer, e *Entries) (int, error)
 	// SeekLT finds the last entry before (key, t) in internal order.
-	SeekLT(key []byte, t Trailer, e *Entries) int
+	SeekLT(key []byte, t Trailer, e *Entries) (int, error)
 	// Next hands out the following stretch; its first entry is index 0.
-	Next(e *Entries) bool
+	Next(e *Entries) (bool, error)
 	// Prev hands out the preceding stretch; the entry to continue with is the
 	// last one.
-	Prev(e *Entries) bool
-	Err() error
-	// Close releases what the source holds and returns Err. The source must not
-	// be touched afterwards, not even by another Close: it may be in use again.
-	Close() error
+	Prev(e *Entries) (bool, error)
+	// Close releases what the source holds. The source must not be touched
+	// afterwards, not even by another Close: it may be in use again.
+	Close()
+}
+
+// Scan calls f for every stretch of src, front to back, until one of both fails.
+func Scan(src Source, f func(e *Entries) error) error {
+	var e Entries
+	i, err := src.First(&e)
+	for ok := i >= 0; ok && err == nil; {
+		if err = f(&e); err == nil {
+			ok, err = src.Next(&e)
+		}
+	}
+	return err
 }

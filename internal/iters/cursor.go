@@ -81,17 +81,18 @@ func (c *Cursor) Value() []byte {
 	return c.e.Value(c.at)
 }
 
-// Err is the first error of any source. The cursor is not valid after it.
+// Err is what made the last move fail, nil at a plain end. The cursor is not
+// valid after a failure; First, Last and Seek try again.
 func (c *Cursor) Err() error { return c.m.err }
 
-// Close closes the sources. A second Close does nothing.
+// Close closes the sources and returns Err. A second Close does nothing.
 func (c *Cursor) Close() error {
 	c.invalidate()
-	if c.closed {
-		return c.m.err
+	if !c.closed {
+		c.closed = true
+		c.m.Close()
 	}
-	c.closed = true
-	return c.m.Close()
+	return c.m.err
 }
 
 // Next moves to the following key. It reports false, and the cursor is no longer
@@ -138,7 +139,7 @@ func (c *Cursor) First() bool {
 		return false
 	}
 	c.hide, c.last = false, nil
-	c.m.First()
+	c.m.toFirst()
 	return c.forward()
 }
 
@@ -199,7 +200,10 @@ func (c *Cursor) SeekLT(key []byte) bool {
 // empty reports, invalidating the cursor, that nothing can be found.
 func (c *Cursor) empty() bool {
 	m := &c.m
-	if c.closed || m.err != nil || m.lower != nil && m.upper != nil && m.cmp.Cmp(m.lower, m.upper) >= 0 {
+	if !c.closed {
+		m.err = nil
+	}
+	if c.closed || m.lower != nil && m.upper != nil && m.cmp.Cmp(m.lower, m.upper) >= 0 {
 		c.invalidate()
 		return true
 	}

@@ -17,7 +17,6 @@ type level struct {
 	cur          int // index of src's file
 	aimed        int // the file that Aim found, -1 for none
 	src          base.Source
-	err          error
 }
 
 // NewLevel makes a source of files that ascend without overlap in internal
@@ -36,82 +35,73 @@ var levels = sync.Pool{New: func() any { return new(level) }}
 func (l *level) SetBounds(lower, upper []byte) { l.lower, l.upper = lower, upper }
 
 // enter makes file n the open one. It reports false when there is no such file
-// within the bounds, and on failure.
-func (l *level) enter(n int) bool {
-	if l.err != nil || n < 0 || n >= len(l.files) {
-		return false
+// within the bounds.
+func (l *level) enter(n int) (bool, error) {
+	if n < 0 || n >= len(l.files) {
+		return false, nil
 	}
 	f := l.files[n]
 	if l.upper != nil && l.cmp.Cmp(f.Smallest.User, l.upper) >= 0 || l.lower != nil && l.cmp.Cmp(f.Largest.User, l.lower) < 0 {
-		return false
+		return false, nil
 	}
 	if l.src != nil && l.cur == n {
-		return true
+		return true, nil
 	}
 	l.leave()
-	if l.err != nil {
-		return false
-	}
 	src, err := l.open(f)
 	if err != nil {
-		l.err = err
-		return false
+		return false, err
 	}
 	l.cur, l.src = n, src
-	return true
+	return true, nil
 }
 
 func (l *level) leave() {
 	if l.src == nil {
 		return
 	}
-	if err := l.src.Close(); err != nil && l.err == nil {
-		l.err = err
-	}
+	l.src.Close()
 	l.src, l.cur = nil, -1
 }
 
-// failed takes over the open table's error.
-func (l *level) failed() bool {
-	if err := l.src.Err(); err != nil && l.err == nil {
-		l.err = err
-	}
-	return l.err != nil
-}
-
-func (l *level) none(e *base.Entries) int {
+// none is the answer of a positioning call that found nothing or failed.
+func (l *level) none(e *base.Entries, err error) (int, error) {
 	*e = base.Entries{}
-	return -1
+	return -1, err
 }
 
 // firstFrom is the first entry of file n or of those after it.
-func (l *level) firstFrom(n int, e *base.Entries) int {
-	for ; l.enter(n); n++ {
-		if i := l.src.First(e); i >= 0 || l.failed() {
-			return i
+func (l *level) firstFrom(n int, e *base.Entries) (int, error) {
+	for ; ; n++ {
+		if ok, err := l.enter(n); !ok {
+			return l.none(e, err)
+		}
+		if i, err := l.src.First(e); i >= 0 || err != nil {
+			return i, err
 		}
 	}
-	return l.none(e)
 }
 
 // lastFrom is the last entry of file n or of those before it.
-func (l *level) lastFrom(n int, e *base.Entries) int {
-	for ; l.enter(n); n-- {
-		if i := l.src.Last(e); i >= 0 || l.failed() {
-			return i
+func (l *level) lastFrom(n int, e *base.Entries) (int, error) {
+	for ; ; n-- {
+		if ok, err := l.enter(n); !ok {
+			return l.none(e, err)
+		}
+		if i, err := l.src.Last(e); i >= 0 || err != nil {
+			return i, err
 		}
 	}
-	return l.none(e)
 }
 
-func (l *level) First(e *base.Entries) int {
+func (l *level) First(e *base.Entries) (int, error) {
 	if l.lower != nil {
 		return l.SeekGE(l.lower, base.MaxTrailer, e)
 	}
 	return l.firstFrom(0, e)
 }
 
-func (l *level) Last(e *base.Entries) int {
+func (l *level) Last(e *base.Entries) (int, error) {
 	if l.upper != nil {
 		return l.SeekLT(l.upper, base.MaxTrailer, e)
 	}
@@ -126,10 +116,12 @@ type aimer interface {
 }
 
 func (l *level) Aim(key []byte, t base.Trailer) {
-	if l.aimed = l.find(key, t); l.enter(l.aimed) {
-		if a, ok := l.src.(aimer); ok {
-			a.Aim(key, t)
-		}
+	l.aimed = l.find(key, t)
+	if ok, err := l.enter(l.aimed); !ok || err != nil {
+		return // SeekGE enters it again, and tells a failure
+	}
+	if a, ok := l.src.(aimer); ok {
+		a.Aim(key, t)
 	}
 }
 
@@ -148,21 +140,21 @@ func (l *level) find(key []byte, t base.Trailer) int {
 	return i
 }
 
-func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	i := l.aimed
 	if l.aimed = -1; i < 0 {
 		i = l.find(key, t)
 	}
-	if !l.enter(i) {
-		return l.none(e)
+	if ok, err := l.enter(i); !ok {
+		return l.none(e, err)
 	}
-	if at := l.src.SeekGE(key, t, e); at >= 0 || l.failed() {
-		return at
+	if at, err := l.src.SeekGE(key, t, e); at >= 0 || err != nil {
+		return at, err
 	}
 	return l.firstFrom(i+1, e)
 }
 
-func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
+func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	i, j := 0, len(l.files)
 	for i < j {
 		h := int(uint(i+j) >> 1)
@@ -173,41 +165,39 @@ func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
 			j = h
 		}
 	}
-	if !l.enter(i - 1) {
-		return l.none(e)
+	if ok, err := l.enter(i - 1); !ok {
+		return l.none(e, err)
 	}
-	if at := l.src.SeekLT(key, t, e); at >= 0 || l.failed() {
-		return at
+	if at, err := l.src.SeekLT(key, t, e); at >= 0 || err != nil {
+		return at, err
 	}
 	return l.lastFrom(i-2, e)
 }
 
-func (l *level) Next(e *base.Entries) bool {
+func (l *level) Next(e *base.Entries) (bool, error) {
 	if l.src == nil {
-		return false
+		return false, nil
 	}
-	if l.src.Next(e) {
-		return true
+	if ok, err := l.src.Next(e); ok || err != nil {
+		return ok, err
 	}
-	return !l.failed() && l.firstFrom(l.cur+1, e) >= 0
+	i, err := l.firstFrom(l.cur+1, e)
+	return i >= 0, err
 }
 
-func (l *level) Prev(e *base.Entries) bool {
+func (l *level) Prev(e *base.Entries) (bool, error) {
 	if l.src == nil {
-		return false
+		return false, nil
 	}
-	if l.src.Prev(e) {
-		return true
+	if ok, err := l.src.Prev(e); ok || err != nil {
+		return ok, err
 	}
-	return !l.failed() && l.lastFrom(l.cur-1, e) >= 0
+	i, err := l.lastFrom(l.cur-1, e)
+	return i >= 0, err
 }
 
-func (l *level) Err() error { return l.err }
-
-func (l *level) Close() error {
+func (l *level) Close() {
 	l.leave()
-	err := l.err
 	*l = level{}
 	levels.Put(l)
-	return err
 }

@@ -64,7 +64,7 @@ type Merge struct {
 	peekAb       uint64
 	seq          base.SeqNum
 	lower, upper []byte
-	err          error
+	err          error // of the last move; a positioning forgets it
 	prefix       []byte
 	prefixBuf    [64]byte
 	ordBuf       [10]item
@@ -117,39 +117,37 @@ func (m *Merge) setBounds(lower, upper []byte) {
 // Valid reports whether the merge stands on an entry.
 func (m *Merge) Valid() bool { return len(m.ord) > 0 }
 
-// Err is the first error of any source; it ends the merge for good.
-func (m *Merge) Err() error { return m.err }
-
-// Close closes the sources and returns Err, or else the first error of closing.
-func (m *Merge) Close() error {
+// Close closes the sources.
+func (m *Merge) Close() {
 	m.ord = m.ord[:0]
 	for j := range m.in {
 		in := &m.in[j]
 		if in.src == nil {
 			continue
 		}
-		if err := in.src.Close(); err != nil && m.err == nil {
-			m.err = err
-		}
+		in.src.Close()
 		*in = input{}
 	}
 	m.in = m.in[:0]
+}
+
+// First goes to the first entry within the bounds. After an error the merge is
+// not Valid.
+func (m *Merge) First() error {
+	m.toFirst()
 	return m.err
 }
 
-// First goes to the first entry within the bounds.
-func (m *Merge) First() {
+func (m *Merge) toFirst() {
 	if m.lower != nil {
 		m.seekGE(m.lower, base.MaxTrailer)
-		return
-	}
-	if m.err != nil {
 		return
 	}
 	m.direct(false)
 	for j := range m.in {
 		in := &m.in[j]
-		m.land(in, in.src.First(&in.e))
+		i, err := in.src.First(&in.e)
+		m.land(in, i, err)
 	}
 	m.build()
 }
@@ -160,27 +158,23 @@ func (m *Merge) last() {
 		m.seekLT(m.upper, base.MaxTrailer)
 		return
 	}
-	if m.err != nil {
-		return
-	}
 	m.direct(true)
 	for j := range m.in {
 		in := &m.in[j]
-		m.land(in, in.src.Last(&in.e))
+		i, err := in.src.Last(&in.e)
+		m.land(in, i, err)
 	}
 	m.build()
 }
 
 // seekGE goes to the first entry at or after (key, t); key is not below lower.
 func (m *Merge) seekGE(key []byte, t base.Trailer) {
-	if m.err != nil {
-		return
-	}
 	m.direct(false)
 	m.aim(key, t)
 	for j := range m.in {
 		in := &m.in[j]
-		m.land(in, in.src.SeekGE(key, t, &in.e))
+		i, err := in.src.SeekGE(key, t, &in.e)
+		m.land(in, i, err)
 	}
 	m.build()
 }
@@ -200,19 +194,18 @@ func (m *Merge) aim(key []byte, t base.Trailer) {
 // seekLT goes to the last entry before (key, t), running backward; key is not
 // above upper.
 func (m *Merge) seekLT(key []byte, t base.Trailer) {
-	if m.err != nil {
-		return
-	}
 	m.direct(true)
 	for j := range m.in {
 		in := &m.in[j]
-		m.land(in, in.src.SeekLT(key, t, &in.e))
+		i, err := in.src.SeekLT(key, t, &in.e)
+		m.land(in, i, err)
 	}
 	m.build()
 }
 
+// direct begins a positioning.
 func (m *Merge) direct(back bool) {
-	m.back = back
+	m.back, m.err = back, nil
 	m.flip = m.cmp.Abbrev(nil, 0)
 	if back {
 		m.flip = ^m.flip
@@ -235,19 +228,24 @@ func (m *Merge) turn(back bool, key []byte) {
 		case in.live:
 			m.move(in, in.i+1)
 		case back:
-			m.land(in, in.src.SeekLT(key, base.MaxTrailer, &in.e))
+			i, err := in.src.SeekLT(key, base.MaxTrailer, &in.e)
+			m.land(in, i, err)
 		default:
-			m.land(in, in.src.SeekGE(key, base.MaxTrailer, &in.e))
+			i, err := in.src.SeekGE(key, base.MaxTrailer, &in.e)
+			m.land(in, i, err)
 		}
 	}
 	m.build()
 }
 
 // land takes over the answer of a positioning call.
-func (m *Merge) land(in *input, i int) {
+func (m *Merge) land(in *input, i int, err error) {
 	in.live = false
+	if err != nil {
+		m.fail(err)
+		return
+	}
 	if i < 0 {
-		m.check(in)
 		return
 	}
 	m.window(in)
@@ -255,8 +253,9 @@ func (m *Merge) land(in *input, i int) {
 	in.live = i >= in.lo && i < in.n
 }
 
-func (m *Merge) check(in *input) {
-	if err := in.src.Err(); err != nil && m.err == nil {
+// fail keeps the first error of a move.
+func (m *Merge) fail(err error) {
+	if m.err == nil {
 		m.err = err
 	}
 }
@@ -305,8 +304,10 @@ func (m *Merge) move(in *input, to int) bool {
 			return false // the lower bound lies in this stretch
 		}
 		for {
-			if !in.src.Prev(e) {
-				m.check(in)
+			if ok, err := in.src.Prev(e); err != nil {
+				m.fail(err)
+				return false
+			} else if !ok {
 				return false
 			}
 			if e.Len() > 0 {
@@ -319,8 +320,10 @@ func (m *Merge) move(in *input, to int) bool {
 			return false // the upper bound lies in this stretch
 		}
 		for {
-			if !in.src.Next(e) {
-				m.check(in)
+			if ok, err := in.src.Next(e); err != nil {
+				m.fail(err)
+				return false
+			} else if !ok {
 				return false
 			}
 			if e.Len() > 0 {
@@ -514,8 +517,12 @@ func (m *Merge) Run() (e *base.Entries, i, end int) {
 }
 
 // Advance goes on to entry `to` of the stretch that Run returned, at most its
-// end. The stretch is valid until the end of it is passed.
-func (m *Merge) Advance(to int) { m.advance(to) }
+// end. The stretch is valid until the end of it is passed. After an error the
+// merge is not Valid.
+func (m *Merge) Advance(to int) error {
+	m.advance(to)
+	return m.err
+}
 
 // runEnd is the first index after the present one whose entry does not come
 // before the runner-up.

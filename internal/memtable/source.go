@@ -66,29 +66,26 @@ func (m *Table) newSource(all bool, seq base.SeqNum) base.Source {
 	return s
 }
 
-func (s *source) Close() error {
+func (s *source) Close() {
 	if s.t == nil {
-		return nil
+		return
 	}
 	t := s.t
 	s.t, s.mem = nil, nil
 	sources.Put(s)
 	t.Unref()
-	return nil
 }
 
-func (s *source) Err() error { return nil }
-
-func (s *source) First(e *base.Entries) int {
+func (s *source) First(e *base.Entries) (int, error) {
 	s.page = page{next: firstLeaf}
 	if s.end == arenaStart {
 		s.next = 0
 	}
 	s.place(0, scanStretch)
-	return s.firstOf(s.ahead(e))
+	return s.firstOf(s.ahead(e)), nil
 }
 
-func (s *source) Last(e *base.Entries) int {
+func (s *source) Last(e *base.Entries) (int, error) {
 	s.page = page{}
 	if s.end != arenaStart {
 		s.next = s.t.order.last.Load()
@@ -97,36 +94,36 @@ func (s *source) Last(e *base.Entries) int {
 		}
 	}
 	s.place(s.n, scanStretch)
-	return s.backward(e) - 1
+	return s.backward(e) - 1, nil
 }
 
-func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	if s.all {
 		s.seek(key, t, seekStretch)
-		return s.firstOf(s.ahead(e))
+		return s.firstOf(s.ahead(e)), nil
 	}
 	s.seek(key, base.MaxTrailer, seekStretch)
 	n := s.ahead(e)
 	if n > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
 		if n > 1 {
-			return 1
+			return 1, nil
 		}
 		n = s.ahead(e)
 	}
-	return s.firstOf(n)
+	return s.firstOf(n), nil
 }
 
-func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	if s.all || t == base.MaxTrailer {
 		s.seek(key, t, seekStretch)
-		return s.backward(e) - 1
+		return s.backward(e) - 1, nil
 	}
 	s.seek(key, base.MaxTrailer, seekStretch)
 	if s.ahead(e) > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
-		return 0
+		return 0, nil
 	}
 	s.seek(key, base.MaxTrailer, seekStretch)
-	return s.backward(e) - 1
+	return s.backward(e) - 1, nil
 }
 
 // seek stands before (key, t), with want entries for the next stretch.
@@ -148,7 +145,7 @@ func (s *source) firstOf(n int) int {
 	return 0
 }
 
-func (s *source) Next(e *base.Entries) bool {
+func (s *source) Next(e *base.Entries) (bool, error) {
 	if s.back {
 		last := s.offs[s.to-1]
 		t := base.Trailer(0)
@@ -157,10 +154,10 @@ func (s *source) Next(e *base.Entries) bool {
 		}
 		s.seek(s.mem.key(last), t, s.want)
 	}
-	return s.ahead(e) > 0
+	return s.ahead(e) > 0, nil
 }
 
-func (s *source) Prev(e *base.Entries) bool {
+func (s *source) Prev(e *base.Entries) (bool, error) {
 	if !s.back {
 		first := s.offs[s.from]
 		t := base.MaxTrailer
@@ -169,7 +166,7 @@ func (s *source) Prev(e *base.Entries) bool {
 		}
 		s.seek(s.mem.key(first), t, s.want)
 	}
-	return s.backward(e) > 0
+	return s.backward(e) > 0, nil
 }
 
 // ahead hands out the stretch that begins at at.
@@ -273,19 +270,28 @@ func (s *source) gather(e *base.Entries, from, to int) {
 	}
 }
 
-// failed is the source of a table that could not be ordered.
+// failed is the source of a table that could not be ordered: every move fails.
 type failed struct{ err error }
 
-func (f *failed) none(e *base.Entries) int {
+func (f *failed) none(e *base.Entries) (int, error) {
 	*e = base.Entries{}
-	return -1
+	return -1, f.err
 }
 
-func (f *failed) First(e *base.Entries) int                            { return f.none(e) }
-func (f *failed) Last(e *base.Entries) int                             { return f.none(e) }
-func (f *failed) SeekGE(_ []byte, _ base.Trailer, e *base.Entries) int { return f.none(e) }
-func (f *failed) SeekLT(_ []byte, _ base.Trailer, e *base.Entries) int { return f.none(e) }
-func (f *failed) Next(e *base.Entries) bool                            { return f.none(e) > 0 }
-func (f *failed) Prev(e *base.Entries) bool                            { return f.none(e) > 0 }
-func (f *failed) Err() error                                           { return f.err }
-func (f *failed) Close() error                                         { return f.err }
+func (f *failed) First(e *base.Entries) (int, error) { return f.none(e) }
+func (f *failed) Last(e *base.Entries) (int, error)  { return f.none(e) }
+func (f *failed) SeekGE(_ []byte, _ base.Trailer, e *base.Entries) (int, error) {
+	return f.none(e)
+}
+func (f *failed) SeekLT(_ []byte, _ base.Trailer, e *base.Entries) (int, error) {
+	return f.none(e)
+}
+func (f *failed) Next(e *base.Entries) (bool, error) {
+	_, err := f.none(e)
+	return false, err
+}
+func (f *failed) Prev(e *base.Entries) (bool, error) {
+	_, err := f.none(e)
+	return false, err
+}
+func (f *failed) Close() {}

@@ -149,12 +149,14 @@ func (r *repair) writeMemtable(mem *memtable.Table) ([]*table, error) {
 	mem.Seal()
 	o := output{r: r}
 	src := mem.NewSource()
-	var e base.Entries
-	var err error
-	for ok := src.First(&e) >= 0; ok && err == nil; ok = err == nil && src.Next(&e) {
-		for i := 0; i < e.Len() && err == nil; i++ {
-			err = o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i))
+	defer src.Close()
+	err := base.Scan(src, func(e *base.Entries) error {
+		for i := range e.Len() {
+			if err := o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i)); err != nil {
+				return err
+			}
 		}
-	}
-	return o.finish(errors.Join(err, src.Close()))
+		return nil
+	})
+	return o.finish(err)
 }

@@ -194,15 +194,18 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 		sources = append(sources, iters.NewLevel(r.o.Comparer, run, open))
 	}
 	m := iters.NewMerge(r.o.Comparer, sources, nil, nil)
-	var err error
-	for m.First(); err == nil && m.Valid(); {
+	defer m.Close()
+	err := m.First()
+	for err == nil && m.Valid() {
 		e, i, end := m.Run()
 		for ; err == nil && i < end; i++ {
 			err = o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i))
 		}
-		m.Advance(end)
+		if err == nil {
+			err = m.Advance(end)
+		}
 	}
-	return errors.Join(err, m.Err(), m.Close())
+	return err
 }
 
 // sortedRuns distributes tables, which are sorted by their smallest keys, over

@@ -136,16 +136,14 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 // where the index leads; what remains is that the filter admits them.
 func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
 	src := reader.NewSource(sstable.Private | sstable.Scan)
+	defer src.Close()
 	bytewise := r.o.Comparer.EqualIsBytewise
-	var e base.Entries
 	var last []byte
-	var err error
-	for ok := src.First(&e) >= 0; ok && err == nil; ok = err == nil && src.Next(&e) {
+	err := base.Scan(src, func(e *base.Entries) error {
 		for i := range e.Len() {
 			key := e.Key(i)
 			if bytewise && !reader.MayContain(key, base.Hash(key)) {
-				err = base.Corruptf("table filter", "denies a key that is there")
-				break
+				return base.Corruptf("table filter", "denies a key that is there")
 			}
 			t.note(key, e.Trailers[i])
 		}
@@ -153,8 +151,9 @@ func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
 			last = append(last[:0], e.Key(n-1)...)
 			t.meta.Largest.Trailer = e.Trailers[n-1]
 		}
-	}
-	if err = errors.Join(err, src.Close()); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	if t.entries == 0 {

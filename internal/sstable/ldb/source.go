@@ -29,7 +29,6 @@ type source struct {
 	aimed int // block that Aim found, -1 for none
 	view  block.View
 	frame cache.Frame // of view; not valid when view lies in s
-	err   error
 
 	s        *scratch // taken with the first read
 	chunk    []byte   // bytes of the file in s.file
@@ -57,15 +56,16 @@ func (r *Reader) NewSource(flags sstable.ReadFlags) base.Source {
 const jump = 0
 
 // load makes e show block i, which lies dir (1, -1 or jump) from the last one.
-func (s *source) load(i, dir int, e *base.Entries) bool {
+// It reports false when there is no such block.
+func (s *source) load(i, dir int, e *base.Entries) (bool, error) {
 	if i >= 0 && i == s.at {
 		s.view.Entries(e)
-		return true
+		return true, nil
 	}
 	s.release()
 	*e = base.Entries{}
-	if s.err != nil || uint(i) >= uint(s.r.index.Len()) {
-		return false
+	if uint(i) >= uint(s.r.index.Len()) {
+		return false, nil
 	}
 	if s.cached {
 		if f, ok := s.r.slots.Lookup(i); ok {
@@ -73,13 +73,14 @@ func (s *source) load(i, dir int, e *base.Entries) bool {
 		}
 	}
 	if !s.frame.Valid() {
-		if s.view, s.err = s.readBlock(i, dir); s.err != nil {
-			return false
+		var err error
+		if s.view, err = s.readBlock(i, dir); err != nil {
+			return false, err
 		}
 	}
 	s.view.Entries(e)
 	s.at = i
-	return true
+	return true, nil
 }
 
 func (s *source) readBlock(i, dir int) (block.View, error) {
@@ -168,20 +169,24 @@ func (s *source) releaseFrame() {
 	}
 }
 
-func (s *source) First(e *base.Entries) int {
-	s.err = nil
-	if !s.load(0, jump, e) {
-		return -1
-	}
-	return 0
+func (s *source) First(e *base.Entries) (int, error) { return s.firstOf(0, jump, e) }
+
+func (s *source) Last(e *base.Entries) (int, error) {
+	return s.lastOf(s.r.index.Len()-1, jump, e)
 }
 
-func (s *source) Last(e *base.Entries) int {
-	s.err = nil
-	if !s.load(s.r.index.Len()-1, jump, e) {
-		return -1
+// firstOf is the first entry of block i, if there is such a block.
+func (s *source) firstOf(i, dir int, e *base.Entries) (int, error) {
+	if ok, err := s.load(i, dir, e); !ok {
+		return -1, err
 	}
-	return e.Len() - 1
+	return 0, nil
+}
+
+// lastOf is the last entry of block i, if there is such a block.
+func (s *source) lastOf(i, dir int, e *base.Entries) (int, error) {
+	_, err := s.load(i, dir, e)
+	return e.Len() - 1, err
 }
 
 // Aim has the processor fetch what SeekGE(key, t), which is the next call, will
@@ -193,55 +198,53 @@ func (s *source) Aim(key []byte, t base.Trailer) {
 	}
 }
 
-func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
-	s.err = nil
+func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	i := s.aimed
 	if s.aimed = -1; i < 0 {
 		i = s.r.index.SeekGE(s.r.cmp, key, t)
 	}
-	if !s.load(i, jump, e) {
-		return -1
+	if ok, err := s.load(i, jump, e); !ok {
+		return -1, err
 	}
 	if at := s.view.SeekGE(s.r.cmp, key, t); at < e.Len() {
-		return at
+		return at, nil
 	}
 	// The block ends before its separator: the next one starts after the key.
-	if !s.load(i+1, 1, e) {
-		return -1
-	}
-	return 0
+	return s.firstOf(i+1, 1, e)
 }
 
-func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
-	s.err = nil
+func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	i := s.r.index.SeekGE(s.r.cmp, key, t)
 	if i < s.r.index.Len() {
-		if !s.load(i, jump, e) {
-			return -1
+		if ok, err := s.load(i, jump, e); !ok {
+			return -1, err
 		}
 		if at := s.view.SeekLT(s.r.cmp, key, t); at >= 0 {
-			return at
+			return at, nil
 		}
 	}
-	if !s.load(i-1, -1, e) {
-		return -1
-	}
-	return e.Len() - 1
+	return s.lastOf(i-1, -1, e)
 }
 
-func (s *source) Next(e *base.Entries) bool { return s.at >= 0 && s.load(s.at+1, 1, e) }
+func (s *source) Next(e *base.Entries) (bool, error) {
+	if s.at < 0 {
+		return false, nil
+	}
+	return s.load(s.at+1, 1, e)
+}
 
-func (s *source) Prev(e *base.Entries) bool { return s.at >= 0 && s.load(s.at-1, -1, e) }
+func (s *source) Prev(e *base.Entries) (bool, error) {
+	if s.at < 0 {
+		return false, nil
+	}
+	return s.load(s.at-1, -1, e)
+}
 
-func (s *source) Err() error { return s.err }
-
-func (s *source) Close() error {
+func (s *source) Close() {
 	s.release()
 	if s.s != nil {
 		putScratch(s.s)
 	}
-	err := s.err
 	*s = source{}
 	sources.Put(s)
-	return err
 }
