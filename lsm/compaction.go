@@ -67,15 +67,18 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 	}
 	start := time.Now()
 	var results []compact.Result
-	if !plan.TrivialMove {
+	var edit *manifest.Edit
+	if plan.TrivialMove {
+		edit, err = plan.Edit()
+	} else {
 		cached := b.cached(plan)
-		if results, err = b.runPieces(ctx, plan); err == nil && cached {
+		if results, edit, err = b.runPieces(ctx, plan); err == nil && cached {
 			b.warm(results)
 		}
 	}
 	if err == nil {
 		b.install.Lock()
-		err = b.apply(plan.Edit(results...), nil)
+		err = b.apply(edit, nil)
 		b.install.Unlock()
 	}
 	if err == nil {
@@ -95,8 +98,9 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 }
 
 // runPieces merges every piece on a goroutine of its own and makes the tables'
-// names durable. If one fails, the outputs of all are deleted.
-func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compact.Result, error) {
+// names durable. It returns the change to install. If a piece fails, or entries
+// were lost on the way, the outputs of all are deleted.
+func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compact.Result, *manifest.Edit, error) {
 	env := b.env()
 	env.Stop = func() error {
 		if b.stop.Load() || b.db.failure.Load() != nil {
@@ -125,6 +129,10 @@ func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compa
 	}
 	wg.Wait()
 	err := joinFailures(errs)
+	var edit *manifest.Edit
+	if err == nil {
+		edit, err = plan.Edit(results...)
+	}
 	if err == nil {
 		err = b.db.opts.FS.SyncDir(b.db.dir)
 	}
@@ -133,7 +141,7 @@ func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compa
 			b.discard(r)
 		}
 	}
-	return results, err
+	return results, edit, err
 }
 
 // joinFailures joins the errors of a compaction's pieces. A piece that was only

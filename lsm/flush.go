@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -107,9 +108,12 @@ func (b *background) readSince(r compact.Result) bool {
 // the manifest may have them.
 func (b *background) writeSealed(s *sealed, install func(compact.Result) error) error {
 	db := b.db
-	smallest, largest, ok := extent(s.table)
-	if !ok {
+	if s.table.Len() == 0 {
 		return install(compact.Result{})
+	}
+	smallest, largest, err := extent(s.table)
+	if err != nil {
+		return err
 	}
 	b.mu.Lock()
 	version := db.manifest.Current()
@@ -125,7 +129,7 @@ func (b *background) writeSealed(s *sealed, install func(compact.Result) error) 
 		b.mu.Unlock()
 		version.Unref()
 	}()
-	result, err := compact.Flush(s.table.NewSource(), version, level, 0, b.env(), db.snapshotSeqs())
+	result, err := compact.Flush(s.table.NewSource(), uint64(s.table.Len()), version, level, 0, b.env(), db.snapshotSeqs())
 	if err == nil && len(result.Added) > 0 {
 		err = db.opts.FS.SyncDir(db.dir)
 	}
@@ -162,16 +166,21 @@ func (b *background) installFlush(s *sealed, result compact.Result) error {
 	return nil
 }
 
-// extent is the smallest and the largest user key of a memtable.
-func extent(t *memtable.Table) (smallest, largest []byte, ok bool) {
+// extent is the smallest and the largest user key of a memtable, which is not empty.
+func extent(t *memtable.Table) (smallest, largest []byte, err error) {
 	src := t.NewSource()
 	defer src.Close()
 	var e base.Entries
-	i := src.First(&e)
-	if i < 0 {
-		return nil, nil, false
+	i, err := src.First(&e)
+	if i >= 0 {
+		smallest = slices.Clone(e.Key(i))
+		i, err = src.Last(&e)
 	}
-	smallest = slices.Clone(e.Key(i))
-	i = src.Last(&e)
-	return smallest, slices.Clone(e.Key(i)), true
+	if err == nil && i < 0 {
+		err = fmt.Errorf("loam: a memtable of %d entries hands out none", t.Len())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return smallest, slices.Clone(e.Key(i)), nil
 }

@@ -125,8 +125,10 @@ func (db *DB) finishRecovery(r *replay) error {
 	if err := db.manifest.StartManifest(); err != nil {
 		return err
 	}
+	written := uint64(0)
 	for _, s := range r.tables {
 		err := db.bg.writeSealed(s, func(result compact.Result) error {
+			written += result.EntriesIn
 			return db.applyEdit(&manifest.Edit{Added: result.Added})
 		})
 		if err != nil {
@@ -135,6 +137,10 @@ func (db *DB) finishRecovery(r *replay) error {
 		s.table.Unref()
 	}
 	r.tables = nil
+	// Only now may the logs become obsolete.
+	if written != db.recovery.Entries {
+		return fmt.Errorf("loam: %d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, written)
+	}
 	edit := &manifest.Edit{}
 	edit.SetLogNum(db.wal.Num())
 	edit.SetPrevLogNum(0)

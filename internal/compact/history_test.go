@@ -172,7 +172,7 @@ func (s *store) flush() {
 	if level > 0 {
 		s.busy = append(s.busy, plan)
 	}
-	r, err := Flush(&tableSource{cmp: s.cmp, es: mem, stretch: 4}, s.v, level, 0, s.ts.env(), s.snapshots())
+	r, err := Flush(&tableSource{cmp: s.cmp, es: mem, stretch: 4}, uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -232,7 +232,11 @@ func (s *store) run(plan *Plan) {
 			results = append(results, r)
 		}
 	}
-	s.pending[plan] = plan.Edit(results...)
+	e, err := plan.Edit(results...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.pending[plan] = e
 }
 
 func (s *store) settle() {

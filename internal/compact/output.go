@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
 )
@@ -67,7 +66,9 @@ func (o *output) finish() error {
 	if err != nil {
 		return err
 	}
-	invariants.Check(entries == meta.Entries || meta.Entries == 0, "compact: table %d has %d entries, %d were added", o.num, meta.Entries, entries)
+	if entries != meta.Entries && meta.Entries != 0 {
+		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
+	}
 	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest}
 	if n := len(o.res.Added); n > 0 {
 		prev := o.res.Added[n-1].Meta

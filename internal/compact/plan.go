@@ -59,8 +59,18 @@ func (p *Plan) NumFiles() (n int) {
 }
 
 // Edit joins the results of all pieces, in any order, into the change to
-// install. For a trivial move there are no results.
-func (p *Plan) Edit(results ...Result) *manifest.Edit {
+// install. For a trivial move there are no results. It is an error when entries
+// of the inputs were not read.
+func (p *Plan) Edit(results ...Result) (*manifest.Edit, error) {
+	if !p.TrivialMove {
+		if err := p.check(results); err != nil {
+			return nil, err
+		}
+	}
+	return p.edit(results), nil
+}
+
+func (p *Plan) edit(results []Result) *manifest.Edit {
 	e := new(manifest.Edit)
 	p.Files(func(level int, m *manifest.FileMeta) {
 		if p.TrivialMove && level == p.OutputLevel {

@@ -4,7 +4,6 @@ import (
 	"runtime"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
@@ -41,6 +40,8 @@ type Result struct {
 	// EntriesIn = EntriesOut + Dropped when the run succeeded.
 	EntriesIn, EntriesOut, Dropped uint64
 	BytesWritten                   uint64 // sizes of the tables
+
+	reads []inputRead
 }
 
 // Run does one piece of a plan. snapshots are the sequence numbers, ascending,
@@ -50,7 +51,8 @@ type Result struct {
 // The tables are finished and synced, the directory is not.
 func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error) {
 	lower, upper := p.bounds(piece)
-	sources, err := p.sources(env)
+	var reads []inputRead
+	sources, err := p.sources(env, &reads)
 	if err != nil {
 		return Result{}, err
 	}
@@ -59,44 +61,51 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.version, p.OutputLevel+1)},
 		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
 	}
-	return w.run()
+	result, err := w.run()
+	result.reads = reads
+	return result, err
 }
 
-// Flush writes a memtable to the level that FlushLevel chose, as one run of
-// tables of fileSize bytes (0: one table). v is a version that has all older
-// data, that is: older memtables are in it. Result.Added is empty when nothing
-// survives.
-func Flush(src base.Source, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
+// Flush writes a memtable, which has so many entries, to the level that FlushLevel
+// chose, as one run of tables of fileSize bytes (0: one table). v is a version
+// that has all older data, that is: older memtables are in it. Result.Added is
+// empty when nothing survives.
+func Flush(src base.Source, entries uint64, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, v, 0)},
 		out:      output{env: env, level: level, fileSize: fileSize},
+		exactly:  &entries,
 	}
 	return w.run()
 }
 
 // sources opens the inputs, newest first.
-func (p *Plan) sources(env *Env) ([]base.Source, error) {
-	const flags = sstable.Private | sstable.Scan
+func (p *Plan) sources(env *Env, reads *[]inputRead) ([]base.Source, error) {
+	open := func(f *manifest.FileMeta) (base.Source, error) {
+		src, err := env.Open(f, sstable.Private|sstable.Scan)
+		if err != nil {
+			return nil, err
+		}
+		return &countedSource{src, f.Num, reads}, nil
+	}
 	var sources []base.Source
 	for level, files := range p.Inputs {
 		switch {
 		case len(files) == 0:
 		case level == 0:
 			for _, f := range files {
-				src, err := env.Open(f, flags)
+				src, err := open(f)
 				if err != nil {
 					for _, s := range sources {
-						_ = s.Close() // the first error is the one to report
+						s.Close()
 					}
 					return nil, err
 				}
 				sources = append(sources, src)
 			}
 		default:
-			sources = append(sources, iters.NewLevel(env.Comparer, files, func(f *manifest.FileMeta) (base.Source, error) {
-				return env.Open(f, flags)
-			}))
+			sources = append(sources, iters.NewLevel(env.Comparer, files, open))
 		}
 	}
 	return sources, nil
@@ -109,31 +118,47 @@ type work struct {
 	collapse collapse
 	out      output
 	res      Result
+	exactly  *uint64 // how many entries there are; nil: not known here
 
 	work int // since the last yield
 }
 
-func (w *work) run() (Result, error) {
+func (w *work) run() (res Result, err error) {
 	w.out.res = &w.res
-	err := w.mergeAll()
-	if cerr := w.merge.Close(); err == nil {
-		err = cerr
-	}
+	done := false
+	defer func() { // also when the comparer panics
+		w.merge.Close()
+		if !done {
+			w.out.abandon()
+		}
+		res = w.res
+	}()
+	err = w.mergeAll()
 	if err == nil {
 		err = w.out.finish()
 	}
-	if err != nil {
-		w.out.abandon()
-		return w.res, err
+	if err == nil {
+		err = w.check()
 	}
-	invariants.Check(w.res.EntriesIn == w.res.EntriesOut+w.res.Dropped,
-		"compact: %d entries in, %d out, %d dropped", w.res.EntriesIn, w.res.EntriesOut, w.res.Dropped)
-	return w.res, nil
+	done = err == nil
+	return w.res, err
+}
+
+func (w *work) check() error {
+	r := &w.res
+	switch {
+	case w.exactly != nil && *w.exactly != r.EntriesIn:
+		return countError("the memtable has %d entries, %d were read", *w.exactly, r.EntriesIn)
+	case r.EntriesIn != r.EntriesOut+r.Dropped:
+		return countError("%d entries in, %d out, %d dropped", r.EntriesIn, r.EntriesOut, r.Dropped)
+	}
+	return nil
 }
 
 func (w *work) mergeAll() error {
 	m := w.merge
-	for m.First(); m.Valid(); {
+	err := m.First()
+	for err == nil && m.Valid() {
 		e, i, end := m.Run()
 		w.res.EntriesIn += uint64(end - i)
 		if err := w.copyRun(e, i, end); err != nil {
@@ -142,9 +167,9 @@ func (w *work) mergeAll() error {
 		if end == e.Len() {
 			w.collapse.leave()
 		}
-		m.Advance(end)
+		err = m.Advance(end)
 	}
-	return m.Err()
+	return err
 }
 
 // copyRun hands the survivors of entries [i, end) to the output.

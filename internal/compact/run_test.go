@@ -135,7 +135,10 @@ func TestPiecesCoverEverythingOnce(t *testing.T) {
 			in += r.EntriesIn
 		}
 		slices.Reverse(results)
-		e := plan.Edit(results...)
+		e, err := plan.Edit(results...)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var levels [manifest.NumLevels][]*manifest.FileMeta
 		n := 0
 		for _, a := range e.Added {
@@ -228,16 +231,113 @@ func TestFlushOfNothingMakesNoTable(t *testing.T) {
 	ts := newTables(base.Bytewise)
 	v := versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{})
 	src := &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#1=x a#2-"), stretch: 4}
-	r, err := Flush(src, v, 6, 0, ts.env(), nil)
+	r, err := Flush(src, 2, v, 6, 0, ts.env(), nil)
 	if err != nil || len(r.Added) != 0 || ts.next != 0 || r.Dropped != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// A memtable of deletions keeps those that older data needs.
 	v = versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{0: {ts.put(parseEntries(t, "a#1=x m#1=x"))}})
 	src = &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#5- b#6- m#7- z#8-"), stretch: 4}
-	r, err = Flush(src, v, 0, 0, ts.env(), nil)
+	r, err = Flush(src, 4, v, 0, 0, ts.env(), nil)
 	if err != nil || len(r.Added) != 1 || r.Dropped != 1 {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// gapSource leaves out a stretch, or ends early, without a word.
+type gapSource struct {
+	*tableSource
+	gap, end int // stretch to leave out, and where to end; 0 for neither
+}
+
+func (s *gapSource) Next(e *base.Entries) (bool, error) {
+	next := s.at/s.stretch + 1
+	if next == s.end {
+		return false, nil
+	}
+	ok, err := s.tableSource.Next(e)
+	if ok && next == s.gap {
+		ok, err = s.tableSource.Next(e)
+		s.cover.From, s.cover.Entries = s.cover.To-1, uint64(e.Len())
+	}
+	return ok, err
+}
+
+// lyingWriter says that it wrote one entry less.
+type lyingWriter struct{ sstable.Writer }
+
+func (w lyingWriter) Finish() (sstable.Meta, error) {
+	m, err := w.Writer.Finish()
+	m.Entries--
+	return m, err
+}
+
+// TestLostEntriesAreAnError loses entries on the way into a compaction or a flush
+// and on the way out.
+func TestLostEntriesAreAnError(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		pieces int
+		source func(s *tableSource) base.Source
+		writer func(w sstable.Writer) sstable.Writer
+	}{
+		{name: "nothing lost", pieces: 1},
+		{name: "nothing lost by three", pieces: 3},
+		{name: "a stretch left out", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
+		{name: "a stretch left out by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
+		{name: "an early end", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
+		{name: "an early end by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
+		{name: "entries in a stretch", pieces: 1, source: func(s *tableSource) base.Source {
+			s.total, s.es = len(s.es), s.es[:len(s.es)-1]
+			return s
+		}},
+		{name: "entries in a stretch by three", pieces: 3, source: func(s *tableSource) base.Source {
+			s.total, s.es = len(s.es), s.es[:len(s.es)-1]
+			return s
+		}},
+		{name: "the writer", pieces: 1, writer: func(w sstable.Writer) sstable.Writer { return lyingWriter{w} }},
+	} {
+		ts := newTables(base.Bytewise)
+		plan := bigPlan(t, ts, 1000, tc.pieces)
+		env := ts.env()
+		open, write := env.Open, env.NewWriter
+		env.Open = func(m *manifest.FileMeta, f sstable.ReadFlags) (base.Source, error) {
+			src, err := open(m, f)
+			if m == plan.Inputs[5][4] && tc.source != nil {
+				src = tc.source(src.(*tableSource))
+			}
+			return src, err
+		}
+		env.NewWriter = func() (uint64, sstable.Writer, error) {
+			num, w, err := write()
+			if tc.writer != nil {
+				w = tc.writer(w)
+			}
+			return num, w, err
+		}
+		var results []Result
+		var err error
+		for i := range plan.Pieces() {
+			r, e := plan.Run(i, env, nil)
+			err = errors.Join(err, e)
+			results = append(results, r)
+		}
+		if err == nil {
+			_, err = plan.Edit(results...)
+		}
+		lost := errors.Is(err, errCount) || errors.Is(err, base.ErrCorruption)
+		if want := tc.source != nil || tc.writer != nil; lost != want || !want && err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	v := versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{})
+	es := parseEntries(t, "a#5=x b#6=x m#7=x z#8=x")
+	for n, want := range map[uint64]bool{3: true, 4: false, 5: true} {
+		ts := newTables(base.Bytewise)
+		r, err := Flush(&tableSource{cmp: base.Bytewise, es: es, stretch: 2}, n, v, 6, 0, ts.env(), nil)
+		if errors.Is(err, errCount) != want || want && len(r.Added) != 0 {
+			t.Errorf("4 entries of %d: %+v, %v", n, r, err)
+		}
 	}
 }
 
@@ -262,13 +362,17 @@ type cachedSource struct {
 	stretches []base.Entries
 }
 
-func (s *cachedSource) First(e *base.Entries) int { s.at = 0; *e = s.stretches[0]; return 0 }
-func (s *cachedSource) Next(e *base.Entries) bool {
+func (s *cachedSource) First(e *base.Entries) (int, error) {
+	s.at, *e = 0, s.stretches[0]
+	return 0, nil
+}
+
+func (s *cachedSource) Next(e *base.Entries) (bool, error) {
 	if s.at++; s.at >= len(s.stretches) {
-		return false
+		return false, nil
 	}
 	*e = s.stretches[s.at]
-	return true
+	return true, nil
 }
 
 // BenchmarkRun is the cost per entry of merge and collapse, without tables.

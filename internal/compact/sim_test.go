@@ -157,7 +157,7 @@ func (s *sim) finish() {
 			r.Added = append(r.Added, manifest.AddedFile{Level: j.plan.OutputLevel, Meta: f})
 		}
 	}
-	s.install(j.plan.Edit(r))
+	s.install(j.plan.edit([]Result{r}))
 	s.schedule()
 }
 

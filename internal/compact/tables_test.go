@@ -33,7 +33,9 @@ type tableSource struct {
 	stretch int
 	at      int    // start of the present stretch
 	old     []byte // its data, overwritten when it is left
-	err     error
+	err     error  // of Next
+	cover   sstable.Coverage
+	total   int // what properties say, if not what there is
 }
 
 func (s *tableSource) fill(at int, e *base.Entries) {
@@ -63,39 +65,61 @@ func (s *tableSource) scramble() {
 	s.old = nil
 }
 
-func (s *tableSource) seek(i int, e *base.Entries) int {
+func (s *tableSource) seek(i int, e *base.Entries) (int, error) {
 	if i < 0 || i >= len(s.es) {
 		s.scramble()
 		*e = base.Entries{}
-		return -1
+		return -1, nil
 	}
 	at := i - i%s.stretch
 	s.fill(at, e)
-	return i - at
+	s.cover = sstable.Coverage{From: at / s.stretch, To: at/s.stretch + 1, Entries: uint64(e.Len())}
+	return i - at, nil
+}
+
+// Coverage leaves Total out for every other table, as LevelDB does for all.
+func (s *tableSource) Coverage() sstable.Coverage {
+	c := s.cover
+	c.Blocks = (len(s.es) + s.stretch - 1) / s.stretch
+	if len(s.es)%2 == 0 {
+		c.Total = uint64(len(s.es))
+	}
+	if s.total > 0 {
+		c.Total = uint64(s.total)
+	}
+	return c
 }
 
 func (s *tableSource) search(key []byte, t base.Trailer) int {
 	return sort.Search(len(s.es), func(i int) bool { return s.cmp.CompareInternal(s.es[i].key, s.es[i].t, key, t) >= 0 })
 }
 
-func (s *tableSource) First(e *base.Entries) int { return s.seek(0, e) }
-func (s *tableSource) Last(e *base.Entries) int  { return s.seek(len(s.es)-1, e) }
-func (s *tableSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *tableSource) First(e *base.Entries) (int, error) { return s.seek(0, e) }
+func (s *tableSource) Last(e *base.Entries) (int, error)  { return s.seek(len(s.es)-1, e) }
+func (s *tableSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	return s.seek(s.search(key, t), e)
 }
-func (s *tableSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *tableSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	return s.seek(s.search(key, t)-1, e)
 }
-func (s *tableSource) Next(e *base.Entries) bool {
+func (s *tableSource) Next(e *base.Entries) (bool, error) {
 	if s.err != nil {
 		*e = base.Entries{}
-		return false
+		return false, s.err
 	}
-	return s.seek(s.at+s.stretch, e) >= 0
+	before := s.cover
+	i, err := s.seek(s.at+s.stretch, e)
+	if i >= 0 {
+		s.cover.From = before.From
+		s.cover.Entries += before.Entries
+	}
+	return i >= 0, err
 }
-func (s *tableSource) Prev(e *base.Entries) bool { return s.seek(s.at-s.stretch, e) >= 0 }
-func (s *tableSource) Err() error                { return s.err }
-func (s *tableSource) Close() error              { return s.err }
+func (s *tableSource) Prev(e *base.Entries) (bool, error) {
+	i, err := s.seek(s.at-s.stretch, e)
+	return i >= 0, err
+}
+func (s *tableSource) Close() {}
 
 // tables is a set of tables in memory.
 type tables struct {

@@ -47,12 +47,12 @@ func (s *memSource) take(i int, e *base.Entries) bool {
 	s.cur, *e = i, s.stretches[i]
 	return true
 }
-func (s *memSource) First(e *base.Entries) int { s.take(0, e); return 0 }
-func (s *memSource) Last(e *base.Entries) int {
+func (s *memSource) First(e *base.Entries) (int, error) { s.take(0, e); return 0, nil }
+func (s *memSource) Last(e *base.Entries) (int, error) {
 	s.take(len(s.stretches)-1, e)
-	return e.Len() - 1
+	return e.Len() - 1, nil
 }
-func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	i, j := 0, len(s.stretches)
 	for i < j {
 		h := (i + j) / 2
@@ -63,15 +63,14 @@ func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
 		}
 	}
 	if !s.take(i, e) {
-		return -1
+		return -1, nil
 	}
-	return lowerBound(base.Bytewise, e, 0, e.Len(), key)
+	return lowerBound(base.Bytewise, e, 0, e.Len(), key), nil
 }
-func (s *memSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) int { panic("unused") }
-func (s *memSource) Next(e *base.Entries) bool                              { return s.take(s.cur+1, e) }
-func (s *memSource) Prev(e *base.Entries) bool                              { return s.take(s.cur-1, e) }
-func (s *memSource) Err() error                                             { return nil }
-func (s *memSource) Close() error                                           { return nil }
+func (s *memSource) SeekLT([]byte, base.Trailer, *base.Entries) (int, error) { panic("unused") }
+func (s *memSource) Next(e *base.Entries) (bool, error)                      { return s.take(s.cur+1, e), nil }
+func (s *memSource) Prev(e *base.Entries) (bool, error)                      { return s.take(s.cur-1, e), nil }
+func (s *memSource) Close()                                                  {}
 
 var sink int
 

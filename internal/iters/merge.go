@@ -104,7 +104,7 @@ func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum
 }
 
 func (m *Merge) setBounds(lower, upper []byte) {
-	m.lower, m.upper = lower, upper
+	m.lower, m.upper, m.err = lower, upper, nil
 	for j := range m.in {
 		m.in[j].live = false
 		if b, ok := m.in[j].src.(bounded); ok {

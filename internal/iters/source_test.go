@@ -32,7 +32,7 @@ var errInjected = errors.New("injected")
 
 // testSource hands out entries in stretches cut at the given ends. It overwrites
 // a stretch when it is left, fails the test on calls that the contract forbids,
-// and returns errInjected once failAfter moves are used up (negative: never).
+// and returns errInjected when failAfter moves are used up (negative: never).
 type testSource struct {
 	t         testing.TB
 	cmp       *base.Comparer
@@ -42,7 +42,6 @@ type testSource struct {
 	cur       int // stretch, -1 when not positioned
 	old       []byte
 	failAfter int
-	err       error
 	closed    bool
 }
 
@@ -55,26 +54,22 @@ func newTestSource(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand,
 	return s
 }
 
-func (s *testSource) fail() bool {
+func (s *testSource) fail() error {
 	if s.closed {
 		s.t.Error("use after Close")
 	}
-	if s.err != nil {
-		return true
-	}
-	if s.failAfter == 0 {
-		s.err = errInjected
-		return true
-	}
 	s.failAfter--
-	return false
+	if s.failAfter == -1 {
+		return errInjected
+	}
+	return nil
 }
 
-func (s *testSource) none(e *base.Entries) int {
+func (s *testSource) none(e *base.Entries, err error) (int, error) {
 	s.scramble()
 	s.cur = -1
 	*e = base.Entries{}
-	return -1
+	return -1, err
 }
 
 func (s *testSource) scramble() {
@@ -116,12 +111,26 @@ func fillEntries(cmp *base.Comparer, es []entry) base.Entries {
 	return e
 }
 
-func (s *testSource) at(n int, e *base.Entries) int {
-	if s.fail() || n < 0 || n >= len(s.es) {
-		return s.none(e)
+func (s *testSource) at(n int, e *base.Entries) (int, error) {
+	if err := s.fail(); err != nil || n < 0 || n >= len(s.es) {
+		return s.none(e, err)
 	}
 	stretch := sort.SearchInts(s.ends, n+1)
-	return n - s.fill(stretch, e)
+	return n - s.fill(stretch, e), nil
+}
+
+// move goes to a stretch, if there is one.
+func (s *testSource) move(stretch int, e *base.Entries) (bool, error) {
+	if s.cur < 0 {
+		s.t.Error("Next or Prev while not positioned")
+		return false, nil
+	}
+	if err := s.fail(); err != nil || stretch < 0 || stretch >= len(s.ends) {
+		_, err = s.none(e, err)
+		return false, err
+	}
+	s.fill(stretch, e)
+	return true, nil
 }
 
 func (s *testSource) search(key []byte, t base.Trailer) int {
@@ -130,46 +139,21 @@ func (s *testSource) search(key []byte, t base.Trailer) int {
 	})
 }
 
-func (s *testSource) First(e *base.Entries) int { return s.at(0, e) }
-func (s *testSource) Last(e *base.Entries) int  { return s.at(len(s.es)-1, e) }
-func (s *testSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *testSource) First(e *base.Entries) (int, error) { return s.at(0, e) }
+func (s *testSource) Last(e *base.Entries) (int, error)  { return s.at(len(s.es)-1, e) }
+func (s *testSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	return s.at(s.search(key, t), e)
 }
-func (s *testSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) int {
+func (s *testSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
 	return s.at(s.search(key, t)-1, e)
 }
 
-func (s *testSource) Next(e *base.Entries) bool {
-	if s.cur < 0 {
-		s.t.Error("Next while not positioned")
-		return false
-	}
-	if s.fail() || s.cur+1 >= len(s.ends) {
-		s.none(e)
-		return false
-	}
-	s.fill(s.cur+1, e)
-	return true
-}
+func (s *testSource) Next(e *base.Entries) (bool, error) { return s.move(s.cur+1, e) }
+func (s *testSource) Prev(e *base.Entries) (bool, error) { return s.move(s.cur-1, e) }
 
-func (s *testSource) Prev(e *base.Entries) bool {
-	if s.cur < 0 {
-		s.t.Error("Prev while not positioned")
-		return false
-	}
-	if s.fail() || s.cur == 0 {
-		s.none(e)
-		return false
-	}
-	s.fill(s.cur-1, e)
-	return true
-}
-
-func (s *testSource) Err() error { return s.err }
-func (s *testSource) Close() error {
+func (s *testSource) Close() {
 	s.scramble()
 	s.closed = true
-	return s.err
 }
 
 // visible is the oracle: what a reader at seq sees of the entries.

@@ -160,18 +160,17 @@ func BenchmarkScan(b *testing.B) {
 				s := m.NewSource()
 				var e base.Entries
 				n := 0
+				start, move := s.First, s.Next
 				if name == "reverse" {
-					for ok := s.Last(&e) >= 0; ok; ok = s.Prev(&e) {
-						n += e.Len()
-					}
-				} else {
-					for ok := s.First(&e) >= 0; ok; ok = s.Next(&e) {
-						n += e.Len()
-					}
+					start, move = s.Last, s.Prev
+				}
+				i, err := start(&e)
+				for ok := i >= 0; ok; ok, err = move(&e) {
+					n += e.Len()
 				}
 				s.Close()
-				if n != len(keys) {
-					b.Fatal(n)
+				if n != len(keys) || err != nil {
+					b.Fatal(n, err)
 				}
 			}
 			perEntry(b, len(keys))
@@ -193,8 +192,8 @@ func BenchmarkSeek(b *testing.B) {
 			rng := rand.New(rand.NewSource(2))
 			var e base.Entries
 			for b.Loop() {
-				if s.SeekGE(keys[rng.Intn(len(keys))], base.MaxTrailer, &e) != 0 {
-					b.Fatal("not found")
+				if i, err := s.SeekGE(keys[rng.Intn(len(keys))], base.MaxTrailer, &e); i != 0 {
+					b.Fatal("not found", err)
 				}
 			}
 		})
@@ -224,7 +223,9 @@ func BenchmarkSourceBesideWrites(b *testing.B) {
 					i++
 				}
 				s := m.NewSourceAt(base.MaxSeqNum)
-				s.SeekGE(keys[i/2], base.MaxTrailer, &e)
+				if _, err := s.SeekGE(keys[i/2], base.MaxTrailer, &e); err != nil {
+					b.Fatal(err)
+				}
 				s.Close()
 			}
 		})

@@ -228,7 +228,7 @@ func TestComparerPanics(t *testing.T) {
 		m.Seal()
 		src := m.NewSource()
 		var e base.Entries
-		if err := src.Err(); err == nil || !strings.Contains(err.Error(), "comparer gave up") || src.First(&e) >= 0 {
+		if i, err := src.First(&e); err == nil || !strings.Contains(err.Error(), "comparer gave up") || i >= 0 {
 			t.Errorf("after %d compares: %v", allow, err)
 		}
 		src.Close()
@@ -291,9 +291,8 @@ func concurrent(t *testing.T, c *base.Comparer) {
 	scan := func(rng *rand.Rand, seen int64) {
 		src := m.NewSource()
 		defer src.Close()
-		var e base.Entries
 		n, last, lastT := int64(0), []byte(nil), base.Trailer(0)
-		for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+		err := base.Scan(src, func(e *base.Entries) error {
 			for i := range e.Len() {
 				if n > 0 && c.CompareInternal(last, lastT, e.Key(i), e.Trailers[i]) >= 0 {
 					t.Error("out of order")
@@ -304,9 +303,10 @@ func concurrent(t *testing.T, c *base.Comparer) {
 				}
 				n++
 			}
-		}
-		if n < seen {
-			t.Errorf("%d entries, at least %d expected", n, seen)
+			return nil
+		})
+		if n < seen || err != nil {
+			t.Errorf("%d entries, at least %d expected, %v", n, seen, err)
 		}
 	}
 	seek := func(rng *rand.Rand, seen int64) {
@@ -315,10 +315,10 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		var e base.Entries
 		for range 50 {
 			k := name(int(rng.Int63n(seen)))
-			if i := src.SeekGE(k, base.MaxTrailer, &e); i < 0 || !bytes.Equal(e.Key(i), k) {
+			if i, err := src.SeekGE(k, base.MaxTrailer, &e); err != nil || i < 0 || !bytes.Equal(e.Key(i), k) {
 				t.Error("key not found by seek")
 			}
-			if i := src.SeekLT(k, 0, &e); i < 0 || !bytes.Equal(e.Key(i), k) {
+			if i, err := src.SeekLT(k, 0, &e); err != nil || i < 0 || !bytes.Equal(e.Key(i), k) {
 				t.Error("key not found by seek backward")
 			}
 		}
@@ -377,9 +377,9 @@ func readersBesideInserts(t *testing.T, seed int64) {
 	defer wg.Wait()
 	defer stop.Store(true)
 	// walk checks that from entry i of e on come entries at, at+step and so on.
-	walk := func(e *base.Entries, i, at, step int, move func(*base.Entries) bool) bool {
+	walk := func(e *base.Entries, i int, err error, at, step int, move func(*base.Entries) (bool, error)) bool {
 		for range some {
-			if i < 0 || i >= e.Len() || string(e.Key(i)) != string(name(at)) {
+			if err != nil || i < 0 || i >= e.Len() || string(e.Key(i)) != string(name(at)) {
 				t.Errorf("looking for entry %d: nothing, or another one", at)
 				return false
 			}
@@ -387,8 +387,8 @@ func readersBesideInserts(t *testing.T, seed int64) {
 			if i += step; i >= 0 && i < e.Len() {
 				continue
 			}
-			if !move(e) {
-				t.Errorf("no entry %d", at)
+			if ok, err := move(e); !ok {
+				t.Errorf("no entry %d, %v", at, err)
 				return false
 			}
 			if i = 0; step < 0 {
@@ -405,11 +405,13 @@ func readersBesideInserts(t *testing.T, seed int64) {
 			var e base.Entries
 			for !stop.Load() {
 				at := rng.Intn(old - some - 1)
-				if !walk(&e, src.SeekGE(name(at), base.MaxTrailer, &e), at, 1, src.Next) {
+				i, err := src.SeekGE(name(at), base.MaxTrailer, &e)
+				if !walk(&e, i, err, at, 1, src.Next) {
 					return
 				}
 				at = some + 1 + rng.Intn(old-some-1)
-				if !walk(&e, src.SeekLT(name(at), base.MaxTrailer, &e), at-1, -1, src.Prev) {
+				i, err = src.SeekLT(name(at), base.MaxTrailer, &e)
+				if !walk(&e, i, err, at-1, -1, src.Prev) {
 					return
 				}
 			}
@@ -462,8 +464,8 @@ func TestNoMemory(t *testing.T) {
 	src := m.NewSource()
 	defer src.Close()
 	var e base.Entries
-	if src.First(&e) != 0 || src.Err() != nil {
-		t.Error(src.Err())
+	if i, err := src.First(&e); i != 0 || err != nil {
+		t.Error(i, err)
 	}
 }
 
@@ -634,13 +636,13 @@ func TestPlain(t *testing.T) {
 		t.Helper()
 		src := m.NewSource()
 		defer src.Close()
-		var e base.Entries
 		plain := true
-		for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+		err := base.Scan(src, func(e *base.Entries) error {
 			plain = plain && e.Plain
-		}
-		if plain != want {
-			t.Errorf("plain %v, want %v", plain, want)
+			return nil
+		})
+		if plain != want || err != nil {
+			t.Errorf("plain %v, want %v, %v", plain, want, err)
 		}
 	}
 	check(true)
@@ -674,7 +676,7 @@ func TestAllocs(t *testing.T) {
 		name string
 		max  float64
 		f    func()
-	}{"Seek", 0, func() { src.SeekGE(keys[i], base.MaxTrailer, &e); src.Next(&e) }})
+	}{"Seek", 0, func() { _, _ = src.SeekGE(keys[i], base.MaxTrailer, &e); _, _ = src.Next(&e) }})
 	for _, g := range gates {
 		if n := testing.AllocsPerRun(500, func() { g.f(); i = (i + 1) % len(keys) }); n > g.max {
 			t.Errorf("%s: %v allocations", g.name, n)

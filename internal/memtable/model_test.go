@@ -220,22 +220,26 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 	for range steps {
 		start := 0 // model index of e's first entry
 		var i int
+		var err error
 		tr := base.MakeTrailer(base.SeqNum(rng.Intn(len(s)+2)), base.Kind(rng.Intn(2)))
 		switch k := key(); rng.Intn(6) {
 		case 0:
-			i = src.First(&e)
+			i, err = src.First(&e)
 		case 1:
-			i = src.Last(&e)
+			i, err = src.Last(&e)
 			start = len(s) - 1 - i
 		case 2, 3:
-			i = src.SeekGE([]byte(k), tr, &e)
+			i, err = src.SeekGE([]byte(k), tr, &e)
 			start = o.at(k, tr) - max(i, 0)
 		default:
 			if rng.Intn(2) == 0 {
 				tr = base.MaxTrailer
 			}
-			i = src.SeekLT([]byte(k), tr, &e)
+			i, err = src.SeekLT([]byte(k), tr, &e)
 			start = o.at(k, tr) - 1 - i
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		if i < 0 {
 			if e.Len() != 0 || start > 0 && start < len(s) {
@@ -250,16 +254,16 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 		for range rng.Intn(12) {
 			if rng.Intn(5) < 3 {
 				start += e.Len()
-				if !src.Next(&e) {
-					if start != len(s) {
-						t.Fatalf("ended at %d of %d", start, len(s))
+				if ok, err := src.Next(&e); !ok {
+					if start != len(s) || err != nil {
+						t.Fatalf("ended at %d of %d, %v", start, len(s), err)
 					}
 					break
 				}
 			} else {
-				if !src.Prev(&e) {
-					if start != 0 {
-						t.Fatalf("began at %d", start)
+				if ok, err := src.Prev(&e); !ok {
+					if start != 0 || err != nil {
+						t.Fatalf("began at %d, %v", start, err)
 					}
 					break
 				}
@@ -275,19 +279,21 @@ func full(t *testing.T, o *model, src base.Source) {
 	t.Helper()
 	var e base.Entries
 	at := 0
-	for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+	i, err := src.First(&e)
+	for ok := i >= 0; ok; ok, err = src.Next(&e) {
 		checkStretch(t, o, &e, at)
 		at += e.Len()
 	}
-	if at != len(o.items) {
-		t.Fatalf("%d of %d entries forward", at, len(o.items))
+	if at != len(o.items) || err != nil {
+		t.Fatalf("%d of %d entries forward, %v", at, len(o.items), err)
 	}
-	for ok := src.Last(&e) >= 0; ok; ok = src.Prev(&e) {
+	i, err = src.Last(&e)
+	for ok := i >= 0; ok; ok, err = src.Prev(&e) {
 		at -= e.Len()
 		checkStretch(t, o, &e, at)
 	}
-	if at != 0 || src.Err() != nil {
-		t.Fatalf("%d entries missing backward, %v", at, src.Err())
+	if at != 0 || err != nil {
+		t.Fatalf("%d entries missing backward, %v", at, err)
 	}
 }
 

@@ -245,15 +245,15 @@ func dump(t testing.TB, m *vfs.Mem) map[string]entry {
 	// Level by level, the first to have a key decides, as in a read.
 	add := func(src base.Source) {
 		here := map[string]entry{}
-		var e base.Entries
-		for ok := src.First(&e) >= 0; ok; ok = src.Next(&e) {
+		check(t, base.Scan(src, func(e *base.Entries) error {
 			for i := range e.Len() {
 				if k := string(e.Key(i)); here[k].tr == 0 {
 					here[k] = entry{k, e.Trailers[i], string(e.Value(i))}
 				}
 			}
-		}
-		check(t, src.Close())
+			return nil
+		}))
+		src.Close()
 		for k, en := range here {
 			if _, ok := got[k]; !ok {
 				got[k] = en

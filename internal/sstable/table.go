@@ -70,6 +70,21 @@ type Props struct {
 	Format     string // "ldb"
 }
 
+// Coverage is what a source has handed out on its way forward since it was last
+// positioned.
+type Coverage struct {
+	From, To int    // blocks [From, To), none left out
+	Entries  uint64 // in them
+	Blocks   int    // of the whole table, as its index has it
+	Total    uint64 // entries of the whole table; 0 where the format does not record it
+}
+
+// Covered is a source that knows its Coverage: every one opened with Private.
+type Covered interface {
+	base.Source
+	Coverage() Coverage
+}
+
 // Meta describes a finished table.
 type Meta struct {
 	Props

@@ -124,15 +124,17 @@ func BenchmarkScan(b *testing.B) {
 				var e base.Entries
 				sum, n := 0, 0
 				src := r.NewSource(bc.flags)
-				for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+				first, err := src.First(&e)
+				for ok := first == 0; ok; ok, err = src.Next(&e) {
 					for i := range e.Len() {
 						sum += len(e.Key(i)) + int(e.Value(i)[0])
 						n++
 					}
 				}
-				if n != benchEntries || src.Close() != nil {
-					b.Fatal(n, src.Err())
+				if n != benchEntries || err != nil {
+					b.Fatal(n, err)
 				}
+				src.Close()
 			}
 			scan()
 			b.ResetTimer()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,16 +62,18 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := NewWriter(f, o)
-			var e base.Entries
 			src := theirs.NewSource(sstable.Private)
-			for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+			err = base.Scan(src, func(e *base.Entries) error {
 				for i := range e.Len() {
 					if err := w.Add(e.Key(i), e.Trailers[i], base.CodecRaw, e.Value(i)); err != nil {
-						t.Fatal(err)
+						return err
 					}
 				}
-			}
-			if _, err := w.Finish(); err != nil || src.Close() != nil || w.Close() != nil {
+				return nil
+			})
+			src.Close()
+			_, err2 := w.Finish()
+			if err := errors.Join(err, err2, w.Close()); err != nil {
 				t.Fatal(err)
 			}
 			compareTables(t, theirs, openGolden(t, path, o.Comparer), o.Compression == sstable.NoCompression)
@@ -94,10 +97,9 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 		present[string(key)] = string(value)
 	}
 	found := 0
-	var e base.Entries
 	src := r.NewSource(0)
 	defer src.Close()
-	for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+	err = base.Scan(src, func(e *base.Entries) error {
 		for i := range e.Len() {
 			k := e.Key(i)
 			got, tr, ok, err := r.Get(k, base.Hash(k), base.MaxSeqNum, 0, nil)
@@ -117,9 +119,10 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 				t.Fatalf("%q@%d: %q %v %v", k, at.Seq(), got, ok, err)
 			}
 		}
-	}
-	if src.Err() != nil || found != len(present) {
-		t.Fatalf("%d of %d keys: %v", found, len(present), src.Err())
+		return nil
+	})
+	if err != nil || found != len(present) {
+		t.Fatalf("%d of %d keys: %v", found, len(present), err)
 	}
 }
 

@@ -73,11 +73,11 @@ func drain(b []byte, env Env) (n int, err error) {
 	defer r.Close()
 	src := r.NewSource(sstable.Private)
 	defer src.Close()
-	var e base.Entries
-	for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+	err = base.Scan(src, func(e *base.Entries) error {
 		n += e.Len()
-	}
-	return n, src.Err()
+		return nil
+	})
+	return n, err
 }
 
 func TestHostileIndex(t *testing.T) {
@@ -297,9 +297,11 @@ func FuzzTable(f *testing.F) {
 				fuzzError(t, err)
 				var e base.Entries
 				src := r.NewSource(sstable.Scan)
-				for i := src.SeekLT(key, base.MaxTrailer, &e); i >= 0 && src.Prev(&e); {
+				i, err := src.SeekLT(key, base.MaxTrailer, &e)
+				for ok := i >= 0; ok; ok, err = src.Prev(&e) {
 				}
-				fuzzError(t, src.Close())
+				fuzzError(t, err)
+				src.Close()
 				r.Close()
 			}
 		}

@@ -89,15 +89,16 @@ func TestReadPattern(t *testing.T) {
 			defer src.Close()
 			var e base.Entries
 			n := 0
-			start, move := func() bool { return src.First(&e) >= 0 }, src.Next
+			start, move := src.First, src.Next
 			if tc.backward {
-				start, move = func() bool { return src.Last(&e) >= 0 }, src.Prev
+				start, move = src.Last, src.Prev
 			}
-			for ok := start(); ok; ok = move(&e) {
+			i, err := start(&e)
+			for ok := i >= 0; ok; ok, err = move(&e) {
 				n += e.Len()
 			}
-			if n != 2000 {
-				t.Fatal(n, src.Err())
+			if n != 2000 || err != nil {
+				t.Fatal(n, err)
 			}
 			total := 0
 			for _, n := range f.reads {

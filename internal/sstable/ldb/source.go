@@ -34,6 +34,8 @@ type source struct {
 	chunk    []byte   // bytes of the file in s.file
 	chunkOff uint64
 	window   uint64 // how much a scan reads next, 0 while it jumps about
+
+	cover sstable.Coverage // with chunks
 }
 
 // sources are closed ones, for NewSource to use again.
@@ -80,7 +82,26 @@ func (s *source) load(i, dir int, e *base.Entries) (bool, error) {
 	}
 	s.view.Entries(e)
 	s.at = i
+	if s.chunks {
+		s.count(i, dir, e.Len())
+	}
 	return true, nil
+}
+
+// count notes that n entries of block i were handed out.
+func (s *source) count(i, dir, n int) {
+	if dir != 1 || i != s.cover.To {
+		s.cover = sstable.Coverage{From: i, To: i}
+	}
+	s.cover.To++
+	s.cover.Entries += uint64(n)
+}
+
+// Coverage is kept for a Private source.
+func (s *source) Coverage() sstable.Coverage {
+	c := s.cover
+	c.Blocks, c.Total = s.r.index.Len(), s.r.props.Entries
+	return c
 }
 
 func (s *source) readBlock(i, dir int) (block.View, error) {

@@ -31,8 +31,8 @@ func (r *Reader) Warm(room int64, stop func() error) (used int64, err error) {
 				return used, err
 			}
 		}
-		if !s.load(i, 1, &e) {
-			return used, s.err
+		if _, err := s.load(i, 1, &e); err != nil {
+			return used, err
 		}
 		used += int64(len(s.frame.Bytes()))
 	}

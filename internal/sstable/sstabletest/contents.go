@@ -82,7 +82,8 @@ func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.R
 	src := r.NewSource(flags)
 	var e base.Entries
 	n := 0
-	for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+	first, err := src.First(&e)
+	for ok := first == 0; ok; ok, err = src.Next(&e) {
 		checkStretch(t, c, &e)
 		for i := range e.Len() {
 			if n >= len(es) || !same(&e, i, es[n]) {
@@ -91,11 +92,11 @@ func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.R
 			n++
 		}
 	}
-	if n != len(es) || src.Err() != nil {
-		t.Fatalf("flags %d: %d of %d entries forward: %v", flags, n, len(es), src.Err())
+	if n != len(es) || err != nil {
+		t.Fatalf("flags %d: %d of %d entries forward: %v", flags, n, len(es), err)
 	}
-	ok := src.Last(&e) >= 0
-	for ; ok; ok = src.Prev(&e) {
+	last, err := src.Last(&e)
+	for ok := last >= 0; ok; ok, err = src.Prev(&e) {
 		for i := e.Len() - 1; i >= 0; i-- {
 			n--
 			if n < 0 || !same(&e, i, es[n]) {
@@ -103,9 +104,10 @@ func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.R
 			}
 		}
 	}
-	if n != 0 || src.Close() != nil {
-		t.Fatalf("flags %d: %d entries left backward", flags, n)
+	if n != 0 || err != nil {
+		t.Fatalf("flags %d: %d entries left backward, %v", flags, n, err)
 	}
+	src.Close()
 }
 
 // checkStretch checks what a stretch says of itself.
@@ -142,42 +144,43 @@ func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader
 		target := base.MakeTrailer(seq, base.KindMax)
 		want := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
 		var i int
+		var err error
 		if rng.IntN(2) == 0 {
-			i = src.SeekGE(key, target, &e)
+			i, err = src.SeekGE(key, target, &e)
 		} else {
 			want--
-			i = src.SeekLT(key, target, &e)
+			i, err = src.SeekLT(key, target, &e)
 		}
 		// Walk on from there, turning round at times.
 		for step := range 12 {
 			if want < 0 || want >= len(es) {
-				if i >= 0 && i < e.Len() || src.Err() != nil {
-					t.Fatalf("flags %d, %q@%d, step %d: an entry past the end (%v)", flags, key, seq, step, src.Err())
+				if i >= 0 && i < e.Len() || err != nil {
+					t.Fatalf("flags %d, %q@%d, step %d: an entry past the end (%v)", flags, key, seq, step, err)
 				}
 				break
 			}
 			if i < 0 || i >= e.Len() || !same(&e, i, es[want]) {
-				t.Fatalf("flags %d, %q@%d, step %d: want entry %v (%v)", flags, key, seq, step, es[want], src.Err())
+				t.Fatalf("flags %d, %q@%d, step %d: want entry %v (%v)", flags, key, seq, step, es[want], err)
 			}
 			if rng.IntN(3) == 0 {
 				want, i = want-1, i-1
-				if i < 0 && src.Prev(&e) {
+				if i < 0 {
+					_, err = src.Prev(&e)
 					i = e.Len() - 1
 				}
 			} else {
 				want, i = want+1, i+1
 				if i == e.Len() {
 					i = -1
-					if src.Next(&e) {
+					var ok bool
+					if ok, err = src.Next(&e); ok {
 						i = 0
 					}
 				}
 			}
 		}
 	}
-	if err := src.Close(); err != nil {
-		t.Fatal(err)
-	}
+	src.Close()
 }
 
 // newest finds what a Get must find.
@@ -353,8 +356,8 @@ func (s *suite) memoryOnly(t *testing.T) {
 			}
 		}
 		src := r.NewSource(sstable.MemoryOnly)
-		if src.First(&e) >= 0 || !errors.Is(src.Err(), base.ErrWouldBlock) {
-			t.Error("a source read blocks", src.Err())
+		if i, err := src.First(&e); i >= 0 || !errors.Is(err, base.ErrWouldBlock) {
+			t.Error("a source read blocks", err)
 		}
 		if err := get(0); err != nil {
 			t.Fatal(err)
@@ -362,8 +365,8 @@ func (s *suite) memoryOnly(t *testing.T) {
 		if err := get(sstable.MemoryOnly); err != nil {
 			t.Errorf("a cached block: %v", err)
 		}
-		if src.First(&e) != 0 || src.Err() != nil {
-			t.Error("a source does not see what is cached", src.Err())
+		if i, err := src.First(&e); i != 0 || err != nil {
+			t.Error("a source does not see what is cached", err)
 		}
 		src.Close()
 		checkScan(t, c, r, 0, es)

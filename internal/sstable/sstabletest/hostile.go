@@ -143,20 +143,20 @@ func scanAll(t *testing.T, r sstable.Reader, flags sstable.ReadFlags, es []Entry
 	t.Helper()
 	src := r.NewSource(flags)
 	defer src.Close()
-	var e base.Entries
 	n := 0
-	for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+	err := base.Scan(src, func(e *base.Entries) error {
 		for i := range e.Len() {
-			if n >= len(es) || !same(&e, i, es[n]) {
+			if n >= len(es) || !same(e, i, es[n]) {
 				t.Fatalf("entry %d is wrong", n)
 			}
 			n++
 		}
-	}
-	if src.Err() == nil && n != len(es) {
+		return nil
+	})
+	if err == nil && n != len(es) {
 		t.Fatalf("%d of %d entries", n, len(es))
 	}
-	return src.Err()
+	return err
 }
 
 // located checks that err is a Corruption that says where.
@@ -312,10 +312,14 @@ func (s *suite) allocations(t *testing.T) {
 		for _, flags := range flagSets {
 			src := r.NewSource(flags)
 			if n := testing.AllocsPerRun(10, func() {
-				for ok := src.First(&e) == 0; ok; ok = src.Next(&e) {
+				i, err := src.First(&e)
+				for ok := i == 0; ok; ok, err = src.Next(&e) {
 				}
-				src.SeekGE(es[100].Key, base.MaxTrailer, &e)
-				src.SeekLT(es[400].Key, base.MaxTrailer, &e)
+				_, err2 := src.SeekGE(es[100].Key, base.MaxTrailer, &e)
+				_, err3 := src.SeekLT(es[400].Key, base.MaxTrailer, &e)
+				if err != nil || err2 != nil || err3 != nil {
+					t.Error(err, err2, err3)
+				}
 			}); n != 0 {
 				t.Errorf("flags %d: %v allocations in a scan", flags, n)
 			}

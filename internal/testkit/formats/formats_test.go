@@ -370,11 +370,11 @@ func decodeTable(data []byte) (lines []string, err error) {
 	defer r.Close()
 	it := r.NewSource(0)
 	defer it.Close()
-	var e base.Entries
-	for ok := it.First(&e) >= 0; ok; ok = it.Next(&e) {
+	err = base.Scan(it, func(e *base.Entries) error {
 		for i := range e.Len() {
 			lines = append(lines, fmt.Sprintf("entry %q %s %q", e.Key(i), trailerString(e.Trailers[i]), e.Value(i)))
 		}
-	}
-	return lines, it.Err()
+		return nil
+	})
+	return lines, err
 }

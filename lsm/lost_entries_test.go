@@ -1,0 +1,90 @@
+package lsm
+
+import (
+	"bytes"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// countKeys reads the whole database.
+func countKeys(t testing.TB, db *DB) (n int) {
+	t.Helper()
+	var err error
+	for range db.All(nil, nil, &err) {
+		n++
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// failingComparer orders by bytes until bad is set; then it panics.
+func failingComparer() (c *Comparer, bad *atomic.Bool) {
+	bad = new(atomic.Bool)
+	return &Comparer{Name: "test.Failing", EqualIsBytewise: true, Compare: func(a, b []byte) int {
+		if bad.Load() {
+			panic("the comparer gave up")
+		}
+		return bytes.Compare(a, b)
+	}}, bad
+}
+
+// TestFlushKeepsWhatItCannotOrder flushes a memtable whose order cannot be made:
+// Flush fails, and the log keeps the entries.
+func TestFlushKeepsWhatItCannotOrder(t *testing.T) {
+	const n = 1000
+	fsys := vfs.NewMem()
+	c, bad := failingComparer()
+	o := Options{FS: fsys, Comparer: c}
+	db := mustOpen(t, "/db", &o)
+	for i := range n {
+		if err := db.Put(key(i), value(i), Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bad.Store(true)
+	if err := db.Flush(); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
+		t.Errorf("Flush: %v", err)
+	}
+	bad.Store(false)
+	_ = db.Close() // it may report the same
+	db = mustOpen(t, "/db", &o)
+	if got := countKeys(t, db); got != n {
+		t.Errorf("%d of %d synced keys after reopening", got, n)
+	}
+	mustClose(t, db)
+}
+
+// TestOpenKeepsWhatItCannotOrder is the same for the memtable of a recovery.
+func TestOpenKeepsWhatItCannotOrder(t *testing.T) {
+	const n = 1000
+	fsys := vfs.NewMem()
+	c, bad := failingComparer()
+	o := Options{FS: fsys, Comparer: c}
+	db := mustOpen(t, "/db", &o)
+	for i := range n {
+		if err := db.Put(key(i), value(i), Sync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed := fsys.CrashClone(vfs.KeepAll())
+	mustClose(t, db)
+	o.FS = killed
+	bad.Store(true)
+	if db, err := Open("/db", &o); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
+		t.Errorf("Open: %v", err)
+		if err == nil {
+			_ = db.Close()
+		}
+	}
+	bad.Store(false)
+	db = mustOpen(t, "/db", &o)
+	if got := countKeys(t, db); got != n {
+		t.Errorf("%d of %d synced keys after reopening", got, n)
+	}
+	mustClose(t, db)
+}
