@@ -1,6 +1,8 @@
 package lsm
 
 import (
+	"fmt"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/compact"
