@@ -292,7 +292,7 @@ func blocked(t *testing.T, p *Pipeline, hold func(), writes ...func() error) []e
 			wg.Add(1)
 			go func() { defer wg.Done(); errs[i] = w() }()
 			for n := 0; p.waiting.Load() < int32(i+1); n++ {
-				if n > 10000 {
+				if n > 1_000_000 {
 					t.Fatal("write did not queue")
 				}
 				time.Sleep(10 * time.Microsecond)

@@ -283,7 +283,7 @@ func TestReservationWaitsForAPin(t *testing.T) {
 	all[0].release()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the waiting read was not woken")
 	}
 	closeAll(t, c, p, all)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,19 +17,23 @@ import (
 
 func init() { child = interruptedChild }
 
-// interruptedChild runs the command line instead of the tests.
+// interruptedChild runs the command line instead of the tests. It makes the
+// file KVBENCH_READY when it may be interrupted.
 func interruptedChild() {
-	if os.Getenv("KVBENCH_CHILD") == "" {
+	mode := os.Getenv("KVBENCH_CHILD")
+	if mode == "" {
 		return
 	}
+	var once sync.Once
 	e := newEngine()
-	if os.Getenv("KVBENCH_CHILD") == "stuck" {
-		e.Fail = func(op string) error {
-			if op == "compact" {
-				select {}
-			}
-			return nil
+	e.Fail = func(op string) error {
+		if mode == "busy" || op == "compact" {
+			once.Do(func() { _ = os.WriteFile(os.Getenv("KVBENCH_READY"), nil, 0o600) })
 		}
+		if mode == "stuck" && op == "compact" {
+			select {}
+		}
+		return nil
 	}
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, e))
 }
@@ -42,15 +47,25 @@ func TestInterrupt(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			temp, file := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
+			temp, file, ready := t.TempDir(), filepath.Join(t.TempDir(), "r.json"), filepath.Join(t.TempDir(), "ready")
 			cmd := exec.Command(os.Args[0], append(args, "--json="+file)...)
-			cmd.Env = append(os.Environ(), "KVBENCH_CHILD="+mode, "TMPDIR="+temp)
+			cmd.Env = append(os.Environ(), "KVBENCH_CHILD="+mode, "KVBENCH_READY="+ready, "TMPDIR="+temp)
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(300 * time.Millisecond)
+			for i := 0; ; i++ {
+				if _, err := os.Stat(ready); err == nil {
+					break
+				}
+				if i == 6000 {
+					_ = cmd.Process.Kill()
+					_ = cmd.Wait()
+					t.Fatalf("not ready within a minute\n%s", out.String())
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}

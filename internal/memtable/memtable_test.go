@@ -429,7 +429,7 @@ func readersBesideInserts(t *testing.T, seed int64) {
 // waitGoroutines gives goroutines that are done the moment they need to vanish.
 func waitGoroutines(t *testing.T, want int) {
 	t.Helper()
-	for range 100 {
+	for range 10_000 {
 		if runtime.NumGoroutine() <= want {
 			return
 		}

@@ -37,6 +37,9 @@ type Command struct {
 	Args  []Arg
 	Input string // without the final newline
 	Line  int    // of the file, from 1
+
+	// Expected is the output in the file, for steps that wait until it comes.
+	Expected string
 }
 
 // Arg is a word of a command's line: "key", "key=value" or "key=(v1 v2)".
@@ -75,10 +78,9 @@ func (c *Command) Lines() []string {
 
 // step is a command with what surrounds it in the file.
 type step struct {
-	before   string // comments and empty lines, verbatim
-	head     string // command line and input, verbatim
-	cmd      Command
-	expected string
+	before string // comments and empty lines, verbatim
+	head   string // command line and input, verbatim
+	cmd    Command
 }
 
 const (
@@ -108,8 +110,8 @@ func RunScript(t *testing.T, path string, do func(c *Command) string) {
 		if got != "" && !strings.HasSuffix(got, "\n") {
 			got += "\n"
 		}
-		if got != s.expected && !*rewrite {
-			t.Errorf("%s:%d: %s\nwant:\n%sgot:\n%s", path, s.cmd.Line, s.cmd.Name, s.expected, got)
+		if got != s.cmd.Expected && !*rewrite {
+			t.Errorf("%s:%d: %s\nwant:\n%sgot:\n%s", path, s.cmd.Line, s.cmd.Name, s.cmd.Expected, got)
 		}
 		writeStep(&out, s, got)
 	}
@@ -158,7 +160,7 @@ func parseScript(src string) (steps []step, rest string, err error) {
 		}
 		s.cmd.Input = strings.TrimSuffix(input.String(), "\n")
 		i++
-		if s.expected, i, err = parseOutput(lines, i); err != nil {
+		if s.cmd.Expected, i, err = parseOutput(lines, i); err != nil {
 			return nil, "", err
 		}
 		steps = append(steps, s)

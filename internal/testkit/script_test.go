@@ -37,7 +37,7 @@ func TestParseScript(t *testing.T) {
 	}
 	var got []string
 	for _, s := range steps {
-		got = append(got, fmt.Sprintf("%d %s %v in=%q out=%q", s.cmd.Line, s.cmd.Name, s.cmd.Args, s.cmd.Input, s.expected))
+		got = append(got, fmt.Sprintf("%d %s %v in=%q out=%q", s.cmd.Line, s.cmd.Name, s.cmd.Args, s.cmd.Input, s.cmd.Expected))
 	}
 	want := []string{
 		`2 echo [{a []} {b [1]} {c [x y]}] in="in 1\nin 2" out="out\n"`,

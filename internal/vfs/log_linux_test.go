@@ -61,7 +61,9 @@ func newWindowed(t *testing.T, ahead int64) (*osLog, string) {
 }
 
 // TestLogWindow mixes stores, pwrites and syncs, and compares the file while
-// it is open, as a process that died would leave it, and when it is closed.
+// it is open, as a process that died would leave it, and when it is closed. In
+// every other thousand appends the file is always allocated ahead, so that most
+// of those are stored.
 func TestLogWindow(t *testing.T) {
 	for _, ahead := range []int64{16 << 10, 1 << 20} {
 		l, name := newWindowed(t, ahead)
@@ -82,8 +84,11 @@ func TestLogWindow(t *testing.T) {
 			}
 			must(t, l.Append(p))
 			want = append(want, p...)
-			if l.window.ready > 0 && n <= windowMax {
-				stored++
+			if i/1000%2 == 0 {
+				l.grow.Wait()
+				if l.window.ready > 0 && n <= windowMax {
+					stored++
+				}
 			}
 			if i%4000 == 0 {
 				got, err := os.ReadFile(name)
@@ -99,8 +104,8 @@ func TestLogWindow(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("closed with %d bytes, want %d, or others", len(got), len(want))
 		}
-		if stored < 10000 {
-			t.Errorf("only %d of 20000 appends were stored", stored)
+		if stored < 5000 {
+			t.Errorf("only %d of 10000 appends were stored", stored)
 		}
 	}
 }

@@ -121,10 +121,11 @@ func (t *thread) deleteBatches(spec *workload.Spec) {
 	}
 }
 
-// overwrite is a background writer: it goes on until the measured threads end.
+// overwrite is a background writer: it goes on until the measured threads end,
+// and writes once at least.
 func (t *thread) overwrite() {
 	db, pick := t.db, t.picker(workload.Random)
-	for !t.quit.Load() && !t.stop.Load() {
+	for more := true; more; more = !t.quit.Load() && !t.stop.Load() {
 		n := pick.next(&t.rand)
 		if err := db.Put(t.keys.Present(n), t.value(n), t.sync); err != nil {
 			t.fail(err)

@@ -116,7 +116,7 @@ func (d *disk) recovers(db *lsm.DB) error {
 		return fmt.Errorf("resume: %w", err)
 	}
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if err = db.Flush(); err == nil {
 			return nil
 		}

@@ -58,16 +58,13 @@ func Bank(seed int64, accounts int, d time.Duration) error {
 			b.stop.Store(true)
 		})
 	}
-	for end := time.Now().Add(d); time.Now().Before(end) && !b.stop.Load(); {
+	for end := time.Now().Add(d); (time.Now().Before(end) || b.reads.Load() == 0) && !b.stop.Load(); {
 		time.Sleep(time.Millisecond)
 	}
 	b.stop.Store(true)
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("seed %d: %w", seed, err)
-	}
-	if b.reads.Load() == 0 {
-		return errors.New("nobody summed up")
 	}
 	return nil
 }
