@@ -59,6 +59,10 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     PyErr_SetString(PyExc_TypeError, "not a snapshot");
     return NULL;
   }
+  if (snapshot != Py_None && ((Reader *)snapshot)->owner != owner) {
+    PyErr_SetString(PyExc_ValueError, "the snapshot is of another database");
+    return NULL;
+  }
   for (; n < 3; n++) {
     bytes[n].data = NULL;
     bytes[n].len = 0;
