@@ -347,7 +347,7 @@ class Prefixed(_Mapping):
 
     def __init__(self, db: DB, prefix: Buffer, snapshot: Snapshot | None = None) -> None:
         self._db = db
-        self._prefix = bytes(prefix)
+        self._prefix = bytes(memoryview(prefix))
         self._snapshot = snapshot
 
     @property
