@@ -485,6 +485,8 @@ class Batch(_fast.Batch):
 
     def append(self, other: Batch) -> None:
         """Adds the operations of another batch behind those of this one."""
+        if not isinstance(other, Batch):
+            raise TypeError(f"only a Batch can be appended, not {type(other).__name__}")
         batch_append(self, other)
 
     def clear(self) -> None:
