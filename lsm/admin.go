@@ -48,8 +48,8 @@ func (b *background) waitFlushed(retry bool) error {
 	defer b.mu.Unlock()
 	failures := b.flushFailures
 	for {
-		if err := b.db.writable(); err != nil {
-			return err
+		if p := b.db.failure.Load(); p != nil {
+			return *p
 		}
 		if b.closing {
 			return ErrClosed

@@ -336,7 +336,7 @@ func (b *background) apply(edit *manifest.Edit, done *sealed) error {
 	if done != nil {
 		imm = slices.DeleteFunc(slices.Clone(imm), func(s *sealed) bool { return s == done })
 	}
-	db.setViewLocked(newView(v.mem, v.memWAL, imm, version))
+	db.setViewLocked(db.newView(v.mem, v.memWAL, imm, version))
 	return nil
 }
 

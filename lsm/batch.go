@@ -70,8 +70,11 @@ func (b *Batch) Delete(key []byte) {
 	}
 }
 
-// Append adds the operations of other behind those of b.
+// Append adds the operations of other, if it is not nil, behind those of b.
 func (b *Batch) Append(other *Batch) {
+	if other == nil {
+		return
+	}
 	if other.err != nil && b.err == nil {
 		b.err = other.err
 	}
@@ -112,6 +115,9 @@ func (b *Batch) Bytes() []byte {
 // Each calls put or del for every operation in order, until one of them
 // returns an error, which Each returns. The slices are valid during the call.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
+	if put == nil || del == nil {
+		return fmt.Errorf("%w: Each needs both functions", ErrInvalidArgument)
+	}
 	if b.Count() == 0 {
 		return nil
 	}

@@ -212,6 +212,9 @@ func (db *DB) CompactRange(start, limit []byte) error {
 // CompactRangeContext is CompactRange that gives up, with the context's error
 // and nothing lost, when ctx is done.
 func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
+	}
 	if start != nil && limit != nil && db.cmp.Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
 	}

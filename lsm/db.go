@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/wal"
@@ -40,7 +41,9 @@ type DB struct {
 	view    atomic.Pointer[view]  // nil once closed
 	visible atomic.Uint64         // largest sequence number that reads may see
 	failure atomic.Pointer[error] // why the database is read-only
-	refs    atomic.Int64          // the open database, and each open iterator
+	closing atomic.Bool           // Close was called: writes are refused
+	reads   *epoch.Domain         // the guards of reads; what they may see is freed through it
+	holds   atomic.Int64          // the open database, and each view: files and cache are needed
 
 	// Guarded by the pipeline: used only by the commit leader or in
 	// pipeline.Exclusive.
@@ -55,14 +58,20 @@ type DB struct {
 }
 
 // view is what a read looks at: one state of the memtables and tables. It is
-// immutable. A Get uses the current view inside an epoch guard; iterators hold
-// a reference.
+// immutable. A read uses the current view inside a guard as long as it only
+// looks at memory; iterators, and reads that do I/O, hold a reference. A view
+// holds the database's files and cache: whoever has a view has all that is in it.
+//
+// A reference is taken only on a view that is current, in a guard or under mu,
+// or by somebody who has one: the current view's own reference is given back
+// when the guards that may have seen it have exited. So none is ever revived.
 type view struct {
+	db      *DB
 	mem     *memtable.Table
 	memWAL  uint64    // number of mem's log
 	imm     []*sealed // waiting for their flush, newest first
 	version *manifest.Version
-	refs    atomic.Int32
+	refs    atomic.Int64
 }
 
 // sealed is a full memtable and the log that holds the same entries.
@@ -74,9 +83,12 @@ type sealed struct {
 
 // newView takes over the caller's reference on version and takes its own on
 // the memtables.
-func newView(mem *memtable.Table, memWAL uint64, imm []*sealed, version *manifest.Version) *view {
-	v := &view{mem: mem, memWAL: memWAL, imm: imm, version: version}
+//
+// REQUIRES: the database is not closed.
+func (db *DB) newView(mem *memtable.Table, memWAL uint64, imm []*sealed, version *manifest.Version) *view {
+	v := &view{db: db, mem: mem, memWAL: memWAL, imm: imm, version: version}
 	v.refs.Store(1)
+	db.holds.Add(1)
 	mem.Ref()
 	for _, s := range imm {
 		s.table.Ref()
@@ -84,15 +96,40 @@ func newView(mem *memtable.Table, memWAL uint64, imm []*sealed, version *manifes
 	return v
 }
 
-func (v *view) unref() {
-	if v.refs.Add(-1) > 0 {
-		return
+// ref takes a reference, see view.
+func (v *view) ref() {
+	n := v.refs.Add(1)
+	if invariants.Enabled {
+		invariants.Check(n > 1, "lsm: view revived")
 	}
+}
+
+// unref gives a reference back. What the last one held is freed in the
+// background: a reader does not wait for that.
+func (v *view) unref() {
+	if v.refs.Add(-1) == 0 {
+		v.db.reads.Retire(v.free)
+	}
+}
+
+// free gives back what the view held. A retired function.
+func (v *view) free() {
 	v.mem.Unref()
 	for _, s := range v.imm {
 		s.table.Unref()
 	}
 	v.version.Unref()
+	v.db.unhold()
+}
+
+// retire takes the current view's own reference back when the guards that may
+// have seen the view have exited.
+func (v *view) retire() {
+	v.db.reads.Retire(func() {
+		if v.refs.Add(-1) == 0 {
+			v.free()
+		}
+	})
 }
 
 // setViewLocked makes v current. The old view goes when the reads that may be
@@ -101,31 +138,38 @@ func (v *view) unref() {
 // REQUIRES: db.mu held.
 func (db *DB) setViewLocked(v *view) {
 	if old := db.view.Swap(v); old != nil {
-		epoch.Retire(old.unref)
+		old.retire()
 	}
 }
 
 // acquireView returns the current view with a reference, or nil once closed.
 func (db *DB) acquireView() *view {
-	g := epoch.Enter()
+	g := db.reads.Enter()
 	v := db.view.Load()
 	if v != nil {
-		v.refs.Add(1)
+		v.ref()
 	}
 	g.Exit()
 	return v
 }
 
-// unrefDB gives up a hold on the open database; the last one frees what
-// iterators may still have been reading.
-func (db *DB) unrefDB() error {
-	if db.refs.Add(-1) > 0 {
-		return nil
+// unhold gives up a hold on what views share: the last one, which is the closed
+// database's or an iterator's that outlived it, frees files and cache. It frees
+// memory and descriptors only, see files.Set.Leave.
+func (db *DB) unhold() {
+	if db.holds.Add(-1) > 0 {
+		return
 	}
-	epoch.Drain()
-	err := db.files.Close()
-	db.cache.Unref()
-	return err
+	// Behind the tables that the last views gave up.
+	db.reads.Retire(func() {
+		if db.files == nil { // Open failed early
+			return
+		}
+		if err := db.files.Close(); err != nil {
+			db.log.Warn("closing table files", "dir", db.dir, "err", err)
+		}
+		db.cache.Unref()
+	})
 }
 
 // fail makes the database read-only for good, with err as the cause in every
@@ -146,16 +190,26 @@ func (db *DB) fail(err error) error {
 
 // writable returns why the database takes no writes, or nil.
 func (db *DB) writable() error {
+	if db.closing.Load() {
+		return ErrClosed
+	}
 	if p := db.failure.Load(); p != nil {
 		return *p
-	}
-	if db.view.Load() == nil {
-		return ErrClosed
 	}
 	if db.opts.ReadOnly {
 		return fmt.Errorf("%w: it was opened so", ErrReadOnly)
 	}
 	return nil
+}
+
+// retiredPanic makes the database read-only after a panic in a retired function.
+func (db *DB) retiredPanic(v any, stack []byte) {
+	err := fmt.Errorf("panic: %v\n%s", v, stack)
+	if db.view.Load() == nil { // closed, or not open yet
+		db.log.Error("freeing what a database held", "dir", db.dir, "err", err)
+		return
+	}
+	db.fail(err)
 }
 
 // recovered turns a panic (from a bug, or from what the user plugged in) into

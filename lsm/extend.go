@@ -2,7 +2,9 @@ package lsm
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -108,8 +110,11 @@ func (c Compression) table() sstable.Compression {
 }
 
 // Cache is a block cache that any number of databases may share. It is safe
-// for concurrent use.
-type Cache struct{ c *cache.Cache }
+// for concurrent use. Make one with NewCache.
+type Cache struct {
+	c      *cache.Cache
+	closed atomic.Bool
+}
 
 // NewCache makes a cache of the given capacity in bytes, its own metadata, the
 // tables' indexes and filters included. The memory lies outside the Go heap
@@ -118,8 +123,24 @@ type Cache struct{ c *cache.Cache }
 func NewCache(capacity int64) *Cache { return &Cache{c: cache.New(max(capacity, 0))} }
 
 // Close gives up the caller's hold; the memory goes when the last database
-// using the cache is closed.
-func (c *Cache) Close() { c.c.Unref() }
+// using the cache is closed. Open with it fails with ErrClosed from then on.
+// Closing twice is harmless.
+func (c *Cache) Close() {
+	if c.c != nil && !c.closed.Swap(true) {
+		c.c.Unref()
+	}
+}
+
+// hold returns the cache with a reference.
+func (c *Cache) hold() (*cache.Cache, error) {
+	if c.c == nil {
+		return nil, fmt.Errorf("%w: the cache was not made by NewCache", ErrInvalidArgument)
+	}
+	if c.closed.Load() || !c.c.Ref() {
+		return nil, fmt.Errorf("%w: the shared cache", ErrClosed)
+	}
+	return c.c, nil
+}
 
 // TableInfo names a table in an event.
 type TableInfo struct {

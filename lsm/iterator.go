@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -23,7 +24,7 @@ type IterOptions struct {
 	// NoFillCache leaves the block cache as it is: for scans whose data will
 	// not be read again.
 	NoFillCache bool
-	// Snapshot to read from; nil: the present.
+	// Snapshot to read from, of the same database; nil: the present.
 	Snapshot *Snapshot
 }
 
@@ -32,15 +33,18 @@ type IterOptions struct {
 //
 // Moves report whether the iterator is at an entry; when one reports false, Err
 // tells the end from a failure. After a failure it stays invalid until the next
-// First, Last or Seek.
+// First, Last or Seek, which tries again from the beginning.
 type Iterator struct {
 	db       *DB
 	view     *view
+	seq      base.SeqNum
 	seeks    uint64        // since it was opened, see background.visited
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
+	noFill   bool
 	keysOnly bool
-	err      error // why there is no cursor, or that the database was closed
+	closed   bool
+	err      error // why there is no cursor, or why the last move failed outside of it
 	prefix   []byte
 	lower    []byte
 	upper    []byte
@@ -60,47 +64,45 @@ func (db *DB) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
 	}
-	it := &Iterator{db: db, keysOnly: o.KeysOnly}
-	seq := base.MaxSeqNum
-	if o.Snapshot != nil {
-		if err := o.Snapshot.check(); err != nil {
-			it.err = err
-			return it
-		}
-		seq = o.Snapshot.seq
-	}
-	db.refs.Add(1)
-	it.view = db.acquireView()
-	if it.view == nil {
-		db.unrefDB()
-		it.err = ErrClosed
+	it := &Iterator{db: db, keysOnly: o.KeysOnly, noFill: o.NoFillCache}
+	if o.Snapshot != nil && o.Snapshot.db != db {
+		it.err = fmt.Errorf("%w: the snapshot is another database's", ErrInvalidArgument)
 		return it
 	}
-	// After the view, as in get.
-	seq = min(seq, base.SeqNum(db.visible.Load()))
+	v := db.acquireView()
+	seq, err := db.seqAfter(v, o.Snapshot)
+	if err != nil {
+		if v != nil {
+			v.unref()
+		}
+		it.err = err
+		return it
+	}
+	it.view, it.seq = v, seq
 	if o.Prefix != nil {
 		it.prefix = slices.Clone(o.Prefix)
 	}
 	it.setBounds(o.Lower, o.Upper)
-	flags := sstable.ReadFlags(0)
-	if o.NoFillCache {
-		flags = sstable.NoFill
-	}
 	it.scan = scans.Get().(*scan)
-	it.scan.sources = db.sources(it.scan.sources[:0], it.view, seq, flags)
 	it.cursor = &it.scan.cursor
-	it.cursor.Reset(db.cmp, it.scan.sources, seq, it.lower, it.upper)
+	it.reset()
 	return it
 }
 
+// reset gives the cursor, which is new or closed, sources of its own.
+func (it *Iterator) reset() {
+	it.scan.sources = it.db.sources(it.scan.sources[:0], it.view, it.seq, it.noFill)
+	it.cursor.Reset(it.db.cmp, it.scan.sources, it.seq, it.lower, it.upper)
+}
+
 // sources appends everything that a merged read of v at seq must look at.
-func (db *DB) sources(sources []base.Source, v *view, seq base.SeqNum, flags sstable.ReadFlags) []base.Source {
+func (db *DB) sources(sources []base.Source, v *view, seq base.SeqNum, noFill bool) []base.Source {
 	sources = append(sources, v.mem.NewSourceAt(seq))
 	for _, s := range v.imm {
 		sources = append(sources, s.table.NewSourceAt(seq))
 	}
 	open := db.scanFill
-	if flags&sstable.NoFill != 0 {
+	if noFill {
 		open = db.scanNoFill
 	}
 	files := v.version.Levels[0].Files
@@ -166,18 +168,30 @@ func prefixEnd(p []byte) []byte {
 	return nil
 }
 
-// ready reports whether moves may go on, and drops the position when the
-// database has been closed meanwhile.
+// ready prepares a move that needs no position. After a failure the sources are
+// opened anew: what failed may not fail again.
 func (it *Iterator) ready() bool {
-	if it.cursor == nil {
+	if !it.open() {
 		return false
 	}
-	if it.db.view.Load() == nil {
-		it.err = ErrClosed
-		return false
+	if it.err != nil || it.cursor.Err() != nil {
+		it.err = nil
+		it.cursor.Close()
+		it.reset()
 	}
-	it.err = nil
 	return true
+}
+
+// open reports whether the iterator can move at all, and if not, sees to it that
+// Err says why.
+func (it *Iterator) open() bool {
+	switch {
+	case it.closed || it.cursor != nil && it.db.view.Load() == nil:
+		it.err = ErrClosed
+	case it.cursor != nil:
+		return true
+	}
+	return false
 }
 
 // guard turns a panic of a move into the iterator's error.
@@ -225,7 +239,7 @@ func (it *Iterator) Next() bool {
 
 func (it *Iterator) next() (ok bool) {
 	defer it.guard(&ok)
-	return it.Valid() && it.cursor.Next()
+	return it.open() && it.Valid() && it.cursor.Next()
 }
 
 // Prev moves to the preceding key. On an iterator that is at no entry it
@@ -239,7 +253,7 @@ func (it *Iterator) Prev() bool {
 
 func (it *Iterator) prev() (ok bool) {
 	defer it.guard(&ok)
-	return it.Valid() && it.cursor.Prev()
+	return it.open() && it.Valid() && it.cursor.Prev()
 }
 
 // Valid reports whether the iterator is at an entry.
@@ -272,7 +286,8 @@ func (it *Iterator) Value() []byte {
 	return it.cursor.Value()
 }
 
-// Err returns what made the last move fail, or nil at a plain end.
+// Err returns what made the last move fail, or nil at a plain end. Close does not
+// change it; a move after Close fails with ErrClosed.
 func (it *Iterator) Err() error {
 	if it.err != nil || it.cursor == nil {
 		return it.err
@@ -289,13 +304,14 @@ func (it *Iterator) SetBounds(lower, upper []byte) {
 	it.cursor.SetBounds(it.lower, it.upper)
 }
 
-// Close releases what the iterator holds and returns Err. Closing twice is
-// harmless.
+// Close releases what the iterator holds and returns Err: nil when the last move
+// ended well. Closing twice is harmless.
 func (it *Iterator) Close() error {
-	err := it.Err()
+	it.closed = true
 	if it.cursor == nil {
-		return err
+		return it.err
 	}
+	it.err = it.Err()
 	it.cursor.Close()
 	if runs := len(it.scan.sources) - 1 - len(it.view.imm); runs > 1 && it.seeks > 0 {
 		it.db.bg.visited(it.seeks * uint64(runs-1))
@@ -303,10 +319,9 @@ func (it *Iterator) Close() error {
 	clear(it.scan.sources)
 	scans.Put(it.scan)
 	it.cursor, it.scan = nil, nil
-	it.err = ErrClosed
 	it.view.unref()
-	it.db.unrefDB()
-	return err
+	it.view = nil
+	return it.err
 }
 
 // NextBlock appends entries to dst, beginning with the current one, and moves
@@ -333,7 +348,7 @@ func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, appendRun func(c
 	if maxBytes > 0 && maxBytes < limit-len(dst) {
 		limit = len(dst) + maxBytes
 	}
-	for ok := it.Valid(); ok && n < maxEntries && len(dst) < limit; ok = move(it) {
+	for ok := it.open() && it.Valid(); ok && n < maxEntries && len(dst) < limit; ok = move(it) {
 		var m int
 		dst, m = appendRun(it.cursor, dst, maxEntries-n, limit, !it.keysOnly)
 		n += m
@@ -342,34 +357,31 @@ func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, appendRun func(c
 }
 
 // All returns the entries from lower up to, not including, upper, for range;
-// nil is no bound. Key and value are valid until the next step. *err, if a
-// pointer is given, receives the failure that ended the loop early, or nil: look
-// at it after the loop. Without a pointer a failure goes to Options.Logger only.
-func (db *DB) All(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+// nil is no bound. Key and value are valid until the next step. *err receives
+// the failure that ended the loop early, or nil: look at it after the loop.
+// A nil err panics at the call: a scan that fails must be able to say so.
+func (db *DB) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // Backward is All in descending order.
-func (db *DB) Backward(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+func (db *DB) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
 // Prefix is All over the keys that begin with prefix.
-func (db *DB) Prefix(prefix []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+func (db *DB) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return db.walk(IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
 }
 
-func (db *DB) walk(o IterOptions, start, move func(*Iterator) bool, errs []*error) iter.Seq2[[]byte, []byte] {
+func (db *DB) walk(o IterOptions, start, move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
+	if err == nil {
+		panic("loam: All, Backward and Prefix need a place for the error of the scan: pass &err")
+	}
 	return func(yield func(k, v []byte) bool) {
 		it := db.Iter(&o)
+		defer func() { *err = it.Close() }() // also when the loop's body panics
 		for ok := start(it); ok && yield(it.Key(), it.Value()); ok = move(it) {
-		}
-		err := it.Close()
-		for _, p := range errs {
-			*p = err
-		}
-		if err != nil && len(errs) == 0 {
-			db.log.Error("a scan ended early", "dir", db.dir, "err", err)
 		}
 	}
 }

@@ -1,8 +1,9 @@
 package lsm
 
 import (
+	"fmt"
+
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
 )
@@ -32,31 +33,41 @@ type lookup struct {
 // Len is the number of keys asked for.
 func (r *MultiResult) Len() int { return len(r.spans) }
 
-// Value returns the value of key i; found is false when it has none. The slice
-// is valid until the next use of r.
+// Value returns the value of key i; found is false when it has none, and when
+// there is no key i. The slice is valid until the next use of r.
 func (r *MultiResult) Value(i int) (value []byte, found bool) {
-	s := r.spans[i]
-	if s.end < 0 {
+	if uint(i) >= uint(len(r.spans)) || r.spans[i].end < 0 {
 		return nil, false
 	}
+	s := r.spans[i]
 	return r.buf[s.start:s.end:s.end], true
 }
 
 // MultiGet looks up many keys in one state of the database. On an error the
 // results are not to be used.
 func (db *DB) MultiGet(keys [][]byte, r *MultiResult) error {
-	return db.multiGet(keys, base.MaxSeqNum, r)
+	return db.multiGet(keys, nil, r)
 }
 
-func (db *DB) multiGet(keys [][]byte, seq base.SeqNum, r *MultiResult) (err error) {
+func (db *DB) multiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
+	if r == nil {
+		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)
+	}
 	r.buf, r.spans = r.buf[:0], r.spans[:0]
-	g := epoch.Enter()
-	defer db.leave(g, &err)
-	v := db.view.Load()
+	v := db.acquireView()
 	if v == nil {
 		return ErrClosed
 	}
-	seq = min(seq, base.SeqNum(db.visible.Load()))
+	defer func() {
+		v.unref()
+		if r := recover(); r != nil {
+			db.recovered(r, &err)
+		}
+	}()
+	seq, err := db.seqAfter(v, snap)
+	if err != nil {
+		return err
+	}
 	for range keys {
 		r.spans = append(r.spans, span{end: -1})
 	}

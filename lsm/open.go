@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
@@ -36,7 +37,8 @@ func Open(dir string, o *Options) (*DB, error) {
 		NewFileNum: func() uint64 { return db.manifest.NewFileNum() },
 		Fail:       db.fail, Panicked: db.panicked,
 	})
-	db.refs.Store(1)
+	db.reads = epoch.New(db.retiredPanic)
+	db.holds.Store(1)
 	if err := db.open(); err != nil {
 		db.abandon()
 		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
@@ -58,7 +60,9 @@ func (db *DB) open() (err error) {
 	if err := db.loadManifest(); err != nil {
 		return err
 	}
-	db.openCache()
+	if err := db.openCache(); err != nil {
+		return err
+	}
 	r, err := db.replayLogs()
 	if err != nil {
 		return err
@@ -194,18 +198,22 @@ func (db *DB) refuseForeign() error {
 }
 
 // openCache takes a hold on the shared cache, or makes one, and the table files.
-func (db *DB) openCache() {
+func (db *DB) openCache() error {
 	if c := db.opts.Cache; c != nil {
-		c.c.Ref()
-		db.cache = c.c
+		shared, err := c.hold()
+		if err != nil {
+			return err
+		}
+		db.cache = shared
 	} else {
 		db.cache = cache.New(max(db.opts.CacheSize, 0))
 	}
 	db.files = files.New(files.Options{
-		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.cmp,
+		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.cmp, Reads: db.reads,
 		MaxDecoded: db.opts.MaxDecodedBlock, MaxOpenFiles: db.opts.MaxOpenFiles,
 		OnError: func(err error) { db.log.Warn("table file", "dir", db.dir, "err", err) },
 	})
+	return nil
 }
 
 // adopt makes the first view: an empty memtable, or for a read-only database
@@ -216,7 +224,7 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 		imm = append(imm, replayed[i])
 	}
 	mem := memtable.New(memtable.Options{Comparer: db.cmp, Size: db.opts.WriteBufferSize})
-	v := newView(mem, wal, imm, db.manifest.Current())
+	v := db.newView(mem, wal, imm, db.manifest.Current())
 	mem.Unref()
 	for _, s := range replayed {
 		s.table.Unref()
@@ -228,23 +236,32 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 
 // abandon undoes a failed open.
 func (db *DB) abandon() {
+	db.closing.Store(true)
 	db.wal.Close(false)
 	if v := db.view.Swap(nil); v != nil {
-		epoch.Retire(v.unref)
+		v.retire()
 	}
 	db.release()
 }
 
-// release frees what a closed database held, apart from what open iterators
-// still need.
+// releaseFor bounds how long release waits for reads that are under way.
+const releaseFor = 500 * time.Millisecond
+
+// release gives back everything of a closed database but what open iterators
+// and reads under way still need, which goes with the last of them. The lock
+// comes last: nothing is done in the directory without it.
 func (db *DB) release() error {
 	var errs []error
+	// What may be deleted is deleted while the lock is held.
+	db.reads.DrainFor(releaseFor)
+	if db.files != nil {
+		db.files.Leave()
+	}
 	if db.manifest != nil {
 		errs = append(errs, db.manifest.Close())
 	}
-	if db.files != nil {
-		errs = append(errs, db.unrefDB())
-	}
+	db.unhold()
+	db.reads.DrainFor(releaseFor)
 	if db.dirLock != nil {
 		errs = append(errs, db.dirLock.Close())
 	}
@@ -253,30 +270,33 @@ func (db *DB) release() error {
 
 // Close waits until full memtables are in tables, which the next Open need not
 // replay then, and for other background work to stop, syncs the log and releases
-// the directory. Later calls on the database, and moves of its iterators, fail
-// with ErrClosed; iterators must still be closed to free what they hold.
-// Nothing is lost by ending the process without Close.
+// the directory. From its beginning on writes, and later all calls on the
+// database and moves of its iterators, fail with ErrClosed, and so does a second
+// Close, at once; reads under way are answered. Iterators must still be closed
+// to free what they hold. Nothing is lost by ending the process without Close.
 func (db *DB) Close() error {
+	if db.closing.Swap(true) {
+		return ErrClosed
+	}
+	db.bg.wake() // writers that wait for room give up
+	if !db.opts.ReadOnly {
+		_ = db.bg.waitFlushed(false) // the log has what could not be flushed
+	}
 	var v *view
 	closing := func() error {
 		db.mu.Lock()
 		v = db.view.Swap(nil)
 		db.mu.Unlock()
+		db.pipeline.Poison(ErrClosed)
 		return nil
 	}
-	_ = db.bg.waitFlushed(false) // the log has what could not be flushed
-	// With the pipeline locked, so that no commit is in between. A poisoned
-	// pipeline refuses, but then has no commits either.
+	// With the pipeline locked, so that no commit is in between.
 	if err := db.pipeline.Exclusive(closing); err != nil && v == nil {
-		closing()
+		_ = closing() // it panicked
 	}
-	if v == nil {
-		return ErrClosed
-	}
-	db.pipeline.Poison(ErrClosed)
 	db.bg.close()
 	err := db.wal.Close(db.failure.Load() == nil)
-	epoch.Retire(v.unref)
+	v.retire()
 	return errors.Join(err, db.release())
 }
 

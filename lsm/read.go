@@ -16,24 +16,24 @@ const memoryOnly = sstable.MemoryOnly
 // Get appends the value of key to dst and returns the result; with room in dst
 // it allocates nothing. A missing key is ErrNotFound, and dst as it was.
 func (db *DB) Get(key, dst []byte) ([]byte, error) {
-	return db.get(key, dst, base.MaxSeqNum, 0)
+	return db.get(key, dst, nil, 0)
 }
 
 // TryGet is Get without I/O: when memtables and cached blocks do not hold the
 // answer it fails with ErrWouldBlock.
 func (db *DB) TryGet(key, dst []byte) ([]byte, error) {
-	return db.get(key, dst, base.MaxSeqNum, memoryOnly)
+	return db.get(key, dst, nil, memoryOnly)
 }
 
 // GetNoFill is Get that leaves the block cache as it is, for reads that will
 // not come again.
 func (db *DB) GetNoFill(key, dst []byte) ([]byte, error) {
-	return db.get(key, dst, base.MaxSeqNum, sstable.NoFill)
+	return db.get(key, dst, nil, sstable.NoFill)
 }
 
 // Has reports whether key has a value.
 func (db *DB) Has(key []byte) (bool, error) {
-	return db.has(key, base.MaxSeqNum)
+	return db.has(key, nil)
 }
 
 // hasBuffers hold the values that Has does not want.
@@ -41,9 +41,9 @@ var hasBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxHasBuffer = 64 << 10
 
-func (db *DB) has(key []byte, seq base.SeqNum) (bool, error) {
+func (db *DB) has(key []byte, snap *Snapshot) (bool, error) {
 	buf := hasBuffers.Get().(*[]byte)
-	v, err := db.get(key, (*buf)[:0], seq, 0)
+	v, err := db.get(key, (*buf)[:0], snap, 0)
 	if cap(v) <= maxHasBuffer {
 		*buf = v
 	}
@@ -54,28 +54,57 @@ func (db *DB) has(key []byte, seq base.SeqNum) (bool, error) {
 	return err == nil, err
 }
 
-// get looks the key up at seq; base.MaxSeqNum means the present.
-func (db *DB) get(key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) (value []byte, err error) {
-	g := epoch.Enter()
-	defer db.leave(g, &err)
-	v := db.view.Load()
-	if v == nil {
-		return dst, ErrClosed
+// hold keeps a point read's view alive: by a guard as long as the read only
+// looks at memory, by a reference from its first I/O on. So a slow disk keeps
+// nothing but that view from being freed.
+type hold struct {
+	db      *DB
+	guard   epoch.Guard
+	view    *view
+	counted bool // by a reference
+}
+
+// count changes from the guard to a reference.
+func (h *hold) count() {
+	if !h.counted {
+		h.view.ref()
+		h.counted = true
+		h.guard.Exit()
 	}
-	// After the view: a view that is newer than the sequence number may have
-	// lost the entry visible at it to a compaction.
-	seq = min(seq, base.SeqNum(db.visible.Load()))
+}
+
+// release ends the read; a panic in it becomes its error.
+func (h *hold) release(err *error) {
+	if h.counted {
+		h.view.unref()
+	} else {
+		h.guard.Exit()
+	}
+	if r := recover(); r != nil {
+		h.db.recovered(r, err)
+	}
+}
+
+// get looks the key up in snap, or at present if that is nil.
+func (db *DB) get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (value []byte, err error) {
+	h := hold{db: db, guard: db.reads.Enter()}
+	defer h.release(&err)
+	h.view = db.view.Load()
+	seq, err := db.seqAfter(h.view, snap)
+	if err != nil {
+		return dst, err
+	}
 	var hash uint64
 	if db.cmp.EqualIsBytewise {
 		hash = base.Hash(key)
 	}
-	if value, t, found := v.memGet(key, hash, seq); found {
+	if value, t, found := h.view.memGet(key, hash, seq); found {
 		if t.Kind() == base.KindDelete {
 			return dst, ErrNotFound
 		}
 		return append(dst, value...), nil
 	}
-	value, t, found, err := db.tableGet(v.version, key, hash, seq, flags, dst)
+	value, t, found, err := h.tableGet(key, hash, seq, flags, dst)
 	switch {
 	case err != nil:
 		return dst, err
@@ -85,12 +114,22 @@ func (db *DB) get(key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) (va
 	return value, nil
 }
 
-// leave ends a guarded read; a panic below it becomes the read's error.
-func (db *DB) leave(g epoch.Guard, err *error) {
-	g.Exit()
-	if r := recover(); r != nil {
-		db.recovered(r, err)
+// seqAfter is the sequence number to read v at, in snap or at present if that is
+// nil. It is called after v was loaded: a view that is newer than the sequence
+// number may have lost the entry visible at it to a compaction, and so may a
+// view that is newer than the snapshot's Close.
+func (db *DB) seqAfter(v *view, snap *Snapshot) (base.SeqNum, error) {
+	if v == nil {
+		return 0, ErrClosed
 	}
+	seq := base.SeqNum(db.visible.Load())
+	if snap != nil {
+		if snap.closed.Load() {
+			return 0, ErrClosed
+		}
+		seq = min(seq, snap.seq)
+	}
+	return seq, nil
 }
 
 // memGet searches the memtables, newest first. The value aliases an arena.
@@ -108,12 +147,13 @@ func (v *view) memGet(key []byte, hash uint64, seq base.SeqNum) ([]byte, base.Tr
 
 // tableGet searches the tables, newest first: every file of level 0 that may
 // hold the key, then one file of each deeper level.
-func (db *DB) tableGet(v *manifest.Version, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+func (h *hold) tableGet(key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	db, v := h.db, h.view.version
 	for _, m := range v.Levels[0].Files {
 		if db.cmp.Cmp(key, m.Smallest.User) < 0 || db.cmp.Cmp(key, m.Largest.User) > 0 {
 			continue
 		}
-		value, t, found, err := db.fileGet(m, key, hash, seq, flags, dst)
+		value, t, found, err := h.fileGet(m, key, hash, seq, flags, dst)
 		if found || err != nil {
 			return value, t, found, err
 		}
@@ -127,7 +167,7 @@ func (db *DB) tableGet(v *manifest.Version, key []byte, hash uint64, seq base.Se
 		if m == nil {
 			continue
 		}
-		value, t, found, err := db.fileGet(m, key, hash, seq, flags, dst)
+		value, t, found, err := h.fileGet(m, key, hash, seq, flags, dst)
 		if found || err != nil {
 			return value, t, found, err
 		}
@@ -145,22 +185,23 @@ func (db *DB) candidate(level *manifest.Level, key []byte, seq base.SeqNum) *man
 	return level.Files[n]
 }
 
-func (db *DB) fileGet(m *manifest.FileMeta, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
-	r, err := db.reader(m, flags)
+// fileGet searches one table: in memory first, so that nothing is done inside
+// the guard that may wait for a disk.
+func (h *hold) fileGet(m *manifest.FileMeta, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	r, ok := h.db.files.OpenNow(m)
+	if ok && !h.counted {
+		value, t, found, err := r.Get(key, hash, seq, flags|memoryOnly, dst)
+		if err == nil || flags&memoryOnly != 0 || !errors.Is(err, ErrWouldBlock) {
+			return value, t, found, err
+		}
+	}
+	if !ok && flags&memoryOnly != 0 {
+		return dst, 0, false, ErrWouldBlock
+	}
+	h.count()
+	r, err := h.db.files.Reader(m)
 	if err != nil {
 		return dst, 0, false, err
 	}
 	return r.Get(key, hash, seq, flags, dst)
-}
-
-// reader returns the open table m, opening it unless flags forbid I/O.
-func (db *DB) reader(m *manifest.FileMeta, flags sstable.ReadFlags) (sstable.Reader, error) {
-	if flags&sstable.MemoryOnly != 0 {
-		r, ok := db.files.OpenNow(m)
-		if !ok {
-			return nil, ErrWouldBlock
-		}
-		return r, nil
-	}
-	return db.files.Reader(m)
 }

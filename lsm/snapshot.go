@@ -47,52 +47,22 @@ func (s *Snapshot) Close() error {
 	return nil
 }
 
-func (s *Snapshot) check() error {
-	if s.closed.Load() {
-		return ErrClosed
-	}
-	return nil
-}
-
 // Get is DB.Get on the snapshot.
-func (s *Snapshot) Get(key, dst []byte) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return dst, err
-	}
-	return s.db.get(key, dst, s.seq, 0)
-}
+func (s *Snapshot) Get(key, dst []byte) ([]byte, error) { return s.db.get(key, dst, s, 0) }
 
 // TryGet is DB.TryGet on the snapshot.
-func (s *Snapshot) TryGet(key, dst []byte) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return dst, err
-	}
-	return s.db.get(key, dst, s.seq, memoryOnly)
-}
+func (s *Snapshot) TryGet(key, dst []byte) ([]byte, error) { return s.db.get(key, dst, s, memoryOnly) }
 
 // GetNoFill is DB.GetNoFill on the snapshot.
 func (s *Snapshot) GetNoFill(key, dst []byte) ([]byte, error) {
-	if err := s.check(); err != nil {
-		return dst, err
-	}
-	return s.db.get(key, dst, s.seq, sstable.NoFill)
+	return s.db.get(key, dst, s, sstable.NoFill)
 }
 
 // Has is DB.Has on the snapshot.
-func (s *Snapshot) Has(key []byte) (bool, error) {
-	if err := s.check(); err != nil {
-		return false, err
-	}
-	return s.db.has(key, s.seq)
-}
+func (s *Snapshot) Has(key []byte) (bool, error) { return s.db.has(key, s) }
 
 // MultiGet is DB.MultiGet on the snapshot.
-func (s *Snapshot) MultiGet(keys [][]byte, r *MultiResult) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	return s.db.multiGet(keys, s.seq, r)
-}
+func (s *Snapshot) MultiGet(keys [][]byte, r *MultiResult) error { return s.db.multiGet(keys, s, r) }
 
 // Iter is DB.Iter on the snapshot; o.Snapshot is ignored.
 func (s *Snapshot) Iter(o *IterOptions) *Iterator {
@@ -105,17 +75,17 @@ func (s *Snapshot) Iter(o *IterOptions) *Iterator {
 }
 
 // All is DB.All on the snapshot.
-func (s *Snapshot) All(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+func (s *Snapshot) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return s.db.walk(IterOptions{Lower: lower, Upper: upper, Snapshot: s}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // Backward is DB.Backward on the snapshot.
-func (s *Snapshot) Backward(lower, upper []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+func (s *Snapshot) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return s.db.walk(IterOptions{Lower: lower, Upper: upper, Snapshot: s}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
 // Prefix is DB.Prefix on the snapshot.
-func (s *Snapshot) Prefix(prefix []byte, err ...*error) iter.Seq2[[]byte, []byte] {
+func (s *Snapshot) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return s.db.walk(IterOptions{Prefix: prefix, Snapshot: s}, (*Iterator).First, (*Iterator).Next, err)
 }
 

@@ -49,6 +49,9 @@ func (db *DB) Delete(key []byte, mode WriteMode) error {
 // be larger than the write buffer and may be reused afterwards. An empty batch
 // with Sync makes all earlier writes durable.
 func (db *DB) Write(b *Batch, mode WriteMode) error {
+	if b == nil {
+		return fmt.Errorf("%w: Write needs a batch", ErrInvalidArgument)
+	}
 	if b.err != nil {
 		return b.err
 	}
@@ -120,7 +123,7 @@ func (db *DB) rotate() error {
 	v := db.view.Load()
 	imm := append([]*sealed{{table: old, wal: v.memWAL, last: last}}, v.imm...)
 	v.version.Ref()
-	db.setViewLocked(newView(fresh, db.wal.Num(), imm, v.version))
+	db.setViewLocked(db.newView(fresh, db.wal.Num(), imm, v.version))
 	db.mu.Unlock()
 	db.bg.wake()
 	return nil

@@ -120,11 +120,17 @@ func New(capacity int64) *Cache {
 // Capacity is the number of bytes the cache was made for.
 func (c *Cache) Capacity() int64 { return c.capacity }
 
-// Ref takes a reference for another user of the cache.
-func (c *Cache) Ref() {
-	n := c.refs.Add(1)
-	if invariants.Enabled {
-		invariants.Check(n > 1, "cache: Ref after the last Unref")
+// Ref takes a reference for another user of the cache. It reports false when
+// the last one has been given back: then there is no cache any more.
+func (c *Cache) Ref() bool {
+	for {
+		n := c.refs.Load()
+		if n <= 0 {
+			return false
+		}
+		if c.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
 }
 

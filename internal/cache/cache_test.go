@@ -523,7 +523,7 @@ func torture(t *testing.T, capacity int64) {
 	if capacity >= 1<<20 {
 		blocks = int(capacity / 2000)
 	}
-	c := cache.New(capacity)
+	c, reads := cache.New(capacity), epoch.New(nil)
 	current := make([]atomic.Pointer[table], tables)
 	var ids atomic.Uint64
 	open := func() *table { return &table{slots: c.NewSlots(blocks), id: ids.Add(1)} }
@@ -542,7 +542,7 @@ func torture(t *testing.T, capacity int64) {
 			rng := rand.New(rand.NewPCG(uint64(g), 1))
 			var keep []held
 			for !stop.Load() && !t.Failed() {
-				guard := epoch.Enter()
+				guard := reads.Enter()
 				tb := current[rng.IntN(tables)].Load()
 				block := min(rng.IntN(blocks), rng.IntN(blocks))
 				size := 16 + block*37%1900
@@ -582,7 +582,7 @@ func torture(t *testing.T, capacity int64) {
 		rng := rand.New(rand.NewPCG(99, 1))
 		for !stop.Load() {
 			old := current[rng.IntN(tables)].Swap(open())
-			epoch.Retire(old.slots.Free)
+			reads.Retire(old.slots.Free)
 			n := rng.Int64N(max(capacity, 1))
 			c.Reserve(n)
 			time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
@@ -592,7 +592,7 @@ func torture(t *testing.T, capacity int64) {
 	time.Sleep(500 * time.Millisecond)
 	stop.Store(true)
 	wg.Wait()
-	epoch.Drain()
+	reads.Drain()
 	var last []*cache.Slots
 	for i := range current {
 		last = append(last, current[i].Load().slots)

@@ -1,20 +1,23 @@
-// Package epoch is a process-wide read guard: it tells when the last reader
-// that may still see an unlinked object has gone.
+// Package epoch tells when the last reader that may still see an unlinked object
+// has gone.
 //
-// A reader brackets its work with Enter and Exit. A writer first makes the
-// object unreachable for new readers (an atomic store), then hands the function
-// that frees it to Retire. The function runs, on a background goroutine, once
-// every guard that was entered before Retire was called has exited.
+// A Domain is one database's: its readers hold back what that database retires
+// and nothing else. A reader brackets its work with Enter and Exit. A writer
+// first makes the object unreachable for new readers (an atomic store), then
+// hands the function that frees it to Retire. The function runs, on the domain's
+// background goroutine, once every guard that was entered before Retire was
+// called has exited.
 //
 // The scheme is sleepable RCU with striped counters: a guard costs two
 // uncontended atomic adds and never blocks. Guards may nest and may cross
-// goroutines, but should be short: one guard that stays entered holds back
-// everything retired after it was entered. Long-lived readers (iterators,
-// snapshots) hold reference counts instead.
+// goroutines, but are short: one guard that stays entered holds back everything
+// that its domain retired after it was entered. So no I/O happens inside a
+// guard: a read that turns out to need some takes a reference count on what it
+// reads and exits the guard first. Iterators hold reference counts, too.
 //
 // All functions are safe for concurrent use. A function given to Retire must
-// not call Drain, and Drain must not be called inside a guard: both would wait
-// for themselves. A retired function may call Retire.
+// not call Drain, and Drain must not be called inside a guard of the same
+// domain: both would wait for themselves. A retired function may call Retire.
 package epoch
 
 import (
@@ -40,114 +43,128 @@ type stripe struct {
 	_      [120]byte
 }
 
-var (
-	stripes [numStripes]stripe
+// Domain is a set of guards and what waits for them. The goroutine that runs
+// retired functions exists only while there are any.
+type Domain struct {
 	// phase selects, by its lowest bit, the counters that new readers use. It
-	// is written only by the reclaimer.
+	// is written only by the reclaiming goroutine.
 	phase atomic.Uint32
-)
+	_     [124]byte
 
-// Guard is an entered read section: stripe<<1 | phase.
-type Guard uint32
+	stripes [numStripes]stripe
+
+	onPanic func(v any, stack []byte) // constant
+
+	mu      sync.Mutex // guards the rest
+	done    sync.Cond  // finished has advanced, or a DrainFor is over; its L is &mu
+	queue   []func()
+	running bool   // the goroutine exists
+	retired uint64 // functions ever queued
+	finish  uint64 // functions that have run
+}
+
+// New makes a Domain. onPanic, which may be nil, is told of a panic in a retired
+// function. Such a panic, and one of onPanic, never escapes: the other functions
+// still run.
+func New(onPanic func(v any, stack []byte)) *Domain {
+	d := &Domain{onPanic: onPanic}
+	d.done.L = &d.mu
+	return d
+}
+
+// Guard is an entered read section: the counter that holds it.
+type Guard struct{ inside *atomic.Int32 }
 
 // Enter begins a read section. It never blocks.
-func Enter() Guard {
+func (d *Domain) Enter() Guard {
 	var local byte
 	// The goroutine's stack address stands for the goroutine. A stack is at
 	// least 2 KiB; the multiplication spreads the power-of-two distances.
 	h := uint64(uintptr(unsafe.Pointer(&local))>>11) * 0x9e3779b97f4a7c15 >> (64 - stripeBits)
-	p := phase.Load() & 1
-	stripes[h%numStripes].inside[p].Add(1)
-	return Guard(uint32(h)<<1 | p)
+	c := &d.stripes[h%numStripes].inside[d.phase.Load()&1]
+	c.Add(1)
+	return Guard{c}
 }
 
 // Exit ends the read section. It is called exactly once per Enter.
 func (g Guard) Exit() {
-	n := stripes[g>>1%numStripes].inside[g&1].Add(-1)
+	n := g.inside.Add(-1)
 	if invariants.Enabled {
 		invariants.Check(n >= 0, "epoch: a guard was exited twice")
 	}
 }
 
-// reclaimer is the queue of retired functions.
-var reclaimer struct {
-	mu      sync.Mutex
-	done    sync.Cond // signalled when finished has advanced; its L is &mu
-	queue   []func()
-	running bool   // the goroutine exists
-	retired uint64 // functions ever queued
-	finish  uint64 // functions that have run
-	onPanic func(v any, stack []byte)
-}
-
-func init() { reclaimer.done.L = &reclaimer.mu }
-
-// Retire queues f to run once every guard entered before the call has exited.
-// Functions run one at a time, in the order of their Retire calls, and should
-// not wait for anything slow: hand slow work on to a goroutine of its own.
-func Retire(f func()) {
-	r := &reclaimer
-	r.mu.Lock()
-	r.queue = append(r.queue, f)
-	r.retired++
-	if !r.running {
-		r.running = true
-		go reclaim()
+// Retire queues f to run once every guard of d entered before the call has
+// exited. Functions run one at a time, in the order of their Retire calls, and
+// should not wait for anything slow: hand slow work on to a goroutine of its own.
+func (d *Domain) Retire(f func()) {
+	d.mu.Lock()
+	d.queue = append(d.queue, f)
+	d.retired++
+	if !d.running {
+		d.running = true
+		go d.reclaim()
 	}
-	r.mu.Unlock()
+	d.mu.Unlock()
 }
 
 // Drain returns when everything retired before the call has run.
-func Drain() {
-	r := &reclaimer
-	r.mu.Lock()
-	for until := r.retired; r.finish < until; {
-		r.done.Wait()
-	}
-	r.mu.Unlock()
+func (d *Domain) Drain() { d.drain(func() bool { return false }) }
+
+// DrainFor is Drain that gives up after patience. It reports whether everything
+// has run.
+func (d *Domain) DrainFor(patience time.Duration) bool {
+	over := false // guarded by d.mu
+	t := time.AfterFunc(patience, func() {
+		d.mu.Lock()
+		over = true
+		d.done.Broadcast()
+		d.mu.Unlock()
+	})
+	defer t.Stop()
+	return d.drain(func() bool { return over })
 }
 
-// SetPanicHandler sets the function that is told of a panic in a retired
-// function. Such a panic never escapes: the others still run.
-func SetPanicHandler(h func(v any, stack []byte)) {
-	reclaimer.mu.Lock()
-	reclaimer.onPanic = h
-	reclaimer.mu.Unlock()
+func (d *Domain) drain(giveUp func() bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for until := d.retired; d.finish < until; {
+		if giveUp() {
+			return false
+		}
+		d.done.Wait()
+	}
+	return true
 }
 
 // reclaim runs the queue batch by batch until it is empty.
-func reclaim() {
-	r := &reclaimer
+func (d *Domain) reclaim() {
 	for {
-		r.mu.Lock()
-		batch := r.queue
-		r.queue = nil
+		d.mu.Lock()
+		batch := d.queue
+		d.queue = nil
 		if len(batch) == 0 {
-			r.running = false
-			r.mu.Unlock()
+			d.running = false
+			d.mu.Unlock()
 			return
 		}
-		r.mu.Unlock()
-		waitForReaders()
+		d.mu.Unlock()
+		d.waitForReaders()
 		for _, f := range batch {
-			run(f)
-			r.mu.Lock()
-			r.finish++
-			r.done.Broadcast()
-			r.mu.Unlock()
+			d.run(f)
+			d.mu.Lock()
+			d.finish++
+			d.done.Broadcast()
+			d.mu.Unlock()
 		}
 	}
 }
 
-func run(f func()) {
+func (d *Domain) run(f func()) {
 	defer func() {
-		if v := recover(); v != nil {
-			reclaimer.mu.Lock()
-			h := reclaimer.onPanic
-			reclaimer.mu.Unlock()
-			if h != nil {
-				h(v, debug.Stack())
-			}
+		if v := recover(); v != nil && d.onPanic != nil {
+			defer func() { _ = recover() }()
+			d.onPanic(v, debug.Stack())
 		}
 	}()
 	f()
@@ -159,19 +176,19 @@ func run(f func()) {
 // flip: if that happens after the counter was seen at zero, the reader entered
 // after the call; if before, the counter holds it. The flip only keeps new
 // readers from holding a counter above zero for ever.
-func waitForReaders() {
-	old := phase.Load() & 1
-	waitForPhase(old ^ 1)
-	phase.Add(1)
-	waitForPhase(old)
+func (d *Domain) waitForReaders() {
+	old := d.phase.Load() & 1
+	d.waitForPhase(old ^ 1)
+	d.phase.Add(1)
+	d.waitForPhase(old)
 }
 
-func waitForPhase(p uint32) {
-	for i := range stripes {
-		c := &stripes[i].inside[p]
+func (d *Domain) waitForPhase(p uint32) {
+	for i := range d.stripes {
+		c := &d.stripes[i].inside[p]
 		for n := 0; c.Load() != 0; n++ {
-			// Most guards are gone within a microsecond, those that read from
-			// a disk within a millisecond.
+			// Most guards are gone within a microsecond; one whose thread the
+			// system has taken off its processor lasts for milliseconds.
 			if n < 16 {
 				runtime.Gosched()
 				continue

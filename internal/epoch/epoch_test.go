@@ -1,6 +1,7 @@
 package epoch
 
 import (
+	"bytes"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,28 +12,43 @@ import (
 // An object retired inside a guard is not freed before the guard exits, and is
 // freed soon after.
 func TestRetireWaitsForGuard(t *testing.T) {
-	g := Enter()
+	d := New(nil)
+	g := d.Enter()
 	var freed atomic.Bool
-	Retire(func() { freed.Store(true) })
-	time.Sleep(20 * time.Millisecond)
-	if freed.Load() {
+	d.Retire(func() { freed.Store(true) })
+	if d.DrainFor(20*time.Millisecond) || freed.Load() {
 		t.Fatal("freed while a guard entered before was inside")
 	}
 	g.Exit()
-	Drain()
+	d.Drain()
 	if !freed.Load() {
 		t.Fatal("not freed after Drain")
+	}
+}
+
+// A guard holds back nothing of another domain, however long it stays entered.
+func TestDomainsAreApart(t *testing.T) {
+	a, b := New(nil), New(nil)
+	g := a.Enter()
+	defer g.Exit()
+	a.Retire(func() {})
+	ran := false
+	b.Retire(func() { ran = true })
+	b.Drain() // hangs if a's guard or a's queue counts
+	if !ran {
+		t.Fatal("not run after Drain")
 	}
 }
 
 // A guard entered after Retire does not hold it back, even when there is
 // always some guard inside.
 func TestLaterGuardsDoNotHoldBack(t *testing.T) {
-	g := Enter()
+	d := New(nil)
+	g := d.Enter()
 	done := make(chan struct{})
-	Retire(func() { close(done) })
+	d.Retire(func() { close(done) })
 	for i := 0; ; i++ {
-		next := Enter()
+		next := d.Enter()
 		g.Exit()
 		g = next
 		select {
@@ -53,16 +69,15 @@ func TestLaterGuardsDoNotHoldBack(t *testing.T) {
 func TestOrderNestingAndPanics(t *testing.T) {
 	var got []int
 	var panics atomic.Int32
-	SetPanicHandler(func(v any, stack []byte) {
-		if v == "boom" && len(stack) > 0 {
+	d := New(func(v any, stack []byte) {
+		if v == "boom" && bytes.Contains(stack, []byte("TestOrderNestingAndPanics")) {
 			panics.Add(1)
 		}
 	})
-	defer SetPanicHandler(nil)
-	outer := Enter()
-	inner := Enter()
+	outer := d.Enter()
+	inner := d.Enter()
 	for i := range 5 {
-		Retire(func() {
+		d.Retire(func() {
 			got = append(got, i)
 			if i == 2 {
 				panic("boom")
@@ -71,7 +86,7 @@ func TestOrderNestingAndPanics(t *testing.T) {
 	}
 	inner.Exit()
 	outer.Exit()
-	Drain()
+	d.Drain()
 	if len(got) != 5 || got[0] != 0 || got[4] != 4 {
 		t.Fatalf("ran %v, want 0..4 in order", got)
 	}
@@ -79,9 +94,9 @@ func TestOrderNestingAndPanics(t *testing.T) {
 		t.Fatalf("panic handler ran %d times, want 1", panics.Load())
 	}
 	var again atomic.Bool
-	Retire(func() { Retire(func() { again.Store(true) }) })
-	Drain()
-	Drain()
+	d.Retire(func() { d.Retire(func() { again.Store(true) }) })
+	d.Drain()
+	d.Drain()
 	if !again.Load() {
 		t.Fatal("a function retired by a retired function did not run")
 	}
@@ -90,10 +105,11 @@ func TestOrderNestingAndPanics(t *testing.T) {
 // The goroutine is gone when nothing waits.
 func TestNoIdleGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
+	d := New(nil)
 	for range 100 {
-		Retire(func() {})
+		d.Retire(func() {})
 	}
-	Drain()
+	d.Drain()
 	for i := 0; runtime.NumGoroutine() > before; i++ {
 		if i > 1000 {
 			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
@@ -106,6 +122,7 @@ func TestNoIdleGoroutine(t *testing.T) {
 // poisoned, which no reader inside a guard may see.
 func TestTorture(t *testing.T) {
 	type object struct{ value int } // deliberately not atomic: -race checks it
+	d := New(nil)
 	var current atomic.Pointer[object]
 	current.Store(&object{value: 1})
 	var stop atomic.Bool
@@ -114,7 +131,7 @@ func TestTorture(t *testing.T) {
 	for range 6 {
 		wg.Go(func() {
 			for !stop.Load() {
-				g := Enter()
+				g := d.Enter()
 				o := current.Load()
 				if reads.Add(1)%64 == 0 {
 					runtime.Gosched()
@@ -130,9 +147,9 @@ func TestTorture(t *testing.T) {
 		wg.Go(func() {
 			for i := 1; !stop.Load(); i++ {
 				old := current.Swap(&object{value: i})
-				Retire(func() { old.value = -1 })
+				d.Retire(func() { old.value = -1 })
 				if i%16 == 0 {
-					Drain()
+					d.Drain()
 				}
 			}
 		})
@@ -140,27 +157,29 @@ func TestTorture(t *testing.T) {
 	time.Sleep(400 * time.Millisecond)
 	stop.Store(true)
 	wg.Wait()
-	Drain()
+	d.Drain()
 	if bad.Load() != 0 {
 		t.Fatalf("%d of %d reads saw a freed object", bad.Load(), reads.Load())
 	}
-	for i := range stripes {
-		if n := stripes[i].inside[0].Load() + stripes[i].inside[1].Load(); n != 0 {
+	for i := range d.stripes {
+		if n := d.stripes[i].inside[0].Load() + d.stripes[i].inside[1].Load(); n != 0 {
 			t.Fatalf("stripe %d left at %d", i, n)
 		}
 	}
 }
 
 func BenchmarkGuard(b *testing.B) {
+	d := New(nil)
 	for b.Loop() {
-		Enter().Exit()
+		d.Enter().Exit()
 	}
 }
 
 func BenchmarkGuardParallel(b *testing.B) {
+	d := New(nil)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			Enter().Exit()
+			d.Enter().Exit()
 		}
 	})
 }

@@ -6,12 +6,16 @@
 //
 // A FileMeta lives as long as some Version has it. Its reader is made by the
 // first Set.Reader, hangs in FileMeta.Opened, and stays until the last Version
-// with the file is gone: the manifest then calls Set.Obsolete, which waits on
-// the reclaimer of package epoch until every guard has exited that could have
-// found the file, closes the reader, and queues the file for deletion. So a
-// reader may be used by whoever holds an epoch.Guard entered before it loaded
-// the Version, or a reference on a Version that has the file; nothing counts
-// readers per table.
+// with the file is gone: the manifest then calls Set.Obsolete, which waits until
+// every guard of the database (Options.Reads) has exited that could have found
+// the file, closes the reader, and queues the file for deletion. So a reader may
+// be used by whoever holds a guard entered before it loaded the Version, or a
+// reference on a Version that has the file; nothing counts readers per table.
+//
+// Iterators may outlive their database. Set.Leave ends what the Set does in the
+// directory, which may soon be another database's: no file is deleted or opened
+// by its name any more. Set.Close, after the last holder has gone, frees memory
+// and descriptors only.
 //
 // A descriptor lives shorter than its reader. Every read pins the table's
 // descriptor for the time of the system call; when the process has as many open
@@ -28,5 +32,5 @@
 // a table is read; file.mu alone while a descriptor is opened.
 //
 // All of a Set's methods are safe for concurrent use, but Close may run beside
-// none but the readers' last guards.
+// no use of a reader.
 package files

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -21,11 +20,15 @@ const (
 	maxRest    = 64 << 20 // bytes of a file that count
 )
 
+// leaveFor bounds how long Leave goes on deleting before it gives the rest up.
+const leaveFor = 500 * time.Millisecond
+
 // Obsolete takes table m, which no Version has any more. When the guards that
-// may have found it have exited, its reader is closed and its file deleted.
+// may have found it have exited, its reader is closed and its file deleted,
+// unless Leave comes first: then the file stays for the next opening.
 func (s *Set) Obsolete(m *manifest.FileMeta) {
 	s.queue.expect()
-	epoch.Retire(func() {
+	s.o.Reads.Retire(func() {
 		defer s.queue.add(doomed{name: m.Name(), other: otherName(m), size: m.Size})
 		if err := s.detach(m); err != nil {
 			s.fail(fmt.Errorf("close obsolete table %s: %w", m.Name(), err))
@@ -53,16 +56,29 @@ func (s *Set) DeleteFile(name string) {
 
 // WaitDeleted returns when no deletion is under way or waiting. Files that
 // could not be deleted are not waited for. Not to be called inside a guard.
-func (s *Set) WaitDeleted() { s.queue.wait() }
+func (s *Set) WaitDeleted() { s.queue.wait(nil) }
 
-// Close waits for the deletions, then closes all readers. Nobody may use a
-// reader any more, and the caller may not be inside a guard.
-func (s *Set) Close() error {
+// Leave ends what the Set does in the directory: after it no file is opened or
+// deleted there, whoever still holds readers. Deletions that are waiting get half a
+// second; what is not deleted then is left for the next opening of the
+// database. The directory's lock is given back after Leave.
+//
+// Open readers stay good for those who hold them, except that a read of a table
+// whose descriptor is not open fails with base.ErrClosed.
+func (s *Set) Leave() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.queue.wait()
-	epoch.Drain()
+	descriptors.mu.Lock()
+	s.owner.closed = true
+	descriptors.mu.Unlock()
+	s.queue.close(leaveFor)
+}
+
+// Close is Leave, and closes all readers. Nobody may use a reader any more. It
+// may be called in a retired function, not in a guard.
+func (s *Set) Close() error {
+	s.Leave()
 	s.mu.Lock()
 	open := make([]*manifest.FileMeta, 0, len(s.open))
 	for _, m := range s.open {
@@ -91,12 +107,13 @@ type deleteQueue struct {
 	fail func(error)
 
 	mu      sync.Mutex
-	idle    sync.Cond // pending has become 0; its L is &mu
+	idle    sync.Cond // pending has become 0, run has ended, or a wait is over; its L is &mu
 	queue   []doomed
 	failed  []doomed // tried again with the next file
 	pending int      // expected or in queue or under way
 	waiters int      // in wait: do not rest
 	running bool
+	closed  bool // nothing is deleted any more
 	deleted uint64
 }
 
@@ -114,22 +131,59 @@ func (q *deleteQueue) expect() {
 
 func (q *deleteQueue) add(d doomed) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		q.finishedLocked(1)
+		return
+	}
 	q.queue = append(q.queue, d)
 	if !q.running {
 		q.running = true
 		go q.run()
 	}
-	q.mu.Unlock()
 }
 
-func (q *deleteQueue) wait() {
+// finishedLocked counts n files that are pending no longer. q.mu is held.
+func (q *deleteQueue) finishedLocked(n int) {
+	if q.pending -= n; q.pending == 0 {
+		q.idle.Broadcast()
+	}
+}
+
+// wait returns when nothing is pending, or when over, if not nil, is true. Whoever
+// sets over does so with q.mu held, and broadcasts.
+func (q *deleteQueue) wait(over *bool) {
 	q.mu.Lock()
 	q.waiters++
-	for q.pending > 0 {
+	for q.pending > 0 && (over == nil || !*over) {
 		q.idle.Wait()
 	}
 	q.waiters--
 	q.mu.Unlock()
+}
+
+// close waits for what is pending as long as patience lasts, gives up the rest,
+// and returns when no deletion is under way.
+func (q *deleteQueue) close(patience time.Duration) {
+	q.mu.Lock()
+	over := q.closed
+	q.mu.Unlock()
+	t := time.AfterFunc(patience, func() {
+		q.mu.Lock()
+		over = true
+		q.idle.Broadcast()
+		q.mu.Unlock()
+	})
+	q.wait(&over)
+	t.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.finishedLocked(len(q.queue))
+	q.queue = nil
+	for q.running {
+		q.idle.Wait()
+	}
 }
 
 func (q *deleteQueue) stats() (pending, failed int, deleted uint64) {
@@ -143,6 +197,7 @@ func (q *deleteQueue) run() {
 		q.mu.Lock()
 		if len(q.queue) == 0 {
 			q.running = false
+			q.idle.Broadcast()
 			q.mu.Unlock()
 			return
 		}
@@ -171,9 +226,7 @@ func (q *deleteQueue) run() {
 		q.mu.Lock()
 		q.failed = append(q.failed, still...)
 		q.deleted += gone
-		if q.pending--; q.pending == 0 {
-			q.idle.Broadcast()
-		}
+		q.finishedLocked(1)
 		hurry := q.waiters > 0 || len(q.queue) == 0
 		q.mu.Unlock()
 		if !hurry {

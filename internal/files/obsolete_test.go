@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -133,7 +132,7 @@ func TestDeleteFailureIsRemembered(t *testing.T) {
 func TestObsoleteWaitsForGuards(t *testing.T) {
 	s, mem, _ := newSet(t, nil)
 	touch(t, mem, "000001.ldb")
-	g := epoch.Enter()
+	g := s.o.Reads.Enter()
 	s.Obsolete(&manifest.FileMeta{Num: 1})
 	time.Sleep(20 * time.Millisecond)
 	if !exists(mem, "000001.ldb") {

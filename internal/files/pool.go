@@ -184,8 +184,9 @@ func (p *pool) remove(f *file) vfs.ReadFile {
 
 // owner is a Set's share of the pool; guarded by pool.mu.
 type owner struct {
-	max  int // 0: no bound of its own
-	open int
+	max    int // 0: no bound of its own
+	open   int
+	closed bool // no descriptor is opened any more
 }
 
 // The state word of a file: flags, then the count of reads under way.
@@ -280,6 +281,12 @@ func (f *file) reopen() error {
 	}
 	p := f.pool
 	p.mu.Lock()
+	if f.owner.closed { // by this path there may be another database's file now
+		p.mu.Unlock()
+		_ = d.Close()
+		p.unreserve(f.owner)
+		return base.ErrClosed
+	}
 	f.descriptor = d
 	f.index = len(p.ring)
 	p.ring = append(p.ring, f)

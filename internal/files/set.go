@@ -11,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/sstable/ldb"
@@ -19,12 +20,15 @@ import (
 
 // Options configures a Set.
 type Options struct {
-	FS         vfs.FS
-	Dir        string
-	Cache      *cache.Cache
-	Comparer   *base.Comparer
+	FS       vfs.FS
+	Dir      string
+	Cache    *cache.Cache
+	Comparer *base.Comparer
+	// Reads has the guards of those who read tables without a reference on a
+	// Version; nil: there are none.
+	Reads      *epoch.Domain
 	MaxDecoded int64       // largest block that is decompressed; 0: the format's default
-	OnError    func(error) // told of failures in background; may be nil
+	OnError    func(error) // told of failures in background; may be nil, does not panic
 	// MaxOpenFiles bounds this database's descriptors of tables below the
 	// process's bound; 0: no bound of its own.
 	MaxOpenFiles int
@@ -52,6 +56,9 @@ type table struct {
 
 // New makes a Set. It touches no file.
 func New(o Options) *Set {
+	if o.Reads == nil {
+		o.Reads = epoch.New(nil)
+	}
 	s := &Set{o: o, open: make(map[uint64]*manifest.FileMeta)}
 	s.owner.max = max(o.MaxOpenFiles, 0)
 	s.queue.init(o.FS, o.Dir, s.fail)

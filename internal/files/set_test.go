@@ -19,7 +19,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
@@ -118,7 +117,7 @@ func TestReaderLifecycle(t *testing.T) {
 	if st := s.Stats(); st.Readers != 1 || st.Descriptors != 1 || st.ReaderBytes == 0 {
 		t.Errorf("%+v", st)
 	}
-	g := epoch.Enter()
+	g := s.o.Reads.Enter()
 	s.Obsolete(m)
 	if err := get(s, m, 6); err != nil { // the guard was entered before
 		t.Error(err)
@@ -325,7 +324,7 @@ func TestConcurrentUse(t *testing.T) {
 			for range 400 {
 				x = x*1664525 + 1013904223
 				i := int(x >> 8)
-				guard := epoch.Enter()
+				guard := s.o.Reads.Enter()
 				err := get(s, current[i%tables].Load(), i/tables%tableEntries)
 				guard.Exit()
 				if err != nil {

@@ -3,6 +3,7 @@ package ldb
 import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -55,15 +56,23 @@ func (r *Reader) GetAt(i int, key []byte, hash uint64, seq base.SeqNum, flags ss
 	if uint(i) >= uint(r.index.Len()) {
 		return dst, 0, false, nil
 	}
+	memoryOnly := flags&sstable.MemoryOnly != 0
 	if r.slots != nil {
-		if f, ok := r.slots.Lookup(i); ok {
+		var f cache.Frame
+		var ok bool
+		if memoryOnly {
+			f, ok = r.slots.Peek(i) // the read from the file counts the miss
+		} else {
+			f, ok = r.slots.Lookup(i)
+		}
+		if ok {
 			v := block.OpenView(f.Bytes())
 			dst, t, found := r.getIn(&v, key, hash, seq, dst)
 			f.Release()
 			return dst, t, found, nil
 		}
 	}
-	if flags&sstable.MemoryOnly != 0 {
+	if memoryOnly {
 		return dst, 0, false, base.ErrWouldBlock
 	}
 	return r.getCold(i, key, hash, seq, flags, dst)

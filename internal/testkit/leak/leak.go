@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
@@ -32,7 +31,6 @@ func (u Usage) String() string {
 
 // Now measures, after what runs in the background has come to an end.
 func Now() Usage {
-	epoch.Drain()
 	u := Usage{Goroutines: runtime.NumGoroutine()}
 	// Goroutines that are done need a moment to vanish: what stays the same for
 	// 100 ms, or 2, those of a test, is not of that kind.
