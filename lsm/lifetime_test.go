@@ -1,0 +1,533 @@
+package lsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Whatever is opened on a closed database gives back nothing of the cache that
+// another database uses.
+func TestClosedDatabaseReleasesCacheOnce(t *testing.T) {
+	c := NewCache(32 << 20)
+	a := mustOpen(t, t.TempDir(), &Options{Cache: c})
+	b := mustOpen(t, t.TempDir(), &Options{Cache: c})
+	for i := range 1000 {
+		mustPut(t, b, i)
+	}
+	if err := b.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, b, 1)
+	snap := a.Snapshot()
+	mustClose(t, a)
+	for range 3 {
+		var errs [4]error
+		its := []*Iterator{a.Iter(nil), snap.Iter(nil), a.Iter(&IterOptions{Prefix: []byte("k"), NoFillCache: true})}
+		for range a.All(nil, nil, &errs[0]) {
+			t.Error("an entry of a closed database")
+		}
+		for range a.Backward(nil, nil, &errs[1]) {
+			t.Error("an entry of a closed database")
+		}
+		for range snap.Prefix([]byte("k"), &errs[2]) {
+			t.Error("an entry of a closed database")
+		}
+		for _, it := range its {
+			if it.First() || it.Last() || it.SeekGE(nil) {
+				t.Error("a closed database has entries")
+			}
+			if err := it.Close(); !errors.Is(err, ErrClosed) {
+				t.Errorf("iterator of a closed database: %v", err)
+			}
+		}
+		errs[3] = snap.MultiGet([][]byte{key(1)}, new(MultiResult))
+		for i, err := range errs {
+			if !errors.Is(err, ErrClosed) {
+				t.Errorf("read %d of a closed database: %v", i, err)
+			}
+		}
+		if err := a.Close(); !errors.Is(err, ErrClosed) {
+			t.Errorf("second Close: %v", err)
+		}
+	}
+	c.Close()
+	c.Close()
+	if _, err := Open(t.TempDir(), &Options{Cache: c}); !errors.Is(err, ErrClosed) {
+		t.Errorf("open with a closed cache: %v", err)
+	}
+	if _, err := Open(t.TempDir(), &Options{Cache: new(Cache)}); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("open with a cache that is none: %v", err)
+	}
+	for i := range 1000 {
+		wantValue(t, b, i)
+	}
+	n := 0
+	var err error
+	for range b.All(nil, nil, &err) {
+		n++
+	}
+	if n != 1000 || err != nil {
+		t.Errorf("the other database has %d entries, %v", n, err)
+	}
+	mustClose(t, b)
+}
+
+// An iterator that outlives its database deletes nothing: by the same names
+// there may be another database's files in the directory.
+func TestIteratorOutlivesDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	old := mustOpen(t, dir, small(Options{}))
+	for range 3 {
+		for i := range 100 {
+			mustPut(t, old, i)
+		}
+		if err := old.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	it := old.Iter(nil)
+	if !it.First() {
+		t.Fatal(it.Err())
+	}
+	mustPut(t, old, 1)
+	if err := old.CompactRange(nil, nil); err != nil { // the iterator holds its inputs
+		t.Fatal(err)
+	}
+	mustClose(t, old)
+	if err := Destroy(dir, nil); err != nil {
+		t.Fatal(err)
+	}
+	db := mustOpen(t, dir, small(Options{DisableCompaction: true}))
+	for i := range 600 { // six tables, numbered as those of the iterator
+		mustPut(t, db, i)
+		if i%100 == 99 {
+			if err := db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	before := listing(t, dir)
+	if err := it.Close(); err != nil {
+		t.Errorf("iterator that was closed after its database: %v", err)
+	}
+	old.reads.Drain()
+	old.reads.Drain()
+	old.files.WaitDeleted()
+	if after := listing(t, dir); after != before {
+		t.Errorf("before the old iterator's Close:\n%s\nafter it:\n%s", before, after)
+	}
+	mustClose(t, db)
+	db = mustOpen(t, dir, nil)
+	for i := range 600 {
+		wantValue(t, db, i)
+	}
+	mustClose(t, db)
+}
+
+// blockReads is a file system on which reads of tables wait, from the time it is
+// armed to that of release.
+type blockReads struct {
+	armed   atomic.Bool
+	blocked chan struct{} // one for each read that waits
+	release chan struct{}
+}
+
+func newBlockReads() *blockReads {
+	return &blockReads{blocked: make(chan struct{}, 100), release: make(chan struct{})}
+}
+
+func (b *blockReads) hook(op vfs.Op) vfs.Outcome {
+	if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && b.armed.Load() {
+		b.blocked <- struct{}{}
+		<-b.release
+	}
+	return vfs.Outcome{}
+}
+
+// A read that waits for the disk keeps the state that it reads, and no more: not
+// the memory of its database's later memtables, nothing of other databases, and
+// no Close.
+func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
+	start := offheap.InUse()
+	disk := newBlockReads()
+	o := Options{FS: vfs.NewFault(vfs.NewMem(), disk.hook), CacheSize: -1, WriteBufferSize: 1 << 20, WALPreallocate: -1, DisableCompaction: true}
+	db := mustOpen(t, "/db", &o)
+	mustPut(t, db, 1)
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, db, 1)
+	disk.armed.Store(true)
+	type result struct {
+		value []byte
+		err   error
+	}
+	got := make(chan result, 2)
+	go func() {
+		v, err := db.Get(key(1), nil)
+		got <- result{v, err}
+	}()
+	go func() {
+		var r MultiResult
+		err := db.MultiGet([][]byte{key(1)}, &r)
+		v, _ := r.Value(0)
+		got <- result{v, err}
+	}()
+	<-disk.blocked
+	<-disk.blocked
+	disk.armed.Store(false)
+
+	other := mustOpen(t, t.TempDir(), &Options{WriteBufferSize: 1 << 20, CacheSize: -1, WALPreallocate: -1})
+	base := offheap.InUse()
+	large := make([]byte, 200<<10)
+	for _, w := range []*DB{other, db} {
+		for i := range 20 {
+			if err := w.Put(key(i), large, NoSync); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		within(t, "freeing flushed memtables beside a blocked read", w.reads.Drain)
+		if n := offheap.InUse() - base; n > 6<<20 {
+			t.Errorf("%d bytes are still held after 20 flushes of 1 MiB memtables", n)
+		}
+	}
+	within(t, "Close beside a blocked read of another database", func() { mustClose(t, other) })
+	within(t, "Close beside a blocked read of its own", func() { mustClose(t, db) })
+	close(disk.release)
+	for range 2 {
+		if r := <-got; r.err == nil && !bytes.Equal(r.value, value(1)) || r.err != nil && !errors.Is(r.err, ErrClosed) {
+			t.Errorf("the blocked read: %q, %v", r.value, r.err)
+		}
+	}
+	db.reads.Drain() // the views
+	db.reads.Drain() // the readers
+	if n := offheap.InUse(); n != start {
+		t.Errorf("%d bytes off the heap, %d at the start", n, start)
+	}
+}
+
+// A panic where memory and descriptors are given back makes the database
+// read-only, and its stack is in the error.
+func TestPanicInRetiredFunction(t *testing.T) {
+	var armed atomic.Bool
+	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpClose && strings.HasSuffix(op.Name, ".ldb") && armed.CompareAndSwap(true, false) {
+			panic("close of a table")
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "/db", small(Options{FS: fsys, DisableCompaction: true}))
+	for range 2 {
+		mustPut(t, db, 1)
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		wantValue(t, db, 1)
+	}
+	// The writers of tables close them, too: arm at the last moment.
+	err := func() error {
+		it := db.Iter(nil) // keeps the inputs
+		defer it.Close()
+		it.First()
+		defer armed.Store(true)
+		return db.CompactRange(nil, nil)
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.reads.Drain()
+	db.reads.Drain()
+	err = db.Put(key(2), nil, NoSync)
+	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") || !strings.Contains(err.Error(), "detach") {
+		t.Errorf("write after a panic in a retired function: %v", err)
+	}
+	if m := db.Metrics(); m.ReadOnly == nil {
+		t.Error("Metrics do not tell")
+	}
+	wantValue(t, db, 1)
+	mustClose(t, db)
+}
+
+// Writes and barriers beside Close succeed or fail with ErrClosed; nothing else.
+func TestWritesBesideClose(t *testing.T) {
+	procs := runtime.GOMAXPROCS(8)
+	defer runtime.GOMAXPROCS(procs)
+	empty := NewBatch()
+	for round := range 300 {
+		db := mustOpen(t, "/db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10, CacheSize: -1, WALPreallocate: -1})
+		var wg sync.WaitGroup
+		var puts atomic.Int64
+		for g := range 8 {
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					var err error
+					switch {
+					case g == 7:
+						err = db.Write(empty, Sync)
+					case g == 6:
+						err = db.Flush()
+					default:
+						err = db.Put(key(g), value(i), WriteMode(g&1))
+					}
+					if err != nil {
+						if !errors.Is(err, ErrClosed) {
+							t.Errorf("round %d: beside Close: %v", round, err)
+						}
+						return
+					}
+					puts.Add(1)
+				}
+			})
+		}
+		for puts.Load() < int64(8+round%40) {
+			runtime.Gosched()
+		}
+		closed := make(chan error, 2)
+		for range 2 {
+			go func() { closed <- db.Close() }()
+		}
+		first, second := <-closed, <-closed
+		if first != nil {
+			first, second = second, first
+		}
+		if first != nil || !errors.Is(second, ErrClosed) {
+			t.Errorf("two Closes: %v, %v", first, second)
+		}
+		wg.Wait()
+		if err := db.Put(key(1), nil, NoSync); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
+// A snapshot says that it is closed, rather than answer from a state in which
+// its entries may be gone.
+func TestSnapshotReadsBesideItsClose(t *testing.T) {
+	procs := runtime.GOMAXPROCS(16) // readers are interrupted anywhere
+	defer runtime.GOMAXPROCS(procs)
+	db := mustOpen(t, "/db", small(Options{FS: vfs.NewMem(), DisableCompaction: true}))
+	defer db.Close()
+	for round := range 300 {
+		mustPut(t, db, 1)
+		snap := db.Snapshot()
+		if err := db.Put(key(1), []byte("later"), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		check := func(v []byte, err error) bool {
+			if errors.Is(err, ErrClosed) {
+				return false
+			}
+			if err != nil || !bytes.Equal(v, value(1)) {
+				t.Errorf("round %d: beside the snapshot's Close: %q, %v", round, v, err)
+				return false
+			}
+			return true
+		}
+		for g := range 12 {
+			wg.Go(func() {
+				for ok := true; ok; {
+					if g%3 == 0 {
+						it := snap.Iter(nil)
+						if it.SeekGE(key(1)) {
+							ok = check(it.Value(), nil)
+						} else {
+							ok = check(nil, it.Err())
+						}
+						it.Close()
+						continue
+					}
+					ok = check(snap.Get(key(1), nil))
+				}
+			})
+		}
+		runtime.Gosched()
+		snap.Close()
+		if err := db.CompactRange(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	}
+}
+
+func TestSnapshotOfAnotherDatabase(t *testing.T) {
+	a, b := mustOpen(t, t.TempDir(), nil), mustOpen(t, t.TempDir(), nil)
+	defer a.Close()
+	defer b.Close()
+	snap := a.Snapshot()
+	defer snap.Close()
+	mustPut(t, b, 1)
+	it := b.Iter(&IterOptions{Snapshot: snap})
+	if it.First() || !errors.Is(it.Err(), ErrInvalidArgument) {
+		t.Errorf("a snapshot of another database: valid %v, %v", it.Valid(), it.Err())
+	}
+	if err := it.Close(); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+// After a failure an iterator is good again as soon as what failed is.
+func TestIteratorTriesAgain(t *testing.T) {
+	var failing atomic.Bool
+	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && failing.Load() {
+			return vfs.Outcome{Err: syscall.EIO}
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1, BlockSize: 1 << 10})
+	defer db.Close()
+	for i := range 1000 {
+		mustPut(t, db, i)
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	moves := []struct {
+		name string
+		move func(it *Iterator) bool
+		want int
+	}{
+		{"First", (*Iterator).First, 0},
+		{"Last", (*Iterator).Last, 999},
+		{"SeekGE", func(it *Iterator) bool { return it.SeekGE(key(500)) }, 500},
+		{"SeekLT", func(it *Iterator) bool { return it.SeekLT(key(500)) }, 499},
+	}
+	it := db.Iter(&IterOptions{Lower: key(0), Upper: key(1000)})
+	for _, m := range moves {
+		failing.Store(true)
+		for n := 0; it.Err() == nil; n++ { // away from what is in memory
+			if n > 10_000 {
+				t.Fatal("reads do not fail")
+			}
+			if !it.Next() {
+				it.SeekGE(key(n * 37 % 1000))
+			}
+		}
+		if it.Valid() || it.Next() || it.Prev() || !errors.Is(it.Err(), syscall.EIO) {
+			t.Errorf("after a failed read: valid %v, %v", it.Valid(), it.Err())
+		}
+		if m.move(it) || !errors.Is(it.Err(), syscall.EIO) {
+			t.Errorf("%s while reads fail: %v", m.name, it.Err())
+		}
+		failing.Store(false)
+		if !m.move(it) || !bytes.Equal(it.Key(), key(m.want)) || it.Err() != nil {
+			t.Errorf("%s after a failure that passed: %q, %v; want %q", m.name, it.Key(), it.Err(), key(m.want))
+		}
+	}
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	if n != 1000 || it.Err() != nil {
+		t.Errorf("%d entries after a failure that passed, %v", n, it.Err())
+	}
+	if err := it.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close does not change what Err says of an iteration; moves after it do.
+func TestIteratorAfterItsClose(t *testing.T) {
+	db := mustOpen(t, t.TempDir(), nil)
+	defer db.Close()
+	mustPut(t, db, 1)
+	moves := map[string]func(*Iterator) bool{
+		"First": (*Iterator).First, "Last": (*Iterator).Last, "Next": (*Iterator).Next, "Prev": (*Iterator).Prev,
+		"SeekGE":    func(it *Iterator) bool { return it.SeekGE(nil) },
+		"SeekLT":    func(it *Iterator) bool { return it.SeekLT(key(9)) },
+		"NextBlock": func(it *Iterator) bool { _, n := it.NextBlock(nil, 0, 0); return n > 0 },
+		"PrevBlock": func(it *Iterator) bool { _, n := it.PrevBlock(nil, 0, 0); return n > 0 },
+	}
+	for name, move := range moves {
+		it := db.Iter(nil)
+		for it.Next() || it.First() && it.Next() {
+		}
+		for range 2 {
+			if err := errors.Join(it.Close(), it.Err()); err != nil {
+				t.Errorf("an iteration that ended well: %v", err)
+			}
+		}
+		it.SetBounds(nil, nil)
+		if it.Valid() || it.Key() != nil || it.Value() != nil {
+			t.Error("a closed iterator is at an entry")
+		}
+		if move(it) || !errors.Is(it.Err(), ErrClosed) {
+			t.Errorf("%s after Close: %v", name, it.Err())
+		}
+	}
+}
+
+// A scan that ends early tells its caller, and one that could not is refused.
+func TestScanError(t *testing.T) {
+	var failing atomic.Bool
+	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && failing.Load() {
+			return vfs.Outcome{Err: syscall.EIO}
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1})
+	for i := range 100 {
+		mustPut(t, db, i)
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	snap := db.Snapshot()
+	failing.Store(true)
+	err := errors.New("from before")
+	for name, scan := range map[string]func(err *error){
+		"All":               func(err *error) { db.All(nil, nil, err)(func(_, _ []byte) bool { return true }) },
+		"Backward":          func(err *error) { db.Backward(nil, nil, err)(func(_, _ []byte) bool { return true }) },
+		"Prefix":            func(err *error) { db.Prefix(key(1), err)(func(_, _ []byte) bool { return true }) },
+		"Snapshot.All":      func(err *error) { snap.All(nil, nil, err)(func(_, _ []byte) bool { return true }) },
+		"Snapshot.Backward": func(err *error) { snap.Backward(nil, nil, err)(func(_, _ []byte) bool { return true }) },
+		"Snapshot.Prefix":   func(err *error) { snap.Prefix(key(1), err)(func(_, _ []byte) bool { return true }) },
+	} {
+		failing.Store(true)
+		scan(&err)
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s on a failing disk: %v", name, err)
+		}
+		failing.Store(false)
+		scan(&err)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		func() {
+			defer func() {
+				if r := fmt.Sprint(recover()); !strings.Contains(r, "pass &err") {
+					t.Errorf("%s without a place for the error: %v", name, r)
+				}
+			}()
+			scan(nil)
+		}()
+	}
+	// A loop that a panic ends gives back what it held.
+	func() {
+		defer func() { _ = recover() }()
+		for range db.All(nil, nil, &err) {
+			panic("in the loop")
+		}
+	}()
+	snap.Close()
+	mustClose(t, db)
+	if n := db.holds.Load(); n != 0 {
+		t.Errorf("%d holds are left", n)
+	}
+}
