@@ -15,9 +15,9 @@
 enum { HEADER = 12, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
 
 typedef struct {
-  uint8_t *data;
-  size_t len, cap;
-  uint32_t count; /* stored into the header when the bytes are wanted */
+  uint8_t *data; /* whole at all times: sequence number 0, and the count */
+  size_t len, cap; /* cap <= MAX_BYTES */
+  uint32_t count;
 } batch;
 
 static inline loam_status acquire(const loam_batch *handle, batch **b) {
@@ -27,9 +27,20 @@ static inline loam_status acquire(const loam_batch *handle, batch **b) {
   return status;
 }
 
-static void seal(batch *b) {
-  memset(b->data, 0, 8); /* a write stores its sequence number */
-  for (int i = 0; i < 4; i++) b->data[8 + i] = (uint8_t)(b->count >> 8 * i);
+static loam_status share(const loam_batch *handle, batch **b) {
+  void *object = NULL;
+  loam_status status = loam_slot_share(HANDLE(handle), KIND_BATCH, &object);
+  *b = object;
+  return status;
+}
+
+static inline void count(batch *b, uint32_t n) {
+  b->count += n;
+  uint32_t v = b->count;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  v = __builtin_bswap32(v);
+#endif
+  memcpy(b->data + 8, &v, sizeof v);
 }
 
 /* Makes room for n more bytes: LOAM_OK, LOAM_ERR_TOO_LARGE or
@@ -37,6 +48,7 @@ static void seal(batch *b) {
 static loam_status grow(batch *b, size_t n) {
   if (n > MAX_BYTES - b->len || b->count == UINT32_MAX) return LOAM_ERR_TOO_LARGE;
   size_t cap = 2 * b->cap > b->len + n ? 2 * b->cap : b->len + n;
+  if (cap > MAX_BYTES) cap = MAX_BYTES;
   uint8_t *data = realloc(b->data, cap);
   if (!data) return LOAM_ERR_NO_MEMORY;
   b->data = data;
@@ -69,6 +81,7 @@ static loam_status create(const void *data, size_t len, loam_batch **out, char *
   b->cap = cap;
   b->len = len;
   memcpy(b->data, data, len);
+  memset(b->data, 0, 8);
   for (int i = 0; i < 4; i++) b->count |= (uint32_t)b->data[8 + i] << 8 * i;
   *out = (loam_batch *)(uintptr_t)handle;
   return LOAM_OK;
@@ -76,16 +89,16 @@ static loam_status create(const void *data, size_t len, loam_batch **out, char *
 
 loam_status loam_batch_create(loam_batch **out, char **err) {
   static const uint8_t empty[HEADER];
+  CLEAR(out);
   BEGIN(err);
   WANT(err, out, "batch");
-  *out = NULL;
   return create(empty, sizeof empty, out, err);
 }
 
 loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **out, char **err) {
+  CLEAR(out);
   BEGIN(err);
   WANT(err, out, "batch");
-  *out = NULL;
   BYTES(err, data, len, "batch");
   loam_status status = loamgo_check((void *)data, len, err);
   return status == LOAM_OK ? create(data, len, out, err) : status;
@@ -120,7 +133,7 @@ loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, 
   p = put_bytes(p, key, key_len);
   p = put_bytes(p, value, value_len);
   b->len = (size_t)(p - b->data);
-  b->count++;
+  count(b, 1);
   loam_slot_release(HANDLE(handle));
   return LOAM_OK;
 }
@@ -139,7 +152,7 @@ loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_le
   uint8_t *p = b->data + b->len;
   *p++ = 0;
   b->len = (size_t)(put_bytes(p, key, key_len) - b->data);
-  b->count++;
+  count(b, 1);
   loam_slot_release(HANDLE(handle));
   return LOAM_OK;
 }
@@ -150,7 +163,7 @@ loam_status loam_batch_clear(loam_batch *handle) {
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return status;
   b->len = HEADER;
-  b->count = 0;
+  count(b, -b->count);
   uint8_t *smaller = b->cap > KEEP ? realloc(b->data, KEEP) : NULL;
   if (smaller) {
     b->data = smaller;
@@ -168,42 +181,48 @@ loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char 
   bool same = HANDLE(handle) == HANDLE(other);
   status = LOAM_OK;
   if (same) o = b;
-  else status = acquire(other, &o);
+  else status = share(other, &o);
   if (status != LOAM_OK) {
     loam_slot_release(HANDLE(handle));
     return loam_fail_slot(err, status, "batch");
   }
   size_t n = o->len - HEADER;
-  uint32_t count = o->count;
-  if (count > UINT32_MAX - b->count) status = LOAM_ERR_TOO_LARGE;
+  uint32_t operations = o->count;
+  if (operations > UINT32_MAX - b->count) status = LOAM_ERR_TOO_LARGE;
   else if (n > b->cap - b->len) status = grow(b, n);
   if (status == LOAM_OK) {
     memcpy(b->data + b->len, o->data + HEADER, n);
     b->len += n;
-    b->count += count;
+    count(b, operations);
   }
-  if (!same) loam_slot_release(HANDLE(other));
+  if (!same) loam_slot_unshare(HANDLE(other));
   loam_slot_release(HANDLE(handle));
   return status == LOAM_OK ? LOAM_OK : fail_grow(err, status);
 }
 
-size_t loam_batch_count(const loam_batch *handle) {
+loam_status loam_batch_count(const loam_batch *handle, size_t *operations, char **err) {
+  BEGIN(err);
+  WANT(err, operations, "count");
   batch *b;
-  if (loam_forked || acquire(handle, &b) != LOAM_OK) return 0;
-  size_t n = b->count;
-  loam_slot_release(HANDLE(handle));
-  return n;
+  loam_status status = share(handle, &b);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
+  *operations = b->count;
+  loam_slot_unshare(HANDLE(handle));
+  return LOAM_OK;
 }
 
-const void *loam_batch_data(const loam_batch *handle, size_t *len) {
+loam_status loam_batch_data(const loam_batch *handle, const void **data, size_t *len, char **err) {
+  CLEAR(data);
+  BEGIN(err);
+  WANT(err, data, "data");
+  WANT(err, len, "len");
   batch *b;
-  if (len) *len = 0;
-  if (loam_forked || acquire(handle, &b) != LOAM_OK) return NULL;
-  seal(b);
-  const void *data = b->data;
-  if (len) *len = b->len;
-  loam_slot_release(HANDLE(handle));
-  return data;
+  loam_status status = share(handle, &b);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
+  *data = b->data;
+  *len = b->len;
+  loam_slot_unshare(HANDLE(handle));
+  return LOAM_OK;
 }
 
 /* The shim wrote these bytes or had them checked: no bound is looked at. */
@@ -217,39 +236,41 @@ static const uint8_t *get_bytes(const uint8_t *p, const void **bytes, size_t *n)
   return p + v;
 }
 
-loam_status loam_batch_each(const loam_batch *handle, void *arg,
-                            void (*put)(void *, const void *, size_t, const void *, size_t),
-                            void (*del)(void *, const void *, size_t), char **err) {
+loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, void *arg, char **err) {
   BEGIN(err);
-  WANT(err, put, "put");
-  WANT(err, del, "del");
+  WANT(err, visit, "visit");
   batch *b;
-  loam_status status = acquire(handle, &b);
+  loam_status status = share(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
-  for (const uint8_t *p = b->data + HEADER, *end = b->data + b->len; p < end;) {
-    const void *key, *value;
-    size_t key_len, value_len;
-    bool is_put = *p++ == 1;
-    p = get_bytes(p, &key, &key_len);
-    if (!is_put) {
-      del(arg, key, key_len);
-      continue;
-    }
-    p = get_bytes(p, &value, &value_len);
-    put(arg, key, key_len, value, value_len);
+  loam_visit here = {HANDLE(handle), loam_visits};
+  loam_visits = &here;
+  loam_failure failure = {NULL};
+  int stop = 0;
+  for (const uint8_t *p = b->data + HEADER, *end = b->data + b->len; p < end && !stop && !failure.message;) {
+    loam_operation operation = {sizeof operation, *p++, NULL, 0, NULL, 0};
+    p = get_bytes(p, &operation.key, &operation.key_len);
+    if (operation.kind == LOAM_OP_PUT) p = get_bytes(p, &operation.value, &operation.value_len);
+    else if (operation.kind != LOAM_OP_DELETE) break;
+    stop = visit(arg, &operation, &failure);
   }
-  loam_slot_release(HANDLE(handle));
-  return LOAM_OK;
+  loam_visits = here.outer;
+  loam_slot_unshare(HANDLE(handle));
+  return failure.message ? loam_fail_callback(err, &failure) : LOAM_OK;
 }
 
-loam_status loam_write(loam_db *db, const loam_batch *handle, unsigned flags, char **err) {
+loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *handle, uint64_t *sequence, char **err) {
   BEGIN(err);
-  FLAGS(err, flags, LOAM_SYNC | LOAM_NO_STALL);
+  WRITING(err, options);
   batch *b;
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
-  seal(b);
   status = loamgo_write(HANDLE(db), b->data, b->len, flags, err);
+  if (sequence && status == LOAM_OK) {
+    uint64_t first = 0;
+    for (int i = 0; i < 8; i++) first |= (uint64_t)b->data[i] << 8 * i;
+    *sequence = b->count ? first + b->count - 1 : 0;
+  }
+  memset(b->data, 0, 8); /* the write stored its sequence number */
   loam_slot_release(HANDLE(handle));
   return status;
 }

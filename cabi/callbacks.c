@@ -3,18 +3,47 @@
 #include "shim.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void *loamgo_alloc(size_t n) { return malloc(n ? n : 1); }
 
 void loamgo_release(void *p) { free(p); }
 
-int loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len) {
-  loam_compare_fn compare = (loam_compare_fn)fn;
-  /* Callbacks may hand the pointers to memcmp, which NULL must not reach. */
-  return compare((void *)arg, a ? (const void *)a : "", a_len, b ? (const void *)b : "", b_len);
+/* Stands for a message that memory is too short for. */
+static char no_words[] = "a callback failed, and memory for its message is out";
+
+void loam_callback_fail(loam_failure *failure, const char *message) {
+  if (!failure || failure->message) return;
+  failure->message = strdup(message ? message : "it did not say why");
+  if (!failure->message) failure->message = no_words;
 }
 
-void loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message) {
-  loam_log_fn log = (loam_log_fn)fn;
-  log((void *)arg, level, message);
+const char *loamgo_failure_text(intptr_t failure) { return (const char *)failure; }
+
+void loamgo_failure_free(intptr_t failure) {
+  if ((char *)failure != no_words) free((char *)failure);
 }
+
+loam_status loam_fail_callback(char **err, loam_failure *failure) {
+  loam_fail(err, LOAM_ERR_CALLBACK, "loam: the callback failed: %s", failure->message);
+  loamgo_failure_free((intptr_t)failure->message);
+  return LOAM_ERR_CALLBACK;
+}
+
+intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len) {
+  loam_compare_fn compare = (loam_compare_fn)fn;
+  loam_failure failure = {NULL};
+  /* Callbacks may hand the pointers to memcmp, which NULL must not reach. */
+  int order = compare((void *)arg, a ? (const void *)a : "", a_len, b ? (const void *)b : "", b_len, &failure);
+  if (__builtin_expect(failure.message != NULL, 0)) return (intptr_t)failure.message;
+  return (order > 0) - (order < 0);
+}
+
+intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message) {
+  loam_log_fn log = (loam_log_fn)fn;
+  loam_failure failure = {NULL};
+  log((void *)arg, level, message, &failure);
+  return (intptr_t)failure.message;
+}
+
+void loamgo_call_destroy(uintptr_t fn, uintptr_t arg) { ((loam_destroy_fn)fn)((void *)arg); }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/loamdb/loam/lsm"
@@ -22,7 +23,61 @@ import (
 // Function and argument pointers of C are kept as integers: they are opaque
 // to Go and may be any value.
 
-// comparer makes a comparer that asks C.
+// shared counts the users of something that ends with the last of them. A nil
+// one ends nothing.
+type shared struct {
+	users atomic.Int64
+	end   func()
+}
+
+// newShared returns what has one user.
+func newShared(end func()) *shared {
+	s := &shared{end: end}
+	s.users.Store(1)
+	return s
+}
+
+// retain adds a user. It returns nil when the end has come.
+func (s *shared) retain() *shared {
+	if s == nil {
+		return nil
+	}
+	for n := s.users.Load(); n > 0; n = s.users.Load() {
+		if s.users.CompareAndSwap(n, n+1) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (s *shared) release() {
+	if s != nil && s.users.Add(-1) == 0 {
+		s.end()
+	}
+}
+
+// destroyed calls a destroy function at the end, nil for none.
+func destroyed(fn, arg C.uintptr_t) *shared {
+	if fn == 0 {
+		return nil
+	}
+	return newShared(func() { C.loamgo_call_destroy(fn, arg) })
+}
+
+// failure is what a callback reported.
+type failure struct{ callback, words string }
+
+func (f *failure) Error() string { return "loam: the " + f.callback + " failed: " + f.words }
+
+// reported takes over what C knows of a failure.
+func reported(callback string, p C.intptr_t) *failure {
+	words := C.GoString(C.loamgo_failure_text(p))
+	C.loamgo_failure_free(p)
+	return &failure{callback, words}
+}
+
+// comparer makes a comparer that asks C. A failure becomes a panic, which the
+// engine answers by making the database read-only.
 func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 	return &lsm.Comparer{
 		Name:            name,
@@ -30,9 +85,13 @@ func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 		// A pointer to bytes: of an unsafe.Pointer cgo would check everything
 		// around the key for Go pointers.
 		Compare: func(a, b []byte) int {
-			return int(C.loamgo_compare(fn, arg,
+			order := C.loamgo_compare(fn, arg,
 				(*C.uchar)(unsafe.SliceData(a)), C.size_t(len(a)),
-				(*C.uchar)(unsafe.SliceData(b)), C.size_t(len(b))))
+				(*C.uchar)(unsafe.SliceData(b)), C.size_t(len(b)))
+			if order < -1 || order > 1 {
+				panic(reported("comparator", order))
+			}
+			return int(order)
 		},
 	}
 }
@@ -40,13 +99,17 @@ func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 // cLogger is a slog.Handler that hands lines of text to C.
 type cLogger struct {
 	fn, arg C.uintptr_t
-	attrs   string // already formatted, each with a space in front
-	group   string // "" or with a dot behind
+	failure *atomic.Pointer[failure] // the first; no more calls after it
+	attrs   string                   // already formatted, each with a space in front
+	group   string                   // "" or with a dot behind
 }
 
-func (l *cLogger) Enabled(context.Context, slog.Level) bool { return true }
+func (l *cLogger) Enabled(context.Context, slog.Level) bool { return l.failure.Load() == nil }
 
 func (l *cLogger) Handle(_ context.Context, r slog.Record) error {
+	if l.failure.Load() != nil {
+		return nil
+	}
 	var b strings.Builder
 	b.WriteString(r.Message)
 	b.WriteString(l.attrs)
@@ -54,9 +117,10 @@ func (l *cLogger) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %s%s=%v", l.group, a.Key, a.Value.Resolve())
 		return true
 	})
-	b.WriteByte(0)
-	line := []byte(b.String())
-	C.loamgo_log(l.fn, l.arg, C.int(r.Level), (*C.char)(unsafe.Pointer(&line[0])))
+	line := append([]byte(printable(b.String())), 0)
+	if p := C.loamgo_log(l.fn, l.arg, C.int(r.Level), (*C.char)(unsafe.Pointer(&line[0]))); p != 0 {
+		l.failure.CompareAndSwap(nil, reported("logger", p))
+	}
 	return nil
 }
 
@@ -79,5 +143,5 @@ func logger(fn, arg C.uintptr_t) *slog.Logger {
 	if fn == 0 {
 		return nil
 	}
-	return slog.New(&cLogger{fn: fn, arg: arg})
+	return slog.New(&cLogger{fn: fn, arg: arg, failure: new(atomic.Pointer[failure])})
 }

@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"unsafe"
 
@@ -49,6 +51,32 @@ var (
 	errNoMemory = errors.New("loam: out of memory")
 )
 
+// located is an error that concerns a path.
+type located struct {
+	path string
+	error
+}
+
+func (l *located) Unwrap() error { return l.error }
+
+// at says that an error concerns a database's directory.
+func at(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &located{path, err}
+}
+
+// numbers are the statuses of the operating system's errors.
+var numbers = map[syscall.Errno]status{
+	syscall.ENOSPC: C.LOAM_ERR_NO_SPACE,
+	syscall.EDQUOT: C.LOAM_ERR_NO_SPACE,
+	syscall.EFBIG:  C.LOAM_ERR_NO_SPACE,
+	syscall.EMFILE: C.LOAM_ERR_TOO_MANY_FILES,
+	syscall.ENFILE: C.LOAM_ERR_TOO_MANY_FILES,
+	syscall.ENOMEM: C.LOAM_ERR_NO_MEMORY,
+}
+
 // statusOf finds the status of an error.
 func statusOf(err error) status {
 	for i := range statuses {
@@ -56,9 +84,15 @@ func statusOf(err error) status {
 			return statuses[i].status
 		}
 	}
+	var callback *failure
 	var path *fs.PathError
 	var number syscall.Errno
-	if errors.As(err, &path) || errors.As(err, &number) {
+	switch {
+	case errors.As(err, &callback):
+		return C.LOAM_ERR_CALLBACK
+	case errors.As(err, &number) && numbers[number] != 0:
+		return numbers[number]
+	case number != 0 || errors.As(err, &path):
 		return C.LOAM_ERR_IO
 	}
 	return C.LOAM_ERR_INTERNAL
@@ -69,9 +103,43 @@ func statusOf(err error) status {
 func fail(err error, message **C.char) status {
 	s := statusOf(err)
 	if s < 0 && message != nil {
-		*message = text(err.Error())
+		*message = sentence(err)
 	}
 	return s
+}
+
+// sentence makes a message with what loam_error_errno and loam_error_path tell;
+// NULL when memory is out.
+func sentence(err error) *C.char {
+	var number syscall.Errno
+	errors.As(err, &number)
+	words, path := printable(err.Error()), pathOf(err)
+	return C.loamgo_message((*C.char)(unsafe.Pointer(unsafe.StringData(words))), C.size_t(len(words)), C.int(number),
+		(*C.char)(unsafe.Pointer(unsafe.StringData(path))), C.size_t(len(path)))
+}
+
+// pathOf is the file or directory an error concerns, "" when none is known.
+func pathOf(err error) string {
+	var file *fs.PathError
+	var link *os.LinkError
+	var damage *lsm.CorruptionError
+	var dir *located
+	switch {
+	case errors.As(err, &file):
+		return file.Path
+	case errors.As(err, &link):
+		return link.New
+	case errors.As(err, &damage):
+		return damage.File
+	case errors.As(err, &dir):
+		return dir.path
+	}
+	return ""
+}
+
+// printable is a string as UTF-8 without NUL.
+func printable(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\\0"), "\ufffd")
 }
 
 // running is the status of an export that has not returned: a panic leaves it.
@@ -84,9 +152,13 @@ func catch(s *status, message **C.char) {
 		return
 	}
 	r := recover()
+	if f, ok := r.(*failure); ok {
+		*s = fail(f, message)
+		return
+	}
 	*s = C.LOAM_ERR_INTERNAL
 	if message != nil {
-		*message = text(fmt.Sprintf("loam: internal error: %v\n%s", r, debug.Stack()))
+		*message = sentence(fmt.Errorf("loam: internal error: %v\n%s", r, debug.Stack()))
 	}
 }
 

@@ -8,8 +8,9 @@ package main
 import "C"
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
-	"sync"
 	"unsafe"
 
 	"github.com/loamdb/loam/cabi/internal/stk"
@@ -25,17 +26,13 @@ import (
 type database struct {
 	*lsm.DB
 	comparer string
+	logger   *cLogger // nil: none
+	uses     *shared  // what the options brought; its users are the open database and the iterators
 }
 
 type snapshot struct {
 	*lsm.Snapshot
 	db *database
-}
-
-// options may be changed and read from several threads.
-type options struct {
-	mu sync.Mutex
-	lsm.Options
 }
 
 // run is the frame of the exports that are not hot.
@@ -67,13 +64,13 @@ func open(db, snap C.uint64_t) (*database, *lsm.Snapshot, error) {
 }
 
 // mode is a write's flags, which are the engine's.
-func mode(flags C.uint) lsm.WriteMode { return lsm.WriteMode(flags) }
+func mode(flags C.uint64_t) lsm.WriteMode { return lsm.WriteMode(flags) }
 
 // loamgo_get looks a key up. A value longer than the buffer is copied into
 // malloc'ed memory if big is not NULL.
 //
 //export loamgo_get
-func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
+func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	stk.Reserve()
@@ -105,15 +102,15 @@ func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags 
 	return C.LOAM_OK
 }
 
-func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint) ([]byte, error) {
+func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint64_t) ([]byte, error) {
 	switch {
-	case s != nil && flags&C.LOAMGO_MEMORY_ONLY != 0:
+	case s != nil && flags&C.LOAM_MEMORY_ONLY != 0:
 		return s.TryGet(key, dst)
 	case s != nil && flags&C.LOAM_NO_FILL != 0:
 		return s.GetNoFill(key, dst)
 	case s != nil:
 		return s.Get(key, dst)
-	case flags&C.LOAMGO_MEMORY_ONLY != 0:
+	case flags&C.LOAM_MEMORY_ONLY != 0:
 		return d.TryGet(key, dst)
 	case flags&C.LOAM_NO_FILL != 0:
 		return d.GetNoFill(key, dst)
@@ -122,7 +119,7 @@ func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint) ([]byte
 }
 
 //export loamgo_has
-func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, message **C.char) (s status) {
+func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	stk.Reserve()
@@ -130,12 +127,7 @@ func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, messag
 	if err != nil {
 		return fail(err, message)
 	}
-	var found bool
-	if sn != nil {
-		found, err = sn.Has(span(key, keyLen))
-	} else {
-		found, err = d.Has(span(key, keyLen))
-	}
+	found, err := exists(d, sn, span(key, keyLen), flags)
 	switch {
 	case err != nil:
 		return fail(err, message)
@@ -145,8 +137,22 @@ func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, messag
 	return C.LOAM_OK
 }
 
+func exists(d *database, s *lsm.Snapshot, key []byte, flags C.uint64_t) (bool, error) {
+	switch {
+	case flags != 0:
+		_, err := lookup(d, s, key, nil, flags)
+		if errors.Is(err, lsm.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil, err
+	case s != nil:
+		return s.Has(key)
+	}
+	return d.Has(key)
+}
+
 //export loamgo_put
-func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint, message **C.char) (s status) {
+func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	stk.Reserve()
@@ -161,7 +167,7 @@ func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe
 }
 
 //export loamgo_delete
-func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint, message **C.char) (s status) {
+func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	stk.Reserve()
@@ -175,8 +181,31 @@ func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.u
 	return C.LOAM_OK
 }
 
+// loamgo_put_numbered puts or deletes and stores the sequence number.
+//
+//export loamgo_put_numbered
+func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, sequence *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		d, err := get[*database](db, kindDB)
+		if err != nil {
+			return err
+		}
+		var b lsm.Batch
+		if op == C.LOAM_OP_PUT {
+			b.Put(span(key, keyLen), span(value, valueLen))
+		} else {
+			b.Delete(span(key, keyLen))
+		}
+		if err := d.Write(&b, mode(flags)); err != nil {
+			return err
+		}
+		*sequence = C.uint64_t(binary.LittleEndian.Uint64(b.Bytes()))
+		return nil
+	})
+}
+
 //export loamgo_write
-func loamgo_write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint, message **C.char) (s status) {
+func loamgo_write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	stk.Reserve()
@@ -201,81 +230,14 @@ func loamgo_check(data unsafe.Pointer, length C.size_t, message **C.char) status
 	})
 }
 
-//export loamgo_options_create
-func loamgo_options_create(out *C.uint64_t, message **C.char) status {
-	return run(message, func() error { return publish(kindOptions, &options{}, out) })
-}
-
-//export loamgo_options_set
-func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) status {
-	return run(message, func() error {
-		o, err := get[*options](h, kindOptions)
-		if err != nil {
-			return err
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		n := C.GoString(name)
-		if n == "comparator" {
-			n = "comparer" // loam.h's word for it
-		}
-		return o.Set(n, C.GoString(value))
-	})
-}
-
-//export loamgo_options_set_comparator
-func loamgo_options_set_comparator(h C.uint64_t, name *C.char, fn, arg C.uintptr_t, flags C.uint, message **C.char) status {
-	return run(message, func() error {
-		o, err := get[*options](h, kindOptions)
-		if err != nil {
-			return err
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.Comparer = comparer(C.GoString(name), fn, arg, flags&C.LOAM_COMPARATOR_EQUAL_IS_BYTEWISE != 0)
-		return nil
-	})
-}
-
-//export loamgo_options_set_logger
-func loamgo_options_set_logger(h C.uint64_t, fn, arg C.uintptr_t, message **C.char) status {
-	return run(message, func() error {
-		o, err := get[*options](h, kindOptions)
-		if err != nil {
-			return err
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.Logger = logger(fn, arg)
-		return nil
-	})
-}
-
-//export loamgo_options_set_cache
-func loamgo_options_set_cache(h, cache C.uint64_t, message **C.char) status {
-	return run(message, func() error {
-		o, err := get[*options](h, kindOptions)
-		if err != nil {
-			return err
-		}
-		c, err := get[*lsm.Cache](cache, kindCache)
-		if err != nil {
-			return err
-		}
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.Cache = c
-		return nil
-	})
-}
-
 //export loamgo_cache_create
 func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		if bytes > 1<<46 {
 			return fmt.Errorf("%w: a cache of %d bytes", lsm.ErrTooLarge, uint64(bytes))
 		}
-		return publish(kindCache, lsm.NewCache(int64(bytes)), out)
+		c := lsm.NewCache(int64(bytes))
+		return publish(kindCache, &cache{c, newShared(c.Close)}, out)
 	})
 }
 
@@ -288,49 +250,21 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 		switch o := object.(type) {
 		case nil:
 			return missing(known)
-		case *lsm.Cache:
-			o.Close()
+		case *options:
+			o.close()
+		case *cache:
+			o.uses.release()
 		case *snapshot:
 			return o.Close()
 		case *iterator:
 			// What ended the iteration was told when it did.
 			_ = o.Close()
+			o.db.uses.release()
 		case *job:
 			o.abandon()
 		}
 		return nil
 	})
-}
-
-// copied returns the options of a handle as they are now, defaults for 0. Logs
-// are never mapped: a fault there is a SIGBUS, and the host may have taken the
-// signal from Go.
-func copied(h C.uint64_t) (*lsm.Options, error) {
-	if h == 0 {
-		return &lsm.Options{PlainWAL: true}, nil
-	}
-	o, err := get[*options](h, kindOptions)
-	if err != nil {
-		return nil, err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	c := o.Options
-	c.PlainWAL = true
-	return &c, nil
-}
-
-func openDatabase(path string, o *lsm.Options) (*database, error) {
-	makeRoom(o)
-	db, err := lsm.Open(path, o)
-	if err != nil {
-		return nil, err
-	}
-	name := lsm.BytewiseComparer.Name
-	if o.Comparer != nil {
-		name = o.Comparer.Name
-	}
-	return &database{db, name}, nil
 }
 
 //export loamgo_open
@@ -340,6 +274,7 @@ func loamgo_open(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.cha
 		if err != nil {
 			return err
 		}
+		defer o.uses.release()
 		db, err := openDatabase(C.GoString(path), o)
 		if err != nil {
 			return err
@@ -370,7 +305,9 @@ func loamgo_destroy(path *C.char, opts C.uint64_t, message **C.char) status {
 		if err != nil {
 			return err
 		}
-		return lsm.Destroy(C.GoString(path), o)
+		defer o.uses.release()
+		dir := C.GoString(path)
+		return at(dir, lsm.Destroy(dir, &o.Options))
 	})
 }
 

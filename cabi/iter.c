@@ -240,16 +240,13 @@ static inline loam_status step(loam_iter *handle, bool backward, loam_entry *ent
 }
 
 loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out, char **err) {
+  CLEAR(out);
   BEGIN(err);
   WANT(err, out, "iter");
-  *out = NULL;
   loamgo_iter_options o;
   memset(&o, 0, sizeof o);
   if (options) {
-    if (options->struct_size < sizeof *options || options->struct_size > 4096)
-      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: struct_size is not sizeof(loam_iter_options)");
-    for (size_t i = sizeof *options; i < options->struct_size; i++)
-      if (((const char *)options)[i]) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: iterator options of a later version");
+    SIZED(err, options, loam_iter_options);
     FLAGS(err, options->flags, LOAM_NO_FILL | LOAM_KEYS_ONLY);
     BOUND(err, options->lower, options->lower_len, "lower");
     BOUND(err, options->upper, options->upper_len, "upper");
@@ -362,29 +359,13 @@ loam_status loam_iter_prev(loam_iter *handle, loam_entry *entry, char **err) {
   return step(handle, true, entry, err);
 }
 
-loam_status loam_iter_entry(const loam_iter *handle, loam_entry *entry) {
-  BEGIN((char **)NULL);
+loam_status loam_iter_entry(loam_iter *handle, loam_entry *entry, char **err) {
+  BEGIN(err);
   iter *it;
   loam_status status = acquire(handle, &it);
-  if (status != LOAM_OK) return status;
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
   if (it->state == AT) settle(it);
   return done(handle, it, it->state == AT ? LOAM_OK : LOAM_END, entry);
-}
-
-int loam_iter_valid(const loam_iter *handle) { return loam_iter_entry(handle, NULL) == LOAM_OK; }
-
-const void *loam_iter_key(const loam_iter *handle, size_t *len) {
-  loam_entry e = {NULL, 0, NULL, 0};
-  loam_iter_entry(handle, &e);
-  if (len) *len = e.key_len;
-  return e.key;
-}
-
-const void *loam_iter_value(const loam_iter *handle, size_t *len) {
-  loam_entry e = {NULL, 0, NULL, 0};
-  loam_iter_entry(handle, &e);
-  if (len) *len = e.value_len;
-  return e.value;
 }
 
 /* Hands out entries that a move has fetched ahead. */
@@ -404,8 +385,9 @@ static void hand_out_rest(iter *it, size_t entries, size_t bytes, loam_block *bl
 }
 
 static loam_status move_block(loam_iter *handle, bool backward, size_t entries, size_t bytes, loam_block *block, char **err) {
+  if (block) *block = (loam_block){NULL, 0, 0};
+  BEGIN(err);
   WANT(err, block, "block");
-  *block = (loam_block){NULL, 0, 0};
   iter *it;
   loam_status status = acquire(handle, &it);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
@@ -434,12 +416,10 @@ static loam_status move_block(loam_iter *handle, bool backward, size_t entries, 
 }
 
 loam_status loam_iter_next_block(loam_iter *handle, size_t max_entries, size_t max_bytes, loam_block *block, char **err) {
-  BEGIN(err);
   return move_block(handle, false, max_entries, max_bytes, block, err);
 }
 
 loam_status loam_iter_prev_block(loam_iter *handle, size_t max_entries, size_t max_bytes, loam_block *block, char **err) {
-  BEGIN(err);
   return move_block(handle, true, max_entries, max_bytes, block, err);
 }
 

@@ -19,6 +19,7 @@ import (
 // thread at a time is in here.
 type iterator struct {
 	*lsm.Iterator
+	db      *database
 	pending []byte // a block that did not fit into the shim's buffer
 	count   int    // entries in it
 }
@@ -30,7 +31,10 @@ func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t
 		if err != nil {
 			return err
 		}
-		it := &iterator{Iterator: d.Iter(&lsm.IterOptions{
+		if d.uses.retain() == nil {
+			return lsm.ErrClosed
+		}
+		it := &iterator{db: d, Iterator: d.Iter(&lsm.IterOptions{
 			Lower:       bound(o.lower, o.lower_len),
 			Upper:       bound(o.upper, o.upper_len),
 			Prefix:      bound(o.prefix, o.prefix_len),
@@ -43,6 +47,7 @@ func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t
 		}
 		if err != nil {
 			_ = it.Close() // the caller learns the first error
+			d.uses.release()
 		}
 		return err
 	})

@@ -110,14 +110,14 @@ func (j *job) stop() {
 }
 
 //export loamgo_compact_start
-func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, limit unsafe.Pointer, limitLen C.size_t, out *C.uint64_t, message **C.char) status {
+func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer, stopLen C.size_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
 			return err
 		}
 		// The caller's memory is not ours once this returns.
-		r := lsm.Range{Start: slices.Clone(bound(start, startLen)), Limit: slices.Clone(bound(limit, limitLen))}
+		r := lsm.Range{Start: slices.Clone(bound(start, startLen)), Limit: slices.Clone(bound(stop, stopLen))}
 		before := d.Metrics()
 		sizes, err := d.ApproximateSizes([]lsm.Range{r})
 		if err != nil {
@@ -141,13 +141,13 @@ func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t
 }
 
 //export loamgo_compact
-func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, limit unsafe.Pointer, limitLen C.size_t, message **C.char) status {
+func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop unsafe.Pointer, stopLen C.size_t, message **C.char) status {
 	return run(message, func() error {
 		d, err := get[*database](db, kindDB)
 		if err != nil {
 			return err
 		}
-		return d.CompactRange(bound(start, startLen), bound(limit, limitLen))
+		return d.CompactRange(bound(start, startLen), bound(stop, stopLen))
 	})
 }
 
@@ -183,10 +183,15 @@ func loamgo_open_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message *
 			return err
 		}
 		dir := C.GoString(path)
-		return new(job).start(out, func() (*database, string, error) {
+		err = new(job).start(out, func() (*database, string, error) {
+			defer o.uses.release()
 			db, err := openDatabase(dir, o)
 			return db, "", err
 		})
+		if err != nil {
+			o.uses.release()
+		}
+		return err
 	})
 }
 

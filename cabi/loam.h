@@ -9,42 +9,61 @@
  *  2. Message. The last parameter of such a function is char **err. NULL: no
  *     message wanted. Otherwise *err is overwritten on every call: a malloc'ed
  *     sentence for a failure, to be given to loam_free, and NULL for LOAM_OK
- *     and for answers. What *err held before is not freed.
+ *     and for answers. What *err held before is not freed. loam_error_errno and
+ *     loam_error_path tell what else is known about the failure.
  *  3. Handles. Every object is known by a handle of an opaque pointer type.
  *     Handles are never dereferenced: NULL, a handle of another type, a closed
  *     one or a random one gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED.
  *     NULL is a handle of no object; where a parameter is marked optional it
  *     means "the default".
  *  4. Results. Out parameters are written when the status is LOAM_OK, or as
- *     the function says; a created handle is NULL after a failure.
+ *     the function says. Handles and memory that a function makes are NULL
+ *     after any other status.
  *  5. Bytes. Keys and values are pointer and length, and may hold any bytes.
  *     NULL with length 0 is the empty string. NULL with another length is
  *     LOAM_ERR_INVALID_ARGUMENT, a length of 4 GiB - 1 MiB or more is
  *     LOAM_ERR_TOO_LARGE. Bytes given to Loam are copied before the call
- *     returns. For bounds NULL means "no bound", whatever the length.
+ *     returns. For bounds NULL means "no bound", whatever the length. A lower
+ *     bound or start is part of its range, an upper bound or stop is not.
  *  6. Text. Paths, names and messages are NUL-terminated; messages, names and
  *     JSON are UTF-8. Paths are bytes.
  *  7. Memory. What the library allocates for the caller comes from malloc and
- *     is released with loam_free. Pointers into an iterator or a batch live
- *     until the next call on it.
+ *     is released with loam_free. Pointers into an iterator live until the next
+ *     call on it, pointers into a batch until the next call that changes it.
  *  8. Threads. Databases, snapshots, caches, jobs and options may be used by any
  *     number of threads at once. Iterators and batches are used by one thread
- *     at a time; a call that meets another one on the same object fails with
- *     LOAM_ERR_IN_USE. Closing one waits for the call that is using it.
+ *     at a time, save that calls with a const loam_batch * other than loam_write
+ *     may run together; a call that meets one it cannot run beside fails with
+ *     LOAM_ERR_IN_USE. Closing waits for the calls that are using the object; in
+ *     a callback of one of these it fails with LOAM_ERR_IN_USE.
  *  9. Closing. Each object is closed once, in any order. After loam_close,
  *     calls on the database's iterators and snapshots fail with
  *     LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched
- *     ahead; they must still be closed to free their memory. Options
- *     may be closed as soon as loam_open has returned. Closing NULL is harmless
- *     and gives LOAM_OK.
- * 10. Fork. After fork() the library works only in the parent. In the child
+ *     ahead; they must still be closed to free their memory. Options and caches
+ *     may be closed as soon as the call that was given them has returned.
+ *     Closing NULL is harmless and gives LOAM_OK.
+ * 10. Callbacks. A callback gets the arg it was set with, is called from any
+ *     thread, several at once, and must not call Loam, save
+ *     loam_callback_fail, by which it reports a failure, and loam_free. The
+ *     destroy function (optional) that belongs to arg is called once, from any
+ *     thread, when the library has forgotten the callback: the options it was
+ *     set in are closed or changed, the databases opened with them and their
+ *     iterators are closed, and jobs have ended. It is not called when setting
+ *     the callback failed. destroy must not call Loam either.
+ * 11. Fork. After fork() the library works only in the parent. In the child
  *     every function that takes a handle or a path fails with LOAM_ERR_FORKED.
- * 11. Signals. The library's own threads block all signals but SIGCHLD and
+ * 12. Signals. The library's own threads block all signals but SIGCHLD and
  *     SIGURG. Handlers need no SA_ONSTACK, save those of these two that are
  *     installed later than the last loam_open.
- * 12. Versions. Functions and values are added, never changed or taken away,
- *     while LOAM_ABI_VERSION stays the same. Structs that may grow begin with
- *     their size.
+ * 13. Structs. Structs that may grow begin with struct_size, which whoever fills
+ *     the struct sets to its sizeof. Memory behind what a library knows must be
+ *     zero. Flags are 64 bits wide in structs; unknown ones are
+ *     LOAM_ERR_INVALID_ARGUMENT.
+ * 14. Versions. Functions, values and fields are added, never changed or taken
+ *     away, while LOAM_ABI_VERSION stays the same; each addition raises
+ *     LOAM_ABI_REVISION. Version 0 is not finished: there a program works with
+ *     the very revision it was compiled with, and the dynamic linker refuses
+ *     another one.
  *
  * Copyright the Loam authors. See LICENSE.
  */
@@ -64,26 +83,32 @@ extern "C" {
 #define LOAM_API extern
 #endif
 
+typedef int loam_status;
+
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
+#define LOAM_ABI_REVISION 1
 
-/* The ABI version of the loaded library; compare it with LOAM_ABI_VERSION.
- * This and the next two functions work everywhere, a forked child included. */
+/* Whether a program compiled with this header works with the loaded library:
+ * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
+ * both versions in the message, LOAM_ERR_ABI. The functions of this section work
+ * everywhere, a forked child included. */
+LOAM_API loam_status loam_abi_check(int version, int revision, char **err);
+/* The ABI version and revision of the loaded library. */
 LOAM_API int loam_abi_version(void);
+LOAM_API int loam_abi_revision(void);
 /* The library's version, such as "0.1.0". Not to be freed. */
 LOAM_API const char *loam_version(void);
 
 /* ---- Status ---- */
-
-typedef int loam_status;
 
 enum {
   LOAM_OK = 0,
   /* answers */
   LOAM_NOT_FOUND = 1,        /* the key has no value; the property is unknown */
   LOAM_END = 2,              /* the iterator has left the range */
-  LOAM_WOULD_BLOCK = 3,      /* loam_try_get: not answerable from memory */
+  LOAM_WOULD_BLOCK = 3,      /* LOAM_MEMORY_ONLY: not answerable from memory */
   LOAM_BUFFER_TOO_SMALL = 4, /* the needed size has been stored */
   LOAM_TIMEOUT = 5,          /* the job still runs */
   LOAM_BUSY = 6,             /* LOAM_NO_STALL: the write would have to wait */
@@ -102,15 +127,26 @@ enum {
   LOAM_ERR_TOO_LARGE = -12,          /* a key, value, batch or count above the limit */
   LOAM_ERR_NO_MEMORY = -13,
   LOAM_ERR_FORKED = -14,             /* used in a child after fork() */
-  LOAM_ERR_IN_USE = -15,             /* another thread is using the iterator or batch */
+  LOAM_ERR_IN_USE = -15,             /* another call is using the iterator or batch */
   LOAM_ERR_CANCELLED = -16,          /* the job was cancelled */
-  LOAM_ERR_INTERNAL = -17            /* a fault in Loam; the message has the details */
+  LOAM_ERR_INTERNAL = -17,           /* a fault in Loam; the message has the details */
+  LOAM_ERR_NO_SPACE = -18,           /* disk or quota full; work resumes when there is room */
+  LOAM_ERR_TOO_MANY_FILES = -19,     /* no file descriptors left; work resumes when there are */
+  LOAM_ERR_CALLBACK = -20,           /* a callback failed; the message is what it said */
+  LOAM_ERR_ABI = -21                 /* the library has another ABI than the program */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
 LOAM_API const char *loam_status_string(loam_status status);
 /* The constant's name, such as "LOAM_NOT_FOUND"; never NULL. Not to be freed. */
 LOAM_API const char *loam_status_name(loam_status status);
+
+/* What else is known about a failure: the operating system's error number (0:
+ * none) and the file or directory concerned (NULL: none), which lives as long as
+ * err. err is a message that a function stored, not a copy of one; NULL gives 0
+ * and NULL. */
+LOAM_API int loam_error_errno(const char *err);
+LOAM_API const char *loam_error_path(const char *err);
 
 /* Releases what the library allocated for the caller. NULL is harmless. */
 LOAM_API void loam_free(void *p);
@@ -139,7 +175,7 @@ LOAM_API loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, 
 LOAM_API loam_status loam_options_create(loam_options **options, char **err);
 LOAM_API loam_status loam_options_close(loam_options *options);
 /* Sets an option by name from text: "write_buffer_size" to "64MiB",
- * "compression" to "zstd", "read_only" to "true". "comparer" (or "comparator")
+ * "compression" to "zstd", "read_only" to "true". "comparator"
  * takes the name of a built-in order: "leveldb.BytewiseComparator",
  * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
@@ -147,26 +183,38 @@ LOAM_API loam_status loam_options_set(loam_options *options, const char *name, c
  * "min", "max"}, ...]. */
 LOAM_API loam_status loam_options_describe(char **json, char **err);
 
-/* Returns <0, 0 or >0 for a<b, a=b, a>b. It is called from any thread, several
- * at once, and must be a pure function of the bytes. */
-typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const void *b, size_t b_len);
+/* What a callback was called for, to tell its failure; it lives during the call. */
+typedef struct loam_failure loam_failure;
+/* Reports that the callback failed, and why (copied; NULL: unknown). The first
+ * report of a call counts. */
+LOAM_API void loam_callback_fail(loam_failure *failure, const char *message);
+
+typedef void (*loam_destroy_fn)(void *arg);
+
+/* The sign of the result is the order: <0, 0 or >0 for a<b, a=b, a>b. Must be a
+ * pure function of the bytes. After a reported failure the result counts for
+ * nothing: the call that needed the order fails with LOAM_ERR_CALLBACK, and the
+ * database, which has lost nothing, is read-only from then on, with the message
+ * in every later error. */
+typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure);
 
 enum {
   LOAM_COMPARATOR_EQUAL_IS_BYTEWISE = 1 /* only equal bytes compare equal: filters may be used */
 };
 
 /* Orders keys by a callback. The name is stored with the database, which opens
- * only with a comparator of the same name. The callback and arg must stay valid
- * until every database opened with it, and their iterators, are closed. */
-LOAM_API loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, unsigned flags, char **err);
+ * only with a comparator of the same name. destroy: optional. */
+LOAM_API loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err);
 
 /* level: -4 debug, 0 info, 4 warning, 8 error. The message lives during the
- * call. Called from any thread; it must not call Loam. NULL: no messages. */
-typedef void (*loam_log_fn)(void *arg, int level, const char *message);
-LOAM_API loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, char **err);
+ * call. After a reported failure the logger is not called again, and loam_metrics
+ * has the message as "logger_error". log: optional (no messages); destroy:
+ * optional. */
+typedef void (*loam_log_fn)(void *arg, int level, const char *message, loam_failure *failure);
+LOAM_API loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, loam_destroy_fn destroy, char **err);
 
-/* A block cache of the given bytes for several databases to share. It may be
- * closed at once after the last loam_open that uses it. */
+/* A block cache of the given bytes for several databases to share. Options and
+ * databases that have it keep it. */
 LOAM_API loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err);
 LOAM_API loam_status loam_cache_close(loam_cache *cache);
 LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, char **err);
@@ -185,27 +233,32 @@ LOAM_API loam_status loam_destroy(const char *path, const loam_options *options,
  * JSON. options: optional. */
 LOAM_API loam_status loam_repair(const char *path, const loam_options *options, char **report, char **err);
 
-/* ---- Reading; snapshot: optional ---- */
+/* ---- Reading ---- */
 
 enum {
-  LOAM_NO_FILL = 1,  /* leave the block cache as it is */
-  LOAM_KEYS_ONLY = 2 /* iterators: values are empty */
+  LOAM_NO_FILL = 1,    /* leave the block cache as it is */
+  LOAM_KEYS_ONLY = 2,  /* iterators: values are empty */
+  LOAM_MEMORY_ONLY = 4 /* LOAM_WOULD_BLOCK where the answer needs I/O; not for iterators */
 };
+
+typedef struct loam_read_options {
+  size_t struct_size;            /* sizeof(loam_read_options) */
+  uint64_t flags;                /* LOAM_NO_FILL | LOAM_MEMORY_ONLY */
+  const loam_snapshot *snapshot; /* optional: the present state */
+} loam_read_options;
 
 /* Copies the value into buf and stores its length. When it is longer than cap:
  * LOAM_BUFFER_TOO_SMALL, the length needed in *len, and buf undefined. buf may
- * be NULL when cap is 0. flags: 0 or LOAM_NO_FILL. */
-LOAM_API loam_status loam_get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void *buf, size_t cap, size_t *len, char **err);
-/* loam_get without I/O: LOAM_WOULD_BLOCK when memory does not hold the answer. */
-LOAM_API loam_status loam_try_get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err);
-/* Stores a malloc'ed copy of the value, not NULL for an empty one; NULL when
- * the status is not LOAM_OK. One byte behind the value is 0. */
-LOAM_API loam_status loam_get_alloc(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void **value, size_t *len, char **err);
+ * be NULL when cap is 0. options: optional, here and in the other reads. */
+LOAM_API loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err);
+/* Stores a malloc'ed copy of the value, not NULL for an empty one. One byte
+ * behind the value is 0. */
+LOAM_API loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void **value, size_t *len, char **err);
 /* LOAM_OK: the key has a value. LOAM_NOT_FOUND: it has none. */
-LOAM_API loam_status loam_has(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, char **err);
+LOAM_API loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, char **err);
 /* Looks up n keys in one state of the database. values[i] is NULL for a missing
  * key and otherwise points into *memory, which is released with loam_free. */
-LOAM_API loam_status loam_multi_get(loam_db *db, const loam_snapshot *snapshot, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err);
+LOAM_API loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err);
 
 LOAM_API loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err);
 LOAM_API loam_status loam_snapshot_close(loam_snapshot *snapshot);
@@ -217,15 +270,24 @@ enum {
   LOAM_NO_STALL = 2 /* LOAM_BUSY instead of waiting for flushes or compactions */
 };
 
-LOAM_API loam_status loam_put(loam_db *db, const void *key, size_t key_len, const void *value, size_t value_len, unsigned flags, char **err);
+typedef struct loam_write_options {
+  size_t struct_size; /* sizeof(loam_write_options) */
+  uint64_t flags;     /* LOAM_SYNC | LOAM_NO_STALL */
+} loam_write_options;
+
+/* Stores a value under a key. options: optional, here and in the other writes.
+ * sequence (may be NULL) receives the sequence number of the write's last
+ * operation, 0 when it had none: later writes have larger ones. */
+LOAM_API loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err);
 /* Removes a key, whether it exists or not. */
-LOAM_API loam_status loam_delete(loam_db *db, const void *key, size_t key_len, unsigned flags, char **err);
+LOAM_API loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, uint64_t *sequence, char **err);
 
 /* A batch collects puts and deletes that take effect together or not at all.
  * It lies in the memory of the caller's process and costs no crossing into Go
  * until it is written. */
 LOAM_API loam_status loam_batch_create(loam_batch **batch, char **err);
-/* From LevelDB's batch layout; the bytes are checked and copied. */
+/* From LevelDB's batch layout; the bytes are checked and copied. Operations of
+ * an unknown kind are LOAM_ERR_INVALID_ARGUMENT. */
 LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **batch, char **err);
 LOAM_API loam_status loam_batch_close(loam_batch *batch);
 LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
@@ -233,31 +295,49 @@ LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_
 LOAM_API loam_status loam_batch_clear(loam_batch *batch);
 /* Adds the operations of other behind those of batch. */
 LOAM_API loam_status loam_batch_append(loam_batch *batch, const loam_batch *other, char **err);
-/* Operations; 0 for a bad handle. */
-LOAM_API size_t loam_batch_count(const loam_batch *batch);
+/* The number of operations. */
+LOAM_API loam_status loam_batch_count(const loam_batch *batch, size_t *count, char **err);
 /* The batch in LevelDB's layout: 8 bytes of sequence number (0), 4 bytes of
- * count, entries. NULL for a bad handle. */
-LOAM_API const void *loam_batch_data(const loam_batch *batch, size_t *len);
-/* Calls put or del for every operation in order. They must not use the batch. */
-LOAM_API loam_status loam_batch_each(const loam_batch *batch, void *arg,
-                                     void (*put)(void *arg, const void *key, size_t key_len, const void *value, size_t value_len),
-                                     void (*del)(void *arg, const void *key, size_t key_len), char **err);
+ * count, entries. */
+LOAM_API loam_status loam_batch_data(const loam_batch *batch, const void **data, size_t *len, char **err);
+
+/* Kinds of operations. Further ones may come: pass over what is not known. */
+enum {
+  LOAM_OP_DELETE = 0,
+  LOAM_OP_PUT = 1
+};
+
+typedef struct loam_operation {
+  size_t struct_size; /* as the library knows it */
+  int64_t kind;       /* LOAM_OP_* */
+  const void *key;
+  size_t key_len;
+  const void *value; /* of LOAM_OP_PUT, else NULL */
+  size_t value_len;
+} loam_operation;
+
+/* 0: go on. The operation lives during the call. */
+typedef int (*loam_operation_fn)(void *arg, const loam_operation *operation, loam_failure *failure);
+/* Calls visit, in the caller's thread, for every operation in order, until one
+ * call returns another value than 0 (then LOAM_OK) or fails (LOAM_ERR_CALLBACK).
+ * The calls may read the batch. */
+LOAM_API loam_status loam_batch_each(const loam_batch *batch, loam_operation_fn visit, void *arg, char **err);
 /* Writes a batch, which stays as it is. An empty one with LOAM_SYNC makes all
  * earlier writes durable. */
-LOAM_API loam_status loam_write(loam_db *db, const loam_batch *batch, unsigned flags, char **err);
+LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *batch, uint64_t *sequence, char **err);
 
 /* ---- Iterators ---- */
 
 typedef struct loam_iter_options {
   size_t struct_size;            /* sizeof(loam_iter_options) */
-  const loam_snapshot *snapshot; /* optional */
+  uint64_t flags;                /* LOAM_NO_FILL | LOAM_KEYS_ONLY */
+  const loam_snapshot *snapshot; /* optional: the present state */
   const void *lower;             /* first key to return; NULL: no bound */
   size_t lower_len;
   const void *upper; /* first key not to return; NULL: no bound */
   size_t upper_len;
   const void *prefix; /* only keys that begin so; NULL: all */
   size_t prefix_len;
-  unsigned flags; /* LOAM_NO_FILL | LOAM_KEYS_ONLY */
 } loam_iter_options;
 
 typedef struct loam_entry {
@@ -295,13 +375,8 @@ LOAM_API loam_status loam_iter_seek_before(loam_iter *iter, const void *key, siz
 LOAM_API loam_status loam_iter_place(loam_iter *iter, const void *key, size_t key_len, char **err);
 LOAM_API loam_status loam_iter_next(loam_iter *iter, loam_entry *entry, char **err);
 LOAM_API loam_status loam_iter_prev(loam_iter *iter, loam_entry *entry, char **err);
-/* The entry the iterator is at: LOAM_OK or LOAM_END. */
-LOAM_API loam_status loam_iter_entry(const loam_iter *iter, loam_entry *entry);
-/* 1 at an entry, otherwise 0. */
-LOAM_API int loam_iter_valid(const loam_iter *iter);
-/* Key and value of the entry; NULL and length 0 outside the range. */
-LOAM_API const void *loam_iter_key(const loam_iter *iter, size_t *len);
-LOAM_API const void *loam_iter_value(const loam_iter *iter, size_t *len);
+/* The entry the iterator is at, again: LOAM_OK or LOAM_END. */
+LOAM_API loam_status loam_iter_entry(loam_iter *iter, loam_entry *entry, char **err);
 /* Moves over many entries at once and returns those moved over: first the one
  * that loam_iter_next (loam_iter_prev) would go to. Afterwards the iterator is
  * at the last of them. At most max_entries entries, and no further one once
@@ -317,17 +392,18 @@ LOAM_API loam_status loam_iter_set_bounds(loam_iter *iter, const void *lower, si
 
 /* Writes the memtables into tables. */
 LOAM_API loam_status loam_flush(loam_db *db, char **err);
-/* Merges everything from start up to and including limit; NULL: no bound. */
-LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err);
+/* Merges everything from start up to, not including, stop; NULL: no bound. */
+LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err);
 /* Stop and restart automatic compaction; calls nest. */
 LOAM_API loam_status loam_pause_compaction(loam_db *db, char **err);
 LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
-/* Retries failed background work now. */
-LOAM_API loam_status loam_resume(loam_db *db, char **err);
+/* Retries now what failed for want of disk space, memory or descriptors and is
+ * waiting to be tried again. */
+LOAM_API loam_status loam_retry(loam_db *db, char **err);
 
 /* Long work beside the caller, who waits in slices. */
 LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
-LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *limit, size_t limit_len, loam_job **job, char **err);
+LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, loam_job **job, char **err);
 /* loam_close as a job: the database handle is gone at once. */
 LOAM_API loam_status loam_close_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job, char **err);
@@ -358,9 +434,9 @@ LOAM_API loam_status loam_metrics(loam_db *db, char **json, char **err);
 LOAM_API loam_status loam_recovery_report(loam_db *db, char **json, char **err);
 /* The name of the database's comparator. */
 LOAM_API loam_status loam_comparator_name(loam_db *db, char **name, char **err);
-/* Bytes on disk of n key ranges, each from start up to, not including, limit;
+/* Bytes on disk of n key ranges, each from start up to, not including, stop;
  * NULL: no bound. */
-LOAM_API loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *limits, const size_t *limit_lens, uint64_t *sizes, char **err);
+LOAM_API loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *stops, const size_t *stop_lens, uint64_t *sizes, char **err);
 
 #ifdef __cplusplus
 }

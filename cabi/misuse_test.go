@@ -86,9 +86,6 @@ func prototypes(t *testing.T) []prototype {
 }
 
 func parse(text string) parameter {
-	if m := regexp.MustCompile(`\(\*(\w+)\)`).FindStringSubmatch(text); m != nil {
-		return parameter{"function", m[1]}
-	}
 	m := regexp.MustCompile(`^(.*?)(\w+)$`).FindStringSubmatch(text)
 	return parameter{strings.TrimSpace(m[1]), m[2]}
 }
@@ -104,13 +101,15 @@ const (
 
 var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job)) \*$`)
 
+var optionsType = regexp.MustCompile(`^const loam_(read|write|iter)_options \*$`)
+
 // good is an argument nothing is wrong with.
 func (p prototype) good(q parameter) string {
 	if m := handleType.FindStringSubmatch(q.typ); m != nil {
 		return "good." + strings.TrimPrefix(m[1], "loam_")
 	}
 	switch {
-	case q.typ == "function" || q.typ == "loam_compare_fn" || q.typ == "loam_log_fn":
+	case strings.HasSuffix(q.typ, "_fn"):
 		return "a_" + strings.TrimSuffix(strings.TrimPrefix(q.typ, "loam_"), "_fn") + "_" + q.name
 	case q.name == "path":
 		return `"scratch"`
@@ -118,6 +117,10 @@ func (p prototype) good(q parameter) string {
 		return `"block_size"`
 	case q.name == "value" && p.name == "loam_options_set":
 		return `"4096"`
+	case q.name == "err" && q.typ == "const char *":
+		return "message"
+	case q.name == "version" || q.name == "revision":
+		return "LOAM_ABI_" + strings.ToUpper(q.name)
 	case strings.HasPrefix(q.typ, "const char *"):
 		return `"leveldb.stats"`
 	case q.name == "data" && q.typ == "const void *":
@@ -134,8 +137,10 @@ func (p prototype) good(q parameter) string {
 		return "lists"
 	case q.typ == "const size_t *":
 		return "list_lens"
-	case q.typ == "const loam_iter_options *":
-		return "&iter_options"
+	case optionsType.MatchString(q.typ):
+		return "&" + optionsType.FindStringSubmatch(q.typ)[1] + "_options"
+	case q.typ == "loam_failure *":
+		return "NULL" // outside a callback there is none
 	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || strings.HasSuffix(q.typ, "64_t"):
 		return "0"
 	}
@@ -158,9 +163,12 @@ func (p prototype) bad(q parameter) [][2]string {
 		}
 		return list
 	}
-	optional := q.name == "err" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "report" && p.name == "loam_repair" ||
-		q.name == "len" && (p.result == "const void *") || q.typ == "const loam_iter_options *"
-	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "limit"
+	if m := optionsType.FindStringSubmatch(q.typ); m != nil {
+		return [][2]string{{any_, "NULL"}, {any_, "&later_" + m[1] + ".known"}, {invalid_, "&unknown_" + m[1] + ".known"},
+			{invalid_, "&short_" + m[1]}, {invalid_, "&huge_" + m[1]}, {invalid_, "&flags_" + m[1]}}
+	}
+	optional := q.name == "err" || q.name == "sequence" || q.typ == "loam_destroy_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "report" && p.name == "loam_repair"
+	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "stop"
 	switch {
 	case q.typ == "size_t" && q.name == "n":
 		return [][2]string{{large_, "SIZE_MAX"}, {large_, "(size_t)1 << 40"}, {any_, "0"}, {any_, "1"}}
@@ -176,8 +184,10 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "0"}, {any_, "1"}}
 	case q.typ == "int" || q.typ == "loam_status":
 		return [][2]string{{any_, "INT_MIN"}, {any_, "INT_MAX"}, {any_, "-1"}, {any_, "1"}}
-	case q.typ == "function" || q.typ == "loam_compare_fn":
-		return [][2]string{{invalid_, "NULL"}}
+	case p.name == "loam_error_errno" || p.name == "loam_error_path":
+		return [][2]string{{any_, "NULL"}} // any other text is no message of the library's
+	case p.name == "loam_callback_fail":
+		return [][2]string{{any_, "NULL"}}
 	case q.typ == "const char *":
 		return [][2]string{{invalid_, "NULL"}, {any_, `""`}, {any_, "long_text"}, {any_, `"\xff\xfe%s%n"`}}
 	case p.name == "loam_free":

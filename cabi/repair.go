@@ -14,11 +14,12 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// repair returns the report as JSON.
-func repair(path string, o *lsm.Options) (string, error) {
-	report, err := lsm.Repair(path, o)
+// repair returns the report as JSON and lets go of what the options brought.
+func repair(path string, o *settings) (string, error) {
+	defer o.uses.release()
+	report, err := lsm.Repair(path, &o.Options)
 	if err != nil {
-		return "", err
+		return "", at(path, err)
 	}
 	b, err := json.Marshal(plain(reflect.ValueOf(report)))
 	return string(b), err
@@ -47,9 +48,13 @@ func loamgo_repair_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message
 			return err
 		}
 		dir := C.GoString(path)
-		return new(job).start(out, func() (*database, string, error) {
+		err = new(job).start(out, func() (*database, string, error) {
 			report, err := repair(dir, o)
 			return nil, report, err
 		})
+		if err != nil {
+			o.uses.release()
+		}
+		return err
 	})
 }

@@ -15,6 +15,15 @@
 
 int loam_abi_version(void) { return LOAM_ABI_VERSION; }
 
+int loam_abi_revision(void) { return LOAM_ABI_REVISION; }
+
+loam_status loam_abi_check(int version, int revision, char **err) {
+  if (err) *err = NULL;
+  if (version == LOAM_ABI_VERSION && (version ? revision <= LOAM_ABI_REVISION : revision == LOAM_ABI_REVISION)) return LOAM_OK;
+  return loam_fail(err, LOAM_ERR_ABI, "loam: the program was compiled for ABI %d.%d, but the library %s has ABI %d.%d", version, revision, loam_version(),
+                   LOAM_ABI_VERSION, LOAM_ABI_REVISION);
+}
+
 const char *loam_version(void) { return "0.1.0"; }
 
 void loam_free(void *p) { free(p); }
@@ -47,6 +56,10 @@ static const struct {
     {LOAM_ERR_IN_USE, "LOAM_ERR_IN_USE", "in use by another call"},
     {LOAM_ERR_CANCELLED, "LOAM_ERR_CANCELLED", "cancelled"},
     {LOAM_ERR_INTERNAL, "LOAM_ERR_INTERNAL", "internal error"},
+    {LOAM_ERR_NO_SPACE, "LOAM_ERR_NO_SPACE", "no space left on the disk"},
+    {LOAM_ERR_TOO_MANY_FILES, "LOAM_ERR_TOO_MANY_FILES", "too many open files"},
+    {LOAM_ERR_CALLBACK, "LOAM_ERR_CALLBACK", "a callback failed"},
+    {LOAM_ERR_ABI, "LOAM_ERR_ABI", "the library has another ABI than the program"},
 };
 
 const char *loam_status_string(loam_status status) {
@@ -61,15 +74,67 @@ const char *loam_status_name(loam_status status) {
   return "LOAM_UNKNOWN";
 }
 
+/* Behind a message's NUL, not aligned; the path and its NUL follow. */
+typedef struct {
+  char mark[4];
+  int number;
+} message_tail;
+
+static const char mark[4] = {'\1', 'e', 'r', 'r'};
+
+char *loamgo_message(const char *text, size_t len, int number, const char *path, size_t path_len) {
+  message_tail tail;
+  memcpy(tail.mark, mark, sizeof mark);
+  tail.number = number;
+  char *message = malloc(len + 1 + sizeof tail + path_len + 1);
+  if (!message) return NULL;
+  char *p = message;
+  if (len) memcpy(p, text, len);
+  p += len;
+  *p++ = 0;
+  memcpy(p, &tail, sizeof tail);
+  p += sizeof tail;
+  if (path_len) memcpy(p, path, path_len);
+  p[path_len] = 0;
+  return message;
+}
+
+static const char *tail_of(const char *err, message_tail *tail) {
+  const char *p = err + strlen(err) + 1;
+  memcpy(tail, p, sizeof *tail);
+  return p + sizeof *tail;
+}
+
+int loam_error_errno(const char *err) {
+  message_tail tail;
+  if (!err) return 0;
+  tail_of(err, &tail);
+  return memcmp(tail.mark, mark, sizeof mark) ? 0 : tail.number;
+}
+
+const char *loam_error_path(const char *err) {
+  message_tail tail;
+  if (!err) return NULL;
+  const char *path = tail_of(err, &tail);
+  return memcmp(tail.mark, mark, sizeof mark) || !*path ? NULL : path;
+}
+
 loam_status loam_fail(char **err, loam_status status, const char *format, ...) {
-  char message[256];
+  char message[512];
   if (!err) return status;
   va_list args;
   va_start(args, format);
-  vsnprintf(message, sizeof message, format, args);
+  int n = vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  *err = strdup(message);
+  *err = loamgo_message(message, n < (int)sizeof message ? (size_t)n : sizeof message - 1, 0, NULL, 0);
   return status;
+}
+
+loam_status loam_check_size(char **err, const void *p, size_t size, size_t known, const char *type) {
+  if (size < known || size > 4096) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: struct_size is not sizeof(%s)", type);
+  for (size_t i = known; i < size; i++)
+    if (((const char *)p)[i]) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: a %s with fields that this library does not know", type);
+  return LOAM_OK;
 }
 
 loam_status loam_fail_forked(char **err) {
@@ -98,6 +163,7 @@ loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, char **er
 }
 
 loam_status loam_options_create(loam_options **options, char **err) {
+  CLEAR(options);
   BEGIN(err);
   WANT(err, options, "options");
   uint64_t handle = 0;
@@ -115,18 +181,18 @@ loam_status loam_options_set(loam_options *options, const char *name, const char
   return loamgo_options_set(HANDLE(options), (char *)name, (char *)value, err);
 }
 
-loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, unsigned flags, char **err) {
+loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err) {
   BEGIN(err);
   WANT(err, name, "name");
   WANT(err, *name ? name : NULL, "the comparator's name");
   WANT(err, compare, "compare");
   FLAGS(err, flags, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE);
-  return loamgo_options_set_comparator(HANDLE(options), (char *)name, (uintptr_t)compare, (uintptr_t)arg, flags, err);
+  return loamgo_options_set_comparator(HANDLE(options), (char *)name, (uintptr_t)compare, (uintptr_t)arg, (uintptr_t)destroy, flags, err);
 }
 
-loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, char **err) {
+loam_status loam_options_set_logger(loam_options *options, loam_log_fn log, void *arg, loam_destroy_fn destroy, char **err) {
   BEGIN(err);
-  return loamgo_options_set_logger(HANDLE(options), (uintptr_t)log, (uintptr_t)arg, err);
+  return loamgo_options_set_logger(HANDLE(options), (uintptr_t)log, (uintptr_t)arg, (uintptr_t)destroy, err);
 }
 
 loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, char **err) {
@@ -135,6 +201,7 @@ loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, cha
 }
 
 loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err) {
+  CLEAR(cache);
   BEGIN(err);
   WANT(err, cache, "cache");
   uint64_t handle = 0;
@@ -148,9 +215,9 @@ loam_status loam_cache_close(loam_cache *cache) { return release(cache, LOAMGO_C
 /* ---- Databases ---- */
 
 loam_status loam_open(const char *path, const loam_options *options, loam_db **db, char **err) {
+  CLEAR(db);
   BEGIN(err);
   WANT(err, db, "db");
-  *db = NULL;
   WANT(err, path, "path");
   loam_signal_stacks();
   uint64_t handle = 0;
@@ -171,44 +238,49 @@ loam_status loam_destroy(const char *path, const loam_options *options, char **e
 }
 
 loam_status loam_repair(const char *path, const loam_options *options, char **report, char **err) {
+  CLEAR(report);
   BEGIN(err);
-  if (report) *report = NULL;
   WANT(err, path, "path");
   return loamgo_repair((char *)path, HANDLE(options), report, err);
 }
 
 /* ---- Reading ---- */
 
-static inline loam_status get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void *buf, size_t cap, size_t *len, char **err) {
+typedef struct {
+  uint64_t snapshot, flags;
+} reading;
+
+/* Sets a variable r of the caller's to what options say. */
+#define READING(err, options)                                   \
+  reading r = {0, 0};                                           \
+  if (options) {                                                \
+    SIZED(err, options, loam_read_options);                     \
+    FLAGS(err, (options)->flags, LOAM_NO_FILL | LOAM_MEMORY_ONLY); \
+    r.snapshot = HANDLE((options)->snapshot);                   \
+    r.flags = (options)->flags;                                 \
+  }
+
+loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err) {
+  BEGIN(err);
+  READING(err, options);
   WANT(err, len, "len");
   BYTES(err, key, key_len, "key");
   if (__builtin_expect(!buf && cap, 0)) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: buf is NULL with capacity %zu", cap);
   /* No value is longer, and Go's lengths are signed. */
   if (cap > MAX_BYTES) cap = MAX_BYTES;
-  return loamgo_get(HANDLE(db), HANDLE(snapshot), (void *)key, key_len, flags, buf, cap, len, NULL, err);
+  return loamgo_get(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, buf, cap, len, NULL, err);
 }
 
-loam_status loam_get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void *buf, size_t cap, size_t *len, char **err) {
-  BEGIN(err);
-  FLAGS(err, flags, LOAM_NO_FILL);
-  return get(db, snapshot, key, key_len, flags, buf, cap, len, err);
-}
-
-loam_status loam_try_get(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err) {
-  BEGIN(err);
-  return get(db, snapshot, key, key_len, LOAMGO_MEMORY_ONLY, buf, cap, len, err);
-}
-
-loam_status loam_get_alloc(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, unsigned flags, void **value, size_t *len, char **err) {
+loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void **value, size_t *len, char **err) {
   char small[2048];
   void *big = NULL;
+  CLEAR(value);
   BEGIN(err);
+  READING(err, options);
   WANT(err, value, "value");
-  *value = NULL;
   WANT(err, len, "len");
   BYTES(err, key, key_len, "key");
-  FLAGS(err, flags, LOAM_NO_FILL);
-  loam_status status = loamgo_get(HANDLE(db), HANDLE(snapshot), (void *)key, key_len, flags, small, sizeof small, len, &big, err);
+  loam_status status = loamgo_get(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, small, sizeof small, len, &big, err);
   if (status != LOAM_OK) return status;
   if (!big) {
     char *copy = malloc(*len + 1);
@@ -221,16 +293,18 @@ loam_status loam_get_alloc(loam_db *db, const loam_snapshot *snapshot, const voi
   return LOAM_OK;
 }
 
-loam_status loam_has(loam_db *db, const loam_snapshot *snapshot, const void *key, size_t key_len, char **err) {
+loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, char **err) {
   BEGIN(err);
+  READING(err, options);
   BYTES(err, key, key_len, "key");
-  return loamgo_has(HANDLE(db), HANDLE(snapshot), (void *)key, key_len, err);
+  return loamgo_has(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, err);
 }
 
-loam_status loam_multi_get(loam_db *db, const loam_snapshot *snapshot, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
+loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
+  CLEAR(memory);
   BEGIN(err);
+  READING(err, options);
   WANT(err, memory, "memory");
-  *memory = NULL;
   if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu keys; the limit is %zu", n, MAX_LIST);
   if (n) {
     WANT(err, keys, "keys");
@@ -239,10 +313,11 @@ loam_status loam_multi_get(loam_db *db, const loam_snapshot *snapshot, size_t n,
     WANT(err, value_lens, "value_lens");
   }
   for (size_t i = 0; i < n; i++) BYTES(err, keys[i], key_lens[i], "key");
-  return loamgo_multi_get(HANDLE(db), HANDLE(snapshot), n, (void **)keys, (size_t *)key_lens, (void **)values, value_lens, memory, err);
+  return loamgo_multi_get(HANDLE(db), r.snapshot, n, (void **)keys, (size_t *)key_lens, r.flags, (void **)values, value_lens, memory, err);
 }
 
 loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err) {
+  CLEAR(snapshot);
   BEGIN(err);
   WANT(err, snapshot, "snapshot");
   uint64_t handle = 0;
@@ -255,18 +330,20 @@ loam_status loam_snapshot_close(loam_snapshot *snapshot) { return release(snapsh
 
 /* ---- Writing ---- */
 
-loam_status loam_put(loam_db *db, const void *key, size_t key_len, const void *value, size_t value_len, unsigned flags, char **err) {
+loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err) {
   BEGIN(err);
+  WRITING(err, options);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
-  FLAGS(err, flags, LOAM_SYNC | LOAM_NO_STALL);
+  if (sequence) return loamgo_put_numbered(HANDLE(db), LOAM_OP_PUT, (void *)key, key_len, (void *)value, value_len, flags, sequence, err);
   return loamgo_put(HANDLE(db), (void *)key, key_len, (void *)value, value_len, flags, err);
 }
 
-loam_status loam_delete(loam_db *db, const void *key, size_t key_len, unsigned flags, char **err) {
+loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, uint64_t *sequence, char **err) {
   BEGIN(err);
+  WRITING(err, options);
   BYTES(err, key, key_len, "key");
-  FLAGS(err, flags, LOAM_SYNC | LOAM_NO_STALL);
+  if (sequence) return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE, (void *)key, key_len, NULL, 0, flags, sequence, err);
   return loamgo_delete(HANDLE(db), (void *)key, key_len, flags, err);
 }
 
@@ -277,11 +354,11 @@ loam_status loam_flush(loam_db *db, char **err) {
   return loamgo_admin(HANDLE(db), LOAMGO_FLUSH, err);
 }
 
-loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err) {
+loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err) {
   BEGIN(err);
   BOUND(err, start, start_len, "start");
-  BOUND(err, limit, limit_len, "limit");
-  return loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)limit, limit_len, err);
+  BOUND(err, stop, stop_len, "stop");
+  return loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)stop, stop_len, err);
 }
 
 loam_status loam_pause_compaction(loam_db *db, char **err) {
@@ -294,12 +371,14 @@ loam_status loam_resume_compaction(loam_db *db, char **err) {
   return loamgo_admin(HANDLE(db), LOAMGO_UNPAUSE, err);
 }
 
-loam_status loam_resume(loam_db *db, char **err) {
+loam_status loam_retry(loam_db *db, char **err) {
   BEGIN(err);
-  return loamgo_admin(HANDLE(db), LOAMGO_RESUME, err);
+  return loamgo_admin(HANDLE(db), LOAMGO_RETRY, err);
 }
 
 static loam_status db_start(loam_db *db, unsigned what, loam_job **job, char **err) {
+  CLEAR(job);
+  BEGIN(err);
   WANT(err, job, "job");
   uint64_t handle = 0;
   loam_status status = loamgo_db_start(HANDLE(db), what, &handle, err);
@@ -308,31 +387,29 @@ static loam_status db_start(loam_db *db, unsigned what, loam_job **job, char **e
 }
 
 loam_status loam_flush_start(loam_db *db, loam_job **job, char **err) {
-  BEGIN(err);
   return db_start(db, LOAMGO_FLUSH, job, err);
 }
 
 loam_status loam_close_start(loam_db *db, loam_job **job, char **err) {
-  BEGIN(err);
   return db_start(db, LOAMGO_CLOSE, job, err);
 }
 
-loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *limit, size_t limit_len, loam_job **job, char **err) {
+loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, loam_job **job, char **err) {
+  CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
-  *job = NULL;
   BOUND(err, start, start_len, "start");
-  BOUND(err, limit, limit_len, "limit");
+  BOUND(err, stop, stop_len, "stop");
   uint64_t handle = 0;
-  loam_status status = loamgo_compact_start(HANDLE(db), (void *)start, start_len, (void *)limit, limit_len, &handle, err);
+  loam_status status = loamgo_compact_start(HANDLE(db), (void *)start, start_len, (void *)stop, stop_len, &handle, err);
   GIVE(job, loam_job, handle);
   return status;
 }
 
 loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+  CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
-  *job = NULL;
   WANT(err, path, "path");
   loam_signal_stacks();
   uint64_t handle = 0;
@@ -342,9 +419,9 @@ loam_status loam_open_start(const char *path, const loam_options *options, loam_
 }
 
 loam_status loam_repair_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+  CLEAR(job);
   BEGIN(err);
   WANT(err, job, "job");
-  *job = NULL;
   WANT(err, path, "path");
   uint64_t handle = 0;
   loam_status status = loamgo_repair_start((char *)path, HANDLE(options), &handle, err);
@@ -371,6 +448,7 @@ loam_status loam_job_cancel(loam_job *job, char **err) {
 }
 
 loam_status loam_job_db(loam_job *job, loam_db **db, char **err) {
+  CLEAR(db);
   BEGIN(err);
   WANT(err, db, "db");
   uint64_t handle = 0;
@@ -380,9 +458,9 @@ loam_status loam_job_db(loam_job *job, loam_db **db, char **err) {
 }
 
 loam_status loam_job_report(loam_job *job, char **report, char **err) {
+  CLEAR(report);
   BEGIN(err);
   WANT(err, report, "report");
-  *report = NULL;
   return loamgo_job_report(HANDLE(job), report, err);
 }
 
@@ -391,50 +469,48 @@ loam_status loam_job_close(loam_job *job) { return release(job, LOAMGO_JOB); }
 /* ---- Information ---- */
 
 static loam_status text(const loam_db *db, unsigned what, const char *name, char **out, char **err) {
+  CLEAR(out);
+  BEGIN(err);
   WANT(err, out, "the place for the result");
-  *out = NULL;
   return loamgo_text(HANDLE(db), what, (char *)name, out, err);
 }
 
 loam_status loam_options_describe(char **json, char **err) {
-  BEGIN(err);
   return text(NULL, LOAMGO_OPTION_DOCS, NULL, json, err);
 }
 
 loam_status loam_property(loam_db *db, const char *name, char **value, char **err) {
+  CLEAR(value);
   BEGIN(err);
   WANT(err, name, "name");
   return text(db, LOAMGO_PROPERTY, name, value, err);
 }
 
 loam_status loam_metrics(loam_db *db, char **json, char **err) {
-  BEGIN(err);
   return text(db, LOAMGO_METRICS, NULL, json, err);
 }
 
 loam_status loam_recovery_report(loam_db *db, char **json, char **err) {
-  BEGIN(err);
   return text(db, LOAMGO_RECOVERY, NULL, json, err);
 }
 
 loam_status loam_comparator_name(loam_db *db, char **name, char **err) {
-  BEGIN(err);
   return text(db, LOAMGO_COMPARATOR, NULL, name, err);
 }
 
-loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *limits, const size_t *limit_lens, uint64_t *sizes, char **err) {
+loam_status loam_approximate_sizes(loam_db *db, size_t n, const void *const *starts, const size_t *start_lens, const void *const *stops, const size_t *stop_lens, uint64_t *sizes, char **err) {
   BEGIN(err);
   if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu ranges; the limit is %zu", n, MAX_LIST);
   if (n) {
     WANT(err, starts, "starts");
     WANT(err, start_lens, "start_lens");
-    WANT(err, limits, "limits");
-    WANT(err, limit_lens, "limit_lens");
+    WANT(err, stops, "stops");
+    WANT(err, stop_lens, "stop_lens");
     WANT(err, sizes, "sizes");
   }
   for (size_t i = 0; i < n; i++) {
     BOUND(err, starts[i], start_lens[i], "start");
-    BOUND(err, limits[i], limit_lens[i], "limit");
+    BOUND(err, stops[i], stop_lens[i], "stop");
   }
-  return loamgo_approximate_sizes(HANDLE(db), n, (void **)starts, (size_t *)start_lens, (void **)limits, (size_t *)limit_lens, sizes, err);
+  return loamgo_approximate_sizes(HANDLE(db), n, (void **)starts, (size_t *)start_lens, (void **)stops, (size_t *)stop_lens, sizes, err);
 }

@@ -14,13 +14,21 @@
 
 /* malloc that reports failure: cgo's own ends the process. */
 void *loamgo_alloc(size_t n);
-int loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len);
-void loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
+void loamgo_release(void *p);
+/* A message with what loam_error_errno and loam_error_path tell; path_len 0: no
+ * path. NULL when memory is out. */
+char *loamgo_message(const char *text, size_t len, int number, const char *path, size_t path_len);
+/* -1, 0, 1, or the address of the message of a failure, see loamgo_failure_text. */
+intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len);
+/* 0 or the address of the message of a failure. */
+intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
+/* The words of a failure, until it is freed. */
+const char *loamgo_failure_text(intptr_t failure);
+void loamgo_failure_free(intptr_t failure);
+void loamgo_call_destroy(uintptr_t fn, uintptr_t arg);
 
-/* Flags and codes of the exported Go functions. */
+/* Codes of the exported Go functions. */
 enum {
-  LOAMGO_MEMORY_ONLY = 1 << 16, /* beside LOAM_NO_FILL */
-
   LOAMGO_CONTINUE = 0, /* loamgo_iter_fetch: where the block begins */
   LOAMGO_FIRST,
   LOAMGO_SEEK_GE,
@@ -33,7 +41,7 @@ enum {
   LOAMGO_FLUSH = 0, /* loamgo_admin, loamgo_db_start */
   LOAMGO_PAUSE,
   LOAMGO_UNPAUSE,
-  LOAMGO_RESUME,
+  LOAMGO_RETRY,
   LOAMGO_CLOSE,
 
   LOAMGO_PROPERTY = 0, /* loamgo_text */
@@ -58,10 +66,9 @@ typedef struct {
 /* loam_iter_options with the handle as an integer: Go's collector must not
  * take it for a pointer. */
 typedef struct {
-  uint64_t snapshot;
+  uint64_t snapshot, flags;
   const void *lower, *upper, *prefix;
   size_t lower_len, upper_len, prefix_len;
-  unsigned flags;
 } loamgo_iter_options;
 
 /* ---- For C ---- */
@@ -85,6 +92,19 @@ HIDDEN void loam_signal_stacks(void);
 HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
 HIDDEN loam_status loam_fail_forked(char **err) __attribute__((cold));
 HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t n) __attribute__((cold));
+
+/* What a callback is called for. */
+struct loam_failure {
+  char *message; /* NULL: it has not failed */
+};
+/* callbacks.c: hands a callback's failure on and frees it. */
+HIDDEN loam_status loam_fail_callback(char **err, loam_failure *failure) __attribute__((cold));
+
+/* Before BEGIN: a result is NULL unless the call makes it. */
+#define CLEAR(out)        \
+  do {                    \
+    if (out) *(out) = NULL; \
+  } while (0)
 
 /* Begins every function: no message yet, and not in a forked child. */
 #define BEGIN(err)                                          \
@@ -110,22 +130,44 @@ HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p, 
 
 #define FLAGS(err, flags, known)                                                            \
   do {                                                                                      \
-    if (__builtin_expect((flags) & ~(unsigned)(known), 0))                                  \
-      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: unknown flags 0x%x", (flags) & ~(unsigned)(known)); \
+    if (__builtin_expect(((flags) & ~(uint64_t)(known)) != 0, 0))                           \
+      return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: unknown flags 0x%llx", (unsigned long long)((flags) & ~(uint64_t)(known))); \
   } while (0)
+
+/* A struct of the caller's, which may be of a later version. */
+#define SIZED(err, p, type)                                                                 \
+  do {                                                                                      \
+    if (__builtin_expect((p)->struct_size != sizeof(type), 0)) {                            \
+      loam_status sized_ = loam_check_size(err, p, (p)->struct_size, sizeof(type), #type);  \
+      if (sized_ != LOAM_OK) return sized_;                                                 \
+    }                                                                                       \
+  } while (0)
+/* Sets a variable flags of the caller's to what write options say. */
+#define WRITING(err, options)                              \
+  uint64_t flags = 0;                                      \
+  if (options) {                                           \
+    SIZED(err, options, loam_write_options);               \
+    FLAGS(err, (options)->flags, LOAM_SYNC | LOAM_NO_STALL); \
+    flags = (options)->flags;                              \
+  }
+
+HIDDEN loam_status loam_check_size(char **err, const void *p, size_t size, size_t known, const char *type) __attribute__((cold));
 
 /* slots.c: the objects that live in C memory. One thread at a time has an
  * object, between acquire and release. */
 enum { KIND_BATCH = 0x41, KIND_ITER = 0x42 };
 
 /* A slot's word is generation << 32 | kind << 8 | state. Whoever swaps
- * SLOT_IDLE for SLOT_BUSY has the object. Slots are never freed, so that a look
- * at any handle's slot is always allowed. */
-enum { SLOT_FREE, SLOT_IDLE, SLOT_BUSY };
+ * SLOT_IDLE for SLOT_BUSY has the object alone. From SLOT_SHARED on the state
+ * counts those who read it: SLOT_SHARED is one. Slots are never freed, so that a
+ * look at any handle's slot is always allowed. */
+enum { SLOT_FREE, SLOT_IDLE, SLOT_BUSY, SLOT_SHARED, SLOT_SHARED_MOST = 255 };
 
 typedef struct {
   _Atomic uint64_t word;
-  _Atomic uintptr_t owner; /* of SLOT_BUSY: the address of a variable of the thread */
+  /* Of SLOT_BUSY: the address of a variable of the thread. 0 in every other
+   * state, so that nobody takes a former owner for the present one. */
+  _Atomic uintptr_t owner;
   void *object;
   char pad[40]; /* one slot per cache line */
 } loam_slot;
@@ -170,6 +212,17 @@ static inline void loam_slot_release(uint64_t handle) {
   atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
   atomic_store_explicit(&s->word, loam_slot_word(handle, SLOT_IDLE), memory_order_release);
 }
+
+/* Shares the object with others who share it: LOAM_OK, or the reason why not. */
+HIDDEN loam_status loam_slot_share(uint64_t handle, int kind, void **object);
+HIDDEN void loam_slot_unshare(uint64_t handle);
+
+/* The objects that the thread shares while it is in callbacks, innermost first. */
+typedef struct loam_visit {
+  uint64_t handle;
+  struct loam_visit *outer;
+} loam_visit;
+extern __thread loam_visit *loam_visits HIDDEN __attribute__((tls_model("initial-exec")));
 
 /* Message for a status of these. */
 HIDDEN loam_status loam_fail_slot(char **err, loam_status status, const char *what) __attribute__((cold));

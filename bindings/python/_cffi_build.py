@@ -14,13 +14,14 @@ from cffi import FFI
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 CALLBACKS = """
-extern "Python" int loamdb_compare(void *, const void *, size_t, const void *, size_t);
-extern "Python" void loamdb_log(void *, int, const char *);
+extern "Python" int loamdb_compare(void *, const void *, size_t, const void *, size_t, loam_failure *);
+extern "Python" void loamdb_log(void *, int, const char *, loam_failure *);
 """
 
 LOADER = """
 void *loamdb_open_library(const char *path, const char **why);
 int loamdb_library_abi(void *library);
+int loamdb_library_revision(void *library);
 const char *loamdb_bind(void *library);
 """
 
@@ -46,6 +47,13 @@ static int loamdb_library_abi(void *library) {
   __typeof__(loam_abi_version) *version;
   *(void **)&version = dlsym(library, "loam_abi_version");
   return version ? version() : -1;
+}
+
+/* The revision of that; -1 when it does not have any. */
+static int loamdb_library_revision(void *library) {
+  __typeof__(loam_abi_revision) *revision;
+  *(void **)&revision = dlsym(library, "loam_abi_revision");
+  return revision ? revision() : -1;
 }
 
 /* Takes all functions from the library. Returns NULL or the name of one that it
@@ -86,7 +94,7 @@ def make() -> FFI:
         declared = declarations(f.read())
     functions = re.findall(r"\b(loam_\w+)\s*\([^;{]*\)\s*;", declared)
     ffi = FFI()
-    ffi.cdef(declared + "#define LOAM_ABI_VERSION ...\n" + LOADER + CALLBACKS)
+    ffi.cdef(declared + "#define LOAM_ABI_VERSION ...\n#define LOAM_ABI_REVISION ...\n" + LOADER + CALLBACKS)
     ffi.set_source(
         "loamdb._loam",
         SOURCE

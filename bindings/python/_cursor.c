@@ -45,7 +45,7 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   Bytes bytes[3];
   int mode = MODE_ITEMS, reverse = 0, fill = 1, n = 0;
   Py_ssize_t strip = 0;
-  loam_iter_options o = {sizeof o};
+  loam_iter_options o = {sizeof o, 0};
   loam_iter *iter = NULL;
   loam_db *db;
   char *err = NULL;

@@ -87,13 +87,13 @@ static PyObject *read_large(int release, loam_db *db, loam_snapshot *snapshot, c
     if (value == NULL) return NULL;
     p = PyBytes_AsString(value);
     if (n < LARGE_VALUE && flags == 0 && !release) {
-      *status = loam.loam_try_get(db, snapshot, key->data, key->len, p, cap, &n, &err);
+      *status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key->data, key->len, p, cap, &n, &err);
     } else {
       *status = LOAM_WOULD_BLOCK;
     }
     if (*status == LOAM_WOULD_BLOCK) {
       Py_BEGIN_ALLOW_THREADS
-      *status = loam.loam_get(db, snapshot, key->data, key->len, flags, p, cap, &n, &err);
+      *status = loam.loam_get(db, READ(snapshot, flags), key->data, key->len, p, cap, &n, &err);
       Py_END_ALLOW_THREADS
     }
     if (*status == LOAM_OK) {
@@ -124,11 +124,11 @@ static PyObject *reader_fetch(Reader *r, PyObject *key_object, unsigned flags) {
   if (r->release || flags != 0) {
     status = LOAM_WOULD_BLOCK;
   } else {
-    status = loam.loam_try_get(db, snapshot, key.data, key.len, buf, sizeof buf, &n, &err);
+    status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
   }
   if (status == LOAM_WOULD_BLOCK) {
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_get(db, snapshot, key.data, key.len, flags, buf, sizeof buf, &n, &err);
+    status = loam.loam_get(db, READ(snapshot, flags), key.data, key.len, buf, sizeof buf, &n, &err);
     Py_END_ALLOW_THREADS
   }
   if (status == LOAM_OK) {
@@ -204,7 +204,7 @@ static PyObject *reader_peek(PyObject *self, PyObject *args) {
   loam_db *db = reader_db(r, &snapshot);
 
   if (db == NULL || !PyArg_ParseTuple(args, "OO:_peek", &key_object, &answer) || bytes_of(key_object, &key) < 0) return NULL;
-  if (!r->release) status = loam.loam_try_get(db, snapshot, key.data, key.len, buf, sizeof buf, &n, &err);
+  if (!r->release) status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
   bytes_done(&key);
   if (status == LOAM_OK) return PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
   if (status == LOAM_NOT_FOUND) Py_RETURN_NONE;
@@ -229,10 +229,10 @@ static int reader_contains(PyObject *self, PyObject *key_object) {
   loam_db *db = reader_db(r, &snapshot);
 
   if (db == NULL || bytes_of(key_object, &key) < 0) return -1;
-  if (!r->release) status = loam.loam_try_get(db, snapshot, key.data, key.len, NULL, 0, &n, &err);
+  if (!r->release) status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &n, &err);
   if (status == LOAM_WOULD_BLOCK) {
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_has(db, snapshot, key.data, key.len, &err);
+    status = loam.loam_has(db, READ(snapshot, 0), key.data, key.len, &err);
     Py_END_ALLOW_THREADS
   }
   bytes_done(&key);
@@ -303,7 +303,7 @@ static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
   } else if (list_keys(list, n, pointers, lens) == 0 && (db = reader_db(r, &snapshot)) != NULL) {
     loam_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_multi_get(db, snapshot, n, pointers, lens, pointers + n, lens + n, &memory, &err);
+    status = loam.loam_multi_get(db, READ(snapshot, 0), n, pointers, lens, pointers + n, lens + n, &memory, &err);
     Py_END_ALLOW_THREADS
     if (status == LOAM_OK) {
       done = list_values(list, n, pointers + n, lens + n);
@@ -455,9 +455,9 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   }
   Py_BEGIN_ALLOW_THREADS
   if (value_object != NULL) {
-    status = loam.loam_put(db, key.data, key.len, value.data, value.len, flags, &err);
+    status = loam.loam_put(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
   } else {
-    status = loam.loam_delete(db, key.data, key.len, flags, &err);
+    status = loam.loam_delete(db, WRITE(flags), key.data, key.len, NULL, &err);
   }
   Py_END_ALLOW_THREADS
   if (value_object != NULL) bytes_done(&value);
@@ -650,7 +650,8 @@ PyMODINIT_FUNC PyInit__fast(void) {
   if (module == NULL) return NULL;
   if ((ReaderType = add_type(module, &reader_spec, NULL)) == NULL || (DatabaseType = add_type(module, &database_spec, ReaderType)) == NULL ||
       (SnapshotType = add_type(module, &snapshot_spec, ReaderType)) == NULL || add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
-      PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0) {
+      PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0 ||
+      PyModule_AddIntConstant(module, "ABI_REVISION", LOAM_ABI_REVISION) < 0) {
     Py_DECREF(module);
     return NULL;
   }

@@ -13,7 +13,7 @@
 /* The functions used here, resolved by bind() when the first database opens. */
 #define LOAM_FUNCTIONS(X)                                                      \
   X(loam_free)                                                                 \
-  X(loam_get) X(loam_try_get) X(loam_has) X(loam_multi_get)                    \
+  X(loam_get) X(loam_has) X(loam_multi_get)                    \
   X(loam_put) X(loam_delete) X(loam_close)                                     \
   X(loam_snapshot_create) X(loam_snapshot_close)                               \
   X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
@@ -42,6 +42,10 @@ typedef struct {
 } Reader;
 
 extern PyTypeObject *ReaderType, *DatabaseType, *SnapshotType;
+
+/* Options of one call of the library. */
+#define READ(snap, what) (&(loam_read_options){sizeof(loam_read_options), (what), (snap)})
+#define WRITE(what) (&(loam_write_options){sizeof(loam_write_options), (what)})
 
 /* A key or value: the bytes of any object with the buffer interface. */
 typedef struct {

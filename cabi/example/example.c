@@ -25,12 +25,13 @@ int main(int argc, char **argv) {
   loam_options_close(options);
 
   /* One key. */
-  if ((s = loam_put(db, "apple", 5, "red", 3, LOAM_SYNC, &err)) != LOAM_OK) return failed("put", s, err);
+  loam_write_options durable = {sizeof durable, LOAM_SYNC};
+  if ((s = loam_put(db, &durable, "apple", 5, "red", 3, NULL, &err)) != LOAM_OK) return failed("put", s, err);
   char value[64];
   size_t len;
-  if ((s = loam_get(db, NULL, "apple", 5, 0, value, sizeof value, &len, &err)) != LOAM_OK) return failed("get", s, err);
+  if ((s = loam_get(db, NULL, "apple", 5, value, sizeof value, &len, &err)) != LOAM_OK) return failed("get", s, err);
   printf("apple is %.*s\n", (int)len, value);
-  s = loam_get(db, NULL, "quince", 6, 0, value, sizeof value, &len, &err);
+  s = loam_get(db, NULL, "quince", 6, value, sizeof value, &len, &err);
   printf("quince: %s\n", loam_status_string(s));
 
   /* Many at once, or none of them. */
@@ -41,15 +42,16 @@ int main(int argc, char **argv) {
     int n = snprintf(key, sizeof key, "fruit%04d", i);
     if ((s = loam_batch_put(batch, key, (size_t)n, "fresh", 5, &err)) != LOAM_OK) return failed("batch_put", s, err);
   }
-  if ((s = loam_write(db, batch, 0, &err)) != LOAM_OK) return failed("write", s, err);
+  if ((s = loam_write(db, NULL, batch, NULL, &err)) != LOAM_OK) return failed("write", s, err);
   loam_batch_close(batch);
 
   /* A snapshot does not see what comes after it. */
   loam_snapshot *snapshot;
   if ((s = loam_snapshot_create(db, &snapshot, &err)) != LOAM_OK) return failed("snapshot", s, err);
-  if ((s = loam_delete(db, "apple", 5, 0, &err)) != LOAM_OK) return failed("delete", s, err);
+  if ((s = loam_delete(db, NULL, "apple", 5, NULL, &err)) != LOAM_OK) return failed("delete", s, err);
+  loam_read_options then = {sizeof then, 0, snapshot};
   printf("now: %s; then: %s\n", loam_has(db, NULL, "apple", 5, NULL) == LOAM_OK ? "there" : "gone",
-         loam_has(db, snapshot, "apple", 5, NULL) == LOAM_OK ? "there" : "gone");
+         loam_has(db, &then, "apple", 5, NULL) == LOAM_OK ? "there" : "gone");
 
   /* Entry by entry, over a part of the keys, backwards. */
   loam_iter_options range;

@@ -88,22 +88,32 @@ leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name, char
 
 void leveldb_close(leveldb_t *db) { loam_close(database(db), NULL); }
 
-static unsigned write_flags(const leveldb_writeoptions_t *options) { return options && options->sync ? LOAM_SYNC : 0; }
+static loam_write_options writing(const leveldb_writeoptions_t *options) {
+  loam_write_options o;
+  o.struct_size = sizeof o;
+  o.flags = options && options->sync ? LOAM_SYNC : 0;
+  return o;
+}
 
 void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, const char *val, size_t vallen, char **errptr) {
   char *err = NULL;
-  loamldb_save(errptr, loam_put(database(db), key, keylen, val, vallen, write_flags(options), &err), err);
+  loam_write_options o = writing(options);
+  loam_status s = loam_put(database(db), &o, key, keylen, val, vallen, NULL, &err);
+  loamldb_save(errptr, s, err);
 }
 
 void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, char **errptr) {
   char *err = NULL;
-  loamldb_save(errptr, loam_delete(database(db), key, keylen, write_flags(options), &err), err);
+  loam_write_options o = writing(options);
+  loam_status s = loam_delete(database(db), &o, key, keylen, NULL, &err);
+  loamldb_save(errptr, s, err);
 }
 
 void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options, leveldb_writebatch_t *batch, char **errptr) {
   char *err = NULL;
+  loam_write_options o = writing(options);
   loam_status s = batch ? batch->status : LOAM_ERR_INVALID_ARGUMENT;
-  if (s == LOAM_OK) s = loam_write(database(db), batch->batch, write_flags(options), &err);
+  if (s == LOAM_OK) s = loam_write(database(db), &o, batch->batch, NULL, &err);
   loamldb_save(errptr, s, err);
 }
 
@@ -111,8 +121,11 @@ char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const cha
   char *err = NULL;
   void *value = NULL;
   size_t len = 0;
-  const loam_snapshot *snapshot = options ? (const loam_snapshot *)options->snapshot : NULL;
-  loam_status s = loam_get_alloc(database(db), snapshot, key, keylen, options && options->no_fill ? LOAM_NO_FILL : 0, &value, &len, &err);
+  loam_read_options o;
+  o.struct_size = sizeof o;
+  o.flags = options && options->no_fill ? LOAM_NO_FILL : 0;
+  o.snapshot = options ? (const loam_snapshot *)options->snapshot : NULL;
+  loam_status s = loam_get_alloc(database(db), &o, key, keylen, &value, &len, &err);
   loamldb_save(errptr, s, err);
   if (vallen) *vallen = value ? len : 0;
   return value;
@@ -144,8 +157,23 @@ void leveldb_approximate_sizes(leveldb_t *db, int num_ranges, const char *const 
   }
 }
 
+/* LevelDB's range includes its end: Loam's stops before the key that follows. */
 void leveldb_compact_range(leveldb_t *db, const char *start_key, size_t start_key_len, const char *limit_key, size_t limit_key_len) {
-  loam_compact(database(db), start_key, start_key_len, limit_key, limit_key_len, NULL);
+  loam_iter *iter = NULL;
+  loam_entry e;
+  e.key = NULL;
+  e.key_len = 0;
+  loam_iter_options o;
+  memset(&o, 0, sizeof o);
+  o.struct_size = sizeof o;
+  o.flags = LOAM_KEYS_ONLY | LOAM_NO_FILL;
+  if (limit_key && loam_iter_create(database(db), &o, &iter, NULL) == LOAM_OK) {
+    loam_status s = loam_iter_seek(iter, limit_key, limit_key_len, &e, NULL);
+    if (s == LOAM_OK && e.key_len == limit_key_len && memcmp(e.key, limit_key, limit_key_len) == 0) s = loam_iter_next(iter, &e, NULL);
+    if (s != LOAM_OK) e.key = NULL;
+  }
+  loam_compact(database(db), start_key, start_key_len, e.key, e.key_len, NULL);
+  loam_iter_close(iter);
 }
 
 void leveldb_destroy_db(const leveldb_options_t *options, const char *name, char **errptr) {
@@ -207,27 +235,37 @@ uint8_t leveldb_iter_valid(const leveldb_iterator_t *iter) { return iter->valid;
 
 void leveldb_iter_seek_to_first(leveldb_iterator_t *iter) {
   char *err = NULL;
-  if (iter->iter) moved(iter, loam_iter_first(iter->iter, &iter->entry, &err), err);
+  if (!iter->iter) return;
+  loam_status s = loam_iter_first(iter->iter, &iter->entry, &err);
+  moved(iter, s, err);
 }
 
 void leveldb_iter_seek_to_last(leveldb_iterator_t *iter) {
   char *err = NULL;
-  if (iter->iter) moved(iter, loam_iter_last(iter->iter, &iter->entry, &err), err);
+  if (!iter->iter) return;
+  loam_status s = loam_iter_last(iter->iter, &iter->entry, &err);
+  moved(iter, s, err);
 }
 
 void leveldb_iter_seek(leveldb_iterator_t *iter, const char *k, size_t klen) {
   char *err = NULL;
-  if (iter->iter) moved(iter, loam_iter_seek(iter->iter, k, klen, &iter->entry, &err), err);
+  if (!iter->iter) return;
+  loam_status s = loam_iter_seek(iter->iter, k, klen, &iter->entry, &err);
+  moved(iter, s, err);
 }
 
 void leveldb_iter_next(leveldb_iterator_t *iter) {
   char *err = NULL;
-  if (iter->valid) moved(iter, loam_iter_next(iter->iter, &iter->entry, &err), err);
+  if (!iter->valid) return;
+  loam_status s = loam_iter_next(iter->iter, &iter->entry, &err);
+  moved(iter, s, err);
 }
 
 void leveldb_iter_prev(leveldb_iterator_t *iter) {
   char *err = NULL;
-  if (iter->valid) moved(iter, loam_iter_prev(iter->iter, &iter->entry, &err), err);
+  if (!iter->valid) return;
+  loam_status s = loam_iter_prev(iter->iter, &iter->entry, &err);
+  moved(iter, s, err);
 }
 
 const char *leveldb_iter_key(const leveldb_iterator_t *iter, size_t *klen) {
@@ -283,14 +321,12 @@ typedef struct {
   void (*deleted)(void *, const char *, size_t);
 } visitor;
 
-static void visit_put(void *arg, const void *key, size_t key_len, const void *value, size_t value_len) {
+static int visit(void *arg, const loam_operation *operation, loam_failure *failure) {
   visitor *v = arg;
-  v->put(v->state, key, key_len, value, value_len);
-}
-
-static void visit_deleted(void *arg, const void *key, size_t key_len) {
-  visitor *v = arg;
-  v->deleted(v->state, key, key_len);
+  (void)failure;
+  if (operation->kind == LOAM_OP_PUT) v->put(v->state, operation->key, operation->key_len, operation->value, operation->value_len);
+  else if (operation->kind == LOAM_OP_DELETE) v->deleted(v->state, operation->key, operation->key_len);
+  return 0;
 }
 
 void leveldb_writebatch_iterate(const leveldb_writebatch_t *b, void *state, void (*put)(void *, const char *, size_t, const char *, size_t), void (*deleted)(void *, const char *, size_t)) {
@@ -298,7 +334,7 @@ void leveldb_writebatch_iterate(const leveldb_writebatch_t *b, void *state, void
   v.state = state;
   v.put = put;
   v.deleted = deleted;
-  loam_batch_each(b->batch, &v, visit_put, visit_deleted, NULL);
+  loam_batch_each(b->batch, visit, &v, NULL);
 }
 
 /* ---- The rest ---- */

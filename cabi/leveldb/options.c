@@ -44,7 +44,8 @@ void leveldb_options_set_info_log(leveldb_options_t *o, leveldb_logger_t *logger
 }
 
 /* Loam's callback type has other pointer types than LevelDB's. */
-static int compare(void *arg, const void *a, size_t a_len, const void *b, size_t b_len) {
+static int compare(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure) {
+  (void)failure;
   const leveldb_comparator_t *c = arg;
   return c->compare(c->state, a, a_len, b, b_len);
 }
@@ -73,7 +74,7 @@ static loam_status set_all(const leveldb_options_t *from, loam_options *o, char 
     if ((s = loam_options_set(o, "leveldb_filter", "true", err)) != LOAM_OK) return s;
   }
   if (from->cache && (s = loam_options_set_cache(o, (loam_cache *)from->cache, err)) != LOAM_OK) return s;
-  if (from->comparator) return loam_options_set_comparator(o, from->comparator->name(from->comparator->state), compare, (void *)from->comparator, 0, err);
+  if (from->comparator) return loam_options_set_comparator(o, from->comparator->name(from->comparator->state), compare, (void *)from->comparator, NULL, 0, err);
   return LOAM_OK;
 }
 

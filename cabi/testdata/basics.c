@@ -5,7 +5,8 @@
 
 static char *err;
 
-static int reverse(void *arg, const void *a, size_t an, const void *b, size_t bn) {
+static int reverse(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
+  (void)failure;
   size_t n = an < bn ? an : bn;
   int c = n ? memcmp(a, b, n) : 0;
   __sync_fetch_and_add((size_t *)arg, 1);
@@ -14,7 +15,8 @@ static int reverse(void *arg, const void *a, size_t an, const void *b, size_t bn
 
 static int lines;
 
-static void count_lines(void *arg, int level, const char *message) {
+static void count_lines(void *arg, int level, const char *message, loam_failure *failure) {
+  (void)failure;
   (void)arg;
   (void)level;
   CHECK(message && *message, "a line");
@@ -25,30 +27,30 @@ static void reading(loam_db *db) {
   char buf[8];
   size_t len = 99;
   void *value;
-  WANT(LOAM_OK, loam_put(db, "", 0, "empty key", 9, 0, &err));
-  WANT(LOAM_OK, loam_put(db, "empty value", 11, NULL, 0, 0, &err));
-  WANT(LOAM_OK, loam_put(db, "seven", 5, "1234567", 7, LOAM_SYNC, &err));
-  WANT(LOAM_OK, loam_get(db, NULL, "seven", 5, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "", 0, "empty key", 9, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "empty value", 11, NULL, 0, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, WRITE(LOAM_SYNC), "seven", 5, "1234567", 7, NULL, &err));
+  WANT(LOAM_OK, loam_get(db, NULL, "seven", 5, buf, sizeof buf, &len, &err));
   CHECK(len == 7 && !memcmp(buf, "1234567", 7), "%zu", len);
-  WANT(LOAM_OK, loam_get(db, NULL, "seven", 5, LOAM_NO_FILL, buf, 7, &len, &err));
-  WANT(LOAM_BUFFER_TOO_SMALL, loam_get(db, NULL, "seven", 5, 0, buf, 6, &len, &err));
+  WANT(LOAM_OK, loam_get(db, READ(NULL, LOAM_NO_FILL), "seven", 5, buf, 7, &len, &err));
+  WANT(LOAM_BUFFER_TOO_SMALL, loam_get(db, NULL, "seven", 5, buf, 6, &len, &err));
   CHECK(len == 7, "%zu", len);
-  WANT(LOAM_BUFFER_TOO_SMALL, loam_get(db, NULL, NULL, 0, 0, NULL, 0, &len, &err));
+  WANT(LOAM_BUFFER_TOO_SMALL, loam_get(db, NULL, NULL, 0, NULL, 0, &len, &err));
   CHECK(len == 9, "%zu", len);
-  WANT(LOAM_OK, loam_get(db, NULL, "empty value", 11, 0, NULL, 0, &len, &err));
+  WANT(LOAM_OK, loam_get(db, NULL, "empty value", 11, NULL, 0, &len, &err));
   CHECK(len == 0, "%zu", len);
-  WANT(LOAM_NOT_FOUND, loam_get(db, NULL, "none", 4, 0, buf, sizeof buf, &len, &err));
-  WANT(LOAM_OK, loam_try_get(db, NULL, "seven", 5, buf, sizeof buf, &len, &err));
-  WANT(LOAM_NOT_FOUND, loam_try_get(db, NULL, "none", 4, buf, sizeof buf, &len, &err));
-  WANT(LOAM_OK, loam_get_alloc(db, NULL, "empty value", 11, 0, &value, &len, &err));
+  WANT(LOAM_NOT_FOUND, loam_get(db, NULL, "none", 4, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_get(db, READ(NULL, LOAM_MEMORY_ONLY), "seven", 5, buf, sizeof buf, &len, &err));
+  WANT(LOAM_NOT_FOUND, loam_get(db, READ(NULL, LOAM_MEMORY_ONLY), "none", 4, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_get_alloc(db, NULL, "empty value", 11, &value, &len, &err));
   CHECK(value && len == 0 && *(char *)value == 0, "%zu", len);
   loam_free(value);
-  WANT(LOAM_NOT_FOUND, loam_get_alloc(db, NULL, "none", 4, 0, &value, &len, &err));
+  WANT(LOAM_NOT_FOUND, loam_get_alloc(db, NULL, "none", 4, &value, &len, &err));
   CHECK(!value, "a value");
   char *large = malloc(3000000);
   memset(large, 'L', 3000000);
-  WANT(LOAM_OK, loam_put(db, "large", 5, large, 3000000, 0, &err));
-  WANT(LOAM_OK, loam_get_alloc(db, NULL, "large", 5, 0, &value, &len, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "large", 5, large, 3000000, NULL, &err));
+  WANT(LOAM_OK, loam_get_alloc(db, NULL, "large", 5, &value, &len, &err));
   CHECK(len == 3000000 && !memcmp(value, large, len), "%zu", len);
   loam_free(value);
   free(large);
@@ -79,16 +81,16 @@ static void snapshots(loam_db *db, loam_db *other) {
   loam_iter *it;
   memset(&o, 0, sizeof o);
   o.struct_size = sizeof o;
-  WANT(LOAM_OK, loam_put(db, "s", 1, "old", 3, 0, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "s", 1, "old", 3, NULL, &err));
   WANT(LOAM_OK, loam_snapshot_create(db, &s, &err));
-  WANT(LOAM_OK, loam_put(db, "s", 1, "new!", 4, 0, &err));
-  WANT(LOAM_OK, loam_get(db, s, "s", 1, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "s", 1, "new!", 4, NULL, &err));
+  WANT(LOAM_OK, loam_get(db, READ(s, 0), "s", 1, buf, sizeof buf, &len, &err));
   CHECK(len == 3, "%zu", len);
-  WANT(LOAM_OK, loam_get(db, s, "s", 1, LOAM_NO_FILL, buf, sizeof buf, &len, &err));
-  WANT(LOAM_OK, loam_try_get(db, s, "s", 1, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_get(db, READ(s, LOAM_NO_FILL), "s", 1, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_get(db, READ(s, LOAM_MEMORY_ONLY), "s", 1, buf, sizeof buf, &len, &err));
   CHECK(len == 3, "%zu", len);
-  WANT(LOAM_OK, loam_has(db, s, "s", 1, &err));
-  WANT(LOAM_OK, loam_multi_get(db, s, 1, &key, &key_len, &value, &value_len, &memory, &err));
+  WANT(LOAM_OK, loam_has(db, READ(s, 0), "s", 1, &err));
+  WANT(LOAM_OK, loam_multi_get(db, READ(s, 0), 1, &key, &key_len, &value, &value_len, &memory, &err));
   CHECK(value_len == 3, "%zu", value_len);
   loam_free(memory);
   o.snapshot = s;
@@ -98,10 +100,10 @@ static void snapshots(loam_db *db, loam_db *other) {
   WANT(LOAM_OK, loam_iter_next(it, &e, &err));
   CHECK(e.value_len == 3 || e.value_len == 7, "%zu", e.value_len);
   WANT(LOAM_OK, loam_iter_close(it));
-  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_get(other, s, "s", 1, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_get(other, READ(s, 0), "s", 1, buf, sizeof buf, &len, &err));
   WANT(LOAM_OK, loam_snapshot_close(s));
   WANT(LOAM_ERR_CLOSED, loam_snapshot_close(s));
-  WANT(LOAM_ERR_CLOSED, loam_get(db, s, "s", 1, 0, buf, sizeof buf, &len, &err));
+  WANT(LOAM_ERR_CLOSED, loam_get(db, READ(s, 0), "s", 1, buf, sizeof buf, &len, &err));
   WANT(LOAM_ERR_CLOSED, loam_iter_create(db, &o, &it, &err));
   o.snapshot = NULL;
   o.struct_size = 8;
@@ -120,20 +122,36 @@ static void snapshots(loam_db *db, loam_db *other) {
 
 static int puts_seen, dels_seen;
 
-static void on_put(void *arg, const void *k, size_t kn, const void *v, size_t vn) {
+static int visit(void *arg, const loam_operation *o, loam_failure *failure) {
   loam_batch *b = arg;
-  CHECK(kn <= 300 && vn <= 70000 && k && v, "sizes");
-  /* The batch is taken: no use of it, and no wait for it. */
+  (void)failure;
+  CHECK(o->struct_size == sizeof *o, "%zu", o->struct_size);
+  /* The batch is shared: no change of it, and no wait for its end. */
   WANT(LOAM_ERR_IN_USE, loam_batch_delete(b, "x", 1, &err));
   CHECK(loam_batch_close(b) == LOAM_ERR_IN_USE, "close within the callback");
+  CHECK(operations(b) > 1, "reading within the callback");
+  if (o->kind == LOAM_OP_DELETE) {
+    CHECK(o->key_len == 4 && !o->value && !o->value_len, "a delete's fields");
+    dels_seen++;
+    return 0;
+  }
+  CHECK(o->kind == LOAM_OP_PUT && o->key_len <= 300 && o->value_len <= 70000 && o->key && o->value, "a put's fields");
   puts_seen++;
+  return 0;
 }
 
-static void on_del(void *arg, const void *k, size_t kn) {
-  (void)arg;
-  (void)k;
-  (void)kn;
-  dels_seen++;
+static int visit_two(void *arg, const loam_operation *o, loam_failure *failure) {
+  (void)o;
+  (void)failure;
+  return ++*(int *)arg == 2;
+}
+
+static int visit_failing(void *arg, const loam_operation *o, loam_failure *failure) {
+  (void)o;
+  ++*(int *)arg;
+  loam_callback_fail(failure, "the words");
+  loam_callback_fail(failure, "other words");
+  return 0;
 }
 
 static void batches(loam_db *db) {
@@ -141,38 +159,46 @@ static void batches(loam_db *db) {
   size_t len;
   static char big[70000];
   WANT(LOAM_OK, loam_batch_create(&b, &err));
-  CHECK(loam_batch_count(b) == 0, "count");
-  const uint8_t *data = loam_batch_data(b, &len);
+  CHECK(operations(b) == 0, "count");
+  const void *data;
+  WANT(LOAM_OK, loam_batch_data(b, &data, &len, &err));
   CHECK(len == 12 && data, "%zu", len);
   WANT(LOAM_OK, loam_batch_put(b, "", 0, "", 0, &err));
   for (size_t n = 1; n <= sizeof big; n = n * 3 + 1) WANT(LOAM_OK, loam_batch_put(b, big, n % 300, big, n, &err));
   WANT(LOAM_OK, loam_batch_delete(b, "gone", 4, &err));
-  size_t count = loam_batch_count(b);
+  size_t count = operations(b);
   WANT(LOAM_OK, loam_batch_append(b, b, &err));
-  CHECK(loam_batch_count(b) == 2 * count, "%zu", loam_batch_count(b));
-  WANT(LOAM_OK, loam_batch_each(b, b, on_put, on_del, &err));
+  CHECK(operations(b) == 2 * count, "%zu", operations(b));
+  WANT(LOAM_OK, loam_batch_each(b, visit, b, &err));
   CHECK(dels_seen == 2 && puts_seen == (int)(2 * count) - 2, "%d %d", puts_seen, dels_seen);
-  data = loam_batch_data(b, &len);
+  int visits = 0;
+  WANT(LOAM_OK, loam_batch_each(b, visit_two, &visits, &err));
+  CHECK(visits == 2, "%d visits", visits);
+  CHECK(loam_batch_each(b, visit_failing, &visits, &err) == LOAM_ERR_CALLBACK && visits == 3, "%d visits", visits);
+  CHECK(strstr(err, "the words") && !strstr(err, "other"), "%s", err);
+  loam_free(err);
+  err = NULL;
+  WANT(LOAM_OK, loam_batch_data(b, &data, &len, &err));
   WANT(LOAM_OK, loam_batch_create_from(data, len, &c, &err));
-  CHECK(loam_batch_count(c) == 2 * count, "%zu", loam_batch_count(c));
+  CHECK(operations(c) == 2 * count, "%zu", operations(c));
   loam_batch *d;
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_batch_create_from(data, len - 1, &d, &err));
   CHECK(!d, "a batch");
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_batch_create_from("short", 5, &d, &err));
-  WANT(LOAM_OK, loam_write(db, c, LOAM_SYNC, &err));
-  WANT(LOAM_OK, loam_write(db, c, 0, &err));
-  data = loam_batch_data(c, &len);
+  WANT(LOAM_OK, loam_write(db, WRITE(LOAM_SYNC), c, NULL, &err));
+  WANT(LOAM_OK, loam_write(db, NULL, c, NULL, &err));
+  WANT(LOAM_OK, loam_batch_data(c, &data, &len, &err));
   CHECK(!memcmp(data, "\0\0\0\0\0\0\0\0", 8), "sequence number");
   WANT(LOAM_OK, loam_batch_clear(c));
-  CHECK(loam_batch_count(c) == 0, "count");
+  CHECK(operations(c) == 0, "count");
   WANT(LOAM_OK, loam_batch_append(c, b, &err));
-  WANT(LOAM_OK, loam_write(db, c, LOAM_NO_STALL, &err));
+  WANT(LOAM_OK, loam_write(db, WRITE(LOAM_NO_STALL), c, NULL, &err));
   WANT(LOAM_OK, loam_batch_clear(c));
-  WANT(LOAM_OK, loam_write(db, c, LOAM_SYNC, &err));
+  WANT(LOAM_OK, loam_write(db, WRITE(LOAM_SYNC), c, NULL, &err));
   WANT(LOAM_OK, loam_batch_close(b));
   WANT(LOAM_OK, loam_batch_close(c));
   WANT(LOAM_ERR_CLOSED, loam_batch_close(c));
-  WANT(LOAM_ERR_CLOSED, loam_write(db, c, 0, &err));
+  WANT(LOAM_ERR_CLOSED, loam_write(db, NULL, c, NULL, &err));
 }
 
 static void upkeep(loam_db *db) {
@@ -182,7 +208,7 @@ static void upkeep(loam_db *db) {
   loam_db *none;
   for (int i = 0; i < 2000; i++) {
     char key[16];
-    WANT(LOAM_OK, loam_put(db, key, (size_t)sprintf(key, "up%05d", i), key, 7, 0, &err));
+    WANT(LOAM_OK, loam_put(db, NULL, key, (size_t)sprintf(key, "up%05d", i), key, 7, NULL, &err));
   }
   WANT(LOAM_OK, loam_flush_start(db, &job, &err));
   WANT(LOAM_OK, loam_job_wait(job, -1, &err));
@@ -213,7 +239,7 @@ static void upkeep(loam_db *db) {
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_compact(db, "z", 1, "a", 1, &err));
   WANT(LOAM_OK, loam_pause_compaction(db, &err));
   WANT(LOAM_OK, loam_resume_compaction(db, &err));
-  WANT(LOAM_OK, loam_resume(db, &err));
+  WANT(LOAM_OK, loam_retry(db, &err));
   WANT(LOAM_OK, loam_property(db, "leveldb.stats", &text, &err));
   loam_free(text);
   WANT(LOAM_NOT_FOUND, loam_property(db, "leveldb.nothing", &text, &err));
@@ -240,21 +266,21 @@ static void comparators(void) {
   char *name;
   size_t compared = 0;
   WANT(LOAM_OK, loam_options_create(&o, &err));
-  WANT(LOAM_OK, loam_options_set_comparator(o, "test.Reverse", reverse, &compared, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE, &err));
-  WANT(LOAM_OK, loam_options_set_logger(o, count_lines, NULL, &err));
+  WANT(LOAM_OK, loam_options_set_comparator(o, "test.Reverse", reverse, &compared, NULL, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE, &err));
+  WANT(LOAM_OK, loam_options_set_logger(o, count_lines, NULL, NULL, &err));
   WANT(LOAM_OK, loam_open("reverse", o, &db, &err));
   WANT(LOAM_ERR_LOCKED, loam_open("reverse", o, &again, &err));
   CHECK(!again, "a handle");
   for (int i = 0; i < 5000; i++) {
     char key[16];
-    WANT(LOAM_OK, loam_put(db, key, (size_t)sprintf(key, "%d", i), "v", 1, 0, &err));
+    WANT(LOAM_OK, loam_put(db, NULL, key, (size_t)sprintf(key, "%d", i), "v", 1, NULL, &err));
   }
-  WANT(LOAM_OK, loam_put(db, "", 0, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "", 0, "v", 1, NULL, &err));
   /* Read while they lie in several tables, too. */
   for (int part = 0; part < 3; part++) {
     WANT(LOAM_OK, loam_flush(db, &err));
     char key[16];
-    for (int i = part; i < 5000; i += 7) WANT(LOAM_OK, loam_put(db, key, (size_t)sprintf(key, "%d", i), "v", 1, 0, &err));
+    for (int i = part; i < 5000; i += 7) WANT(LOAM_OK, loam_put(db, NULL, key, (size_t)sprintf(key, "%d", i), "v", 1, NULL, &err));
   }
   WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
   for (int i = 0; i < 5001; i++) WANT(LOAM_OK, loam_iter_next(it, NULL, &err));
@@ -281,7 +307,7 @@ static void comparators(void) {
   loam_free(name);
   WANT(LOAM_OK, loam_close(db, &err));
   WANT(LOAM_ERR_COMPARATOR_MISMATCH, loam_open("reverse", NULL, &db, &err));
-  WANT(LOAM_OK, loam_options_set_logger(o, NULL, NULL, &err));
+  WANT(LOAM_OK, loam_options_set_logger(o, NULL, NULL, NULL, &err));
   WANT(LOAM_OK, loam_destroy("reverse", o, &err));
   WANT(LOAM_OK, loam_options_set(o, "comparator", "idb_cmp1", &err));
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set(o, "comparator", "nobody's", &err));
@@ -313,10 +339,10 @@ static void opening(void) {
   WANT(LOAM_OK, loam_job_close(job));
   WANT(LOAM_OK, loam_cache_close(cache));
   WANT(LOAM_ERR_CLOSED, loam_options_set_cache(o, cache, &err));
-  WANT(LOAM_OK, loam_put(db, "k", 1, "v", 1, 0, &err));
-  WANT(LOAM_OK, loam_put(other, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "k", 1, "v", 1, NULL, &err));
+  WANT(LOAM_OK, loam_put(other, NULL, "k", 1, "v", 1, NULL, &err));
   WANT(LOAM_OK, loam_close(db, &err));
-  WANT(LOAM_ERR_CLOSED, loam_put(db, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_ERR_CLOSED, loam_put(db, NULL, "k", 1, "v", 1, NULL, &err));
   WANT(LOAM_OK, loam_close_start(other, &job, &err));
   WANT(LOAM_ERR_CLOSED, loam_close(other, &err));
   WANT(LOAM_OK, loam_job_wait(job, 10000, &err));
@@ -333,7 +359,7 @@ static void opening(void) {
   WANT(LOAM_OK, loam_options_create(&o, &err));
   WANT(LOAM_OK, loam_options_set(o, "read_only", "true", &err));
   WANT(LOAM_OK, loam_open("two", o, &db, &err));
-  WANT(LOAM_ERR_READ_ONLY, loam_put(db, "k", 1, "v", 1, 0, &err));
+  WANT(LOAM_ERR_READ_ONLY, loam_put(db, NULL, "k", 1, "v", 1, NULL, &err));
   WANT(LOAM_OK, loam_close(db, &err));
   WANT(LOAM_OK, loam_options_close(o));
   WANT(LOAM_OK, loam_repair("one", NULL, &report, &err));
@@ -351,14 +377,14 @@ static void opening(void) {
 /* A write to a mapped log could end in a signal that the host has taken. */
 static void logs_are_not_mapped(loam_db *db, loam_db *off) {
   char line[1024];
-  WANT(LOAM_OK, loam_put(db, "mapped", 6, "", 0, 0, &err));
-  WANT(LOAM_OK, loam_put(off, "mapped", 6, "", 0, 0, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "mapped", 6, "", 0, NULL, &err));
+  WANT(LOAM_OK, loam_put(off, NULL, "mapped", 6, "", 0, NULL, &err));
   FILE *maps = fopen("/proc/self/maps", "r");
   CHECK(maps, "maps");
   while (fgets(line, sizeof line, maps)) CHECK(!strstr(line, ".log"), "%s", line);
   fclose(maps);
-  WANT(LOAM_OK, loam_delete(db, "mapped", 6, 0, &err));
-  WANT(LOAM_OK, loam_delete(off, "mapped", 6, 0, &err));
+  WANT(LOAM_OK, loam_delete(db, NULL, "mapped", 6, NULL, &err));
+  WANT(LOAM_OK, loam_delete(off, NULL, "mapped", 6, NULL, &err));
 }
 
 int main(void) {

@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     t = now();
     for (int i = 0; i < n; i++) {
       key_of(rnd() % (uint64_t)n, key);
-      loam_status s = loam_get(db, NULL, key, 16, 0, value, sizeof value, &len, &err);
+      loam_status s = loam_get(db, NULL, key, 16, value, sizeof value, &len, &err);
       CHECK(s == LOAM_OK && len == 100, "get");
     }
     t = (now() - t) / n;
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
       loam_batch_put(b, key, 16, value, 100, NULL);
     }
     double u = now();
-    WANT(LOAM_OK, loam_write(db, b, 0, &err));
+    WANT(LOAM_OK, loam_write(db, NULL, b, NULL, &err));
     double v = now();
     if ((u - t) / 1000 < put) put = (u - t) / 1000;
     if ((v - t) / 1000 < write) write = (v - t) / 1000;
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
   t = now();
   for (int i = 0; i < 20000; i++) {
     key_of((uint64_t)i, key);
-    loam_put(db, key, 16, value, 100, 0, NULL);
+    loam_put(db, NULL, key, 16, value, 100, NULL, NULL);
   }
   printf("put %.1f\n", (now() - t) / 20000);
 
@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 100; i++) {
       key_of(rnd() % (uint64_t)n, key);
       double start = clock_time();
-      loam_get(db, NULL, key, 16, 0, value, sizeof value, &len, NULL);
+      loam_get(db, NULL, key, 16, value, sizeof value, &len, NULL);
       times[calls++] = clock_time() - start;
     }
   WANT(LOAM_OK, loam_job_wait(job, -1, &err));

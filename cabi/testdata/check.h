@@ -29,6 +29,17 @@
     err = NULL;                                                                                      \
   } while (0)
 
+/* Options of one call. */
+#define READ(snap, what) (&(loam_read_options){sizeof(loam_read_options), (what), (snap)})
+#define WRITE(what) (&(loam_write_options){sizeof(loam_write_options), (what)})
+
+static inline size_t operations(const loam_batch *batch) {
+  size_t n = SIZE_MAX;
+  char *err = NULL;
+  WANT(LOAM_OK, loam_batch_count(batch, &n, &err));
+  return n;
+}
+
 static inline uint64_t rnd(void) {
   static uint64_t x = 88172645463325252ull;
   x ^= x << 13;

@@ -55,7 +55,7 @@ static int place(const char *name) {
 static void get(text key, const loam_snapshot *snapshot) {
   void *value;
   size_t len;
-  loam_status s = loam_get_alloc(db, snapshot, key.data, key.len, 0, &value, &len, &err);
+  loam_status s = loam_get_alloc(db, READ(snapshot, 0), key.data, key.len, &value, &len, &err);
   if (s == LOAM_NOT_FOUND) {
     puts("none");
     return;
@@ -112,7 +112,7 @@ static void batch(char **words, int n) {
     }
     free(key.data);
   }
-  WANT(LOAM_OK, loam_write(db, b, 0, &err));
+  WANT(LOAM_OK, loam_write(db, NULL, b, NULL, &err));
   WANT(LOAM_OK, loam_batch_close(b));
 }
 
@@ -154,8 +154,8 @@ static void operation(char **words, int n) {
     else puts("none");
     WANT(LOAM_OK, loam_iter_close(it));
   } else {
-    if (!strcmp(op, "put")) WANT(LOAM_OK, loam_put(db, key.data, key.len, value.data, value.len, 0, &err));
-    else if (!strcmp(op, "del")) WANT(LOAM_OK, loam_delete(db, key.data, key.len, 0, &err));
+    if (!strcmp(op, "put")) WANT(LOAM_OK, loam_put(db, NULL, key.data, key.len, value.data, value.len, NULL, &err));
+    else if (!strcmp(op, "del")) WANT(LOAM_OK, loam_delete(db, NULL, key.data, key.len, NULL, &err));
     else if (!strcmp(op, "batch")) batch(words, n);
     else if (!strcmp(op, "flush")) WANT(LOAM_OK, loam_flush(db, &err));
     else if (!strcmp(op, "compact")) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));

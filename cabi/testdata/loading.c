@@ -7,7 +7,7 @@
 
 #include "check.h"
 
-static loam_status (*has)(loam_db *, const loam_snapshot *, const void *, size_t, char **);
+static __typeof__(loam_has) *has;
 
 static void *use(void *db) {
   for (int i = 0; i < 100; i++) CHECK(has(db, NULL, "k", 1, NULL) == LOAM_NOT_FOUND, "has");
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
   CHECK(!dlsym(lib, "loamgo_get") && !dlsym(lib, "crosscall2"), "names of the inside are visible");
   loam_status (*open)(const char *, const loam_options *, loam_db **, char **) = (loam_status(*)(const char *, const loam_options *, loam_db **, char **))dlsym(lib, "loam_open");
   loam_status (*close)(loam_db *, char **) = (loam_status(*)(loam_db *, char **))dlsym(lib, "loam_close");
-  has = (loam_status(*)(loam_db *, const loam_snapshot *, const void *, size_t, char **))dlsym(lib, "loam_has");
+  has = (__typeof__(loam_has) *)dlsym(lib, "loam_has");
   loam_db *db;
   CHECK(open("db", NULL, &db, NULL) == LOAM_OK, "open");
   for (int i = 0; i < 200; i++) {

@@ -20,35 +20,43 @@ static char long_text[100000];
 static const unsigned char batch_bytes[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 'k', 1, 'v'};
 static const void *lists[2] = {"a", "b"};
 static size_t list_lens[2] = {1, 1};
-static loam_iter_options iter_options;
+/* Options with nothing wrong, of a later version, and with each fault. */
+#define OPTIONS(type)                                                                                          \
+  static struct {                                                                                              \
+    loam_##type##_options known;                                                                               \
+    uint64_t later;                                                                                            \
+  } later_##type = {{.struct_size = sizeof later_##type}, 0}, unknown_##type = {{.struct_size = sizeof unknown_##type}, 1}; \
+  static loam_##type##_options type##_options = {.struct_size = sizeof type##_options}, short_##type = {.struct_size = 8},  \
+                               huge_##type = {.struct_size = SIZE_MAX}, flags_##type = {.struct_size = sizeof flags_##type, .flags = 1ull << 40}
+OPTIONS(read);
+OPTIONS(write);
+OPTIONS(iter);
 static int calls;
+static char *message;
 
-static int a_compare_compare(void *arg, const void *a, size_t an, const void *b, size_t bn) {
+static int a_compare_compare(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
   size_t n = an < bn ? an : bn;
   int c = n ? memcmp(a, b, n) : 0;
   (void)arg;
+  (void)failure;
   return c ? c : an < bn ? -1 : an > bn;
 }
 
-static void a_log_log(void *arg, int level, const char *message) {
+static void a_log_log(void *arg, int level, const char *message, loam_failure *failure) {
   (void)arg;
   (void)level;
   (void)message;
+  (void)failure;
 }
 
-static void a_function_put(void *arg, const void *k, size_t kn, const void *v, size_t vn) {
+static int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
   (void)arg;
-  (void)k;
-  (void)kn;
-  (void)v;
-  (void)vn;
+  (void)operation;
+  (void)failure;
+  return 0;
 }
 
-static void a_function_del(void *arg, const void *k, size_t kn) {
-  (void)arg;
-  (void)k;
-  (void)kn;
-}
+static void a_destroy_destroy(void *arg) { (void)arg; }
 
 static int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }
 
@@ -58,15 +66,15 @@ static void make(objects *o, const char *path) {
   if (gone(loam_has(o->db, NULL, "k", 1, NULL))) {
     /* A call of the matrix may have begun to close it in the background. */
     while (loam_open(path, NULL, &o->db, NULL) == LOAM_ERR_LOCKED) usleep(100);
-    WANT(LOAM_OK, loam_put(o->db, "bytes", 5, "value", 5, 0, &err));
+    WANT(LOAM_OK, loam_put(o->db, NULL, "bytes", 5, "value", 5, NULL, &err));
     WANT(LOAM_OK, loam_snapshot_close(o->snapshot));
     o->snapshot = NULL;
     WANT(LOAM_OK, loam_iter_close(o->iter));
     o->iter = NULL;
   }
-  if (!o->snapshot || gone(loam_has(o->db, o->snapshot, "k", 1, NULL))) WANT(LOAM_OK, loam_snapshot_create(o->db, &o->snapshot, &err));
-  if (gone(loam_iter_entry(o->iter, NULL))) WANT(LOAM_OK, loam_iter_create(o->db, NULL, &o->iter, &err));
-  if (!loam_batch_data(o->batch, &len)) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
+  if (!o->snapshot || gone(loam_has(o->db, READ(o->snapshot, 0), "k", 1, NULL))) WANT(LOAM_OK, loam_snapshot_create(o->db, &o->snapshot, &err));
+  if (gone(loam_iter_entry(o->iter, NULL, NULL))) WANT(LOAM_OK, loam_iter_create(o->db, NULL, &o->iter, &err));
+  if (gone(loam_batch_count(o->batch, &len, NULL))) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
   if (gone(loam_job_wait(o->job, 0, NULL))) WANT(LOAM_OK, loam_flush_start(o->db, &o->job, &err));
   if (gone(loam_job_wait(o->job, -1, NULL))) exit(1);
   if (!o->options || gone(loam_options_set(o->options, "block_size", "4096", NULL))) WANT(LOAM_OK, loam_options_create(&o->options, &err));
@@ -97,7 +105,7 @@ static void matrix(void) {
 int main(void) {
   char *err = NULL;
   memset(long_text, 'x', sizeof long_text - 1);
-  iter_options.struct_size = sizeof iter_options;
+  CHECK(loam_open(NULL, NULL, &closed.db, &message) == LOAM_ERR_INVALID_ARGUMENT && message, "no message");
   make(&good, "good");
   make(&closed, "closed");
   WANT(LOAM_OK, loam_batch_close(closed.batch));

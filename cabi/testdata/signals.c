@@ -45,14 +45,14 @@ static void *work(void *rounds) {
   for (int r = 0; r < *(int *)rounds; r++) {
     int i = (int)(rnd() % 2000);
     size_t n = (size_t)sprintf(key, "key%d", i);
-    WANT(LOAM_OK, loam_get(db, NULL, key, n, 0, buf, sizeof buf, &len, &err));
+    WANT(LOAM_OK, loam_get(db, NULL, key, n, buf, sizeof buf, &len, &err));
     CHECK(len == n && !memcmp(buf, key, n), "%s", key);
     if (r % 100 == 99) {
       loam_iter *it;
       WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
       for (int k = 0; k < 50; k++) WANT(LOAM_OK, loam_iter_next(it, NULL, &err));
       WANT(LOAM_OK, loam_iter_close(it));
-      WANT(LOAM_OK, loam_put(db, key, n, key, n, 0, &err));
+      WANT(LOAM_OK, loam_put(db, NULL, key, n, key, n, NULL, &err));
     }
     if (r % 20000 == 0) kill(getpid(), SIGUSR2);
   }
@@ -103,7 +103,7 @@ int main(void) {
   CHECK(!sigaction(SIGCHLD, NULL, &action) && action.sa_flags & SA_ONSTACK && action.sa_handler == handler, "SIGCHLD's handler");
   for (int i = 0; i < 2000; i++) {
     size_t n = (size_t)sprintf(key, "key%d", i);
-    WANT(LOAM_OK, loam_put(db, key, n, key, n, 0, &err));
+    WANT(LOAM_OK, loam_put(db, NULL, key, n, key, n, NULL, &err));
     if (i % 500 == 0) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
   }
   snprintf(self, sizeof self, "%ld", (long)syscall(SYS_gettid));

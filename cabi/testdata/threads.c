@@ -35,15 +35,15 @@ static void *use(void *arg) {
     loam_block block;
     loam_iter *mine = NULL;
     switch (rand_r(&seed) % 14) {
-      case 0: TRY(loam_put(db, key, n, "value", 5, 0, &err)); break;
-      case 1: TRY(loam_get(db, NULL, key, n, 0, buf, sizeof buf, &len, &err)); break;
-      case 2: TRY(loam_get(db, snapshot, key, n, 0, buf, sizeof buf, &len, &err)); break;
+      case 0: TRY(loam_put(db, NULL, key, n, "value", 5, NULL, &err)); break;
+      case 1: TRY(loam_get(db, NULL, key, n, buf, sizeof buf, &len, &err)); break;
+      case 2: TRY(loam_get(db, READ(snapshot, 0), key, n, buf, sizeof buf, &len, &err)); break;
       case 3: TRY(loam_iter_next(iter, NULL, &err)); break;
       case 4: TRY(loam_iter_prev(iter, NULL, &err)); break;
       case 5: TRY(loam_iter_seek(iter, key, n, NULL, &err)); break;
       case 6: TRY(loam_iter_next_block(iter, 0, 0, &block, &err)); break;
       case 7: TRY(loam_batch_put(batch, key, n, "batch", 5, &err)); break;
-      case 8: TRY(loam_write(db, batch, 0, &err)); break;
+      case 8: TRY(loam_write(db, NULL, batch, NULL, &err)); break;
       case 9: TRY(loam_batch_clear(batch)); break;
       case 10:
         TRY(loam_iter_create(db, NULL, &mine, &err));
@@ -52,7 +52,7 @@ static void *use(void *arg) {
         break;
       case 11: TRY(loam_job_wait(job, 1, &err)); break;
       case 12: TRY(loam_flush(db, &err)); break;
-      case 13: TRY(loam_delete(db, key, n, 0, &err)); break;
+      case 13: TRY(loam_delete(db, NULL, key, n, NULL, &err)); break;
     }
   }
   return NULL;

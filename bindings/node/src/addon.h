@@ -51,6 +51,10 @@ static inline uint32_t u32le(const unsigned char *p) {
   return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* Options of one call of the library. */
+#define READ(snap, what) (&(loam_read_options){sizeof(loam_read_options), (what), (snap)})
+#define WRITE(what) (&(loam_write_options){sizeof(loam_write_options), (what)})
+
 struct work;
 
 typedef struct database {

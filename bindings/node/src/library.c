@@ -28,9 +28,9 @@ static char *resolve(void *handle, const char *path) {
   if (loam.name == NULL) return sentence("%s is not Loam's library: it has no loam_" #name, path);
   LOAM_FUNCTIONS(X)
 #undef X
-  if (loam.abi_version() != LOAM_ABI_VERSION)
-    return sentence("%s has ABI version %d, but this package needs %d", path, loam.abi_version(), LOAM_ABI_VERSION);
-  return NULL;
+  char *error = NULL;
+  loam.abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &error);
+  return error;
 }
 
 static char *load(const char *path) {

@@ -8,11 +8,11 @@
 #include "loam.h"
 
 #define LOAM_FUNCTIONS(X)                                                      \
-  X(abi_version) X(status_string) X(free)                                      \
+  X(abi_check) X(status_string) X(free)                                      \
   X(options_create) X(options_close) X(options_set) X(options_describe)        \
   X(open) X(close) X(destroy) X(repair)                                        \
   X(close_start) X(job_close)                                                  \
-  X(get) X(try_get) X(get_alloc) X(has) X(multi_get)                           \
+  X(get) X(get_alloc) X(has) X(multi_get)                           \
   X(snapshot_create) X(snapshot_close)                                         \
   X(put) X(delete) X(batch_create) X(batch_create_from) X(batch_clear)         \
   X(batch_delete) X(batch_close) X(write)                                      \

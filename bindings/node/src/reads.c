@@ -8,7 +8,7 @@ static napi_value make_large(napi_env env, loam_db *db, const loam_snapshot *sna
   char *error = NULL;
   napi_value result = NULL;
   loam_status status =
-      loam.get_alloc(db, snapshot, key->data, key->len, flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0, &value, &len, &error);
+      loam.get_alloc(db, READ(snapshot, flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0), key->data, key->len, &value, &len, &error);
   if (status < 0) {
     throw_status(env, status, error);
   } else if (status == LOAM_OK && flags & FLAG_AS_BUFFER) {
@@ -34,10 +34,8 @@ napi_value js_get(napi_env env, napi_callback_info info) {
   uint32_t flags = arg_u32(env, argv[3]);
   char *scratch = db->owner->scratch;
   if (!text_read(env, argv[2], &key)) return NULL;
-  loam_status status =
-      flags & FLAG_MAY_BLOCK
-          ? loam.get(db->db, snapshot, key.data, key.len, flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0, scratch, SCRATCH_SIZE, &len, &error)
-          : loam.try_get(db->db, snapshot, key.data, key.len, scratch, SCRATCH_SIZE, &len, &error);
+  unsigned how = !(flags & FLAG_MAY_BLOCK) ? LOAM_MEMORY_ONLY : flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0;
+  loam_status status = loam.get(db->db, READ(snapshot, how), key.data, key.len, scratch, SCRATCH_SIZE, &len, &error);
   if (status == LOAM_OK) {
     if (flags & FLAG_AS_BUFFER) {
       napi_create_uint32(env, (uint32_t)len, &result);
@@ -65,7 +63,7 @@ napi_value js_has(napi_env env, napi_callback_info info) {
   napi_value result = NULL;
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !arg_snapshot(env, argv[1], &snapshot) || !text_read(env, argv[2], &key)) return NULL;
-  loam_status status = loam.try_get(db->db, snapshot, key.data, key.len, NULL, 0, &len, &error);
+  loam_status status = loam.get(db->db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &len, &error);
   text_free(&key);
   if (status < 0) {
     throw_status(env, status, error);
@@ -89,13 +87,11 @@ typedef struct many_work {
   const void **keys, **values;
   size_t *key_lens, *value_lens;
   void *memory; /* of multi_get */
-  bool each;    /* every value was allocated by itself */
   unsigned char *found; /* of hasMany */
 } many_work;
 
 static void many_release(work *w) {
   many_work *m = (many_work *)w;
-  for (size_t i = 0; m->each && i < m->n; i++) loam.free((void *)m->values[i]);
   loam.free(m->memory);
   free(m->packed);
   free(m->keys);
@@ -103,32 +99,16 @@ static void many_release(work *w) {
   free(m->found);
 }
 
-/* Without filling the cache there is no call for many. */
-static void get_each(many_work *m) {
-  loam_snapshot *own = NULL;
-  m->each = true;
-  if (m->snapshot == NULL) {
-    m->w.status = loam.snapshot_create(m->db, &own, &m->w.error);
-    m->snapshot = own;
-  }
-  for (size_t i = 0; i < m->n && m->w.status >= 0; i++)
-    m->w.status = loam.get_alloc(m->db, m->snapshot, m->keys[i], m->key_lens[i], LOAM_NO_FILL, (void **)&m->values[i], &m->value_lens[i], &m->w.error);
-  loam.snapshot_close(own);
-}
-
 static void many_run(work *w) {
   many_work *m = (many_work *)w;
-  if (m->flags & FLAG_NO_FILL) {
-    get_each(m);
-    return;
-  }
-  w->status = loam.multi_get(m->db, m->snapshot, m->n, m->keys, m->key_lens, m->values, m->value_lens, &m->memory, &w->error);
+  w->status = loam.multi_get(m->db, READ(m->snapshot, m->flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0), m->n, m->keys, m->key_lens, m->values, m->value_lens,
+                             &m->memory, &w->error);
 }
 
 static void has_run(work *w) {
   many_work *m = (many_work *)w;
   for (size_t i = 0; i < m->n && w->status >= 0; i++) {
-    w->status = loam.has(m->db, m->snapshot, m->keys[i], m->key_lens[i], &w->error);
+    w->status = loam.has(m->db, READ(m->snapshot, 0), m->keys[i], m->key_lens[i], &w->error);
     m->found[i] = w->status == LOAM_OK;
   }
 }
@@ -226,7 +206,6 @@ static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(wor
   m->n = arg_u32(env, argv[4]);
   m->flags = arg_u32(env, argv[5]);
   if (m->n > len / 4 || !unpack(m, data, len)) {
-    m->each = false;
     many_release(&m->w);
     free(m);
     napi_throw_error(env, NULL, "the packed keys are damaged, or memory is out");

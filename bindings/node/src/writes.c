@@ -15,9 +15,9 @@ napi_value js_put(napi_env env, napi_callback_info info) {
   napi_get_value_bool(env, argv[3], &sync);
   unsigned flags = sync ? LOAM_SYNC : 0;
   if (type == napi_undefined) {
-    status = loam.delete(db->db, key.data, key.len, flags, &error);
+    status = loam.delete(db->db, WRITE(flags), key.data, key.len, NULL, &error);
   } else if (text_read(env, argv[2], &value)) {
-    status = loam.put(db->db, key.data, key.len, value.data, value.len, flags, &error);
+    status = loam.put(db->db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &error);
     text_free(&value);
   } else {
     status = LOAM_OK; /* the exception is pending */
@@ -60,12 +60,12 @@ static loam_status write_batch(loam_db *db, const void *data, size_t len, unsign
   operation op;
   loam_batch *batch;
   if (read_single(data, len, &op)) {
-    return op.put ? loam.put(db, op.key, op.key_len, op.value, op.value_len, flags, error)
-                  : loam.delete(db, op.key, op.key_len, flags, error);
+    return op.put ? loam.put(db, WRITE(flags), op.key, op.key_len, op.value, op.value_len, NULL, error)
+                  : loam.delete(db, WRITE(flags), op.key, op.key_len, NULL, error);
   }
   loam_status status = loam.batch_create_from(data, len, &batch, error);
   if (status != LOAM_OK) return status;
-  status = loam.write(db, batch, flags, error);
+  status = loam.write(db, WRITE(flags), batch, NULL, error);
   loam.batch_close(batch);
   return status;
 }
@@ -172,7 +172,7 @@ static void clear_block(clear_work *c, loam_batch *batch, const loam_block *bloc
     w->status = loam.batch_delete(batch, p + 8, key_len, &w->error);
     p += 8 + key_len + value_len;
   }
-  if (w->status >= 0) w->status = loam.write(c->db, batch, 0, &w->error);
+  if (w->status >= 0) w->status = loam.write(c->db, NULL, batch, NULL, &w->error);
   loam.batch_clear(batch);
   if (c->limit >= 0) c->limit -= (int64_t)block->count;
 }
@@ -189,7 +189,7 @@ static void clear_all(clear_work *c, loam_iter *iter, loam_batch *batch) {
     if (w->status < 0) return;
   }
   /* An empty batch makes everything before it durable. */
-  if (w->status >= 0 && c->sync) w->status = loam.write(c->db, batch, LOAM_SYNC, &w->error);
+  if (w->status >= 0 && c->sync) w->status = loam.write(c->db, WRITE(LOAM_SYNC), batch, NULL, &w->error);
 }
 
 static void clear_run(work *w) {

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 
+import loamdb
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
@@ -71,7 +72,12 @@ def open_with(library: pathlib.Path) -> str:
         (None, "does not exist; reinstall loamdb, or set LOAM_LIBRARY"),
         ("", "is not libloam: it has no loam_abi_version"),
         ("int loam_abi_version(void) { return 99; }", "has ABI version 99, but loamdb needs 0"),
-        ("int loam_abi_version(void) { return 0; }", "has no function loam_"),
+        ("int loam_abi_version(void) { return 0; }", "has ABI revision 0.-1, but loamdb needs 0."),
+        ("int loam_abi_version(void) { return 0; } int loam_abi_revision(void) { return 1000; }", "has ABI revision 0.1000"),
+        (
+            f"int loam_abi_version(void) {{ return 0; }} int loam_abi_revision(void) {{ return {loamdb._fast.ABI_REVISION}; }}",
+            "has no function loam_",
+        ),
         ("not C", "cannot load libloam"),
     ],
 )

@@ -10,6 +10,7 @@ _D = TypeVar("_D")
 _T_co = TypeVar("_T_co", covariant=True)
 
 ABI_VERSION: int
+ABI_REVISION: int
 NONE: int
 KEYS: int
 VALUES: int

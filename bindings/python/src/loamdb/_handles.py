@@ -127,7 +127,8 @@ class Handle(_fast.Database):
 
     def _write(self, batch: _fast.Batch, sync: bool) -> None:
         lib = load()
-        self._call("loam_write", batch_c(batch), lib.LOAM_SYNC if sync else 0)
+        options = ffi.new("loam_write_options *", {"struct_size": ffi.sizeof("loam_write_options"), "flags": lib.LOAM_SYNC if sync else 0})
+        self._call("loam_write", options, batch_c(batch), ffi.NULL)
 
 
 def parse(text: str) -> Any:
@@ -151,9 +152,16 @@ def batch_c(batch: _fast.Batch) -> Any:
 
 def batch_size(batch: _fast.Batch) -> int:
     """Bytes the batch takes in the log."""
-    length = ffi.new("size_t *")
-    load().loam_batch_data(batch_c(batch), length)
+    data, length, err = ffi.new("const void **"), ffi.new("size_t *"), error_slot()
+    check(load().loam_batch_data(batch_c(batch), data, length, err), err)
     return int(length[0])
+
+
+def batch_count(batch: _fast.Batch) -> int:
+    """The number of operations."""
+    count, err = ffi.new("size_t *"), error_slot()
+    check(load().loam_batch_count(batch_c(batch), count, err), err)
+    return int(count[0])
 
 
 def batch_clear(batch: _fast.Batch) -> None:

@@ -68,6 +68,9 @@ def _load(file: str) -> None:
         raise LibraryError(f"{file} is not libloam: it has no loam_abi_version")
     if version != _fast.ABI_VERSION:
         raise LibraryError(f"{file} has ABI version {version}, but loamdb needs {_fast.ABI_VERSION}")
+    revision = _lib.loamdb_library_revision(library)
+    if version == 0 and revision != _fast.ABI_REVISION:
+        raise LibraryError(f"{file} has ABI revision {version}.{revision}, but loamdb needs {version}.{_fast.ABI_REVISION}")
     missing = _lib.loamdb_bind(library)
     if missing != ffi.NULL:
         raise LibraryError(f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb")

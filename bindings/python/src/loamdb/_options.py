@@ -73,12 +73,17 @@ class Callbacks:
         return self.compare is not None or self.logger is not None
 
 
-def _compare(arg: Any, a: Any, a_len: int, b: Any, b_len: int) -> int:
-    compare = ffi.from_handle(arg).compare
-    return int(compare(ffi.unpack(ffi.cast("char *", a), a_len), ffi.unpack(ffi.cast("char *", b), b_len)))
+def _compare(arg: Any, a: Any, a_len: int, b: Any, b_len: int, failure: Any) -> int:
+    try:
+        compare = ffi.from_handle(arg).compare
+        order = compare(ffi.unpack(ffi.cast("char *", a), a_len), ffi.unpack(ffi.cast("char *", b), b_len))
+        return int(order > 0) - int(order < 0)
+    except BaseException as e:
+        load().loam_callback_fail(failure, f"{type(e).__name__}: {e}".encode(errors="replace"))
+        return 0
 
 
-def _log(arg: Any, level: int, message: Any) -> None:
+def _log(arg: Any, level: int, message: Any, failure: Any) -> None:
     if sys.is_finalizing():
         return
     # loam.h: -4 debug, 0 info, 4 warning, 8 error; logging: 10, 20, 30, 40
@@ -142,7 +147,7 @@ class Options:
         if logger is not None:
             self.callbacks.logger = logger
             check(
-                self._lib.loam_options_set_logger(self.handle, self._lib.loamdb_log, self.callbacks.handle, err), err
+                self._lib.loam_options_set_logger(self.handle, self._lib.loamdb_log, self.callbacks.handle, ffi.NULL, err), err
             )
 
     def _set_comparator(self, compare: Any, name: Any) -> None:
@@ -160,6 +165,7 @@ class Options:
                 name.encode() if isinstance(name, str) else name,
                 self._lib.loamdb_compare,
                 self.callbacks.handle,
+                ffi.NULL,
                 0,
                 err,
             ),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from types import TracebackType
 
 from . import _fast
-from ._handles import Handle, batch_append, batch_c, batch_clear, batch_size
+from ._handles import Handle, batch_append, batch_clear, batch_count, batch_size
 from ._library import load
 from ._options import Cache
 from ._types import Any, Buffer, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
@@ -267,7 +267,7 @@ class DB(_Mapping, Handle):
 
     def resume(self) -> None:
         """Retries failed background work now, say after room was made on the disk."""
-        self._call("loam_resume")
+        self._call("loam_retry")
 
     def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
@@ -473,7 +473,7 @@ class Batch(_fast.Batch):
 
     def __len__(self) -> int:
         """The number of operations."""
-        return int(load().loam_batch_count(batch_c(self)))
+        return batch_count(self)
 
     def __bool__(self) -> bool:
         return True

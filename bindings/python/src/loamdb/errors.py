@@ -113,6 +113,10 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -15: (InUseError, "another thread is using it"),
     -16: (CancelledError, "the operation was cancelled"),
     -17: (InternalError, "internal fault"),
+    -18: (IOError, "no space left on the disk"),
+    -19: (IOError, "too many open files"),
+    -20: (InternalError, "a callback failed"),
+    -21: (LibraryError, "libloam is of another version"),
 }
 
 

@@ -1,0 +1,167 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"sync"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// options may be changed and read from several threads.
+type options struct {
+	mu sync.Mutex
+	lsm.Options
+	closed                    bool
+	comparator, logger, cache *shared // what the options hold on to
+}
+
+// settings are options as they are at one time. uses has a user for the caller.
+type settings struct {
+	lsm.Options
+	uses *shared
+}
+
+type cache struct {
+	*lsm.Cache
+	uses *shared
+}
+
+// with changes the options of a handle.
+func with(h C.uint64_t, change func(o *options) error) error {
+	o, err := get[*options](h, kindOptions)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return lsm.ErrClosed
+	}
+	return change(o)
+}
+
+// close forgets what the options hold on to.
+func (o *options) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+	for _, s := range []*shared{o.comparator, o.logger, o.cache} {
+		s.release()
+	}
+}
+
+// copied returns the options of a handle as they are now, defaults for 0. Logs
+// are never mapped: a fault there is a SIGBUS, and the host may have taken the
+// signal from Go.
+func copied(h C.uint64_t) (s *settings, err error) {
+	if h == 0 {
+		return &settings{lsm.Options{PlainWAL: true}, newShared(func() {})}, nil
+	}
+	err = with(h, func(o *options) error {
+		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain()}
+		s = &settings{o.Options, newShared(func() {
+			for _, u := range uses {
+				u.release()
+			}
+		})}
+		s.PlainWAL = true
+		return nil
+	})
+	return s, err
+}
+
+// openDatabase opens a database, which becomes a further user of what o uses.
+func openDatabase(path string, o *settings) (*database, error) {
+	makeRoom(&o.Options)
+	db, err := lsm.Open(path, &o.Options)
+	if err != nil {
+		return nil, at(path, err)
+	}
+	d := &database{DB: db, comparer: lsm.BytewiseComparer.Name, uses: o.uses.retain()}
+	if o.Comparer != nil {
+		d.comparer = o.Comparer.Name
+	}
+	if o.Logger != nil {
+		d.logger, _ = o.Logger.Handler().(*cLogger)
+	}
+	return d, nil
+}
+
+// Close closes the database and lets go of what its options brought.
+func (d *database) Close() error {
+	defer d.uses.release()
+	return d.DB.Close()
+}
+
+//export loamgo_options_create
+func loamgo_options_create(out *C.uint64_t, message **C.char) status {
+	return run(message, func() error { return publish(kindOptions, &options{}, out) })
+}
+
+//export loamgo_options_set
+func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) status {
+	return run(message, func() error {
+		return with(h, func(o *options) error {
+			before := o.Comparer
+			n := C.GoString(name)
+			if n == "comparator" {
+				n = "comparer"
+			}
+			err := o.Set(n, C.GoString(value))
+			if o.Comparer != before {
+				o.comparator.release()
+				o.comparator = nil
+			}
+			return err
+		})
+	})
+}
+
+//export loamgo_options_set_comparator
+func loamgo_options_set_comparator(h C.uint64_t, name *C.char, fn, arg, destroy C.uintptr_t, flags C.uint, message **C.char) status {
+	return run(message, func() error {
+		return with(h, func(o *options) error {
+			o.comparator.release()
+			o.comparator = destroyed(destroy, arg)
+			o.Comparer = comparer(C.GoString(name), fn, arg, flags&C.LOAM_COMPARATOR_EQUAL_IS_BYTEWISE != 0)
+			return nil
+		})
+	})
+}
+
+//export loamgo_options_set_logger
+func loamgo_options_set_logger(h C.uint64_t, fn, arg, destroy C.uintptr_t, message **C.char) status {
+	return run(message, func() error {
+		return with(h, func(o *options) error {
+			o.logger.release()
+			o.logger = destroyed(destroy, arg)
+			o.Logger = logger(fn, arg)
+			return nil
+		})
+	})
+}
+
+//export loamgo_options_set_cache
+func loamgo_options_set_cache(h, cacheHandle C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		return with(h, func(o *options) error {
+			c, err := get[*cache](cacheHandle, kindCache)
+			if err != nil {
+				return err
+			}
+			uses := c.uses.retain()
+			if uses == nil {
+				return lsm.ErrClosed
+			}
+			o.cache.release()
+			o.cache, o.Cache = uses, c.Cache
+			return nil
+		})
+	})
+}
