@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -144,6 +145,98 @@ func TestObsoleteWaitsForGuards(t *testing.T) {
 		t.Error("not deleted")
 	}
 	_ = s.Close()
+}
+
+// After Leave nothing is deleted or opened in the directory, whatever becomes
+// obsolete later; what could be deleted before is.
+func TestLeave(t *testing.T) {
+	mem := vfs.NewMem()
+	s, c := tableSet(t, mem, "/db")
+	read, shut := writeTable(t, s, 1), writeTable(t, s, 2)
+	for _, m := range []*manifest.FileMeta{read, shut} {
+		if err := get(s, m, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, _ := s.Reader(shut)
+	for shut.Opened.Load().(*table).file.state.Load()&fileOpen != 0 {
+		if !descriptors.closeIdle() {
+			t.Fatal("the descriptor stays open")
+		}
+	}
+	if err := get(s, read, 2); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, mem, "000007.log", "000008.log", "000009.ldb")
+	s.DeleteFile("000007.log")
+	s.Leave()
+	if exists(mem, "000007.log") {
+		t.Error("what was waiting is not deleted")
+	}
+	s.DeleteFile("000008.log")
+	s.Obsolete(&manifest.FileMeta{Num: 9})
+	s.WaitDeleted()
+	for _, name := range []string{"000008.log", "000009.ldb"} {
+		if !exists(mem, name) {
+			t.Errorf("%s was deleted after Leave", name)
+		}
+	}
+	if err := get(s, read, 250); err != nil {
+		t.Errorf("a reader with an open descriptor: %v", err)
+	}
+	k := key(2, 250)
+	if _, _, _, err := r.Get(k, base.Hash(k), base.MaxSeqNum, 0, nil); !errors.Is(err, base.ErrClosed) {
+		t.Errorf("a reader that would open its file again: %v", err)
+	}
+	if _, err := s.Reader(writeTable(t, s, 3)); !errors.Is(err, base.ErrClosed) {
+		t.Errorf("opening a table: %v", err)
+	}
+	closeSet(t, s, c)
+}
+
+// Leave returns when the deletion under way has ended, and gives up the rest,
+// if the disk is slow.
+func TestLeaveOnSlowDisk(t *testing.T) {
+	removing, release := make(chan struct{}, 100), make(chan struct{})
+	s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpRemove {
+			removing <- struct{}{}
+			<-release
+		}
+		return vfs.Outcome{}
+	})
+	touch(t, mem, "000001.log", "000002.log", "000003.log")
+	for _, name := range []string{"000001.log", "000002.log", "000003.log"} {
+		s.DeleteFile(name)
+	}
+	<-removing
+	left := make(chan struct{})
+	go func() {
+		s.queue.close(0)
+		close(left)
+	}()
+	for {
+		s.queue.mu.Lock()
+		closed := s.queue.closed
+		s.queue.mu.Unlock()
+		if closed {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	select {
+	case <-left:
+		t.Error("Leave returned beside a deletion")
+	default:
+	}
+	close(release)
+	<-left
+	if exists(mem, "000001.log") || !exists(mem, "000002.log") || !exists(mem, "000003.log") {
+		t.Error("deleted after Leave, or not deleted at all")
+	}
+	if st := s.Stats(); st.Pending != 0 {
+		t.Errorf("%+v", st)
+	}
 }
 
 func TestMissing(t *testing.T) {
