@@ -164,7 +164,7 @@ func TestLeave(t *testing.T) {
 			t.Fatal("the descriptor stays open")
 		}
 	}
-	if err := get(s, read, 2); err != nil {
+	if err := get(s, read, 150); err != nil {
 		t.Fatal(err)
 	}
 	touch(t, mem, "000007.log", "000008.log", "000009.ldb")
