@@ -6,8 +6,7 @@
 PYTHON ?= python3
 GO ?= go
 PYTHON_BUILD := $(CURDIR)/build/python
-PYTHON_BUILD_PINS := setuptools==84.2.1 cffi==2.1.1 build==1.6.1
-PYTHON_TEST_PINS := pytest==9.2.0 mypy==2.4.1 plyvel==1.5.1
+PYTHON_PINS := bindings/python/requirements
 PYTHON_BUILD_VENV := $(PYTHON_BUILD)/build-venv
 PYTHON_VENV := $(PYTHON_BUILD)/venv
 PYTHON_SOURCES := $(wildcard bindings/python/*.py bindings/python/*.c bindings/python/*.h bindings/python/src/loamdb/*.py \
@@ -20,14 +19,14 @@ python-wheel: $(PYTHON_BUILD)/wheel.stamp
 	@echo "in build/python/dist:" && ls $(PYTHON_BUILD)/dist
 
 # What builds, and what tests: users build without downloading the second.
-$(PYTHON_BUILD_VENV)/stamp: bindings/python/python.mk
+$(PYTHON_BUILD_VENV)/stamp: bindings/python/python.mk $(PYTHON_PINS)/build.txt
 	$(PYTHON) -m venv $(PYTHON_BUILD_VENV)
-	$(PYTHON_BUILD_VENV)/bin/pip install -q --disable-pip-version-check $(PYTHON_BUILD_PINS)
+	$(PYTHON_BUILD_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r $(PYTHON_PINS)/build.txt
 	touch $@
 
-$(PYTHON_VENV)/stamp: bindings/python/python.mk
+$(PYTHON_VENV)/stamp: bindings/python/python.mk $(PYTHON_PINS)/test.txt
 	$(PYTHON) -m venv $(PYTHON_VENV)
-	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check $(PYTHON_BUILD_PINS) $(PYTHON_TEST_PINS)
+	$(PYTHON_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r $(PYTHON_PINS)/test.txt
 	touch $@
 
 $(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_BUILD_VENV)/stamp
@@ -38,7 +37,7 @@ $(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_BUILD_VENV)/stamp
 # plyvel's tests come from its source distribution; plyvel.py makes "import plyvel" ours.
 $(PYTHON_BUILD)/plyvel/plyvel.py: $(PYTHON_VENV)/stamp
 	rm -rf $(@D) && mkdir -p $(@D)
-	$(PYTHON_VENV)/bin/pip download -q --disable-pip-version-check --no-binary plyvel --no-deps --no-build-isolation -d $(@D) plyvel==1.5.1
+	$(PYTHON_VENV)/bin/pip download -q --disable-pip-version-check --no-binary plyvel --no-deps --no-build-isolation -d $(@D) --require-hashes -r internal/testkit/interop/peers/requirements.txt
 	tar -xzf $(@D)/plyvel-1.5.1.tar.gz -C $(@D) --strip-components=2 plyvel-1.5.1/test/test_plyvel.py
 	printf 'import sys\nimport loamdb.plyvel\nsys.modules["plyvel"] = loamdb.plyvel\n' > $@
 

@@ -1,6 +1,7 @@
 # make test          all tests in their usual size, within 10 minutes on 2 cores
 # make test-full     all tests in their long size, within 80 minutes
 # make test-<step>   one step: go, race, invariants, fuzz, interop, python, node
+# make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
 FUZZTIME ?= 5s
@@ -25,7 +26,7 @@ TEST_STEPS := $(filter go invariants fuzz $(if $(call has,gcc),race) $(if $(call
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: test test-full test-go test-race test-invariants test-fuzz test-interop test-python test-node
+.PHONY: audit test test-full test-go test-race test-invariants test-fuzz test-interop test-python test-node
 
 # Every step runs, also after one that failed; the last line says how it went.
 define run-steps
@@ -77,9 +78,9 @@ test-fuzz:
 	done
 
 # LevelDB by way of plyvel and classic-level, and goleveldb.
-$(INTEROP_VENV)/stamp:
+$(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 	@$(PYTHON) -m venv $(INTEROP_VENV)
-	@$(INTEROP_VENV)/bin/pip install -q --disable-pip-version-check plyvel
+	@$(INTEROP_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.json
@@ -91,3 +92,6 @@ test-interop: $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.
 
 test-python: python-test
 test-node: node-test
+
+audit:
+	@GO="$(GO)" PYTHON="$(PYTHON)" internal/testkit/audit.sh

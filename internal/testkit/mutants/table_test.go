@@ -90,7 +90,7 @@ var table = []mutant{
 		{"internal/filter/bloom.go", "MayContain(h uint64) bool {\n", "MayContain(h uint64) bool {\n\tif h%8 == 0 {\n\t\treturn false\n\t}\n"}}},
 
 	{"free-block-early", "an iterator's block is released while it is read", metamorphic, []edit{
-		{"internal/sstable/ldb/source.go", "\ts.at = i\n\treturn true, nil", "\ts.at = i\n\ts.releaseFrame()\n\treturn true, nil"}}},
+		{"internal/sstable/ldb/source.go", "s.count(i, dir, e.Len())\n\t}\n", "s.count(i, dir, e.Len())\n\t}\n\ts.releaseFrame()\n"}}},
 
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database", metamorphic, []edit{
 		{"lsm/open.go", "func (db *DB) abandon() {\n",
