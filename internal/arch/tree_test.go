@@ -92,8 +92,8 @@ func textFile(name string) bool {
 }
 
 // loadModule reads the module from disk. Directories named testdata, and those
-// whose name starts with a dot or an underscore, hold no source of the module;
-// .ci is the exception.
+// whose name starts with a dot or an underscore, hold no source of the module,
+// nor does build, where make puts what it makes; .ci is the exception.
 func loadModule(t testing.TB) *tree {
 	root := moduleRoot(t)
 	sources := map[string]string{}
@@ -107,7 +107,7 @@ func loadModule(t testing.TB) *tree {
 			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != root {
 				return filepath.SkipDir // a module of its own
 			}
-			if hidden || name == "testdata" || name == "node_modules" {
+			if hidden || name == "testdata" || name == "node_modules" || p == filepath.Join(root, "build") {
 				return filepath.SkipDir
 			}
 			return nil
