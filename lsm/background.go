@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -83,16 +84,32 @@ func (b *background) scheduleLocked() {
 		go b.flushLoop()
 	}
 	for b.paused == 0 && b.manual == 0 && b.workers < b.db.opts.MaxBackgroundJobs && b.retry == nil {
-		plan := compact.Pick(v.version, b.running, b.config())
-		if plan == nil && !b.flushing {
-			plan = compact.PickRead(v.version, b.running, b.config(), b.visits.Load())
-		}
+		plan := b.pickLocked(func(c compact.Config) *compact.Plan {
+			plan := compact.Pick(v.version, b.running, c)
+			if plan == nil && !b.flushing {
+				plan = compact.PickRead(v.version, b.running, c, b.visits.Load())
+			}
+			return plan
+		})
 		if plan == nil {
 			break
 		}
 		b.visits.Store(0)
 		b.startLocked(context.Background(), plan, v.version)
 	}
+}
+
+// pickLocked calls a decision of package compact. Decisions call the user's
+// comparer while b.mu is held: a panic must not leave it so.
+func (b *background) pickLocked(decide func(compact.Config) *compact.Plan) (plan *compact.Plan) {
+	defer func() {
+		if r := recover(); r != nil {
+			b.db.setFailure(panicError(r, debug.Stack()))
+			b.cond.Broadcast()
+			plan = nil
+		}
+	}()
+	return decide(b.config())
 }
 
 // visitStep is how many visits pass between two looks at what they add up to.
@@ -291,7 +308,7 @@ func (b *background) underWayLocked(cause string) bool {
 		return false
 	}
 	defer v.unref()
-	plan := compact.Force(v.version, b.running, b.config())
+	plan := b.pickLocked(func(c compact.Config) *compact.Plan { return compact.Force(v.version, b.running, c) })
 	if plan != nil {
 		b.startLocked(context.Background(), plan, v.version)
 	}
@@ -306,7 +323,7 @@ func (b *background) report(job string, err error) {
 	}
 	b.db.log.Warn(job+" failed; it will be retried", "dir", b.db.dir, "err", err)
 	if f := b.db.opts.Events.BackgroundError; f != nil {
-		f(err)
+		b.db.events.Post(func() { f(err) })
 	}
 }
 

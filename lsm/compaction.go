@@ -52,18 +52,15 @@ func (b *background) startLocked(ctx context.Context, plan *compact.Plan, versio
 
 // compact runs the pieces of a plan side by side and installs their results.
 func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			b.db.recovered(r, &err)
-		}
-	}()
+	defer b.db.catch(&err)
 	db := b.db
 	info := CompactionInfo{Reason: plan.Reason, OutputLevel: plan.OutputLevel, TrivialMove: plan.TrivialMove}
 	plan.Files(func(level int, m *manifest.FileMeta) {
 		info.Inputs = append(info.Inputs, TableInfo{Number: m.Num, Level: level, Size: m.Size})
 	})
 	if f := db.opts.Events.CompactionBegin; f != nil {
-		f(info)
+		begun := info
+		db.events.Post(func() { f(begun) })
 	}
 	start := time.Now()
 	var results []compact.Result
@@ -92,7 +89,7 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 	}
 	db.stats.compacted(plan, results, info.Duration, err)
 	if f := db.opts.Events.CompactionEnd; f != nil {
-		f(info)
+		db.events.Post(func() { f(info) })
 	}
 	return err
 }
@@ -119,11 +116,7 @@ func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compa
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			defer func() {
-				if r := recover(); r != nil {
-					b.db.recovered(r, &errs[i])
-				}
-			}()
+			defer b.db.catch(&errs[i])
 			results[i], errs[i] = plan.Run(i, env, snapshots)
 		}()
 	}

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/events"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/manifest"
@@ -29,7 +31,8 @@ type DB struct {
 	dir      string
 	opts     *Options // resolved
 	cmp      *base.Comparer
-	log      *slog.Logger
+	events   *events.Queue // calls of the listener and records of the logger
+	log      *slog.Logger  // delivered by events
 	dirLock  io.Closer
 	cache    *cache.Cache
 	files    *files.Set
@@ -175,17 +178,31 @@ func (db *DB) unhold() {
 // fail makes the database read-only for good, with err as the cause in every
 // later error, and returns that. Reads and Close go on working.
 func (db *DB) fail(err error) error {
-	cause := fmt.Errorf("%w: %w", ErrReadOnly, err)
-	if !db.failure.CompareAndSwap(nil, &cause) {
-		return *db.failure.Load()
-	}
-	db.pipeline.Poison(cause)
-	db.bg.wake()
-	db.log.Error("database is now read-only", "dir", db.dir, "cause", err)
-	if f := db.opts.Events.ReadOnly; f != nil {
-		f(err)
+	cause, first := db.setFailure(err)
+	if first {
+		db.bg.wake()
 	}
 	return cause
+}
+
+// setFailure is fail without waking those who wait for the background: for
+// holders of background.mu.
+func (db *DB) setFailure(err error) (cause error, first bool) {
+	cause = err
+	if !errors.Is(err, ErrReadOnly) {
+		cause = fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	if !db.failure.CompareAndSwap(nil, &cause) {
+		return *db.failure.Load(), false
+	}
+	if db.pipeline != nil {
+		db.pipeline.Poison(cause)
+	}
+	db.log.Error("database is now read-only", "dir", db.dir, "cause", err)
+	if f := db.opts.Events.ReadOnly; f != nil {
+		db.events.PostLast(func() { f(err) })
+	}
+	return cause, true
 }
 
 // writable returns why the database takes no writes, or nil.
@@ -216,4 +233,13 @@ func (db *DB) retiredPanic(v any, stack []byte) {
 // an error that makes the database read-only.
 func (db *DB) recovered(r any, err *error) { *err = db.panicked(r) }
 
-func (db *DB) panicked(r any) error { return db.fail(fmt.Errorf("panic: %v\n%s", r, debug.Stack())) }
+func (db *DB) panicked(r any) error { return db.fail(panicError(r, debug.Stack())) }
+
+// catch is deferred where a panic is to become err and the end of writing.
+func (db *DB) catch(err *error) {
+	if r := recover(); r != nil {
+		db.recovered(r, err)
+	}
+}
+
+func panicError(r any, stack []byte) error { return fmt.Errorf("panic: %v\n%s", r, stack) }

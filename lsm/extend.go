@@ -174,10 +174,14 @@ type StallInfo struct {
 	Duration time.Duration
 }
 
-// EventListener is told what happens in the background. Fields may be nil.
-// Calls come from background goroutines, one at a time for each event source,
-// with no lock held; they should return soon. A panic in one of them makes the
-// database read-only.
+// EventListener is told what happens in the background. Fields may be nil. Calls
+// come one at a time, in the order of the events, on a goroutine that does nothing
+// else and exists only while there is something to tell; Options.Logger is called
+// by it, too. So a call may use the database as it likes, Close included, and if
+// it blocks, only later calls wait: up to 1,024 of them, further ones are dropped
+// (Metrics.EventsDropped). ReadOnly is never dropped. Close waits up to a second
+// for the calls to end; none begins after Close has returned. A panic in one of
+// them makes the database read-only.
 type EventListener struct {
 	FlushBegin      func()
 	FlushEnd        func(FlushInfo)

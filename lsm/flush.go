@@ -30,8 +30,15 @@ func (b *background) flushLoop() {
 		err := b.flush(v.imm[len(v.imm)-1])
 		v.unref()
 		b.finishedFlush(err, kick)
-		b.db.wal.Prepare()
+		b.prepareLog()
 	}
+}
+
+// prepareLog has the next log ready.
+func (b *background) prepareLog() {
+	var err error
+	defer b.db.catch(&err)
+	b.db.wal.Prepare()
 }
 
 // finishedFlush records the outcome, and after a failure waits before the next
@@ -60,14 +67,10 @@ func (b *background) finishedFlush(err error, kick chan struct{}) {
 
 // flush writes a sealed memtable into tables and makes those live.
 func (b *background) flush(s *sealed) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			b.db.recovered(r, &err)
-		}
-	}()
+	defer b.db.catch(&err)
 	db := b.db
 	if f := db.opts.Events.FlushBegin; f != nil {
-		f()
+		db.events.Post(f)
 	}
 	start := time.Now()
 	s.table.Seal()
@@ -85,7 +88,8 @@ func (b *background) flush(s *sealed) (err error) {
 	d := time.Since(start)
 	db.stats.flushed(s.table.Bytes(), result, d, err)
 	if f := db.opts.Events.FlushEnd; f != nil {
-		f(FlushInfo{Bytes: s.table.Bytes(), Output: tableInfos(result.Added), Duration: d, Err: err})
+		info := FlushInfo{Bytes: s.table.Bytes(), Output: tableInfos(result.Added), Duration: d, Err: err}
+		db.events.Post(func() { f(info) })
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func (s *stats) stalled(db *DB, cause string, d time.Duration) {
 	s.stalls[cause] = m
 	s.mu.Unlock()
 	if f := db.opts.Events.WriteStall; f != nil {
-		f(StallInfo{Cause: cause, Duration: d})
+		db.events.Post(func() { f(StallInfo{Cause: cause, Duration: d}) })
 	}
 }
 
@@ -157,7 +158,9 @@ type Metrics struct {
 	Snapshots          int
 	DiskBytes          uint64 // tables of the current version
 	LastSequence       uint64
-	ReadOnly           error // why the database takes no writes, nil if it does
+	ReadOnly           error  // why the database takes no writes, nil if it does; of a panic, with its stack
+	BackgroundError    error  // of the last flush or compaction if it failed and is to be tried again, else nil
+	EventsDropped      uint64 // calls of the listener and records of the logger that a slow one missed
 }
 
 // Metrics returns the counters; on a closed database, zeros.
@@ -175,6 +178,10 @@ func (db *DB) Metrics() Metrics {
 	if db.opts.ReadOnly || db.failure.Load() != nil {
 		m.ReadOnly = db.writable()
 	}
+	db.bg.mu.Lock()
+	m.BackgroundError = errors.Join(db.bg.flushErr, db.bg.compErr)
+	db.bg.mu.Unlock()
+	m.EventsDropped = db.events.Dropped()
 	m.Memtables = 1 + len(v.imm)
 	m.MemtableBytes, m.MemtableEntries = v.mem.MemoryUsage(), v.mem.Len()
 	for _, s := range v.imm {
@@ -291,11 +298,7 @@ func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 		return nil, ErrClosed
 	}
 	defer v.unref()
-	defer func() {
-		if r := recover(); r != nil {
-			db.recovered(r, &err)
-		}
-	}()
+	defer db.catch(&err)
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
 		start, limit := uint64(0), totalSize(v.version)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/events"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
@@ -30,7 +32,12 @@ func Open(dir string, o *Options) (*DB, error) {
 		return nil, err
 	}
 	opts.FS = roomyFS{opts.FS}
-	db := &DB{dir: dir, opts: opts, cmp: opts.Comparer, log: opts.Logger, stats: newStats()}
+	db := &DB{dir: dir, opts: opts, cmp: opts.Comparer, stats: newStats()}
+	db.events = events.New(func(v any, stack []byte) { db.fail(panicError(v, stack)) })
+	db.log = opts.Logger
+	if o != nil && o.Logger != nil {
+		db.log = db.events.Logger(o.Logger)
+	}
 	db.bg = newBackground(db)
 	db.wal = wal.New(wal.Options{
 		FS: opts.FS, Dir: dir, Preallocate: opts.WALPreallocate,
@@ -51,7 +58,7 @@ func Open(dir string, o *Options) (*DB, error) {
 func (db *DB) open() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic: %v", r)
+			err = panicError(r, debug.Stack())
 		}
 	}()
 	if err := db.prepareDir(); err != nil {
@@ -74,6 +81,7 @@ func (db *DB) open() (err error) {
 		Apply:   db.apply,
 		Publish: db.publish,
 		Room:    db.makeRoom,
+		Failed:  func(err error) { db.fail(err) },
 	}, r.Last)
 	if db.opts.ReadOnly {
 		db.adopt(r.tables, 0)
@@ -237,11 +245,12 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 // abandon undoes a failed open.
 func (db *DB) abandon() {
 	db.closing.Store(true)
-	db.wal.Close(false)
+	_ = protect(func() error { return db.wal.Close(false) })
 	if v := db.view.Swap(nil); v != nil {
 		v.retire()
 	}
-	db.release()
+	_ = db.release() // the failure of the open is the one to report
+	db.events.Close(eventPatience)
 }
 
 // releaseFor bounds how long release waits for reads that are under way.
@@ -258,12 +267,12 @@ func (db *DB) release() error {
 		db.files.Leave()
 	}
 	if db.manifest != nil {
-		errs = append(errs, db.manifest.Close())
+		errs = append(errs, protect(db.manifest.Close))
 	}
 	db.unhold()
 	db.reads.DrainFor(releaseFor)
 	if db.dirLock != nil {
-		errs = append(errs, db.dirLock.Close())
+		errs = append(errs, protect(db.dirLock.Close))
 	}
 	return errors.Join(errs...)
 }
@@ -295,9 +304,25 @@ func (db *DB) Close() error {
 		_ = closing() // it panicked
 	}
 	db.bg.close()
-	err := db.wal.Close(db.failure.Load() == nil)
+	err := protect(func() error { return db.wal.Close(db.failure.Load() == nil) })
 	v.retire()
-	return errors.Join(err, db.release())
+	err = errors.Join(err, db.release())
+	db.events.Close(eventPatience)
+	return err
+}
+
+// eventPatience is how long Close waits for what the user plugged in to take the
+// last events.
+const eventPatience = time.Second
+
+// protect makes a panic of step an error, so that the steps after it are taken.
+func protect(step func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicError(r, debug.Stack())
+		}
+	}()
+	return step()
 }
 
 // roomyFS makes room for the database's own files when the process has no

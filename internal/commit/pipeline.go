@@ -42,6 +42,9 @@ type Env struct {
 	// noStall it fails with base.ErrBusy rather than wait. Its errors fail the
 	// group and nothing else.
 	Room func(bytes int64, entries int, noStall bool) error
+	// Failed is told of a failure, a panic for instance, that ends all commits.
+	// nil: nobody is.
+	Failed func(err error)
 }
 
 // Sizes of groups in bytes. A small write is not made to wait for large ones
@@ -158,6 +161,9 @@ func (p *Pipeline) fail(err error) error {
 		err = fmt.Errorf("%w: %w", base.ErrReadOnly, err)
 	}
 	p.Poison(err)
+	if p.env.Failed != nil {
+		p.env.Failed(err)
+	}
 	return err
 }
 
@@ -336,12 +342,18 @@ func (p *Pipeline) gather(n int) {
 }
 
 // writeGroup writes the batches of the list that begins with w. Where there is
-// no room without a stall, those who would not have one fail and the others go
-// on.
+// no room without a stall, NoStall writers fail at once and the others go on:
+// behind w, or back in the queue if w is a NoStall writer itself.
 func (p *Pipeline) writeGroup(w *writer) {
-	err := p.writeList(w, true)
+	err := p.writeList(w)
 	if errors.Is(err, base.ErrBusy) {
-		err = p.writeList(w, false)
+		p.refuse(w)
+		if w.noStall {
+			p.requeue(w.next)
+			w.next = nil
+		} else {
+			err = p.writeList(w)
+		}
 	}
 	for ; w != nil; w = w.next {
 		if w.err == nil {
@@ -350,25 +362,32 @@ func (p *Pipeline) writeGroup(w *writer) {
 	}
 }
 
-// writeList writes the batches of the list; without noStall, those who asked
-// for it fail with ErrBusy instead.
-func (p *Pipeline) writeList(w *writer, noStall bool) error {
+// refuse takes the NoStall writers behind w off the list and fails them.
+func (p *Pipeline) refuse(w *writer) {
+	for w.next != nil {
+		f := w.next
+		if !f.noStall {
+			w = f
+			continue
+		}
+		w.next = f.next
+		f.next, f.err = nil, base.ErrBusy
+		f.signal(done)
+	}
+}
+
+// writeList writes the batches of the list. It fails with ErrBusy if there is a
+// NoStall writer in it and no room.
+func (p *Pipeline) writeList(w *writer) error {
 	p.batches = p.batches[:0]
 	sync, anyNoStall, members := false, false, 0
 	for ; w != nil; w = w.next {
-		if w.noStall && !noStall {
-			w.err = base.ErrBusy
-			continue
-		}
 		members++
 		sync = sync || w.sync
 		anyNoStall = anyNoStall || w.noStall
 		if batchrepr.Count(w.batch) > 0 {
 			p.batches = append(p.batches, w.batch)
 		}
-	}
-	if members == 0 {
-		return nil
 	}
 	err := p.write(sync, anyNoStall)
 	clear(p.batches)

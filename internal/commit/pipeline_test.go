@@ -533,3 +533,37 @@ func nopEnv() Env {
 		Room:    func(int64, int, bool) error { return nil },
 	}
 }
+
+// TestNoStallWritersDoNotWaitForOthersRoom has a group wait for room until its
+// NoStall writers have returned.
+func TestNoStallWritersDoNotWaitForOthersRoom(t *testing.T) {
+	for _, leaderToo := range []bool{false, true} {
+		d := newFakeDB(t)
+		p := New(d.env(), 0)
+		var refused sync.WaitGroup
+		d.roomFn = func(noStall bool) error {
+			if noStall {
+				return base.ErrBusy
+			}
+			refused.Wait()
+			return nil
+		}
+		put := func(noStall bool) func() error {
+			if noStall {
+				refused.Add(1)
+			}
+			return func() error {
+				if noStall {
+					defer refused.Done()
+				}
+				return p.Put([]byte("k"), nil, false, noStall)
+			}
+		}
+		errs := blocked(t, p, nil, put(leaderToo), put(true), put(false), put(true))
+		for i, busy := range []bool{leaderToo, true, false, true} {
+			if errors.Is(errs[i], base.ErrBusy) != busy {
+				t.Errorf("leader %v, write %d: %v", leaderToo, i, errs[i])
+			}
+		}
+	}
+}

@@ -80,6 +80,24 @@ func (p *Pipeline) popLocked() *writer {
 	return w
 }
 
+// requeue puts a list of writers back in front of the queue.
+func (p *Pipeline) requeue(list *writer) {
+	if list == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last, n := list, int32(1)
+	for ; last.next != nil; last = last.next {
+		n++
+	}
+	if last.next = p.head; p.head == nil {
+		p.tail = last
+	}
+	p.head = list
+	p.waiting.Add(n)
+}
+
 // take moves the writers that go along with w from the queue to the list behind
 // w: as many as the size allows, none past an Exclusive.
 func (p *Pipeline) take(w *writer) {
