@@ -9,7 +9,11 @@ exports.MAY_BLOCK = 4
 exports.REVERSE = 8
 exports.KEYS = 16
 exports.VALUES = 32
-exports.TEXT = 64
+exports.TEXT_KEYS = 64
+exports.TEXT_VALUES = 128
+exports.AFTER_LOWER = 256
+exports.THROUGH_UPPER = 512
+exports.EXACT = 1024
 
 // As in loam.h
 exports.SYNC = 1
@@ -20,14 +24,12 @@ exports.native = native
 let table = null
 
 // Loads the engine and resolves to its options: a map of their names here, such
-// as writeBufferSize, to their names there and their ranges. Another order of
-// keys is not among them: range options need to know it.
+// as writeBufferSize, to their names there and their ranges.
 exports.engineOptions = function () {
   if (table === null) {
-    table = native.load(library).then(function (json) {
+    table = native.load(library()).then(function (json) {
       const camel = (name) => name.replace(/_(.)/g, (_, c) => c.toUpperCase())
-      const options = JSON.parse(json).filter(({ name }) => name !== 'comparer')
-      return new Map(options.map((option) => [camel(option.name), option]))
+      return new Map(JSON.parse(json).map((option) => [camel(option.name), option]))
     })
     table.catch(() => { table = null })
   }
@@ -47,12 +49,20 @@ exports.readText = utf8Slice !== undefined
   ? (buffer, start, end) => utf8Slice.call(buffer, start, end)
   : (buffer, start, end) => buffer.toString('utf8', start, end)
 
+// What is handed out has an ArrayBuffer of its own: its receiver may transfer
+// it, and sees nothing else through it.
+exports.copyBytes = function (buffer, start, length) {
+  const copy = Buffer.allocUnsafeSlow(length)
+  copy.set(new Uint8Array(buffer.buffer, buffer.byteOffset + start, length))
+  return copy
+}
+
 // The native side puts values here; nobody outside gets hold of it.
 const scratch = native.scratch.buffer
 const views = new Array(4097).fill(null)
 
 exports.copyScratch = function (length) {
-  const copy = Buffer.allocUnsafe(length)
+  const copy = Buffer.allocUnsafeSlow(length)
   if (length > 4096) {
     copy.set(new Uint8Array(scratch, native.scratch.byteOffset, length))
     return copy

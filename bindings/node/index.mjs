@@ -1,3 +1,4 @@
 import loamdb from './index.js'
 
-export const { Loam } = loamdb
+export const { Loam, ClassicLevel, Cache } = loamdb
+export default loamdb

@@ -1,25 +1,21 @@
 'use strict'
 
 const { AbstractIterator } = require('abstract-level')
-const ModuleError = require('module-error')
-const { native, readText, NO_FILL, REVERSE, KEYS, VALUES, TEXT } = require('./binding')
+const { native, readText, copyBytes, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES, AFTER_LOWER, THROUGH_UPPER, EXACT } = require('./binding')
+const { AbortError, decodeError, iteratorNotOpen, isError } = require('./errors')
 
 const HIGH_WATER_MARK = 64 * 1024
 const READ_AHEAD = 1000
 
 // ---- Ranges ----
 
-// The smallest key above the given one.
-function successor (key) {
-  return typeof key === 'string' ? key + '\0' : Buffer.concat([key, Buffer.alloc(1)])
-}
-
-// From options with encoded keys: the first key in the range, and the first
-// that is not, undefined for none. gte and lte win over gt and lt.
-function bounds ({ gt, gte, lt, lte }) {
+// From options with encoded keys: the bounds, undefined for none, and flags that
+// say whether they are inside. gte and lte win over gt and lt.
+function bounds ({ gt, gte, lt, lte, reverse }) {
   return {
-    lower: gte ?? (gt == null ? undefined : successor(gt)),
-    upper: lte == null ? lt : successor(lte)
+    lower: gte ?? gt ?? undefined,
+    upper: lte ?? lt ?? undefined,
+    flags: (gte == null ? AFTER_LOWER : 0) | (lte == null ? 0 : THROUGH_UPPER) | (reverse ? REVERSE : 0)
   }
 }
 
@@ -28,7 +24,8 @@ function bounds ({ gt, gte, lt, lte }) {
 // Reads entries out of what the native side hands over: pieces with entries one
 // behind the other, each as key length and value length (32-bit little-endian),
 // key, value. A piece is a string when it can be: taking slices of one string
-// is several times cheaper than making strings one by one.
+// is several times cheaper than making strings one by one. Large entries come as
+// arrays of key and value, or as the Error that making them gave.
 class BlockReader {
   #pieces = []
   #index = 0 // of the piece being read
@@ -43,8 +40,7 @@ class BlockReader {
   }
 
   get flags () {
-    const text = (!this.keys || this.textKeys) && (!this.values || this.textValues)
-    return (this.keys ? KEYS : 0) | (this.values ? VALUES : 0) | (text ? TEXT : 0)
+    return (this.keys ? KEYS : 0) | (this.values ? VALUES : 0) | (this.textKeys ? TEXT_KEYS : 0) | (this.textValues ? TEXT_VALUES : 0)
   }
 
   get empty () {
@@ -76,9 +72,8 @@ class BlockReader {
     const entries = []
     while (entries.length < size && this.#index < this.#pieces.length) {
       const piece = this.#pieces[this.#index]
-      const at = typeof piece === 'string'
-        ? this.#takeText(piece, size, entries)
-        : this.#takeBytes(piece, size, entries)
+      if (isError(piece) && entries.length > 0) break // first what comes before it
+      const at = this.#takePiece(piece, size, entries)
       if (at < piece.length) {
         this.#at = at
       } else {
@@ -87,6 +82,16 @@ class BlockReader {
       }
     }
     return entries
+  }
+
+  // How far the piece has been read.
+  #takePiece (piece, size, entries) {
+    if (typeof piece === 'string') return this.#takeText(piece, size, entries)
+    if (!Array.isArray(piece) && !isError(piece)) return this.#takeBytes(piece, size, entries)
+    this.#pieces[this.#index] = ''
+    if (isError(piece)) throw piece
+    entries.push(piece)
+    return piece.length
   }
 
   #takeText (piece, size, entries) {
@@ -106,7 +111,6 @@ class BlockReader {
 
   #takeBytes (piece, size, entries) {
     const { keys, values, textKeys, textValues } = this
-    const { buffer, byteOffset } = piece
     const end = piece.length
     let at = this.#at
     while (at < end && entries.length < size) {
@@ -115,8 +119,8 @@ class BlockReader {
       const start = at + 8
       const middle = start + keyLength
       at = middle + valueLength
-      const key = !keys ? undefined : textKeys ? readText(piece, start, middle) : Buffer.from(buffer, byteOffset + start, keyLength)
-      const value = !values ? undefined : textValues ? readText(piece, middle, at) : Buffer.from(buffer, byteOffset + middle, valueLength)
+      const key = !keys ? undefined : textKeys ? readText(piece, start, middle) : copyBytes(piece, start, keyLength)
+      const value = !values ? undefined : textValues ? readText(piece, middle, at) : copyBytes(piece, middle, valueLength)
       entries.push([key, value])
     }
     return at
@@ -124,13 +128,15 @@ class BlockReader {
 }
 
 function open (context, reader, options, snapshot) {
-  const { lower, upper } = bounds(options)
-  const flags = reader.flags | (options.fillCache === true ? 0 : NO_FILL) | (options.reverse ? REVERSE : 0)
-  return native.iterator(context, snapshot, lower, upper, flags)
+  const { lower, upper, flags } = bounds(options)
+  const exact = waterMark(options) === undefined ? 0 : EXACT
+  const fill = options.fillCache === true ? 0 : NO_FILL
+  return native.iterator(context, snapshot, lower, upper, reader.flags | flags | exact | fill)
 }
 
+// undefined: none was given
 function waterMark ({ highWaterMarkBytes }) {
-  return Number.isInteger(highWaterMarkBytes) && highWaterMarkBytes > 0 ? Math.min(highWaterMarkBytes, 0x7fffffff) : HIGH_WATER_MARK
+  return Number.isInteger(highWaterMarkBytes) && highWaterMarkBytes >= 0 ? highWaterMarkBytes : undefined
 }
 
 // ---- Iterators ----
@@ -147,7 +153,7 @@ class Iterator extends AbstractIterator {
     super(db, options)
     this.#context = context
     this.#reader = new BlockReader(options)
-    this.#bytes = waterMark(options)
+    this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
     this.#signal = options.signal ?? null
     this.#native = open(context, this.#reader, options, snapshot)
   }
@@ -195,19 +201,8 @@ class Iterator extends AbstractIterator {
   }
 }
 
-class AbortError extends ModuleError {
-  constructor () {
-    super('Operation has been aborted', { code: 'LEVEL_ABORTED' })
-  }
-
-  // Whatever the class is called, as with the errors of AbortSignal.
-  get name () {
-    return 'AbortError'
-  }
-}
-
 // What db.iteratorSync() returns: an iterable iterator that reads on the
-// JavaScript thread.
+// JavaScript thread. In a sublevel its keys begin with the sublevel's prefix.
 class SyncIterator {
   #db
   #native
@@ -217,15 +212,18 @@ class SyncIterator {
   #valueEncoding
   #left
   #snapshot
+  #prefix
   #open = true
+  #ended = false // was read to its end, or left by return()
 
   constructor (db, context, options, encodings, snapshot) {
     this.#db = db
+    this.#prefix = db.prefix?.length ?? 0
     this.#keyEncoding = encodings.key
     this.#valueEncoding = encodings.value
     this.#reader = new BlockReader(options)
-    this.#bytes = waterMark(options)
-    this.#left = options.limit >= 0 ? options.limit : Infinity
+    this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
+    this.#left = Number.isInteger(options.limit) && options.limit >= 0 ? options.limit : Infinity
     this.#snapshot = options.snapshot ?? null
     this.#native = open(context, this.#reader, options, snapshot)
     db.attachResource(this)
@@ -233,15 +231,15 @@ class SyncIterator {
 
   next () {
     const entries = this.nextv(1)
-    if (entries.length === 1) return { done: false, value: entries[0] }
-    this.close()
-    return { done: true, value: undefined }
+    return entries.length === 1 ? { done: false, value: entries[0] } : { done: true, value: undefined }
   }
 
   nextv (size) {
     if (!Number.isInteger(size)) throw new TypeError("The first argument 'size' must be an integer")
-    if (!this.#open) return []
+    if (this.#ended) return []
+    if (!this.#open) throw iteratorNotOpen()
     const entries = this.#read(Math.min(Math.max(size, 1), this.#left))
+    if (entries.length === 0) this.return()
     for (const entry of entries) this.#decode(entry)
     this.#left -= entries.length
     return entries
@@ -249,10 +247,13 @@ class SyncIterator {
 
   all () {
     const all = []
-    for (let entries; (entries = this.nextv(READ_AHEAD)).length > 0;) {
-      for (const entry of entries) all.push(entry)
+    try {
+      for (let entries; (entries = this.nextv(READ_AHEAD)).length > 0;) {
+        for (const entry of entries) all.push(entry)
+      }
+    } finally {
+      this.close()
     }
-    this.close()
     return all
   }
 
@@ -260,7 +261,7 @@ class SyncIterator {
     if (!this.#open) return
     const encoding = options?.keyEncoding === undefined ? this.#keyEncoding : this.#db.keyEncoding(options.keyEncoding)
     this.#reader.reset()
-    native.iteratorSeek(this.#native, encoding.encode(target))
+    native.iteratorSeek(this.#native, this.#db.prefixKey(encoding.encode(target), encoding.format, false))
   }
 
   close () {
@@ -272,6 +273,7 @@ class SyncIterator {
   }
 
   return (value) {
+    if (this.#open) this.#ended = true
     this.close()
     return { done: true, value }
   }
@@ -295,11 +297,16 @@ class SyncIterator {
 
   #decode (entry) {
     try {
-      if (entry[0] !== undefined) entry[0] = this.#keyEncoding.decode(entry[0])
+      if (entry[0] !== undefined) entry[0] = this.#keyEncoding.decode(this.#unprefixed(entry[0]))
       if (entry[1] !== undefined) entry[1] = this.#valueEncoding.decode(entry[1])
     } catch (err) {
-      throw new ModuleError('Iterator could not decode data', { code: 'LEVEL_DECODE_ERROR', cause: err })
+      throw decodeError('Iterator could not decode data', err)
     }
+  }
+
+  #unprefixed (key) {
+    if (this.#prefix === 0) return key
+    return typeof key === 'string' ? key.slice(this.#prefix) : key.subarray(this.#prefix)
   }
 }
 

@@ -2,8 +2,9 @@
 
 // What a database has to do in this turn of the event loop, to be done at once.
 
-const { native, copyScratch, AS_BUFFER, SYNC, NO_STALL } = require('./binding')
+const { native, copyScratch, copyBytes, AS_BUFFER, SYNC, NO_STALL } = require('./binding')
 const { BatchWriter, KeyPacker } = require('./writer')
+const { isError } = require('./errors')
 
 // Work answered at once never leaves the microtask queue; this often it goes
 // through the event loop, so that timers and sockets get their turn.
@@ -21,28 +22,39 @@ const MISSES_IN_A_ROW = 8
 // A write of more bytes does not run on the JavaScript thread.
 const DIRECT_BYTES = 32 * 1024
 
-// Values of more bytes together are copied apart, so that one of them does not
-// keep the memory of all.
-const SHARED_BYTES = 64 * 1024
+// A group of writes takes no further one at this size, and a write of so many
+// bytes (in characters) is a group of its own: far below what a batch can hold.
+const GROUP_BYTES = 16 * 1024 * 1024
+const LARGE_WRITE = 1024 * 1024
+
+// As in src/reads.c: in place of a length.
+const LENGTH_NONE = 0xffffffff
+const LENGTH_OWN = 0xfffffffe
 
 // A job in the microtask queue costs less through it than with queueMicrotask().
 const resolved = Promise.resolve()
 
-// Unpacks what native.getMany() made for the flags: an array of values.
+// Unpacks what native.getMany() made for the flags: an array of values,
+// undefined, and Errors for values that could not be read.
 function unpackValues (result, count, flags) {
-  if ((flags & AS_BUFFER) === 0) return result
+  if ((flags & AS_BUFFER) === 0) {
+    if (result.length > count) result.pop()
+    return result
+  }
   const values = new Array(count)
-  const share = result.length <= SHARED_BYTES
+  const packed = result[0]
   let at = 4 * count
+  let own = 1
   for (let i = 0; i < count; i++) {
-    const length = result.readUInt32LE(4 * i)
-    if (length === 0xffffffff) {
+    const length = packed.readUInt32LE(4 * i)
+    if (length === LENGTH_NONE) {
       values[i] = undefined
-      continue
+    } else if (length === LENGTH_OWN) {
+      values[i] = result[own++]
+    } else {
+      values[i] = copyBytes(packed, at, length)
+      at += length
     }
-    const value = result.subarray(at, at + length)
-    values[i] = share ? value : Buffer.from(value)
-    at += length
   }
   return values
 }
@@ -80,6 +92,15 @@ class ReadQueue {
     return new Promise((resolve) => setImmediate(resolve, result))
   }
 
+  // Sends what waits to the pool, which reads the state of this moment. Called
+  // before every write: reads do not see what was written after their call.
+  flush () {
+    const group = this.#group
+    if (group === null) return
+    this.#group = null
+    this.#answer(group)
+  }
+
   #enqueue (key, flags, snapshot) {
     let group = this.#group
     if (group !== null && (group.flags !== flags || group.snapshot !== snapshot || group.waiting.length === KEYS_PER_ITEM)) {
@@ -96,15 +117,13 @@ class ReadQueue {
     })
   }
 
-  // Sends what waits to the pool.
-  async flush () {
-    const group = this.#group
-    if (group === null) return
-    this.#group = null
-    const { flags, snapshot, waiting } = group
+  async #answer ({ flags, snapshot, waiting }) {
     try {
       const values = unpackValues(await this.#send(snapshot, flags), waiting.length, flags)
-      for (let i = 0; i < waiting.length; i++) waiting[i].resolve(values[i])
+      for (let i = 0; i < waiting.length; i++) {
+        if (isError(values[i])) waiting[i].reject(values[i])
+        else waiting[i].resolve(values[i])
+      }
     } catch (err) {
       for (const { reject } of waiting) reject(err)
     }
@@ -120,115 +139,193 @@ class ReadQueue {
   }
 }
 
-// Writes in the order they were asked for. Those of one turn become one batch,
-// and those that come while a batch is being written on the pool the next one.
+// What a WriteQueue has to do next: the writes of a writer, or another function
+// that begins something and returns its promise.
+class Step {
+  constructor (writer, begin) {
+    this.writer = writer
+    this.begin = begin
+    this.sync = false
+    this.done = null // once it began on the pool: settled, and the queue goes on; never rejects
+    this.after = null // what settles then: writes that took effect behind it in the meantime
+    this.promise = new Promise((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+  }
+}
+
+// Writes in the order of the calls. Those of one turn become one batch, and
+// those that come while something is under way on the pool the next one.
 class WriteQueue {
   #context
-  #writer = new BatchWriter()
-  #spare = new BatchWriter() // or the one being written on the pool
-  #sync = false
-  #promise = null // of the batch being collected
-  #settle = null
-  #running = null // the batch on the pool
+  #reads
+  #group = null // the step that collects writes
+  #waiting = [] // steps before it that have not begun
+  #running = 0 // steps that began on the pool and are not settled
+  #last = null // of them
+  #spares = [] // writers
   #direct = 0
   #flush = () => this.#start()
 
-  constructor (context) {
+  constructor (context, reads) {
     this.#context = context
+    this.#reads = reads
   }
 
   put (key, value, sync) {
-    this.#writer.put(key, value)
-    return this.#collected(sync)
+    const group = this.#room(key.length + value.length)
+    group.writer.put(key, value)
+    return this.#collected(group, sync)
   }
 
   del (key, sync) {
-    this.#writer.del(key)
-    return this.#collected(sync)
+    const group = this.#room(key.length)
+    group.writer.del(key)
+    return this.#collected(group, sync)
   }
 
   add (operations, sync) {
-    this.#writer.add(operations)
-    return this.#collected(sync)
+    let group = this.#room(0)
+    const { length, count } = group.writer
+    group.writer.add(operations)
+    if (group.writer.length > GROUP_BYTES && count > 0) {
+      const rest = group.writer.split(length, count)
+      this.#seal()
+      group = this.#group = new Step(rest, null)
+    }
+    return this.#collected(group, sync)
   }
 
-  // Writes what has been collected before a synchronous write overtakes it.
-  flushSync () {
-    if (this.#promise !== null && this.#running === null) this.#writeDirect(this.#take(), false)
+  // Comes after all earlier writes and before all later ones: begin() starts it
+  // on the pool.
+  run (begin) {
+    this.#seal()
+    const step = new Step(null, begin)
+    this.#waiting.push(step)
+    if (this.#running === 0) resolved.then(this.#flush)
+    return step.promise
+  }
+
+  // Everything has taken effect that was asked for before. Waits for the pool
+  // or does its work, as a synchronous write would overtake it otherwise.
+  finish () {
+    this.#reads.flush()
+    if (this.#running > 0) native.finishWrite(this.#context)
+    for (let step; (step = this.#take()) !== null;) {
+      if (step.writer !== null) {
+        this.#writeDirect(step, step.sync ? SYNC : 0)
+      } else {
+        this.#writePooled(step)
+        native.finishWrite(this.#context)
+      }
+    }
+  }
+
+  // Resolves when everything has been settled that was asked for before.
+  async settled () {
+    const step = this.#group ?? this.#waiting.at(-1)
+    if (step !== undefined) await step.promise.catch(() => {})
+    else if (this.#running > 0) await this.#last.done
   }
 
   // Resolves when nothing waits any more.
   async drain () {
     this.#start()
-    while (this.#running !== null || this.#promise !== null) {
-      await (this.#running ?? this.#promise).catch(() => {})
-    }
+    while (this.#running > 0 || this.#group !== null || this.#waiting.length > 0) await this.settled()
   }
 
-  #collected (sync) {
-    if (sync === true) this.#sync = true
-    if (this.#promise === null) {
-      this.#promise = new Promise((resolve, reject) => {
-        this.#settle = { resolve, reject }
-      })
-      if (this.#running === null) resolved.then(this.#flush)
+  // The group for a write of about so many bytes.
+  #room (size) {
+    let group = this.#group
+    if (group !== null && size > LARGE_WRITE && group.writer.count > 0) {
+      this.#seal()
+      group = null
     }
-    return this.#promise
+    if (group === null) {
+      group = this.#group = new Step(this.#spares.pop() ?? new BatchWriter(), null)
+      if (this.#running === 0) resolved.then(this.#flush)
+    }
+    return group
+  }
+
+  #collected (group, sync) {
+    if (sync === true) group.sync = true
+    if (group.writer.length > GROUP_BYTES) this.#seal()
+    return group.promise
+  }
+
+  // The group takes no further writes.
+  #seal () {
+    if (this.#group === null) return
+    this.#waiting.push(this.#group)
+    this.#group = null
   }
 
   #take () {
-    const group = { settle: this.#settle, sync: this.#sync }
-    this.#promise = this.#settle = null
-    this.#sync = false
+    if (this.#waiting.length > 0) return this.#waiting.shift()
+    const group = this.#group
+    this.#group = null
     return group
   }
 
   #start () {
-    if (this.#promise === null || this.#running !== null) return
-    const group = this.#take()
-    if (!group.sync && this.#writer.length <= DIRECT_BYTES && this.#writeDirect(group, true)) return
-    this.#writePooled(group)
+    while (this.#running === 0) {
+      const step = this.#take()
+      if (step === null) return
+      const small = step.writer !== null && !step.sync && step.writer.length <= DIRECT_BYTES
+      if (!small || !this.#writeDirect(step, NO_STALL)) this.#writePooled(step)
+    }
   }
 
   // false: it would have to wait
-  #writeDirect ({ settle, sync }, noStall) {
-    const writer = this.#writer
+  #writeDirect (step, flags) {
+    const { writer } = step
+    let failure = null
+    this.#reads.flush()
     try {
-      const flags = (sync ? SYNC : 0) | (noStall ? NO_STALL : 0)
-      if (!native.write(this.#context, writer.finish(), writer.length, flags)) return false
-      if (++this.#direct < WRITES_PER_TURN) {
-        settle.resolve()
-      } else {
-        this.#direct = 0
-        setImmediate(settle.resolve)
-      }
+      if (writer.count > 0 && !native.write(this.#context, writer.finish(), writer.length, flags)) return false
     } catch (err) {
-      settle.reject(err)
+      failure = err
     }
-    writer.clear()
+    this.#recycle(writer)
+    if (this.#running > 0) (this.#last.after ??= []).push([step, failure]) // in the order of the calls
+    else this.#settle(step, failure)
     return true
   }
 
-  async #writePooled ({ settle, sync }) {
-    const writer = this.#writer
-    try {
-      this.#running = native.writeAsync(this.#context, writer.finish(), writer.length, sync ? SYNC : 0)
-    } catch (err) {
-      writer.clear()
-      settle.reject(err)
-      return
+  #settle ({ resolve, reject }, failure) {
+    if (failure !== null) {
+      reject(failure)
+    } else if (++this.#direct < WRITES_PER_TURN) {
+      resolve()
+    } else {
+      this.#direct = 0
+      setImmediate(resolve)
     }
-    this.#writer = this.#spare
-    this.#spare = writer
-    try {
-      await this.#running
-      settle.resolve()
-    } catch (err) {
-      settle.reject(err)
-    }
+  }
+
+  #writePooled (step) {
+    this.#reads.flush()
+    this.#running++
+    this.#last = step
+    step.done = this.#begin(step).then(step.resolve, step.reject).then(() => {
+      if (step.writer !== null) this.#recycle(step.writer)
+      if (step.after !== null) for (const [next, failure] of step.after) this.#settle(next, failure)
+      this.#running--
+      this.#start()
+    })
+  }
+
+  // The writer stays as it is until the promise is settled.
+  async #begin ({ writer, begin, sync }) {
+    if (writer === null) return begin()
+    return native.writeAsync(this.#context, writer.finish(), writer.length, sync ? SYNC : 0)
+  }
+
+  #recycle (writer) {
     writer.clear()
-    this.#running = null
-    this.#start()
+    if (this.#spares.length < 2) this.#spares.push(writer)
   }
 }
 

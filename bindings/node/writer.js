@@ -1,9 +1,12 @@
 'use strict'
 
+const { constants } = require('buffer')
 const { writeText } = require('./binding')
+const { tooLarge, invalidArgument } = require('./errors')
 
 const HEADER = 12
 const KEEP = 4 * 1024 * 1024
+const LONG = 1024 * 1024
 
 function varintSize (n) {
   return n < 0x80 ? 1 : n < 0x4000 ? 2 : n < 0x200000 ? 3 : n < 0x10000000 ? 4 : 5
@@ -23,6 +26,11 @@ function writeShort (buffer, text, at) {
   return any < 0x80
 }
 
+// The bytes that a string may need.
+function room (text) {
+  return text.length < LONG ? 3 * text.length : Buffer.byteLength(text)
+}
+
 // A growing buffer.
 class Bytes {
   constructor (size) {
@@ -33,7 +41,8 @@ class Bytes {
   reserve (n) {
     const need = this.length + n
     if (need <= this.buffer.length) return
-    const grown = Buffer.allocUnsafeSlow(Math.max(need, 2 * this.buffer.length))
+    if (need > constants.MAX_LENGTH) throw tooLarge(`${need} bytes in one write are more than a Buffer can hold`)
+    const grown = Buffer.allocUnsafeSlow(Math.max(need, Math.min(2 * this.buffer.length, constants.MAX_LENGTH)))
     grown.set(this.buffer.subarray(0, this.length))
     this.buffer = grown
   }
@@ -81,6 +90,8 @@ class BatchWriter extends Bytes {
     try {
       for (let i = 0; i < operations.length; i++) {
         const op = operations[i]
+        // What is left of a sublevel is none of this database.
+        if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
         if (op.type === 'put') this.put(op.key, op.value)
         else this.del(op.key)
       }
@@ -95,6 +106,19 @@ class BatchWriter extends Bytes {
   finish () {
     this.buffer.writeUInt32LE(this.count, 8)
     return this.buffer
+  }
+
+  // Moves what was written after a state of length and count to a new writer.
+  split (length, count) {
+    const rest = new BatchWriter()
+    const bytes = this.buffer.subarray(length, this.length)
+    rest.reserve(bytes.length)
+    rest.buffer.set(bytes, HEADER)
+    rest.length = HEADER + bytes.length
+    rest.count = this.count - count
+    this.length = length
+    this.count = count
+    return rest
   }
 
   clear () {
@@ -123,7 +147,7 @@ class BatchWriter extends Bytes {
   }
 
   #text (text) {
-    this.reserve(5 + 3 * text.length)
+    this.reserve(5 + room(text))
     if (text.length <= SHORT && writeShort(this.buffer, text, this.length + 1)) {
       this.buffer[this.length] = text.length
       this.length += 1 + text.length
@@ -158,7 +182,7 @@ class KeyPacker extends Bytes {
   add (key) {
     let n = key.length
     if (typeof key === 'string') {
-      this.reserve(4 + 3 * n)
+      this.reserve(4 + room(key))
       if (n > SHORT || !writeShort(this.buffer, key, this.length + 4)) n = writeText(this.buffer, key, this.length + 4)
     } else {
       this.reserve(4 + n)

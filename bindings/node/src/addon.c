@@ -9,7 +9,7 @@ static bool text_long(napi_env env, napi_value value, text *t) {
   if (napi_get_value_string_utf8(env, value, NULL, 0, &len) != napi_ok) return false;
   t->heap = malloc(len + 1);
   if (t->heap == NULL) {
-    napi_throw_error(env, NULL, "out of memory");
+    throw_memory(env);
     return false;
   }
   if (napi_get_value_string_utf8(env, value, t->heap, len + 1, &t->len) != napi_ok) return false;
@@ -38,6 +38,12 @@ bool text_read(napi_env env, napi_value value, text *t) {
 
 void text_free(text *t) { free(t->heap); }
 
+char *text_copy(const char *text) {
+  size_t size = strlen(text) + 1;
+  char *copy = malloc(size);
+  return copy == NULL ? NULL : memcpy(copy, text, size);
+}
+
 bool bytes_copy(napi_env env, napi_value value, char **data, size_t *len) {
   napi_valuetype type;
   text t;
@@ -52,7 +58,7 @@ bool bytes_copy(napi_env env, napi_value value, char **data, size_t *len) {
   *data = malloc(t.len + 1);
   if (*data == NULL) {
     text_free(&t);
-    napi_throw_error(env, NULL, "out of memory");
+    throw_memory(env);
     return false;
   }
   memcpy(*data, t.data, t.len);
@@ -68,6 +74,12 @@ uint32_t arg_u32(napi_env env, napi_value value) {
   return n;
 }
 
+size_t arg_size(napi_env env, napi_value value) {
+  int64_t n = 0;
+  napi_get_value_int64(env, value, &n);
+  return n > 0 ? (size_t)n : 0;
+}
+
 addon *get_addon(napi_env env) {
   void *a = NULL;
   napi_get_instance_data(env, &a);
@@ -78,33 +90,66 @@ addon *get_addon(napi_env env) {
 
 static const char *code_of(loam_status status) {
   switch (status) {
-  case LOAM_ERR_CORRUPTION: return "LEVEL_CORRUPTION";
-  case LOAM_ERR_LOCKED: return "LEVEL_LOCKED";
-  case LOAM_ERR_IO: return "LEVEL_IO_ERROR";
-  case LOAM_ERR_READ_ONLY: return "LEVEL_READ_ONLY";
+  case LOAM_ERR_INVALID_ARGUMENT: return "LEVEL_INVALID_ARGUMENT";
   case LOAM_ERR_CLOSED:
   case LOAM_ERR_INVALID_HANDLE: return "LEVEL_DATABASE_NOT_OPEN";
+  case LOAM_ERR_CORRUPTION: return "LEVEL_CORRUPTION";
+  case LOAM_ERR_IO: return "LEVEL_IO_ERROR";
+  case LOAM_ERR_READ_ONLY: return "LEVEL_READONLY"; /* abstract-level's */
+  case LOAM_ERR_LOCKED: return "LEVEL_LOCKED";
+  case LOAM_ERR_NOT_A_DATABASE: return "LEVEL_NOT_A_DATABASE";
+  case LOAM_ERR_EXISTS: return "LEVEL_DATABASE_EXISTS";
+  case LOAM_ERR_DOES_NOT_EXIST: return "LEVEL_DATABASE_MISSING";
+  case LOAM_ERR_COMPARATOR_MISMATCH: return "LEVEL_COMPARATOR_MISMATCH";
   case LOAM_ERR_TOO_LARGE: return "LEVEL_TOO_LARGE";
-  case LOAM_ERR_INVALID_ARGUMENT: return "LEVEL_INVALID_ARGUMENT";
+  case LOAM_ERR_NO_MEMORY: return "LEVEL_NO_MEMORY";
+  case LOAM_ERR_FORKED: return "LEVEL_FORKED";
+  case LOAM_ERR_IN_USE: return "LEVEL_IN_USE";
   case LOAM_ERR_CANCELLED: return "LEVEL_ABORTED";
-  default: return "LEVEL_ERROR";
+  case LOAM_ERR_NO_SPACE: return "LEVEL_NO_SPACE";
+  case LOAM_ERR_TOO_MANY_FILES: return "LEVEL_TOO_MANY_FILES";
+  case STATUS_NOT_LOADED: return "LEVEL_LIBRARY_NOT_LOADED";
+  default: return "LEVEL_INTERNAL_ERROR";
   }
 }
 
-napi_value make_error(napi_env env, loam_status status, const char *message) {
+static void set_property(napi_env env, napi_value error, const char *name, napi_value value) {
+  napi_set_named_property(env, error, name, value); /* without it the error still says what happened */
+}
+
+/* As Node's own errors have them: the number is negative. */
+static void describe_cause(napi_env env, napi_value error, const char *message) {
+  napi_value value;
+  int number = loam.error_errno != NULL ? loam.error_errno(message) : 0;
+  const char *path = loam.error_path != NULL ? loam.error_path(message) : NULL;
+  if (number != 0 && napi_create_int32(env, -number, &value) == napi_ok) set_property(env, error, "errno", value);
+  if (path != NULL && napi_create_string_utf8(env, path, NAPI_AUTO_LENGTH, &value) == napi_ok) set_property(env, error, "path", value);
+}
+
+napi_value make_error(napi_env env, loam_status status, char *error_text) {
   napi_value code, text, error = NULL;
+  const char *message = error_text;
   if (message == NULL) message = loam.status_string != NULL ? loam.status_string(status) : "loamdb: out of memory";
   if (napi_create_string_utf8(env, code_of(status), NAPI_AUTO_LENGTH, &code) != napi_ok ||
       napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text) != napi_ok ||
       napi_create_error(env, code, text, &error) != napi_ok)
     return NULL;
+  if (status != STATUS_NOT_LOADED && error_text != NULL) describe_cause(env, error, error_text);
   return error;
 }
 
 void throw_status(napi_env env, loam_status status, char *message) {
   napi_value error = make_error(env, status, message);
-  free(message);
+  if (message != NULL) loam.free(message);
   if (error != NULL) napi_throw(env, error);
+}
+
+void throw_memory(napi_env env) { napi_throw_error(env, code_of(LOAM_ERR_NO_MEMORY), "out of memory"); }
+
+void throw_failure(napi_env env) {
+  bool pending = true;
+  if (napi_is_exception_pending(env, &pending) == napi_ok && !pending)
+    napi_throw_error(env, code_of(LOAM_ERR_INTERNAL), "Node-API refused a call");
 }
 
 bool is_ascii(const char *data, size_t len) {
@@ -118,6 +163,14 @@ bool is_ascii(const char *data, size_t len) {
   return (any & 0x8080808080808080u) == 0;
 }
 
+static void throw_too_long(napi_env env, size_t len) {
+  char message[160];
+  bool pending = true;
+  if (napi_is_exception_pending(env, &pending) != napi_ok || pending) return;
+  snprintf(message, sizeof message, "%zu bytes are more than a JavaScript string can hold: read them with the encoding 'buffer' or 'view'", len);
+  napi_throw_error(env, "LEVEL_DECODE_ERROR", message);
+}
+
 napi_value make_string(napi_env env, const char *data, size_t len) {
   napi_value value = NULL;
   if (is_ascii(data, len)) {
@@ -125,13 +178,27 @@ napi_value make_string(napi_env env, const char *data, size_t len) {
   } else {
     napi_create_string_utf8(env, data, len, &value);
   }
+  if (value == NULL) throw_too_long(env, len);
   return value;
+}
+
+napi_value make_bytes(napi_env env, const void *data, size_t len) {
+  napi_value value = NULL;
+  if (napi_create_buffer_copy(env, len, data, NULL, &value) != napi_ok) throw_failure(env);
+  return value;
+}
+
+napi_value make_array(napi_env env) {
+  napi_value array = NULL;
+  if (napi_create_array(env, &array) != napi_ok) throw_failure(env);
+  return array;
 }
 
 napi_value make_external(napi_env env, void *data, napi_finalize finalize) {
   napi_value value;
   if (napi_create_external(env, data, finalize, NULL, &value) == napi_ok) return value;
   finalize(env, data, NULL);
+  throw_failure(env);
   return NULL;
 }
 

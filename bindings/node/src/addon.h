@@ -13,6 +13,7 @@
 #define NAPI_VERSION 8
 #include <node_api.h>
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +31,20 @@ enum {
   FLAG_REVERSE = 8,
   FLAG_KEYS = 16, /* iterator: the parts wanted */
   FLAG_VALUES = 32,
-  FLAG_TEXT = 64 /* iterator: the wanted parts are all strings */
+  FLAG_TEXT_KEYS = 64, /* iterator: as strings */
+  FLAG_TEXT_VALUES = 128,
+  FLAG_AFTER_LOWER = 256,   /* ranges: the lower bound itself is outside */
+  FLAG_THROUGH_UPPER = 512, /* the upper bound itself is inside */
+  FLAG_EXACT = 1024         /* iterator: stop right above the byte limit */
 };
+
+/* Besides LOAM_ERR_*: the library could not be loaded. */
+#define STATUS_NOT_LOADED (-1000)
 
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE } kind;
 
 /* Per environment. */
 typedef struct addon {
@@ -63,16 +71,22 @@ typedef struct database {
   struct database *next, **link;
   loam_db *db; /* NULL unless open */
   bool shared; /* opened with multithreading */
+  bool bytewise; /* the keys' order; set while open */
   unsigned refs;    /* the JavaScript object, and each work item */
   unsigned running; /* work items that closing waits for */
   struct work *closing;
+  struct work *writing; /* the last write that was queued, until it completes */
 } database;
 
+enum { WORK_QUEUED, WORK_RUNNING, WORK_DONE };
+
 /* A unit of work for libuv's pool, the first member of a larger struct. run is
- * called on the pool; finish on the JavaScript thread after run gave a status
- * that is not negative, to make the promise's value (NULL: undefined);
+ * called once, on the pool or by work_finish; finish on the JavaScript thread
+ * after run gave a status that is not negative, to make the promise's value
+ * (a NULL finish: undefined; it returns NULL with an exception pending);
  * release always, before the struct is freed. */
 typedef struct work {
+  atomic_int state;
   void (*run)(struct work *);
   napi_value (*finish)(napi_env, struct work *);
   void (*release)(struct work *);
@@ -92,18 +106,34 @@ typedef struct text {
   char local[768];
 } text;
 
+/* A range of keys, with bounds as the library has them once it is resolved. */
+typedef struct range {
+  char *lower, *upper; /* malloc'ed; NULL: none */
+  size_t lower_len, upper_len;
+  bool after_lower, through_upper; /* range_resolve has to find the next key */
+  bool nothing;                    /* no key is in it */
+} range;
+
 /* ---- addon.c ---- */
 
 bool text_read(napi_env env, napi_value value, text *t); /* false: an exception is pending */
 void text_free(text *t);
+char *text_copy(const char *text); /* malloc'ed; NULL: no memory */
 /* Copies a string or Uint8Array to malloc'ed memory; NULL for undefined and null. */
 bool bytes_copy(napi_env env, napi_value value, char **data, size_t *len);
 
-napi_value make_error(napi_env env, loam_status status, const char *message);
+/* message: what the library stored, or NULL */
+napi_value make_error(napi_env env, loam_status status, char *message);
 void throw_status(napi_env env, loam_status status, char *message); /* frees message */
+void throw_memory(napi_env env);
+void throw_failure(napi_env env); /* of a call of Node-API; keeps a pending exception */
 bool is_ascii(const char *data, size_t len);
+/* These return NULL with an exception pending: strings can be too long for V8. */
 napi_value make_string(napi_env env, const char *data, size_t len);
+napi_value make_bytes(napi_env env, const void *data, size_t len);
+napi_value make_array(napi_env env);
 uint32_t arg_u32(napi_env env, napi_value value);
+size_t arg_size(napi_env env, napi_value value);
 addon *get_addon(napi_env env);
 void addon_unref(addon *a);
 
@@ -113,9 +143,14 @@ void *get_external(napi_env env, napi_value value, kind kind); /* NULL: an excep
 
 /* ---- work.c ---- */
 
-void *work_new(size_t size); /* zeroed; NULL: an exception is pending */
-/* Hands the item to the pool and returns a promise. Owns it from then on. */
+void *work_new(napi_env env, size_t size); /* zeroed; NULL: an exception is pending */
+/* Hands the item to the pool and returns a promise; NULL: an exception is
+ * pending. Owns the item from then on. */
 napi_value work_queue(napi_env env, work *w, database *db, bool counts, const char *name);
+/* The same for a write; it becomes db->writing. */
+napi_value work_queue_write(napi_env env, work *w, database *db, const char *name);
+/* Returns when the item has run; runs it in this thread if the pool has not begun it. */
+void work_finish(work *w);
 void database_unref(database *db);
 
 /* ---- database.c ---- */
@@ -127,8 +162,29 @@ database *arg_open_database(napi_env env, napi_value value); /* open */
 /* A snapshot argument: undefined is none. false: an exception is pending. */
 bool arg_snapshot(napi_env env, napi_value value, const loam_snapshot **snapshot);
 
+/* NULL: an exception is pending. */
+loam_cache *arg_cache(napi_env env, napi_value value);
+
 /* Closes every database of the environment, which is ending. */
 void databases_close(addon *a);
+
+/* ---- range.c ---- */
+
+bool range_read(napi_env env, range *r, napi_value lower, napi_value upper, uint32_t flags, bool bytewise); /* false: an exception is pending */
+void range_free(range *r);
+/* The upper bound for an iterator that is to resolve the range. */
+static inline const char *range_upper(const range *r) { return r->through_upper ? NULL : r->upper; }
+/* Before the first use of an iterator; again, it does nothing. */
+loam_status range_resolve(range *r, loam_iter *iter, char **error);
+
+/* ---- logger.c: messages of the engine for a JavaScript function ---- */
+
+struct logger;
+
+/* NULL: an exception is pending. Keeps the function weakly: the caller holds it. */
+struct logger *logger_new(napi_env env, napi_value function);
+void logger_log(void *logger, int level, const char *message, loam_failure *failure); /* any thread */
+void logger_destroy(void *logger); /* any thread */
 
 /* ---- shared.c: databases that several environments have open ---- */
 
@@ -139,10 +195,13 @@ loam_status shared_close(loam_db *db, char **err);
 /* ---- exported to JavaScript ---- */
 
 #define NATIVE_FUNCTIONS(X)                                                    \
-  X(load) X(database) X(open) X(close) X(destroy) X(repair) X(property)        \
-  X(compactRange) X(approximateSize) X(snapshot) X(snapshotClose)              \
+  X(load) X(database) X(open) X(close) X(destroy) X(repair)                    \
+  X(snapshot) X(snapshotClose) X(cache) X(cacheClose)                          \
+  X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
+  X(flush) X(compact) X(approximateSizes)                                      \
+  X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
-  X(put) X(write) X(writeAsync) X(clear)                                       \
+  X(put) X(write) X(writeAsync) X(clear) X(finishWrite)                        \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
 
 #define X(name) napi_value js_##name(napi_env env, napi_callback_info info);

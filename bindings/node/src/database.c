@@ -47,7 +47,10 @@ napi_value js_database(napi_env env, napi_callback_info info) {
   (void)info;
   addon *a = get_addon(env);
   database *db = calloc(1, sizeof *db);
-  if (db == NULL) return NULL;
+  if (db == NULL) {
+    throw_memory(env);
+    return NULL;
+  }
   db->kind = KIND_DATABASE;
   db->owner = a;
   a->refs++;
@@ -77,8 +80,11 @@ typedef struct open_work {
   char *library, *path;
   char **options; /* name, value, name, value ... NULL */
   bool shared;
+  struct logger *logger; /* until the options have it */
+  loam_cache *cache;
   char *json;  /* of load and repair */
   loam_db *db; /* of open */
+  bool bytewise;
 } open_work;
 
 static void open_release(work *w) {
@@ -88,20 +94,35 @@ static void open_release(work *w) {
   free(o->library);
   free(o->path);
   free(o->json);
+  if (o->logger != NULL) logger_destroy(o->logger);
   if (o->db != NULL) loam.close(o->db, NULL); /* nobody took it */
 }
 
 static loam_status set_options(open_work *o, loam_options **options) {
-  loam_status status = loam.options_create(options, &o->w.error);
+  char **error = &o->w.error;
+  loam_status status = loam.options_create(options, error);
   for (char **p = o->options; status == LOAM_OK && p != NULL && p[0] != NULL; p += 2)
-    status = loam.options_set(*options, p[0], p[1], &o->w.error);
+    status = loam.options_set(*options, p[0], p[1], error);
+  if (status == LOAM_OK && o->cache != NULL) status = loam.options_set_cache(*options, o->cache, error);
+  if (status == LOAM_OK && o->logger != NULL) {
+    status = loam.options_set_logger(*options, logger_log, o->logger, logger_destroy, error);
+    if (status == LOAM_OK) o->logger = NULL;
+  }
   return status;
 }
 
 static bool load_library(open_work *o) {
   o->w.error = library_load(o->library);
-  if (o->w.error != NULL) o->w.status = LOAM_ERR_INTERNAL;
+  if (o->w.error != NULL) o->w.status = STATUS_NOT_LOADED;
   return o->w.error == NULL;
+}
+
+static loam_status is_bytewise(open_work *o) {
+  char *name = NULL;
+  loam_status status = loam.comparator_name(o->db, &name, &o->w.error);
+  o->bytewise = status == LOAM_OK && strcmp(name, "leveldb.BytewiseComparator") == 0;
+  loam.free(name);
+  return status;
 }
 
 static void load_run(work *w) {
@@ -117,6 +138,7 @@ static void open_run(work *w) {
   if (w->status == LOAM_OK) {
     w->status = o->shared ? shared_open(o->path, options, &o->db, &w->error) : loam.open(o->path, options, &o->db, &w->error);
   }
+  if (w->status == LOAM_OK) w->status = is_bytewise(o);
   loam.options_close(options);
 }
 
@@ -127,7 +149,11 @@ static void destroy_run(work *w) {
 
 static void repair_run(work *w) {
   open_work *o = (open_work *)w;
-  if (load_library(o)) w->status = loam.repair(o->path, NULL, &o->json, &w->error);
+  loam_options *options = NULL;
+  if (!load_library(o)) return;
+  w->status = set_options(o, &options);
+  if (w->status == LOAM_OK) w->status = loam.repair(o->path, options, &o->json, &w->error);
+  loam.options_close(options);
 }
 
 static napi_value json_finish(napi_env env, work *w) {
@@ -141,6 +167,7 @@ static napi_value open_finish(napi_env env, work *w) {
   napi_value undefined = NULL;
   w->db->db = o->db;
   w->db->shared = o->shared;
+  w->db->bytewise = o->bytewise;
   o->db = NULL;
   napi_get_undefined(env, &undefined);
   return undefined;
@@ -153,25 +180,33 @@ static bool read_options(napi_env env, napi_value array, open_work *o) {
     return false;
   }
   o->options = calloc(n + 1, sizeof *o->options);
-  if (o->options == NULL) return false;
+  if (o->options == NULL) {
+    throw_memory(env);
+    return false;
+  }
   for (uint32_t i = 0; i < n; i++) {
     napi_value value;
     size_t len;
     if (napi_get_element(env, array, i, &value) != napi_ok || !bytes_copy(env, value, &o->options[i], &len)) return false;
-    if (o->options[i] == NULL) return false;
+    if (o->options[i] == NULL || strlen(o->options[i]) != len) {
+      napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "an option must be a string without zero bytes");
+      return false;
+    }
   }
   return true;
 }
 
 static open_work *open_work_new(napi_env env, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
-  open_work *o = work_new(sizeof *o);
+  const char *library = get_addon(env)->library_path;
+  open_work *o = work_new(env, sizeof *o);
   if (o == NULL) return NULL;
   o->w.run = run;
   o->w.finish = finish;
   o->w.release = open_release;
-  o->library = strdup(get_addon(env)->library_path);
+  o->library = text_copy(library != NULL ? library : "");
   if (o->library != NULL) return o;
   free(o);
+  throw_memory(env);
   return NULL;
 }
 
@@ -189,34 +224,58 @@ napi_value js_load(napi_env env, napi_callback_info info) {
   free(a->library_path);
   a->library_path = NULL;
   if (!bytes_copy(env, argv[0], &a->library_path, &len)) return NULL;
-  if (a->library_path == NULL) a->library_path = strdup("");
   open_work *o = open_work_new(env, load_run, json_finish);
   return o == NULL ? NULL : work_queue(env, &o->w, NULL, false, "loamdb.load");
 }
 
-/* open(database, path, options, shared) */
-napi_value js_open(napi_env env, napi_callback_info info) {
-  ARGS(4);
+/* A path without zero bytes, which would end it early. */
+static bool read_path(napi_env env, napi_value value, open_work *o) {
   size_t len;
+  if (!bytes_copy(env, value, &o->path, &len)) return false;
+  if (o->path != NULL && strlen(o->path) == len) return true;
+  napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "a location must be a string without zero bytes");
+  return false;
+}
+
+static bool read_cache(napi_env env, napi_value value, open_work *o) {
+  napi_valuetype type;
+  if (napi_typeof(env, value, &type) != napi_ok) return false;
+  if (type == napi_undefined || type == napi_null) return true;
+  o->cache = arg_cache(env, value);
+  return o->cache != NULL;
+}
+
+static bool read_logger(napi_env env, napi_value value, open_work *o) {
+  napi_valuetype type;
+  if (napi_typeof(env, value, &type) != napi_ok) return false;
+  if (type == napi_undefined || type == napi_null) return true;
+  o->logger = logger_new(env, value);
+  return o->logger != NULL;
+}
+
+/* open(database, path, options, shared, cache, logger) */
+napi_value js_open(napi_env env, napi_callback_info info) {
+  ARGS(6);
   database *db = arg_database(env, argv[0]);
   if (db == NULL) return NULL;
   if (db->db != NULL) {
-    napi_throw_error(env, NULL, "the database is open");
+    napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "the database is open");
     return NULL;
   }
   open_work *o = open_work_new(env, open_run, open_finish);
   if (o == NULL) return NULL;
   napi_get_value_bool(env, argv[3], &o->shared);
-  if (!bytes_copy(env, argv[1], &o->path, &len) || !read_options(env, argv[2], o)) return open_fail(o);
+  if (!read_path(env, argv[1], o) || !read_options(env, argv[2], o) || !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
+    return open_fail(o);
   return work_queue(env, &o->w, db, true, "loamdb.open");
 }
 
+/* destroy(path), repair(path, options) */
 static napi_value on_path(napi_env env, napi_callback_info info, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
-  ARGS(1);
-  size_t len;
+  ARGS(2);
   open_work *o = open_work_new(env, run, finish);
   if (o == NULL) return NULL;
-  if (!bytes_copy(env, argv[0], &o->path, &len)) return open_fail(o);
+  if (!read_path(env, argv[0], o) || (run == repair_run && !read_options(env, argv[1], o))) return open_fail(o);
   return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
 }
 
@@ -240,88 +299,16 @@ napi_value js_close(napi_env env, napi_callback_info info) {
   ARGS(1);
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
-  close_work *c = work_new(sizeof *c);
+  loam_db *handle = db->db;
+  close_work *c = work_new(env, sizeof *c);
   if (c == NULL) return NULL;
   c->w.run = close_run;
-  c->db = db->db;
+  c->db = handle;
   c->shared = db->shared;
   db->db = NULL; /* new operations fail from here on; queued ones have their own copy of the handle */
-  return work_queue(env, &c->w, db, false, "loamdb.close");
-}
-
-/* ---- upkeep ---- */
-
-typedef struct range_work {
-  work w;
-  loam_db *db;
-  char *start, *limit;
-  size_t start_len, limit_len;
-  uint64_t size;
-} range_work;
-
-static void range_release(work *w) {
-  range_work *r = (range_work *)w;
-  free(r->start);
-  free(r->limit);
-}
-
-static void compact_run(work *w) {
-  range_work *r = (range_work *)w;
-  w->status = loam.compact(r->db, r->start, r->start_len, r->limit, r->limit_len, &w->error);
-}
-
-static void size_run(work *w) {
-  range_work *r = (range_work *)w;
-  w->status = loam.approximate_sizes(r->db, 1, (const void *const *)&r->start, &r->start_len, (const void *const *)&r->limit,
-                                     &r->limit_len, &r->size, &w->error);
-}
-
-static napi_value size_finish(napi_env env, work *w) {
-  napi_value value = NULL;
-  napi_create_int64(env, (int64_t)((range_work *)w)->size, &value);
-  return value;
-}
-
-/* compactRange(database, start, limit), approximateSize(database, start, limit) */
-static napi_value on_range(napi_env env, napi_callback_info info, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
-  ARGS(3);
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL) return NULL;
-  range_work *r = work_new(sizeof *r);
-  if (r == NULL) return NULL;
-  r->w.run = run;
-  r->w.finish = finish;
-  r->w.release = range_release;
-  r->db = db->db;
-  if (!bytes_copy(env, argv[1], &r->start, &r->start_len) || !bytes_copy(env, argv[2], &r->limit, &r->limit_len)) {
-    range_release(&r->w);
-    free(r);
-    return NULL;
-  }
-  return work_queue(env, &r->w, db, true, "loamdb.range");
-}
-
-napi_value js_compactRange(napi_env env, napi_callback_info info) { return on_range(env, info, compact_run, NULL); }
-napi_value js_approximateSize(napi_env env, napi_callback_info info) { return on_range(env, info, size_run, size_finish); }
-
-/* property(database, name): a string, undefined when there is none. */
-napi_value js_property(napi_env env, napi_callback_info info) {
-  ARGS(2);
-  text name;
-  char *value = NULL, *error = NULL;
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !text_read(env, argv[1], &name)) return NULL;
-  loam_status status = LOAM_NOT_FOUND;
-  if (memchr(name.data, 0, name.len) == NULL) status = loam.property(db->db, name.data, &value, &error);
-  text_free(&name);
-  if (status < 0) {
-    throw_status(env, status, error);
-    return NULL;
-  }
-  napi_value result = NULL;
-  if (status == LOAM_OK) result = make_string(env, value, strlen(value));
-  loam.free(value);
-  return result;
+  napi_value promise = work_queue(env, &c->w, db, false, "loamdb.close");
+  if (promise == NULL) db->db = handle;
+  return promise;
 }
 
 /* ---- snapshots ---- */
@@ -335,7 +322,7 @@ static void snapshot_finalize(napi_env env, void *data, void *hint) {
   (void)env;
   (void)hint;
   snapshot *s = data;
-  loam.snapshot_close(s->snapshot);
+  if (s->snapshot != NULL) loam.snapshot_close(s->snapshot);
   free(s);
 }
 
@@ -345,7 +332,10 @@ napi_value js_snapshot(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
   snapshot *s = calloc(1, sizeof *s);
-  if (s == NULL) return NULL;
+  if (s == NULL) {
+    throw_memory(env);
+    return NULL;
+  }
   s->kind = KIND_SNAPSHOT;
   loam_status status = loam.snapshot_create(db->db, &s->snapshot, &error);
   if (status == LOAM_OK) return make_external(env, s, snapshot_finalize);
@@ -358,7 +348,7 @@ napi_value js_snapshotClose(napi_env env, napi_callback_info info) {
   ARGS(1);
   snapshot *s = get_external(env, argv[0], KIND_SNAPSHOT);
   if (s == NULL) return NULL;
-  loam.snapshot_close(s->snapshot);
+  if (s->snapshot != NULL) loam.snapshot_close(s->snapshot);
   s->snapshot = NULL;
   return NULL;
 }
@@ -376,4 +366,55 @@ bool arg_snapshot(napi_env env, napi_value value, const loam_snapshot **result) 
   }
   *result = s->snapshot;
   return true;
+}
+
+/* ---- caches ---- */
+
+typedef struct cache {
+  kind kind;
+  loam_cache *cache; /* NULL once closed */
+} cache;
+
+static void cache_finalize(napi_env env, void *data, void *hint) {
+  (void)env;
+  (void)hint;
+  cache *c = data;
+  if (c->cache != NULL) loam.cache_close(c->cache);
+  free(c);
+}
+
+/* cache(bytes); the library must be loaded. */
+napi_value js_cache(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  char *error = NULL;
+  if (loam.cache_create == NULL) {
+    napi_throw_error(env, "LEVEL_LIBRARY_NOT_LOADED", "the library is not loaded");
+    return NULL;
+  }
+  cache *c = calloc(1, sizeof *c);
+  if (c == NULL) {
+    throw_memory(env);
+    return NULL;
+  }
+  c->kind = KIND_CACHE;
+  loam_status status = loam.cache_create(arg_size(env, argv[0]), &c->cache, &error);
+  if (status == LOAM_OK) return make_external(env, c, cache_finalize);
+  free(c);
+  throw_status(env, status, error);
+  return NULL;
+}
+
+napi_value js_cacheClose(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  cache *c = get_external(env, argv[0], KIND_CACHE);
+  if (c == NULL) return NULL;
+  if (c->cache != NULL) loam.cache_close(c->cache);
+  c->cache = NULL;
+  return NULL;
+}
+
+loam_cache *arg_cache(napi_env env, napi_value value) {
+  cache *c = get_external(env, value, KIND_CACHE);
+  if (c != NULL && c->cache == NULL) napi_throw_error(env, "LEVEL_CACHE_NOT_OPEN", "Cache is not open: cannot use cache after close()");
+  return c != NULL ? c->cache : NULL;
 }

@@ -8,16 +8,20 @@
 #include "loam.h"
 
 #define LOAM_FUNCTIONS(X)                                                      \
-  X(abi_check) X(status_string) X(free)                                      \
+  X(abi_check) X(status_string) X(error_errno) X(error_path) X(free)           \
   X(options_create) X(options_close) X(options_set) X(options_describe)        \
+  X(options_set_cache) X(options_set_logger) X(cache_create) X(cache_close)    \
   X(open) X(close) X(destroy) X(repair)                                        \
   X(close_start) X(job_close)                                                  \
-  X(get) X(get_alloc) X(has) X(multi_get)                           \
+  X(get) X(get_alloc) X(has) X(multi_get)                                      \
   X(snapshot_create) X(snapshot_close)                                         \
   X(put) X(delete) X(batch_create) X(batch_create_from) X(batch_clear)         \
   X(batch_delete) X(batch_close) X(write)                                      \
   X(iter_create) X(iter_close) X(iter_place) X(iter_next_block)                \
-  X(iter_prev_block) X(compact) X(property) X(approximate_sizes)
+  X(iter_prev_block) X(iter_seek) X(iter_next) X(iter_set_bounds)              \
+  X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \
+  X(property) X(metrics) X(recovery_report) X(comparator_name)                 \
+  X(approximate_sizes)
 
 struct loam_library {
 #define X(name) __typeof__(loam_##name) *name;

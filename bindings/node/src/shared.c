@@ -22,7 +22,7 @@ static loam_status open_entry(const char *path, const loam_options *options, loa
     return LOAM_OK;
   }
   e = calloc(1, sizeof *e);
-  if (e == NULL || (e->path = strdup(path)) == NULL) {
+  if (e == NULL || (e->path = text_copy(path)) == NULL) {
     free(e);
     return LOAM_ERR_NO_MEMORY;
   }

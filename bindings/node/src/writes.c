@@ -73,11 +73,11 @@ static loam_status write_batch(loam_db *db, const void *data, size_t len, unsign
 static bool arg_bytes(napi_env env, napi_value value, napi_value length, void **data, size_t *len) {
   napi_typedarray_type type;
   if (napi_get_typedarray_info(env, value, &type, len, data, NULL, NULL) != napi_ok || type != napi_uint8_array ||
-      arg_u32(env, length) > *len) {
+      arg_size(env, length) > *len) {
     napi_throw_type_error(env, NULL, "the batch must be in a Uint8Array");
     return false;
   }
-  *len = arg_u32(env, length);
+  *len = arg_size(env, length);
   return true;
 }
 
@@ -128,7 +128,7 @@ napi_value js_writeAsync(napi_env env, napi_callback_info info) {
   size_t len;
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !arg_bytes(env, argv[1], argv[2], &data, &len)) return NULL;
-  write_work *x = work_new(sizeof *x);
+  write_work *x = work_new(env, sizeof *x);
   if (x == NULL) return NULL;
   x->w.run = write_run;
   x->w.release = write_release;
@@ -139,9 +139,10 @@ napi_value js_writeAsync(napi_env env, napi_callback_info info) {
   x->flags = arg_u32(env, argv[3]);
   if (napi_create_reference(env, argv[1], 1, &x->buffer) != napi_ok) {
     free(x);
+    throw_failure(env);
     return NULL;
   }
-  return work_queue(env, &x->w, db, true, "loamdb.write");
+  return work_queue_write(env, &x->w, db, "loamdb.write");
 }
 
 /* ---- clear ---- */
@@ -152,17 +153,12 @@ typedef struct clear_work {
   work w;
   loam_db *db;
   const loam_snapshot *snapshot;
-  char *lower, *upper;
-  size_t lower_len, upper_len;
+  range range;
   bool reverse, sync;
   int64_t limit; /* negative: none */
 } clear_work;
 
-static void clear_release(work *w) {
-  clear_work *c = (clear_work *)w;
-  free(c->lower);
-  free(c->upper);
-}
+static void clear_release(work *w) { range_free(&((clear_work *)w)->range); }
 
 static void clear_block(clear_work *c, loam_batch *batch, const loam_block *block) {
   work *w = &c->w;
@@ -198,38 +194,49 @@ static void clear_run(work *w) {
   loam_batch *batch = NULL;
   loam_iter_options o = {.struct_size = sizeof o,
                          .snapshot = c->snapshot,
-                         .lower = c->lower,
-                         .lower_len = c->lower_len,
-                         .upper = c->upper,
-                         .upper_len = c->upper_len,
+                         .lower = c->range.lower,
+                         .lower_len = c->range.lower_len,
+                         .upper = range_upper(&c->range),
+                         .upper_len = c->range.upper_len,
                          .flags = LOAM_NO_FILL | LOAM_KEYS_ONLY};
   w->status = loam.iter_create(c->db, &o, &iter, &w->error);
+  if (w->status == LOAM_OK) w->status = range_resolve(&c->range, iter, &w->error);
   if (w->status == LOAM_OK) w->status = loam.batch_create(&batch, &w->error);
-  if (w->status == LOAM_OK) clear_all(c, iter, batch);
+  if (w->status == LOAM_OK && !c->range.nothing) clear_all(c, iter, batch);
   loam.batch_close(batch);
   loam.iter_close(iter);
 }
 
-/* clear(database, snapshot, lower, upper, reverse, limit, sync) */
+/* clear(database, snapshot, lower, upper, flags, limit, sync) */
 napi_value js_clear(napi_env env, napi_callback_info info) {
   ARGS(7);
   const loam_snapshot *snapshot;
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !arg_snapshot(env, argv[1], &snapshot)) return NULL;
-  clear_work *c = work_new(sizeof *c);
+  clear_work *c = work_new(env, sizeof *c);
   if (c == NULL) return NULL;
   c->w.run = clear_run;
   c->w.release = clear_release;
   c->db = db->db;
   c->snapshot = snapshot;
   c->limit = -1;
-  napi_get_value_bool(env, argv[4], &c->reverse);
+  uint32_t flags = arg_u32(env, argv[4]);
+  c->reverse = flags & FLAG_REVERSE;
   napi_get_value_int64(env, argv[5], &c->limit);
   napi_get_value_bool(env, argv[6], &c->sync);
-  if (!bytes_copy(env, argv[2], &c->lower, &c->lower_len) || !bytes_copy(env, argv[3], &c->upper, &c->upper_len)) {
+  if (!range_read(env, &c->range, argv[2], argv[3], flags, db->bytewise)) {
     clear_release(&c->w);
     free(c);
     return NULL;
   }
-  return work_queue(env, &c->w, db, true, "loamdb.clear");
+  return work_queue_write(env, &c->w, db, "loamdb.clear");
+}
+
+/* finishWrite(database): returns when the last write that was queued has taken
+ * effect; its promise is settled later. */
+napi_value js_finishWrite(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  database *db = arg_database(env, argv[0]);
+  if (db != NULL && db->writing != NULL) work_finish(db->writing);
+  return NULL;
 }

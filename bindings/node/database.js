@@ -1,0 +1,345 @@
+'use strict'
+
+const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstract-level')
+const path = require('path')
+const { native, engineOptions, copyScratch, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
+const { enginePairs, creationPairs, cacheOf, loggerOf } = require('./options')
+const { ReadQueue, WriteQueue, packKeys, unpackValues } = require('./queues')
+const { BatchWriter } = require('./writer')
+const { Iterator, SyncIterator, bounds } = require('./iterator')
+const { Sublevel } = require('./sublevel')
+const sync = require('./sync')
+const { invalidArgument, isError } = require('./errors')
+
+const kNative = Symbol('native')
+const kContext = Symbol('context')
+
+const manifest = {
+  encodings: { buffer: true, utf8: true, view: true },
+  has: true,
+  createIfMissing: true,
+  errorIfExists: true,
+  explicitSnapshots: true,
+  getSync: true,
+  additionalMethods: {
+    approximateSize: true,
+    approximateSizes: true,
+    compact: true,
+    compactRange: true,
+    flush: true,
+    metrics: true,
+    recoveryReport: true,
+    sync: true
+  },
+  signals: { iterators: true }
+}
+
+class Loam extends AbstractLevel {
+  #location
+  #context = native.database()
+  #reads = new ReadQueue(this.#context)
+  #writes = new WriteQueue(this.#context, this.#reads)
+  #logger = undefined // held here alone: the native side must not keep what may refer to this database
+
+  constructor (location, options) {
+    super(manifest, (assertLocation(location), options))
+    this.#location = location
+  }
+
+  get location () {
+    return this.#location
+  }
+
+  async _open (options) {
+    const pairs = [...creationPairs(options), ...await enginePairs(options)]
+    this.#logger = loggerOf(options)
+    return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger)
+  }
+
+  async _close () {
+    this.#reads.flush()
+    await this.#writes.drain()
+    return native.close(this.#context)
+  }
+
+  _sublevel (name, options) {
+    return new Sublevel(this, name, options)
+  }
+
+  // ---- Reading ----
+
+  _get (key, options) {
+    return this.#reads.get(key, readFlags(options), snapshotOf(this.#context, options))
+  }
+
+  _getSync (key, options) {
+    const value = native.get(this.#context, snapshotOf(this.#context, options), key, readFlags(options) | MAY_BLOCK)
+    return typeof value === 'number' ? copyScratch(value) : value
+  }
+
+  async _getMany (keys, options) {
+    const flags = readFlags(options)
+    const packed = packKeys(keys)
+    const result = await native.getMany(this.#context, snapshotOf(this.#context, options), packed.buffer, packed.length, keys.length, flags)
+    const values = unpackValues(result, keys.length, flags)
+    const failure = values.find(isError)
+    if (failure !== undefined) throw failure
+    return values
+  }
+
+  _has (key, options) {
+    return native.has(this.#context, snapshotOf(this.#context, options), key) ?? this.#hasOne(key, options)
+  }
+
+  async #hasOne (key, options) {
+    return (await this._hasMany([key], options))[0]
+  }
+
+  async _hasMany (keys, options) {
+    const packed = packKeys(keys)
+    const snapshot = options.snapshot ?? null
+    // The caller lets go of the snapshot before the answer is there.
+    snapshot?.ref()
+    try {
+      const found = await native.hasMany(this.#context, snapshotOf(this.#context, options), packed.buffer, packed.length, keys.length, 0)
+      return Array.from(found, Boolean)
+    } finally {
+      snapshot?.unref()
+    }
+  }
+
+  // ---- Writing ----
+
+  _put (key, value, options) {
+    return this.#writes.put(key, value, options.sync)
+  }
+
+  _del (key, options) {
+    return this.#writes.del(key, options.sync)
+  }
+
+  _batch (operations, options) {
+    return this.#writes.add(operations, options.sync)
+  }
+
+  _chainedBatch () {
+    return new ChainedBatch(this)
+  }
+
+  _clear (options) {
+    const { lower, upper, flags } = bounds(options)
+    const snapshot = snapshotOf(this.#context, options)
+    return this.#writes.run(() => native.clear(this.#context, snapshot, lower, upper, flags, options.limit, options.sync === true))
+  }
+
+  putSync (key, value, options) {
+    sync.put(this, key, value, options)
+  }
+
+  delSync (key, options) {
+    sync.del(this, key, options)
+  }
+
+  batchSync (operations, options) {
+    sync.batch(this, operations, options)
+  }
+
+  [sync.kPut] (key, value, keyEncoding, valueEncoding, options) {
+    this.#writes.finish()
+    native.put(this.#context, key, value, options?.sync === true)
+  }
+
+  [sync.kDel] (key, keyEncoding, options) {
+    this.#writes.finish()
+    native.put(this.#context, key, undefined, options?.sync === true)
+  }
+
+  [sync.kBatch] (operations, options) {
+    const writer = new BatchWriter()
+    writer.add(operations)
+    this.#writes.finish()
+    native.write(this.#context, writer.finish(), writer.length, options?.sync === true ? SYNC : 0)
+  }
+
+  // Resolves when all earlier writes are on disk.
+  async sync () {
+    if (this.status === 'opening') return this.deferAsync(() => this.sync())
+    sync.assertOpen(this, 'sync')
+    const empty = new BatchWriter()
+    return this.#writes.run(() => native.writeAsync(this.#context, empty.finish(), empty.length, SYNC))
+  }
+
+  // ---- Iterators and snapshots ----
+
+  _iterator (options) {
+    return new Iterator(this, this.#context, options, snapshotOf(this.#context, options))
+  }
+
+  iteratorSync (options) {
+    return sync.iterator(this, options, (encoded, encodings) => this[sync.kIterator](this, encoded, encodings))
+  }
+
+  // For a sublevel, or this database.
+  [sync.kIterator] (db, encoded, encodings) {
+    return new SyncIterator(db, this.#context, encoded, encodings, snapshotOf(this.#context, encoded))
+  }
+
+  _snapshot (options) {
+    return new Snapshot(this.#context, options)
+  }
+
+  // ---- Upkeep ----
+
+  async approximateSize (start, end, options) {
+    if (arguments.length < 2) throw new TypeError("The arguments 'start' and 'end' are required")
+    return (await this.approximateSizes([[start, end]], options))[0]
+  }
+
+  async approximateSizes (ranges, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.approximateSizes(ranges, options))
+    sync.assertOpen(this, 'approximateSizes')
+    return native.approximateSizes(this.#context, [...ranges].flatMap(([start, stop]) => [this.#bound(start, options), this.#bound(stop, options)]))
+  }
+
+  async compact (start, stop, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.compact(start, stop, options))
+    sync.assertOpen(this, 'compact')
+    return this.#compact(this.#bound(start, options), this.#bound(stop, options))
+  }
+
+  async compactRange (start, end, options) {
+    if (arguments.length < 2) throw new TypeError("The arguments 'start' and 'end' are required")
+    if (this.status === 'opening') return this.deferAsync(() => this.compactRange(start, end, options))
+    sync.assertOpen(this, 'compactRange')
+    return this.#compact(this.#bound(start, options), this.#behind(this.#bound(end, options)))
+  }
+
+  async #compact (start, stop) {
+    await this.#writes.settled()
+    return native.compact(this.#context, start, stop)
+  }
+
+  async flush () {
+    if (this.status === 'opening') return this.deferAsync(() => this.flush())
+    sync.assertOpen(this, 'flush')
+    await this.#writes.settled()
+    return native.flush(this.#context)
+  }
+
+  #bound (key, options) {
+    return key === undefined || key === null ? undefined : this.keyEncoding(options?.keyEncoding).encode(key)
+  }
+
+  // A bound that leaves the key inside: the next larger key, which is known in the usual order only.
+  #behind (key) {
+    if (key === undefined || this.comparatorName() !== 'leveldb.BytewiseComparator') return undefined
+    return typeof key === 'string' ? key + '\0' : Buffer.concat([key, Buffer.alloc(1)])
+  }
+
+  pauseCompaction () {
+    sync.assertOpen(this, 'pauseCompaction')
+    native.pauseCompaction(this.#context)
+  }
+
+  resumeCompaction () {
+    sync.assertOpen(this, 'resumeCompaction')
+    native.resumeCompaction(this.#context)
+  }
+
+  retry () {
+    sync.assertOpen(this, 'retry')
+    native.retry(this.#context)
+  }
+
+  // ---- Information ----
+
+  getProperty (property) {
+    if (typeof property !== 'string') throw new TypeError("The first argument 'property' must be a string")
+    sync.assertOpen(this, 'getProperty')
+    return native.property(this.#context, property) ?? ''
+  }
+
+  comparatorName () {
+    sync.assertOpen(this, 'comparatorName')
+    return native.comparatorName(this.#context)
+  }
+
+  async metrics () {
+    if (this.status === 'opening') return this.deferAsync(() => this.metrics())
+    sync.assertOpen(this, 'metrics')
+    return JSON.parse(await native.metrics(this.#context))
+  }
+
+  async recoveryReport () {
+    if (this.status === 'opening') return this.deferAsync(() => this.recoveryReport())
+    sync.assertOpen(this, 'recoveryReport')
+    return JSON.parse(await native.recoveryReport(this.#context))
+  }
+
+  // ---- Databases that are not open ----
+
+  static async destroy (location) {
+    assertLocation(location)
+    await engineOptions()
+    return native.destroy(path.resolve(location))
+  }
+
+  static async repair (location, options) {
+    assertLocation(location)
+    return JSON.parse(await native.repair(path.resolve(location), await enginePairs({ ...options })))
+  }
+}
+
+class Snapshot extends AbstractSnapshot {
+  constructor (context, options) {
+    super(options)
+    this[kContext] = context
+    this[kNative] = native.snapshot(context)
+  }
+
+  async _close () {
+    const snapshot = this[kNative]
+    this[kNative] = null
+    native.snapshotClose(snapshot)
+  }
+}
+
+class ChainedBatch extends AbstractChainedBatch {
+  #operations = []
+
+  constructor (db) {
+    super(db, { add: true })
+  }
+
+  _add (operation) {
+    this.#operations.push(operation)
+  }
+
+  _clear () {
+    this.#operations = []
+  }
+
+  async _write (options) {
+    return this.db._batch(this.#operations, options)
+  }
+}
+
+function assertLocation (location) {
+  if (typeof location !== 'string' || location === '') {
+    throw new TypeError("The first argument 'location' must be a non-empty string")
+  }
+}
+
+// undefined: no snapshot; null: one that is closed, which reading will notice.
+function snapshotOf (context, options) {
+  const snapshot = options.snapshot
+  if (snapshot === undefined || snapshot === null) return undefined
+  if (snapshot[kContext] !== context) throw invalidArgument('The snapshot is none of this database')
+  return snapshot[kNative]
+}
+
+function readFlags (options) {
+  return (options.valueEncoding === 'utf8' ? 0 : AS_BUFFER) | (options.fillCache === false ? NO_FILL : 0)
+}
+
+exports.Loam = Loam

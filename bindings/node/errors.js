@@ -1,0 +1,33 @@
+'use strict'
+
+const ModuleError = require('module-error')
+
+class AbortError extends ModuleError {
+  constructor () {
+    super('Operation has been aborted', { code: 'LEVEL_ABORTED' })
+  }
+
+  // Whatever the class is called, as with the errors of AbortSignal.
+  get name () {
+    return 'AbortError'
+  }
+}
+
+exports.AbortError = AbortError
+
+exports.invalidArgument = (message) => new ModuleError(message, { code: 'LEVEL_INVALID_ARGUMENT' })
+
+exports.tooLarge = (message) => new ModuleError(message, { code: 'LEVEL_TOO_LARGE' })
+
+exports.decodeError = (message, cause) => new ModuleError(message, { code: 'LEVEL_DECODE_ERROR', cause })
+
+exports.notOpen = (method) => new ModuleError(`Database is not open: cannot call ${method}()`, { code: 'LEVEL_DATABASE_NOT_OPEN' })
+
+exports.iteratorNotOpen = () => new ModuleError('Iterator is not open: cannot read after close()', { code: 'LEVEL_ITERATOR_NOT_OPEN' })
+
+exports.notSupported = (message) => new ModuleError(message, { code: 'LEVEL_NOT_SUPPORTED' })
+
+exports.cacheNotOpen = () => new ModuleError('Cache is not open: cannot use cache after close()', { code: 'LEVEL_CACHE_NOT_OPEN' })
+
+// Among values there may be the Error that reading one gave.
+exports.isError = (value) => typeof value === 'object' && value instanceof Error

@@ -1,0 +1,50 @@
+'use strict'
+
+const { engineOptions } = require('./binding')
+const { Cache } = require('./cache')
+const { invalidArgument } = require('./errors')
+
+const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
+
+// The options that the engine knows, as an array of alternating names and
+// values. As with LevelDB, a number out of range becomes the nearest in it.
+async function enginePairs (options) {
+  const known = await engineOptions()
+  const pairs = []
+  for (const [key, { name, min, max }] of known) {
+    let value = options[key]
+    if (value === undefined || value === null || key === 'errorIfMissing' || key === 'createDirs') continue
+    if (key === 'comparator' && typeof value !== 'string') throw invalidArgument('The comparator must be the name of a built-in order')
+    if (typeof value === 'number' && max > min) value = Math.min(Math.max(value, min), max)
+    if (key === 'compression' && typeof value === 'boolean') value = value ? 'snappy' : 'none'
+    pairs.push(name, String(value))
+  }
+  return pairs
+}
+
+// What open() is asked to create: the database, and the directories above it.
+function creationPairs ({ createIfMissing, readOnly }) {
+  const create = createIfMissing && !readOnly
+  return ['error_if_missing', String(!create)]
+}
+
+function cacheOf ({ cache }) {
+  if (cache === undefined || cache === null) return undefined
+  if (!(cache instanceof Cache)) throw invalidArgument("The option 'cache' must be a Cache")
+  return cache.native()
+}
+
+// A function of level and message, for the native side: (number, string).
+function loggerOf ({ logger }) {
+  if (logger === undefined || logger === null) return undefined
+  if (typeof logger === 'function') return (level, message) => logger(LEVELS[level] ?? 'info', message)
+  if (Object.values(LEVELS).every((name) => typeof logger[name] === 'function')) {
+    return (level, message) => logger[LEVELS[level] ?? 'info'](message)
+  }
+  throw invalidArgument("The option 'logger' must be a function, or have the methods debug, info, warn and error")
+}
+
+exports.enginePairs = enginePairs
+exports.creationPairs = creationPairs
+exports.cacheOf = cacheOf
+exports.loggerOf = loggerOf

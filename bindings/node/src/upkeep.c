@@ -1,0 +1,195 @@
+#include "addon.h"
+
+/* ---- on the pool ---- */
+
+typedef struct upkeep_work {
+  work w;
+  loam_db *db;
+  char **keys; /* starts, then stops; NULL: no bound */
+  size_t *key_lens;
+  size_t n; /* ranges */
+  uint64_t *sizes;
+  char *json;
+} upkeep_work;
+
+static void upkeep_release(work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  for (size_t i = 0; u->keys != NULL && i < 2 * u->n; i++) free(u->keys[i]);
+  free(u->keys);
+  free(u->key_lens);
+  free(u->sizes);
+  if (u->json != NULL) loam.free(u->json);
+}
+
+static upkeep_work *upkeep_new(napi_env env, napi_value database_value, database **db, void (*run)(work *)) {
+  *db = arg_open_database(env, database_value);
+  if (*db == NULL) return NULL;
+  upkeep_work *u = work_new(env, sizeof *u);
+  if (u == NULL) return NULL;
+  u->w.run = run;
+  u->w.release = upkeep_release;
+  u->db = (*db)->db;
+  return u;
+}
+
+static bool ranges_new(napi_env env, upkeep_work *u, size_t n) {
+  u->keys = calloc(2 * n + 1, sizeof *u->keys);
+  u->key_lens = calloc(2 * n + 1, sizeof *u->key_lens);
+  u->sizes = calloc(n + 1, sizeof *u->sizes);
+  u->n = n;
+  if (u->keys != NULL && u->key_lens != NULL && u->sizes != NULL) return true;
+  throw_memory(env);
+  return false;
+}
+
+static napi_value upkeep_fail(upkeep_work *u) {
+  upkeep_release(&u->w);
+  free(u);
+  return NULL;
+}
+
+static void flush_run(work *w) { w->status = loam.flush(((upkeep_work *)w)->db, &w->error); }
+
+/* flush(database) */
+napi_value js_flush(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  database *db;
+  upkeep_work *u = upkeep_new(env, argv[0], &db, flush_run);
+  return u == NULL ? NULL : work_queue(env, &u->w, db, true, "loamdb.flush");
+}
+
+static void compact_run(work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  w->status = loam.compact(u->db, u->keys[0], u->key_lens[0], u->keys[1], u->key_lens[1], &w->error);
+}
+
+/* compact(database, start, stop): undefined: no bound */
+napi_value js_compact(napi_env env, napi_callback_info info) {
+  ARGS(3);
+  database *db;
+  upkeep_work *u = upkeep_new(env, argv[0], &db, compact_run);
+  if (u == NULL) return NULL;
+  if (!ranges_new(env, u, 1) || !bytes_copy(env, argv[1], &u->keys[0], &u->key_lens[0]) || !bytes_copy(env, argv[2], &u->keys[1], &u->key_lens[1]))
+    return upkeep_fail(u);
+  return work_queue(env, &u->w, db, true, "loamdb.compact");
+}
+
+static void sizes_run(work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  const void *const *keys = (const void *const *)u->keys;
+  w->status = loam.approximate_sizes(u->db, u->n, keys, u->key_lens, keys + u->n, u->key_lens + u->n, u->sizes, &w->error);
+}
+
+static napi_value sizes_finish(napi_env env, work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  napi_value array = make_array(env), value;
+  for (uint32_t i = 0; array != NULL && i < u->n; i++) {
+    if (napi_create_int64(env, (int64_t)u->sizes[i], &value) != napi_ok || napi_set_element(env, array, i, value) != napi_ok) {
+      throw_failure(env);
+      return NULL;
+    }
+  }
+  return array;
+}
+
+static bool read_bound(napi_env env, napi_value bounds, uint32_t i, upkeep_work *u, size_t at) {
+  napi_value value;
+  return napi_get_element(env, bounds, i, &value) == napi_ok && bytes_copy(env, value, &u->keys[at], &u->key_lens[at]);
+}
+
+/* approximateSizes(database, [start, stop, start, stop, ...]) */
+napi_value js_approximateSizes(napi_env env, napi_callback_info info) {
+  ARGS(2);
+  database *db;
+  uint32_t n;
+  upkeep_work *u = upkeep_new(env, argv[0], &db, sizes_run);
+  if (u == NULL) return NULL;
+  u->w.finish = sizes_finish;
+  if (napi_get_array_length(env, argv[1], &n) != napi_ok || n % 2 != 0) {
+    napi_throw_type_error(env, NULL, "the ranges must be an array of pairs");
+    return upkeep_fail(u);
+  }
+  if (!ranges_new(env, u, n / 2)) return upkeep_fail(u);
+  for (uint32_t i = 0; i < n; i++)
+    if (!read_bound(env, argv[1], i, u, i / 2 + (i % 2 != 0 ? u->n : 0))) return upkeep_fail(u);
+  return work_queue(env, &u->w, db, true, "loamdb.sizes");
+}
+
+static void metrics_run(work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  w->status = loam.metrics(u->db, &u->json, &w->error);
+}
+
+static void report_run(work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  w->status = loam.recovery_report(u->db, &u->json, &w->error);
+}
+
+static napi_value json_finish(napi_env env, work *w) {
+  upkeep_work *u = (upkeep_work *)w;
+  return make_string(env, u->json, strlen(u->json));
+}
+
+static napi_value as_json(napi_env env, napi_callback_info info, void (*run)(work *)) {
+  ARGS(1);
+  database *db;
+  upkeep_work *u = upkeep_new(env, argv[0], &db, run);
+  if (u == NULL) return NULL;
+  u->w.finish = json_finish;
+  return work_queue(env, &u->w, db, true, "loamdb.report");
+}
+
+/* f(database): a promise of JSON */
+napi_value js_metrics(napi_env env, napi_callback_info info) { return as_json(env, info, metrics_run); }
+napi_value js_recoveryReport(napi_env env, napi_callback_info info) { return as_json(env, info, report_run); }
+
+/* ---- on the JavaScript thread ---- */
+
+static napi_value take_text(napi_env env, loam_status status, char *value, char *error) {
+  napi_value result = NULL;
+  if (status < 0) {
+    throw_status(env, status, error);
+  } else if (status == LOAM_OK) {
+    result = make_string(env, value, strlen(value));
+    loam.free(value);
+  }
+  return result;
+}
+
+/* property(database, name): a string, undefined when there is none. */
+napi_value js_property(napi_env env, napi_callback_info info) {
+  ARGS(2);
+  text name;
+  char *value = NULL, *error = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !text_read(env, argv[1], &name)) return NULL;
+  loam_status status = LOAM_NOT_FOUND;
+  if (memchr(name.data, 0, name.len) == NULL) status = loam.property(db->db, name.data, &value, &error);
+  text_free(&name);
+  return take_text(env, status, value, error);
+}
+
+/* comparatorName(database) */
+napi_value js_comparatorName(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  char *value = NULL, *error = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL) return NULL;
+  loam_status status = loam.comparator_name(db->db, &value, &error);
+  return take_text(env, status, value, error);
+}
+
+static napi_value call(napi_env env, napi_callback_info info, loam_status (*function)(loam_db *, char **)) {
+  ARGS(1);
+  char *error = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL) return NULL;
+  loam_status status = function(db->db, &error);
+  if (status < 0) throw_status(env, status, error);
+  return NULL;
+}
+
+/* f(database) */
+napi_value js_pauseCompaction(napi_env env, napi_callback_info info) { return call(env, info, loam.pause_compaction); }
+napi_value js_resumeCompaction(napi_env env, napi_callback_info info) { return call(env, info, loam.resume_compaction); }
+napi_value js_retry(napi_env env, napi_callback_info info) { return call(env, info, loam.retry); }

@@ -1,0 +1,136 @@
+'use strict'
+
+// The synchronous methods that databases and their sublevels have in common.
+
+const { notOpen, notSupported, invalidArgument } = require('./errors')
+
+function assertOpen (db, method) {
+  if (db.status !== 'open') throw notOpen(method)
+}
+
+function assertWritable (db, method) {
+  assertOpen(db, method)
+  if (!db.hooks.prewrite.noop) throw notSupported(`Prewrite hooks cannot be run by ${method}()`)
+}
+
+// Each of the following encodes, gives db[kPut], db[kDel] or db[kBatch] keys and
+// values as the parent has them, and emits what put(), del() and batch() emit.
+const kPut = Symbol('put')
+const kDel = Symbol('del')
+const kBatch = Symbol('batch')
+
+function put (db, key, value, options) {
+  assertWritable(db, 'putSync')
+  db._assertValidKey(key)
+  db._assertValidValue(value)
+  const keyEncoding = db.keyEncoding(options?.keyEncoding)
+  const valueEncoding = db.valueEncoding(options?.valueEncoding)
+  const encodedKey = keyEncoding.encode(key)
+  const encodedValue = valueEncoding.encode(value)
+  db[kPut](db.prefixKey(encodedKey, keyEncoding.format, true), encodedValue, keyEncoding.format, valueEncoding.format, options)
+  if (db.listenerCount('write') > 0) {
+    db.emit('write', [{ ...options, type: 'put', key, value, keyEncoding, valueEncoding, encodedKey, encodedValue }])
+  }
+}
+
+function del (db, key, options) {
+  assertWritable(db, 'delSync')
+  db._assertValidKey(key)
+  const keyEncoding = db.keyEncoding(options?.keyEncoding)
+  const encodedKey = keyEncoding.encode(key)
+  db[kDel](db.prefixKey(encodedKey, keyEncoding.format, true), keyEncoding.format, options)
+  if (db.listenerCount('write') > 0) db.emit('write', [{ ...options, type: 'del', key, keyEncoding, encodedKey }])
+}
+
+function batch (db, operations, options) {
+  assertWritable(db, 'batchSync')
+  if (!Array.isArray(operations)) throw new TypeError("The first argument 'operations' must be an array")
+  if (operations.length === 0) return
+  const events = db.listenerCount('write') > 0 ? [] : null
+  db[kBatch](operations.map((operation) => encode(db, { ...options, ...operation }, events)), options)
+  if (events !== null) db.emit('write', events)
+}
+
+// The operation as the parent of db has it.
+function encode (db, op, events) {
+  const target = op.sublevel ?? db
+  if (op.type !== 'put' && op.type !== 'del') {
+    throw new TypeError("A batch operation must have a type property that is 'put' or 'del'")
+  }
+  target._assertValidKey(op.key)
+  const keyEncoding = target.keyEncoding(op.keyEncoding)
+  const keyFormat = keyEncoding.format
+  const event = { ...op, keyEncoding }
+  const encoded = { ...op, sublevel: null, keyEncoding: keyFormat }
+  event.encodedKey = keyEncoding.encode(op.key)
+  if (op.type === 'put') {
+    target._assertValidValue(op.value)
+    event.valueEncoding = target.valueEncoding(op.valueEncoding)
+    encoded.value = event.encodedValue = event.valueEncoding.encode(op.value)
+    encoded.valueEncoding = event.valueEncoding.format
+  }
+  const within = prefixWithin(event.encodedKey, keyFormat, target, db)
+  if (within === null) return sibling(db, op, encoded, event)
+  if (target !== db) {
+    Object.assign(event, { sublevel: null, key: within, keyEncoding: db.keyEncoding(keyFormat), encodedKey: within })
+    if (op.type === 'put') Object.assign(event, { value: encoded.value, valueEncoding: db.valueEncoding(encoded.valueEncoding) })
+  }
+  encoded.key = db.prefixKey(within, keyFormat, true)
+  events?.push(event)
+  return encoded
+}
+
+// The key of a sublevel as its ancestor has it; null when it is none.
+function prefixWithin (key, format, sublevel, ancestor) {
+  for (let db = sublevel; db !== ancestor; db = db.parent) {
+    if (db === null || db === undefined) return null
+    key = db.prefixKey(key, format, true)
+  }
+  return key
+}
+
+// An operation on a sublevel that is not below db: a matter of the parent.
+function sibling (db, op, encoded, event) {
+  if (db.parent === null) throw invalidArgument('A batch operation has a sublevel of another database')
+  encoded.sublevel = op.sublevel
+  encoded.key = event.encodedKey
+  return encoded
+}
+
+// ---- Iterators ----
+
+// Encodes the range for the root database and makes the iterator with
+// make(options, encodings).
+function iterator (db, options, make) {
+  assertOpen(db, 'iteratorSync')
+  const encodings = { key: db.keyEncoding(options?.keyEncoding), value: db.valueEncoding(options?.valueEncoding) }
+  const { format } = encodings.key
+  const encoded = { ...options, keyEncoding: format, valueEncoding: encodings.value.format }
+  for (const name of ['gt', 'gte', 'lt', 'lte']) {
+    if (encoded[name] !== undefined) encoded[name] = db.prefixKey(encodings.key.encode(encoded[name]), format, false)
+  }
+  if (db.prefix) {
+    const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, format))
+    if (encoded.gt === undefined && encoded.gte === undefined) encoded.gte = lower
+    if (encoded.lt === undefined && encoded.lte === undefined) encoded.lt = upper
+  }
+  return make(encoded, encodings)
+}
+
+// The first key of a sublevel, and the first behind it: its prefix ends with the
+// separator, above which a byte is reserved.
+function prefixRange (prefix) {
+  return [prefix, prefix.slice(0, -1) + String.fromCharCode(prefix.charCodeAt(prefix.length - 1) + 1)]
+}
+
+const inFormat = (text, format) => format === 'utf8' ? text : Buffer.from(text)
+
+exports.assertOpen = assertOpen
+exports.kPut = kPut
+exports.kDel = kDel
+exports.kBatch = kBatch
+exports.kIterator = Symbol('iterator')
+exports.put = put
+exports.del = del
+exports.batch = batch
+exports.iterator = iterator
