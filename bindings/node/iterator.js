@@ -88,8 +88,10 @@ class BlockReader {
   #takePiece (piece, size, entries) {
     if (typeof piece === 'string') return this.#takeText(piece, size, entries)
     if (!Array.isArray(piece) && !isError(piece)) return this.#takeBytes(piece, size, entries)
-    this.#pieces[this.#index] = ''
-    if (isError(piece)) throw piece
+    if (isError(piece)) {
+      this.#pieces[this.#index++] = null
+      throw piece
+    }
     entries.push(piece)
     return piece.length
   }

@@ -1,0 +1,159 @@
+'use strict'
+
+// Buffers that are handed out belong to their receiver; values of any size; how
+// far iterators read ahead.
+
+const test = require('tape')
+const fs = require('fs')
+const os = require('os')
+const path = require('path')
+const { Loam } = require('..')
+
+const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-values-'))
+test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
+
+let n = 0
+async function opened (options) {
+  const db = new Loam(path.join(root, String(n++)), options)
+  await db.open()
+  return db
+}
+
+const transfer = (buffer) => structuredClone(buffer, { transfer: [buffer.buffer] })
+
+async function failure (f) {
+  try {
+    return await f()
+  } catch (err) {
+    return err
+  }
+}
+
+const key = (i) => String(i).padStart(4, '0')
+// Short, medium and large ones: short typed arrays lie on V8's heap.
+const value = (i) => Buffer.alloc([10, 100, 5000, 70000][i % 4], `value ${i} `)
+
+for (const encoding of ['buffer', 'view']) {
+  test(`transferring a ${encoding} takes nothing from another`, async (t) => {
+    const db = await opened({ keyEncoding: encoding, valueEncoding: encoding })
+    await db.batch(Array.from({ length: 400 }, (_, i) => ({ type: 'put', key: Buffer.from(key(i)), value: value(i) })))
+
+    // Each has exactly its bytes, in an ArrayBuffer of its own, also after all others are gone.
+    const check = (buffers, name, wanted) => {
+      const own = buffers.every((b) => b.buffer.byteLength === b.length && b.byteOffset === 0)
+      let right = 0
+      for (const [i, b] of buffers.entries()) {
+        if (wanted(i).equals(b)) right++
+        transfer(b)
+      }
+      t.ok(own, `${name}: own memory`)
+      t.is(right, buffers.length, `${name}: contents`)
+      t.ok(buffers.every((b) => b.length === 0), `${name}: transferred`)
+    }
+    const keys = Array.from({ length: 400 }, (_, i) => Buffer.from(key(i)))
+
+    let seen = 0
+    for await (const [k, v] of db.iterator()) {
+      if (!value(seen).equals(v) || !keys[seen].equals(k)) t.fail(`entry ${seen}`)
+      seen++
+      transfer(v)
+      transfer(k)
+    }
+    t.is(seen, 400, 'for await')
+    const entries = await db.iterator().nextv(400)
+    check(entries.map((e) => e[1]), 'nextv, values', value)
+    check(entries.map((e) => e[0]), 'nextv, keys', (i) => keys[i])
+    check(db.iteratorSync().all().map((e) => e[1]), 'iteratorSync', value)
+    check(await db.keys().all(), 'keys', (i) => keys[i])
+    check(await db.values().all(), 'values', value)
+    check(await db.getMany(keys), 'getMany', value)
+    check(await Promise.all(keys.map((k) => db.get(k))), 'get, from memory', value)
+    check(keys.map((k) => db.getSync(k)), 'getSync', value)
+    await db.compactRange(keys[0], keys[399])
+    await db.close()
+    await db.open()
+    check(await Promise.all(keys.map((k) => db.get(k))), 'get, from disk', value)
+    check(keys.map((k) => db.getSync(k)), 'getSync, later', value)
+    await db.close()
+  })
+}
+
+// The long way round takes a minute and 2 GiB.
+const long = process.env.LOAM_T2 !== undefined
+
+test('values too long for a string', async (t) => {
+  const db = await opened()
+  const big = Buffer.alloc(540 * 1024 * 1024, 97)
+  await db.batch([{ type: 'put', key: 'a', value: '1' }, { type: 'put', key: 'c', value: '3' }])
+  await db.put('b', big, { valueEncoding: 'buffer' })
+  const isProper = (err, name) => t.ok(err instanceof Error && err.code === 'LEVEL_DECODE_ERROR' && /566231040 bytes.*'buffer'/.test(err.message), `${name}: ${err}`)
+
+  isProper(await failure(() => db.getSync('b')), 'getSync')
+  const [a, b, c] = await Promise.allSettled(['a', 'b', 'c'].map((k) => db.get(k)))
+  isProper(b.reason, 'get')
+  t.same([a.value, c.value], ['1', '3'], 'gets of the same turn')
+  isProper(await failure(() => db.getMany(['a', 'b', 'c'])), 'getMany')
+  if (long) isProper(await failure(() => db.iterator().all()), 'iterator')
+  if (long) isProper(await failure(() => db.iteratorSync().all()), 'iteratorSync')
+  // Nothing is lost around it.
+  const iterator = db.iterator()
+  t.same(await iterator.nextv(10), [['a', '1']])
+  isProper(await failure(() => iterator.nextv(10)), 'nextv')
+  t.same(await iterator.nextv(10), [['c', '3']])
+  await iterator.close()
+
+  const options = { valueEncoding: 'buffer' }
+  t.ok(big.equals(await db.get('b', options)), 'get as a buffer')
+  if (long) t.ok(big.equals(db.getSync('b', options)), 'getSync as a buffer')
+  if (long) t.ok(big.equals((await db.getMany(['a', 'b'], options))[1]), 'getMany as buffers')
+  t.ok(big.equals((await db.values({ gte: 'b', limit: 1, ...options }).all())[0]), 'an iterator of buffers')
+  await db.close()
+})
+
+test('highWaterMarkBytes', async (t) => {
+  const db = await opened({ valueEncoding: 'buffer' })
+  for (let i = 0; i < 100; i++) await db.put(key(i), Buffer.alloc(96)) // 100 bytes with its key
+  const lengths = async (make) => {
+    const iterator = make()
+    const list = []
+    for (let length; (length = (await iterator.nextv(1000)).length) > 0;) list.push(length)
+    await iterator.close?.()
+    return list
+  }
+  for (const method of ['iterator', 'iteratorSync']) {
+    const chunks = (options) => lengths(() => db[method](options))
+    t.same(await chunks({ highWaterMarkBytes: 0 }), Array(100).fill(1), `${method}: one entry`)
+    t.same(await chunks({ highWaterMarkBytes: 99 }), Array(100).fill(1), `${method}: the first goes beyond`)
+    t.same(await chunks({ highWaterMarkBytes: 100 }), Array(50).fill(2), `${method}: stops above the limit, not at it`)
+    t.same(await chunks({ highWaterMarkBytes: 950 }), Array(10).fill(10), `${method}: the entry that goes beyond is the last`)
+    t.same(await chunks({ highWaterMarkBytes: 950, reverse: true }), Array(10).fill(10), `${method}: in reverse`)
+    t.same(await chunks({ highWaterMarkBytes: 1e6 }), [100], `${method}: no limit`)
+    t.same(await chunks({}), [100], `${method}: the default`)
+    t.same(await chunks({ keys: false, highWaterMarkBytes: 95 }), Array(100).fill(1), `${method}: values alone`)
+    t.same(await chunks({ keys: false, highWaterMarkBytes: 96 }), Array(50).fill(2), `${method}: values alone, two`)
+  }
+  t.same(await lengths(() => db.keys({ highWaterMarkBytes: 39 })), Array(10).fill(10), 'keys')
+  t.same(await lengths(() => db.values({ highWaterMarkBytes: 959 })), Array(10).fill(10), 'values')
+  let all = 0
+  for await (const [k] of db.iterator({ highWaterMarkBytes: 0 })) all += k.length
+  t.is(all, 400)
+  await db.close()
+})
+
+test('large entries in scans, as text and as bytes', async (t) => {
+  const db = await opened()
+  const sizes = [1, 16000, 16384, 16385, 3, 100000, 20000, 5]
+  const text = (i) => (i % 3 === 0 ? 'é' : 'x').repeat(sizes[i])
+  for (let i = 0; i < sizes.length; i++) await db.put(key(i), text(i))
+  await db.put('k'.repeat(50000), '')
+  for (const reverse of [false, true]) {
+    const wanted = [...sizes.map((_, i) => [key(i), text(i)]), ['k'.repeat(50000), '']]
+    if (reverse) wanted.reverse()
+    t.ok(JSON.stringify(await db.iterator({ reverse }).all()) === JSON.stringify(wanted), 'entries')
+    t.ok(JSON.stringify(await db.keys({ reverse }).all()) === JSON.stringify(wanted.map((e) => e[0])), 'keys')
+    t.ok(JSON.stringify(await db.values({ reverse }).all()) === JSON.stringify(wanted.map((e) => e[1])), 'values')
+    const mixed = await db.iterator({ reverse, valueEncoding: 'buffer' }).all()
+    t.ok(mixed.every(([k, v], i) => k === wanted[i][0] && v.toString() === wanted[i][1]), 'mixed')
+  }
+  await db.close()
+})
