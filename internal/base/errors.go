@@ -20,6 +20,7 @@ var (
 	ErrDoesNotExist     = errors.New("loam: database does not exist")
 	ErrComparerMismatch = errors.New("loam: comparer mismatch")
 	ErrTooLarge         = errors.New("loam: too large")
+	ErrDirectoryChanged = errors.New("loam: files of the database were removed or replaced while it was open")
 )
 
 // Corruption says where damaged bytes are and why they were refused.

@@ -115,7 +115,7 @@ func (m *Mem) CrashClone(o CrashOptions) *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	c := crasher{o: o, done: make(map[*memNode]*memNode), fates: make(map[*fate]bool)}
-	return &Mem{root: c.node(m.root, "/"), locks: make(map[string]struct{})}
+	return &Mem{root: c.node(m.root, "/"), locks: make(map[string]int)}
 }
 
 type crasher struct {

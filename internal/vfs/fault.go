@@ -203,6 +203,23 @@ func (f *Fault) Lock(name string) (io.Closer, error) {
 	return &faultCloser{f: f, name: name, inner: l}, nil
 }
 
+// LockShared takes a lock that others may share, or, where there are none, the
+// exclusive one.
+func (f *Fault) LockShared(name string) (io.Closer, error) {
+	if out, pass := f.ask(OpLock, name, 0); !pass {
+		return nil, out.Err
+	}
+	lock := f.inner.Lock
+	if s, ok := f.inner.(SharedLocker); ok {
+		lock = s.LockShared
+	}
+	l, err := lock(name)
+	if err != nil {
+		return nil, err
+	}
+	return &faultCloser{f: f, name: name, inner: l}, nil
+}
+
 // close closes inner in any case.
 func (f *Fault) close(name string, inner io.Closer) error {
 	out, pass := f.ask(OpClose, name, 0)
@@ -227,6 +244,12 @@ func (r *faultReadFile) ReadAt(p []byte, off int64) (int, error) {
 	n, _ := r.ReadFile.ReadAt(p[:clampShort(out.Short, len(p))], off)
 	return n, out.Err
 }
+
+// Stored is what the inner file says.
+func (r *faultReadFile) Stored() int64 { return Stored(r.ReadFile, r.Size()) }
+
+// NextData is what the inner file says.
+func (r *faultReadFile) NextData(off int64) int64 { return NextData(r.ReadFile, off) }
 
 func (r *faultReadFile) Close() error { return r.f.close(r.name, r.ReadFile) }
 

@@ -29,3 +29,30 @@ func syncFile(f *os.File) error {
 	}
 	return nil
 }
+
+// mayCompress tells whether a file may take fewer blocks than it has bytes
+// without a hole in it. What is not known may.
+func mayCompress(fd int) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(fd, &st) != nil {
+		return true
+	}
+	switch st.Type {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.TMPFS_MAGIC:
+		return false
+	}
+	return true
+}
+
+// nextData returns the start of the data at or after off, size when there is
+// none, and off when the file system cannot tell.
+func nextData(f *os.File, off, size int64) int64 {
+	next, err := unix.Seek(int(f.Fd()), off, unix.SEEK_DATA)
+	switch {
+	case err == unix.ENXIO:
+		return size
+	case err != nil:
+		return off
+	}
+	return next
+}

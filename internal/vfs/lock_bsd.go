@@ -8,6 +8,8 @@ import "golang.org/x/sys/unix"
 // of them keeps users of both out, and taking both would be refused. flock is
 // the one that does not vanish when another descriptor of the file is closed.
 
-func takeLocks(fd int) error { return flock(fd, unix.LOCK_EX|unix.LOCK_NB) }
+func takeLocks(fd int, shared bool) (whole bool, err error) { return true, flock(fd, shared) }
 
-func dropLocks(fd int) { _ = flock(fd, unix.LOCK_UN) }
+func renewLocks(fd int, shared, whole bool) (bool, error) { return whole, nil }
+
+func dropLocks(fd int) { _ = unix.Flock(fd, unix.LOCK_UN) }

@@ -1,12 +1,25 @@
 package vfs
 
-import "golang.org/x/sys/unix"
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
 
 // Linux keeps flock and fcntl locks apart, and LevelDB takes one while
-// goleveldb takes the other: both are taken. The fcntl lock is one of the open
-// file description, which conflicts with classic ones but does not vanish
-// when some other descriptor of the file is closed; kernels without it (before
-// 3.15) get the classic one.
+// goleveldb takes the other: both are taken.
+//
+// The fcntl lock is a classic one: it belongs to the process, so that a forked
+// child does not keep it when the process has died. It is lost when anything in
+// the process closes another descriptor of the file; renewLocks takes it again.
+//
+// flock belongs to the open file, which a forked child shares. Where it is
+// refused although nobody has the fcntl lock, the process that took it may be
+// dead; then it guards nothing, and the database opens without it. Its own is
+// taken as soon as the child has ended.
 
 // Magic numbers of file systems that turn flock into a byte-range lock, which
 // would then meet our own.
@@ -16,32 +29,99 @@ const (
 	magicSMB2 = 0xfe534d42
 )
 
-func takeLocks(fd int) error {
+// takeLocks takes the locks of an open file. whole says that none is left to be
+// taken later.
+func takeLocks(fd int, shared bool) (whole bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
-		return err
+		return false, err
+	}
+	if err := fcntlLock(fd, shared); err != nil {
+		return false, err
 	}
 	magic := uint32(st.Type)
-	if magic != magicNFS && magic != magicSMB1 && magic != magicSMB2 {
-		if err := flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-			return err
-		}
+	if magic == magicNFS || magic == magicSMB1 || magic == magicSMB2 {
+		return true, nil
 	}
-	return fcntlLock(fd, unix.F_WRLCK)
+	err = flock(fd, shared)
+	if err == unix.EWOULDBLOCK && orphaned(fd) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// renewLocks takes again the lock that can be lost, and the one that could not
+// be had.
+func renewLocks(fd int, shared, whole bool) (bool, error) {
+	if !whole {
+		whole = flock(fd, shared) == nil
+	}
+	return whole, fcntlLock(fd, shared)
 }
 
 func dropLocks(fd int) {
-	_ = fcntlLock(fd, unix.F_UNLCK)
-	_ = flock(fd, unix.LOCK_UN)
+	lk := unix.Flock_t{Type: unix.F_UNLCK}
+	_ = unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
+	_ = unix.Flock(fd, unix.LOCK_UN)
 }
 
 // fcntlLock sets the lock on the whole file, whatever its size will be.
-func fcntlLock(fd int, how int16) error {
-	lk := unix.Flock_t{Type: how}
-	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, &lk)
-	if err == unix.EINVAL {
-		lk = unix.Flock_t{Type: how}
-		err = unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
+func fcntlLock(fd int, shared bool) error {
+	lk := unix.Flock_t{Type: unix.F_WRLCK}
+	if shared {
+		lk.Type = unix.F_RDLCK
 	}
-	return err
+	return unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
+}
+
+// orphaned reports whether all processes that took a flock lock of the file
+// are dead, so that children that they forked hold it. The kernel lists each
+// lock with the process that took it; when in doubt, somebody is alive.
+func orphaned(fd int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	list, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return false
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)
+	found := false
+	for line := range bytes.Lines(list) {
+		// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
+		f := bytes.Fields(line)
+		if len(f) < 6 || string(f[1]) != "FLOCK" || string(f[5]) != file {
+			continue
+		}
+		pid, err := strconv.Atoi(string(f[4]))
+		if err != nil || pid <= 0 || alive(pid) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// alive reports whether a process may still hold files: one that waits to be
+// reaped does not.
+func alive(pid int) bool {
+	if unix.Kill(pid, 0) == unix.ESRCH {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	// pid (command) state ...
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 || end+2 >= len(stat) {
+		return true
+	}
+	if stat[end+2] != 'Z' && stat[end+2] != 'X' {
+		return true
+	}
+	// The first thread may have ended before the others.
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && len(threads) > 1
 }

@@ -3,7 +3,6 @@
 package vfs
 
 import (
-	"io"
 	"io/fs"
 	"os"
 	"sync"
@@ -17,49 +16,65 @@ import (
 type fileID struct{ dev, ino uint64 }
 
 // held is the table of the locks that this process holds. Its mutex is kept
-// through a whole Lock, so that no second descriptor of a held file is ever
-// opened: closing one would drop a classic fcntl lock.
+// through a whole Lock, so that no second descriptor of a held file is opened
+// there: closing one drops a classic fcntl lock.
 var held struct {
 	sync.Mutex
-	files map[fileID]struct{}
+	files map[fileID]*lockedFile
 }
 
+// lockedFile is a file that this process has locked, once for all who share it.
+type lockedFile struct {
+	id     fileID
+	elem   string // last element of its name
+	shared bool
+	f      *os.File
+	users  int  // guarded by held
+	whole  bool // every lock that takeLocks knows is held; guarded by held
+}
+
+// osLock is one user's hold on a lockedFile.
 type osLock struct {
-	f    *os.File
-	id   fileID
+	file *lockedFile
 	once sync.Once
 	err  error
 }
 
-func lockFile(name string) (io.Closer, error) {
+// lockFile takes the lock of elem, seen from the directory dir. name is for
+// errors. A shared lock is of a file that exists.
+func lockFile(dir int, elem, name string, shared bool) (*osLock, error) {
 	held.Lock()
 	defer held.Unlock()
-	l, err := lockHeld(name)
+	l, err := lockHeld(dir, elem, name, shared)
 	if err != nil {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}
-	return l, nil
+	l.users++
+	return &osLock{file: l}, nil
 }
 
 // lockHeld takes the lock; held must be locked. It starts anew when the file
 // was removed or replaced in between, as a process that destroys a database
 // does.
-func lockHeld(name string) (*osLock, error) {
+func lockHeld(dir int, elem, name string, shared bool) (*lockedFile, error) {
 	for range 100 {
-		if id, err := lstatID(name); err == nil {
-			if _, taken := held.files[id]; taken {
+		if id, err := lstatID(dir, elem); err == nil {
+			if l := held.files[id]; l != nil {
+				if l.shared && shared {
+					return l, nil
+				}
 				return nil, errLockedHere
 			}
 		}
-		l, err := lockOnce(name)
+		l, err := lockOnce(dir, elem, name, shared)
 		if err != nil {
 			return nil, err
 		}
-		if id, err := lstatID(name); err == nil && id == l.id {
+		if id, err := lstatID(dir, elem); err == nil && id == l.id {
 			if held.files == nil {
-				held.files = make(map[fileID]struct{})
+				held.files = make(map[fileID]*lockedFile)
 			}
-			held.files[id] = struct{}{}
+			held.files[id] = l
 			return l, nil
 		}
 		l.f.Close()
@@ -67,10 +82,14 @@ func lockHeld(name string) (*osLock, error) {
 	return nil, base.ErrLocked
 }
 
-func lockOnce(name string) (*osLock, error) {
-	fd, err := openRetry(name, unix.O_RDWR|unix.O_CREAT|unix.O_NONBLOCK|unix.O_NOCTTY, 0o600)
+func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
+	flags := unix.O_RDWR | unix.O_CREAT
+	if shared {
+		flags = unix.O_RDONLY
+	}
+	fd, err := openAt(dir, elem, flags|unix.O_NONBLOCK|unix.O_NOCTTY, 0o600)
 	if err != nil {
-		if isIrregular(name) {
+		if isIrregular(dir, elem) {
 			err = ErrNotRegular
 		}
 		return nil, err
@@ -79,8 +98,9 @@ func lockOnce(name string) (*osLock, error) {
 	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = ErrNotRegular
 	}
+	whole := false
 	if err == nil {
-		err = takeLocks(fd)
+		whole, err = takeLocks(fd, shared)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -89,12 +109,12 @@ func lockOnce(name string) (*osLock, error) {
 		}
 		return nil, err
 	}
-	return &osLock{f: os.NewFile(uintptr(fd), name), id: statID(&st)}, nil
+	return &lockedFile{id: statID(&st), elem: elem, shared: shared, f: os.NewFile(uintptr(fd), name), whole: whole}, nil
 }
 
-func lstatID(name string) (fileID, error) {
+func lstatID(dir int, elem string) (fileID, error) {
 	var st unix.Stat_t
-	if err := unix.Lstat(name, &st); err != nil {
+	if err := unix.Fstatat(dir, elem, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fileID{}, err
 	}
 	return statID(&st), nil
@@ -102,23 +122,69 @@ func lstatID(name string) (fileID, error) {
 
 func statID(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), uint64(st.Ino)} }
 
-// Close releases the lock. The locks are undone before the descriptor is
-// closed: a forked child may still hold a copy of it.
+// still reports whether the directory still has this file under its name, and
+// takes again what of the lock may have been lost.
+func (l *lockedFile) still(dir int) bool {
+	if id, err := lstatID(dir, l.elem); err != nil || id != l.id {
+		return false
+	}
+	held.Lock()
+	defer held.Unlock()
+	return l.renew()
+}
+
+// renew takes again what of the lock may be lost: a classic fcntl lock goes
+// when anything in the process closes a descriptor of the file. held is locked.
+func (l *lockedFile) renew() bool {
+	if held.files[l.id] != l {
+		return false
+	}
+	whole, err := renewLocks(int(l.f.Fd()), l.shared, l.whole)
+	l.whole = whole
+	return err == nil
+}
+
+// closesLock returns what must follow the closing of a descriptor of the file,
+// nil when the file is not locked.
+func closesLock(id fileID) func() {
+	held.Lock()
+	defer held.Unlock()
+	if held.files[id] == nil {
+		return nil
+	}
+	return func() {
+		held.Lock()
+		defer held.Unlock()
+		if l := held.files[id]; l != nil {
+			l.renew()
+		}
+	}
+}
+
+// Close releases the lock with its last user. The locks are undone before the
+// descriptor is closed: a forked child may still hold a copy of it.
 func (l *osLock) Close() error {
 	l.once.Do(func() {
 		held.Lock()
 		defer held.Unlock()
-		delete(held.files, l.id)
-		dropLocks(int(l.f.Fd()))
-		l.err = l.f.Close()
+		if l.file.users--; l.file.users > 0 {
+			return
+		}
+		delete(held.files, l.file.id)
+		dropLocks(int(l.file.f.Fd()))
+		l.err = l.file.f.Close()
 	})
 	return l.err
 }
 
 // flock is flock(2), again when a signal interrupts it.
-func flock(fd, how int) error {
+func flock(fd int, shared bool) error {
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
 	for {
-		if err := unix.Flock(fd, how); err != unix.EINTR {
+		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
 			return err
 		}
 	}

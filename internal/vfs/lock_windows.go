@@ -2,7 +2,6 @@ package vfs
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -21,15 +20,18 @@ type osLock struct {
 	err  error
 }
 
-func lockFile(name string) (io.Closer, error) {
+func lockPath(name string, shared bool) (*osLock, error) {
 	if st, err := os.Lstat(name); err == nil && !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrNotRegular}
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	flags, how := os.O_RDWR|os.O_CREATE, uint32(windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if shared {
+		flags, how = os.O_RDONLY, windows.LOCKFILE_FAIL_IMMEDIATELY
+	}
+	f, err := os.OpenFile(name, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err = windows.LockFileEx(windows.Handle(f.Fd()), how, 0, math.MaxUint32, math.MaxUint32, new(windows.Overlapped))
 	if err != nil {
 		f.Close()

@@ -25,7 +25,7 @@ type Mem struct {
 	// mu guards the whole tree: a clone is a state that existed at one instant.
 	mu    sync.RWMutex
 	root  *memNode
-	locks map[string]struct{} // held locks by clean name
+	locks map[string]int // held locks by clean name: how many share it, or exclusive
 }
 
 // memNode is a file or, when entries is not nil, a directory. Files are only
@@ -47,7 +47,7 @@ type memNode struct {
 
 // NewMem returns an empty file system.
 func NewMem() *Mem {
-	return &Mem{root: newMemDir("/"), locks: make(map[string]struct{})}
+	return &Mem{root: newMemDir("/"), locks: make(map[string]int)}
 }
 
 func newMemDir(name string) *memNode {
@@ -290,21 +290,39 @@ func (m *Mem) SyncDir(dir string) error {
 // Lock takes the lock of a name. It does not outlive the Mem: a crash clone
 // has no locks.
 func (m *Mem) Lock(name string) (io.Closer, error) {
-	clean := cleanName(name)
 	if f, err := m.create(name, 0); err == nil {
 		_ = f.Close()
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, pathError("lock", name, errors.Unwrap(err))
 	}
+	return m.lock(name, false)
+}
+
+// LockShared takes a lock that others may share, of a file that exists.
+func (m *Mem) LockShared(name string) (io.Closer, error) { return m.lock(name, true) }
+
+// exclusive is the count of a lock that nobody shares.
+const exclusive = -1
+
+func (m *Mem) lock(name string, shared bool) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n, err := m.find(clean); err == nil && n.isDir() {
-		return nil, pathError("lock", name, ErrNotRegular)
+	clean := cleanName(name)
+	n, err := m.find(clean)
+	if err == nil && n.isDir() {
+		err = ErrNotRegular
 	}
-	if _, taken := m.locks[clean]; taken {
+	if err != nil {
+		return nil, pathError("lock", name, err)
+	}
+	switch have := m.locks[clean]; {
+	case have == 0 && !shared:
+		m.locks[clean] = exclusive
+	case have >= 0 && shared:
+		m.locks[clean]++
+	default:
 		return nil, pathError("lock", name, errLockedHere)
 	}
-	m.locks[clean] = struct{}{}
 	return &memLock{m: m, clean: clean}, nil
 }
 
@@ -318,7 +336,9 @@ func (l *memLock) Close() error {
 	l.once.Do(func() {
 		l.m.mu.Lock()
 		defer l.m.mu.Unlock()
-		delete(l.m.locks, l.clean)
+		if l.m.locks[l.clean]--; l.m.locks[l.clean] <= 0 {
+			delete(l.m.locks, l.clean)
+		}
 	})
 	return nil
 }
@@ -437,7 +457,7 @@ func (m *Mem) Clone() *Mem {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	c := cloner{done: make(map[*memNode]*memNode), fates: make(map[*fate]*fate)}
-	return &Mem{root: c.node(m.root), locks: make(map[string]struct{})}
+	return &Mem{root: c.node(m.root), locks: make(map[string]int)}
 }
 
 // cloner copies nodes that may be reached along several ways.

@@ -33,7 +33,7 @@ type OS struct {
 
 // Create makes a new file.
 func (OS) Create(name string) (WriteFile, error) {
-	f, err := createFile(name)
+	f, err := createPath(name)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (OS) Create(name string) (WriteFile, error) {
 
 // CreateLog makes a new log.
 func (o OS) CreateLog(name string, ahead int64) (Log, error) {
-	f, err := createFile(name)
+	f, err := createPath(name)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +51,11 @@ func (o OS) CreateLog(name string, ahead int64) (Log, error) {
 
 // Open opens a regular file.
 func (OS) Open(name string) (ReadFile, error) {
-	f, size, err := openFile(name)
+	r, err := openPath(name)
 	if err != nil {
 		return nil, err
 	}
-	return &osReadFile{f: f, size: size}, nil
+	return r, nil
 }
 
 // Remove removes a file or an empty directory.
@@ -93,17 +93,49 @@ func (OS) SyncDir(dir string) error { return syncDir(dir) }
 // Lock takes an exclusive lock. Where the directory is not writable it fails
 // with an error for which errors.Is(err, fs.ErrPermission) or syscall.EROFS
 // holds, unless the lock file is there and may be written.
-func (OS) Lock(name string) (io.Closer, error) { return lockFile(name) }
+func (OS) Lock(name string) (io.Closer, error) { return lockIn(name, false) }
+
+// LockShared takes a lock that others may share, of a file that exists. It
+// needs no permission but to read.
+func (OS) LockShared(name string) (io.Closer, error) { return lockIn(name, true) }
+
+func lockIn(name string, shared bool) (io.Closer, error) {
+	l, err := lockPath(name, shared)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
 
 type osReadFile struct {
-	f    *os.File
-	size int64
+	f      *os.File
+	size   int64
+	stored int64 // bound on the bytes that are not holes
+	holes  bool
+	closed func() // nil, or what comes after Close
 }
 
 func (r *osReadFile) ReadAt(p []byte, off int64) (int, error) { return r.f.ReadAt(p, off) }
-func (r *osReadFile) Close() error                            { return r.f.Close() }
+func (r *osReadFile) Stored() int64                           { return r.stored }
 func (r *osReadFile) Size() int64                             { return r.size }
 func (r *osReadFile) Prefetch(off, n int64)                   { prefetch(r.f, off, n) }
+
+// Close closes the descriptor.
+func (r *osReadFile) Close() error {
+	err := r.f.Close()
+	if r.closed != nil {
+		r.closed()
+	}
+	return err
+}
+
+// NextData skips a hole.
+func (r *osReadFile) NextData(off int64) int64 {
+	if !r.holes || off >= r.size {
+		return off
+	}
+	return nextData(r.f, off, r.size)
+}
 
 // writeBackEvery is how many bytes a WriteFile gathers in the page cache
 // before it asks the kernel to start writing them out.

@@ -7,24 +7,24 @@ import (
 	"os"
 )
 
-func createFile(name string) (*os.File, error) {
+func createPath(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// openFile opens a regular file. The name is looked at before it is opened,
+// openPath opens a regular file. The name is looked at before it is opened,
 // and the open file compared with what was seen, so that a link put there in
 // between is refused as well.
-func openFile(name string) (*os.File, int64, error) {
+func openPath(name string) (*osReadFile, error) {
 	seen, err := os.Lstat(name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	if !seen.Mode().IsRegular() {
-		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	st, err := f.Stat()
 	if err == nil && !os.SameFile(seen, st) {
@@ -32,9 +32,9 @@ func openFile(name string) (*os.File, int64, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, 0, err
+		return nil, err
 	}
-	return f, st.Size(), nil
+	return &osReadFile{f: f, size: st.Size(), stored: st.Size()}, nil
 }
 
 func openDir(dir string) (*os.File, error) { return os.Open(dir) }

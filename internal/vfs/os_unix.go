@@ -5,30 +5,31 @@ package vfs
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-// openRetry is open(2), again when a signal interrupts it.
-func openRetry(name string, flags int, mode uint32) (int, error) {
+// openAt is openat(2), again when a signal interrupts it.
+func openAt(dir int, elem string, flags int, mode uint32) (int, error) {
 	for {
-		fd, err := unix.Open(name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
+		fd, err := unix.Openat(dir, elem, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, mode)
 		if err != unix.EINTR {
 			return fd, err
 		}
 	}
 }
 
-// isIrregular tells whether what stands at name is there and not a regular
+// isIrregular tells whether what stands at the name is there and not a regular
 // file: the systems' answers to opening a link or a socket differ.
-func isIrregular(name string) bool {
-	st, err := os.Lstat(name)
+func isIrregular(dir int, elem string) bool {
+	st, err := statAt(dir, elem)
 	return err == nil && !st.Mode().IsRegular()
 }
 
-func createFile(name string) (*os.File, error) {
-	fd, err := openRetry(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+func createFile(dir int, elem, name string) (*os.File, error) {
+	fd, err := openAt(dir, elem, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 	}
@@ -37,13 +38,13 @@ func createFile(name string) (*os.File, error) {
 
 // openFile opens a regular file. O_NONBLOCK keeps a FIFO from blocking the
 // open; fstat then refuses it.
-func openFile(name string) (*os.File, int64, error) {
-	fd, err := openRetry(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+func openFile(dir int, elem, name string) (*osReadFile, error) {
+	fd, err := openAt(dir, elem, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
-		if isIrregular(name) {
+		if isIrregular(dir, elem) {
 			err = ErrNotRegular
 		}
-		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil {
@@ -55,9 +56,12 @@ func openFile(name string) (*os.File, int64, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, 0, &fs.PathError{Op: "open", Path: name, Err: err}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	return os.NewFile(uintptr(fd), name), st.Size, nil
+	r := &osReadFile{f: os.NewFile(uintptr(fd), name), size: st.Size}
+	r.stored, r.holes = storedBytes(fd, &st)
+	r.closed = closesLock(statID(&st))
+	return r, nil
 }
 
 // openDir opens a directory and nothing else, without blocking.
@@ -65,17 +69,54 @@ func openDir(dir string) (*os.File, error) {
 	return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 }
 
-// syncDir syncs a directory. File systems that have no such operation answer
-// EINVAL or ENOTSUP; nothing more can be done there.
+// syncDir syncs a directory.
 func syncDir(dir string) error {
 	d, err := openDir(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	err = d.Sync()
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		return nil
+	return pathError("sync", dir, syncDirFD(int(d.Fd())))
+}
+
+// syncDirFD is fsync(2). File systems that have no such operation answer EINVAL
+// or ENOTSUP; nothing more can be done there.
+func syncDirFD(fd int) error {
+	for {
+		err := unix.Fsync(fd)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP):
+			return nil
+		}
+		return err
 	}
-	return err
+}
+
+func createPath(name string) (*os.File, error) { return createFile(unix.AT_FDCWD, name, name) }
+
+func openPath(name string) (*osReadFile, error) { return openFile(unix.AT_FDCWD, name, name) }
+
+// lockPath returns an io.Closer only with a nil error.
+func lockPath(name string, shared bool) (*osLock, error) {
+	return lockFile(unix.AT_FDCWD, name, name, shared)
+}
+
+// storedFactor is how many bytes of a file one byte on disk may stand for,
+// where the file system may compress: btrfs stores 128 KiB in no less than 4.
+const storedFactor = 32
+
+// storedBytes bounds the bytes of a file that are not holes, and tells whether
+// there are holes.
+func storedBytes(fd int, st *unix.Stat_t) (n int64, holes bool) {
+	const unit = 512 // of st_blocks, whatever the block size
+	n = int64(st.Blocks) * unit
+	if n >= st.Size {
+		return st.Size, false
+	}
+	if mayCompress(fd) {
+		n = min(n, math.MaxInt64/storedFactor) * storedFactor
+	}
+	return min(n, st.Size), true
 }

@@ -148,7 +148,7 @@ func TestLockCopiedDescriptor(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	l, err := Default.Lock(name)
 	must(t, err)
-	fd, err := unix.Dup(int(l.(*osLock).f.Fd()))
+	fd, err := unix.Dup(int(l.(*osLock).file.f.Fd()))
 	must(t, err)
 	defer unix.Close(fd)
 	must(t, l.Close())

@@ -39,8 +39,8 @@ type FS interface {
 	SyncDir(dir string) error
 	// Lock takes the exclusive lock that the file name stands for, creating it
 	// if needed (never truncating): within this process, by flock and by fcntl.
-	// When somebody else holds it, errors.Is(err, base.ErrLocked) holds.
-	// Closing releases.
+	// It ends with the process, forked children notwithstanding. When somebody
+	// else holds it, errors.Is(err, base.ErrLocked) holds. Closing releases.
 	Lock(name string) (io.Closer, error)
 }
 

@@ -1,0 +1,198 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// SharedLocker is an FS with locks that several readers hold at once. They
+// exclude the exclusive lock of the same name, and it excludes them. The lock
+// file is not created.
+type SharedLocker interface {
+	LockShared(name string) (io.Closer, error)
+}
+
+// Sparse is a ReadFile, or the io.ReaderAt of one, that knows its holes.
+type Sparse interface {
+	// Stored bounds the bytes that are not holes. It is the file's size when
+	// nothing better is known.
+	Stored() int64
+	// NextData returns the smallest offset at or after off that may not lie in
+	// a hole; the file's size when there is none.
+	NextData(off int64) int64
+}
+
+// Stored is r's bound on the bytes that are not holes, or size.
+func Stored(r io.ReaderAt, size int64) int64 {
+	if s, ok := r.(Sparse); ok {
+		return min(s.Stored(), size)
+	}
+	return size
+}
+
+// NextData skips the hole of r at off, if any.
+func NextData(r io.ReaderAt, off int64) int64 {
+	if s, ok := r.(Sparse); ok {
+		return max(off, s.NextData(off))
+	}
+	return off
+}
+
+// Dir is a file system seen from a directory that is held. Names below Path
+// mean the files of that directory, whatever becomes of the process's working
+// directory and, on Unix, of the directory's own name. Other names mean what
+// they mean in the FS that Dir was made of.
+type Dir struct {
+	FS
+	Path string // absolute, unless the FS is a Mem
+
+	hold io.Closer // nil: Path is all there is
+	lock io.Closer // nil: none was asked for, or a read-only directory has none
+}
+
+// DirOptions says how OpenDir comes to its directory.
+type DirOptions struct {
+	Create    bool // make it when it is missing
+	NoParents bool // but not its parents
+	ReadOnly  bool // change nothing: share the lock, and do without where there is none
+}
+
+// OpenDir holds and locks a directory until Close. Errors: base.ErrDoesNotExist,
+// base.ErrNotADatabase for a file, base.ErrLocked.
+func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
+	fsys, path := absolute(fsys, dir)
+	if err := prepareDir(fsys, path, o); err != nil {
+		return nil, err
+	}
+	d := &Dir{Path: path}
+	var err error
+	if d.FS, d.hold, err = hold(fsys, path); err != nil {
+		return nil, err
+	}
+	if err := d.takeLock(o.ReadOnly); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// absolute makes dir independent of the working directory. The names of a Mem
+// are so already.
+func absolute(fsys FS, dir string) (FS, string) {
+	inner := fsys
+	for {
+		f, ok := inner.(*Fault)
+		if !ok {
+			break
+		}
+		inner = f.inner
+	}
+	if _, ok := inner.(*Mem); ok {
+		return fsys, dir
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		return fsys, abs
+	}
+	return fsys, dir // the working directory is gone
+}
+
+// prepareDir makes sure that dir is a directory, and makes it if that is wanted.
+func prepareDir(fsys FS, dir string, o DirOptions) error {
+	info, err := fsys.Stat(dir)
+	switch {
+	case err == nil && info.Mode()&fs.ModeSymlink != 0:
+		// A link to a directory is the user's choice; what is inside is not.
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%w: %s is a file, not a directory", base.ErrNotADatabase, dir)
+	case errors.Is(err, fs.ErrNotExist):
+		if !o.Create || o.ReadOnly {
+			return base.ErrDoesNotExist
+		}
+		return makeDir(fsys, dir, o.NoParents)
+	}
+	return err
+}
+
+// makeDir makes dir and its parents, and makes their names durable: without
+// that a power cut could take the directory away with all that was synced.
+func makeDir(fsys FS, dir string, noParents bool) error {
+	var holders []string // of the new names, deepest first
+	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
+		_, err := fsys.Stat(d)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil || filepath.Dir(d) == d {
+			break
+		}
+		holders = append(holders, filepath.Dir(d))
+	}
+	if noParents && len(holders) > 1 {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrNotExist}
+	}
+	if err := fsys.MkdirAll(dir); err != nil {
+		return err
+	}
+	for i := len(holders) - 1; i >= 0; i-- {
+		// A directory that may be entered but not read cannot be synced.
+		if err := fsys.SyncDir(holders[i]); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeLock takes the lock. With readOnly it creates no LOCK, and does without
+// where the file system forbids locking.
+func (d *Dir) takeLock(readOnly bool) (err error) {
+	name := filepath.Join(d.Path, base.LockName)
+	if !readOnly {
+		d.lock, err = d.FS.Lock(name)
+		return err
+	}
+	if _, err := d.FS.Stat(name); err != nil {
+		return nil
+	}
+	if s, ok := d.FS.(SharedLocker); ok {
+		d.lock, err = s.LockShared(name)
+	} else {
+		d.lock, err = d.FS.Lock(name)
+	}
+	if errors.Is(err, base.ErrLocked) {
+		return err
+	}
+	return nil
+}
+
+// Close releases the lock, then the directory. Later calls on names below Path
+// fail with fs.ErrClosed where the directory was held by a descriptor.
+func (d *Dir) Close() error {
+	var errs []error
+	if d.lock != nil {
+		errs = append(errs, d.lock.Close())
+	}
+	if d.hold != nil {
+		errs = append(errs, d.hold.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// hold returns fsys such that names below dir mean the directory that is there
+// now. An FS of the user's keeps the path, which is absolute.
+func hold(fsys FS, dir string) (FS, io.Closer, error) {
+	switch f := fsys.(type) {
+	case OS:
+		return f.hold(dir)
+	case *Fault:
+		inner, c, err := hold(f.inner, dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &Fault{inner: inner, hook: f.hook}, c, nil
+	}
+	return fsys, nil, nil
+}

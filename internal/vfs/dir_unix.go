@@ -1,0 +1,426 @@
+//go:build unix
+
+package vfs
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// heldDir is the operating system's file system with one directory held open:
+// names below path are resolved from the descriptor, and no link on the way is
+// followed. While it holds a lock, nothing is created, renamed or removed once
+// LOCK is another file than the one that was locked: somebody else may own the
+// directory's files then.
+type heldDir struct {
+	OS
+	path string
+
+	mu   sync.RWMutex // held for reading while fd is used
+	fd   int          // -1 after Close
+	lock *lockedFile  // exclusive; nil: none
+
+	writing struct {
+		sync.Mutex
+		files map[string]*linked // by name: created here and not closed yet
+	}
+}
+
+// linked tells why a file that is being written may have no name any more.
+type linked struct {
+	removed bool // by this heldDir; guarded by heldDir.writing
+}
+
+func (o OS) hold(dir string) (FS, io.Closer, error) {
+	f, err := openDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	// A descriptor of its own, that no finalizer closes.
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	h := &heldDir{OS: o, path: filepath.Clean(dir), fd: fd}
+	return h, h, nil
+}
+
+// Close gives the directory up. Calls under way end first.
+func (h *heldDir) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fd < 0 {
+		return nil
+	}
+	err := unix.Close(h.fd)
+	h.fd = -1
+	return err
+}
+
+// place is where a name is resolved from: a directory's descriptor and the
+// last element.
+type place struct {
+	fd    int
+	elem  string
+	owned bool // fd is closed by done
+}
+
+func (p *place) done() {
+	if p.owned {
+		unix.Close(p.fd)
+	}
+}
+
+// at resolves a name. h.mu is held for reading.
+func (h *heldDir) at(op, name string) (place, error) {
+	rest, ok := strings.CutPrefix(name, h.path)
+	if ok && rest == "" {
+		rest = "/."
+	}
+	switch {
+	case !ok, rest[0] != '/' && h.path != "/":
+		return place{fd: unix.AT_FDCWD, elem: name}, nil
+	case h.fd < 0:
+		return place{}, pathError(op, name, fs.ErrClosed)
+	}
+	p := place{fd: h.fd, elem: strings.TrimLeft(rest, "/")}
+	for {
+		dir, elem, more := strings.Cut(p.elem, "/")
+		if !more {
+			return p, nil
+		}
+		fd, err := openAt(p.fd, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+		p.done()
+		if err != nil {
+			return place{}, pathError(op, name, err)
+		}
+		p = place{fd: fd, elem: elem, owned: true}
+	}
+}
+
+// do resolves a name and runs f with it.
+func (h *heldDir) do(op, name string, f func(p place) error) error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	p, err := h.at(op, name)
+	if err != nil {
+		return err
+	}
+	defer p.done()
+	return f(p)
+}
+
+// change is do for what alters the directory: with a lock, only as long as
+// LOCK is what was locked.
+func (h *heldDir) change(op, name string, f func(p place) error) error {
+	return h.do(op, name, func(p place) error {
+		if h.lock != nil && p.fd != unix.AT_FDCWD && !h.lock.still(h.fd) {
+			return pathError(op, name, base.ErrDirectoryChanged)
+		}
+		return f(p)
+	})
+}
+
+func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
+	err = h.change("create", name, func(p place) (err error) {
+		f, err = createFile(p.fd, p.elem, name)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	l = new(linked)
+	h.writing.Lock()
+	if h.writing.files == nil {
+		h.writing.files = make(map[string]*linked)
+	}
+	h.writing.files[name] = l
+	h.writing.Unlock()
+	return f, l, nil
+}
+
+// stillLinked fails when the file of fd has no name any more and this heldDir
+// did not remove it: what was synced will not be found again.
+func (h *heldDir) stillLinked(fd int, name string, l *linked) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil || st.Nlink > 0 {
+		return pathError("sync", name, err)
+	}
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	if l.removed {
+		return nil
+	}
+	return pathError("sync", name, base.ErrDirectoryChanged)
+}
+
+func (h *heldDir) closed(name string, l *linked) {
+	h.writing.Lock()
+	if h.writing.files[name] == l {
+		delete(h.writing.files, name)
+	}
+	h.writing.Unlock()
+}
+
+func (h *heldDir) Create(name string) (WriteFile, error) {
+	f, l, err := h.create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &heldWriteFile{newWriteFile(f), h, name, l}, nil
+}
+
+type heldWriteFile struct {
+	*osWriteFile
+	h    *heldDir
+	name string
+	l    *linked
+}
+
+func (w *heldWriteFile) Sync() error {
+	if err := w.osWriteFile.Sync(); err != nil {
+		return err
+	}
+	return w.h.stillLinked(int(w.f.Fd()), w.name, w.l)
+}
+
+func (w *heldWriteFile) Close() error {
+	w.h.closed(w.name, w.l)
+	return w.osWriteFile.Close()
+}
+
+func (h *heldDir) CreateLog(name string, ahead int64) (Log, error) {
+	f, l, err := h.create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &heldLog{newLog(f, ahead, h.PlainLog), f, h, name, l}, nil
+}
+
+type heldLog struct {
+	*osLog
+	f    *os.File
+	h    *heldDir
+	name string
+	l    *linked
+}
+
+func (l *heldLog) Sync() error {
+	if err := l.osLog.Sync(); err != nil {
+		return err
+	}
+	return l.h.stillLinked(int(l.f.Fd()), l.name, l.l)
+}
+
+func (l *heldLog) Close() error {
+	l.h.closed(l.name, l.l)
+	return l.osLog.Close()
+}
+
+func (h *heldDir) Open(name string) (r ReadFile, err error) {
+	err = h.do("open", name, func(p place) error {
+		f, err := openFile(p.fd, p.elem, name)
+		if err == nil {
+			r = f
+		}
+		return err
+	})
+	return r, err
+}
+
+// Remove removes a file; a directory only outside of the one that is held.
+func (h *heldDir) Remove(name string) error {
+	return h.change("remove", name, func(p place) error {
+		if p.fd == unix.AT_FDCWD {
+			return os.Remove(name)
+		}
+		h.writing.Lock() // before stillLinked can look
+		defer h.writing.Unlock()
+		err := unix.Unlinkat(p.fd, p.elem, 0)
+		if l := h.writing.files[name]; l != nil && err == nil {
+			l.removed = true
+		}
+		return pathError("remove", name, err)
+	})
+}
+
+func (h *heldDir) Rename(oldName, newName string) error {
+	return h.change("rename", oldName, func(from place) error {
+		to, err := h.at("rename", newName)
+		if err != nil {
+			return err
+		}
+		defer to.done()
+		return pathError("rename", oldName, unix.Renameat(from.fd, from.elem, to.fd, to.elem))
+	})
+}
+
+// MkdirAll makes one directory, within the one that is held.
+func (h *heldDir) MkdirAll(dir string) error {
+	return h.change("mkdir", dir, func(p place) error {
+		if p.fd == unix.AT_FDCWD {
+			return h.OS.MkdirAll(dir)
+		}
+		if p.elem == "." {
+			return nil
+		}
+		err := unix.Mkdirat(p.fd, p.elem, 0o700)
+		if err == unix.EEXIST {
+			if st, err := statAt(p.fd, p.elem); err == nil && st.IsDir() {
+				return nil
+			}
+		}
+		return pathError("mkdir", dir, err)
+	})
+}
+
+// open opens a directory at or below the one that is held; a link is refused.
+func (h *heldDir) open(op, dir string, f func(d *os.File) error) error {
+	return h.do(op, dir, func(p place) error {
+		if p.fd == unix.AT_FDCWD {
+			d, err := openDir(dir)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			return f(d)
+		}
+		fd, err := openAt(p.fd, p.elem, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return pathError(op, dir, err)
+		}
+		d := os.NewFile(uintptr(fd), dir)
+		defer d.Close()
+		return f(d)
+	})
+}
+
+func (h *heldDir) List(dir string) (names []string, err error) {
+	err = h.open("list", dir, func(d *os.File) (err error) {
+		names, err = d.Readdirnames(-1)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	sort.Strings(names)
+	return names, nil
+}
+
+// SyncDir needs no descriptor more for the directory that is held: it works
+// when the process has none left.
+func (h *heldDir) SyncDir(dir string) error {
+	h.mu.RLock()
+	if dir == h.path && h.fd >= 0 {
+		defer h.mu.RUnlock()
+		return pathError("sync", dir, syncDirFD(h.fd))
+	}
+	h.mu.RUnlock()
+	return h.open("sync", dir, func(d *os.File) error { return pathError("sync", dir, syncDirFD(int(d.Fd()))) })
+}
+
+func (h *heldDir) Stat(name string) (info fs.FileInfo, err error) {
+	err = h.do("stat", name, func(p place) error {
+		st, err := statAt(p.fd, p.elem)
+		if err == nil {
+			info = st
+		}
+		return pathError("stat", name, err)
+	})
+	return info, err
+}
+
+// Lock takes the exclusive lock; while it is held, changes ask for it.
+func (h *heldDir) Lock(name string) (c io.Closer, err error) {
+	err = h.do("lock", name, func(p place) error {
+		l, err := lockFile(p.fd, p.elem, name, false)
+		if err == nil {
+			c = &heldDirLock{l, h}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	h.lock = c.(*heldDirLock).file
+	h.mu.Unlock()
+	return c, nil
+}
+
+type heldDirLock struct {
+	*osLock
+	h *heldDir
+}
+
+func (l *heldDirLock) Close() error {
+	l.h.mu.Lock()
+	l.h.lock = nil
+	l.h.mu.Unlock()
+	return l.osLock.Close()
+}
+
+func (h *heldDir) LockShared(name string) (c io.Closer, err error) {
+	err = h.do("lock", name, func(p place) error {
+		l, err := lockFile(p.fd, p.elem, name, true)
+		if err == nil {
+			c = l
+		}
+		return err
+	})
+	return c, err
+}
+
+// statAt is lstat.
+func statAt(dir int, elem string) (*statInfo, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, elem, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, err
+	}
+	return &statInfo{name: filepath.Base(elem), st: st}, nil
+}
+
+// statInfo is a fs.FileInfo.
+type statInfo struct {
+	name string
+	st   unix.Stat_t
+}
+
+func (i *statInfo) Name() string       { return i.name }
+func (i *statInfo) Size() int64        { return i.st.Size }
+func (i *statInfo) ModTime() time.Time { return time.Unix(i.st.Mtim.Unix()) }
+func (i *statInfo) IsDir() bool        { return i.Mode().IsDir() }
+func (i *statInfo) Sys() any           { return &i.st }
+
+func (i *statInfo) Mode() fs.FileMode {
+	mode := fs.FileMode(i.st.Mode & 0o777)
+	switch i.st.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+	case unix.S_IFDIR:
+		mode |= fs.ModeDir
+	case unix.S_IFLNK:
+		mode |= fs.ModeSymlink
+	case unix.S_IFIFO:
+		mode |= fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		mode |= fs.ModeSocket
+	case unix.S_IFCHR:
+		mode |= fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		mode |= fs.ModeDevice
+	default:
+		mode |= fs.ModeIrregular
+	}
+	return mode
+}
