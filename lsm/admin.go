@@ -3,11 +3,11 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Flush writes the memtable, and those waiting, into tables and returns when
@@ -145,29 +145,40 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	fsys := opts.FS
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	d, err := vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
+	if errors.Is(err, ErrDoesNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("loam: destroying %s: %w", dir, err)
 	}
-	lock, err := fsys.Lock(filepath.Join(dir, base.LockName))
-	if err != nil {
-		return fmt.Errorf("loam: destroying %s: %w", dir, err)
-	}
-	var errs []error
-	for _, name := range names {
-		if t, _ := base.ParseFileName(name); t == base.FileUnknown || t == base.FileLock {
-			continue
-		}
-		errs = append(errs, fsys.Remove(filepath.Join(dir, name)))
-	}
-	errs = append(errs, lock.Close(), fsys.Remove(filepath.Join(dir, base.LockName)))
+	errs := []error{destroy(d), d.Close()}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("loam: destroying %s: %w", dir, err)
 	}
-	_ = fsys.Remove(dir) // stays when something else is in it
+	_ = opts.FS.Remove(dir) // stays when something else is in it
 	return nil
+}
+
+// destroy removes the regular files of the database, LOCK last.
+func destroy(d *vfs.Dir) error {
+	names, err := d.List(d.Path)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		t, _ := base.ParseFileName(name)
+		if t == base.FileUnknown || t == base.FileLock {
+			continue
+		}
+		path := filepath.Join(d.Path, name)
+		if info, err := d.Stat(path); err == nil && info.Mode().IsRegular() {
+			errs = append(errs, d.Remove(path))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return d.Remove(filepath.Join(d.Path, base.LockName))
 }

@@ -44,6 +44,9 @@ var (
 	ErrComparerMismatch = base.ErrComparerMismatch
 	// ErrTooLarge: a key, value or batch is above the limit.
 	ErrTooLarge = base.ErrTooLarge
+	// ErrDirectoryChanged: files of the open database, LOCK among them, were
+	// removed or replaced by another program. What was written last may be gone.
+	ErrDirectoryChanged = base.ErrDirectoryChanged
 
 	// The next three are shortages: no later operation fails because of one,
 	// and what the background has to do is tried again, at once after Resume.

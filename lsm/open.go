@@ -3,13 +3,9 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"time"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/epoch"
@@ -31,8 +27,12 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.FS = roomyFS{opts.FS}
-	db := &DB{dir: dir, opts: opts, cmp: opts.Comparer, stats: newStats()}
+	place, err := openDir(dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
+	}
+	opts.FS = roomyFS{place.FS}
+	db := &DB{dir: place.Path, dirLock: place, opts: opts, cmp: opts.Comparer, stats: newStats()}
 	db.events = events.New(func(v any, stack []byte) { db.fail(panicError(v, stack)) })
 	db.log = opts.Logger
 	if o != nil && o.Logger != nil {
@@ -40,7 +40,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	}
 	db.bg = newBackground(db)
 	db.wal = wal.New(wal.Options{
-		FS: opts.FS, Dir: dir, Preallocate: opts.WALPreallocate,
+		FS: opts.FS, Dir: db.dir, Preallocate: opts.WALPreallocate,
 		NewFileNum: func() uint64 { return db.manifest.NewFileNum() },
 		Fail:       db.fail, Panicked: db.panicked,
 	})
@@ -54,16 +54,13 @@ func Open(dir string, o *Options) (*DB, error) {
 	return db, nil
 }
 
-// open takes the lock, reads the manifest, and replays the logs.
+// open reads the manifest and replays the logs.
 func (db *DB) open() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = panicError(r, debug.Stack())
 		}
 	}()
-	if err := db.prepareDir(); err != nil {
-		return err
-	}
 	if err := db.loadManifest(); err != nil {
 		return err
 	}
@@ -90,70 +87,18 @@ func (db *DB) open() (err error) {
 	return db.finishRecovery(r)
 }
 
-// prepareDir makes sure that dir is a directory, makes it if that is wanted,
-// and locks it.
-func (db *DB) prepareDir() error {
-	fsys := db.opts.FS
-	info, err := fsys.Stat(db.dir)
-	switch {
-	case err == nil && info.Mode()&fs.ModeSymlink != 0:
-		// A link to a directory is the user's choice; what is inside is not.
-	case err == nil && !info.IsDir():
-		return fmt.Errorf("%w: %s is a file, not a directory", ErrNotADatabase, db.dir)
-	case errors.Is(err, fs.ErrNotExist):
-		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
-			return ErrDoesNotExist
+// openDir holds and locks the directory, and makes it if that is wanted.
+func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicError(r, debug.Stack())
 		}
-		if err := makeDir(fsys, db.dir); err != nil {
-			return err
-		}
-	case err != nil:
+	}()
+	err = files.MakeRoom(func() error {
+		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly})
 		return err
-	}
-	return db.lockDir()
-}
-
-// makeDir makes dir and its parents, and makes their names durable: without
-// that a power cut could take the directory away with all that was synced.
-func makeDir(fsys FS, dir string) error {
-	var holders []string // of the new names, deepest first
-	for d := filepath.Clean(dir); ; d = filepath.Dir(d) {
-		_, err := fsys.Stat(d)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err == nil || filepath.Dir(d) == d {
-			break
-		}
-		holders = append(holders, filepath.Dir(d))
-	}
-	if err := fsys.MkdirAll(dir); err != nil {
-		return err
-	}
-	for i := len(holders) - 1; i >= 0; i-- {
-		// A directory that may be entered but not read cannot be synced.
-		if err := fsys.SyncDir(holders[i]); err != nil && !errors.Is(err, fs.ErrPermission) {
-			return err
-		}
-	}
-	return nil
-}
-
-// lockDir takes the lock. A read-only open creates no LOCK, and does without
-// where the file system forbids locking.
-func (db *DB) lockDir() error {
-	path := filepath.Join(db.dir, base.LockName)
-	if db.opts.ReadOnly {
-		if _, err := db.opts.FS.Stat(path); err != nil {
-			return nil
-		}
-	}
-	lock, err := db.opts.FS.Lock(path)
-	if err != nil && db.opts.ReadOnly && !errors.Is(err, ErrLocked) {
-		return nil
-	}
-	db.dirLock = lock
-	return err
+	})
+	return d, err
 }
 
 // loadManifest reads the manifest, or creates the database.
@@ -162,9 +107,6 @@ func (db *DB) loadManifest() error {
 	set, err := manifest.Load(o, db.opts.ReadOnly)
 	switch {
 	case errors.Is(err, ErrDoesNotExist):
-		if err := db.refuseForeign(); err != nil {
-			return err
-		}
 		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
 			return err
 		}
@@ -175,34 +117,6 @@ func (db *DB) loadManifest() error {
 	}
 	db.manifest = set
 	return err
-}
-
-// foreign names files by which other engines' directories are known.
-var foreign = []struct{ prefix, suffix, engine string }{
-	{"OPTIONS-", "", "RocksDB or Pebble"},
-	{"IDENTITY", "", "RocksDB"},
-	{"marker.", "", "Pebble"},
-	{"KEYREGISTRY", "", "Badger"},
-	{"", ".vlog", "Badger"},
-	{"", ".sqlite", "SQLite"},
-	{"data.mdb", "", "LMDB"},
-}
-
-// refuseForeign keeps a database from being created among another engine's
-// files.
-func (db *DB) refuseForeign() error {
-	names, err := db.opts.FS.List(db.dir)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		for _, f := range foreign {
-			if strings.HasPrefix(name, f.prefix) && strings.HasSuffix(name, f.suffix) {
-				return fmt.Errorf("%w: the directory has %s, a file of %s", ErrNotADatabase, name, f.engine)
-			}
-		}
-	}
-	return nil
 }
 
 // openCache takes a hold on the shared cache, or makes one, and the table files.

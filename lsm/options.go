@@ -19,7 +19,8 @@ type Options struct {
 
 	ErrorIfMissing bool // do not create the database
 	ErrorIfExists  bool // refuse an existing database
-	ReadOnly       bool // change nothing on disk; writes fail with ErrReadOnly
+	ReadOnly       bool // change nothing on disk; writes fail with ErrReadOnly; any number of readers share the directory
+	NoCreateDirs   bool // create the database's directory, but not its parents
 
 	// What the caller plugs in.
 
@@ -65,6 +66,7 @@ type option struct {
 	def             int64
 	min, max        int64
 	noneBelow       bool // zero given by name means "none", kept as -1
+	inverted        bool // the field of a switch says the opposite of its name
 	field           func(*Options) any
 }
 
@@ -72,6 +74,7 @@ type option struct {
 var options = []option{
 	{name: "error_if_missing", doc: "fail when there is no database instead of creating it", field: func(o *Options) any { return &o.ErrorIfMissing }},
 	{name: "error_if_exists", doc: "fail when the database exists", field: func(o *Options) any { return &o.ErrorIfExists }},
+	{name: "create_dirs", doc: "make missing parent directories of a new database too", inverted: true, field: func(o *Options) any { return &o.NoCreateDirs }},
 	{name: "read_only", doc: "change nothing on disk", field: func(o *Options) any { return &o.ReadOnly }},
 	{name: "comparer", doc: "order of keys, by the name that the database stores", field: func(o *Options) any { return &o.Comparer }},
 	{name: "cache_size", doc: "block cache, indexes and filters included", unit: "bytes", def: 64 << 20, min: -1, max: 1 << 46, noneBelow: true, field: func(o *Options) any { return &o.CacheSize }},
@@ -110,7 +113,7 @@ func OptionDocs() []OptionDoc {
 		d := OptionDoc{Name: row.name, Doc: row.doc, Unit: row.unit, Min: row.min, Max: row.max}
 		switch row.field(new(Options)).(type) {
 		case *bool:
-			d.Default = "false"
+			d.Default = strconv.FormatBool(row.inverted)
 		case *Compression:
 			d.Default = Compression(row.def).String()
 		case **Comparer:
@@ -157,7 +160,7 @@ func (row *option) set(o *Options, value string) error {
 		if err != nil {
 			return bad("want true or false")
 		}
-		*p = v
+		*p = v != row.inverted
 	case *Compression:
 		for i, name := range compressionNames {
 			if strings.EqualFold(name, value) {

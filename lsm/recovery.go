@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -70,19 +71,27 @@ func (db *DB) replayLogs() (*replay, error) {
 	return r, nil
 }
 
-// neededLogs lists the logs to replay, oldest first, and takes the numbers of
-// all files in the directory out of use.
+// neededLogs lists the logs to replay, oldest first: regular files whose names
+// are the database's.
 func (db *DB) neededLogs() ([]uint64, error) {
 	names, err := db.opts.FS.List(db.dir)
 	if err != nil {
 		return nil, err
 	}
+	var logs []string
 	for _, name := range names {
-		if t, num := base.ParseFileName(name); t != base.FileUnknown {
-			db.manifest.MarkFileNumUsed(num)
+		if t, _ := db.manifest.Knows(name); t != base.FileLog {
+			continue
+		}
+		info, err := db.opts.FS.Stat(filepath.Join(db.dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() {
+			logs = append(logs, name)
 		}
 	}
-	return wal.Needed(names, db.manifest.LogNum(), db.manifest.PrevLogNum()), nil
+	return wal.Needed(logs, db.manifest.LogNum(), db.manifest.PrevLogNum()), nil
 }
 
 // apply inserts one batch into the newest memtable, starting another when that
@@ -162,8 +171,8 @@ func (db *DB) applyEdit(e *manifest.Edit) error {
 	return err
 }
 
-// removeObsolete deletes what an earlier run left behind: files that are ours
-// by name and in no version. Names that are not ours stay.
+// removeObsolete deletes what an earlier run left behind: files that are the
+// database's by name and in no version. All others stay.
 func (db *DB) removeObsolete() error {
 	names, err := db.opts.FS.List(db.dir)
 	if err != nil {
@@ -172,7 +181,7 @@ func (db *DB) removeObsolete() error {
 	live := map[uint64]struct{}{}
 	db.manifest.LiveFiles(live)
 	for _, name := range names {
-		t, num := base.ParseFileName(name)
+		t, num := db.manifest.Knows(name)
 		obsolete := false
 		switch t {
 		case base.FileLog:

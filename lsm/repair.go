@@ -3,10 +3,9 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/repair"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // RepairReport is what Repair did.
@@ -22,15 +21,15 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := opts.FS.Lock(filepath.Join(dir, base.LockName))
+	d, err := vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("loam: repairing %s: %w", dir, err)
 	}
 	report, err := repair.Run(repair.Options{
-		FS: opts.FS, Dir: dir, Comparer: opts.Comparer, Tables: opts.tables(),
+		FS: roomyFS{d.FS}, Dir: d.Path, Comparer: opts.Comparer, Tables: opts.tables(),
 		FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
 	})
-	if err = errors.Join(err, lock.Close()); err != nil {
+	if err = errors.Join(err, d.Close()); err != nil {
 		return report, fmt.Errorf("loam: repairing %s: %w", dir, err)
 	}
 	return report, nil

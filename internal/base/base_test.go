@@ -19,12 +19,49 @@ func TestParseFileName(t *testing.T) {
 		{"MANIFEST-000012", FileManifest, 12}, {"CURRENT", FileCurrent, 0}, {"LOCK", FileLock, 0},
 		{"LOG", FileInfoLog, 0}, {"LOG.old", FileInfoLog, 0}, {"000003.dbtmp", FileTemp, 3},
 		{"9223372036854775807.log", FileLog, 1<<63 - 1}, {"1234567.ldb", FileTable, 1234567},
-		{"9223372036854775808.log", FileUnknown, 0}, {"+1.log", FileUnknown, 0}, {"-1.log", FileUnknown, 0},
+		{"18446744073709551615.log", FileLog, 1<<64 - 1}, {"18446744073709551616.log", FileUnknown, 0},
+		{"MANIFEST-18446744073709551615", FileManifest, 1<<64 - 1}, {"99999999999999999999999.ldb", FileUnknown, 0},
+		{"2.log", FileUnknown, 0}, {"00002.log", FileUnknown, 0}, {"0000002.log", FileUnknown, 0}, {"01234567.ldb", FileUnknown, 0},
+		{"MANIFEST-5", FileUnknown, 0}, {"MANIFEST-0000005", FileUnknown, 0}, {"00000x.ldb", FileUnknown, 0}, {"000007.LDB", FileUnknown, 0},
+		{"000007.", FileUnknown, 0}, {"000007", FileUnknown, 0}, {"000007.ldb.ldb", FileUnknown, 0}, {"000000.sst", FileTable, 0}, {"+1.log", FileUnknown, 0}, {"-1.log", FileUnknown, 0},
 		{"MANIFEST-", FileUnknown, 0}, {"MANIFEST-3x", FileUnknown, 0}, {"MANIFEST-../x", FileUnknown, 0},
 		{"", FileUnknown, 0}, {".log", FileUnknown, 0}, {"000001.log.lost", FileUnknown, 0}, {"x/000001.log", FileUnknown, 0},
 	} {
 		if kind, num := ParseFileName(c.name); kind != c.kind || num != c.num {
 			t.Errorf("%q: %d %d, want %d %d", c.name, kind, num, c.kind, c.num)
+		}
+	}
+}
+
+// Every name that counts is the one that FileName or OldTableName gives.
+func TestNamesAreCanonical(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	known := 0
+	for range 200_000 {
+		digits := make([]byte, r.IntN(22))
+		for i := range digits {
+			digits[i] = '0' + byte(r.IntN(10))*byte(r.IntN(2))
+		}
+		name := string(digits) + []string{".log", ".ldb", ".sst", ".dbtmp"}[r.IntN(4)]
+		if r.IntN(4) == 0 {
+			name = "MANIFEST-" + string(digits)
+		}
+		kind, num := ParseFileName(name)
+		if kind == FileUnknown {
+			continue
+		}
+		if known++; FileName(kind, num) != name && OldTableName(num) != name {
+			t.Fatalf("%q counts as %d %d", name, kind, num)
+		}
+	}
+	if known < 10_000 {
+		t.Errorf("only %d names were known", known)
+	}
+	for _, n := range []uint64{0, 1, 99_999, 999_999, 1_000_000, 1 << 62, 1<<64 - 1} {
+		for _, kind := range []FileType{FileLog, FileTable, FileManifest, FileTemp} {
+			if k, m := ParseFileName(FileName(kind, n)); k != kind || m != n {
+				t.Errorf("%s: %d %d", FileName(kind, n), k, m)
+			}
 		}
 	}
 }

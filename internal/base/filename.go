@@ -2,7 +2,7 @@ package base
 
 import (
 	"fmt"
-	"strconv"
+	"math"
 	"strings"
 )
 
@@ -52,8 +52,9 @@ func FileName(t FileType, n uint64) string {
 // OldTableName is the name that LevelDB before 1.14 gave table n.
 func OldTableName(n uint64) string { return fmt.Sprintf("%06d.sst", n) }
 
-// ParseFileName tells what a base name stands for. Names with a path
-// separator, a sign, or a number that does not fit 63 bits are FileUnknown.
+// ParseFileName tells what a base name stands for. A name counts only when it
+// is written as FileName and OldTableName write it: "2.log" and "0000002.log"
+// are FileUnknown, since they would mean the same as "000002.log".
 func ParseFileName(name string) (t FileType, n uint64) {
 	switch name {
 	case CurrentName:
@@ -88,10 +89,19 @@ func ParseFileName(name string) (t FileType, n uint64) {
 	return FileUnknown, 0
 }
 
+// parseNumber reads a number as %06d writes it, up to 64 bits.
 func parseNumber(s string) (uint64, bool) {
-	if s == "" || s[0] < '0' || s[0] > '9' {
+	const width = 6
+	if len(s) < width || len(s) > width && s[0] == '0' {
 		return 0, false
 	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	return n, err == nil
+	n := uint64(0)
+	for _, c := range []byte(s) {
+		d := uint64(c - '0')
+		if d > 9 || n > (math.MaxUint64-d)/10 {
+			return 0, false
+		}
+		n = 10*n + d
+	}
+	return n, true
 }

@@ -246,12 +246,22 @@ func (q *deleteQueue) remove(d doomed) (err error) {
 	if t, _ := base.ParseFileName(d.name); t == base.FileUnknown {
 		return fmt.Errorf("%w: not a database file", base.ErrInvalidArgument)
 	}
-	err = q.fs.Remove(filepath.Join(q.dir, d.name))
+	err = q.removeRegular(d.name)
 	if missing(err) && d.other != "" {
-		err = q.fs.Remove(filepath.Join(q.dir, d.other))
+		err = q.removeRegular(d.other)
 	}
 	if missing(err) {
 		return nil
 	}
 	return err
+}
+
+// removeRegular removes a regular file and leaves anything else: the database
+// did not make it.
+func (q *deleteQueue) removeRegular(name string) error {
+	path := filepath.Join(q.dir, name)
+	if info, err := q.fs.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	return q.fs.Remove(path)
 }

@@ -17,6 +17,10 @@ const NumLevels = 7
 // of them can never wrap.
 const maxFileNum = 1<<62 - 1
 
+// maxTableSize bounds the sizes read from disk, in bytes: far beyond what a
+// table can reach, and sums of them do not wrap.
+const maxTableSize = 1 << 48
+
 // Kinds named in Corruption errors.
 const (
 	kindEdit     = "manifest edit"
@@ -272,7 +276,7 @@ func fieldError(tag uint32) error {
 	case tagLastSeq:
 		return base.Corruptf(kindEdit, "last sequence (tag 4) is malformed or above 56 bits")
 	case tagCompactPointer, tagDeletedFile, tagNewFile:
-		return base.Corruptf(kindEdit, "level, number or key (tag %d) is malformed or out of range", tag)
+		return base.Corruptf(kindEdit, "level, number, size or key (tag %d) is malformed or out of range", tag)
 	}
 	if name, ok := foreignTags[tag]; ok {
 		return fmt.Errorf("%w: the MANIFEST was written by RocksDB or Pebble (tag %d, %s)", base.ErrNotADatabase, tag, name)
@@ -334,7 +338,7 @@ func (c *cursor) newFile() (a AddedFile, ok bool) {
 	size, ok3 := c.u64()
 	smallest, ok4 := c.key()
 	largest, ok5 := c.key()
-	if !(ok1 && ok2 && ok3 && ok4 && ok5) || size > 1<<63-1 {
+	if !(ok1 && ok2 && ok3 && ok4 && ok5) || size > maxTableSize {
 		return a, false
 	}
 	// Both keys share one allocation.

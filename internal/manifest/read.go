@@ -142,6 +142,29 @@ func CheckForeign(fsys vfs.FS, dir string, names []string) error {
 	return nil
 }
 
+// strangers are names by which other engines' directories are known. Beside a
+// LevelDB database some may be the user's own.
+var strangers = []struct{ prefix, suffix, engine string }{
+	{"IDENTITY", "", "RocksDB"},
+	{"marker.", "", "Pebble"},
+	{"KEYREGISTRY", "", "Badger"},
+	{"", ".vlog", "Badger"},
+	{"", ".sqlite", "SQLite"},
+	{"data.mdb", "", "LMDB"},
+}
+
+// checkEmpty keeps a database from being created among another engine's files.
+func checkEmpty(names []string) error {
+	for _, name := range names {
+		for _, s := range strangers {
+			if strings.HasPrefix(name, s.prefix) && strings.HasSuffix(name, s.suffix) {
+				return fmt.Errorf("%w: the directory has %s, a file of %s", base.ErrNotADatabase, name, s.engine)
+			}
+		}
+	}
+	return nil
+}
+
 // optionsOwner names the engine that wrote an OPTIONS file.
 func optionsOwner(fsys vfs.FS, dir, name string) string {
 	const unknown = "RocksDB or Pebble"
@@ -168,7 +191,11 @@ func optionsOwner(fsys vfs.FS, dir, name string) string {
 func checkNoCurrent(fsys vfs.FS, dir string, names []string) error {
 	for _, name := range names {
 		lost := false
-		switch t, _ := base.ParseFileName(name); t {
+		t, num := base.ParseFileName(name)
+		if num > maxFileNum {
+			continue
+		}
+		switch t {
 		case base.FileTable:
 			lost = true
 		case base.FileLog:

@@ -38,6 +38,7 @@ type Set struct {
 	opts     Options
 	readOnly bool
 	torn     *base.Corruption // what Load cut off
+	reach    uint64           // see Knows
 
 	nextFile   atomic.Uint64
 	lastSeq    atomic.Uint64
@@ -83,6 +84,9 @@ func Create(o Options) (*Set, error) {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
 	}
 	if err := CheckForeign(o.FS, o.Dir, names); err != nil {
+		return nil, err
+	}
+	if err := checkEmpty(names); err != nil {
 		return nil, err
 	}
 	if slices.Contains(names, base.CurrentName) {
@@ -149,15 +153,15 @@ func Load(o Options, readOnly bool) (*Set, error) {
 
 // fromState makes the Set of a MANIFEST that was read.
 func fromState(o Options, readOnly bool, res *ReadResult, name string, names []string) (*Set, error) {
+	_, num := base.ParseFileName(name)
+	res.State.NextFile = max(res.State.NextFile, num+1)
 	s, err := FromState(o, &res.State, names)
 	if err != nil {
 		return nil, base.LocateCorruption(err, name, 0, res.Size)
 	}
 	s.readOnly = readOnly
 	s.torn = res.Torn
-	_, num := base.ParseFileName(name)
 	s.manifest.Store(num)
-	s.MarkFileNumUsed(num)
 	s.obsolete = append(s.obsolete, name)
 	return s, nil
 }
@@ -174,7 +178,6 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	}
 	s := newSet(o)
 	s.nextFile.Store(max(st.NextFile, 1))
-	s.markNames(names)
 	s.MarkFileNumUsed(st.LogNum)
 	s.MarkFileNumUsed(st.PrevLogNum)
 	s.logNum.Store(st.LogNum)
@@ -185,6 +188,11 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 		s.MarkFileNumUsed(f.Meta.Num)
 		s.SetLastSeq(max(f.Meta.Smallest.Trailer.Seq(), f.Meta.Largest.Trailer.Seq()))
 		s.placed[f.Meta.Num] = f
+	}
+	s.reach = st.Reach()
+	s.markNames(names)
+	if next := s.nextFile.Load(); next > maxFileNum-numReach {
+		return nil, base.Corruptf(kindManifest, "the next file number is %d, which leaves too few", next)
 	}
 	s.begin(v)
 	return s, nil
@@ -250,13 +258,25 @@ func (s *Set) begin(v *Version) {
 }
 
 // markNames reserves the numbers of files that exist, so that no new file
-// collides with a left-over. Absurd numbers cannot be reached by counting.
+// collides with a left-over, and decides which names can be the database's.
 func (s *Set) markNames(names []string) {
 	for _, name := range names {
-		if t, n := base.ParseFileName(name); t != base.FileUnknown && n < maxFileNum/2 {
+		if t, n := s.Knows(name); t != base.FileUnknown {
 			s.MarkFileNumUsed(n)
 		}
 	}
+	s.reach = s.nextFile.Load() + numReach
+}
+
+// Knows tells what a name stands for if it can be that of a file of this
+// database: no number is beyond reach. All other files are somebody else's, and
+// are neither read nor deleted nor counted.
+func (s *Set) Knows(name string) (t base.FileType, num uint64) {
+	t, num = base.ParseFileName(name)
+	if num >= s.reach {
+		return base.FileUnknown, 0
+	}
+	return t, num
 }
 
 // Torn describes what Load cut off the end of the MANIFEST, or is nil.
@@ -275,7 +295,8 @@ func (s *Set) NewFileNum() uint64 {
 	return s.nextFile.Add(1) - 1
 }
 
-// MarkFileNumUsed makes sure that n is not handed out.
+// MarkFileNumUsed makes sure that n, which is at most maxFileNum, is not handed
+// out.
 func (s *Set) MarkFileNumUsed(n uint64) { raise(&s.nextFile, n+1) }
 
 // SetLastSeq raises the last sequence number, written with the next edit.

@@ -371,13 +371,13 @@ func TestCurrent(t *testing.T) {
 		reason  string
 	}{
 		{"MANIFEST-000005\n", nil, ""},
-		{"MANIFEST-5\n", nil, ""},
 		{"MANIFEST-000005", base.ErrCorruption, "newline"},
 		{"", base.ErrCorruption, "empty"},
 		{"\n", base.ErrCorruption, "does not name"},
 		{"MANIFEST-000006\n", base.ErrCorruption, "MANIFEST-000006, which is missing"},
 		{"MANIFEST-\n", base.ErrCorruption, "does not name"},
 		{"MANIFEST-+5\n", base.ErrCorruption, "does not name"},
+		{"MANIFEST-5\n", base.ErrCorruption, "does not name"},
 		{"../MANIFEST-000005\n", base.ErrCorruption, "does not name"},
 		{"MANIFEST-000005\n\n", base.ErrCorruption, "does not name"},
 		{"MANIFEST-000005\r\n", base.ErrCorruption, "does not name"},

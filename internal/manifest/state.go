@@ -130,6 +130,21 @@ func (s *State) Complete() error {
 	return base.Corruptf(kindManifest, "does not say the %s", missing)
 }
 
+// numReach is how far beyond the numbers that the MANIFEST knows those of files
+// can be that were begun after its last edit. A database that makes ten files a
+// second and never gets an edit down takes 19 days for as many.
+const numReach = 1 << 24
+
+// Reach bounds the numbers of files that can be the database's: those that are
+// known, and so many more that were handed out since.
+func (s *State) Reach() uint64 {
+	next := max(s.NextFile, s.LogNum+1, s.PrevLogNum+1)
+	for num := range s.Files {
+		next = max(next, num+1)
+	}
+	return next + numReach
+}
+
 // Levels returns the live tables by level, in no order.
 func (s *State) Levels() (levels [NumLevels][]*FileMeta) {
 	for _, f := range s.Files {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,7 +32,7 @@ type Level struct {
 func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
 	l := Level{Files: files, sorted: level > 0}
 	for _, f := range files {
-		l.Size += f.Size
+		l.Size = min(l.Size+f.Size, math.MaxInt64) // sizes are below 1<<48
 	}
 	l.prefix = l.sharedPrefix(c)
 	l.abbrevs = l.abbreviate(c, files)

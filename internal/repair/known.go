@@ -66,6 +66,9 @@ func (r *repair) readManifests() error {
 		r.known = *k
 		break
 	}
+	if err := r.leaveStrays(); err != nil {
+		return err
+	}
 	r.judge()
 	return nil
 }

@@ -3,6 +3,7 @@ package repair
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,6 +89,13 @@ func (r *repair) run() error {
 	if r.healthy(tables) {
 		return nil
 	}
+	info, err := r.o.FS.Stat(r.path(LostDir))
+	switch {
+	case err == nil && !info.IsDir():
+		return fmt.Errorf("%w: %s is not a directory; move it away", base.ErrInvalidArgument, r.path(LostDir))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
 	st, err := r.rebuild(tables, logs)
 	if err == nil {
 		err = r.install(st)
@@ -110,19 +118,44 @@ func (r *repair) look() error {
 	r.names = names
 	found := false
 	for _, name := range names {
-		t, n := base.ParseFileName(name)
-		switch t {
+		switch t, _ := base.ParseFileName(name); t {
 		case base.FileTable, base.FileLog, base.FileManifest, base.FileCurrent:
 			found = true
-		}
-		if t != base.FileUnknown && n < maxNum {
-			r.next = max(r.next, n+1)
 		}
 	}
 	if !found {
 		return fmt.Errorf("%w: nothing to repair in %s", base.ErrDoesNotExist, r.o.Dir)
 	}
-	r.next = max(r.next, 2)
+	return nil
+}
+
+// leaveStrays takes names off the list that cannot be the database's, given a
+// MANIFEST to go by: their numbers are out of its reach, or they are no regular
+// files and the MANIFEST does not name them. r.next lies beyond what is left.
+func (r *repair) leaveStrays() error {
+	st := &r.known.st
+	kept := r.names[:0:0]
+	r.next = 2
+	for _, name := range r.names {
+		t, n := base.ParseFileName(name)
+		if r.known.from != "" && t != base.FileUnknown && t != base.FileCurrent {
+			if !r.known.holes && n >= st.Reach() {
+				continue
+			}
+			info, err := r.o.FS.Stat(r.path(name))
+			if err != nil {
+				return err
+			}
+			if _, live := st.Files[n]; !info.Mode().IsRegular() && !(live && t == base.FileTable) {
+				continue
+			}
+		}
+		kept = append(kept, name)
+		if t != base.FileUnknown && n < maxNum {
+			r.next = max(r.next, n+1)
+		}
+	}
+	r.names = kept
 	return nil
 }
 

@@ -5,6 +5,7 @@ package vfs
 import (
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"sort"
@@ -20,8 +21,8 @@ import (
 // heldDir is the operating system's file system with one directory held open:
 // names below path are resolved from the descriptor, and no link on the way is
 // followed. While it holds a lock, nothing is created, renamed or removed once
-// LOCK is another file than the one that was locked: somebody else may own the
-// directory's files then.
+// LOCK, or a file that is being written, is not what stands under its name:
+// the directory's files are somebody else's then.
 type heldDir struct {
 	OS
 	path string
@@ -38,6 +39,7 @@ type heldDir struct {
 
 // linked tells why a file that is being written may have no name any more.
 type linked struct {
+	id      fileID
 	removed bool // by this heldDir; guarded by heldDir.writing
 }
 
@@ -125,11 +127,36 @@ func (h *heldDir) do(op, name string, f func(p place) error) error {
 // LOCK is what was locked.
 func (h *heldDir) change(op, name string, f func(p place) error) error {
 	return h.do(op, name, func(p place) error {
-		if h.lock != nil && p.fd != unix.AT_FDCWD && !h.lock.still(h.fd) {
+		if h.lock != nil && p.fd != unix.AT_FDCWD && !h.intact() {
 			return pathError(op, name, base.ErrDirectoryChanged)
 		}
 		return f(p)
 	})
+}
+
+// intact reports whether LOCK and the files being written stand under their
+// names. h.mu is held for reading.
+func (h *heldDir) intact() bool {
+	if !h.lock.still(h.fd) {
+		return false
+	}
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	for name, l := range h.writing.files {
+		if l.removed {
+			continue
+		}
+		p, err := h.at("stat", name)
+		if err != nil {
+			return false
+		}
+		id, err := lstatID(p.fd, p.elem)
+		p.done()
+		if err != nil || id != l.id {
+			return false
+		}
+	}
+	return true
 }
 
 func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
@@ -140,7 +167,12 @@ func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	l = new(linked)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		f.Close()
+		return nil, nil, pathError("create", name, err)
+	}
+	l = &linked{id: statID(&st)}
 	h.writing.Lock()
 	if h.writing.files == nil {
 		h.writing.files = make(map[string]*linked)
@@ -165,11 +197,10 @@ func (h *heldDir) stillLinked(fd int, name string, l *linked) error {
 	return pathError("sync", name, base.ErrDirectoryChanged)
 }
 
-func (h *heldDir) closed(name string, l *linked) {
+// closed forgets a file, which may have been renamed.
+func (h *heldDir) closed(l *linked) {
 	h.writing.Lock()
-	if h.writing.files[name] == l {
-		delete(h.writing.files, name)
-	}
+	maps.DeleteFunc(h.writing.files, func(_ string, other *linked) bool { return other == l })
 	h.writing.Unlock()
 }
 
@@ -196,7 +227,7 @@ func (w *heldWriteFile) Sync() error {
 }
 
 func (w *heldWriteFile) Close() error {
-	w.h.closed(w.name, w.l)
+	w.h.closed(w.l)
 	return w.osWriteFile.Close()
 }
 
@@ -224,7 +255,7 @@ func (l *heldLog) Sync() error {
 }
 
 func (l *heldLog) Close() error {
-	l.h.closed(l.name, l.l)
+	l.h.closed(l.l)
 	return l.osLog.Close()
 }
 
@@ -262,7 +293,14 @@ func (h *heldDir) Rename(oldName, newName string) error {
 			return err
 		}
 		defer to.done()
-		return pathError("rename", oldName, unix.Renameat(from.fd, from.elem, to.fd, to.elem))
+		h.writing.Lock()
+		defer h.writing.Unlock()
+		err = unix.Renameat(from.fd, from.elem, to.fd, to.elem)
+		if l := h.writing.files[oldName]; l != nil && err == nil {
+			delete(h.writing.files, oldName)
+			h.writing.files[newName] = l
+		}
+		return pathError("rename", oldName, err)
 	})
 }
 
