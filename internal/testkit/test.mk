@@ -9,9 +9,9 @@ FUZZTIME ?= 5s
 TEST_TIMEOUT ?= 10m
 
 # Packages whose code several goroutines run at once.
-CONCURRENT := ./lsm $(addprefix ./internal/,cache commit epoch files hist memtable offheap vfs testkit/history)
+CONCURRENT := ./lsm $(addprefix ./internal/,cache commit epoch files hist memtable offheap vfs testkit/history testkit/lifetimes)
 # Packages that check more in builds with the tag invariants.
-CHECKED := ./lsm $(addprefix ./internal/,block cache compact iters memtable testkit/metamorphic)
+CHECKED := ./lsm $(addprefix ./internal/,block cache compact iters memtable testkit/lifetimes testkit/metamorphic)
 
 INTEROP := internal/testkit/interop
 INTEROP_VENV := build/venv

@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|leak -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|lifetimes|leak -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -19,6 +19,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/history"
 	"github.com/loamdb/loam/internal/testkit/kill"
 	"github.com/loamdb/loam/internal/testkit/leak"
+	"github.com/loamdb/loam/internal/testkit/lifetimes"
 	"github.com/loamdb/loam/internal/testkit/metamorphic"
 )
 
@@ -59,6 +60,10 @@ var tests = map[string]round{
 	},
 	"history": func(seed int64, _ string) (string, error) {
 		return "a history", history.Run(seed, history.Shape{Clients: 8, Keys: 64, Ops: 1000})
+	},
+	"lifetimes": func(seed int64, _ string) (string, error) {
+		n, err := lifetimes.Run(uint64(seed))
+		return fmt.Sprintf("calls on closed objects, and beside Close stopped at %d points", n), err
 	},
 	"leak": func(seed int64, dir string) (string, error) {
 		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)

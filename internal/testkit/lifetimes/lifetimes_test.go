@@ -1,0 +1,268 @@
+package lifetimes
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+func caches(t *testing.T, f func(t *testing.T, shared bool, seed uint64)) {
+	seed := uint64(testkit.Seed(t))
+	for _, shared := range []bool{false, true} {
+		t.Run(map[bool]string{false: "own cache", true: "shared cache"}[shared], func(t *testing.T) {
+			for i := range testkit.Scale(1, 3, 100) {
+				f(t, shared, seed+uint64(i))
+			}
+		})
+	}
+}
+
+func TestAfterClose(t *testing.T) {
+	caches(t, func(t *testing.T, shared bool, seed uint64) {
+		if err := AfterClose(shared, seed); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOpen(t *testing.T) {
+	caches(t, func(t *testing.T, shared bool, seed uint64) {
+		if err := Open(shared, seed); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDuringClose(t *testing.T) {
+	caches(t, func(t *testing.T, shared bool, seed uint64) {
+		n := 1
+		for ; !t.Failed(); n++ {
+			reached, err := DuringClose(shared, seed, n)
+			if err != nil {
+				t.Errorf("stopped at call %d: %v", n, err)
+			}
+			if !reached {
+				break
+			}
+		}
+		t.Logf("stopped at %d calls", n-1)
+		if n < 20 {
+			t.Errorf("Close was stopped at %d calls: it is not stopped where it should be", n-1)
+		}
+	})
+}
+
+// subjects are the exported types with methods. "" says that the functions
+// above call them; other types have no lifetime, and the text says why.
+var subjects = map[string]string{
+	"DB": "", "Snapshot": "", "Iterator": "", "Batch": "", "MultiResult": "",
+	"Cache":       "in functions",
+	"Options":     "a value; Set has tests of its own",
+	"Compression": "a value",
+}
+
+// functions has a test for each exported function and for the cache.
+var functions = map[string]func(t *testing.T){
+	"Open": func(t *testing.T) {
+		fsys := vfs.NewMem()
+		closed := lsm.NewCache(1 << 20)
+		closed.Close()
+		closed.Close()
+		for _, o := range []*lsm.Options{{FS: fsys, Cache: closed}, {FS: fsys, Cache: new(lsm.Cache)}, {FS: fsys, Comparer: &lsm.Comparer{}}} {
+			for range 2 {
+				db, err := lsm.Open("/db", o)
+				if db != nil || !errors.Is(err, lsm.ErrClosed) && !errors.Is(err, lsm.ErrInvalidArgument) {
+					t.Errorf("open with %+v: %v", o, err)
+				}
+			}
+		}
+		dir := t.TempDir()
+		db, err := lsm.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := lsm.Open(dir, nil); again != nil || !errors.Is(err, lsm.ErrLocked) {
+			t.Errorf("open twice: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	},
+	"Destroy": func(t *testing.T) {
+		whileOpen(t, func(dir string, o *lsm.Options) error { return lsm.Destroy(dir, o) })
+	},
+	"Repair": func(t *testing.T) {
+		whileOpen(t, func(dir string, o *lsm.Options) error { _, err := lsm.Repair(dir, o); return err })
+	},
+	"NewBatch": func(t *testing.T) {
+		if b := lsm.NewBatch(); b.Count() != 0 {
+			t.Error("not empty")
+		}
+	},
+	"BatchFromBytes": func(t *testing.T) {
+		for _, bytes := range [][]byte{nil, {}, make([]byte, 11), append(make([]byte, 12), 9)} {
+			if b, err := lsm.BatchFromBytes(bytes); b != nil || !errors.Is(err, lsm.ErrInvalidArgument) {
+				t.Errorf("%v: %v", bytes, err)
+			}
+		}
+	},
+	"NewCache": func(t *testing.T) {
+		for _, size := range []int64{-1 << 63, -1, 0, 1, 1 << 20} {
+			c := lsm.NewCache(size)
+			db, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Cache: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			c.Close()
+			if err := errors.Join(db.Put([]byte("k"), nil, lsm.NoSync), db.Flush()); err != nil {
+				t.Error(err)
+			}
+			if found, err := db.Has([]byte("k")); !found || err != nil {
+				t.Errorf("cache of %d bytes: %v", size, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		new(lsm.Cache).Close()
+	},
+	"OptionDocs": func(t *testing.T) {
+		if len(lsm.OptionDocs()) == 0 {
+			t.Error("none")
+		}
+	},
+}
+
+// whileOpen wants f refused while the database is open, and right afterwards and
+// twice, with nil options too.
+func whileOpen(t *testing.T, f func(dir string, o *lsm.Options) error) {
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := lsm.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Put([]byte("k"), []byte("v"), lsm.Sync); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []*lsm.Options{nil, {}} {
+		if err := f(dir, o); !errors.Is(err, lsm.ErrLocked) {
+			t.Errorf("on an open database: %v", err)
+		}
+	}
+	if v, err := db.Get([]byte("k"), nil); string(v) != "v" || err != nil {
+		t.Errorf("afterwards: %q, %v", v, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := f(dir, nil); err != nil && !errors.Is(err, lsm.ErrDoesNotExist) && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	for name, f := range functions {
+		t.Run(name, f)
+	}
+}
+
+// TestNothingIsForgotten reads the source of package lsm: every exported
+// function and every type with exported methods is in the tables above.
+func TestNothingIsForgotten(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "lsm")
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, e := range names {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !fn.Name.IsExported() {
+				continue
+			}
+			seen++
+			if fn.Recv == nil {
+				if functions[fn.Name.Name] == nil {
+					t.Errorf("lsm.%s has no test in the table functions", fn.Name.Name)
+				}
+				continue
+			}
+			x := fn.Recv.List[0].Type
+			if star, ok := x.(*ast.StarExpr); ok {
+				x = star.X
+			}
+			if id, ok := x.(*ast.Ident); ok && id.IsExported() {
+				if _, known := subjects[id.Name]; !known {
+					t.Errorf("lsm.%s has methods and is not in the table subjects", id.Name)
+				}
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d exported functions found", seen)
+	}
+}
+
+// A method with an argument of an unknown type is an error, not left out.
+func TestUnknownArgument(t *testing.T) {
+	w := &world{}
+	_, err := w.calls(new(novel), rand.New(rand.NewPCG(1, 1)))
+	if err == nil || !strings.Contains(err.Error(), "novel.Method") || !strings.Contains(err.Error(), "complex128") {
+		t.Errorf("a method with a new kind of argument: %v", err)
+	}
+	err = w.closed(new(mute), rand.New(rand.NewPCG(1, 1)))
+	if err == nil || !strings.Contains(err.Error(), "mute.Silent") {
+		t.Errorf("a method that tells of no failure: %v", err)
+	}
+}
+
+type novel struct{}
+
+func (*novel) Method(complex128) error { return nil }
+
+type mute struct{}
+
+func (*mute) Silent() int { return 1 }
+
+// The judge sees what it should.
+func TestJudge(t *testing.T) {
+	boom := call{"X.Boom", reflect.ValueOf(func() error { panic("boom") }), nil}
+	if wrong := judge(boom, run(boom), lsm.ErrClosed); !strings.Contains(wrong, "boom") {
+		t.Errorf("a panic: %q", wrong)
+	}
+	fine := call{"X.Fine", reflect.ValueOf(func() error { return fmt.Errorf("so: %w", lsm.ErrClosed) }), nil}
+	if wrong := judge(fine, run(fine), lsm.ErrClosed); wrong != "" {
+		t.Error(wrong)
+	}
+	if wrong := judge(fine, run(fine), nil); wrong == "" {
+		t.Error("an error where none is allowed")
+	}
+	well := call{"X.Well", reflect.ValueOf(func() error { return nil }), nil}
+	if wrong := judge(well, run(well), lsm.ErrClosed); wrong == "" {
+		t.Error("no error where one must be")
+	}
+}
