@@ -205,7 +205,8 @@ type file struct {
 	path  string
 	size  int64
 
-	state atomic.Uint64
+	state  atomic.Uint64
+	stored atomic.Int64 // of the descriptor opened last, see vfs.Sparse
 
 	mu sync.Mutex // held while opening
 
@@ -215,6 +216,12 @@ type file struct {
 
 // Size is the size in the manifest.
 func (f *file) Size() int64 { return f.size }
+
+// Stored bounds the bytes that are not holes. The descriptor was open once.
+func (f *file) Stored() int64 { return f.stored.Load() }
+
+// NextData knows no holes.
+func (f *file) NextData(off int64) int64 { return off }
 
 // ReadAt reads at off, opening the descriptor if need be.
 func (f *file) ReadAt(p []byte, off int64) (int, error) {

@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Reader returns the records of a file one after another. Unlike LevelDB's it
@@ -210,16 +211,18 @@ func (r *Reader) load(off int64) error {
 	return nil
 }
 
-// zeroToEnd tells whether all bytes from off on are zero.
+// zeroToEnd tells whether all bytes from off on are zero. Holes are not read.
 func (r *Reader) zeroToEnd(off int64) (bool, error) {
-	for off < r.size {
+	for ; off < r.size; off = r.blockOff + blockSize {
+		if off = vfs.NextData(r.r, off); off >= r.size {
+			break
+		}
 		if err := r.load(off); err != nil {
 			return false, err
 		}
 		if !allZero(r.block[off-r.blockOff:]) {
 			return false, r.load(r.pos)
 		}
-		off = r.blockOff + blockSize
 	}
 	return true, nil
 }
@@ -248,6 +251,10 @@ func (r *Reader) findRecord(off int64) (at int64, sure bool, err error) {
 		budget = 64*left + 1<<20
 	}
 	for off < r.size {
+		// A header may begin in a hole, but its last byte is not zero.
+		if off = max(off, vfs.NextData(r.r, off)-headerLen); off+headerLen > r.size {
+			break
+		}
 		if err := r.load(off); err != nil {
 			return -1, false, err
 		}

@@ -465,3 +465,53 @@ func TestHostileScan(t *testing.T) {
 		t.Errorf("tail %v, %v", r.Tail(), err)
 	}
 }
+
+// holeFile has one record behind a hole, and counts what is read.
+type holeFile struct {
+	hole int64
+	tail []byte
+	read int64
+}
+
+func (f *holeFile) Stored() int64            { return int64(len(f.tail)) }
+func (f *holeFile) NextData(off int64) int64 { return max(off, f.hole) }
+
+func (f *holeFile) ReadAt(p []byte, off int64) (int, error) {
+	f.read += int64(len(p))
+	clear(p)
+	if at := f.hole - off; at < int64(len(p)) {
+		copy(p[max(at, 0):], f.tail[max(-at, 0):])
+	}
+	return len(p), nil
+}
+
+// Terabytes of hole are not read, neither for the end of a log nor for what
+// stands behind damage.
+func TestHolesAreNotRead(t *testing.T) {
+	for _, shift := range []int64{0, 1, 6, 7, 8, 4096, blockSize - headerLen - 6} {
+		var log memLog
+		w := NewWriter(&log)
+		if err := w.Append([]byte("behind")); err != nil {
+			t.Fatal(err)
+		}
+		f := &holeFile{hole: 1<<42 + shift, tail: append(log.data, make([]byte, 100)...)}
+		r := NewReader(f, f.hole, "log")
+		if _, err := r.Next(); err != io.EOF {
+			t.Errorf("nothing but a hole: %v", err)
+		}
+		r = NewReader(f, f.hole+int64(len(f.tail)), "log")
+		_, err := r.Next()
+		if !errors.Is(err, base.ErrCorruption) || r.Tail() {
+			t.Errorf("shift %d: %v", shift, err)
+		}
+		if !r.Resume() {
+			t.Fatalf("shift %d: no record found", shift)
+		}
+		if rec, err := r.Next(); err != nil || string(rec) != "behind" {
+			t.Errorf("shift %d: %q, %v", shift, rec, err)
+		}
+		if f.read > 10*blockSize {
+			t.Errorf("shift %d: %d bytes were read", shift, f.read)
+		}
+	}
+}

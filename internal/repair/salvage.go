@@ -147,6 +147,9 @@ func (s *salvage) read(off, n uint64) ([]byte, error) {
 	if off > s.size || n > s.size-off {
 		return nil, at(off, n, "lies outside of the file")
 	}
+	if stored := vfs.Stored(s.f, int64(s.size)); n > uint64(max(stored, s.r.o.MaxDecoded)) {
+		return nil, at(off, n, "a block of %d bytes in a file with %d on disk", n, stored)
+	}
 	b, err := s.r.block.file.Resize(int(n))
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Bounds of a walk.
@@ -29,6 +30,10 @@ func (s *salvage) walk() error {
 	found := make(map[uint64]uint64) // offset -> end of the blocks made out
 	off := uint64(0)
 	for off+block.TrailerLen < s.size && steps > 0 {
+		if data := uint64(vfs.NextData(s.f, int64(off))); data > off+1 {
+			off, limit = data-1, walkStray // a block begins with one zero at most
+			continue
+		}
 		b, err := s.read(off, min(limit, s.size-off))
 		if err != nil {
 			return err

@@ -92,6 +92,9 @@ func (r *Reader) getIn(v *block.View, key []byte, hash uint64, seq base.SeqNum, 
 
 // getCold is GetAt of a block that is not cached.
 func (r *Reader) getCold(i int, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	if err := r.bad.find(i); err != nil {
+		return dst, 0, false, err
+	}
 	s := getScratch()
 	defer putScratch(s)
 	h := r.handle(i)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
@@ -20,9 +22,15 @@ type Env struct {
 	Cache    *cache.Cache // nil: blocks are decoded anew for each read
 	Comparer *base.Comparer
 	// MaxDecoded bounds the memory of one decompressed block and of one view,
-	// in bytes; 0 for block.DefaultMaxDecoded.
+	// in bytes; 0 for block.DefaultMaxDecoded. A block that is not compressed
+	// may have more, as far as the file has so many bytes on disk.
 	MaxDecoded int64
 }
+
+// sparseFactor is how many times its bytes on disk, besides MaxDecoded, a table
+// may have in bytes. No writer leaves holes, but copying tools make them of
+// zeros in values.
+const sparseFactor = 32
 
 // Reader reads one table.
 type Reader struct {
@@ -33,6 +41,8 @@ type Reader struct {
 	index    block.View // separator key -> handle
 	indexMem block.Buffer
 	dataEnd  uint64 // no data block ends after it
+	maxRead  uint64 // longest block, as stored
+	maxRaw   int64  // longest data block, decompressed
 	metaOff  uint64 // of the metaindex
 
 	filter    filter.Table
@@ -43,6 +53,7 @@ type Reader struct {
 
 	slots *cache.Slots
 	props sstable.Props
+	bad   badBlocks
 }
 
 var _ sstable.Reader = (*Reader)(nil)
@@ -74,6 +85,12 @@ func (r *Reader) open(s *scratch) error {
 	if size < FooterLen {
 		return base.LocateCorruption(base.Corruptf("table footer", "file of %d bytes is too short", size), r.env.Name, 0, size)
 	}
+	stored := vfs.Stored(r.src, size)
+	if (size-r.env.MaxDecoded)/sparseFactor > stored {
+		return base.LocateCorruption(base.Corruptf("table file", "its %d bytes are a hole but for %d at most; if that is right, raise max_decoded_block", size, stored), r.env.Name, 0, size)
+	}
+	r.maxRead = uint64(max(r.env.MaxDecoded, stored))
+	r.maxRaw = r.env.MaxDecoded
 	end := uint64(size) - FooterLen
 	b, err := r.read(&s.file, end, FooterLen)
 	if err != nil {
@@ -167,6 +184,7 @@ func (r *Reader) openMeta(h block.Handle, end uint64, s *scratch) error {
 		if err != nil {
 			return at(err, h)
 		}
+		r.maxRaw = maxRaw(&r.props, r.env.MaxDecoded)
 	}
 	if !r.cmp.EqualIsBytewise {
 		return nil
@@ -196,6 +214,17 @@ func (r *Reader) openMeta(h block.Handle, end uint64, s *scratch) error {
 	return nil
 }
 
+// maxRaw bounds the length of a data block, before compression, by what all the
+// entries of the table take: each has three lengths and perhaps a restart point.
+func maxRaw(p *sstable.Props, limit int64) int64 {
+	const perEntry, perBlock = 3*5 + 4, 8
+	most := uint64(max(limit, 0))
+	if max(p.RawKeys, p.RawValues, p.Entries) >= most {
+		return limit
+	}
+	return int64(min(p.RawKeys+p.RawValues+perEntry*p.Entries+perBlock, most))
+}
+
 // plain reads a block that is never compressed into buf.
 func (r *Reader) plain(h block.Handle, buf *block.Buffer) ([]byte, error) {
 	stored, err := r.read(buf, h.Offset, h.Size+block.TrailerLen)
@@ -215,6 +244,10 @@ func (r *Reader) plain(h block.Handle, buf *block.Buffer) ([]byte, error) {
 // read fills buf with n bytes of the file. They have been checked to lie
 // inside it, so that too few are damage.
 func (r *Reader) read(buf *block.Buffer, off, n uint64) ([]byte, error) {
+	if n > r.maxRead {
+		err := base.Corruptf("table", "a block of %d bytes in a file with %d on disk; if that is right, raise max_decoded_block", n, vfs.Stored(r.src, r.src.Size()))
+		return nil, base.LocateCorruption(err, r.env.Name, int64(off), int64(n))
+	}
 	b, err := buf.Resize(int(n))
 	if err != nil {
 		return nil, err
@@ -241,7 +274,7 @@ func (r *Reader) unpack(stored []byte, s *scratch) (raw []byte, limit int64, err
 		// Large values are stored raw; what they take is bounded by the file.
 		limit = max(limit, 4*int64(len(p)))
 	}
-	raw, err = block.Decompress(&s.raw, p, codec, r.env.MaxDecoded)
+	raw, err = block.Decompress(&s.raw, p, codec, r.maxRaw)
 	return raw, limit, err
 }
 
@@ -273,6 +306,41 @@ func (r *Reader) handle(i int) block.Handle {
 func (r *Reader) blockError(i int, err error) error {
 	h := r.handle(i)
 	return base.LocateCorruption(err, r.env.Name, int64(h.Offset), int64(h.Size))
+}
+
+// badBlocks are the data blocks that are damaged for good: their checksums are
+// right. Unpacking such a block may be much work, which is done once.
+type badBlocks struct {
+	any atomic.Bool
+	mu  sync.Mutex
+	err map[int]error
+}
+
+// find returns why block i cannot be read, or nil when that is not known.
+func (b *badBlocks) find(i int) error {
+	if !b.any.Load() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err[i]
+}
+
+// badBlock locates the damage found in data block i, stored as given. Where the
+// checksum is wrong another read may give other bytes; all else is remembered.
+func (r *Reader) badBlock(i int, stored []byte, err error) error {
+	err = r.blockError(i, err)
+	if _, _, crc := block.Open(stored); crc != nil || !errors.Is(err, base.ErrCorruption) {
+		return err
+	}
+	r.bad.mu.Lock()
+	defer r.bad.mu.Unlock()
+	if r.bad.err == nil {
+		r.bad.err = make(map[int]error)
+	}
+	r.bad.err[i] = err
+	r.bad.any.Store(true)
+	return err
 }
 
 // build makes the view of data block i in mem and checks it against the index:
@@ -307,7 +375,7 @@ func (r *Reader) buildPrivate(i int, stored []byte, s *scratch, cols block.Colum
 			}
 		}
 	}
-	return block.View{}, r.blockError(i, err)
+	return block.View{}, r.badBlock(i, stored, err)
 }
 
 // buildCached makes the view of data block i in a frame and puts it into the
@@ -315,7 +383,7 @@ func (r *Reader) buildPrivate(i int, stored []byte, s *scratch, cols block.Colum
 func (r *Reader) buildCached(i int, stored []byte, s *scratch) (cache.Frame, error) {
 	raw, shape, err := r.measure(stored, s)
 	if err != nil {
-		return cache.Frame{}, r.blockError(i, err)
+		return cache.Frame{}, r.badBlock(i, stored, err)
 	}
 	f := r.env.Cache.Alloc(shape.ViewSize(block.PointLookup))
 	if !f.Valid() {
@@ -323,7 +391,7 @@ func (r *Reader) buildCached(i int, stored []byte, s *scratch) (cache.Frame, err
 	}
 	if _, err := r.build(i, f.Bytes(), raw, shape, block.PointLookup); err != nil {
 		f.Release()
-		return cache.Frame{}, r.blockError(i, err)
+		return cache.Frame{}, r.badBlock(i, stored, err)
 	}
 	return r.slots.Publish(i, f), nil
 }

@@ -108,6 +108,9 @@ func (s *source) readBlock(i, dir int) (block.View, error) {
 	if s.memory {
 		return block.View{}, base.ErrWouldBlock
 	}
+	if err := s.r.bad.find(i); err != nil {
+		return block.View{}, err
+	}
 	if s.s == nil {
 		s.s = getScratch()
 	}
