@@ -2,9 +2,11 @@ package base
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"testing"
 )
@@ -198,6 +200,81 @@ func TestIndexedDBOrder(t *testing.T) {
 			if (got < 0) != (i < j) || (got > 0) != (i > j) {
 				t.Errorf("compare(%x, %x) = %d at %d, %d", a, b, got, i, j)
 			}
+		}
+	}
+}
+
+// idbGarbage makes keys that share long beginnings and go wrong anywhere.
+func idbGarbage(r *rand.Rand) []byte {
+	starts := [][]byte{{0, 1, 1, 1}, {0, 1, 1, 30}, {0, 1, 1, 30, 5}, {0, 0, 0, 0}, {0, 1, 0, 0}, {0x20, 1, 1, 1, 1}, nil}
+	key := bytes.Clone(starts[r.IntN(len(starts))])
+	for range r.IntN(4) {
+		switch r.IntN(7) {
+		case 0:
+			key = append(key, 3, 0, 0, 0, 0, 0, 0, byte(r.IntN(2))*0xf0, 0x3f|byte(r.IntN(2))<<7)
+		case 1:
+			key = append(key, 1, 1, 0, byte('a'+r.IntN(2)))
+		case 2:
+			key = append(key, 4, byte(r.IntN(3)))
+		case 3:
+			key = append(key, []byte{50, 100, 150, 151, 200, 201}[r.IntN(6)])
+		case 4:
+			key = append(key, 0x80|byte(r.IntN(2)), byte(r.IntN(2)))
+		case 5:
+			key = append(key, byte(r.IntN(8)))
+		case 6:
+			key = append(key, 3, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f) // not a number
+		}
+	}
+	if r.IntN(3) == 0 {
+		key = key[:r.IntN(len(key)+1)]
+	}
+	return key
+}
+
+// TestIndexedDBOrderIsTotal sorts keys, most of them malformed, and compares all
+// pairs: a sorted sequence of a strict weak order has no pair the wrong way round,
+// and what is equal to a key's equal is equal to the key.
+func TestIndexedDBOrderIsTotal(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 3))
+	rounds := 300
+	if testing.Short() {
+		rounds = 30
+	}
+	for range rounds {
+		keys := make([][]byte, 120)
+		for i := range keys {
+			keys[i] = idbGarbage(r)
+		}
+		slices.SortFunc(keys, IndexedDB.Compare)
+		group := make([]int, len(keys)) // of equal neighbours
+		for i := 1; i < len(keys); i++ {
+			group[i] = group[i-1]
+			if IndexedDB.Compare(keys[i-1], keys[i]) != 0 {
+				group[i]++
+			}
+		}
+		for i, a := range keys {
+			for j, b := range keys {
+				if got, want := IndexedDB.Compare(a, b), cmp.Compare(group[i], group[j]); cmp.Compare(got, 0) != want {
+					t.Fatalf("compare(%x, %x) = %d, sorted it is %d", a, b, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestCopiedComparer checks that a copy of a comparer with another Compare has the
+// order of that one.
+func TestCopiedComparer(t *testing.T) {
+	for _, of := range []*Comparer{Bytewise, ReverseBytewise} {
+		c := *of
+		c.Compare = func(a, b []byte) int { return -of.Compare(a, b) }
+		if got := c.Cmp([]byte("a"), []byte("b")); got != -of.Cmp([]byte("a"), []byte("b")) {
+			t.Errorf("%s: the copy compares a and b as %d", of.Name, got)
+		}
+		if c.HasAbbrev() || c.Abbrev([]byte("a"), 0) != c.Abbrev([]byte("b"), 0) {
+			t.Errorf("%s: the copy has the original's abbreviations", of.Name)
 		}
 	}
 }

@@ -22,55 +22,50 @@ type Comparer struct {
 	// EqualIsBytewise says that Compare(a, b) == 0 only if a and b are the same
 	// bytes. When false, hash indexes and filters are not used.
 	EqualIsBytewise bool
-
-	order order
 }
 
-type order uint8
-
-const (
-	orderCustom  order = iota // only Compare knows
-	orderBytes                // bytes.Compare
-	orderReverse              // -bytes.Compare
-)
+// The comparers whose order is known without asking Compare are recognised by
+// their addresses: a copy of one, which may have another Compare, is not.
 
 // Bytewise is LevelDB's default comparer.
-var Bytewise = &Comparer{
+var Bytewise = &bytewise
+
+var bytewise = Comparer{
 	Name:            "leveldb.BytewiseComparator",
 	Compare:         bytes.Compare,
 	Separator:       bytewiseSeparator,
 	Successor:       bytewiseSuccessor,
 	EqualIsBytewise: true,
-	order:           orderBytes,
 }
 
 // ReverseBytewise orders keys by descending bytes, under RocksDB's name for it.
-var ReverseBytewise = &Comparer{
+var ReverseBytewise = &reverseBytewise
+
+var reverseBytewise = Comparer{
 	Name:            "rocksdb.ReverseBytewiseComparator",
 	Compare:         func(a, b []byte) int { return bytes.Compare(b, a) },
 	EqualIsBytewise: true,
-	order:           orderReverse,
 }
 
 // Cmp is Compare without the indirect call for the default order.
 func (c *Comparer) Cmp(a, b []byte) int {
-	if c.order == orderBytes {
+	if c == &bytewise {
 		return bytes.Compare(a, b)
 	}
 	return c.Compare(a, b)
 }
 
 // HasAbbrev reports whether Abbrev tells keys apart (false: it is always 0).
-func (c *Comparer) HasAbbrev() bool { return c.order != orderCustom }
+func (c *Comparer) HasAbbrev() bool { return c == &bytewise || c == &reverseBytewise }
 
 // Abbrev maps the key's eight bytes after skip to an integer whose order agrees
 // with the comparer's: for keys that share their first skip bytes, Abbrev(a) <
 // Abbrev(b) implies a < b. Equal abbreviations say nothing.
 func (c *Comparer) Abbrev(key []byte, skip int) uint64 {
-	switch c.order {
-	case orderBytes:
+	switch c {
+	case &bytewise:
 		return Prefix64(key, skip)
-	case orderReverse:
+	case &reverseBytewise:
 		return ^Prefix64(key, skip)
 	}
 	return 0

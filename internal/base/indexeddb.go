@@ -9,8 +9,8 @@ import (
 
 // IndexedDB is the order of Chrome's IndexedDB directories ("idb_cmp1"). Keys
 // are tuples (Chromium, leveldb_coding_scheme.md): a prefix of database, object
-// store and index number, then fields that depend on it. Keys that are no such
-// tuples come in byte order.
+// store and index number, then fields that depend on it. What is no such tuple
+// comes after those that it begins like.
 var IndexedDB = &Comparer{
 	Name:    "idb_cmp1",
 	Compare: compareIndexedDB,
@@ -54,22 +54,19 @@ var (
 // Index numbers with a meaning of their own; user indexes start at 30.
 const idbFirstUserIndex = 30
 
+// compareIndexedDB compares field by field. Two keys whose fields so far are equal
+// go on with the same kind of field; there, whatever cannot be decoded comes after
+// all that can, in the order of the bytes that are left. That makes the order total
+// for any bytes: a field of a key depends on nothing but the key.
 func compareIndexedDB(a, b []byte) int {
-	r, ok := compareIDBKeys(a, b)
-	if !ok {
-		return bytes.Compare(a, b)
-	}
-	return r
-}
-
-func compareIDBKeys(a, b []byte) (r int, ok bool) {
-	pa, a, okA := cutIDBPrefix(a)
-	pb, b, okB := cutIDBPrefix(b)
+	pa, restA, okA := cutIDBPrefix(a)
+	pb, restB, okB := cutIDBPrefix(b)
 	if !okA || !okB {
-		return 0, false
+		return compareMalformed(a, b, okA, okB)
 	}
+	a, b = restA, restB
 	if r := cmp.Or(cmp.Compare(pa.database, pb.database), cmp.Compare(pa.store, pb.store), cmp.Compare(pa.index, pb.index)); r != 0 {
-		return r, true
+		return r
 	}
 	switch {
 	case pa.database == 0:
@@ -77,73 +74,90 @@ func compareIDBKeys(a, b []byte) (r int, ok bool) {
 	case pa.store == 0:
 		return compareIDBMetadata(a, b, idbDatabaseFields)
 	case len(a) == 0 || len(b) == 0:
-		return cmp.Compare(len(a), len(b)), true
+		return cmp.Compare(len(a), len(b))
 	case pa.index < idbFirstUserIndex:
-		r, _, _, ok := compareIDBValues(a, b)
-		return r, ok
+		r, _, _ := compareIDBValues(a, b)
+		return r
 	}
 	return compareIDBIndexKeys(a, b)
 }
 
-// compareIDBIndexKeys compares indexed value, then primary key, then the
-// sequence number that stands between them.
-func compareIDBIndexKeys(a, b []byte) (r int, ok bool) {
-	if r, a, b, ok = compareIDBValues(a, b); r != 0 || !ok {
-		return r, ok
+// compareMalformed compares what begins with a field that at least one of both
+// has malformed.
+func compareMalformed(a, b []byte, okA, okB bool) int {
+	switch {
+	case okA:
+		return -1
+	case okB:
+		return 1
 	}
-	seqA, a, okA := cutOptionalVarint(a)
-	seqB, b, okB := cutOptionalVarint(b)
-	if !okA || !okB {
-		return 0, false
-	}
-	if len(a) == 0 || len(b) == 0 {
-		return cmp.Compare(len(a), len(b)), true
-	}
-	if r, _, _, ok = compareIDBValues(a, b); r != 0 || !ok {
-		return r, ok
-	}
-	return cmp.Compare(seqA, seqB), true
+	return bytes.Compare(a, b)
 }
 
-func compareIDBMetadata(a, b []byte, fields map[byte]string) (r int, ok bool) {
+// compareIDBIndexKeys compares indexed value, then primary key, then the
+// sequence number that stands between them.
+func compareIDBIndexKeys(a, b []byte) int {
+	r, a, b := compareIDBValues(a, b)
+	if r != 0 || len(a) == 0 && len(b) == 0 {
+		return r
+	}
+	seqA, restA, okA := cutOptionalVarint(a)
+	seqB, restB, okB := cutOptionalVarint(b)
+	if !okA || !okB {
+		return compareMalformed(a, b, okA, okB)
+	}
+	a, b = restA, restB
 	if len(a) == 0 || len(b) == 0 {
-		return 0, false
+		return cmp.Compare(len(a), len(b))
+	}
+	if r, _, _ = compareIDBValues(a, b); r != 0 {
+		return r
+	}
+	return cmp.Compare(seqA, seqB)
+}
+
+func compareIDBMetadata(a, b []byte, fields map[byte]string) int {
+	if len(a) == 0 || len(b) == 0 {
+		return compareMalformed(a, b, len(a) > 0, len(b) > 0)
 	}
 	if a[0] != b[0] {
-		return cmp.Compare(a[0], b[0]), true
+		return cmp.Compare(a[0], b[0])
 	}
 	kinds, listed := fields[a[0]]
 	a, b = a[1:], b[1:]
 	if !listed {
-		return bytes.Compare(a, b), true
+		return bytes.Compare(a, b)
 	}
 	for _, kind := range kinds {
+		r := 0
+		restA, restB := a, b
 		var okA, okB bool
 		switch kind {
 		case 'v':
 			var va, vb uint64
-			va, a, okA = cutVarint(a)
-			vb, b, okB = cutVarint(b)
+			va, restA, okA = cutVarint(a)
+			vb, restB, okB = cutVarint(b)
 			r = cmp.Compare(va, vb)
 		case 's':
 			var sa, sb []byte
-			sa, a, okA = cutCounted(a, 2)
-			sb, b, okB = cutCounted(b, 2)
+			sa, restA, okA = cutCounted(a, 2)
+			sb, restB, okB = cutCounted(b, 2)
 			r = bytes.Compare(sa, sb) // UTF-16, big-endian
 		case 'b':
 			if okA, okB = len(a) > 0, len(b) > 0; okA && okB {
 				r = cmp.Compare(a[0], b[0])
-				a, b = a[1:], b[1:]
+				restA, restB = a[1:], b[1:]
 			}
 		}
 		if !okA || !okB {
-			return 0, false
+			return compareMalformed(a, b, okA, okB)
 		}
 		if r != 0 {
-			return r, true
+			return r
 		}
+		a, b = restA, restB
 	}
-	return 0, true
+	return 0
 }
 
 // idbRank orders the types of values by their type byte; a higher rank comes
@@ -158,65 +172,73 @@ const (
 // compareIDBValues compares the encoded values at the front of a and b, and
 // returns what follows them when they are equal. Arrays nest to any depth, so
 // they are walked with a stack of their own.
-func compareIDBValues(a, b []byte) (r int, restA, restB []byte, ok bool) {
+func compareIDBValues(a, b []byte) (r int, restA, restB []byte) {
 	type array struct {
 		left uint64 // elements that both have left
 		then int    // the answer when those are equal
 	}
 	stack := make([]array, 0, 4)
 	for {
-		if len(a) == 0 || len(b) == 0 || int(a[0]) >= len(idbRank) || int(b[0]) >= len(idbRank) {
-			return 0, nil, nil, false
+		okA, okB := len(a) > 0 && int(a[0]) < len(idbRank), len(b) > 0 && int(b[0]) < len(idbRank)
+		if !okA || !okB {
+			if r := compareMalformed(a, b, okA, okB); r != 0 {
+				return r, nil, nil
+			}
+			return 0, nil, nil // the same bytes: nothing is left to compare
 		}
 		kind := a[0]
 		if r := cmp.Compare(idbRank[b[0]], idbRank[kind]); r != 0 {
-			return r, a, b, true
+			return r, nil, nil
 		}
 		a, b = a[1:], b[1:]
 		if kind == idbArray {
-			var na, nb uint64
-			var okA, okB bool
-			na, a, okA = cutVarint(a)
-			nb, b, okB = cutVarint(b)
+			na, restA, okA := cutVarint(a)
+			nb, restB, okB := cutVarint(b)
 			if !okA || !okB {
-				return 0, nil, nil, false
+				return compareMalformed(a, b, okA, okB), nil, nil
 			}
+			a, b = restA, restB
 			stack = append(stack, array{left: min(na, nb), then: cmp.Compare(na, nb)})
-		} else if r, a, b, ok = compareIDBScalars(kind, a, b); !ok || r != 0 {
-			return r, a, b, ok
+		} else if r, a, b = compareIDBScalars(kind, a, b); r != 0 {
+			return r, nil, nil
 		}
 		for len(stack) > 0 && stack[len(stack)-1].left == 0 {
 			if then := stack[len(stack)-1].then; then != 0 {
-				return then, a, b, true
+				return then, nil, nil
 			}
 			stack = stack[:len(stack)-1]
 		}
 		if len(stack) == 0 {
-			return 0, a, b, true
+			return 0, a, b
 		}
 		stack[len(stack)-1].left--
 	}
 }
 
-func compareIDBScalars(kind byte, a, b []byte) (r int, restA, restB []byte, ok bool) {
+// compareIDBScalars returns what follows when both are equal; nothing follows
+// what is malformed.
+func compareIDBScalars(kind byte, a, b []byte) (r int, restA, restB []byte) {
 	switch kind {
 	case idbNull, idbMin:
-		return 0, a, b, true
+		return 0, a, b
 	case idbDate, idbNumber:
 		if len(a) < 8 || len(b) < 8 {
-			return 0, nil, nil, false
+			return compareMalformed(a, b, len(a) >= 8, len(b) >= 8), nil, nil
 		}
 		x := math.Float64frombits(binary.LittleEndian.Uint64(a))
 		y := math.Float64frombits(binary.LittleEndian.Uint64(b))
-		return cmp.Compare(x, y), a[8:], b[8:], true
+		return cmp.Compare(x, y), a[8:], b[8:]
 	}
 	unit := 1
 	if kind == idbString {
 		unit = 2
 	}
-	sa, a, okA := cutCounted(a, unit)
-	sb, b, okB := cutCounted(b, unit)
-	return bytes.Compare(sa, sb), a, b, okA && okB
+	sa, restA, okA := cutCounted(a, unit)
+	sb, restB, okB := cutCounted(b, unit)
+	if !okA || !okB {
+		return compareMalformed(a, b, okA, okB), nil, nil
+	}
+	return bytes.Compare(sa, sb), restA, restB
 }
 
 func cutVarint(b []byte) (v uint64, rest []byte, ok bool) {
