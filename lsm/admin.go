@@ -23,7 +23,7 @@ func (db *DB) Flush() error {
 		if err := db.bg.waitForRoom(false); err != nil {
 			return err
 		}
-		return db.rotate()
+		return db.rotate(0, 0)
 	})
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -87,7 +88,7 @@ func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiRes
 	for i, key := range keys {
 		state[i] = lookup{}
 		if db.cmp.EqualIsBytewise {
-			state[i].hash = base.Hash(key)
+			state[i].hash = memtable.Hash(key)
 			v.mem.Prefetch(state[i].hash)
 		}
 	}
@@ -96,6 +97,8 @@ func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiRes
 		if value, t, found := v.memGet(key, state[i].hash, seq); found {
 			r.settle(&state[i], &spans[i], append(r.buf, value...), t)
 			left--
+		} else if db.cmp.EqualIsBytewise {
+			state[i].hash = base.Hash(key) // what tables want
 		}
 	}
 	for _, m := range v.version.Levels[0].Files {

@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -96,13 +97,16 @@ func (db *DB) get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (val
 	}
 	var hash uint64
 	if db.cmp.EqualIsBytewise {
-		hash = base.Hash(key)
+		hash = memtable.Hash(key)
 	}
 	if value, t, found := h.view.memGet(key, hash, seq); found {
 		if t.Kind() == base.KindDelete {
 			return dst, ErrNotFound
 		}
 		return append(dst, value...), nil
+	}
+	if db.cmp.EqualIsBytewise {
+		hash = base.Hash(key) // what tables want
 	}
 	value, t, found, err := h.tableGet(key, hash, seq, flags, dst)
 	switch {

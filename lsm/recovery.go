@@ -107,7 +107,7 @@ func (r *replay) apply(num uint64, batch []byte) error {
 }
 
 func (r *replay) room(bytes int64, entries int, num uint64) *sealed {
-	if n := len(r.tables); n > 0 && r.tables[n-1].table.Room(bytes, entries) {
+	if n := len(r.tables); n > 0 && r.tables[n-1].table.Room(bytes, entries) == nil {
 		return r.tables[n-1]
 	}
 	o := memtable.Options{Comparer: r.db.cmp, Size: r.db.opts.WriteBufferSize}
@@ -116,7 +116,6 @@ func (r *replay) room(bytes int64, entries int, num uint64) *sealed {
 	}
 	s := &sealed{table: memtable.New(o), wal: num}
 	r.tables = append(r.tables, s)
-	s.table.Room(bytes, entries)
 	return s
 }
 

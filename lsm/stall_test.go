@@ -99,7 +99,7 @@ func TestFlushWaitsForItsMemtable(t *testing.T) {
 	})
 	db := mustOpen(t, "db", small(Options{FS: fsys}))
 	mustPut(t, db, 1)
-	if err := db.pipeline.Exclusive(db.rotate); err != nil {
+	if err := db.pipeline.Exclusive(func() error { return db.rotate(0, 0) }); err != nil {
 		t.Fatal(err)
 	}
 	var opened atomic.Bool

@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
@@ -92,33 +93,30 @@ func (db *DB) makeRoom(bytes int64, entries int, noStall bool) error {
 	if err := db.bg.delay(bytes, noStall); err != nil {
 		return err
 	}
-	if db.view.Load().mem.Room(bytes, entries) {
-		return nil
+	if err := db.view.Load().mem.Room(bytes, entries); !errors.Is(err, memtable.ErrFull) {
+		return err
 	}
 	if err := db.bg.waitForRoom(noStall); err != nil {
 		return err
 	}
-	if err := db.rotate(); err != nil {
-		return err
-	}
-	if !db.view.Load().mem.Room(bytes, entries) {
-		return tooLarge("group", int(bytes))
-	}
-	return nil
+	return db.rotate(bytes, entries)
 }
 
-// rotate seals the memtable and starts another one with a log of its own. An
-// empty memtable has room for any group. Commit leader only.
-func (db *DB) rotate() error {
+// rotate seals the memtable and starts another one, which has room for so much,
+// with a log of its own. Without memory for it nothing changes. Commit leader only.
+func (db *DB) rotate(bytes int64, entries int) error {
 	old := db.view.Load().mem
 	last := base.SeqNum(db.visible.Load())
-	if err := db.wal.Rotate(last); err != nil {
-		return db.fail(err)
-	}
 	fresh := memtable.New(memtable.Options{
 		Comparer: db.cmp, Size: db.opts.WriteBufferSize, EntrySize: old.EntrySize(), Ordered: old.Iterated(),
 	})
 	defer fresh.Unref() // the view has its own reference
+	if err := fresh.Room(bytes, entries); err != nil {
+		return err
+	}
+	if err := db.wal.Rotate(last); err != nil {
+		return db.fail(err)
+	}
 	db.mu.Lock()
 	v := db.view.Load()
 	imm := append([]*sealed{{table: old, wal: v.memWAL, last: last}}, v.imm...)

@@ -57,7 +57,7 @@ func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable
 	var batch []byte
 	for i, k := range order {
 		batch = batchrepr.AppendPut(batchrepr.Init(batch), keys[k], value)
-		if !m.Room(int64(len(batch)), 1) {
+		if m.Room(int64(len(batch)), 1) != nil {
 			b.Fatal("no room")
 		}
 		if err := m.Apply(batch, base.SeqNum(i+1)); err != nil {

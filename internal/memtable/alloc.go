@@ -7,6 +7,10 @@ import "github.com/loamdb/loam/internal/offheap"
 // raceDetector says whether it is built in.
 const raceDetector = false
 
+type extent = offheap.Extent
+
+func newExtent(n, limit int) (*extent, error) { return offheap.NewExtent(n, limit) }
+
 func allocate(n int) ([]byte, error) { return offheap.TryAlloc(n) }
 
 func release(b []byte) { offheap.Free(b) }

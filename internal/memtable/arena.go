@@ -43,9 +43,19 @@ const (
 	maxEntryGuess = 1024 // so that a bad guess still leaves a useful table
 	minArena      = 64 << 10
 	minSlots      = 512
+
+	// The first table of a database begins small, with minArena bytes and minSlots
+	// slots: many are only ever given a few entries. The arena at least doubles, by
+	// growArena at most; the index takes slotGrowth times the slots when it is half
+	// full, so that few entries are ever moved.
+	growArena  = 8 << 20
+	slotGrowth = 8
+	// A key further from its home slot than maxProbe ends the table early: that
+	// is about as likely as a full index.
+	maxProbe = 1024
 )
 
-// sizes of a table's memory in bytes and slots.
+// sizes are what a table's memory may grow to, in bytes and slots.
 type sizes struct {
 	arena  int
 	nslots uint64
@@ -65,6 +75,7 @@ func sizeFor(size int64, entrySize int, hashed bool) sizes {
 	return s
 }
 
+// sizeForBatch is for a table that takes one batch.
 func sizeForBatch(n int64, entries int, hashed bool) (sizes, bool) {
 	need := uint64(n) + uint64(entries)*maxHeader + arenaStart
 	if n > maxArena || uint64(entries) > maxArena/2 || need > maxArena {
@@ -80,42 +91,119 @@ func sizeForBatch(n int64, entries int, hashed bool) (sizes, bool) {
 // memory is a table's arena and hash index. A slot is 0 or tag<<32 | offset of
 // the newest entry of a key; the tag is the upper half of the key's hash and
 // also decides where probing begins. Only the writer stores.
+//
+// A memory does not change, but for what is stored in it: when the index grows,
+// the table gets another memory with the same arena. Readers that still hold the
+// one before find there all that was complete when they took it.
 type memory struct {
-	arena      []byte
-	slotMem    []byte
-	base       unsafe.Pointer // of arena
-	slots      unsafe.Pointer // of slotMem
-	nslots     uint64
-	maxEntries int64
+	arena  []byte // as it is when grown: only entries that were written are there
+	base   unsafe.Pointer
+	slots  unsafe.Pointer
+	nslots uint64
 }
 
-func newMemory(s sizes) (*memory, error) {
-	m := &memory{nslots: s.nslots, maxEntries: maxArena}
-	var err error
-	if m.arena, err = allocate(s.arena); err != nil {
-		return nil, err
+// space is what the writer has for entries.
+type space struct {
+	planned sizes
+	arena   *extent
+	index   []byte // the slots
+	// outgrown are indexes and arenas that readers may still look at, until the
+	// table goes.
+	outgrown []func()
+
+	maxEntries int64 // at which the index, as it is, is full
+	crowded    bool  // a key is far from its home
+}
+
+func (s *space) free() {
+	if s.arena != nil {
+		s.arena.Free()
 	}
-	m.base = unsafe.Pointer(unsafe.SliceData(m.arena))
-	if s.nslots > 0 {
-		if m.slotMem, err = allocate(int(s.nslots * 8)); err != nil {
-			m.free()
-			return nil, err
+	release(s.index)
+	for _, f := range s.outgrown {
+		f()
+	}
+	*s = space{}
+}
+
+// grow makes room for n entries and the arena's first `bytes` bytes, both within
+// the plan. It returns the memory to use from now on. When the system refuses, the
+// one before stays good.
+func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, error) {
+	next := *m
+	switch {
+	case s.arena == nil:
+		size := min(max(int(bytes), minArena), s.planned.arena)
+		if whole {
+			size = s.planned.arena
 		}
-		m.slots = unsafe.Pointer(unsafe.SliceData(m.slotMem))
-		m.maxEntries = int64(s.nslots / 100 * 85)
+		arena, err := newExtent(size, s.planned.arena)
+		if err != nil {
+			return m, err
+		}
+		s.arena = arena
+		next.arena = arena.Whole()
+		next.base = unsafe.Pointer(unsafe.SliceData(next.arena))
+	case bytes > uint64(s.arena.Len()):
+		have := s.arena.Len()
+		size := min(max(int(bytes), have+min(have, growArena)), s.planned.arena)
+		if err := s.arena.Grow(size); err != nil {
+			return m, err
+		}
 	}
-	return m, nil
+	nslots := max(m.nslots, min(minSlots, s.planned.nslots))
+	if whole {
+		nslots = s.planned.nslots
+	}
+	for n > s.capacity(nslots) && nslots < s.planned.nslots {
+		nslots = min(nslots*slotGrowth, s.planned.nslots)
+	}
+	if nslots != m.nslots {
+		index, err := allocate(int(nslots * 8))
+		if err != nil {
+			return &next, err
+		}
+		if !whole && len(index) >= hugeFrom { // an eighth of it is full
+			offheap.AdviseHuge(index)
+		}
+		next.slots, next.nslots = unsafe.Pointer(unsafe.SliceData(index)), nslots
+		next.takeOver(m)
+		if old := s.index; old != nil {
+			s.outgrown = append(s.outgrown, func() { release(old) })
+		}
+		s.index = index
+	}
+	s.maxEntries = s.capacity(nslots)
+	return &next, nil
 }
 
-func (m *memory) free() {
-	release(m.arena)
-	release(m.slotMem)
-	*m = memory{}
+// capacity is how many entries so many slots take before there must be more.
+func (s *space) capacity(nslots uint64) int64 {
+	switch {
+	case s.planned.nslots == 0:
+		return maxArena // no index
+	case nslots < s.planned.nslots:
+		return int64(nslots / 2)
+	}
+	return int64(nslots / 100 * 85)
 }
 
-func (m *memory) adviseHuge() {
-	offheap.AdviseHuge(m.arena)
-	offheap.AdviseHuge(m.slotMem)
+// takeOver fills the index from a smaller one. Homes ascend with the hash, so
+// both are gone through from front to back.
+func (m *memory) takeOver(old *memory) {
+	for i := range old.nslots {
+		s := *old.slot(i)
+		if s == 0 {
+			continue
+		}
+		j := m.home(s)
+		for *m.slot(j) != 0 {
+			if j++; j == m.nslots {
+				j = 0
+			}
+		}
+		*m.slot(j) = s
+	}
 }
 
 // links is what an entry says of its key's older entries; zero for none.

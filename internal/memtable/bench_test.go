@@ -30,7 +30,7 @@ func fill(keys [][]byte, value []byte, ordered bool) *Table {
 	batch := batchrepr.Init(nil)
 	for i, k := range keys {
 		batch = batchrepr.AppendPut(batchrepr.Init(batch), k, value)
-		if !m.Room(int64(len(batch)), 1) {
+		if m.Room(int64(len(batch)), 1) != nil {
 			panic("no room")
 		}
 		if err := m.Apply(batch, base.SeqNum(i+1)); err != nil {
@@ -98,7 +98,7 @@ func BenchmarkGet(b *testing.B) {
 				if name == "miss" {
 					key[15] ^= 1
 				}
-				v, _, ok := m.Get(key[:], base.Hash(key[:]), base.MaxSeqNum)
+				v, _, ok := m.Get(key[:], Hash(key[:]), base.MaxSeqNum)
 				if ok != (name == "hit") {
 					b.Fatal("wrong answer")
 				}
@@ -211,7 +211,7 @@ func BenchmarkSourceBesideWrites(b *testing.B) {
 			var e base.Entries
 			i := first
 			for b.Loop() {
-				if !m.Room(int64(200*each), each) || i+each > len(keys) {
+				if m.Room(int64(200*each), each) != nil || i+each > len(keys) {
 					b.StopTimer()
 					m.Unref()
 					m = fill(keys[:first], make([]byte, 100), true)

@@ -1,9 +1,17 @@
 package memtable
 
 import (
+	"hash/maphash"
 	"sync/atomic"
 	"unsafe"
 )
+
+// seed is this process's own: no keys can be chosen so that they meet in the
+// index. What goes to disk has base.Hash.
+var seed = maphash.MakeSeed()
+
+// Hash is the hash of a user key that memtables want.
+func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }
 
 func (m *memory) slot(i uint64) *uint64 { return (*uint64)(unsafe.Add(m.slots, int(i*8))) }
 
@@ -24,6 +32,15 @@ func (m *memory) find(key []byte, hash uint64) (slot uint64, off uint32) {
 			i = 0
 		}
 	}
+}
+
+// distance is how far a slot is from the home of its hash.
+func (m *memory) distance(slot, hash uint64) uint64 {
+	d := slot - m.home(hash)
+	if int64(d) < 0 {
+		d += m.nslots
+	}
+	return d
 }
 
 // setSlot makes the entry at off the newest of its key: the one store that

@@ -16,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // Options configures a table.
@@ -36,18 +37,16 @@ type Table struct {
 	cmp    *base.Comparer
 	hashed bool // the comparer's equality is that of bytes
 
-	// mem is replaced only while the table is empty. The others in replaced
-	// may still be looked at by readers and are freed with the table.
-	mem      atomic.Pointer[memory]
-	replaced []*memory
-	memErr   error
+	mem atomic.Pointer[memory]
 
 	// Writer's side. pos and n run ahead of end and count within a batch.
 	pos   uint64
 	n     int64
 	last  base.Trailer
 	huge  bool
+	whole bool // take all memory at once
 	batch []pending
+	space
 
 	// end is the arena offset up to which entries are complete.
 	end   atomic.Uint64
@@ -71,20 +70,15 @@ type pending struct {
 // cache misses overlap.
 const applyGroup = 16
 
-// New makes an empty table with one reference. It takes address space, and
-// memory only as entries come. When the system refuses, Room says no and Apply
-// fails.
+// New makes an empty table with one reference. It takes memory as entries come, or
+// address space for all of them at the first one where EntrySize is known.
 func New(o Options) *Table {
-	m := &Table{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart}
+	m := &Table{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0}
 	m.end.Store(arenaStart)
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
-	mem, err := newMemory(sizeFor(o.Size, o.EntrySize, m.hashed))
-	if err != nil {
-		m.memErr = err
-		mem = &memory{}
-	}
-	m.mem.Store(mem)
+	m.planned = sizeFor(o.Size, o.EntrySize, m.hashed)
+	m.mem.Store(new(memory))
 	return m
 }
 
@@ -100,36 +94,63 @@ func (m *Table) Unref() {
 		return
 	}
 	m.order.close()
-	m.mem.Load().free()
-	for _, mem := range m.replaced {
-		mem.free()
-	}
+	m.space.free()
+	m.mem.Store(new(memory))
 }
 
-// Room reports whether a batch of n bytes with that many entries fits. An empty
-// table makes itself large enough, up to the 4 GiB that offsets reach.
-func (m *Table) Room(n int64, entries int) bool {
-	if m.memErr != nil || n < 0 || entries < 0 {
-		return false
+// ErrFull says that a table with entries takes no more. An empty one may.
+var ErrFull = errors.New("loam: the memtable is full")
+
+// Room makes sure that a batch of n bytes with that many entries fits. A table with
+// entries that has no room is ErrFull, also for want of memory. An empty table makes
+// itself large enough, up to the 4 GiB that offsets reach, or else says
+// ErrTooLarge, or ErrNoMemory.
+func (m *Table) Room(n int64, entries int) error {
+	if m.fits(n, entries) {
+		return nil
 	}
-	mem := m.mem.Load()
-	if m.fits(mem, n, entries) {
-		return true
+	if n < 0 || entries < 0 || uint64(n) > maxArena || uint64(entries) > maxArena/2 {
+		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
-	if m.n != 0 {
-		return false
+	bytes, count := m.pos+uint64(n)+uint64(entries)*maxHeader, m.n+int64(entries)
+	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded && m.mem.Load().nslots == m.planned.nslots {
+		if m.n != 0 {
+			return ErrFull
+		}
+		if err := m.replan(n, entries); err != nil {
+			return err
+		}
 	}
+	if m.crowded {
+		count = max(count, m.maxEntries+1)
+	}
+	mem, err := m.space.grow(m.mem.Load(), bytes, count, m.whole)
+	if err != nil && m.whole {
+		m.whole = false
+		mem, err = m.space.grow(mem, bytes, count, false)
+	}
+	m.mem.Store(mem)
+	if err != nil {
+		if m.n != 0 {
+			return ErrFull
+		}
+		return err
+	}
+	m.crowded = false
+	return nil
+}
+
+// replan sizes an empty table for one batch. Readers may still look at what it had.
+func (m *Table) replan(n int64, entries int) error {
 	s, ok := sizeForBatch(n, entries, m.hashed)
 	if !ok {
-		return false
+		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
-	bigger, err := newMemory(s)
-	if err != nil {
-		return false
-	}
-	m.replaced = append(m.replaced, mem)
-	m.mem.Store(bigger)
-	return true
+	old := m.space
+	m.space = space{planned: s, outgrown: []func(){old.free}}
+	m.whole = true
+	m.mem.Store(new(memory))
+	return nil
 }
 
 // SizeFor is an Options.Size with which a new table has room for a batch of n
@@ -137,25 +158,21 @@ func (m *Table) Room(n int64, entries int) bool {
 // says so.
 func SizeFor(n int64, entries int) int64 { return n + int64(entries)*maxHeader + arenaStart }
 
-func (m *Table) fits(mem *memory, n int64, entries int) bool {
+func (m *Table) fits(n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
-	return m.pos+need <= uint64(len(mem.arena)) && m.n+int64(entries) <= mem.maxEntries
+	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) && m.n+int64(entries) <= m.maxEntries && !m.crowded
 }
 
-var errNoRoom = errors.New("loam: no room in the memtable")
-
 // Apply adds the entries of a batch (batchrepr, validated); entry i gets
-// sequence seq + i. The caller has asked Room. Readers see the entries one by
-// one; the sequence they read at keeps a batch whole.
+// sequence seq + i. It fails only where Room does; a caller that has asked Room
+// knows that it does not. Readers see the entries one by one; the sequence they
+// read at keeps a batch whole.
 func (m *Table) Apply(batch []byte, seq base.SeqNum) error {
 	n := int(batchrepr.Count(batch))
+	if err := m.Room(int64(len(batch)), n); err != nil {
+		return err
+	}
 	mem := m.mem.Load()
-	if m.memErr != nil {
-		return m.memErr
-	}
-	if !m.fits(mem, int64(len(batch)), n) {
-		return fmt.Errorf("%w: %d bytes, %d entries", errNoRoom, len(batch), n)
-	}
 	it := batchrepr.Read(batch)
 	if n == 1 {
 		if kind, key, value, ok := it.Next(); ok {
@@ -164,7 +181,7 @@ func (m *Table) Apply(batch []byte, seq base.SeqNum) error {
 	} else {
 		m.applyMany(mem, &it, seq)
 	}
-	m.publish(mem)
+	m.publish()
 	return it.Err()
 }
 
@@ -198,22 +215,19 @@ func (m *Table) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 
 func (m *Table) hashOf(key []byte) uint64 {
 	if m.hashed {
-		return base.Hash(key)
+		return Hash(key)
 	}
 	return 0
 }
 
-// Add adds one entry. The caller has asked Room.
+// Add adds one entry. Like Apply it fails only where Room does.
 func (m *Table) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
+	if err := m.Room(int64(len(key)+len(value)), 1); err != nil {
+		return err
+	}
 	mem := m.mem.Load()
-	if m.memErr != nil {
-		return m.memErr
-	}
-	if !m.fits(mem, int64(len(key)+len(value)), 1) {
-		return fmt.Errorf("%w: one entry of %d bytes", errNoRoom, len(key)+len(value))
-	}
 	m.insert(mem, base.MakeTrailer(seq, kind), key, value, m.hashOf(key))
-	m.publish(mem)
+	m.publish()
 	return nil
 }
 
@@ -239,21 +253,25 @@ func (m *Table) insert(mem *memory, t base.Trailer, key, value []byte, hash uint
 	}
 	m.pos += mem.write(off, t, l, key, value)
 	mem.setSlot(slot, hash, off)
+	if mem.distance(slot, hash) > maxProbe {
+		m.crowded = true
+	}
 }
 
 // publish makes all entries inserted so far visible to sources.
-func (m *Table) publish(mem *memory) {
+func (m *Table) publish() {
 	m.count.Store(m.n)
 	m.end.Store(m.pos)
 	if !m.huge && m.pos > hugeFrom {
 		m.huge = true
-		mem.adviseHuge()
+		m.arena.AdviseHuge()
+		offheap.AdviseHuge(m.index)
 	}
 	m.order.written(m.n)
 }
 
 // Get returns the newest entry of key whose sequence is at most seq. hash is
-// base.Hash(key). The value aliases the arena and is nil for a deletion.
+// Hash(key). The value aliases the arena and is nil for a deletion.
 func (m *Table) Get(key []byte, hash uint64, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
 	if !m.hashed {
 		return m.getOrdered(key, seq)
@@ -309,5 +327,5 @@ func (m *Table) MemoryUsage() int64 {
 	if m.count.Load() == 0 {
 		return 0
 	}
-	return m.Bytes() + int64(len(m.mem.Load().slotMem)) + m.order.memoryUsage()
+	return m.Bytes() + int64(m.mem.Load().nslots*8) + m.order.memoryUsage()
 }

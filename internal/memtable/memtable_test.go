@@ -31,7 +31,7 @@ func TestVersions(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
 	defer m.Unref()
 	key := []byte("k")
-	h := base.Hash(key)
+	h := Hash(key)
 	const n = 5000
 	for i := 1; i <= n; i++ {
 		m.Add(base.SeqNum(10*i), base.KindSet, key, fmt.Append(nil, i))
@@ -83,8 +83,8 @@ func TestRoom(t *testing.T) {
 		for {
 			rng.Read(key)
 			b := batchrepr.AppendPut(batchrepr.Init(nil), key, make([]byte, valueLen))
-			if !m.Room(int64(len(b)), 1) {
-				if err := m.Apply(b, 1); !errors.Is(err, errNoRoom) {
+			if m.Room(int64(len(b)), 1) != nil {
+				if err := m.Apply(b, 1); !errors.Is(err, ErrFull) {
 					t.Fatalf("Apply without room: %v", err)
 				}
 				return n, m.Bytes()
@@ -116,28 +116,31 @@ func TestLargeBatch(t *testing.T) {
 	before := offheap.InUse()
 	for _, n := range []int{1, 40000} {
 		m := New(Options{Comparer: base.Bytewise, Size: 64 << 10})
+		if err := m.Room(1, 1); err != nil {
+			t.Fatal(err)
+		}
 		early, empty := m.NewSource(), m.mem.Load()
 		value := make([]byte, 3<<20/n)
 		b := batchrepr.Init(nil)
 		for i := range n {
 			b = batchrepr.AppendPut(b, fmt.Appendf(nil, "%d", i), value)
 		}
-		if !m.Room(int64(len(b)), n) {
+		if m.Room(int64(len(b)), n) != nil {
 			t.Fatalf("a fresh table has no room for %d entries", n)
 		}
 		if err := m.Apply(b, 1); err != nil {
 			t.Fatal(err)
 		}
-		if m.Room(1<<20, 1) {
+		if m.Room(1<<20, 1) == nil {
 			t.Error("still room")
 		}
 		for i := range n {
 			k := fmt.Appendf(nil, "%d", i)
-			if v, _, ok := m.Get(k, base.Hash(k), base.MaxSeqNum); !ok || len(v) != len(value) {
+			if v, _, ok := m.Get(k, Hash(k), base.MaxSeqNum); !ok || len(v) != len(value) {
 				t.Fatalf("key %d: %d bytes, %v", i, len(v), ok)
 			}
 		}
-		if _, off := empty.find([]byte("0"), base.Hash([]byte("0"))); off != 0 {
+		if _, off := empty.find([]byte("0"), Hash([]byte("0"))); off != 0 {
 			t.Error("the memory before it grew is not empty")
 		}
 		early.Close()
@@ -152,11 +155,11 @@ func TestLargeBatch(t *testing.T) {
 		n       int64
 		entries int
 	}{{maxArena, 1}, {1 << 62, 1}, {-1, 1}, {100, -1}, {100, 1 << 30}, {1<<63 - 1, math.MaxInt}} {
-		if m.Room(c.n, c.entries) {
+		if m.Room(c.n, c.entries) == nil {
 			t.Errorf("room for %d bytes, %d entries", c.n, c.entries)
 		}
 	}
-	if !m.Room(100, 1) {
+	if m.Room(100, 1) != nil {
 		t.Error("no room after refusals")
 	}
 }
@@ -168,10 +171,10 @@ func TestSizeFor(t *testing.T) {
 			b = batchrepr.AppendDelete(b, fmt.Append(nil, i))
 		}
 		m := New(Options{Comparer: base.Bytewise, Size: SizeFor(int64(len(b)), n), EntrySize: maxEntryGuess})
-		if got := int64(len(m.mem.Load().arena)); got < SizeFor(int64(len(b)), n) {
+		if got := int64(m.planned.arena); got < SizeFor(int64(len(b)), n) {
 			t.Errorf("arena of %d bytes for %d entries", got, n)
 		}
-		if !m.Room(int64(len(b)), n) {
+		if m.Room(int64(len(b)), n) != nil {
 			t.Errorf("no room for %d entries", n)
 		} else if err := m.Apply(b, 1); err != nil {
 			t.Error(err)
@@ -190,7 +193,7 @@ func TestSizeFor(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
 		m := New(Options{Comparer: c, Size: 1 << 20})
-		if _, _, ok := m.Get([]byte("a"), base.Hash([]byte("a")), base.MaxSeqNum); ok {
+		if _, _, ok := m.Get([]byte("a"), Hash([]byte("a")), base.MaxSeqNum); ok {
 			t.Error("found in an empty table")
 		}
 		src := m.NewSource()
@@ -279,7 +282,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		i := rng.Int63n(seen)
 		seq := base.SeqNum(rng.Int63n(seen) + 1)
 		k := name(int(i))
-		v, _, ok := m.Get(k, base.Hash(k), seq)
+		v, _, ok := m.Get(k, Hash(k), seq)
 		want := int64(-1)
 		if j := int64(seq-1) - ((int64(seq-1)-i)%keys+keys)%keys; j >= 0 {
 			want = j
@@ -332,7 +335,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		for j := range n {
 			b = batchrepr.AppendPut(b, name(i+j), fmt.Append(nil, i+j))
 		}
-		if !m.Room(int64(len(b)), n) {
+		if m.Room(int64(len(b)), n) != nil {
 			t.Fatal("no room")
 		}
 		if err := m.Apply(b, base.SeqNum(i+1)); err != nil {
@@ -667,7 +670,7 @@ func TestAllocs(t *testing.T) {
 		f    func()
 	}{
 		{"Apply", 0, func() { _ = m.Apply(b, base.SeqNum(i+1)) }},
-		{"Get", 0, func() { m.Get(keys[i], base.Hash(keys[i]), base.MaxSeqNum) }},
+		{"Get", 0, func() { m.Get(keys[i], Hash(keys[i]), base.MaxSeqNum) }},
 	}
 	var e base.Entries
 	src := m.NewSource()

@@ -337,7 +337,7 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 			o.items = append(o.items, item{k, v, base.MakeTrailer(seq+base.SeqNum(i), kind)})
 		}
 		o.dirty = true
-		if !m.Room(int64(len(b)), n) {
+		if m.Room(int64(len(b)), n) != nil {
 			t.Fatal("no room")
 		}
 		if err := m.Apply(b, seq); err != nil {
@@ -385,8 +385,8 @@ func checkGets(t *testing.T, o *model, m *Table, key func() string, rng *rand.Ra
 		if rng.Intn(2) == 0 {
 			seq = base.MaxSeqNum
 		}
-		m.Prefetch(base.Hash([]byte(k)))
-		v, tr, found := m.Get([]byte(k), base.Hash([]byte(k)), seq)
+		m.Prefetch(Hash([]byte(k)))
+		v, tr, found := m.Get([]byte(k), Hash([]byte(k)), seq)
 		want, ok := o.get(k, seq)
 		if found != ok || tr != want.t || string(v) != want.value || found && (v == nil) != (tr.Kind() == base.KindDelete) {
 			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.value, want.t, ok)

@@ -56,19 +56,44 @@ func TryAlloc(n int) ([]byte, error) {
 	case n < 0 || n > maxSize():
 		return nil, fmt.Errorf("%w: %d bytes asked for", ErrNoMemory, n)
 	}
+	if err := failing(n); err != nil {
+		return nil, noMemory(n, err)
+	}
 	var b []byte
 	var err error
 	if n <= maxSlab {
 		b, err = slabs[classOf(n)].alloc()
 	} else {
-		b, err = mapPages((n + pageSize - 1) &^ (pageSize - 1))
+		b, err = mapPages(roundUp(n))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes: %v", ErrNoMemory, n, err)
+		return nil, noMemory(n, err)
 	}
 	inUse.Add(int64(cap(b)))
 	track(b)
 	return b[:n], nil
+}
+
+func noMemory(n int, why error) error { return fmt.Errorf("%w: %d bytes: %v", ErrNoMemory, n, why) }
+
+// fault is asked before every allocation, see SetFault.
+var fault atomic.Pointer[func(n int) error]
+
+// SetFault has f asked before every allocation and growth, with its size; those
+// that it returns an error for fail with ErrNoMemory. nil ends that. For tests.
+func SetFault(f func(n int) error) {
+	if f == nil {
+		fault.Store(nil)
+		return
+	}
+	fault.Store(&f)
+}
+
+func failing(n int) error {
+	if f := fault.Load(); f != nil {
+		return (*f)(n)
+	}
+	return nil
 }
 
 // Free gives back b, which begins where an allocation began and has its

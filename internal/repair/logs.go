@@ -123,14 +123,13 @@ func (r *repair) convertLogs(logs []*logFile) ([]*table, error) {
 	for _, l := range logs {
 		err := r.readLog(l.name, ignore, func(batch []byte) error {
 			bytes, n := int64(len(batch)), int(batchrepr.Count(batch))
-			if mem != nil && !mem.Room(bytes, n) {
+			if mem != nil && mem.Room(bytes, n) != nil {
 				if err := flush(); err != nil {
 					return err
 				}
 			}
 			if mem == nil {
 				mem = memtable.New(memtable.Options{Comparer: r.o.Comparer, Size: r.o.WriteBuffer})
-				mem.Room(bytes, n) // grows an empty one
 			}
 			return mem.Apply(batch, batchrepr.Seq(batch))
 		})

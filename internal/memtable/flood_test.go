@@ -1,0 +1,112 @@
+package memtable
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// xxhash64's constants, and the inverse of an odd factor.
+const (
+	prime1 = 0x9e3779b185ebca87
+	prime2 = 0xc2b2ae3d27d4eb4f
+	prime3 = 0x165667b19e3779f9
+	prime4 = 0x85ebca77c2b2ae63
+	prime5 = 0x27d4eb2f165667c5
+)
+
+func inverse(x uint64) uint64 {
+	y := x
+	for range 6 {
+		y *= 2 - x*y
+	}
+	return y
+}
+
+// keyOf is the key of eight bytes whose xxhash64, with seed 0, is h.
+func keyOf(h uint64) []byte {
+	unshift := func(h uint64, n int) uint64 {
+		for x := h >> n; x != 0; x >>= n {
+			h ^= x
+		}
+		return h
+	}
+	h = unshift(h, 32) * inverse(prime3)
+	h = unshift(h, 29) * inverse(prime2)
+	h = unshift(h, 33)
+	h = bits.RotateLeft64((h-prime4)*inverse(prime1), -27)
+	h ^= prime5 + 8
+	h = bits.RotateLeft64(h*inverse(prime1), -31) * inverse(prime2)
+	return binary.LittleEndian.AppendUint64(nil, h)
+}
+
+// probes is how many slots are looked at for a key, present or not.
+func probes(m *Table, key []byte) int {
+	mem, h := m.mem.Load(), m.hashOf(key)
+	n, i := 1, mem.home(h)
+	for {
+		s := *mem.slot(i)
+		if s == 0 || s>>32 == h>>32 && string(mem.key(uint32(s))) == string(key) {
+			return n
+		}
+		if n, i = n+1, i+1; i == mem.nslots {
+			i = 0
+		}
+	}
+}
+
+// TestKeysBuiltToMeet adds keys that meet under the hash that goes to disk, which
+// anybody can compute: in the index they do not.
+func TestKeysBuiltToMeet(t *testing.T) {
+	const n = 40_000
+	m := New(Options{Comparer: base.Bytewise, Size: 64 << 20})
+	defer m.Unref()
+	key := func(i int) []byte { return keyOf(7<<56 | uint64(i)) }
+	if got := base.Hash(key(5)); got != 7<<56|5 {
+		t.Fatalf("the hash is %x: the keys do not meet", got)
+	}
+	for i := range n {
+		if err := m.Add(base.SeqNum(i+1), base.KindSet, key(i), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	worst := 0
+	for i := range 2 * n { // those from n on are missing
+		worst = max(worst, probes(m, key(i)))
+	}
+	if worst > 200 {
+		t.Errorf("%d slots are looked at for one key", worst)
+	}
+}
+
+// TestCrowdedIndex adds keys with one hash, as somebody who knew the seed could
+// build them: the index grows, and then the table counts as full.
+func TestCrowdedIndex(t *testing.T) {
+	m := New(Options{Comparer: base.Bytewise, Size: 64 << 20})
+	defer m.Unref()
+	n := 0
+	for ; ; n++ {
+		if err := m.Room(100, 1); err != nil {
+			if !errors.Is(err, ErrFull) {
+				t.Fatal(err)
+			}
+			break
+		}
+		if n > 10*maxProbe {
+			t.Fatal("still room")
+		}
+		m.insert(m.mem.Load(), base.MakeTrailer(base.SeqNum(n+1), base.KindSet), binary.LittleEndian.AppendUint32(nil, uint32(n)), nil, 7<<56|uint64(n))
+		m.publish()
+	}
+	if n < maxProbe {
+		t.Errorf("full with %d entries", n)
+	}
+	for i := range n {
+		if _, _, found := m.Get(binary.LittleEndian.AppendUint32(nil, uint32(i)), 7<<56, base.MaxSeqNum); !found {
+			t.Fatalf("entry %d is gone", i)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package offheap
+
+import (
+	"fmt"
+	"unsafe"
+)
+
+// Extent is memory that grows in place, up to a limit: nothing moves, so that
+// readers may go on. Where the system allows it, it takes address space only for
+// what it has. One goroutine at a time may call Grow, AdviseHuge and Free.
+type Extent struct {
+	mem  []byte // what is there; its capacity goes up to the limit
+	huge bool
+	own  bool // mapped piece by piece, in a range of its own
+}
+
+// NewExtent takes n bytes that can grow to limit. When they are few, they are
+// there at once: a first touch of each page costs more.
+func NewExtent(n, limit int) (*Extent, error) {
+	if n <= 0 || limit < n || limit > maxSize()-pageSize {
+		return nil, fmt.Errorf("%w: %d bytes that grow to %d", ErrNoMemory, n, limit)
+	}
+	n, limit = roundUp(n), roundUp(limit)
+	e := new(Extent)
+	if err := e.begin(n, limit); err != nil {
+		return nil, err
+	}
+	inUse.Add(int64(len(e.mem)))
+	return e, nil
+}
+
+func (e *Extent) begin(n, limit int) error {
+	if err := failing(n); err != nil {
+		return noMemory(n, err)
+	}
+	if n < limit {
+		if mem, ok := mapRange(n, limit, n <= fewBytes); ok {
+			e.mem, e.own = mem, true
+			return nil
+		}
+	}
+	mem, err := mapPages(limit)
+	if err != nil {
+		return noMemory(limit, err)
+	}
+	e.mem = mem
+	return nil
+}
+
+// fewBytes are touched at once.
+const fewBytes = 1 << 20
+
+// Len is how many bytes there are.
+func (e *Extent) Len() int { return len(e.mem) }
+
+// Whole is the memory as it is when it has grown to its limit. What lies behind Len
+// must not be touched before.
+func (e *Extent) Whole() []byte { return e.mem[:cap(e.mem)] }
+
+// Grow makes the extent n bytes or more. When the system refuses, nothing changes.
+func (e *Extent) Grow(n int) error {
+	have := len(e.mem)
+	n = roundUp(n)
+	switch {
+	case n <= have:
+		return nil
+	case n > cap(e.mem):
+		return fmt.Errorf("%w: %d bytes of %d", ErrNoMemory, n, cap(e.mem))
+	}
+	if err := failing(n - have); err != nil {
+		return noMemory(n-have, err)
+	}
+	if err := growRange(e.mem, n, n <= fewBytes); err != nil {
+		return noMemory(n-have, err)
+	}
+	e.mem = e.mem[:n]
+	inUse.Add(int64(n - have))
+	if e.huge {
+		AdviseHuge(e.mem[have&^(hugeSize-1):])
+	}
+	return nil
+}
+
+// AdviseHuge asks for huge pages, for what is to come too.
+func (e *Extent) AdviseHuge() {
+	if !e.huge {
+		e.huge = true
+		AdviseHuge(e.mem)
+	}
+}
+
+// Free gives everything back. A nil extent is ignored.
+func (e *Extent) Free() {
+	if e == nil || e.mem == nil {
+		return
+	}
+	inUse.Add(-int64(len(e.mem)))
+	if e.own {
+		unmapRange(e.mem)
+	} else {
+		unmapPages(e.mem[:cap(e.mem)])
+	}
+	e.mem = nil
+}
+
+func roundUp(n int) int {
+	page := max(pageSize, systemPage)
+	return (n + page - 1) &^ (page - 1)
+}
+
+// at is n bytes from p on.
+func at(p unsafe.Pointer, n, capacity int) []byte {
+	return unsafe.Slice((*byte)(p), capacity)[:n]
+}
