@@ -39,7 +39,8 @@ type background struct {
 	forced                    int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
 	kick                      chan struct{} // closed and replaced to cut the flush's back-off short
 
-	install sync.Mutex // serialises edit + view; taken before manifest.Set's lock
+	install sync.Mutex           // serialises edit + view; taken before manifest.Set's lock
+	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see orphan
 
 	visits     atomic.Uint64 // see visited; since the last compaction began
 	stop       atomic.Bool   // running compactions should give up
@@ -190,7 +191,8 @@ func (b *background) cached(plan *compact.Plan) bool {
 }
 
 // openDense opens those of a job's tables that are full of deletions, so that
-// dense sees them.
+// dense sees them. Only before their edit: a later job may make them obsolete, and
+// a table that is opened then stays open.
 func (b *background) openDense(r compact.Result) {
 	for i, t := range r.Tables {
 		if t.Deletes > 0 && 2*t.Deletes >= t.Entries {
@@ -327,17 +329,53 @@ func (b *background) report(job string, err error) {
 	}
 }
 
+// mendManifest begins a new MANIFEST if the last edit failed for want of space or
+// descriptors. A job calls it before it writes tables: while the MANIFEST cannot be
+// written, none would be of use.
+func (b *background) mendManifest() error {
+	b.install.Lock()
+	defer b.install.Unlock()
+	if err := b.db.manifest.Mend(); err != nil {
+		return b.manifestError(err)
+	}
+	b.dropOrphans()
+	return nil
+}
+
+// manifestError makes the database read-only unless the error heals.
+func (b *background) manifestError(err error) error {
+	if base.IsShortage(err) && b.db.manifest.Err() == nil {
+		return err
+	}
+	return b.db.fail(err)
+}
+
+// dropOrphans deletes the tables of failed edits.
+//
+// REQUIRES: b.install held; the MANIFEST has been written since.
+func (b *background) dropOrphans() {
+	for _, a := range b.orphans {
+		b.db.files.Obsolete(a.Meta)
+	}
+	b.orphans = nil
+}
+
 // apply writes the edit to the manifest and makes its version current, without
-// the memtable done if that is not nil.
+// the memtable done if that is not nil. results are the tables that the edit adds,
+// as far as they are new: if it fails they stay until the MANIFEST is known to be
+// without it.
 //
 // REQUIRES: b.install held.
-func (b *background) apply(edit *manifest.Edit, done *sealed) error {
+func (b *background) apply(edit *manifest.Edit, done *sealed, results ...compact.Result) error {
 	db := b.db
 	version, err := db.manifest.Apply(edit)
 	if err != nil {
-		db.fail(err)
-		return err
+		for _, r := range results {
+			b.orphans = append(b.orphans, r.Added...)
+		}
+		return b.manifestError(err)
 	}
+	b.dropOrphans()
 	for _, name := range db.manifest.TakeObsolete() {
 		db.files.DeleteFile(name)
 	}
@@ -360,7 +398,7 @@ func (b *background) apply(edit *manifest.Edit, done *sealed) error {
 // discard deletes the tables of a job that failed before its edit.
 func (b *background) discard(r compact.Result) {
 	for _, a := range r.Added {
-		b.db.files.DeleteFile(a.Meta.Name())
+		b.db.files.Obsolete(a.Meta) // it may be open: warm, openDense
 	}
 	for _, num := range r.Abandoned {
 		b.db.files.DeleteFile(base.FileName(base.FileTable, num))

@@ -65,7 +65,9 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 	start := time.Now()
 	var results []compact.Result
 	var edit *manifest.Edit
-	if plan.TrivialMove {
+	if err = b.mendManifest(); err != nil {
+		// reported below
+	} else if plan.TrivialMove {
 		edit, err = plan.Edit()
 	} else {
 		cached := b.cached(plan)
@@ -74,14 +76,10 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 		}
 	}
 	if err == nil {
-		b.install.Lock()
-		err = b.apply(edit, nil)
-		b.install.Unlock()
-	}
-	if err == nil {
 		for _, r := range results {
 			b.openDense(r)
 		}
+		err = b.installCompaction(edit, results)
 	}
 	info.Duration, info.Err = time.Since(start), err
 	for _, r := range results {
@@ -92,6 +90,12 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 		db.events.Post(func() { f(info) })
 	}
 	return err
+}
+
+func (b *background) installCompaction(edit *manifest.Edit, results []compact.Result) error {
+	b.install.Lock()
+	defer b.install.Unlock()
+	return b.apply(edit, nil, results...)
 }
 
 // runPieces merges every piece on a goroutine of its own and makes the tables'

@@ -75,15 +75,15 @@ func (b *background) flush(s *sealed) (err error) {
 	start := time.Now()
 	s.table.Seal()
 	var result compact.Result
-	err = b.writeSealed(s, func(r compact.Result) error {
-		result = r
-		if b.readSince(r) {
-			b.warm([]compact.Result{r})
-		}
-		return b.installFlush(s, r)
-	})
-	if err == nil {
-		b.openDense(result)
+	if err = b.mendManifest(); err == nil {
+		err = b.writeSealed(s, func(r compact.Result) error {
+			result = r
+			if b.readSince(r) {
+				b.warm([]compact.Result{r})
+			}
+			b.openDense(r)
+			return b.installFlush(s, r)
+		})
 	}
 	d := time.Since(start)
 	db.stats.flushed(s.table.Bytes(), result, d, err)
@@ -119,14 +119,7 @@ func (b *background) writeSealed(s *sealed, install func(compact.Result) error) 
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	version := db.manifest.Current()
-	level := compact.FlushLevel(version, b.running, db.cmp, smallest, largest)
-	plan := compact.FlushPlan(level, smallest, largest)
-	if level > 0 {
-		b.running = append(b.running, plan)
-	}
-	b.mu.Unlock()
+	version, level, plan := b.placeFlush(smallest, largest)
 	defer func() {
 		b.mu.Lock()
 		b.running = remove(b.running, plan)
@@ -142,6 +135,19 @@ func (b *background) writeSealed(s *sealed, install func(compact.Result) error) 
 		return err
 	}
 	return install(result)
+}
+
+// placeFlush chooses the level of a flush and reserves it.
+func (b *background) placeFlush(smallest, largest []byte) (*manifest.Version, int, *compact.Plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock() // the comparer may panic
+	version := b.db.manifest.Current()
+	level := compact.FlushLevel(version, b.running, b.db.cmp, smallest, largest)
+	plan := compact.FlushPlan(level, smallest, largest)
+	if level > 0 {
+		b.running = append(b.running, plan)
+	}
+	return version, level, plan
 }
 
 // installFlush makes the tables live and the memtable and its log obsolete, in
@@ -162,7 +168,7 @@ func (b *background) installFlush(s *sealed, result compact.Result) error {
 	edit := &manifest.Edit{Added: result.Added}
 	edit.SetLogNum(nextLog)
 	db.manifest.SetLastSeq(s.last)
-	if err := b.apply(edit, s); err != nil {
+	if err := b.apply(edit, s, result); err != nil {
 		return err
 	}
 	db.wal.CloseUpTo(s.wal)

@@ -13,10 +13,12 @@ import (
 // e is not changed; what it does not say of logs, numbers and sequence is
 // filled in. A table that moves keeps the FileMeta that it has.
 //
-// After a failure of any kind but base.ErrInvalidArgument, every later call
-// fails with that cause (StartManifest can lift it). The edit may or may not be
-// in the MANIFEST then: the tables that it adds and those that it deletes must
-// both be left in place.
+// After a shortage (base.IsShortage) the call may be made again: it begins a new
+// MANIFEST first. After any other failure but base.ErrInvalidArgument, and after
+// one of a sync, every later call fails with that cause (StartManifest can lift
+// it). In both cases the edit may or may not be in the MANIFEST: the tables that
+// it adds and those that it deletes must both be left in place, after a shortage
+// until Apply or Mend has succeeded.
 func (s *Set) Apply(e *Edit) (*Version, error) {
 	next, old, err := s.apply(e)
 	if err != nil {
@@ -40,17 +42,17 @@ func (s *Set) apply(e *Edit) (next, old *Version, err error) {
 	if err != nil {
 		return nil, nil, s.poison(err)
 	}
-	if s.log == nil || s.log.Size() > s.limit {
+	if s.log == nil || s.broken != nil || s.log.Size() > s.limit {
 		if err := s.startManifest(); err != nil {
-			return nil, nil, s.poison(err)
+			return nil, nil, s.fail(err)
 		}
 	}
 	s.buf = full.Encode(s.buf[:0])
 	if err := s.log.Append(s.buf); err != nil {
-		return nil, nil, s.poison(s.writeError(err))
+		return nil, nil, s.fail(s.writeError(err))
 	}
 	if err := s.log.Sync(); err != nil {
-		return nil, nil, s.poison(s.writeError(err))
+		return nil, nil, s.poison(s.writeError(fmt.Errorf("%w: %w", errUnsynced, err)))
 	}
 	s.keepBuf()
 	return next, s.install(full, next), nil
@@ -189,6 +191,20 @@ func (s *Set) keepBuf() {
 	}
 }
 
+// Mend begins a new MANIFEST if a shortage makes one necessary. After it, an edit
+// that failed so is in no MANIFEST that counts.
+func (s *Set) Mend() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil || s.broken == nil {
+		return err
+	}
+	if err := s.startManifest(); err != nil {
+		return s.fail(err)
+	}
+	return nil
+}
+
 // StartManifest begins a new MANIFEST with a snapshot of the current version
 // and makes CURRENT name it. It is also the way out of a failed write: when it
 // succeeds on a Set that is poisoned by an error of the file system, the Set
@@ -200,7 +216,7 @@ func (s *Set) StartManifest() error {
 		return err
 	}
 	if err := s.startManifest(); err != nil {
-		return s.poison(err)
+		return s.fail(err)
 	}
 	s.err = nil
 	return nil
@@ -248,7 +264,7 @@ func (s *Set) startManifest() error {
 		_ = s.log.Close()
 		s.obsolete = append(s.obsolete, base.FileName(base.FileManifest, s.num))
 	}
-	s.log, s.num = w, num
+	s.log, s.num, s.broken = w, num, nil
 	s.limit = max(s.opts.MaxManifestSize, 2*w.Size())
 	s.manifest.Store(num)
 	s.keepBuf()

@@ -9,6 +9,10 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
+// errUnsynced: a sync on which the state relies failed. It is not tried again: a
+// second one may succeed although the first has lost what it was for.
+var errUnsynced = errors.New("sync failed")
+
 // setCurrent makes CURRENT name MANIFEST num, which is durable already, by way
 // of a temporary file. renamed tells whether CURRENT may name it although the
 // call failed.
@@ -21,7 +25,7 @@ func setCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
 		return true, fmt.Errorf("writing %s: %w", base.CurrentName, err)
 	}
 	if err := fsys.SyncDir(dir); err != nil {
-		return true, fmt.Errorf("writing %s: %w", base.CurrentName, err)
+		return true, fmt.Errorf("writing %s: %w: %w", base.CurrentName, errUnsynced, err)
 	}
 	return true, nil
 }

@@ -167,6 +167,12 @@ func TestCrashAnywhere(t *testing.T) {
 // TestFaultAnywhere fails every call to the file system in turn, once or from
 // then on, with nothing, half or all of it done.
 func TestFaultAnywhere(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
+		t.Run(errno.Error(), func(t *testing.T) { faultAnywhere(t, errno) })
+	}
+}
+
+func faultAnywhere(t *testing.T, errno syscall.Errno) {
 	for _, forever := range []bool{false, true} {
 		for _, done := range []bool{false, true} {
 			for at := 0; ; at++ {
@@ -183,7 +189,7 @@ func TestFaultAnywhere(t *testing.T) {
 						if done {
 							short = int(o.N) / 2
 						}
-						return vfs.Outcome{Err: syscall.ENOSPC, Done: done, Short: short}
+						return vfs.Outcome{Err: errno, Done: done, Short: short}
 					}
 					return vfs.Outcome{}
 				})
@@ -199,19 +205,34 @@ func TestFaultAnywhere(t *testing.T) {
 					}
 					continue
 				}
-				if !errors.Is(err, syscall.ENOSPC) || errors.Is(err, base.ErrCorruption) {
+				if !errors.Is(err, errno) || errors.Is(err, base.ErrCorruption) {
 					t.Errorf("%s, %v: %v", name, op, err)
 				}
-				if s != nil && op.Kind != vfs.OpRemove {
+				final := s != nil && s.Err() != nil
+				sync := op.Kind == vfs.OpSync || op.Kind == vfs.OpSyncDir
+				if s != nil && op.Kind != vfs.OpRemove && !sync && final != (errno == syscall.EIO) {
+					t.Errorf("%s, %v: final: %v", name, op, final)
+				}
+				if final {
 					checkPoisoned(t, name, s, err)
 				}
 				off = true
 				if s != nil && op.Kind != vfs.OpRemove {
-					// With space again, a new MANIFEST makes the Set whole.
+					// With space again, a new MANIFEST makes the Set whole. Of
+					// itself, unless a sync failed.
 					before := state(s)
 					c := m.Clone()
-					if err := s.StartManifest(); err != nil {
-						t.Errorf("%s, %v: StartManifest: %v", name, op, err)
+					if s.TakeObsolete() != nil {
+						t.Errorf("%s, %v: MANIFESTs given away", name, op)
+					}
+					mend := s.Mend
+					if final {
+						mend = s.StartManifest
+					}
+					if at%2 == 0 || final { // otherwise Apply does it
+						if err := mend(); err != nil {
+							t.Errorf("%s, %v: %v", name, op, err)
+						}
 					}
 					mustApply(t, s, &Edit{})
 					if obsolete := s.TakeObsolete(); !forever && (!done || op.Kind == vfs.OpRename) {

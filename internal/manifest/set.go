@@ -51,6 +51,7 @@ type Set struct {
 	num      uint64               // log's number
 	limit    int64                // size at which log is replaced
 	err      error                // sticky: why nothing can be written any more
+	broken   error                // a shortage: the next edit goes into a new MANIFEST
 	placed   map[uint64]AddedFile // tables of the current version by number
 	pointers [NumLevels]base.InternalKey
 	buf      []byte
@@ -341,7 +342,8 @@ func (s *Set) CompactPointer(level int) base.InternalKey {
 	return s.pointers[level]
 }
 
-// Err is why the Set cannot be written any more, or nil.
+// Err is why the Set cannot be written any more, or nil. A shortage, which the next
+// Apply or Mend may find at an end, is not meant.
 func (s *Set) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -353,7 +355,7 @@ func (s *Set) Err() error {
 func (s *Set) TakeObsolete() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.log == nil || s.err != nil {
+	if s.log == nil || s.err != nil || s.broken != nil {
 		return nil // one of them may be in force
 	}
 	names := s.obsolete
@@ -407,6 +409,17 @@ func (s *Set) Close() error {
 		return fmt.Errorf("closing %s: %w", base.FileName(base.FileManifest, s.num), err)
 	}
 	return nil
+}
+
+// fail notes that a write failed before anything relied on it. After a shortage
+// the next write begins a new MANIFEST, as nobody knows how much of the edit is in
+// this one; any other error is final. s.mu is held.
+func (s *Set) fail(err error) error {
+	if errors.Is(err, errUnsynced) || !base.IsShortage(err) {
+		return s.poison(err)
+	}
+	s.broken = err
+	return err
 }
 
 // poison remembers the first error after which nothing may be written. s.mu is
