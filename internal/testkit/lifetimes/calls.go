@@ -1,6 +1,7 @@
 package lifetimes
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -171,7 +172,11 @@ func run(c call) (o outcome) {
 			scanErr = new(error)
 			a = reflect.ValueOf(scanErr)
 		}
-		if b, ok := a.Interface().(*lsm.Batch); ok && b != nil { // one goroutine at a time uses it
+		// What follows is used by one goroutine at a time.
+		if b, ok := a.Interface().([]byte); ok { // a buffer to append to, perhaps
+			a = reflect.ValueOf(bytes.Clone(b))
+		}
+		if b, ok := a.Interface().(*lsm.Batch); ok && b != nil {
 			fresh := new(lsm.Batch)
 			fresh.Append(b)
 			a = reflect.ValueOf(fresh)

@@ -31,6 +31,21 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d operations in %v", histories*setups*length, time.Since(start).Round(time.Second))
 }
 
+// TestSeveral runs three databases with one cache side by side, one of them on
+// a disk that blocks.
+func TestSeveral(t *testing.T) {
+	seed := testkit.Seed(t)
+	ops, blocks := 0, 0
+	for i := range testkit.Scale(1, 12, 400) {
+		n, err := Several(seed+int64(i), 5000)
+		if err != nil {
+			t.Fatalf("%s=%d: %v", testkit.SeedEnv, seed+int64(i), err)
+		}
+		ops, blocks = ops+3*5000, blocks+n
+	}
+	t.Logf("%d operations, the disk blocked %d times", ops, blocks)
+}
+
 // TestSeedIsTheHistory wants the same history from the same seed, and every
 // kind of operation in some history.
 func TestSeedIsTheHistory(t *testing.T) {

@@ -32,6 +32,7 @@ type world struct {
 	model   *testkit.Model
 	snaps   [slots]snapshot
 	iters   [slots]iterator
+	late    []*lsm.Iterator // that outlived their database
 	batch   *lsm.Batch
 	multi   lsm.MultiResult
 	paused  int
@@ -64,12 +65,16 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 		return &Failure{Index: -1, Op: "open", Err: err}
 	}
 	for i := range ops {
+		if s.step != nil {
+			s.step()
+		}
 		if err := w.step(&ops[i]); err != nil {
 			w.shut()
+			w.closeLate()
 			return &Failure{Index: i, Op: ops[i].String(), Err: err}
 		}
 	}
-	if err := w.shut(); err != nil {
+	if err := errors.Join(w.shut(), w.closeLate()); err != nil {
 		return &Failure{Index: len(ops), Op: "close", Err: err}
 	}
 	return nil
@@ -77,23 +82,44 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 
 func (w *world) open(n int) (err error) {
 	o := w.setup.options(n)
-	o.FS, o.Comparer = w.fs, w.cmp
+	o.FS, o.Comparer, o.Cache = w.fs, w.cmp, w.setup.cache
 	w.db, err = lsm.Open(w.dir, o)
 	return err
 }
 
-// shut closes everything, in the order that users forget to keep at times:
-// iterators, the database, snapshots.
+// shut closes everything, in the order that users forget to keep at times: some
+// iterators, the database, snapshots. The other iterators are closed when the
+// directory is another opening's already.
 func (w *world) shut() error {
-	var errs []error
+	errs := []error{w.closeLate()}
 	for i := range w.iters {
+		if it := w.iters[i].it; it != nil && i%2 == 1 {
+			w.late = append(w.late, it)
+			w.iters[i] = iterator{}
+		}
 		errs = append(errs, w.closeIter(i))
 	}
 	errs = append(errs, w.db.Close())
 	for i := range w.snaps {
 		errs = append(errs, w.closeSnapshot(i))
 	}
+	for _, it := range w.late {
+		if it.First() || it.Next() || !errors.Is(it.Err(), lsm.ErrClosed) {
+			errs = append(errs, fmt.Errorf("an iterator of a closed database: %w", it.Err()))
+		}
+	}
 	w.paused = 0
+	return errors.Join(errs...)
+}
+
+func (w *world) closeLate() error {
+	var errs []error
+	for _, it := range w.late {
+		if err := it.Close(); !errors.Is(err, lsm.ErrClosed) {
+			errs = append(errs, fmt.Errorf("closing an iterator of a closed database: %w", err))
+		}
+	}
+	w.late = w.late[:0]
 	return errors.Join(errs...)
 }
 

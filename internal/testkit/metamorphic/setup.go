@@ -17,6 +17,11 @@ type Setup struct {
 	// seed picks the options, together with the number that a reopen carries.
 	// 0 stands for the engine's own defaults, 1 for everything small.
 	seed int64
+
+	// Of one of several databases, see Several; all may be nil.
+	disk  vfs.FS     // instead of one of its own
+	cache *lsm.Cache // shared with the others
+	step  func()     // called before each operation
 }
 
 // Setups returns n option sets for the history of a seed: the defaults on the
@@ -62,6 +67,9 @@ func (s Setup) options(n int) *lsm.Options {
 
 // place makes the empty directory to run in.
 func (s Setup) place() (fs vfs.FS, dir string, clean func(), err error) {
+	if s.disk != nil {
+		return s.disk, "db", func() {}, nil
+	}
 	if !s.Disk {
 		return vfs.NewMem(), "db", func() {}, nil
 	}

@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|lifetimes|leak -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|several|lifetimes|leak -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -60,6 +60,10 @@ var tests = map[string]round{
 	},
 	"history": func(seed int64, _ string) (string, error) {
 		return "a history", history.Run(seed, history.Shape{Clients: 8, Keys: 64, Ops: 1000})
+	},
+	"several": func(seed int64, _ string) (string, error) {
+		n, err := metamorphic.Several(seed, 20_000)
+		return fmt.Sprintf("60000 operations on three databases, one disk blocked %d times", n), err
 	},
 	"lifetimes": func(seed int64, _ string) (string, error) {
 		n, err := lifetimes.Run(uint64(seed))
