@@ -108,6 +108,7 @@ func (db *DB) Resume() error {
 	b.mu.Lock()
 	close(b.kick)
 	b.kick = make(chan struct{})
+	b.flushErr, b.compErr = nil, nil // writes wait for the next try
 	if b.retry != nil {
 		b.retry.Stop()
 		b.retry = nil

@@ -102,8 +102,9 @@ func (db *DB) makeRoom(bytes int64, entries int, noStall bool) error {
 	return db.rotate(bytes, entries)
 }
 
-// rotate seals the memtable and starts another one, which has room for so much,
-// with a log of its own. Without memory for it nothing changes. Commit leader only.
+// rotate seals the memtable and starts another one, with room for a group of so
+// many bytes and entries and with a log of its own. When it fails all stays as
+// it was, and it may be tried again. Commit leader only.
 func (db *DB) rotate(bytes int64, entries int) error {
 	old := db.view.Load().mem
 	last := base.SeqNum(db.visible.Load())
@@ -115,7 +116,7 @@ func (db *DB) rotate(bytes int64, entries int) error {
 		return err
 	}
 	if err := db.wal.Rotate(last); err != nil {
-		return db.fail(err)
+		return err
 	}
 	db.mu.Lock()
 	v := db.view.Load()

@@ -30,7 +30,9 @@ import (
 // Pipeline except for Poison, Err, BeginStall and EndStall.
 type Env struct {
 	// Append writes the group to the log, in one go. The batches have ascending
-	// sequence numbers without gaps.
+	// sequence numbers without gaps. After a shortage (base.IsShortage) nothing
+	// of the group is in the log, and only the group fails, unless Append has
+	// poisoned the Pipeline; any other failure poisons it.
 	Append func(group [][]byte) error
 	// Sync makes everything appended durable.
 	Sync func() error
@@ -252,6 +254,9 @@ func (p *Pipeline) append(noStall bool) error {
 		seq += base.SeqNum(batchrepr.Count(b))
 	}
 	if err := p.env.Append(p.batches); err != nil {
+		if base.IsShortage(err) && p.cause.Load() == nil {
+			return err
+		}
 		return p.fail(err)
 	}
 	return nil

@@ -20,14 +20,27 @@ type memLog struct {
 	appends int
 	syncs   int
 	err     error
+	after   int  // appends that succeed before err
+	partial int  // bytes of the failing append that are kept
+	stuck   bool // Truncate fails
 }
 
 func (l *memLog) Append(p []byte) error {
 	l.appends++
-	if l.err != nil {
+	if l.after > 0 {
+		l.after--
+	} else if l.err != nil {
+		l.data = append(l.data, p[:min(l.partial, len(p))]...)
 		return l.err
 	}
 	l.data = append(l.data, p...)
+	return nil
+}
+func (l *memLog) Truncate(size int64) error {
+	if l.stuck || size > int64(len(l.data)) {
+		return io.ErrClosedPipe
+	}
+	l.data = l.data[:size]
 	return nil
 }
 func (l *memLog) Sync() error  { l.syncs++; return l.err }
@@ -200,6 +213,76 @@ func TestWriterErrorsAreSticky(t *testing.T) {
 	}
 }
 
+// TestCut takes back failed records of every kind: what is written then reads as
+// if they had never been begun.
+func TestCut(t *testing.T) {
+	boom := errors.New("boom")
+	for _, n := range []int{0, 1, 1000, blockSize, 3*flushAt + 17} {
+		for after := range 4 {
+			for _, partial := range []int{0, 3, 900, 1 << 30} {
+				l := new(memLog)
+				w := NewWriter(l)
+				if err := w.Append(pattern(1, 100)); err != nil {
+					t.Fatal(err)
+				}
+				l.err, l.after, l.partial = boom, after, partial
+				if err := w.Append(pattern(2, n)); err == nil {
+					continue // it took fewer appends
+				} else if err != boom {
+					t.Fatal(err)
+				}
+				l.err = nil
+				if err := w.Append(pattern(3, 10)); err != boom {
+					t.Fatalf("Append before Cut: %v", err)
+				}
+				if err := w.Cut(); err != nil {
+					t.Fatalf("Cut: %v", err)
+				}
+				for i := 4; i < 7; i++ {
+					if err := w.Append(pattern(i, i*blockSize/5)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := errors.Join(w.Sync(), w.Close()); err != nil {
+					t.Fatal(err)
+				}
+				got, err := readAll(newReader(l.data))
+				want := [][]byte{pattern(1, 100), pattern(4, 4*blockSize/5), pattern(5, blockSize), pattern(6, 6*blockSize/5)}
+				if err != io.EOF || !equal(got, want) || w.Size() != int64(len(l.data)) {
+					t.Fatalf("record of %d, failed after %d appends and %d bytes: %d records, %v", n, after, partial, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+// TestCutTakesBackAppendsOnly: a failed sync stays, and so does an append whose
+// log cannot be cut.
+func TestCutTakesBackAppendsOnly(t *testing.T) {
+	boom := errors.New("boom")
+	l := new(memLog)
+	w := NewWriter(l)
+	if err := w.Cut(); err == nil {
+		t.Error("Cut without a failure succeeds")
+	}
+	l.err = boom
+	if err := w.Sync(); err != boom {
+		t.Fatal(err)
+	}
+	if err := w.Append(nil); err != boom || w.Cut() == nil {
+		t.Error("Cut takes back a failed sync")
+	}
+	l = &memLog{err: boom, stuck: true}
+	w = NewWriter(l)
+	if err := w.Append(nil); err != boom {
+		t.Fatal(err)
+	}
+	l.err = nil
+	if err := w.Cut(); err == nil || w.Append(nil) != boom {
+		t.Error("an append succeeds although the log could not be cut")
+	}
+}
+
 func TestAppendDoesNotAllocate(t *testing.T) {
 	w := NewWriter(nullLog{})
 	rec, big := make([]byte, 141), make([]byte, 100<<10)
@@ -215,9 +298,10 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 
 type nullLog struct{}
 
-func (nullLog) Append([]byte) error { return nil }
-func (nullLog) Sync() error         { return nil }
-func (nullLog) Close() error        { return nil }
+func (nullLog) Append([]byte) error  { return nil }
+func (nullLog) Truncate(int64) error { return nil }
+func (nullLog) Sync() error          { return nil }
+func (nullLog) Close() error         { return nil }
 
 // ends returns where each record of recs ends in the log built from them.
 func ends(t *testing.T, recs [][]byte) (at []int) {

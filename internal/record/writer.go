@@ -18,14 +18,16 @@ const (
 
 var zeros [headerLen]byte
 
-// Writer appends records to a log. The first error of the log ends its use:
-// what is in the file after it is unknown.
+// Writer appends records to a log. The first error of the log ends its use,
+// unless Cut removes what a failed Append left in the file.
 type Writer struct {
-	log  vfs.Log
-	buf  []byte
-	size atomic.Int64 // bytes appended
-	err  atomic.Pointer[error]
-	one  [1][]byte // for Append, so that it does not allocate
+	log   vfs.Log
+	buf   []byte
+	size  atomic.Int64 // bytes appended
+	err   atomic.Pointer[error]
+	whole int64     // where the last whole record ends; the appender's
+	torn  bool      // err is that of an Append; the appender's
+	one   [1][]byte // for Append, so that it does not allocate
 }
 
 // NewWriter returns a writer to an empty log.
@@ -52,7 +54,8 @@ func (w *Writer) AppendParts(parts ...[]byte) error {
 		left += len(p)
 	}
 	f := framer{parts: parts}
-	at := int(w.size.Load() % blockSize)
+	w.whole = w.size.Load()
+	at := int(w.whole % blockSize)
 	w.buf = w.buf[:0]
 	for first := true; first || left > 0; first = false {
 		if room := blockSize - at; room < headerLen {
@@ -87,6 +90,7 @@ func chunkType(first, last bool) byte {
 // flush hands the framed bytes to the log.
 func (w *Writer) flush() error {
 	if err := w.log.Append(w.buf); err != nil {
+		w.torn = w.err.Load() == nil
 		return w.fail(err)
 	}
 	w.size.Add(int64(len(w.buf)))
@@ -94,6 +98,22 @@ func (w *Writer) flush() error {
 	if cap(w.buf) > keepBuf {
 		w.buf = nil
 	}
+	return nil
+}
+
+// Cut takes back a record whose Append failed, by cutting the log back to its
+// last whole record; after that Append works again. It fails when there is
+// nothing to take back, or when the log cannot be cut. Not beside a Sync.
+func (w *Writer) Cut() error {
+	if !w.torn {
+		return fmt.Errorf("record writer: %w: no failed append to take back", base.ErrInvalidArgument)
+	}
+	if err := w.log.Truncate(w.whole); err != nil {
+		return err
+	}
+	w.size.Store(w.whole)
+	w.torn = false
+	w.err.Store(nil)
 	return nil
 }
 

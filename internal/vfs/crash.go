@@ -167,6 +167,9 @@ const blockSize = 4096
 
 // file makes what is left of a file.
 func (c *crasher) file(n *memNode, name string) *memNode {
+	if b := n.beforeCut; b != nil && !c.keepsCut(name) {
+		n = b
+	}
 	// Bytes [syncedData, end) and zeros up to limit are what may be kept.
 	end, limit := int64(len(n.data)), n.size
 	if start := max(n.lastOff, n.syncedData); c.o.Torn != nil && start < end {
@@ -177,8 +180,7 @@ func (c *crasher) file(n *memNode, name string) *memNode {
 		end = start + int64(kept)
 	}
 	data, size := n.data[:n.syncedData:n.syncedData], n.syncedSize
-	if n.size < n.syncedSize && c.o.KeepEntry != nil &&
-		c.o.KeepEntry(DirOp{Kind: DirTruncate, Dir: path.Dir(name), Name: path.Base(name)}) {
+	if n.size < n.syncedSize && c.keepsCut(name) {
 		size = n.size
 	}
 	if c.o.KeepData != nil && (n.syncedData < end || n.syncedSize < limit) {
@@ -198,6 +200,11 @@ func (c *crasher) file(n *memNode, name string) *memNode {
 		name: name, data: slices.Clip(data), size: size, lastOff: int64(len(data)),
 		syncedData: int64(len(data)), syncedSize: size,
 	}
+}
+
+// keepsCut decides about the unsynced cut of a file's end.
+func (c *crasher) keepsCut(name string) bool {
+	return c.o.KeepEntry != nil && c.o.KeepEntry(DirOp{Kind: DirTruncate, Dir: path.Dir(name), Name: path.Base(name)})
 }
 
 // extend sets data[lo:hi] from src, with zeros before it where data is

@@ -276,6 +276,35 @@ func TestCrashRandom(t *testing.T) {
 	}
 }
 
+// TestCrashAfterTruncate: until the next sync a crash may leave the file as it
+// was before the cut, and nothing of what was appended since.
+func TestCrashAfterTruncate(t *testing.T) {
+	m := NewMem()
+	must(t, m.MkdirAll("/"))
+	l, err := m.CreateLog("log", 0)
+	must(t, err)
+	must(t, m.SyncDir("/"))
+	must(t, l.Append(fill('a', 10)))
+	must(t, l.Sync())
+	must(t, l.Append(fill('b', 10)))
+	must(t, l.Truncate(10))
+	must(t, l.Append(fill('c', 5)))
+	a, b, c := string(fill('a', 10)), string(fill('b', 10)), string(fill('c', 5))
+	keepData := CrashOptions{KeepData: func(string, int) bool { return true }}
+	for want, o := range map[string]CrashOptions{a: DropAll(), a + b: keepData, a + c: KeepAll()} {
+		if got := readFile(t, m.CrashClone(o), "log"); got != want {
+			t.Errorf("%q instead of %q", got, want)
+		}
+	}
+	must(t, l.Sync())
+	if got := readFile(t, m.CrashClone(keepData), "log"); got != a+c {
+		t.Errorf("after a sync: %q", got)
+	}
+	if l.Truncate(16) == nil || l.Truncate(-1) == nil {
+		t.Error("Truncate makes a file longer")
+	}
+}
+
 // workload is what the fault test runs: every kind of call, errors returned.
 func workload(fsys FS) error {
 	return errors.Join(func() error {
@@ -301,7 +330,7 @@ func workload(fsys FS) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(l.Append(fill('l', 100)), l.Sync(), l.Close()); err != nil {
+		if err := errors.Join(l.Append(fill('l', 100)), l.Append(fill('m', 9)), l.Truncate(100), l.Sync(), l.Close()); err != nil {
 			return err
 		}
 		if _, err := ReadAll(fsys, "/db/t", 1000); err != nil {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // OpKind is a kind of file-system call.
@@ -28,12 +30,13 @@ const (
 	OpList
 	OpStat
 	OpLock
-	OpClose // of any file or lock
+	OpClose    // of any file or lock
+	OpTruncate // of a Log; N is the new size
 	NumOps
 )
 
 var opNames = [NumOps]string{"create", "createlog", "open", "read", "write", "append", "sync", "syncdir",
-	"rename", "remove", "mkdir", "list", "stat", "lock", "close"}
+	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate"}
 
 func (k OpKind) String() string {
 	if k < NumOps {
@@ -92,7 +95,7 @@ func (f *Fault) ask(kind OpKind, name string, n int64) (out Outcome, pass bool) 
 	if out.Err == nil {
 		return out, true
 	}
-	out.Err = &fs.PathError{Op: kind.String(), Path: name, Err: out.Err}
+	out.Err = base.Classify(&fs.PathError{Op: kind.String(), Path: name, Err: out.Err})
 	return out, false
 }
 
@@ -287,6 +290,14 @@ func (l *faultLog) Append(p []byte) error {
 	}
 	if short := clampShort(out.Short, len(p)); short > 0 {
 		_ = l.inner.Append(p[:short])
+	}
+	return out.Err
+}
+
+func (l *faultLog) Truncate(size int64) error {
+	out, pass := l.f.ask(OpTruncate, l.name, size)
+	if pass {
+		return l.inner.Truncate(size)
 	}
 	return out.Err
 }

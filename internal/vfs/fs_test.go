@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -185,6 +186,40 @@ func TestLog(t *testing.T) {
 			must(t, l.Close())
 			if got := readFile(t, fsys, name); got != string(want) {
 				t.Errorf("ahead %d: a closed log has %d bytes, want %d", ahead, len(got), len(want))
+			}
+		})
+	}
+}
+
+// TestLogTruncate cuts logs back at random, in the window, at its edges and
+// before it, and goes on.
+func TestLogTruncate(t *testing.T) {
+	for _, ahead := range []int64{0, 8 << 10, 1 << 20} {
+		each(t, func(t *testing.T, fsys FS, dir string) {
+			name := filepath.Join(dir, "log")
+			l, err := fsys.CreateLog(name, ahead)
+			must(t, err)
+			rng := rand.New(rand.NewPCG(uint64(ahead), 3))
+			var want []byte
+			ends := []int{0}
+			for i := range 3000 {
+				p := bytes.Repeat([]byte{byte(i%255 + 1)}, rng.IntN(300))
+				must(t, l.Append(p))
+				want = append(want, p...)
+				ends = append(ends, len(want))
+				if i%500 == 499 {
+					back := len(ends) - 1 - rng.IntN(min(len(ends), 400))
+					want, ends = want[:ends[back]], ends[:back+1]
+					must(t, l.Truncate(int64(len(want))))
+				}
+			}
+			must(t, l.Sync())
+			if got := readFile(t, fsys, name); !strings.HasPrefix(got, string(want)) || strings.Trim(got[len(want):], "\x00") != "" {
+				t.Errorf("ahead %d: the log differs from what was appended and not cut off", ahead)
+			}
+			must(t, l.Close())
+			if got := readFile(t, fsys, name); got != string(want) {
+				t.Errorf("ahead %d: closed with %d bytes, want %d", ahead, len(got), len(want))
 			}
 		})
 	}

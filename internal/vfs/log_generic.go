@@ -4,6 +4,8 @@ package vfs
 
 import (
 	"os"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // osLog appends by plain writes. Nothing is allocated ahead: what stands in
@@ -22,9 +24,18 @@ func (l *osLog) Append(p []byte) error {
 		if n > 0 {
 			l.torn = true
 		}
-		return err
+		return base.Classify(err)
 	}
 	l.off += int64(n)
+	return nil
+}
+
+// Truncate cuts the file.
+func (l *osLog) Truncate(size int64) error {
+	if err := l.f.Truncate(size); err != nil {
+		return err
+	}
+	l.off, l.torn = size, false
 	return nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 const (
@@ -19,6 +21,11 @@ const (
 	// slowSync is the duration from which a sync says that the device is busy,
 	// so that even a write into the page cache may have to wait.
 	slowSync = 20 * time.Millisecond
+	// firstStep is how much a new log allocates. The log of a small database,
+	// and what a killed process leaves of it, stays small.
+	firstStep = 64 << 10
+	// recordBlock is the block size of the log's format, see package record.
+	recordBlock = 32 << 10
 )
 
 // osLog appends at an offset of its own and keeps the file allocated, and its
@@ -32,11 +39,12 @@ type osLog struct {
 	fd     int
 	off    int64 // end of what was appended
 	window window
-	// growAt is the offset from which the next Append starts an allocation;
-	// it belongs to the appender.
+	// growAt is the offset from which the next Append starts an allocation,
+	// step the size of the last one. Both belong to the appender.
 	growAt int64
-	ahead  int64
-	torn   bool // a failed Append left something after off
+	step   int64
+	ahead  int64 // the largest step, 0 for no allocations
+	torn   bool  // a failed Append left something after off
 
 	// calm says that the last sync was fast and that none is running.
 	calm  atomic.Bool
@@ -53,38 +61,46 @@ func newLog(f *os.File, ahead int64, plain bool) *osLog {
 	l.calm.Store(true)
 	l.growAt = math.MaxInt64
 	if ahead > 0 {
-		l.allocate(0)
-		l.growAt = ahead / 2
+		l.step = min(firstStep, ahead)
+		l.allocate(0, l.step)
+		l.growAt = l.step / 2
 	}
 	return l
 }
 
-// allocate grows the file to end at from+ahead, or gives up allocating ahead:
+// allocate grows the file from from by a step, or gives up allocating ahead:
 // nothing depends on it. It keeps off the last of the disk's space, which
-// belongs to data.
-func (l *osLog) allocate(from int64) {
+// belongs to data. The file ends with a block of the log's format, so that
+// LevelDB, which may append to it (reuse_logs), reads on behind the zeros.
+func (l *osLog) allocate(from, step int64) {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(l.fd, &st)
-	if err != nil || int64(st.Bavail) < 8*l.ahead/max(int64(st.Bsize), 1) {
+	if err != nil || int64(st.Bavail) < 8*step/max(int64(st.Bsize), 1) {
 		return
 	}
-	if unix.Fallocate(l.fd, 0, from, l.ahead) == nil {
-		l.alloc.Store(from + l.ahead)
+	end := from + step
+	if step >= recordBlock {
+		end = (end + recordBlock - 1) &^ (recordBlock - 1)
+	}
+	if unix.Fallocate(l.fd, 0, from, end-from) == nil {
+		l.alloc.Store(end)
 	}
 }
 
-// startAllocate allocates the next stretch on a goroutine of its own. Called
-// by the appender when it is about to have less than half a stretch left; an
-// allocation that failed is tried again after as much.
+// startAllocate allocates the next stretch, twice as long as the last one, on a
+// goroutine of its own. Called by the appender when it is about to have less
+// than half a stretch left; an allocation that failed is tried again after as
+// much.
 func (l *osLog) startAllocate() {
 	if l.growing.Swap(true) {
-		l.growAt = l.off + l.ahead/2
+		l.growAt = l.off + l.step/2
 		return
 	}
+	step := min(2*l.step, l.ahead)
 	from := max(l.alloc.Load(), l.off)
-	l.growAt = from + l.ahead/2
+	l.step, l.growAt = step, from+step/2
 	l.grow.Go(func() {
-		l.allocate(from)
+		l.allocate(from, step)
 		l.growing.Store(false)
 	})
 }
@@ -105,24 +121,29 @@ func (l *osLog) Append(p []byte) error {
 	}
 	if in := int(l.off & (pageSize - 1)); in != 0 && in+len(p) <= pageSize && l.calm.Load() {
 		n, err := pwriteNow(l.fd, p, l.off)
-		if n != len(p) {
+		if n == len(p) {
+			l.off += int64(n)
+			return nil
+		}
+		if err != nil {
 			return l.failAppend(n, err)
 		}
-		l.off += int64(n)
-		return nil
+		return l.appendSlow(p, n)
 	}
-	return l.appendSlow(p)
+	return l.appendSlow(p, 0)
 }
 
-func (l *osLog) appendSlow(p []byte) error {
-	end := l.off
-	for len(p) > 0 {
+// appendSlow writes p, of which done bytes are written already. A full disk
+// cuts a write short without a reason: the next one has the error.
+func (l *osLog) appendSlow(p []byte, done int) error {
+	end := l.off + int64(done)
+	for p = p[done:]; len(p) > 0; {
 		n, err := unix.Pwrite(l.fd, p[:min(len(p), maxWrite)], end)
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil || n != min(len(p), maxWrite) {
-			return l.failAppend(int(end-l.off)+max(n, 0), err)
+		if err != nil || n <= 0 {
+			return l.failAppend(int(end-l.off), err)
 		}
 		p = p[n:]
 		end += int64(n)
@@ -139,7 +160,23 @@ func (l *osLog) failAppend(written int, err error) error {
 	if err == nil {
 		err = io.ErrShortWrite
 	}
-	return &os.PathError{Op: "append", Path: l.f.Name(), Err: err}
+	return base.Classify(&os.PathError{Op: "append", Path: l.f.Name(), Err: err})
+}
+
+// Truncate cuts the file, and with it what was allocated ahead. The next
+// Append allocates again.
+func (l *osLog) Truncate(size int64) error {
+	l.grow.Wait()
+	l.window.close()
+	if err := l.f.Truncate(size); err != nil {
+		return err
+	}
+	l.off, l.torn = size, false
+	l.alloc.Store(0)
+	if l.ahead > 0 {
+		l.growAt = size
+	}
+	return nil
 }
 
 func (l *osLog) Sync() error {

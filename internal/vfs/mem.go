@@ -28,8 +28,8 @@ type Mem struct {
 	locks map[string]int // held locks by clean name: how many share it, or exclusive
 }
 
-// memNode is a file or, when entries is not nil, a directory. Files are only
-// ever appended to, so clones share their bytes.
+// memNode is a file or, when entries is not nil, a directory. Bytes of a file
+// never change in place, so clones share them.
 type memNode struct {
 	name string // the latest clean name, for crash functions and errors
 
@@ -39,6 +39,8 @@ type memNode struct {
 
 	syncedData int64 // data[:syncedData] is durable
 	syncedSize int64 // the durable size; larger than size after an unsynced cut
+	// beforeCut is the file before a Truncate that was not synced, or nil.
+	beforeCut *memNode
 
 	entries map[string]*memNode
 	synced  map[string]*memNode // entries at the last SyncDir
@@ -362,6 +364,25 @@ func (l memLog) Append(p []byte) error {
 }
 
 // Write appends p. A log keeps at least half of ahead allocated.
+// Truncate cuts the file. Until the next Sync a crash may leave it as it was
+// before.
+func (l memLog) Truncate(size int64) error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	n := l.n
+	if l.closed || size < 0 || size > int64(len(n.data)) {
+		return pathError("truncate", n.name, fs.ErrInvalid)
+	}
+	if n.beforeCut == nil {
+		was := *n
+		n.beforeCut = &was
+	}
+	n.data = n.data[:size:size]
+	n.size, n.lastOff = size, size
+	n.syncedData = min(n.syncedData, size)
+	return nil
+}
+
 func (f *memFile) Write(p []byte) (int, error) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
@@ -386,7 +407,7 @@ func (f *memFile) Sync() error {
 	if f.closed {
 		return pathError("sync", f.n.name, fs.ErrClosed)
 	}
-	f.n.syncedData, f.n.syncedSize = int64(len(f.n.data)), f.n.size
+	f.n.syncedData, f.n.syncedSize, f.n.beforeCut = int64(len(f.n.data)), f.n.size, nil
 	return nil
 }
 

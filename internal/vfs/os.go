@@ -35,7 +35,7 @@ type OS struct {
 func (OS) Create(name string) (WriteFile, error) {
 	f, err := createPath(name)
 	if err != nil {
-		return nil, err
+		return nil, base.Classify(err)
 	}
 	return newWriteFile(f), nil
 }
@@ -44,7 +44,7 @@ func (OS) Create(name string) (WriteFile, error) {
 func (o OS) CreateLog(name string, ahead int64) (Log, error) {
 	f, err := createPath(name)
 	if err != nil {
-		return nil, err
+		return nil, base.Classify(err)
 	}
 	return newLog(f, ahead, o.PlainLog), nil
 }
@@ -53,7 +53,7 @@ func (o OS) CreateLog(name string, ahead int64) (Log, error) {
 func (OS) Open(name string) (ReadFile, error) {
 	r, err := openPath(name)
 	if err != nil {
-		return nil, err
+		return nil, base.Classify(err)
 	}
 	return r, nil
 }
@@ -62,16 +62,16 @@ func (OS) Open(name string) (ReadFile, error) {
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // Rename replaces newName.
-func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
+func (OS) Rename(oldName, newName string) error { return base.Classify(os.Rename(oldName, newName)) }
 
 // MkdirAll makes dir and its parents.
-func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+func (OS) MkdirAll(dir string) error { return base.Classify(os.MkdirAll(dir, 0o700)) }
 
 // List returns the names in dir.
 func (OS) List(dir string) ([]string, error) {
 	d, err := openDir(dir)
 	if err != nil {
-		return nil, err
+		return nil, base.Classify(err)
 	}
 	names, err := d.Readdirnames(-1)
 	if cerr := d.Close(); err == nil {
@@ -88,7 +88,7 @@ func (OS) List(dir string) ([]string, error) {
 func (OS) Stat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
 // SyncDir syncs a directory where the system can.
-func (OS) SyncDir(dir string) error { return syncDir(dir) }
+func (OS) SyncDir(dir string) error { return base.Classify(syncDir(dir)) }
 
 // Lock takes an exclusive lock. Where the directory is not writable it fails
 // with an error for which errors.Is(err, fs.ErrPermission) or syscall.EROFS
@@ -156,7 +156,7 @@ func (w *osWriteFile) Write(p []byte) (int, error) {
 		startWriteBack(w.f, w.started, w.off-w.started)
 		w.started = w.off
 	}
-	return n, err
+	return n, base.Classify(err)
 }
 
 func (w *osWriteFile) Sync() error  { return syncFile(w.f) }

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -298,24 +297,42 @@ func TestLogFileTooLarge(t *testing.T) {
 	low.Cur = 10000
 	must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
 	defer unix.Setrlimit(unix.RLIMIT_FSIZE, &old)
+	w, err := Default.Create(filepath.Join(t.TempDir(), "table"))
+	must(t, err)
+	if n, err := w.Write(make([]byte, 30000)); n != 10000 || !errors.Is(err, base.ErrNoSpace) {
+		t.Errorf("a table: %d bytes, then %v", n, err)
+	}
+	must(t, w.Close())
 	for _, n := range []int{141, 5000} {
 		for _, ahead := range []int64{0, 8192, 1 << 20} {
 			name := filepath.Join(t.TempDir(), "log")
 			l, err := Default.CreateLog(name, ahead)
 			must(t, err)
-			done := 0
-			for err == nil && done < 20000 {
-				if err = l.Append(make([]byte, n)); err == nil {
-					done += n
+			fill := func(limit int) (done int) {
+				for err = nil; err == nil && done < 2*limit; {
+					if err = l.Append(make([]byte, n)); err == nil {
+						done += n
+					}
 				}
+				return done
 			}
-			if !errors.Is(err, unix.EFBIG) && !errors.Is(err, io.ErrShortWrite) || done != 10000/n*n {
+			done := fill(10000)
+			if !errors.Is(err, unix.EFBIG) || !errors.Is(err, base.ErrNoSpace) || done != 10000/n*n {
 				t.Errorf("appends of %d: %d bytes, then %v", n, done, err)
+			}
+			must(t, l.Truncate(int64(done)))
+			low.Cur = 20000
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
+			done += fill(10000)
+			if !errors.Is(err, unix.EFBIG) || done != 20000/n*n {
+				t.Errorf("appends of %d with twice the room: %d bytes, then %v", n, done, err)
 			}
 			must(t, l.Close())
 			if st, err := Default.Stat(name); err != nil || st.Size() != int64(done) {
 				t.Errorf("appends of %d: closed with %d bytes, want %d (%v)", n, st.Size(), done, err)
 			}
+			low.Cur = 10000
+			must(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &low))
 		}
 	}
 }

@@ -63,11 +63,15 @@ type WriteFile interface {
 }
 
 // Log is an append-only file whose every Append reaches the kernel before it
-// returns. After any error of Append or Sync the log must not be used again
-// except for Close.
+// returns. After an error of Append only Truncate and Close may follow, after
+// an error of Truncate or Sync only Close.
 type Log interface {
-	// Append writes all of p at the end. It does not retain p.
+	// Append writes all of p at the end. It does not retain p. A failed one may
+	// leave any part of p behind the end.
 	Append(p []byte) error
+	// Truncate cuts the log back to size bytes, where an earlier Append ended.
+	// The next Append goes there. Not beside a Sync.
+	Truncate(size int64) error
 	// Sync makes all that was appended before the call durable.
 	Sync() error
 	// Close cuts off what was allocated ahead. It does not sync.

@@ -3,7 +3,9 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"slices"
@@ -99,20 +101,50 @@ func (s *Set) path(num uint64) string {
 	return filepath.Join(s.opts.Dir, base.FileName(base.FileLog, num))
 }
 
-// create makes a log whose directory entry is durable.
+// create makes a log whose directory entry is durable. What it made of one that
+// fails is removed again.
 //
 // REQUIRES: spareMu held.
 func (s *Set) create() (*newLog, error) {
-	num := s.opts.NewFileNum()
-	l, err := s.opts.FS.CreateLog(s.path(num), max(s.opts.Preallocate, 0))
+	num, l, err := s.createFile()
 	if err != nil {
 		return nil, fmt.Errorf("loam: creating log: %w", err)
 	}
+	next := &newLog{w: record.NewWriter(l), num: num}
 	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
-		l.Close()
-		return nil, fmt.Errorf("loam: creating log: %w", err)
+		s.discard(next)
+		err = fmt.Errorf("loam: creating log %06d: %w", num, err)
+		if !base.IsShortage(err) {
+			return nil, s.opts.Fail(err) // a failed sync is never tried again
+		}
+		return nil, err
 	}
-	return &newLog{w: record.NewWriter(l), num: num}, nil
+	return next, nil
+}
+
+// maxTaken is how many names of new logs may be taken by files of strangers.
+const maxTaken = 100
+
+// createFile makes the file of a log under the next free number.
+func (s *Set) createFile() (num uint64, l vfs.Log, err error) {
+	for range maxTaken {
+		num = s.opts.NewFileNum()
+		l, err = s.opts.FS.CreateLog(s.path(num), max(s.opts.Preallocate, 0))
+		if !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		_ = s.opts.FS.Remove(s.path(num)) // usually there is nothing
+	}
+	return num, l, err
+}
+
+// discard removes a log that has no entries. If that fails, recovery finds a
+// log that is empty or torn in its marker.
+func (s *Set) discard(l *newLog) {
+	_ = l.w.Close()
+	_ = s.opts.FS.Remove(s.path(l.num))
 }
 
 // Prepare makes the log for the next Rotate. Any goroutine.
@@ -135,22 +167,33 @@ func (s *Set) take() (*newLog, error) {
 	return s.create()
 }
 
-// Rotate starts the next log, which begins after sequence number last.
+// Rotate starts the next log, which begins after sequence number last. When it
+// fails for a shortage the current log stays, and Rotate may be tried again; any
+// other failure makes the database read-only.
 func (s *Set) Rotate(last base.SeqNum) error {
 	next, err := s.take()
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.mark(next, last+1)
 	}
-	marker := batchrepr.Init(s.head[:0])
-	batchrepr.SetSeq(marker, last+1)
-	if err := next.w.Append(marker); err != nil {
-		return fmt.Errorf("loam: writing log %06d: %w", next.num, err)
+	if err != nil {
+		return s.failUnlessShort(err)
 	}
 	if s.cur != nil {
 		s.retire()
 	}
 	s.cur = next.w
 	s.num.Store(next.num)
+	return nil
+}
+
+// mark writes the marker of a log that begins with sequence number first.
+func (s *Set) mark(l *newLog, first base.SeqNum) error {
+	marker := batchrepr.Init(s.head[:0])
+	batchrepr.SetSeq(marker, first)
+	if err := l.w.Append(marker); err != nil {
+		s.discard(l)
+		return fmt.Errorf("loam: writing log %06d: %w", l.num, err)
+	}
 	return nil
 }
 
@@ -214,11 +257,16 @@ func (s *Set) CloseUpTo(num uint64) {
 }
 
 // Append writes one group as one record, so that recovery finds all of it or
-// nothing.
+// nothing. When that fails for a shortage, the log is cut back to its last whole
+// record, and the next Append may succeed; any other failure, that of the cut
+// too, makes the database read-only.
 func (s *Set) Append(group [][]byte) error {
 	if len(group) == 1 {
+		if err := s.cur.Append(group[0]); err != nil {
+			return s.failAppend(err)
+		}
 		s.bytes.Add(int64(len(group[0])))
-		return s.fail("writing", s.cur.Append(group[0]))
+		return nil
 	}
 	copy(s.head[:], group[0][:batchrepr.HeaderLen])
 	s.parts = append(s.parts[:0], s.head[:])
@@ -228,9 +276,31 @@ func (s *Set) Append(group [][]byte) error {
 		size += len(b)
 		s.parts = append(s.parts, b[batchrepr.HeaderLen:])
 	}
-	s.bytes.Add(int64(size))
 	batchrepr.SetCount(s.head[:], n)
-	return s.fail("writing", s.cur.AppendParts(s.parts...))
+	err := s.cur.AppendParts(s.parts...)
+	if err != nil {
+		return s.failAppend(err)
+	}
+	s.bytes.Add(int64(size))
+	return nil
+}
+
+// failAppend deals with a failed append to the current log.
+func (s *Set) failAppend(err error) error {
+	if base.IsShortage(err) {
+		if cut := s.cur.Cut(); cut != nil {
+			return s.fail("writing", fmt.Errorf("%w (and cutting it back: %w)", err, cut))
+		}
+	}
+	return s.failUnlessShort(fmt.Errorf("loam: writing log %06d: %w", s.Num(), err))
+}
+
+// failUnlessShort makes the database read-only, unless err is a shortage.
+func (s *Set) failUnlessShort(err error) error {
+	if base.IsShortage(err) && !errors.Is(err, base.ErrReadOnly) {
+		return base.Classify(err)
+	}
+	return s.opts.Fail(err)
 }
 
 // Sync makes everything appended so far durable, the older logs first.

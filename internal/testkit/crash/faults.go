@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -21,6 +22,7 @@ type fault struct {
 	name    string
 	err     error
 	short   bool // a part is written first
+	stuck   bool // the log cannot be cut back either
 	hits    func(vfs.OpKind) bool
 	forever bool
 }
@@ -41,16 +43,26 @@ func reads(k vfs.OpKind) bool {
 	return false
 }
 
+func opens(k vfs.OpKind) bool {
+	switch k {
+	case vfs.OpCreate, vfs.OpCreateLog, vfs.OpOpen, vfs.OpSyncDir, vfs.OpList:
+		return true
+	}
+	return false
+}
+
 func pieces(k vfs.OpKind) bool { return k == vfs.OpWrite || k == vfs.OpAppend }
 
 func faults() []fault {
 	var out []fault
 	for _, forever := range []bool{false, true} {
 		out = append(out,
-			fault{"EIO", syscall.EIO, false, func(k vfs.OpKind) bool { return !reads(k) }, forever},
-			fault{"ENOSPC", syscall.ENOSPC, false, writes, forever},
-			fault{"short write", syscall.ENOSPC, true, pieces, forever},
-			fault{"EIO on read", syscall.EIO, false, reads, forever})
+			fault{name: "EIO", err: syscall.EIO, hits: func(k vfs.OpKind) bool { return !reads(k) }, forever: forever},
+			fault{name: "ENOSPC", err: syscall.ENOSPC, hits: writes, forever: forever},
+			fault{name: "short write", err: syscall.ENOSPC, short: true, hits: pieces, forever: forever},
+			fault{name: "short write that stays", err: syscall.ENOSPC, short: true, stuck: true, hits: pieces, forever: forever},
+			fault{name: "EMFILE", err: syscall.EMFILE, hits: opens, forever: forever},
+			fault{name: "EIO on read", err: syscall.EIO, hits: reads, forever: forever})
 	}
 	return out
 }
@@ -61,6 +73,9 @@ func (f fault) String() string {
 	}
 	return f.name + " once"
 }
+
+// shortage reports whether the fault is one that passes.
+func (f fault) shortage() bool { return base.IsShortage(f.err) }
 
 // hangLimit is how long a whole workload may take with its failing calls.
 const hangLimit = 10 * time.Second
@@ -75,21 +90,35 @@ type trial struct {
 	said  atomic.Int64 // errors that came out in events or messages
 	loud  bool         // an operation returned an error
 
-	mu      sync.Mutex
-	hit     *vfs.Op // the first call that failed
-	early   bool    // it was for a log made ahead of time
-	log     bool    // an append to or a sync of a log failed
-	session *session
-	dead    *lsm.DB // whose log failed
-	broken  error
-	okay    map[int]bool // acknowledged batches
-	bad     map[int]bool // batches whose write failed
-	limbo   map[int]bool // of these, batches that may be in the log all the same
-	durable int          // newest batch acknowledged with sync
+	mu       sync.Mutex
+	hit      *vfs.Op // the first call that failed
+	early    bool    // it was for a log made ahead of time
+	log      bool    // a log failed for good
+	appended bool    // of these, at an append or at the cut after it
+	other    bool    // the manifest, or a sync, failed
+	free     bool    // nothing fails for now
+	session  *session
+	dead     *lsm.DB // whose log failed
+	broken   error
+	last     error        // of the last failed write
+	okay     map[int]bool // acknowledged batches
+	bad      map[int]bool // batches whose write failed
+	limbo    map[int]bool // of these, batches that may be in the log all the same
+	durable  int          // newest batch acknowledged with sync
 }
 
 // hook counts calls and makes the right one, or all from there on, fail.
 func (t *trial) hook(op vfs.Op) vfs.Outcome {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.free {
+		return vfs.Outcome{}
+	}
+	isLog := strings.HasSuffix(op.Name, ".log")
+	if op.Kind == vfs.OpTruncate && t.f.stuck {
+		t.log, t.appended = t.log || isLog, t.appended || isLog
+		return vfs.Outcome{Err: syscall.EIO}
+	}
 	if !t.f.hits(op.Kind) {
 		return vfs.Outcome{}
 	}
@@ -97,13 +126,14 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.hit == nil {
 		t.hit, t.early = &op, calledFrom("wal.(*Set).Prepare")
 	}
-	if (op.Kind == vfs.OpAppend || op.Kind == vfs.OpSync) && strings.HasSuffix(op.Name, ".log") {
-		t.log = true
+	if isLog && (op.Kind == vfs.OpSync || op.Kind == vfs.OpAppend && !t.f.shortage()) {
+		t.log, t.appended = true, t.appended || op.Kind == vfs.OpAppend
+	}
+	if op.Kind == vfs.OpSync || strings.Contains(op.Name, "MANIFEST") || strings.HasSuffix(op.Name, ".dbtmp") {
+		t.other = true
 	}
 	out := vfs.Outcome{Err: t.f.err}
 	if t.f.short {
@@ -139,6 +169,7 @@ func (t *trial) run() (done bool, err error) {
 	}
 	s.failed = t.failed
 	s.acked = t.acked
+	s.closing = t.heals
 	finished := make(chan error, 1)
 	go func() {
 		err := t.w.run(s)
@@ -175,18 +206,31 @@ func (t *trial) failed(op string, batch int, err error) error {
 		t.broken = err
 	}
 	if op != "write" {
+		if db := t.session.db; db != nil && t.f.shortage() {
+			_ = db.Resume() // the next try need not wait
+		}
 		return nil
 	}
-	t.bad[batch] = true
-	if t.dead == t.session.db && !errors.Is(err, lsm.ErrReadOnly) {
+	t.bad[batch], t.last = true, err
+	readOnly := errors.Is(err, lsm.ErrReadOnly)
+	appended, log := t.logHit()
+	if (appended || t.dead == t.session.db) && !readOnly {
 		t.broken = fmt.Errorf("a write after the log had failed gave %w, not ErrReadOnly", err)
 	}
-	if t.logHit() && t.dead != t.session.db {
-		t.dead = t.session.db
+	if log && t.dead != t.session.db {
 		t.limbo[batch] = true
+		if readOnly { // a log that fails in the background may not have told yet
+			t.dead = t.session.db
+			t.mu.Lock()
+			t.appended = false
+			t.mu.Unlock()
+		}
 	}
 	if t.f.forever && t.f.name == "EIO on read" {
 		return nil
+	}
+	if t.f.shortage() && !base.IsShortage(err) {
+		t.broken = fmt.Errorf("batch %d failed for %v, but with %w", batch, t.f, err)
 	}
 	if v, getErr := t.session.db.Has([]byte(fmt.Sprintf("n%06d", batch))); getErr == nil && v {
 		t.broken = fmt.Errorf("batch %d was reported failed (%w) and is visible", batch, err)
@@ -204,11 +248,39 @@ func (t *trial) acked(batch int, sync bool) {
 	}
 }
 
-// logHit reports whether an append to or a sync of a log has failed.
-func (t *trial) logHit() bool {
+// heals wants a database that met nothing but a shortage to work again, without
+// being reopened, when that is over. Then the shortage goes on.
+func (t *trial) heals() error {
+	t.mu.Lock()
+	met := t.hit != nil && t.f.shortage() && !t.log && !t.other
+	t.free = met
+	t.mu.Unlock()
+	if !met {
+		return nil
+	}
+	s := t.session
+	if err := s.db.Resume(); err != nil {
+		return fmt.Errorf("resume after %v: %w", t.f, err)
+	}
+	before := len(t.bad)
+	if err := s.write(2, 2); err != nil || len(t.bad) != before {
+		return fmt.Errorf("writing after %v is over fails: %w", t.f, errors.Join(err, t.last))
+	}
+	if err := s.db.Flush(); err != nil {
+		return fmt.Errorf("flushing after %v is over: %w", t.f, err)
+	}
+	t.mu.Lock()
+	t.free = false
+	t.mu.Unlock()
+	return nil
+}
+
+// logHit reports whether a log has failed for good, and whether that was while
+// a write was being appended to it.
+func (t *trial) logHit() (appended, ever bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.log
+	return t.appended, t.log
 }
 
 // calledFrom reports whether a function whose name ends in this is among the
@@ -228,10 +300,11 @@ func calledFrom(name string) bool {
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is
-// closed was synced before, or only read, and a log that could not be made
-// ready ahead of time is made when it is needed.
+// closed was synced before, or only read; a log that could not be made ready
+// ahead of time is made when it is needed; and an open is tried again when idle
+// descriptors have been closed.
 func (t *trial) harmless() bool {
-	return t.hit.Kind == vfs.OpClose || t.early && !t.f.forever
+	return t.hit.Kind == vfs.OpClose || !t.f.forever && (t.early || errors.Is(t.f.err, syscall.EMFILE))
 }
 
 // verify reopens without faults, as the files are and after a power cut.

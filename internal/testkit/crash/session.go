@@ -43,6 +43,8 @@ type session struct {
 	failed func(op string, batch int, err error) error
 	// acked is told of every write that succeeded.
 	acked func(batch int, sync bool)
+	// closing is called before every Close.
+	closing func() error
 }
 
 func (s *session) fail(op string, batch int, err error) error {
@@ -72,6 +74,11 @@ func (s *session) open() error {
 func (s *session) close() error {
 	if s.db == nil {
 		return nil
+	}
+	if s.closing != nil {
+		if err := s.closing(); err != nil {
+			return err
+		}
 	}
 	err := s.db.Close()
 	s.db = nil

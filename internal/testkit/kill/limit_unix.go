@@ -8,16 +8,17 @@ import (
 )
 
 // limitFiles makes writes beyond limit bytes of any file of this process fail
-// with EFBIG; 0 sets no limit.
+// with EFBIG; 0 lifts the limit.
 func limitFiles(limit uint64) error {
-	if limit == 0 {
-		return nil
-	}
 	signal.Ignore(syscall.SIGXFSZ)
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &r); err != nil {
 		return err
 	}
-	setLimit(&r, limit)
+	if limit == 0 {
+		r.Cur = r.Max
+	} else {
+		setLimit(&r, limit)
+	}
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &r)
 }

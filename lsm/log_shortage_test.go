@@ -1,0 +1,241 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// handles counts the logs of a file system that are open.
+type handles struct {
+	mu   sync.Mutex
+	open map[string]int
+}
+
+func (h *handles) after(op vfs.Op, failed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case !strings.HasSuffix(op.Name, ".log"):
+	case op.Kind == vfs.OpCreateLog && !failed:
+		h.open[op.Name]++
+	case op.Kind == vfs.OpClose:
+		h.open[op.Name]--
+	}
+}
+
+func (h *handles) count() (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.open {
+		n += c
+	}
+	return n
+}
+
+// logShortage is a way in which a log, or the next log, can meet a shortage.
+type logShortage struct {
+	name string
+	err  error
+	want error
+	hits func(op vfs.Op, fresh bool) bool // fresh: of a log without a record
+	cut  int                              // percentage of an append that is written
+}
+
+var logShortages = []logShortage{
+	{"append", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 0},
+	{"half an append", syscall.EDQUOT, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 50},
+	{"nearly all of an append", syscall.EFBIG, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 99},
+	{"no descriptor", syscall.EMFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpCreateLog }, 0},
+	{"no space for a file", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpCreateLog }, 0},
+	{"marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && fresh }, 0},
+	{"half a marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && fresh }, 50},
+	{"no descriptor for the directory", syscall.ENFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpSyncDir }, 0},
+}
+
+// shortFS is a file system in memory whose logs can meet a shortage.
+func shortFS(mem *vfs.Mem, short *atomic.Bool, h *handles, s logShortage) vfs.FS {
+	var mu sync.Mutex
+	written := map[string]bool{}
+	return vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		mu.Lock()
+		fresh := strings.HasSuffix(op.Name, ".log") && !written[op.Name]
+		if op.Kind == vfs.OpAppend && !short.Load() {
+			written[op.Name] = true
+		}
+		mu.Unlock()
+		isLog := op.Kind == vfs.OpSyncDir || strings.HasSuffix(op.Name, ".log")
+		fails := short.Load() && isLog && s.hits(op, fresh)
+		h.after(op, fails)
+		if fails {
+			return vfs.Outcome{Err: s.err, Short: int(op.N) * s.cut / 100}
+		}
+		return vfs.Outcome{}
+	})
+}
+
+// TestLogShortageHeals: a write that the log has no room or descriptor for fails
+// with a typed error and is not visible; when there is room again, writes go on,
+// and neither files nor descriptors are left over.
+func TestLogShortageHeals(t *testing.T) {
+	for _, s := range logShortages {
+		t.Run(s.name, func(t *testing.T) {
+			var short atomic.Bool
+			h := &handles{open: map[string]int{}}
+			mem := vfs.NewMem()
+			fsys := shortFS(mem, &short, h, s)
+			db := mustOpen(t, "db", small(Options{FS: fsys, MaxMemtables: 8, DisableCompaction: true}))
+			acked, failed := map[int]bool{}, 0
+			put := func(i int) error {
+				err := db.Put(key(i), make([]byte, 1000), WriteMode(i&1))
+				if err == nil {
+					acked[i] = true
+				}
+				return err
+			}
+			check := func() {
+				t.Helper()
+				for i := range 2000 {
+					has, err := db.Has(key(i))
+					if err != nil || has != acked[i] {
+						t.Fatalf("key %d: acknowledged %v, present %v, %v", i, acked[i], has, err)
+					}
+				}
+			}
+			i := 0
+			for round := range 3 {
+				for range 100 {
+					if err := put(i); err != nil {
+						t.Fatalf("round %d: %v", round, err)
+					}
+					i++
+				}
+				short.Store(true)
+				for refused := 0; refused < 5; i++ {
+					if i > 2000 {
+						t.Fatal("no write was refused")
+					}
+					err := put(i)
+					if err == nil {
+						continue
+					}
+					refused++
+					failed++
+					if !errors.Is(err, s.want) || !errors.Is(err, s.err) || errors.Is(err, ErrReadOnly) {
+						t.Fatalf("a write gave %v", err)
+					}
+				}
+				check()
+				if err := db.Flush(); err != nil && (!errors.Is(err, s.want) || errors.Is(err, ErrReadOnly)) {
+					t.Fatalf("flush: %v", err)
+				}
+				short.Store(false)
+			}
+			if err := db.Resume(); err != nil {
+				t.Fatal(err)
+			}
+			if err := put(i); err != nil {
+				t.Fatal(err)
+			}
+			check()
+			if err := db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Put([]byte("a"), []byte("z"), Sync); err != nil {
+				t.Fatal(err)
+			}
+			killed := mem.CrashClone(vfs.KeepAll())
+			mustClose(t, db)
+			if n := h.count(); n != 0 {
+				t.Errorf("%d descriptors of logs are open: %v", n, h.open)
+			}
+			names, err := mem.List("db")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(fmt.Sprint(names), ".log"); n != 1 {
+				t.Errorf("after %d refused writes: %v", failed, names)
+			}
+			for _, fsys := range []vfs.FS{killed, mem} {
+				db = mustOpen(t, "db", small(Options{FS: fsys}))
+				if r := db.RecoveryReport(); !r.WasClean {
+					t.Errorf("recovery: %+v", r)
+				}
+				check()
+				mustClose(t, db)
+			}
+		})
+	}
+}
+
+// TestLogThatCannotBeCut: when the rest of a failed append stays in the log,
+// nothing can follow it. The database is read-only, with both causes, until it
+// is opened again.
+func TestLogThatCannotBeCut(t *testing.T) {
+	var short atomic.Bool
+	mem := vfs.NewMem()
+	fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		switch {
+		case !short.Load():
+		case op.Kind == vfs.OpAppend:
+			return vfs.Outcome{Err: syscall.ENOSPC, Short: int(op.N) / 2}
+		case op.Kind == vfs.OpTruncate:
+			return vfs.Outcome{Err: syscall.EIO}
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "db", &Options{FS: fsys})
+	mustPut(t, db, 1)
+	short.Store(true)
+	err := db.Put(key(2), value(2), NoSync)
+	short.Store(false)
+	for range 2 {
+		for _, want := range []error{ErrReadOnly, ErrNoSpace, syscall.EIO} {
+			if !errors.Is(err, want) {
+				t.Errorf("%v is not %v", err, want)
+			}
+		}
+		err = db.Put(key(3), value(3), NoSync)
+	}
+	if err := db.Resume(); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("resume: %v", err)
+	}
+	wantValue(t, db, 1)
+	wantMissing(t, db, 2)
+	mustClose(t, db)
+	db = mustOpen(t, "db", &Options{FS: mem})
+	wantValue(t, db, 1)
+	wantMissing(t, db, 2)
+	mustPut(t, db, 3)
+	mustClose(t, db)
+}
+
+// TestTakenLogNames: names of the next logs that strangers took are passed over.
+func TestTakenLogNames(t *testing.T) {
+	mem := vfs.NewMem()
+	db := mustOpen(t, "db", small(Options{FS: mem}))
+	for i := range 20 {
+		for n := range 6 {
+			name := fmt.Sprintf("db/%06d.log", db.wal.Num()+uint64(n)+1)
+			if l, err := mem.CreateLog(name, 0); err == nil {
+				if err := l.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		mustPut(t, db, i)
+		if err := db.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		wantValue(t, db, i)
+	}
+	mustClose(t, db)
+}
