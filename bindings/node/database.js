@@ -211,7 +211,11 @@ class Loam extends AbstractLevel {
     if (arguments.length < 2) throw new TypeError("The arguments 'start' and 'end' are required")
     if (this.status === 'opening') return this.deferAsync(() => this.compactRange(start, end, options))
     sync.assertOpen(this, 'compactRange')
-    return this.#compact(this.#bound(start, options), this.#behind(this.#bound(end, options)))
+    const first = this.#bound(start, options)
+    const behind = this.#behind(this.#bound(end, options))
+    // As with LevelDB, there may be nothing in the range.
+    if (first !== undefined && behind !== undefined && Buffer.compare(Buffer.from(first), Buffer.from(behind)) > 0) return
+    return this.#compact(first, behind)
   }
 
   async #compact (start, stop) {

@@ -18,6 +18,8 @@ import {
   AbstractOpenOptions,
   AbstractPutOptions,
   AbstractSnapshot,
+  AbstractSublevel,
+  AbstractSublevelOptions,
   AbstractValueIterator,
   AbstractValueIteratorOptions,
   Transcoder
@@ -82,10 +84,12 @@ export class Loam<KDefault = string, VDefault = string>
 
   snapshot (options?: any | undefined): Snapshot
 
+  sublevel (name: string | string[]): Sublevel<typeof this, string, string>
+  sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K, V>): Sublevel<typeof this, K, V>
+
   /**
-   * Write an entry on the calling thread. Comes after all earlier writes, except
-   * those of this database that are being written in the background. Does not
-   * run prewrite hooks: throws if there are any.
+   * Write an entry on the calling thread. Comes after all earlier writes of this
+   * database, for which it waits. Does not run prewrite hooks: throws if there are any.
    */
   putSync (key: KDefault, value: VDefault): void
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
@@ -102,9 +106,39 @@ export class Loam<KDefault = string, VDefault = string>
   iteratorSync (): SyncIterator<KDefault, VDefault>
   iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
 
+  /** Resolves when all earlier writes of this database are on disk. */
+  sync (): Promise<void>
+
   /** About how many bytes of files the range `[start..end)` takes. */
   approximateSize (start: KDefault, end: KDefault): Promise<number>
   approximateSize<K = KDefault> (start: K, end: K, options: StartEndOptions<K>): Promise<number>
+
+  /** The same for many ranges; `undefined` or `null` is no bound. */
+  approximateSizes (ranges: Iterable<Range<KDefault>>): Promise<number[]>
+  approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>, options: StartEndOptions<K>): Promise<number[]>
+
+  /** Write what is in memory into tables, all earlier writes of this database included. */
+  flush (): Promise<void>
+
+  /** Compact the range `[start..stop)`; `undefined` or `null` is no bound. */
+  compact (start?: KDefault | null | undefined, stop?: KDefault | null | undefined): Promise<void>
+  compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined, options: StartEndOptions<K>): Promise<void>
+
+  /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
+  pauseCompaction (): void
+  resumeCompaction (): void
+
+  /** Try again now what failed for want of space, memory or file descriptors. */
+  retry (): void
+
+  /** All counters of the engine. */
+  metrics (): Promise<Record<string, any>>
+
+  /** What opening found in the logs. */
+  recoveryReport (): Promise<RecoveryReport>
+
+  /** The name of the order of the keys. */
+  comparatorName (): string
 
   /** Compact the range `[start..end]`. */
   compactRange (start: KDefault, end: KDefault): Promise<void>
@@ -116,8 +150,47 @@ export class Loam<KDefault = string, VDefault = string>
   /** Delete the files of a database that is not open. */
   static destroy (location: string): Promise<void>
 
-  /** Save what can be saved of a damaged database that is not open. */
-  static repair (location: string): Promise<void>
+  /** Save what can be saved of a damaged database that is not open. Resolves to a report. */
+  static repair (location: string, options?: Pick<OpenOptions, 'comparator'> | undefined): Promise<Record<string, any>>
+}
+
+export { Loam as ClassicLevel }
+
+/** A sublevel, with the synchronous methods of {@link Loam}. */
+export type Sublevel<TDatabase, KDefault, VDefault> =
+  SublevelMethods<TDatabase, KDefault, VDefault> & AbstractSublevel<TDatabase, string | Buffer | Uint8Array, KDefault, VDefault>
+
+interface SublevelMethods<TDatabase, KDefault, VDefault> {
+  sublevel (name: string | string[]): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, string, string>
+  sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K, V>): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, K, V>
+
+  putSync (key: KDefault, value: VDefault): void
+  putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
+  delSync (key: KDefault): void
+  delSync<K = KDefault> (key: K, options: DelOptions<K>): void
+  batchSync (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, KDefault, VDefault>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, K, V>>, options: BatchOptions<K, V>): void
+  iteratorSync (): SyncIterator<KDefault, VDefault>
+  iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
+}
+
+/** A block cache for several databases to share: the option `cache`. */
+export class Cache {
+  constructor (size: Size)
+  /** Databases that have it keep it. Closing twice is harmless. */
+  close (): void
+  [Symbol.dispose] (): void
+}
+
+/** From start up to, not including, stop. */
+export type Range<K> = readonly [start: K | null | undefined, stop: K | null | undefined]
+
+export interface RecoveryReport {
+  /** Damaged parts of logs that were left out. */
+  dropped: Array<Record<string, any>>
+  /** Whether the database had been closed in order. */
+  was_clean: boolean
+  [name: string]: any
 }
 
 /** An iterator that reads on the calling thread. */
@@ -131,11 +204,14 @@ export interface SyncIterator<K, V> extends IterableIterator<[K, V]> {
   seek (target: K): void
   seek<T = K> (target: T, options: { keyEncoding?: string | Transcoder.PartialEncoder<T> | undefined }): void
   close (): void
+  [Symbol.dispose] (): void
 }
 
 /** Options of the constructor. */
 export interface DatabaseOptions<K, V>
   extends AbstractDatabaseOptions<K, V>, Omit<OpenOptions, 'passive'> {}
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /** Sizes are in bytes, or text such as `'64MiB'`. */
 export type Size = number | string
@@ -167,6 +243,12 @@ export interface OpenOptions extends AbstractOpenOptions {
   disableCompaction?: boolean | undefined
   /** Open without writing anything. */
   readOnly?: boolean | undefined
+  /** The order of the keys: a built-in one. Fixed when the database is created. */
+  comparator?: 'leveldb.BytewiseComparator' | 'rocksdb.ReverseBytewiseComparator' | 'idb_cmp1' | undefined
+  /** A cache to share, instead of one of `cacheSize`. */
+  cache?: Cache | undefined
+  /** Where the engine's messages go: a function, or something like the console. */
+  logger?: ((level: LogLevel, message: string) => void) | Record<LogLevel, (message: string) => void> | undefined
   /** Share the database with the worker threads of this process that open it with this option too. */
   multithreading?: boolean | undefined
 }
@@ -192,7 +274,10 @@ export interface ChainedBatchWriteOptions extends AbstractChainedBatchWriteOptio
 export interface ClearOptions<K> extends AbstractClearOptions<K>, WriteOptions {}
 
 export interface AdditionalIteratorOptions extends ReadOptions {
-  /** Bytes of entries to read ahead. Default: 64 KiB. */
+  /**
+   * Reading ahead stops with the entry that goes above so many bytes: with 0,
+   * after each. Default: about 64 KiB.
+   */
   highWaterMarkBytes?: number | undefined
 }
 
@@ -201,7 +286,7 @@ export interface StartEndOptions<K> {
   keyEncoding?: string | Transcoder.PartialEncoder<K> | undefined
 }
 
-export interface ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
+export class ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
   write (): Promise<void>
   write (options: ChainedBatchWriteOptions): Promise<void>
 }

@@ -2,7 +2,7 @@
 #
 # make node-build   the Node package's binary for this platform, in bindings/node/npm
 # make node-test    its tests
-# make node-pack    what a user installs, in dist
+# make node-pack    what a user installs: dist/loamdb-VERSION.tgz, for npm install
 
 NODE_DIR := bindings/node
 NODE_STAMP := $(NODE_DIR)/node_modules/.package-lock.json
@@ -11,6 +11,7 @@ NODE_STAMP := $(NODE_DIR)/node_modules/.package-lock.json
 
 node-build: lib
 	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
+	@echo "the addon and the engine are in $(NODE_DIR)/npm; make node-pack makes a tarball of them"
 
 $(NODE_STAMP): $(NODE_DIR)/package-lock.json
 	@cd $(NODE_DIR) && npm ci --ignore-scripts --silent && touch node_modules/.package-lock.json
@@ -19,7 +20,7 @@ node-test: node-build $(NODE_STAMP)
 	@node $(NODE_DIR)/scripts/test.js
 
 node-pack: node-build
-	@node $(NODE_DIR)/scripts/pack.js
+	@tarball=$$(node $(NODE_DIR)/scripts/pack.js) && echo "npm install $$tarball"
 
 node-bench: node-build $(NODE_STAMP)
 	@mkdir -p build/node

@@ -6,15 +6,24 @@ const { invalidArgument } = require('./errors')
 
 const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 
+// Set by other means, or not by this name.
+const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator', 'comparer'])
+
+// A function could not be called from the engine's threads.
+function comparatorPair ({ comparator }) {
+  if (comparator === undefined || comparator === null) return []
+  if (typeof comparator !== 'string') throw invalidArgument('The comparator must be the name of a built-in order')
+  return ['comparator', comparator]
+}
+
 // The options that the engine knows, as an array of alternating names and
 // values. As with LevelDB, a number out of range becomes the nearest in it.
 async function enginePairs (options) {
   const known = await engineOptions()
-  const pairs = []
+  const pairs = comparatorPair(options)
   for (const [key, { name, min, max }] of known) {
     let value = options[key]
-    if (value === undefined || value === null || key === 'errorIfMissing' || key === 'createDirs') continue
-    if (key === 'comparator' && typeof value !== 'string') throw invalidArgument('The comparator must be the name of a built-in order')
+    if (value === undefined || value === null || NOT_TAKEN.has(key)) continue
     if (typeof value === 'number' && max > min) value = Math.min(Math.max(value, min), max)
     if (key === 'compression' && typeof value === 'boolean') value = value ? 'snappy' : 'none'
     pairs.push(name, String(value))

@@ -1,13 +1,15 @@
 // Compiled by test/package.js, not run.
 
-import { Loam, OpenOptions } from 'loamdb'
+import { Cache, ClassicLevel, Loam, OpenOptions, RecoveryReport } from 'loamdb'
+import loamdb from 'loamdb'
 
 interface User { name: string }
 
-const options: OpenOptions = { compression: 'zstd', cacheSize: '64MiB', writeBufferSize: 1024, readOnly: false, multithreading: true }
+const cache = new Cache('64MiB')
+const options: OpenOptions = { compression: 'zstd', cacheSize: '64MiB', writeBufferSize: 1024, readOnly: false, multithreading: true, cache, logger: console, comparator: 'idb_cmp1' }
 
 export async function main (): Promise<void> {
-  const db = new Loam('x')
+  await using db = new Loam('x')
   await db.open(options)
   await db.put('a', 'b', { sync: true })
   const a: string | undefined = await db.get('a')
@@ -17,19 +19,44 @@ export async function main (): Promise<void> {
   for (const [key, value] of db.iteratorSync({ gte: 'a', limit: 3 })) console.log(key.length, value.length)
   for await (const [key, value] of db.iterator({ highWaterMarkBytes: 100 })) console.log(key.length, value.length)
   await using snapshot = db.snapshot()
+  await using iterator = db.iterator({ snapshot })
+  await using keys = db.keys()
+  await using batch = db.batch()
+  using entries = db.iteratorSync({ snapshot })
+  using second = new Cache(1024)
+  console.log(iterator, keys, batch, entries.next().value?.[0].length, second)
   await db.getMany(['a'], { snapshot, fillCache: false })
   await db.batch().put('a', 'b').write({ sync: true })
   const size: number = await db.approximateSize('a', 'b')
+  const sizes: number[] = await db.approximateSizes([['a', 'b'], [null, undefined]])
   await db.compactRange('a', 'b')
+  await db.compact()
+  await db.compact('a', null)
+  await db.flush()
+  await db.sync()
+  db.pauseCompaction()
+  db.resumeCompaction()
+  db.retry()
+  const report: RecoveryReport = await db.recoveryReport()
+  console.log(sizes, (await db.metrics()).flush, report.was_clean, db.comparatorName())
   await db.clear({ lt: 'c', sync: true })
   console.log(a, b, size, db.getProperty('leveldb.stats'))
 
-  const users = new Loam<string, User>('y', { valueEncoding: 'json' })
+  const users = new Loam<string, User>('y', { valueEncoding: 'json', logger: (level, message) => console.log(level, message.length) })
   users.putSync('u', { name: 'Ada' })
   const user: User | undefined = users.getSync('u')
   // @ts-expect-error: a string is not a User
   users.putSync('u', 'Ada')
   console.log(user)
-  await Loam.repair('x')
+  const sub = users.sublevel<string, number>('s', { valueEncoding: 'json' })
+  sub.putSync('a', 1)
+  const one: number | undefined = sub.getSync('a')
+  for (const [key, value] of sub.sublevel('t').iteratorSync()) console.log(key.length, value.length, one)
+  users.batchSync([{ type: 'put', key: 'a', value: { name: 'b' } }, { type: 'del', sublevel: sub, key: 'a' }])
+
+  const classic: ClassicLevel<string, User> = users
+  const same: typeof Loam = loamdb.Loam
+  console.log(classic.location, same === loamdb.ClassicLevel)
+  console.log((await Loam.repair('x', { comparator: 'idb_cmp1' })).tables)
   await Loam.destroy('x')
 }

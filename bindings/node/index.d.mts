@@ -1,0 +1,4 @@
+import * as loamdb from './index.js'
+
+export * from './index.js'
+export default loamdb
