@@ -90,22 +90,23 @@ static loam_status create(const void *data, size_t len, loam_batch **out, char *
 loam_status loam_batch_create(loam_batch **out, char **err) {
   static const uint8_t empty[HEADER];
   CLEAR(out);
-  BEGIN(err);
+  BEGIN_C(err);
   WANT(err, out, "batch");
   return create(empty, sizeof empty, out, err);
 }
 
 loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **out, char **err) {
   CLEAR(out);
-  BEGIN(err);
+  BEGIN_C(err);
   WANT(err, out, "batch");
   BYTES(err, data, len, "batch");
+  ENTER();
   loam_status status = loamgo_check((void *)data, len, err);
   return status == LOAM_OK ? create(data, len, out, err) : status;
 }
 
 loam_status loam_batch_close(loam_batch *handle) {
-  BEGIN((char **)NULL);
+  BEGIN_C((char **)NULL);
   if (!handle) return LOAM_OK;
   void *object = NULL;
   loam_status status = loam_slot_remove(HANDLE(handle), KIND_BATCH, &object);
@@ -117,7 +118,7 @@ loam_status loam_batch_close(loam_batch *handle) {
 }
 
 loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
   batch *b;
@@ -139,7 +140,7 @@ loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, 
 }
 
 loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_len, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   batch *b;
   loam_status status = acquire(handle, &b);
@@ -158,7 +159,7 @@ loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_le
 }
 
 loam_status loam_batch_clear(loam_batch *handle) {
-  BEGIN((char **)NULL);
+  BEGIN_C((char **)NULL);
   batch *b;
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return status;
@@ -174,7 +175,7 @@ loam_status loam_batch_clear(loam_batch *handle) {
 }
 
 loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   batch *b, *o;
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
@@ -201,7 +202,7 @@ loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char 
 }
 
 loam_status loam_batch_count(const loam_batch *handle, size_t *operations, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   WANT(err, operations, "count");
   batch *b;
   loam_status status = share(handle, &b);
@@ -213,7 +214,7 @@ loam_status loam_batch_count(const loam_batch *handle, size_t *operations, char 
 
 loam_status loam_batch_data(const loam_batch *handle, const void **data, size_t *len, char **err) {
   CLEAR(data);
-  BEGIN(err);
+  BEGIN_C(err);
   WANT(err, data, "data");
   WANT(err, len, "len");
   batch *b;
@@ -237,7 +238,7 @@ static const uint8_t *get_bytes(const uint8_t *p, const void **bytes, size_t *n)
 }
 
 loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, void *arg, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   WANT(err, visit, "visit");
   batch *b;
   loam_status status = share(handle, &b);

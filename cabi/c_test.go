@@ -56,6 +56,27 @@ func TestSignals(t *testing.T) {
 	execute(t, compile(t, false, "testdata/signals.c", "-lloam"))
 }
 
+// TestFloods floods all kinds of calls with signals whose handlers use from 128
+// bytes to 32 KiB of whatever stack they meet, on threads of 32 KiB to 8 MiB,
+// installed before and after the database was opened.
+func TestFloods(t *testing.T) {
+	program := compile(t, false, "testdata/floods.c", "-lloam")
+	rooms, stacks, seconds := []string{"128", "32768"}, []string{"0", "8192"}, "1"
+	if os.Getenv("LOAM_T2") == "1" {
+		rooms, stacks, seconds = []string{"128", "1024", "4096", "16384", "32768"}, []string{"0", "256", "8192"}, "10"
+	}
+	for _, when := range []string{"before", "after"} {
+		for _, room := range rooms {
+			for _, stack := range stacks {
+				t.Log(execute(t, program, room, stack, seconds, when), room, stack, when)
+			}
+		}
+		// Small threads have room for small handlers.
+		execute(t, program, "128", "32", seconds, when)
+		execute(t, program, "4096", "64", seconds, when)
+	}
+}
+
 func TestLoading(t *testing.T) {
 	execute(t, compile(t, false, "testdata/loading.c", "-ldl"), library(t, false)+"/libloam.so.0")
 }

@@ -20,18 +20,15 @@ static sigset_t loader_mask;
 
 static void in_child(void) { loam_forked = true; }
 
-/* Go opens these two in its threads again: SIGURG for itself, SIGCHLD for
- * os/exec. What handlers there are when Go starts it lets run on a stack of
- * their own; this does the same for later ones. */
+/* Go's threads receive SIGURG, by which Go stops them. What handler there is when
+ * Go starts it lets run on a stack of its own; this does the same for a later
+ * one. */
 void loam_signal_stacks(void) {
-  static const int open[] = {SIGCHLD, SIGURG};
-  for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
-    struct sigaction action;
-    if (sigaction(open[i], NULL, &action) || action.sa_flags & SA_ONSTACK) continue;
-    if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) continue;
-    action.sa_flags |= SA_ONSTACK;
-    sigaction(open[i], &action, NULL);
-  }
+  struct sigaction action;
+  if (sigaction(SIGURG, NULL, &action) || action.sa_flags & SA_ONSTACK) return;
+  if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) return;
+  action.sa_flags |= SA_ONSTACK;
+  sigaction(SIGURG, &action, NULL);
 }
 
 /* Sections with a priority are run before those without. */

@@ -18,9 +18,9 @@ import (
 )
 
 // The exported functions trust their pointers and lengths, which the shim has
-// checked, and nothing else. Each begins with stk.Reserve, for the sake of
-// signal handlers, and ends panics with catch, which wants the status to be
-// running until the function returns.
+// checked, and nothing else. The work of each is done within stk.Call, for the
+// sake of signal handlers, by a function that ends panics with catch, which
+// wants the status to be running until the function returns.
 
 // database is what a kindDB handle stands for.
 type database struct {
@@ -37,9 +37,13 @@ type snapshot struct {
 
 // run is the frame of the exports that are not hot.
 func run(message **C.char, f func() error) (s status) {
+	stk.Call(func() { s = guarded(message, f) })
+	return s
+}
+
+func guarded(message **C.char, f func() error) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	if err := f(); err != nil {
 		return fail(err, message)
 	}
@@ -71,9 +75,13 @@ func mode(flags C.uint64_t) lsm.WriteMode { return lsm.WriteMode(flags) }
 //
 //export loamgo_get
 func loamgo_get(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
+	stk.Call(func() { s = readValue(db, snap, key, keyLen, flags, buf, capacity, length, big, message) })
+	return s
+}
+
+func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, buf unsafe.Pointer, capacity C.size_t, length *C.size_t, big *unsafe.Pointer, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	d, sn, err := open(db, snap)
 	if err != nil {
 		return fail(err, message)
@@ -120,9 +128,13 @@ func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint64_t) ([]
 
 //export loamgo_has
 func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+	stk.Call(func() { s = has(db, snap, key, keyLen, flags, message) })
+	return s
+}
+
+func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	d, sn, err := open(db, snap)
 	if err != nil {
 		return fail(err, message)
@@ -153,9 +165,13 @@ func exists(d *database, s *lsm.Snapshot, key []byte, flags C.uint64_t) (bool, e
 
 //export loamgo_put
 func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+	stk.Call(func() { s = put(db, key, keyLen, value, valueLen, flags, message) })
+	return s
+}
+
+func put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	d, err := get[*database](db, kindDB)
 	if err == nil {
 		err = d.Put(span(key, keyLen), span(value, valueLen), mode(flags))
@@ -168,9 +184,13 @@ func loamgo_put(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, value unsafe
 
 //export loamgo_delete
 func loamgo_delete(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
+	stk.Call(func() { s = remove(db, key, keyLen, flags, message) })
+	return s
+}
+
+func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	d, err := get[*database](db, kindDB)
 	if err == nil {
 		err = d.Delete(span(key, keyLen), mode(flags))
@@ -206,9 +226,13 @@ func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.s
 
 //export loamgo_write
 func loamgo_write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
+	stk.Call(func() { s = write(db, data, length, flags, message) })
+	return s
+}
+
+func write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	d, err := get[*database](db, kindDB)
 	if err != nil {
 		return fail(err, message)
@@ -326,6 +350,11 @@ func loamgo_snapshot_create(db C.uint64_t, out *C.uint64_t, message **C.char) st
 		return nil
 	})
 }
+
+// loamgo_enter makes the calling thread known to Go and its stack large.
+//
+//export loamgo_enter
+func loamgo_enter() { stk.Call(func() {}) }
 
 //export loamgo_runtime_set
 func loamgo_runtime_set(maxprocs, gogc C.int, memlimit C.int64_t, message **C.char) status {

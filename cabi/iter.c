@@ -117,6 +117,7 @@ static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size
       return status;
     }
   }
+  ENTER();
   loamgo_block block = {0, 0, 0};
   loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes, it->data, it->cap, &block, err);
   if (status == LOAM_BUFFER_TOO_SMALL) {
@@ -328,7 +329,7 @@ loam_status loam_iter_seek_before(loam_iter *handle, const void *key, size_t key
 }
 
 loam_status loam_iter_place(loam_iter *handle, const void *key, size_t key_len, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   iter *it;
   loam_status status = acquire(handle, &it);
@@ -350,17 +351,17 @@ loam_status loam_iter_place(loam_iter *handle, const void *key, size_t key_len, 
 }
 
 loam_status loam_iter_next(loam_iter *handle, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   return step(handle, false, entry, err);
 }
 
 loam_status loam_iter_prev(loam_iter *handle, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   return step(handle, true, entry, err);
 }
 
 loam_status loam_iter_entry(loam_iter *handle, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   iter *it;
   loam_status status = acquire(handle, &it);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
@@ -386,7 +387,7 @@ static void hand_out_rest(iter *it, size_t entries, size_t bytes, loam_block *bl
 
 static loam_status move_block(loam_iter *handle, bool backward, size_t entries, size_t bytes, loam_block *block, char **err) {
   if (block) *block = (loam_block){NULL, 0, 0};
-  BEGIN(err);
+  BEGIN_C(err);
   WANT(err, block, "block");
   iter *it;
   loam_status status = acquire(handle, &it);

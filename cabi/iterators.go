@@ -58,9 +58,13 @@ func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t
 //
 //export loamgo_iter_fetch
 func loamgo_iter_fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries, bytes C.size_t, buf unsafe.Pointer, capacity C.size_t, out *C.loamgo_block, message **C.char) (s status) {
+	stk.Call(func() { s = fetch(h, op, key, keyLen, entries, bytes, buf, capacity, out, message) })
+	return s
+}
+
+func fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries, bytes C.size_t, buf unsafe.Pointer, capacity C.size_t, out *C.loamgo_block, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
-	stk.Reserve()
 	it, err := get[*iterator](h, kindIterator)
 	if err != nil {
 		return fail(err, message)

@@ -88,6 +88,10 @@ extern _Atomic bool loam_forked HIDDEN;
 /* ctor.c: makes handlers of signals that Go's threads do not block safe there. */
 HIDDEN void loam_signal_stacks(void);
 
+/* threads.c: readies a thread for its first call of Go. */
+extern __thread bool loam_thread_ready HIDDEN __attribute__((tls_model("initial-exec")));
+HIDDEN void loam_prepare_thread(void) __attribute__((cold));
+
 /* shim.c: stores a message and returns the status. */
 HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
 HIDDEN loam_status loam_fail_forked(char **err) __attribute__((cold));
@@ -106,11 +110,23 @@ HIDDEN loam_status loam_fail_callback(char **err, loam_failure *failure) __attri
     if (out) *(out) = NULL; \
   } while (0)
 
-/* Begins every function: no message yet, and not in a forked child. */
-#define BEGIN(err)                                          \
+/* Begins every function: no message yet, and not in a forked child. BEGIN_C is
+ * for those that do not cross into Go, or call ENTER before they do. */
+#define BEGIN_C(err)                                        \
   do {                                                      \
     if (err) *(err) = NULL;                                 \
     if (__builtin_expect(loam_forked, 0)) return loam_fail_forked(err); \
+  } while (0)
+
+#define ENTER()                                                     \
+  do {                                                              \
+    if (__builtin_expect(!loam_thread_ready, 0)) loam_prepare_thread(); \
+  } while (0)
+
+#define BEGIN(err) \
+  do {             \
+    BEGIN_C(err);  \
+    ENTER();       \
   } while (0)
 
 #define WANT(err, p, name)                                                                  \

@@ -2,7 +2,8 @@
 
 package stk
 
-// Reserve grows the stack, if need be, so that Room bytes are left below the
-// caller. Its body is empty: the work is done by the prologue that the
-// assembler adds for its frame.
-func Reserve()
+// Call calls f with Room bytes of stack below it, until f returns. Panics pass
+// through.
+//
+//go:noescape
+func Call(f func())

@@ -1,6 +1,7 @@
 package stk
 
 import (
+	"errors"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -26,19 +27,29 @@ func use(n int) byte {
 	return kib[0]
 }
 
-// TestReserve wants a stack that does not move while Room, less the room for
-// the frames' heads, is used.
-func TestReserve(t *testing.T) {
-	const kib = Room/1024 - 6
-	moved := func(reserve bool) bool {
+const kib = Room/1024 - 8 // less the room for the frames' heads
+
+// moves reports whether the stack has to move while kib KiB are used.
+//
+//go:noinline
+func moves() bool {
+	before := address()
+	use(kib)
+	return address() != before
+}
+
+// TestRoom wants a stack that does not move while Room is used.
+func TestRoom(t *testing.T) {
+	moved := func(call bool) bool {
 		result := make(chan bool)
 		go func() {
-			if reserve {
-				Reserve()
+			moved := false
+			if call {
+				Call(func() { moved = moves() })
+			} else {
+				moved = moves()
 			}
-			before := address()
-			use(kib)
-			result <- address() != before
+			result <- moved
 		}()
 		return <-result
 	}
@@ -46,12 +57,68 @@ func TestReserve(t *testing.T) {
 		t.Fatal("a fresh stack had the room already: the test shows nothing")
 	}
 	if moved(true) {
-		t.Error("the stack had to move although Reserve was called")
+		t.Error("the stack had to move although Call was called")
 	}
 }
 
-func BenchmarkReserve(b *testing.B) {
+// TestShrink wants the room to be there after the collector had every chance to
+// halve the stack of a goroutine that waits.
+func TestShrink(t *testing.T) {
+	wait, result := make(chan struct{}), make(chan bool)
+	go Call(func() {
+		<-wait
+		result <- moves()
+	})
+	for range 10 {
+		runtime.GC()
+	}
+	close(wait)
+	if <-result {
+		t.Error("the stack shrank while the goroutine waited, and had to move again")
+	}
+}
+
+// TestGrow wants frame and arguments to survive a stack that moves below Call.
+func TestGrow(t *testing.T) {
+	done := make(chan int)
+	go func() {
+		n := 0
+		p := &n
+		Call(func() {
+			for range 300 {
+				use(*p)
+				n++
+				runtime.Gosched()
+			}
+		})
+		done <- n
+	}()
+	if n := <-done; n != 300 {
+		t.Errorf("%d rounds, want 300", n)
+	}
+}
+
+// TestPanic lets a panic pass.
+func TestPanic(t *testing.T) {
+	want := errors.New("the panic")
+	defer func() {
+		if r := recover(); r != want {
+			t.Errorf("recovered %v", r)
+		}
+	}()
+	Call(func() { panic(want) })
+}
+
+func TestAllocs(t *testing.T) {
+	n := 0
+	if got := testing.AllocsPerRun(100, func() { Call(func() { n++ }) }); got != 0 {
+		t.Errorf("%v allocations a call", got)
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	n := 0
 	for range b.N {
-		Reserve()
+		Call(func() { n++ })
 	}
 }

@@ -1,0 +1,135 @@
+//go:build cgo && linux
+
+/*
+ * Threads and their signals.
+ *
+ * The program's handlers must not meet a goroutine's small stack. So Go's own
+ * threads block every signal, and C threads that come into Go have a large stack
+ * there (cabi/internal/stk) before the first signal can.
+ *
+ * Go starts a thread with the mask of the constructor in ctor.c, all blocked,
+ * and a C thread's first call with the mask it has; in both cases it then opens
+ * some signals (SIGPROF, SIGCHLD, SIGSTKFLT) without asking. This is undone at
+ * that very moment: a SIGSTKFLT, which nothing else uses, is sent to the thread
+ * while everything is blocked; its handler runs as soon as Go opens it and
+ * blocks all signals in the mask that its return restores.
+ */
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include "_cgo_export.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+enum {
+  SIGNAL_STACK = 256 << 10, /* several handlers may interrupt each other */
+  GUARD = 4 << 10 /* below a signal stack; a multiple of the page size is taken */
+};
+
+__thread bool loam_thread_ready;
+
+static __thread bool go_thread; /* started by Go */
+
+/* Blocks all signals in the mask that the interrupted code goes on with, save
+ * those that a thread gets by its own fault, and SIGURG, by which Go stops its
+ * threads. */
+static void block_all(int sig, siginfo_t *info, void *context) {
+  static const int open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};
+  (void)sig;
+  (void)info;
+  /* The kernel's mask has 64 bits, the C library's type more. */
+  uint64_t *mask = (uint64_t *)(void *)&((ucontext_t *)context)->uc_sigmask;
+  uint64_t blocked = ~(uint64_t)0;
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) blocked &= ~((uint64_t)1 << (open[i] - 1));
+  /* 32 and 33 are the C library's own. */
+  blocked &= ~((uint64_t)3 << 31);
+  *mask |= blocked;
+}
+
+/* Has all signals blocked again after Go's start of the calling thread, which
+ * has all of them blocked. A program that uses SIGSTKFLT itself keeps it. */
+static void block_after_start(void) {
+  struct sigaction action;
+  if (sigaction(SIGSTKFLT, NULL, &action)) return;
+  if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) {
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
+    action.sa_sigaction = block_all;
+    sigfillset(&action.sa_mask);
+    if (sigaction(SIGSTKFLT, &action, NULL)) return;
+  } else if (!(action.sa_flags & SA_SIGINFO) || action.sa_sigaction != block_all) {
+    return;
+  }
+  pthread_kill(pthread_self(), SIGSTKFLT);
+}
+
+typedef struct {
+  void *(*run)(void *);
+  void *arg;
+} start;
+
+static void *run(void *p) {
+  start s = *(start *)p;
+  free(p);
+  go_thread = true;
+  block_after_start();
+  return s.run(s.arg);
+}
+
+/* Stands in front of the C library's for the code of this library, Go's runtime
+ * included, which has all signals blocked when it calls. */
+HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*f)(void *), void *arg) {
+  static int (*_Atomic create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+  if (!create) create = (__typeof__(create))dlsym(RTLD_DEFAULT, "pthread_create");
+  start *s = malloc(sizeof *s);
+  if (!s) return EAGAIN;
+  *s = (start){f, arg};
+  int err = create(thread, attr, run, s);
+  if (err) free(s);
+  return err;
+}
+
+/* ---- C threads ---- */
+
+static pthread_key_t stacks; /* a thread's signal stack that came from here */
+static pthread_once_t stacks_once = PTHREAD_ONCE_INIT;
+static bool have_stacks;
+
+static void release_stack(void *p) {
+  stack_t now, off = {.ss_flags = SS_DISABLE};
+  if (!sigaltstack(NULL, &now) && now.ss_sp == (char *)p + GUARD) sigaltstack(&off, NULL);
+  munmap(p, GUARD + SIGNAL_STACK);
+}
+
+static void make_key(void) { have_stacks = !pthread_key_create(&stacks, release_stack); }
+
+/* Gives the thread a stack for handlers with SA_ONSTACK, to which Go adds those
+ * it finds when it starts, unless it has one: Go would give it one of 32 KiB
+ * with nothing below it to stop an overrun. */
+static void give_stack(void) {
+  stack_t now;
+  pthread_once(&stacks_once, make_key);
+  if (!have_stacks || sigaltstack(NULL, &now) || !(now.ss_flags & SS_DISABLE)) return;
+  char *p = mmap(NULL, GUARD + SIGNAL_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return;
+  stack_t mine = {.ss_sp = p + GUARD, .ss_size = SIGNAL_STACK};
+  if (mprotect(p, GUARD, PROT_NONE) || pthread_setspecific(stacks, p)) munmap(p, GUARD + SIGNAL_STACK);
+  else sigaltstack(&mine, NULL);
+}
+
+void loam_prepare_thread(void) {
+  sigset_t all, before;
+  loam_thread_ready = true;
+  if (go_thread) return; /* a callback */
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_SETMASK, &all, &before)) return;
+  give_stack();
+  block_after_start();
+  loamgo_enter();
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
