@@ -74,8 +74,8 @@ func buildLibrary(asan bool) (string, error) {
 		return dir, err
 	}
 	args := append(strings.Fields(leveldbFlags+" "+sanitize), "-I.", "-Ileveldb", "-o", filepath.Join(dir, "libleveldb.so.1"),
-		"leveldb/leveldb.c", "leveldb/options.c",
-		"-Wl,--version-script=leveldb/leveldb.map,-soname,libleveldb.so.1,-rpath,$ORIGIN", "-L"+dir, "-lloam")
+		"leveldb/leveldb.c", "leveldb/library.c", "leveldb/options.c",
+		"-Wl,--version-script=leveldb/leveldb.map,-soname,libleveldb.so.1,-rpath,$ORIGIN", "-pthread", "-ldl")
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		return dir, &buildError{err, out}
 	}

@@ -81,13 +81,15 @@ func TestLoading(t *testing.T) {
 	execute(t, compile(t, false, "testdata/loading.c", "-ldl"), library(t, false)+"/libloam.so.0")
 }
 
-// TestLevelDB runs a program that knows LevelDB's interface alone.
+// TestLevelDB runs programs that know LevelDB's interface alone.
 func TestLevelDB(t *testing.T) {
 	t.Setenv("TEST_TMPDIR", t.TempDir())
-	for _, asan := range []bool{false, true} {
-		out := execute(t, compile(t, asan, "testdata/leveldb.c", "-std=gnu99", "-lleveldb", "-Wl,-rpath-link,"+library(t, asan)))
-		if out != "PASS\n" {
-			t.Errorf("the program says %q", out)
+	for _, source := range []string{"leveldb", "edges"} {
+		for _, asan := range []bool{false, true} {
+			out := execute(t, compile(t, asan, "testdata/"+source+".c", "-std=gnu99", "-lleveldb"))
+			if out != "PASS\n" {
+				t.Errorf("%s, asan %v, says %q", source, asan, out)
+			}
 		}
 	}
 }

@@ -177,7 +177,7 @@ func TestInstall(t *testing.T) {
 	if out := execute(t, bin); !strings.Contains(out, "apple is red") {
 		t.Errorf("the example says %s", out)
 	}
-	for _, name := range []string{"lib/libloam.so", "lib/loam/libleveldb.so.1", "include/loam/leveldb/c.h"} {
+	for _, name := range []string{"lib/libloam.so", "lib/loam/libleveldb.so.1", "lib/loam/libleveldb.so.1d", "include/loam/leveldb/c.h"} {
 		if _, err := os.Stat(filepath.Join(prefix, name)); err != nil {
 			t.Error(err)
 		}

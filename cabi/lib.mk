@@ -25,8 +25,9 @@ $(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0
 
 $(LIBDIR)/libleveldb.so.1: $(LEVELDB_SOURCES) cabi/loam.h $(LIBDIR)/libloam.so
 	$(CC) -std=c99 -pedantic -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Icabi -Icabi/leveldb -o $@ $(wildcard cabi/leveldb/*.c) \
-		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-rpath,'$$ORIGIN:$$ORIGIN/..' -L$(LIBDIR) -lloam
+		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-rpath,'$$ORIGIN:$$ORIGIN/..' -pthread -ldl
 	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so
+	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so.1d
 
 install: lib
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/loam $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/include/loam/leveldb
@@ -34,6 +35,7 @@ install: lib
 	ln -sf libloam.so.0 $(DESTDIR)$(PREFIX)/lib/libloam.so
 	install -m 755 $(LIBDIR)/libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/
 	ln -sf libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/libleveldb.so
+	ln -sf libleveldb.so.1 $(DESTDIR)$(PREFIX)/lib/loam/libleveldb.so.1d
 	install -m 644 cabi/loam.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 cabi/leveldb/leveldb/c.h $(DESTDIR)$(PREFIX)/include/loam/leveldb/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(LOAM_VERSION)|' cabi/loam.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/loam.pc

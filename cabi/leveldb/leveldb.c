@@ -1,6 +1,7 @@
 /* Databases, iterators and write batches. */
 #include "types.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ struct leveldb_iterator_t {
 };
 
 struct leveldb_writebatch_t {
-  loam_batch *batch;
+  loam_batch *batch; /* NULL: nothing was put into it yet */
   loam_status status; /* of the first operation that did not fit */
 };
 
@@ -43,13 +44,46 @@ static const char *kind_of(loam_status status) {
   }
 }
 
-static char *join(const char *a, const char *b, const char *c) {
-  size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
-  char *s = malloc(n);
-  if (s) snprintf(s, n, "%s%s%s", a, b, c);
+/* Messages for when memory is out, each ending as any other in free(): without
+ * one a failed write would look as if it had been done. */
+enum { SPARES = 16 };
+static char *spares[SPARES];
+static pthread_mutex_t spares_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static const char no_memory[] = "IO error: out of memory";
+
+static char *spare(void) {
+  char *s = NULL;
+  pthread_mutex_lock(&spares_mutex);
+  for (int i = 0; i < SPARES && !s; i++) {
+    s = spares[i];
+    spares[i] = NULL;
+  }
+  pthread_mutex_unlock(&spares_mutex);
+  if (!s) abort(); /* as LevelDB does when memory is out */
   return s;
 }
 
+static void fill_spares(void) {
+  pthread_mutex_lock(&spares_mutex);
+  for (int i = 0; i < SPARES; i++)
+    if (!spares[i] && (spares[i] = malloc(sizeof no_memory))) memcpy(spares[i], no_memory, sizeof no_memory);
+  pthread_mutex_unlock(&spares_mutex);
+}
+
+/* LevelDB's words for a status of Loam's and its message (NULL: none). */
+static char *words(loam_status status, const char *err) {
+  const char *kind = kind_of(status);
+  if (!err) err = loamldb_words(status);
+  if (!strncmp(err, "loam: ", 6)) err += 6;
+  size_t n = strlen(kind) + strlen(err) + 1;
+  char *s = malloc(n);
+  if (!s) return spare();
+  snprintf(s, n, "%s%s", kind, err);
+  return s;
+}
+
+/* Takes over message. */
 static void replace(char **errptr, char *message) {
   if (!errptr) {
     free(message);
@@ -59,9 +93,48 @@ static void replace(char **errptr, char *message) {
   *errptr = message;
 }
 
-void loamldb_save(char **errptr, loam_status status, char *err) {
-  if (status < 0) replace(errptr, join(kind_of(status), err ? err : loam_status_string(status), ""));
-  loam_free(err);
+/* Stores an error as LevelDB words it; err is Loam's message, which is freed.
+ * Answers and LOAM_OK store nothing. */
+static void save(char **errptr, loam_status status, char *err) {
+  if (status < 0 && errptr) replace(errptr, words(status, err));
+  free(err);
+}
+
+static void save_words(char **errptr, loam_status status, const char *a, const char *b, const char *c) {
+  size_t n = strlen(a) + strlen(b) + strlen(c) + 1;
+  char *s = malloc(n);
+  if (s) snprintf(s, n, "%s%s%s", a, b, c);
+  save(errptr, s ? status : LOAM_ERR_NO_MEMORY, s);
+}
+
+/* Stores why a database was not opened in LevelDB's words, by which programs
+ * know the reason. */
+static void save_open(char **errptr, loam_status status, const leveldb_options_t *options, const char *name, char *err) {
+  char *theirs = status == LOAM_ERR_COMPARATOR_MISMATCH && err ? strstr(err, "has \"") : NULL;
+  char *end = theirs ? strchr(theirs += 5, '"') : NULL;
+  switch (status) {
+    case LOAM_ERR_DOES_NOT_EXIST:
+      save_words(errptr, status, name, ": does not exist (create_if_missing is false)", "");
+      break;
+    case LOAM_ERR_EXISTS:
+      save_words(errptr, status, name, ": exists (error_if_exists is true)", "");
+      break;
+    case LOAM_ERR_LOCKED:
+      save_words(errptr, status, "lock ", name, err && strstr(err, "this process") ? "/LOCK: already held by process" : "/LOCK: Resource temporarily unavailable");
+      break;
+    case LOAM_ERR_COMPARATOR_MISMATCH:
+      if (end) {
+        const leveldb_comparator_t *c = options ? options->comparator : NULL;
+        *end = 0;
+        save_words(errptr, status, theirs, " does not match existing comparator : ", c ? c->name(c->state) : "leveldb.BytewiseComparator");
+        break;
+      }
+      /* fall through */
+    default:
+      save(errptr, status, err);
+      return;
+  }
+  free(err);
 }
 
 /* ---- Databases ---- */
@@ -75,14 +148,8 @@ leveldb_t *leveldb_open(const leveldb_options_t *options, const char *name, char
     s = loam_open(name, o, &db, &err);
     loam_options_close(o);
   }
-  /* Programs look for LevelDB's words here. */
-  if (s == LOAM_ERR_DOES_NOT_EXIST) replace(errptr, join("Invalid argument: ", name, ": does not exist (create_if_missing is false)"));
-  else if (s == LOAM_ERR_EXISTS) replace(errptr, join("Invalid argument: ", name, ": exists (error_if_exists is true)"));
-  else {
-    loamldb_save(errptr, s, err);
-    err = NULL;
-  }
-  loam_free(err);
+  if (s == LOAM_OK) fill_spares();
+  save_open(errptr, s, options, name, err);
   return (leveldb_t *)db;
 }
 
@@ -99,22 +166,32 @@ void leveldb_put(leveldb_t *db, const leveldb_writeoptions_t *options, const cha
   char *err = NULL;
   loam_write_options o = writing(options);
   loam_status s = loam_put(database(db), &o, key, keylen, val, vallen, NULL, &err);
-  loamldb_save(errptr, s, err);
+  save(errptr, s, err);
 }
 
 void leveldb_delete(leveldb_t *db, const leveldb_writeoptions_t *options, const char *key, size_t keylen, char **errptr) {
   char *err = NULL;
   loam_write_options o = writing(options);
   loam_status s = loam_delete(database(db), &o, key, keylen, NULL, &err);
-  loamldb_save(errptr, s, err);
+  save(errptr, s, err);
+}
+
+/* The functions that fill a batch have no way to fail; leveldb_write has. The
+ * batch is made when something is put into it. */
+static int fillable(leveldb_writebatch_t *b) {
+  char *err = NULL;
+  if (b->status == LOAM_OK && !b->batch && (b->status = loamldb_load(&err)) == LOAM_OK) b->status = loam_batch_create(&b->batch, &err);
+  free(err);
+  return b->status == LOAM_OK;
 }
 
 void leveldb_write(leveldb_t *db, const leveldb_writeoptions_t *options, leveldb_writebatch_t *batch, char **errptr) {
   char *err = NULL;
   loam_write_options o = writing(options);
-  loam_status s = batch ? batch->status : LOAM_ERR_INVALID_ARGUMENT;
-  if (s == LOAM_OK) s = loam_write(database(db), &o, batch->batch, NULL, &err);
-  loamldb_save(errptr, s, err);
+  loam_status s = LOAM_ERR_INVALID_ARGUMENT;
+  if (batch && !fillable(batch)) s = batch->status;
+  else if (batch) s = loam_write(database(db), &o, batch->batch, NULL, &err);
+  save(errptr, s, err);
 }
 
 char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const char *key, size_t keylen, size_t *vallen, char **errptr) {
@@ -126,7 +203,7 @@ char *leveldb_get(leveldb_t *db, const leveldb_readoptions_t *options, const cha
   o.flags = options && options->no_fill ? LOAM_NO_FILL : 0;
   o.snapshot = options ? (const loam_snapshot *)options->snapshot : NULL;
   loam_status s = loam_get_alloc(database(db), &o, key, keylen, &value, &len, &err);
-  loamldb_save(errptr, s, err);
+  save(errptr, s, err);
   if (vallen) *vallen = value ? len : 0;
   return value;
 }
@@ -184,7 +261,7 @@ void leveldb_destroy_db(const leveldb_options_t *options, const char *name, char
     s = loam_destroy(name, o, &err);
     loam_options_close(o);
   }
-  loamldb_save(errptr, s, err);
+  save(errptr, s, err);
 }
 
 void leveldb_repair_db(const leveldb_options_t *options, const char *name, char **errptr) {
@@ -195,14 +272,14 @@ void leveldb_repair_db(const leveldb_options_t *options, const char *name, char 
     s = loam_repair(name, o, NULL, &err);
     loam_options_close(o);
   }
-  loamldb_save(errptr, s, err);
+  save(errptr, s, err);
 }
 
 /* ---- Iterators ---- */
 
 /* Keeps what a move returned. */
 static void moved(leveldb_iterator_t *iter, loam_status status, char *err) {
-  loam_free(iter->err);
+  free(iter->err);
   iter->err = err;
   iter->valid = status == LOAM_OK;
   iter->status = status;
@@ -226,8 +303,8 @@ leveldb_iterator_t *leveldb_create_iterator(leveldb_t *db, const leveldb_readopt
 
 void leveldb_iter_destroy(leveldb_iterator_t *iter) {
   if (!iter) return;
-  loam_iter_close(iter->iter);
-  loam_free(iter->err);
+  if (iter->iter) loam_iter_close(iter->iter);
+  free(iter->err);
   free(iter);
 }
 
@@ -279,39 +356,32 @@ const char *leveldb_iter_value(const leveldb_iterator_t *iter, size_t *vlen) {
 }
 
 void leveldb_iter_get_error(const leveldb_iterator_t *iter, char **errptr) {
-  if (iter->status < 0) replace(errptr, join(kind_of(iter->status), iter->err ? iter->err : loam_status_string(iter->status), ""));
+  if (iter->status < 0 && errptr) replace(errptr, words(iter->status, iter->err));
 }
 
 /* ---- Write batches ---- */
 
-leveldb_writebatch_t *leveldb_writebatch_create(void) {
-  leveldb_writebatch_t *b = calloc(1, sizeof *b);
-  if (b) b->status = loam_batch_create(&b->batch, NULL);
-  return b;
-}
+leveldb_writebatch_t *leveldb_writebatch_create(void) { return calloc(1, sizeof(leveldb_writebatch_t)); }
 
 void leveldb_writebatch_destroy(leveldb_writebatch_t *b) {
   if (!b) return;
-  loam_batch_close(b->batch);
+  if (b->batch) loam_batch_close(b->batch);
   free(b);
 }
 
-void leveldb_writebatch_clear(leveldb_writebatch_t *b) { b->status = loam_batch_clear(b->batch); }
-
-/* The functions that fill a batch have no way to fail; leveldb_write has. */
-static void filled(leveldb_writebatch_t *b, loam_status status) {
-  if (b->status == LOAM_OK) b->status = status;
-}
+void leveldb_writebatch_clear(leveldb_writebatch_t *b) { b->status = b->batch ? loam_batch_clear(b->batch) : LOAM_OK; }
 
 void leveldb_writebatch_put(leveldb_writebatch_t *b, const char *key, size_t klen, const char *val, size_t vlen) {
-  filled(b, loam_batch_put(b->batch, key, klen, val, vlen, NULL));
+  if (fillable(b)) b->status = loam_batch_put(b->batch, key, klen, val, vlen, NULL);
 }
 
-void leveldb_writebatch_delete(leveldb_writebatch_t *b, const char *key, size_t klen) { filled(b, loam_batch_delete(b->batch, key, klen, NULL)); }
+void leveldb_writebatch_delete(leveldb_writebatch_t *b, const char *key, size_t klen) {
+  if (fillable(b)) b->status = loam_batch_delete(b->batch, key, klen, NULL);
+}
 
 void leveldb_writebatch_append(leveldb_writebatch_t *destination, const leveldb_writebatch_t *source) {
-  filled(destination, source->status);
-  filled(destination, loam_batch_append(destination->batch, source->batch, NULL));
+  if (destination->status == LOAM_OK) destination->status = source->status;
+  if (source->batch && fillable(destination)) destination->status = loam_batch_append(destination->batch, source->batch, NULL);
 }
 
 /* Callbacks with LevelDB's pointer types. */
@@ -334,11 +404,11 @@ void leveldb_writebatch_iterate(const leveldb_writebatch_t *b, void *state, void
   v.state = state;
   v.put = put;
   v.deleted = deleted;
-  loam_batch_each(b->batch, visit, &v, NULL);
+  if (b->batch) loam_batch_each(b->batch, visit, &v, NULL);
 }
 
 /* ---- The rest ---- */
 
-void leveldb_free(void *ptr) { loam_free(ptr); }
+void leveldb_free(void *ptr) { free(ptr); }
 int leveldb_major_version(void) { return 1; }
 int leveldb_minor_version(void) { return 23; }

@@ -3,6 +3,7 @@
 #include "types.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,11 +59,22 @@ static loam_status set_number(loam_options *o, const char *name, size_t v, size_
   return loam_options_set(o, name, text, err);
 }
 
+static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static loam_status set_cache(loam_options *o, leveldb_cache_t *cache, char **err) {
+  loam_status s = LOAM_OK;
+  pthread_mutex_lock(&cache_mutex);
+  if (!cache->cache) s = loam_cache_create(cache->capacity, &cache->cache, err);
+  pthread_mutex_unlock(&cache_mutex);
+  return s == LOAM_OK ? loam_options_set_cache(o, cache->cache, err) : s;
+}
+
 static loam_status set_all(const leveldb_options_t *from, loam_options *o, char **err) {
   loam_status s;
   const char *codec = from->compression == leveldb_no_compression ? "none" : from->compression == leveldb_zstd_compression ? "zstd" : "snappy";
   if ((s = loam_options_set(o, "error_if_missing", from->create_if_missing ? "false" : "true", err)) != LOAM_OK) return s;
   if ((s = loam_options_set(o, "error_if_exists", from->error_if_exists ? "true" : "false", err)) != LOAM_OK) return s;
+  if ((s = loam_options_set(o, "create_dirs", "false", err)) != LOAM_OK) return s;
   if ((s = loam_options_set(o, "compression", codec, err)) != LOAM_OK) return s;
   if ((s = set_number(o, "write_buffer_size", from->write_buffer_size, 64 << 10, 1 << 30, err)) != LOAM_OK) return s;
   if ((s = set_number(o, "block_size", from->block_size, 1 << 10, 4 << 20, err)) != LOAM_OK) return s;
@@ -73,14 +85,15 @@ static loam_status set_all(const leveldb_options_t *from, loam_options *o, char 
     if ((s = set_number(o, "bloom_bits", (size_t)from->filter->bits_per_key, 1, 64, err)) != LOAM_OK) return s;
     if ((s = loam_options_set(o, "leveldb_filter", "true", err)) != LOAM_OK) return s;
   }
-  if (from->cache && (s = loam_options_set_cache(o, (loam_cache *)from->cache, err)) != LOAM_OK) return s;
+  if (from->cache && (s = set_cache(o, from->cache, err)) != LOAM_OK) return s;
   if (from->comparator) return loam_options_set_comparator(o, from->comparator->name(from->comparator->state), compare, (void *)from->comparator, NULL, 0, err);
   return LOAM_OK;
 }
 
 loam_status loamldb_options(const leveldb_options_t *from, loam_options **out, char **err) {
   static const leveldb_options_t defaults = {NULL, NULL, NULL, 0, 0, 0, 0, 0, leveldb_snappy_compression, 0, 0};
-  loam_status s = loam_options_create(out, err);
+  loam_status s = loamldb_load(err);
+  if (s == LOAM_OK) s = loam_options_create(out, err);
   if (s != LOAM_OK) return s;
   s = set_all(from ? from : &defaults, *out, err);
   if (s != LOAM_OK) loam_options_close(*out);
@@ -139,14 +152,16 @@ leveldb_writeoptions_t *leveldb_writeoptions_create(void) { return calloc(1, siz
 void leveldb_writeoptions_destroy(leveldb_writeoptions_t *o) { free(o); }
 void leveldb_writeoptions_set_sync(leveldb_writeoptions_t *o, uint8_t v) { o->sync = v; }
 
-/* A leveldb_cache_t is a handle of Loam's. */
 leveldb_cache_t *leveldb_cache_create_lru(size_t capacity) {
-  loam_cache *cache = NULL;
-  loam_cache_create(capacity, &cache, NULL);
-  return (leveldb_cache_t *)cache;
+  leveldb_cache_t *cache = calloc(1, sizeof *cache);
+  if (cache) cache->capacity = capacity;
+  return cache;
 }
 
-void leveldb_cache_destroy(leveldb_cache_t *cache) { loam_cache_close((loam_cache *)cache); }
+void leveldb_cache_destroy(leveldb_cache_t *cache) {
+  if (cache && cache->cache) loam_cache_close(cache->cache);
+  free(cache);
+}
 
 leveldb_env_t *leveldb_create_default_env(void) { return calloc(1, sizeof(leveldb_env_t)); }
 void leveldb_env_destroy(leveldb_env_t *env) { free(env); }
