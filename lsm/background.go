@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -105,7 +104,7 @@ func (b *background) scheduleLocked() {
 func (b *background) pickLocked(decide func(compact.Config) *compact.Plan) (plan *compact.Plan) {
 	defer func() {
 		if r := recover(); r != nil {
-			b.db.setFailure(panicError(r, debug.Stack()))
+			b.db.setFailure(base.NewPanic(r))
 			b.cond.Broadcast()
 			plan = nil
 		}
@@ -323,6 +322,7 @@ func (b *background) report(job string, err error) {
 	if errors.Is(err, errStopped) || b.db.failure.Load() != nil {
 		return
 	}
+	b.db.failOnPanic(err)
 	b.db.log.Warn(job+" failed; it will be retried", "dir", b.db.dir, "err", err)
 	if f := b.db.opts.Events.BackgroundError; f != nil {
 		b.db.events.Post(func() { f(err) })

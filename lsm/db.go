@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -221,7 +220,7 @@ func (db *DB) writable() error {
 
 // retiredPanic makes the database read-only after a panic in a retired function.
 func (db *DB) retiredPanic(v any, stack []byte) {
-	err := fmt.Errorf("panic: %v\n%s", v, stack)
+	err := &base.Panic{Value: v, Stack: stack}
 	if db.view.Load() == nil { // closed, or not open yet
 		db.log.Error("freeing what a database held", "dir", db.dir, "err", err)
 		return
@@ -233,7 +232,7 @@ func (db *DB) retiredPanic(v any, stack []byte) {
 // an error that makes the database read-only.
 func (db *DB) recovered(r any, err *error) { *err = db.panicked(r) }
 
-func (db *DB) panicked(r any) error { return db.fail(panicError(r, debug.Stack())) }
+func (db *DB) panicked(r any) error { return db.fail(base.NewPanic(r)) }
 
 // catch is deferred where a panic is to become err and the end of writing.
 func (db *DB) catch(err *error) {
@@ -242,4 +241,11 @@ func (db *DB) catch(err *error) {
 	}
 }
 
-func panicError(r any, stack []byte) error { return fmt.Errorf("panic: %v\n%s", r, stack) }
+// failOnPanic makes the database read-only if err stands for a panic that a
+// package below recovered.
+func (db *DB) failOnPanic(err error) {
+	var p *base.Panic
+	if err != nil && errors.As(err, &p) {
+		db.fail(err)
+	}
+}

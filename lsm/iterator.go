@@ -199,6 +199,8 @@ func (it *Iterator) guard(ok *bool) {
 	if r := recover(); r != nil {
 		it.db.recovered(r, &it.err)
 		*ok = false
+	} else if !*ok {
+		it.db.failOnPanic(it.Err())
 	}
 }
 

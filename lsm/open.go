@@ -3,9 +3,9 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/epoch"
@@ -33,7 +33,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	}
 	opts.FS = roomyFS{place.FS}
 	db := &DB{dir: place.Path, dirLock: place, opts: opts, cmp: opts.Comparer, stats: newStats()}
-	db.events = events.New(func(v any, stack []byte) { db.fail(panicError(v, stack)) })
+	db.events = events.New(func(v any, stack []byte) { db.fail(&base.Panic{Value: v, Stack: stack}) })
 	db.log = opts.Logger
 	if o != nil && o.Logger != nil {
 		db.log = db.events.Logger(o.Logger)
@@ -58,7 +58,7 @@ func Open(dir string, o *Options) (*DB, error) {
 func (db *DB) open() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = panicError(r, debug.Stack())
+			err = base.NewPanic(r)
 		}
 	}()
 	if err := db.loadManifest(); err != nil {
@@ -91,7 +91,7 @@ func (db *DB) open() (err error) {
 func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = panicError(r, debug.Stack())
+			err = base.NewPanic(r)
 		}
 	}()
 	err = files.MakeRoom(func() error {
@@ -233,7 +233,7 @@ const eventPatience = time.Second
 func protect(step func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = panicError(r, debug.Stack())
+			err = base.NewPanic(r)
 		}
 	}()
 	return step()

@@ -3,6 +3,7 @@ package base
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 )
 
 // Sentinels of the whole engine; lsm re-exports them. Test with errors.Is.
@@ -73,4 +74,22 @@ func LocateCorruption(err error, file string, base, length int64) error {
 		located.Offset += base
 	}
 	return &located
+}
+
+// Panic is the error that stands for a panic, of a bug or of what the user
+// plugged in. It makes the database read-only. errors.As finds an error that was
+// panicked with.
+type Panic struct {
+	Value any
+	Stack []byte // of the goroutine, where the panic was recovered
+}
+
+// NewPanic makes a Panic of what recover returned, with the present stack.
+func NewPanic(v any) *Panic { return &Panic{Value: v, Stack: debug.Stack()} }
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
+
+func (p *Panic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
 }

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -172,7 +171,7 @@ func (p *Pipeline) fail(err error) error {
 // recovered turns a panic of the deferring function into a failure.
 func (p *Pipeline) recovered(err *error) {
 	if r := recover(); r != nil {
-		*err = p.fail(fmt.Errorf("panic during a commit: %v\n%s", r, debug.Stack()))
+		*err = p.fail(fmt.Errorf("loam: committing: %w", base.NewPanic(r)))
 	}
 }
 

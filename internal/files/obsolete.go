@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -240,7 +239,7 @@ func (q *deleteQueue) run() {
 func (q *deleteQueue) remove(d doomed) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			err = base.NewPanic(v)
 		}
 	}()
 	if t, _ := base.ParseFileName(d.name); t == base.FileUnknown {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -137,7 +136,7 @@ func (o *order) addChunk() bool {
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("loam: panic while ordering a memtable: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("loam: ordering a memtable: %w", base.NewPanic(p))
 		}
 	}()
 	return f()
