@@ -13,11 +13,6 @@ from cffi import FFI
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-CALLBACKS = """
-extern "Python" int loamdb_compare(void *, const void *, size_t, const void *, size_t, loam_failure *);
-extern "Python" void loamdb_log(void *, int, const char *, loam_failure *);
-"""
-
 LOADER = """
 void *loamdb_open_library(const char *path, const char **why);
 int loamdb_library_abi(void *library);
@@ -94,7 +89,7 @@ def make() -> FFI:
         declared = declarations(f.read())
     functions = re.findall(r"\b(loam_\w+)\s*\([^;{]*\)\s*;", declared)
     ffi = FFI()
-    ffi.cdef(declared + "#define LOAM_ABI_VERSION ...\n#define LOAM_ABI_REVISION ...\n" + LOADER + CALLBACKS)
+    ffi.cdef(declared + "#define LOAM_ABI_VERSION ...\n#define LOAM_ABI_REVISION ...\n" + LOADER)
     ffi.set_source(
         "loamdb._loam",
         SOURCE

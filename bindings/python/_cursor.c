@@ -79,7 +79,10 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     Py_BEGIN_ALLOW_THREADS
     status = loam.loam_iter_create(db, &o, &iter, &err);
     Py_END_ALLOW_THREADS
-    if (status != LOAM_OK) raise_status(status, err);
+    if (finish((Reader *)owner, status, err) < 0 && iter != NULL) {
+      loam.loam_iter_close(iter);
+      iter = NULL;
+    }
   }
   while (n > 0) bytes_done(&bytes[--n]);
   if (iter == NULL) return NULL;
@@ -148,11 +151,10 @@ static int leave(Cursor *c, loam_status status, char *err) {
     raise_closed("iterator");
     return -1;
   }
-  if (status >= 0) return 0;
+  if (finish((Reader *)c->owner, status, err) == 0) return 0;
   forget_block(c);
   c->place = c->reverse ? AT_BEGIN : AT_END;
   c->synced = 0;
-  raise_status(status, err);
   return -1;
 }
 

@@ -13,8 +13,6 @@
 loam_functions loam;
 PyTypeObject *ReaderType, *DatabaseType, *SnapshotType;
 
-static PyObject *make_error; /* (status, message) -> exception */
-
 enum {
   SMALL_VALUE = 16 << 10, /* values up to this are read through the stack */
   LARGE_VALUE = 256 << 10 /* values from this on are copied without the GIL */
@@ -22,32 +20,53 @@ enum {
 
 /* ---- Errors ---- */
 
-PyObject *raise_status(loam_status status, char *err) {
-  PyObject *message, *exception;
-  if (make_error == NULL) {
-    PyErr_SetString(PyExc_RuntimeError, "loamdb: libloam is not loaded");
-    return NULL;
+/* An exception of loamdb.errors, of this interpreter. */
+static PyObject *make_exception(loam_status status, PyObject *message, int number, const char *path) {
+  PyObject *errors = PyImport_ImportModule("loamdb.errors"), *exception = NULL;
+  PyObject *name = path ? PyUnicode_DecodeFSDefault(path) : Py_NewRef(Py_None);
+  if (errors != NULL && message != NULL && name != NULL) {
+    exception = PyObject_CallMethod(errors, "from_status", "iOiO", (int)status, message, number, name);
   }
-  message = PyUnicode_DecodeUTF8(err ? err : "", err ? (Py_ssize_t)strlen(err) : 0, "replace");
-  if (err != NULL) loam.loam_free(err);
-  if (message == NULL) return NULL;
-  exception = PyObject_CallFunction(make_error, "iN", (int)status, message);
-  if (exception == NULL) return NULL;
+  Py_XDECREF(name);
+  Py_XDECREF(errors);
+  return exception;
+}
+
+static void raise_exception(PyObject *exception) {
+  if (exception == NULL) return;
   PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
   Py_DECREF(exception);
+}
+
+static PyObject *keep_of(Reader *r) { return r->owner ? ((Reader *)r->owner)->keep : r->keep; }
+
+static PyObject *raise_for(PyObject *keep, loam_status status, char *err) {
+  PyObject *message = PyUnicode_DecodeUTF8(err ? err : "", err ? (Py_ssize_t)strlen(err) : 0, "replace");
+  PyObject *exception = make_exception(status, message, err ? loam.loam_error_errno(err) : 0, err ? loam.loam_error_path(err) : NULL);
+  Py_XDECREF(message);
+  if (err != NULL) loam.loam_free(err);
+  if (exception != NULL) exception = failure_behind(keep, status, exception);
+  raise_exception(exception);
   return NULL;
 }
 
-PyObject *raise_closed(const char *what) {
-  PyObject *exception;
-  if (make_error == NULL) {
-    PyErr_Format(PyExc_RuntimeError, "the %s is closed", what);
-    return NULL;
+PyObject *raise_status(loam_status status, char *err) { return raise_for(NULL, status, err); }
+
+int finish(Reader *r, loam_status status, char *err) {
+  PyObject *keep = r->release ? keep_of(r) : NULL;
+  if (keep != NULL && raise_interrupt(keep) < 0) {
+    if (status < 0 && err != NULL) loam.loam_free(err);
+    return -1;
   }
-  exception = PyObject_CallFunction(make_error, "iN", LOAM_ERR_CLOSED, PyUnicode_FromFormat("the %s is closed", what));
-  if (exception == NULL) return NULL;
-  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-  Py_DECREF(exception);
+  if (status >= 0) return 0;
+  raise_for(keep, status, err);
+  return -1;
+}
+
+PyObject *raise_closed(const char *what) {
+  PyObject *message = PyUnicode_FromFormat("the %s is closed", what);
+  raise_exception(make_exception(LOAM_ERR_CLOSED, message, 0, NULL));
+  Py_XDECREF(message);
   return NULL;
 }
 
@@ -75,7 +94,7 @@ loam_db *reader_db(Reader *r, loam_snapshot **snapshot) {
 }
 
 /* Reads a value of n bytes or, should it have grown meanwhile, more. */
-static PyObject *read_large(int release, loam_db *db, loam_snapshot *snapshot, const Bytes *key, unsigned flags, size_t n,
+static PyObject *read_large(Reader *r, loam_db *db, loam_snapshot *snapshot, const Bytes *key, unsigned flags, size_t n,
                             loam_status *status) {
   for (;;) {
     size_t cap = n;
@@ -86,7 +105,7 @@ static PyObject *read_large(int release, loam_db *db, loam_snapshot *snapshot, c
     value = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n);
     if (value == NULL) return NULL;
     p = PyBytes_AsString(value);
-    if (n < LARGE_VALUE && flags == 0 && !release) {
+    if (n < LARGE_VALUE && flags == 0 && !r->release) {
       *status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key->data, key->len, p, cap, &n, &err);
     } else {
       *status = LOAM_WOULD_BLOCK;
@@ -96,6 +115,10 @@ static PyObject *read_large(int release, loam_db *db, loam_snapshot *snapshot, c
       *status = loam.loam_get(db, READ(snapshot, flags), key->data, key->len, p, cap, &n, &err);
       Py_END_ALLOW_THREADS
     }
+    if (finish(r, *status, err) < 0) {
+      Py_DECREF(value);
+      return NULL;
+    }
     if (*status == LOAM_OK) {
       if (n == cap) return value;
       PyObject *shorter = PyBytes_FromStringAndSize(p, (Py_ssize_t)n);
@@ -103,8 +126,7 @@ static PyObject *read_large(int release, loam_db *db, loam_snapshot *snapshot, c
       return shorter;
     }
     Py_DECREF(value);
-    if (*status == LOAM_NOT_FOUND) return NULL;
-    if (*status != LOAM_BUFFER_TOO_SMALL) return raise_status(*status, err);
+    if (*status != LOAM_BUFFER_TOO_SMALL) return NULL;
   }
 }
 
@@ -131,12 +153,12 @@ static PyObject *reader_fetch(Reader *r, PyObject *key_object, unsigned flags) {
     status = loam.loam_get(db, READ(snapshot, flags), key.data, key.len, buf, sizeof buf, &n, &err);
     Py_END_ALLOW_THREADS
   }
-  if (status == LOAM_OK) {
-    value = PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
-  } else if (status == LOAM_BUFFER_TOO_SMALL) {
-    value = read_large(r->release, db, snapshot, &key, flags, n, &status);
-  } else if (status != LOAM_NOT_FOUND) {
-    raise_status(status, err);
+  if (finish(r, status, err) == 0) {
+    if (status == LOAM_OK) {
+      value = PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
+    } else if (status == LOAM_BUFFER_TOO_SMALL) {
+      value = read_large(r, db, snapshot, &key, flags, n, &status);
+    }
   }
   bytes_done(&key);
   return value;
@@ -236,10 +258,8 @@ static int reader_contains(PyObject *self, PyObject *key_object) {
     Py_END_ALLOW_THREADS
   }
   bytes_done(&key);
-  if (status == LOAM_OK || status == LOAM_BUFFER_TOO_SMALL) return 1;
-  if (status == LOAM_NOT_FOUND) return 0;
-  raise_status(status, err);
-  return -1;
+  if (finish(r, status, err) < 0) return -1;
+  return status == LOAM_OK || status == LOAM_BUFFER_TOO_SMALL;
 }
 
 static PyObject *reader_has(PyObject *self, PyObject *key) {
@@ -305,12 +325,8 @@ static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
     Py_BEGIN_ALLOW_THREADS
     status = loam.loam_multi_get(db, READ(snapshot, 0), n, pointers, lens, pointers + n, lens + n, &memory, &err);
     Py_END_ALLOW_THREADS
-    if (status == LOAM_OK) {
-      done = list_values(list, n, pointers + n, lens + n);
-      loam.loam_free(memory);
-    } else {
-      raise_status(status, err);
-    }
+    if (finish(r, status, err) == 0) done = list_values(list, n, pointers + n, lens + n);
+    if (status == LOAM_OK) loam.loam_free(memory);
   }
   PyMem_Free(pointers);
   PyMem_Free(lens);
@@ -331,6 +347,7 @@ static void reader_close(Reader *r) {
   loam_snapshot *snapshot = r->snapshot;
   r->db = NULL;
   r->snapshot = NULL;
+  if (db != NULL) library_may_outlive(r->keep, 1);
   if (db != NULL || snapshot != NULL) {
     Py_BEGIN_ALLOW_THREADS
     if (snapshot != NULL) loam.loam_snapshot_close(snapshot);
@@ -413,8 +430,8 @@ static PyObject *database_attach(PyObject *self, PyObject *args) {
     PyErr_SetString(PyExc_RuntimeError, "the database is open already");
     return NULL;
   }
-  Py_INCREF(keep);
-  r->keep = keep;
+  r->keep = Py_NewRef(keep);
+  library_may_outlive(keep, 0);
   r->release = release;
   r->db = db;
   Py_RETURN_NONE;
@@ -425,6 +442,7 @@ static PyObject *database_detach(PyObject *self, PyObject *unused) {
   Reader *r = (Reader *)self;
   loam_db *db = r->db;
   r->db = NULL;
+  if (db != NULL) library_may_outlive(r->keep, 1);
   return PyLong_FromVoidPtr(db);
 }
 
@@ -462,9 +480,7 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   Py_END_ALLOW_THREADS
   if (value_object != NULL) bytes_done(&value);
   bytes_done(&key);
-  if (status == LOAM_OK) return 0;
-  raise_status(status, err);
-  return -1;
+  return finish(r, status, err);
 }
 
 /* The arguments of put and delete: want objects and the keyword sync. */
@@ -607,12 +623,10 @@ static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0,
 
 /* ---- Module ---- */
 
-/* bind(library, make_error): takes the functions from a dlopen'ed library. */
-static PyObject *bind(PyObject *module, PyObject *args) {
-  PyObject *library_object, *make;
+/* bind(library): takes the functions from a dlopen'ed library. */
+static PyObject *bind(PyObject *module, PyObject *library_object) {
   void *library;
   loam_functions found;
-  if (!PyArg_ParseTuple(args, "OO:bind", &library_object, &make)) return NULL;
   library = PyLong_AsVoidPtr(library_object);
   if (library == NULL) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no library");
@@ -627,13 +641,10 @@ static PyObject *bind(PyObject *module, PyObject *args) {
   LOAM_FUNCTIONS(X)
 #undef X
   loam = found;
-  Py_INCREF(make);
-  Py_XDECREF(make_error);
-  make_error = make;
   Py_RETURN_NONE;
 }
 
-static PyMethodDef module_methods[] = {{"bind", bind, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 
 /* Single-phase: one copy per process, as the library is. */
 static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", -1, module_methods,
@@ -650,6 +661,7 @@ PyMODINIT_FUNC PyInit__fast(void) {
   if (module == NULL) return NULL;
   if ((ReaderType = add_type(module, &reader_spec, NULL)) == NULL || (DatabaseType = add_type(module, &database_spec, ReaderType)) == NULL ||
       (SnapshotType = add_type(module, &snapshot_spec, ReaderType)) == NULL || add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
+      add_callbacks_type(module) < 0 ||
       PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0 ||
       PyModule_AddIntConstant(module, "ABI_REVISION", LOAM_ABI_REVISION) < 0) {
     Py_DECREF(module);

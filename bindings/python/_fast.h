@@ -12,8 +12,8 @@
 
 /* The functions used here, resolved by bind() when the first database opens. */
 #define LOAM_FUNCTIONS(X)                                                      \
-  X(loam_free)                                                                 \
-  X(loam_get) X(loam_has) X(loam_multi_get)                    \
+  X(loam_free) X(loam_error_errno) X(loam_error_path) X(loam_callback_fail)    \
+  X(loam_get) X(loam_has) X(loam_multi_get)                                    \
   X(loam_put) X(loam_delete) X(loam_close)                                     \
   X(loam_snapshot_create) X(loam_snapshot_close)                               \
   X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
@@ -76,6 +76,9 @@ static inline void bytes_done(Bytes *b) {
 
 /* Sets the exception for a status and releases the message. Returns NULL. */
 PyObject *raise_status(loam_status status, char *err);
+/* Ends a call of the library that may have run callbacks. Returns -1 with an exception
+ * when it failed, or when a signal handler raised one inside a callback. */
+int finish(Reader *r, loam_status status, char *err);
 /* Sets the exception for a closed object; what names it. Returns NULL. */
 PyObject *raise_closed(const char *what);
 
@@ -91,6 +94,15 @@ static inline int keyword_is(PyObject *keyword, const char *name) {
   return PyUnicode_CompareWithASCIIString(keyword, name) == 0;
 }
 
+/* Of _callbacks.c; keep is a Callbacks, or another object for a database without
+ * callbacks. raise_interrupt raises what a signal handler raised inside a callback
+ * (-1). failure_behind takes the exception of a failed call and returns that to be
+ * raised. library_may_outlive says whether the library's reference must be counted. */
+int raise_interrupt(PyObject *keep);
+PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception);
+void library_may_outlive(PyObject *keep, int may);
+
+int add_callbacks_type(PyObject *module);
 int add_cursor_type(PyObject *module);
 int add_batch_type(PyObject *module);
 

@@ -34,7 +34,7 @@ class Wheel(bdist_wheel):
 
 fast = Extension(
     "loamdb._fast",
-    ["_fast.c", "_batch.c", "_cursor.c"],
+    ["_fast.c", "_batch.c", "_callbacks.c", "_cursor.c"],
     depends=["_fast.h"],
     include_dirs=[os.path.dirname(_cffi_build.header())],
     libraries=["dl"] if sys.platform == "linux" else [],

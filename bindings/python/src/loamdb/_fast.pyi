@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from types import GenericAlias
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, final, overload
 
 from typing_extensions import Buffer, Self, disjoint_base
 
@@ -21,7 +21,14 @@ MOVE_SEEK: int
 MOVE_NEXT: int
 MOVE_PREV: int
 
-def bind(library: int, make_error: Callable[[int, str], Exception], /) -> None: ...
+def bind(library: int, /) -> None: ...
+
+@final
+class Callbacks:
+    def __new__(cls, compare: Callable[[bytes, bytes], int] | None, logger: object, /) -> Self: ...
+    def _register(self) -> tuple[int, int, int, int]: ...
+    def _unregister(self) -> None: ...
+    def _settle(self, status: int, exception: BaseException | None, /) -> BaseException | None: ...
 
 @disjoint_base
 class Reader:

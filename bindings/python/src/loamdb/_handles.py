@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from . import _fast
 from ._library import check, error_slot, ffi, load, take_text, wait
-from ._options import Callbacks, Options, encode_path
+from ._options import Options, encode_path
 from ._types import Any, Buffer, Progress, StrPath
 from .errors import Error
 
@@ -17,9 +17,6 @@ from .errors import Error
 # atexit before it imported loamdb may still use them.
 # A weak set, made when the first of them opens.
 _open: Any = ()
-
-# Callbacks of databases whose closing was interrupted: it goes on beside us.
-_abandoned: list[Callbacks] = []
 
 
 @atexit.register
@@ -59,11 +56,18 @@ class Handle(_fast.Database):
         with Options(settings) as options:
             job, err = ffi.new("loam_job **"), error_slot()
             check(lib.loam_open_start(name, options.handle, job, err), err)
-            handle = wait(job[0], finish=fetch)
+            handle = wait(job[0], finish=fetch, callbacks=options.callbacks)
             self._callbacks = options.callbacks
-            self._attach(int(ffi.cast("uintptr_t", handle)), options.callbacks, options.callbacks.any)
-        if options.callbacks.any:
+            self._attach(int(ffi.cast("uintptr_t", handle)), options.callbacks, options.has_callbacks)
+        if options.has_callbacks:
             _close_at_exit(self)
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        try:
+            self.close()
+        except Error:
+            if kind is None:  # else that is the exception to be seen
+                raise
 
     def __del__(self) -> None:
         # Before the collector takes a cycle apart that callbacks are part of.
@@ -79,15 +83,13 @@ class Handle(_fast.Database):
         if _open:
             _open.discard(self)
         lib, job, err = load(), ffi.new("loam_job **"), error_slot()
-        _abandoned.append(self._callbacks)
         check(lib.loam_close_start(ffi.cast("loam_db *", handle), job, err), err)
-        wait(job[0])
-        _abandoned.remove(self._callbacks)
+        wait(job[0], callbacks=self._callbacks)
 
     def _call(self, function: str, *args: Any) -> int:
         """A call whose first argument is the database and whose last takes a message."""
         err = error_slot()
-        return check(getattr(load(), function)(self._c(), *args, err), err)
+        return check(getattr(load(), function)(self._c(), *args, err), err, self._callbacks)
 
     def _c(self) -> Any:
         return ffi.cast("loam_db *", self._handle)
@@ -95,7 +97,7 @@ class Handle(_fast.Database):
     def _job(self, function: str, *args: Any, progress: Progress | None = None) -> None:
         job = ffi.new("loam_job **")
         self._call(function, *args, job)
-        wait(job[0], progress)
+        wait(job[0], progress, callbacks=self._callbacks)
 
     def _compact(self, start: Buffer | None, stop: Buffer | None, progress: Progress | None = None) -> None:
         self._job("loam_compact_start", *pointer(start), *pointer(stop), progress=progress)
@@ -192,4 +194,4 @@ def repair(path: StrPath, settings: dict[str, Any], progress: Progress | None = 
     with Options(settings) as options:
         job, err = ffi.new("loam_job **"), error_slot()
         check(lib.loam_repair_start(name, options.handle, job, err), err)
-        return wait(job[0], progress, fetch)
+        return wait(job[0], progress, fetch, options.callbacks)

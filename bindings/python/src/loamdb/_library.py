@@ -74,22 +74,27 @@ def _load(file: str) -> None:
     missing = _lib.loamdb_bind(library)
     if missing != ffi.NULL:
         raise LibraryError(f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb")
-    from . import _options
-
-    _options.define_callbacks()
-    _fast.bind(int(ffi.cast("uintptr_t", library)), from_status)
+    _fast.bind(int(ffi.cast("uintptr_t", library)))
 
 
-def check(status: int, err: Any = None) -> int:
+def check(status: int, err: Any = None, callbacks: _fast.Callbacks | None = None) -> int:
     """Raises the exception for a failure; returns answers. err is the char ** that
-    the call stored its message in."""
-    if status >= 0:
-        return status
-    message = ""
-    if err is not None and err[0] != ffi.NULL:
-        message = ffi.string(err[0]).decode(errors="replace")
-        _lib.loam_free(err[0])
-    raise from_status(status, message)
+    the call stored its message in, callbacks those of the database it was about."""
+    exception: BaseException | None = None
+    if status < 0:
+        message, number, path = "", 0, None
+        if err is not None and err[0] != ffi.NULL:
+            message = ffi.string(err[0]).decode(errors="replace")
+            number = _lib.loam_error_errno(err[0])
+            at = _lib.loam_error_path(err[0])
+            path = os.fsdecode(ffi.string(at)) if at != ffi.NULL else None
+            _lib.loam_free(err[0])
+        exception = from_status(status, message, number, path)
+    if callbacks is not None:
+        exception = callbacks._settle(status, exception)
+    if exception is not None:
+        raise exception
+    return status
 
 
 def error_slot() -> Any:
@@ -103,7 +108,12 @@ def take_text(slot: Any) -> str:
     return text
 
 
-def wait(job: Any, progress: Callable[[int, int], object] | None = None, finish: Callable[[Any], Any] | None = None) -> Any:
+def wait(
+    job: Any,
+    progress: Callable[[int, int], object] | None = None,
+    finish: Callable[[Any], Any] | None = None,
+    callbacks: _fast.Callbacks | None = None,
+) -> Any:
     """Waits for a job in slices, so that Ctrl-C works, and closes it. finish fetches
     the result of the finished job. Any exception asks the job to end early."""
     err = error_slot()
@@ -113,7 +123,7 @@ def wait(job: Any, progress: Callable[[int, int], object] | None = None, finish:
             if progress is not None:
                 progress(*_progress(job))
             if status != _lib.LOAM_TIMEOUT:
-                check(status, err)
+                check(status, err, callbacks)
                 return finish(job) if finish is not None else None
     except BaseException:
         _lib.loam_job_cancel(job, ffi.NULL)

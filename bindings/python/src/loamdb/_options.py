@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 
+from . import _fast
 from ._library import check, error_slot, ffi, load
 from ._types import Any, Compare, Logger, NoReturn, StrPath
 from .errors import ClosedError
@@ -60,42 +60,6 @@ class Cache:
         self.close()
 
 
-class Callbacks:
-    """What callbacks into Python need while a database is open."""
-
-    def __init__(self) -> None:
-        self.compare: Compare | None = None
-        self.logger: Logger | None = None
-        self.handle = ffi.new_handle(self)
-
-    @property
-    def any(self) -> bool:
-        return self.compare is not None or self.logger is not None
-
-
-def _compare(arg: Any, a: Any, a_len: int, b: Any, b_len: int, failure: Any) -> int:
-    try:
-        compare = ffi.from_handle(arg).compare
-        order = compare(ffi.unpack(ffi.cast("char *", a), a_len), ffi.unpack(ffi.cast("char *", b), b_len))
-        return int(order > 0) - int(order < 0)
-    except BaseException as e:
-        load().loam_callback_fail(failure, f"{type(e).__name__}: {e}".encode(errors="replace"))
-        return 0
-
-
-def _log(arg: Any, level: int, message: Any, failure: Any) -> None:
-    if sys.is_finalizing():
-        return
-    # loam.h: -4 debug, 0 info, 4 warning, 8 error; logging: 10, 20, 30, 40
-    ffi.from_handle(arg).logger.log(20 + level * 10 // 4, "%s", ffi.string(message).decode(errors="replace"))
-
-
-def define_callbacks() -> None:
-    """Tells the extension which functions the library's callbacks are."""
-    ffi.def_extern(name="loamdb_compare", error=0)(_compare)
-    ffi.def_extern(name="loamdb_log")(_log)
-
-
 def encode_path(path: StrPath) -> bytes:
     name = os.fsencode(path)
     if b"\0" in name:
@@ -117,7 +81,6 @@ class Options:
     def __init__(self, settings: Mapping[str, object]) -> None:
         """settings: options by name, None for the default; further comparator (a
         built-in's name or a function), comparator_name, cache and logger."""
-        self.callbacks = Callbacks()
         self._lib = load()
         slot, err = ffi.new("loam_options **"), error_slot()
         check(self._lib.loam_options_create(slot, err), err)
@@ -133,8 +96,10 @@ class Options:
         comparator, name = settings.pop("comparator", None), settings.pop("comparator_name", None)
         cache, logger = settings.pop("cache", None), settings.pop("logger", None)
         if isinstance(comparator, str) and name is None:
-            settings["comparator"] = comparator
-        elif comparator is not None or name is not None:
+            settings["comparator"], comparator = comparator, None
+        self.callbacks = _fast.Callbacks(comparator, logger)
+        self.has_callbacks = comparator is not None or logger is not None
+        if comparator is not None or name is not None:
             self._set_comparator(comparator, name)
         for option, value in settings.items():
             if value is not None:
@@ -145,10 +110,8 @@ class Options:
                 raise ClosedError("the cache is closed")
             check(self._lib.loam_options_set_cache(self.handle, cache._handle, err), err)
         if logger is not None:
-            self.callbacks.logger = logger
-            check(
-                self._lib.loam_options_set_logger(self.handle, self._lib.loamdb_log, self.callbacks.handle, ffi.NULL, err), err
-            )
+            _, log, destroy, arg = self._register()
+            self._set(self._lib.loam_options_set_logger, ffi.cast("loam_log_fn", log), arg, destroy)
 
     def _set_comparator(self, compare: Any, name: Any) -> None:
         if compare is None or name is None:
@@ -157,20 +120,21 @@ class Options:
             raise TypeError("comparator must be a name or a function")
         if not isinstance(name, (str, bytes)):
             raise TypeError("comparator_name must be a string")
-        self.callbacks.compare = compare
+        function, _, destroy, arg = self._register()
+        encoded = name.encode() if isinstance(name, str) else name
+        self._set(self._lib.loam_options_set_comparator, encoded, ffi.cast("loam_compare_fn", function), arg, destroy, 0)
+
+    def _register(self) -> tuple[int, int, Any, Any]:
+        compare, log, destroy, arg = self.callbacks._register()
+        return compare, log, ffi.cast("loam_destroy_fn", destroy), ffi.cast("void *", arg)
+
+    def _set(self, function: Any, *args: Any) -> None:
+        """Sets a callback that was registered, or takes that back."""
         err = error_slot()
-        check(
-            self._lib.loam_options_set_comparator(
-                self.handle,
-                name.encode() if isinstance(name, str) else name,
-                self._lib.loamdb_compare,
-                self.callbacks.handle,
-                ffi.NULL,
-                0,
-                err,
-            ),
-            err,
-        )
+        status = function(self.handle, *args, err)
+        if status < 0:
+            self.callbacks._unregister()
+        check(status, err)
 
     def __enter__(self) -> Options:
         return self

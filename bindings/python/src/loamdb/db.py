@@ -201,6 +201,7 @@ class DB(_Mapping, Handle):
         l0_stop: int | None = None,
         wal_preallocate: int | str | None = None,
         disable_compaction: bool | None = None,
+        create_dirs: bool | None = None,
         comparator: str | Compare | None = None,
         comparator_name: str | None = None,
         cache: Cache | None = None,
@@ -220,9 +221,6 @@ class DB(_Mapping, Handle):
 
     def __enter__(self) -> Self:
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     def __del__(self) -> None:
         try:

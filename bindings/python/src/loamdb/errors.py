@@ -4,8 +4,11 @@ exception, that too."""
 from __future__ import annotations
 
 import builtins
+import errno
+import os
 
 __all__ = [
+    "CallbackError",
     "CancelledError",
     "ClosedError",
     "ComparatorMismatchError",
@@ -17,12 +20,14 @@ __all__ = [
     "InUseError",
     "InternalError",
     "InvalidArgumentError",
-    "IOError",
     "LibraryError",
     "LockedError",
+    "NoMemoryError",
+    "NoSpaceError",
     "NotADatabaseError",
     "ReadOnlyError",
     "TooLargeError",
+    "TooManyFilesError",
 ]
 
 
@@ -43,15 +48,48 @@ class CorruptionError(Error):
 
 
 class IOError(Error, builtins.OSError):
-    """A file or directory could not be used; the message says why."""
+    """A file or directory could not be used: errno, strerror and filename are those of
+    the operating system's error. The message says what Loam was about to do."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return getattr(self, "message", None) or super().__str__()
+
+
+class NoSpaceError(IOError):
+    """The disk or quota is full; work resumes when there is room."""
+
+
+class TooManyFilesError(IOError):
+    """The process or system is out of file descriptors; work resumes when there are some."""
 
 
 class ReadOnlyError(IOError):
     """The database was opened read-only, or became so by a failed write."""
 
 
-class LockedError(IOError):
+class LockedError(IOError, BlockingIOError):
     """The directory is open elsewhere, in this process or another."""
+
+
+# As builtins.OSError has subclasses for some numbers, so has IOError.
+
+
+class PermissionError(IOError, builtins.PermissionError):
+    """The operating system does not permit it."""
+
+
+class FileNotFoundError(IOError, builtins.FileNotFoundError):
+    """A file or directory is missing."""
+
+
+class NotADirectoryError(IOError, builtins.NotADirectoryError):
+    """Something in the path is no directory."""
+
+
+class IsADirectoryError(IOError, builtins.IsADirectoryError):
+    """A directory stands where a file should be."""
 
 
 class NotADatabaseError(Error):
@@ -62,7 +100,7 @@ class ExistsError(IOError, FileExistsError):
     """error_if_exists was set and the database exists."""
 
 
-class DoesNotExistError(IOError, FileNotFoundError):
+class DoesNotExistError(FileNotFoundError):
     """There is no database and none was to be created."""
 
 
@@ -80,6 +118,14 @@ class ForkedError(Error, RuntimeError):
 
 class InUseError(Error, RuntimeError):
     """Another thread is using the iterator or batch."""
+
+
+class NoMemoryError(Error, MemoryError):
+    """There is not enough memory; what was asked for did not happen."""
+
+
+class CallbackError(Error, RuntimeError):
+    """A comparator or logger failed; the cause is its exception."""
 
 
 class CancelledError(Error):
@@ -108,19 +154,47 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -10: (DoesNotExistError, "there is no database"),
     -11: (ComparatorMismatchError, "the database has another comparator"),
     -12: (TooLargeError, "too large"),
-    -13: (MemoryError, "out of memory"),
+    -13: (NoMemoryError, "out of memory"),
     -14: (ForkedError, "loamdb does not work in a child after fork(); use the \"spawn\" start method"),
     -15: (InUseError, "another thread is using it"),
     -16: (CancelledError, "the operation was cancelled"),
     -17: (InternalError, "internal fault"),
-    -18: (IOError, "no space left on the disk"),
-    -19: (IOError, "too many open files"),
-    -20: (InternalError, "a callback failed"),
+    -18: (NoSpaceError, "no space left on the disk"),
+    -19: (TooManyFilesError, "too many open files"),
+    -20: (CallbackError, "a callback failed"),
     -21: (LibraryError, "libloam is of another version"),
 }
 
 
-def from_status(status: int, message: str) -> Exception:
-    """The exception for a status of libloam."""
+# Where libloam knows no number of its own.
+_NUMBERS = {
+    NoSpaceError: errno.ENOSPC,
+    TooManyFilesError: errno.EMFILE,
+    ReadOnlyError: errno.EROFS,
+    LockedError: errno.EAGAIN,
+    ExistsError: errno.EEXIST,
+    DoesNotExistError: errno.ENOENT,
+    IOError: errno.EIO,
+}
+_BY_NUMBER = {
+    errno.EACCES: PermissionError,
+    errno.EPERM: PermissionError,
+    errno.ENOENT: FileNotFoundError,
+    errno.ENOTDIR: NotADirectoryError,
+    errno.EISDIR: IsADirectoryError,
+}
+
+
+def from_status(status: int, message: str, number: int = 0, path: str | None = None) -> Exception:
+    """The exception for a status of libloam, with the operating system's error number
+    and the path concerned where they are known."""
     kind, standard = _BY_STATUS.get(status, (InternalError, f"unknown status {status}"))
-    return kind(message or standard)
+    message = message or standard
+    if not issubclass(kind, IOError):
+        return kind(message)
+    number = number or _NUMBERS[kind]
+    if kind is IOError:
+        kind = _BY_NUMBER.get(number, kind)
+    exception = kind(number, os.strerror(number), path)
+    exception.message = message
+    return exception

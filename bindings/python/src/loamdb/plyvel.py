@@ -85,6 +85,7 @@ def _settings(
         raise TypeError("custom comparator object must be callable")
     return {
         "error_if_missing": not create_if_missing,
+        "create_dirs": False,  # LevelDB makes the directory, not its parents
         "error_if_exists": bool(error_if_exists),
         "write_buffer_size": _clip("write_buffer_size", write_buffer_size, 64 << 10, 1 << 30),
         "max_open_files": _clip("max_open_files", max_open_files, 64, 50000),
@@ -153,9 +154,6 @@ class DB(Handle):
 
     def __enter__(self) -> DB:
         return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
     get = _fast.Database._get_plyvel
 

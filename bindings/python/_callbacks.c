@@ -1,0 +1,295 @@
+/* loamdb._fast.Callbacks: a comparator and a logger written in Python, as libloam
+ * calls them.
+ *
+ * They are called from any thread, with or without the GIL's knowing it, at moments
+ * at which no exception can be raised. A comparator's exception is reported to the
+ * library, which makes the database read-only, and raised by the call that meets it.
+ * An exception of a signal handler (Ctrl-C) may surface inside a callback, as that is
+ * where Python code runs. A comparator is a pure function: it is asked again, and if
+ * it then answers, the exception was not its own; the call goes on and raises it at
+ * its end.
+ *
+ * The library has a reference from the moment a callback is set until it calls
+ * destroy. While a database is open that reference is not counted, as the database
+ * has one and closes before it gives that up: so the garbage collector sees a cycle
+ * of database, comparator and whatever the comparator belongs to. Before the library
+ * may outlive the database (while it opens, and from the beginning of its close) the
+ * reference is counted.
+ *
+ * All fields are guarded by the GIL.
+ */
+#include "_fast.h"
+
+#include <string.h>
+
+enum { TRIES = 3 };
+
+typedef struct {
+  PyObject_HEAD
+  PyObject *compare, *logger; /* NULL: none */
+  PyObject *failure;          /* what the comparator raised; NULL: nothing */
+  PyObject *interrupt;        /* what a signal handler raised in a callback; NULL: nothing */
+  unsigned long interrupted;  /* the thread that is to raise it */
+  int registered;             /* callbacks that the library has not destroyed */
+  char counted;               /* the library's reference is counted */
+  char told;                  /* failure has been raised */
+} Callbacks;
+
+static PyTypeObject *CallbacksType;
+
+/* ---- Exceptions ---- */
+
+/* The exception that is set, as one object; clears it. */
+static PyObject *take_exception(void) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (value != NULL && trace != NULL) PyException_SetTraceback(value, trace);
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return value;
+}
+
+static void raise_object(PyObject *exception) { PyErr_SetObject((PyObject *)Py_TYPE(exception), exception); }
+
+/* Tells the library about an exception: "ValueError: what it said". */
+static void report(loam_failure *failure, PyObject *exception) {
+  PyObject *kind = exception ? PyType_GetName(Py_TYPE(exception)) : NULL;
+  PyObject *words = kind ? PyUnicode_FromFormat("%U: %S", kind, exception) : NULL;
+  PyObject *bytes = words ? PyUnicode_AsEncodedString(words, "utf-8", "replace") : NULL;
+  loam.loam_callback_fail(failure, bytes ? PyBytes_AsString(bytes) : "a Python exception");
+  PyErr_Clear();
+  Py_XDECREF(bytes);
+  Py_XDECREF(words);
+  Py_XDECREF(kind);
+}
+
+static Callbacks *callbacks_of(PyObject *keep) {
+  return keep != NULL && Py_IS_TYPE(keep, CallbacksType) ? (Callbacks *)keep : NULL;
+}
+
+static void hold_back(Callbacks *c, PyObject *exception) {
+  Py_XDECREF(c->interrupt);
+  c->interrupt = exception;
+  c->interrupted = PyThread_get_thread_ident();
+}
+
+int raise_interrupt(PyObject *keep) {
+  Callbacks *c = callbacks_of(keep);
+  PyObject *exception;
+  if (c == NULL || c->interrupt == NULL || c->interrupted != PyThread_get_thread_ident()) return 0;
+  exception = c->interrupt;
+  c->interrupt = NULL;
+  raise_object(exception);
+  Py_DECREF(exception);
+  return -1;
+}
+
+PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception) {
+  Callbacks *c = callbacks_of(keep);
+  if (c == NULL || c->failure == NULL || (status != LOAM_ERR_CALLBACK && status != LOAM_ERR_READ_ONLY)) return exception;
+  Py_INCREF(c->failure);
+  if (c->told && status != LOAM_ERR_CALLBACK) {
+    PyException_SetCause(exception, c->failure);
+    return exception;
+  }
+  c->told = 1;
+  Py_DECREF(exception);
+  return c->failure;
+}
+
+/* ---- What the library calls ---- */
+
+typedef struct {
+  PyGILState_STATE gil;
+  PyObject *type, *value, *trace; /* an exception that was on its way in this thread */
+} Frame;
+
+static int begin(Frame *f) {
+  if (!Py_IsInitialized()) return -1; /* the interpreter is ending: a thread that asks for the GIL would stop */
+  f->gil = PyGILState_Ensure();
+  PyErr_Fetch(&f->type, &f->value, &f->trace);
+  return 0;
+}
+
+static void end(Frame *f) {
+  PyErr_Restore(f->type, f->value, f->trace);
+  PyGILState_Release(f->gil);
+}
+
+/* Asks the comparator. -1 with an exception when it does not give an order. */
+static int ask(Callbacks *c, PyObject *a, PyObject *b, int *order) {
+  PyObject *answer = a && b ? PyObject_CallFunctionObjArgs(c->compare, a, b, NULL) : NULL, *zero;
+  int less = -1, greater = -1;
+  if (answer == NULL) return -1;
+  zero = PyLong_FromLong(0);
+  if (zero != NULL && (less = PyObject_RichCompareBool(answer, zero, Py_LT)) >= 0) greater = PyObject_RichCompareBool(answer, zero, Py_GT);
+  Py_XDECREF(zero);
+  Py_DECREF(answer);
+  if (less < 0 || greater < 0) return -1;
+  *order = greater - less; /* the sign: the answer may be larger than any int */
+  return 0;
+}
+
+static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure) {
+  Callbacks *c = arg;
+  PyObject *x, *y, *first = NULL;
+  Frame f;
+  int order = 0, done = -1;
+  if (begin(&f) < 0) {
+    loam.loam_callback_fail(failure, "the Python interpreter is ending");
+    return 0;
+  }
+  x = PyBytes_FromStringAndSize(a, (Py_ssize_t)a_len);
+  y = PyBytes_FromStringAndSize(b, (Py_ssize_t)b_len);
+  for (int i = 0; i < TRIES && done < 0; i++) {
+    done = ask(c, x, y, &order);
+    if (done < 0) {
+      PyObject *exception = take_exception();
+      if (first == NULL) first = exception;
+      else Py_XDECREF(exception);
+    }
+  }
+  if (done < 0) {
+    report(failure, first);
+    if (c->failure == NULL) {
+      c->failure = first;
+      first = NULL;
+    }
+  } else if (first != NULL) {
+    hold_back(c, first);
+    first = NULL;
+  }
+  Py_XDECREF(first);
+  Py_XDECREF(x);
+  Py_XDECREF(y);
+  end(&f);
+  return order;
+}
+
+/* loam.h's levels are -4 debug, 0 info, 4 warning, 8 error; logging's 10, 20, 30, 40. */
+static void log_message(void *arg, int level, const char *message, loam_failure *failure) {
+  Callbacks *c = arg;
+  PyObject *text, *result;
+  Frame f;
+  if (begin(&f) < 0) return;
+  text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+  result = text ? PyObject_CallMethod(c->logger, "log", "isO", 20 + level * 10 / 4, "%s", text) : NULL;
+  Py_XDECREF(text);
+  if (result == NULL) {
+    if (PyErr_ExceptionMatches(PyExc_Exception)) {
+      PyObject *exception = take_exception();
+      report(failure, exception);
+      raise_object(exception);
+      PyErr_WriteUnraisable(c->logger);
+      Py_DECREF(exception);
+    } else {
+      hold_back(c, take_exception()); /* Ctrl-C, not the logger's own */
+    }
+  }
+  Py_XDECREF(result);
+  end(&f);
+}
+
+static void destroy(void *arg) {
+  Callbacks *c = arg;
+  Frame f;
+  if (begin(&f) < 0) return;
+  if (--c->registered == 0 && c->counted) {
+    c->counted = 0;
+    Py_DECREF(c);
+  }
+  end(&f);
+}
+
+void library_may_outlive(PyObject *keep, int may) {
+  Callbacks *c = callbacks_of(keep);
+  if (c == NULL || c->registered == 0 || c->counted == may) return;
+  c->counted = (char)may;
+  if (may) {
+    Py_INCREF(c);
+  } else {
+    Py_DECREF(c);
+  }
+}
+
+/* ---- The type ---- */
+
+static PyObject *callbacks_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  PyObject *compare, *logger;
+  Callbacks *c;
+  if (!PyArg_ParseTuple(args, "OO:Callbacks", &compare, &logger)) return NULL;
+  c = (Callbacks *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+  if (c == NULL) return NULL;
+  if (compare != Py_None) c->compare = Py_NewRef(compare);
+  if (logger != Py_None) c->logger = Py_NewRef(logger);
+  return (PyObject *)c;
+}
+
+/* _register(): the library is about to get a callback. Returns the addresses of
+ * comparator, logger, destroy and arg. */
+static PyObject *callbacks_register(PyObject *self, PyObject *unused) {
+  Callbacks *c = (Callbacks *)self;
+  c->registered++;
+  library_may_outlive(self, 1);
+  return Py_BuildValue("NNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
+                       PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
+}
+
+/* _unregister(): the library did not take the callback after all. */
+static PyObject *callbacks_unregister(PyObject *self, PyObject *unused) {
+  destroy(self);
+  Py_RETURN_NONE;
+}
+
+/* _settle(status, exception): the exception to be raised for a failed call, whose
+ * cause may be a callback's failure. With exception None only what a signal handler
+ * raised meanwhile is raised. */
+static PyObject *callbacks_settle(PyObject *self, PyObject *args) {
+  int status;
+  PyObject *exception;
+  if (!PyArg_ParseTuple(args, "iO:_settle", &status, &exception)) return NULL;
+  if (raise_interrupt(self) < 0) return NULL;
+  return failure_behind(self, status, Py_NewRef(exception));
+}
+
+static int callbacks_traverse(PyObject *self, visitproc visit, void *arg) {
+  Callbacks *c = (Callbacks *)self;
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(c->compare);
+  Py_VISIT(c->logger);
+  Py_VISIT(c->failure);
+  Py_VISIT(c->interrupt);
+  return 0;
+}
+
+/* No tp_clear: the library may call until the last reference goes. The databases and
+ * objects of a cycle are cleared instead. */
+static void callbacks_dealloc(PyObject *self) {
+  Callbacks *c = (Callbacks *)self;
+  PyObject_GC_UnTrack(self);
+  Py_CLEAR(c->compare);
+  Py_CLEAR(c->logger);
+  Py_CLEAR(c->failure);
+  Py_CLEAR(c->interrupt);
+  free_object(self);
+}
+
+static PyMethodDef methods[] = {{"_register", callbacks_register, METH_NOARGS, NULL},
+                                {"_unregister", callbacks_unregister, METH_NOARGS, NULL},
+                                {"_settle", callbacks_settle, METH_VARARGS, NULL},
+                                {NULL, NULL, 0, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_new, callbacks_new},
+                              {Py_tp_dealloc, callbacks_dealloc},
+                              {Py_tp_traverse, callbacks_traverse},
+                              {Py_tp_methods, methods},
+                              {Py_tp_doc, "A comparator and a logger, as the library calls them."},
+                              {0, NULL}};
+
+static PyType_Spec spec = {"loamdb._fast.Callbacks", sizeof(Callbacks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
+
+int add_callbacks_type(PyObject *module) {
+  CallbacksType = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+  return CallbacksType == NULL ? -1 : PyModule_AddType(module, CallbacksType);
+}
