@@ -34,6 +34,7 @@ type Corruption struct {
 	Length int64  // bytes concerned; 0 when unknown
 	Kind   string // which structure: "wal record", "table block", "manifest edit", ...
 	Reason string // what is wrong, lower case
+	Final  bool   // the checksum is right: another read gives the same bytes
 }
 
 func (c *Corruption) Error() string {

@@ -24,7 +24,8 @@
 // and the cached blocks are not touched by that.
 //
 // Failures to open are not remembered: the next caller tries again, so that a
-// passing I/O error passes, and damage is found anew each time.
+// passing I/O error passes. Damage under a right checksum is: it does not pass,
+// and finding it may take unpacking a bomb.
 //
 // # Locks, outermost first
 //

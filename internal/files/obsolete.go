@@ -39,6 +39,7 @@ func (s *Set) Obsolete(m *manifest.FileMeta) {
 func (s *Set) detach(m *manifest.FileMeta) error {
 	s.mu.Lock()
 	delete(s.open, m.Num)
+	delete(s.failed, m.Num)
 	t, _ := m.Opened.Swap((*table)(nil)).(*table)
 	s.mu.Unlock()
 	if t == nil {

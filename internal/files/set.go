@@ -43,6 +43,7 @@ type Set struct {
 
 	mu     sync.Mutex
 	open   map[uint64]*manifest.FileMeta // those with a reader
+	failed map[uint64]error              // why tables cannot be opened, for good
 	closed bool
 
 	queue deleteQueue
@@ -118,13 +119,17 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 		return r, nil
 	}
 	s.mu.Lock()
-	closed := s.closed
+	closed, failed := s.closed, s.failed[m.Num]
 	s.mu.Unlock()
 	if closed {
 		return nil, base.ErrClosed
 	}
+	if failed != nil {
+		return nil, failed
+	}
 	t, err := s.load(m)
 	if err != nil {
+		s.remember(m, err)
 		return nil, err
 	}
 	s.mu.Lock()
@@ -137,6 +142,21 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 		return nil, errors.Join(base.ErrClosed, t.close())
 	}
 	return t.reader, nil
+}
+
+// remember keeps an error that another try gives again: finding it may be much
+// work.
+func (s *Set) remember(m *manifest.FileMeta, err error) {
+	var c *base.Corruption
+	if !errors.As(err, &c) || !c.Final {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = make(map[uint64]error)
+	}
+	s.failed[m.Num] = err
 }
 
 // load opens the file under either of a table's names and parses it.

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,9 +19,11 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/ldb"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -428,4 +431,49 @@ func BenchmarkReader(b *testing.B) {
 	}
 	b.StopTimer()
 	closeSet(b, s, c)
+}
+
+// A table whose index is damaged under a right checksum is read once; one with
+// a wrong checksum each time.
+func TestFinalDamageIsRemembered(t *testing.T) {
+	for _, sound := range []bool{true, false} {
+		var reads atomic.Int64
+		s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpRead {
+				reads.Add(1)
+			}
+			return vfs.Outcome{}
+		})
+		empty := block.AppendTrailer([]byte{0, 0, 0, 0, 1, 0, 0, 0}, 0, block.None)
+		index := block.AppendTrailer([]byte{0, 1, 1, 'x', 'y', 0, 0, 0, 0, 1, 0, 0, 0}, 0, block.None)
+		if !sound {
+			index[len(index)-1] ^= 1
+		}
+		var foot [ldb.FooterLen]byte
+		p := block.AppendHandle(foot[:0], block.Handle{Offset: 0, Size: 8})
+		block.AppendHandle(p, block.Handle{Offset: uint64(len(empty)), Size: uint64(len(index) - block.TrailerLen)})
+		binary.LittleEndian.PutUint64(foot[ldb.FooterLen-8:], ldb.Magic)
+		b := slices.Concat(empty, index, foot[:])
+		w, err := mem.Create("/db/000001.ldb")
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &manifest.FileMeta{Num: 1, Size: uint64(len(b))}
+		first := int64(0)
+		for i := range 10 {
+			if _, err := s.Reader(m); !errors.Is(err, base.ErrCorruption) {
+				t.Fatalf("opened: %v", err)
+			}
+			if i == 0 {
+				first = reads.Load()
+			}
+		}
+		if again := reads.Load() > first; first == 0 || again == sound {
+			t.Errorf("checksum right %v: %d reads, %d of them at first", sound, reads.Load(), first)
+		}
+		_ = s.Close()
+	}
 }

@@ -27,6 +27,7 @@ type salvage struct {
 	t    *table
 	f    vfs.ReadFile
 	size uint64
+	left uint64 // bytes of blocks that the index may still lead to
 	out  output
 
 	any     bool // last and trailer are those of the last entry taken
@@ -42,6 +43,8 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 	}
 	defer f.Close()
 	s := &salvage{r: r, t: t, f: f, size: uint64(f.Size()), out: output{r: r, level: t.level}}
+	// Blocks do not overlap; holes may make them larger than the disk.
+	s.left = uint64(max(vfs.Stored(f, f.Size()), 0)) + uint64(r.o.MaxDecoded)
 	handles, err := s.readIndex()
 	var c *base.Corruption
 	switch {
@@ -165,6 +168,10 @@ func (s *salvage) read(off, n uint64) ([]byte, error) {
 
 // contents returns a block's rows, checked and decompressed.
 func (s *salvage) contents(h block.Handle) ([]byte, error) {
+	if h.Size > s.left {
+		return nil, at(h.Offset, h.Size, "its blocks have more bytes than there are on disk")
+	}
+	s.left -= h.Size
 	b, err := s.read(h.Offset, h.Size+block.TrailerLen)
 	if err != nil {
 		return nil, err

@@ -123,7 +123,7 @@ func (r *Reader) openIndex(h block.Handle, s *scratch) error {
 		return err
 	}
 	if r.index, err = block.BuildView(mem, raw, shape, r.cmp, block.Abbreviations); err != nil {
-		return err
+		return final(err)
 	}
 	r.props.Blocks = r.index.Len()
 	end := uint64(0)
@@ -132,13 +132,13 @@ func (r *Reader) openIndex(h block.Handle, s *scratch) error {
 		b, n := block.DecodeHandle(v)
 		switch {
 		case n == 0 || n != len(v):
-			return base.Corruptf("table index", "malformed handle of block %d", i)
+			return final(base.Corruptf("table index", "malformed handle of block %d", i))
 		case b.Size == 0:
-			return base.Corruptf("table index", "block %d is empty", i)
+			return final(base.Corruptf("table index", "block %d is empty", i))
 		case b.Offset < end:
-			return base.Corruptf("table index", "block %d at %d overlaps the one before", i, b.Offset)
+			return final(base.Corruptf("table index", "block %d at %d overlaps the one before", i, b.Offset))
 		case b.End() > r.dataEnd:
-			return base.Corruptf("table index", "block %d at %d, length %d, lies outside the data", i, b.Offset, b.Size)
+			return final(base.Corruptf("table index", "block %d at %d, length %d, lies outside the data", i, b.Offset, b.Size))
 		}
 		end = b.End()
 	}
@@ -275,7 +275,19 @@ func (r *Reader) unpack(stored []byte, s *scratch) (raw []byte, limit int64, err
 		limit = max(limit, 4*int64(len(p)))
 	}
 	raw, err = block.Decompress(&s.raw, p, codec, r.maxRaw)
-	return raw, limit, err
+	return raw, limit, final(err)
+}
+
+// final marks damage that was found under a right checksum.
+func final(err error) error {
+	if err == nil {
+		return nil
+	}
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		c.Final = true
+	}
+	return err
 }
 
 // measure is unpack of a block whose rows have internal keys.
@@ -285,7 +297,7 @@ func (r *Reader) measure(stored []byte, s *scratch) ([]byte, block.Shape, error)
 		return nil, block.Shape{}, err
 	}
 	shape, err := block.Measure(raw, limit)
-	return raw, shape, err
+	return raw, shape, final(err)
 }
 
 func (r *Reader) contents(h block.Handle, s *scratch) ([]byte, block.Shape, error) {
