@@ -87,11 +87,12 @@ func (p *place) mkdir(name string) {
 }
 
 // buffer is a vfs.Log in memory.
-type buffer struct{ bytes.Buffer }
+type buffer struct{ b []byte }
 
-func (b *buffer) Append(p []byte) error { b.Write(p); return nil }
-func (b *buffer) Sync() error           { return nil }
-func (b *buffer) Close() error          { return nil }
+func (b *buffer) Append(p []byte) error  { b.b = append(b.b, p...); return nil }
+func (b *buffer) Truncate(n int64) error { b.b = b.b[:n]; return nil }
+func (b *buffer) Sync() error            { return nil }
+func (b *buffer) Close() error           { return nil }
 
 // records encodes a log or MANIFEST.
 func (p *place) records(recs ...[]byte) []byte {
@@ -100,7 +101,7 @@ func (p *place) records(recs ...[]byte) []byte {
 	for _, r := range recs {
 		must(p.t, w.Append(r))
 	}
-	return b.Bytes()
+	return b.b
 }
 
 // edits are the records of the MANIFEST as it stands.
