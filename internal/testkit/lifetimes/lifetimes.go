@@ -194,7 +194,7 @@ func (w *world) end() error {
 		err = errors.Join(err, readings(db), db.Close())
 	}
 	// The last of what an iterator held is freed in the background.
-	for start := time.Now(); offheap.InUse() != w.before; time.Sleep(time.Millisecond) {
+	for start := time.Now(); offheap.InUse() > w.before; time.Sleep(time.Millisecond) {
 		if time.Since(start) > watchdog {
 			return errors.Join(err, fmt.Errorf("%d bytes off the heap, %d before", offheap.InUse(), w.before))
 		}
