@@ -168,13 +168,13 @@ func prefixEnd(p []byte) []byte {
 	return nil
 }
 
-// ready prepares a move that needs no position. After a failure the sources are
-// opened anew: what failed may not fail again.
+// ready prepares a move that needs no position. After a panic the cursor's state
+// is unknown, so its sources are opened anew.
 func (it *Iterator) ready() bool {
 	if !it.open() {
 		return false
 	}
-	if it.err != nil || it.cursor.Err() != nil {
+	if it.err != nil {
 		it.err = nil
 		it.cursor.Close()
 		it.reset()

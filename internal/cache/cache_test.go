@@ -601,3 +601,16 @@ func torture(t *testing.T, capacity int64) {
 	t.Logf("%+v", st)
 	finish(t, c, last...)
 }
+
+// After the last reference there is no other one.
+func TestRefAfterTheLast(t *testing.T) {
+	c := cache.New(1 << 20)
+	if !c.Ref() {
+		t.Error("a cache in use refuses a reference")
+	}
+	c.Unref()
+	c.Unref()
+	if c.Ref() {
+		t.Error("a freed cache was referenced")
+	}
+}

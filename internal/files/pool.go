@@ -271,6 +271,9 @@ func (f *file) reopen() error {
 	if f.state.Load()&fileOpen != 0 {
 		return nil
 	}
+	if f.left() {
+		return base.ErrClosed
+	}
 	f.pool.reserve(f.owner)
 	var d vfs.ReadFile
 	err := f.pool.retry(func() (err error) {
@@ -284,6 +287,9 @@ func (f *file) reopen() error {
 	}
 	if err != nil {
 		f.pool.unreserve(f.owner)
+		if f.left() {
+			return base.ErrClosed
+		}
 		return err
 	}
 	p := f.pool
@@ -300,6 +306,13 @@ func (f *file) reopen() error {
 	f.state.Or(fileOpen)
 	p.mu.Unlock()
 	return nil
+}
+
+// left reports whether the file's Set has left the directory.
+func (f *file) left() bool {
+	f.pool.mu.Lock()
+	defer f.pool.mu.Unlock()
+	return f.owner.closed
 }
 
 // Close closes the descriptor. Nobody may be reading.

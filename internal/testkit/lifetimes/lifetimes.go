@@ -338,6 +338,7 @@ func AfterClose(shared bool, seed uint64) error {
 		err = errors.Join(err, fmt.Errorf("an iterator of a closed database: %w", it.Err()))
 	}
 	unused.Close()
+	err = errors.Join(err, w.closed(w.db, rng, "DB.Snapshot"), w.whole()) // now nothing holds it
 	return errors.Join(err, snap.Close(), snap.Close(), w.end())
 }
 

@@ -21,6 +21,7 @@ var (
 	faults      = target{"internal/testkit/crash", "TestFaults"}
 	corruption  = target{"internal/testkit/crash", "TestCorruption"}
 	snapshots   = target{"internal/testkit/history", "TestBank"}
+	afterClose  = target{"internal/testkit/lifetimes", "TestAfterClose"}
 	readers     = target{"internal/memtable", "TestReadersBesideInserts"}
 )
 
@@ -93,8 +94,8 @@ var table = []mutant{
 		{"internal/sstable/ldb/source.go", "s.count(i, dir, e.Len())\n\t}\n", "s.count(i, dir, e.Len())\n\t}\n\ts.releaseFrame()\n"}}},
 
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database", metamorphic, []edit{
-		{"lsm/open.go", "func (db *DB) abandon() {\n",
-			"func (db *DB) abandon() {\n\t_ = db.opts.FS.Remove(filepath.Join(db.dir, base.LockName))\n"}}},
+		{"internal/vfs/dir.go", "\t\treturn nil, errors.Join(err, d.Close())\n",
+			"\t\t_ = fsys.Remove(filepath.Join(path, base.LockName))\n\t\treturn nil, errors.Join(err, d.Close())\n"}}},
 
 	{"torn-leaf", "a memtable's reader copies a leaf while it changes", readers, []edit{
 		{"internal/memtable/page.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},
@@ -103,4 +104,51 @@ var table = []mutant{
 	{"torn-branch", "a memtable's reader goes down while branches change", readers, []edit{
 		{"internal/memtable/page.go", "if shape&1 != 0 || o.shape.Load() != shape {", "if shape != shape {"},
 		{"internal/memtable/page.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
+
+	{"iterator-of-closed", "an iterator of a closed database releases the cache once more", afterClose, []edit{
+		{"lsm/iterator.go", "\t\tif v != nil {\n\t\t\tv.unref()\n\t\t}\n", "\t\tif v != nil {\n\t\t\tv.unref()\n\t\t} else {\n\t\t\tdb.holds.Add(1)\n\t\t\tdb.unhold()\n\t\t}\n"}}},
+
+	{"cache-closed-twice", "a second Close of a cache takes a database's reference", afterClose, []edit{
+		{"lsm/extend.go", "!c.closed.Swap(true)", "(!c.closed.Swap(true) || true)"}}},
+
+	{"cache-revived", "a cache is referenced after the last reference was given back", target{"internal/cache", "TestRefAfterTheLast"}, []edit{
+		{"internal/cache/cache.go", "if n <= 0 {\n\t\t\treturn false", "if n < 0 {\n\t\t\treturn false"}}},
+
+	{"closed-snapshot", "a closed snapshot goes on answering", afterClose, []edit{
+		{"lsm/read.go", "if snap.closed.Load() {", "if false {"}}},
+
+	{"foreign-snapshot", "another database's snapshot is read at", target{"internal/testkit/lifetimes", "TestOpen"}, []edit{
+		{"lsm/iterator.go", "o.Snapshot.db != db {", "o.Snapshot.db == nil {"}}},
+
+	{"snapshot-then-view", "a snapshot is found open before the view is loaded that may lack its entries", target{"lsm", "TestSnapshotReadsBesideItsClose"}, []edit{
+		{"lsm/read.go", "\tseq, err := db.seqAfter(h.view, snap)\n", "\tseq, err := db.seqAfter(h.view, snap)\n\tif w := db.view.Load(); w != nil {\n\t\th.view = w\n\t}\n"}}},
+
+	{"commit-after-close", "a writer that waited behind Close commits to a closed database", target{"lsm", "TestWritesBesideClose"}, []edit{
+		{"lsm/open.go", "\t\tdb.pipeline.Poison(ErrClosed)\n", ""}}},
+
+	{"io-in-guard", "a read waits for the disk inside its guard", target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
+		{"lsm/read.go", "\th.count()\n\tr, err :=", "\tr, err :="}}},
+
+	{"one-domain", "all databases share their guards", target{"internal/epoch", "TestDomainsAreApart"}, []edit{
+		{"internal/epoch/epoch.go", "\td := &Domain{onPanic: onPanic}\n", "\td := only\n"},
+		{"internal/epoch/epoch.go", "// Guard is an entered", "var only = new(Domain)\n\n// Guard is an entered"}}},
+
+	{"retired-panic", "nobody hears of a panic in a retired function", target{"lsm", "TestPanicInRetiredFunction"}, []edit{
+		{"internal/epoch/epoch.go", "v != nil && d.onPanic != nil {", "v != nil && false {"}}},
+
+	{"late-deletion", "files are deleted after the directory was given back", target{"internal/files", "TestLeave"}, []edit{
+		{"internal/files/obsolete.go", "\tq.closed = true\n", ""}}},
+
+	{"leave-beside-deletion", "the directory is given back while a file is being deleted", target{"internal/files", "TestLeaveOnSlowDisk"}, []edit{
+		{"internal/files/obsolete.go", "for q.running {", "for false {"}}},
+
+	{"iterator-error-sticks", "a failed iterator is never good again", target{"lsm", "TestIteratorTriesAgain"}, []edit{
+		{"internal/iters/merge.go", "m.back, m.err = back, nil", "m.back = back"},
+		{"internal/iters/cursor.go", "\t\tm.err = nil\n", ""}}},
+
+	{"iterator-closed-error", "Close makes an iteration that ended well an error", target{"lsm", "TestIteratorAfterItsClose"}, []edit{
+		{"lsm/iterator.go", "\tit.err = it.Err()\n", "\tit.err = ErrClosed\n"}}},
+
+	{"scan-without-error", "a scan takes no place for its error", target{"lsm", "TestScanError"}, []edit{
+		{"lsm/iterator.go", "\tif err == nil {\n\t\tpanic(", "\tif err == nil {\n\t\terr = new(error)\n\t}\n\tif false {\n\t\tpanic("}}},
 }
