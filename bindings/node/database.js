@@ -175,6 +175,18 @@ class Loam extends AbstractLevel {
     return new Iterator(this, this.#context, options, snapshotOf(this.#context, options))
   }
 
+  // An iterator of abstract-level's that fails while it is made could never be
+  // closed, nor the database then.
+  _keys (options) {
+    snapshotOf(this.#context, options)
+    return super._keys(options)
+  }
+
+  _values (options) {
+    snapshotOf(this.#context, options)
+    return super._values(options)
+  }
+
   iteratorSync (options) {
     return sync.iterator(this, options, (encoded, encodings) => this[sync.kIterator](this, encoded, encodings))
   }
@@ -185,7 +197,7 @@ class Loam extends AbstractLevel {
   }
 
   _snapshot (options) {
-    return new Snapshot(this.#context, options)
+    return new Snapshot(this.#context, native.snapshot(this.#context), options)
   }
 
   // ---- Upkeep ----
@@ -295,10 +307,10 @@ class Loam extends AbstractLevel {
 }
 
 class Snapshot extends AbstractSnapshot {
-  constructor (context, options) {
+  constructor (context, snapshot, options) {
     super(options)
     this[kContext] = context
-    this[kNative] = native.snapshot(context)
+    this[kNative] = snapshot
   }
 
   async _close () {

@@ -146,6 +146,7 @@ function waterMark ({ highWaterMarkBytes }) {
 class Iterator extends AbstractIterator {
   #context
   #native
+  #failure = null // why it could not be made
   #reader
   #bytes
   #signal
@@ -157,10 +158,15 @@ class Iterator extends AbstractIterator {
     this.#reader = new BlockReader(options)
     this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
     this.#signal = options.signal ?? null
-    this.#native = open(context, this.#reader, options, snapshot)
+    try {
+      this.#native = open(context, this.#reader, options, snapshot)
+    } catch (err) {
+      this.#failure = err // for reading to throw: the database already has this iterator to close
+    }
   }
 
   _seek (target) {
+    if (this.#failure !== null) throw this.#failure
     this.#reader.reset()
     this.#first = true
     native.iteratorSeek(this.#native, target)
@@ -191,6 +197,7 @@ class Iterator extends AbstractIterator {
   }
 
   async #fetch (size) {
+    if (this.#failure !== null) throw this.#failure
     this.#first = false
     const answer = await native.iteratorNext(this.#context, this.#native, size, this.#bytes)
     if (this.#signal !== null && this.#signal.aborted) throw new AbortError()
@@ -199,7 +206,7 @@ class Iterator extends AbstractIterator {
 
   async _close () {
     this.#reader.reset()
-    native.iteratorClose(this.#native)
+    if (this.#failure === null) native.iteratorClose(this.#native)
   }
 }
 

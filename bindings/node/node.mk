@@ -2,12 +2,13 @@
 #
 # make node-build   the Node package's binary for this platform, in bindings/node/npm
 # make node-test    its tests
+# make node-asan    many of them with AddressSanitizer and UBSan; in make test-full
 # make node-pack    what a user installs: dist/loamdb-VERSION.tgz, for npm install
 
 NODE_DIR := bindings/node
 NODE_STAMP := $(NODE_DIR)/node_modules/.package-lock.json
 
-.PHONY: node-build node-test node-pack node-bench
+.PHONY: node-build node-test node-asan node-pack node-bench
 
 node-build: lib
 	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so node $(NODE_DIR)/scripts/build.js
@@ -18,6 +19,10 @@ $(NODE_STAMP): $(NODE_DIR)/package-lock.json
 
 node-test: node-build $(NODE_STAMP)
 	@node $(NODE_DIR)/scripts/test.js
+	@if [ -n "$$LOAM_T2" ] && [ "$$(uname)" = Linux ]; then node $(NODE_DIR)/scripts/asan.js; fi
+
+node-asan: node-build $(NODE_STAMP)
+	@node $(NODE_DIR)/scripts/asan.js
 
 node-pack: node-build
 	@tarball=$$(node $(NODE_DIR)/scripts/pack.js) && echo "npm install $$tarball"

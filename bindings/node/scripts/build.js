@@ -47,22 +47,32 @@ function install (from, name) {
   fs.renameSync(temporary, to)
 }
 
-function compile () {
+// For other sources that are compiled against Node-API.
+exports.compilerFlags = () => ['-I', headers()]
+
+function compile (output, optimization) {
   const sources = fs.readdirSync(path.join(root, 'src')).filter((name) => name.endsWith('.c')).sort()
-  const output = path.join(target, 'loamdb.node.tmp')
-  const flags = ['-std=gnu11', '-O2', '-g0', '-Wall', '-Wextra', '-fPIC', '-shared', '-fvisibility=hidden', '-pthread']
+  const flags = ['-std=gnu11', ...optimization, '-Wall', '-Wextra', '-fPIC', '-shared', '-fvisibility=hidden', '-pthread']
   if (process.platform === 'darwin') flags.push('-undefined', 'dynamic_lookup')
-  else flags.push('-Wl,-z,nodelete', '-Wl,-s') // worker threads would unload it under the library's feet
+  else flags.push('-Wl,-z,nodelete') // worker threads would unload it under the library's feet
   const includes = ['-I', path.join(repository, 'cabi'), '-I', headers()]
   try {
     execFileSync(process.env.CC || 'cc', [...flags, ...includes, '-o', output, ...sources.map((name) => path.join(root, 'src', name)), '-ldl'], { stdio: 'inherit' })
   } catch (err) {
     fail(err.code === 'ENOENT' ? `the C compiler ${process.env.CC || 'cc'} is not installed` : 'the addon does not compile')
   }
-  install(output, 'loamdb.node')
-  fs.unlinkSync(output)
 }
 
-if (!fs.existsSync(path.join(target, 'package.json'))) fail(`there is no package for ${process.platform}-${process.arch}`)
-compile()
-install(library(), 'libloam.so')
+function main () {
+  if (!fs.existsSync(path.join(target, 'package.json'))) fail(`there is no package for ${process.platform}-${process.arch}`)
+  const output = path.join(target, 'loamdb.node.tmp')
+  compile(output, process.platform === 'darwin' ? ['-O2', '-g0'] : ['-O2', '-g0', '-Wl,-s'])
+  install(output, 'loamdb.node')
+  fs.unlinkSync(output)
+  install(library(), 'libloam.so')
+}
+
+exports.compile = compile
+exports.target = target
+
+if (require.main === module) main()
