@@ -48,6 +48,9 @@ func TestWalk(t *testing.T) { testProgram(t, "walk") }
 // TestThreads uses everything from eight threads while a ninth closes it.
 func TestThreads(t *testing.T) { testProgram(t, "threads") }
 
+// TestCallbacks fails comparisons and log lines, and counts ends of arguments.
+func TestCallbacks(t *testing.T) { testProgram(t, "callbacks") }
+
 func TestFork(t *testing.T) {
 	execute(t, compile(t, false, "testdata/fork.c", "-lloam"))
 }

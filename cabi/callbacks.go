@@ -64,16 +64,11 @@ func destroyed(fn, arg C.uintptr_t) *shared {
 	return newShared(func() { C.loamgo_call_destroy(fn, arg) })
 }
 
-// failure is what a callback reported.
-type failure struct{ callback, words string }
-
-func (f *failure) Error() string { return "loam: the " + f.callback + " failed: " + f.words }
-
 // reported takes over what C knows of a failure.
-func reported(callback string, p C.intptr_t) *failure {
+func reported(callback string, p C.intptr_t) *lsm.CallbackError {
 	words := C.GoString(C.loamgo_failure_text(p))
 	C.loamgo_failure_free(p)
-	return &failure{callback, words}
+	return &lsm.CallbackError{Callback: callback, Reason: printable(words)}
 }
 
 // comparer makes a comparer that asks C. A failure becomes a panic, which the
@@ -99,9 +94,9 @@ func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 // cLogger is a slog.Handler that hands lines of text to C.
 type cLogger struct {
 	fn, arg C.uintptr_t
-	failure *atomic.Pointer[failure] // the first; no more calls after it
-	attrs   string                   // already formatted, each with a space in front
-	group   string                   // "" or with a dot behind
+	failure *atomic.Pointer[lsm.CallbackError] // the first; no more calls after it
+	attrs   string                             // already formatted, each with a space in front
+	group   string                             // "" or with a dot behind
 }
 
 func (l *cLogger) Enabled(context.Context, slog.Level) bool { return l.failure.Load() == nil }
@@ -143,5 +138,5 @@ func logger(fn, arg C.uintptr_t) *slog.Logger {
 	if fn == 0 {
 		return nil
 	}
-	return slog.New(&cLogger{fn: fn, arg: arg, failure: new(atomic.Pointer[failure])})
+	return slog.New(&cLogger{fn: fn, arg: arg, failure: new(atomic.Pointer[lsm.CallbackError])})
 }

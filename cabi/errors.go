@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -33,7 +34,6 @@ var statuses = []struct {
 	{lsm.ErrBusy, C.LOAM_BUSY},
 	{errHandle, C.LOAM_ERR_INVALID_HANDLE},
 	{context.Canceled, C.LOAM_ERR_CANCELLED},
-	{errNoMemory, C.LOAM_ERR_NO_MEMORY},
 	{lsm.ErrClosed, C.LOAM_ERR_CLOSED},
 	{lsm.ErrReadOnly, C.LOAM_ERR_READ_ONLY},
 	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT}, // of batch bytes: also a corruption
@@ -43,13 +43,14 @@ var statuses = []struct {
 	{lsm.ErrExists, C.LOAM_ERR_EXISTS},
 	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},
 	{lsm.ErrComparerMismatch, C.LOAM_ERR_COMPARATOR_MISMATCH},
+	{lsm.ErrNoMemory, C.LOAM_ERR_NO_MEMORY},
+	{lsm.ErrNoSpace, C.LOAM_ERR_NO_SPACE},
+	{lsm.ErrTooManyFiles, C.LOAM_ERR_TOO_MANY_FILES},
+	{lsm.ErrDirectoryChanged, C.LOAM_ERR_IO},
 	{lsm.ErrTooLarge, C.LOAM_ERR_TOO_LARGE},
 }
 
-var (
-	errHandle   = errors.New("loam: not a handle of this type")
-	errNoMemory = errors.New("loam: out of memory")
-)
+var errHandle = errors.New("loam: not a handle of this type")
 
 // located is an error that concerns a path.
 type located struct {
@@ -67,32 +68,20 @@ func at(path string, err error) error {
 	return &located{path, err}
 }
 
-// numbers are the statuses of the operating system's errors.
-var numbers = map[syscall.Errno]status{
-	syscall.ENOSPC: C.LOAM_ERR_NO_SPACE,
-	syscall.EDQUOT: C.LOAM_ERR_NO_SPACE,
-	syscall.EFBIG:  C.LOAM_ERR_NO_SPACE,
-	syscall.EMFILE: C.LOAM_ERR_TOO_MANY_FILES,
-	syscall.ENFILE: C.LOAM_ERR_TOO_MANY_FILES,
-	syscall.ENOMEM: C.LOAM_ERR_NO_MEMORY,
-}
-
 // statusOf finds the status of an error.
 func statusOf(err error) status {
+	if callback := (*lsm.CallbackError)(nil); errors.As(err, &callback) {
+		return C.LOAM_ERR_CALLBACK
+	}
+	err = base.Classify(err)
 	for i := range statuses {
 		if errors.Is(err, statuses[i].err) {
 			return statuses[i].status
 		}
 	}
-	var callback *failure
 	var path *fs.PathError
 	var number syscall.Errno
-	switch {
-	case errors.As(err, &callback):
-		return C.LOAM_ERR_CALLBACK
-	case errors.As(err, &number) && numbers[number] != 0:
-		return numbers[number]
-	case number != 0 || errors.As(err, &path):
+	if errors.As(err, &number) || errors.As(err, &path) {
 		return C.LOAM_ERR_IO
 	}
 	return C.LOAM_ERR_INTERNAL
@@ -152,7 +141,7 @@ func catch(s *status, message **C.char) {
 		return
 	}
 	r := recover()
-	if f, ok := r.(*failure); ok {
+	if f, ok := r.(*lsm.CallbackError); ok {
 		*s = fail(f, message)
 		return
 	}
@@ -193,7 +182,7 @@ func missing(known bool) error {
 func publish(k kind, object any, out *C.uint64_t) error {
 	h, ok := handles.add(k, object)
 	if !ok {
-		return fmt.Errorf("%w: too many objects", errNoMemory)
+		return fmt.Errorf("%w: too many objects", lsm.ErrNoMemory)
 	}
 	*out = C.uint64_t(h)
 	return nil
@@ -230,7 +219,7 @@ func text(s string) *C.char {
 // give stores a malloc'ed copy of a string.
 func give(s string, out **C.char) error {
 	if *out = text(s); *out == nil {
-		return errNoMemory
+		return lsm.ErrNoMemory
 	}
 	return nil
 }

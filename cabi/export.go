@@ -105,7 +105,7 @@ func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C
 		return C.LOAM_BUFFER_TOO_SMALL
 	}
 	if *big = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(v), len(v)))); *big == nil {
-		return fail(errNoMemory, message)
+		return fail(lsm.ErrNoMemory, message)
 	}
 	return C.LOAM_OK
 }

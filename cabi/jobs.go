@@ -11,12 +11,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 	"unsafe"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -57,7 +57,7 @@ func (j *job) start(out *C.uint64_t, work func() (*database, string, error)) err
 func shielded(work func() (*database, string, error)) (db *database, report string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("loam: internal error: %v\n%s", r, debug.Stack())
+			err = fmt.Errorf("loam: internal error: %w", base.NewPanic(r))
 		}
 	}()
 	return work()

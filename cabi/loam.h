@@ -197,9 +197,9 @@ typedef void (*loam_destroy_fn)(void *arg);
 
 /* The sign of the result is the order: <0, 0 or >0 for a<b, a=b, a>b. Must be a
  * pure function of the bytes. After a reported failure the result counts for
- * nothing: the call that needed the order fails with LOAM_ERR_CALLBACK, and the
- * database, which has lost nothing, is read-only from then on, with the message
- * in every later error. */
+ * nothing, and the database, which has lost nothing, is read-only: the call that
+ * needed the order, and every later write, fail with LOAM_ERR_CALLBACK and the
+ * message. */
 typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure);
 
 enum {

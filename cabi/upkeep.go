@@ -112,7 +112,7 @@ func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, key
 		}
 		block := C.loamgo_alloc(C.size_t(total))
 		if block == nil {
-			return errNoMemory
+			return lsm.ErrNoMemory
 		}
 		*memory = block
 		bytes := unsafe.Slice((*byte)(block), total)
@@ -204,7 +204,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 			m["logger_error"] = nil
 			if d.logger != nil {
 				if f := d.logger.failure.Load(); f != nil {
-					m["logger_error"] = f.words
+					m["logger_error"] = f.Reason
 				}
 			}
 			return giveJSON(m, out)

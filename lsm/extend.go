@@ -62,6 +62,10 @@ var (
 // CorruptionError says where damaged bytes are and why they were refused.
 type CorruptionError = base.Corruption
 
+// CallbackError is what a comparer panics with to report that it cannot
+// compare: the database, which loses nothing, becomes read-only with this cause.
+type CallbackError = base.CallbackError
+
 // Comparer orders the keys of a database. Its name is stored; a database opens
 // only with the comparer it was created with.
 type Comparer = base.Comparer

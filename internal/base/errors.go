@@ -24,6 +24,15 @@ var (
 	ErrDirectoryChanged = errors.New("loam: files of the database were removed or replaced while it was open")
 )
 
+// CallbackError is a failure that a callback without a result for it reports by
+// panicking with it. The error is told as it is, without a stack.
+type CallbackError struct {
+	Callback string // "comparator"
+	Reason   string
+}
+
+func (e *CallbackError) Error() string { return "the " + e.Callback + " failed: " + e.Reason }
+
 // Corruption says where damaged bytes are and why they were refused.
 // errors.Is(err, ErrCorruption) holds for it through any wrapping. The layer
 // that finds the damage fills Kind and Reason; the layer that knows the file
@@ -88,7 +97,12 @@ type Panic struct {
 // NewPanic makes a Panic of what recover returned, with the present stack.
 func NewPanic(v any) *Panic { return &Panic{Value: v, Stack: debug.Stack()} }
 
-func (p *Panic) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
+func (p *Panic) Error() string {
+	if c, ok := p.Value.(*CallbackError); ok {
+		return c.Error()
+	}
+	return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack)
+}
 
 func (p *Panic) Unwrap() error {
 	err, _ := p.Value.(error)
