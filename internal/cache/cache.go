@@ -37,9 +37,12 @@ const (
 	// minShard is what a shard has at least before the cache is split further.
 	minShard  = 8 << 20
 	maxShards = 16
-	// hugeFrom is how much a shard has to hold before huge pages are asked for,
+	// hugeFrom is how much the cache has to hold before huge pages are asked for,
 	// so that a small database does not pay for pages it never fills.
 	hugeFrom = 1 << 20
+	// The memory at least doubles when there must be more, by maxStep at most.
+	firstStep = 64 << 10
+	maxStep   = 2 << 20
 
 	counterBits = 4
 	numCounters = 1 << counterBits
@@ -49,9 +52,12 @@ const (
 type Cache struct {
 	// Constant after New.
 	capacity int64
-	mem      []byte // the rings of all shards, side by side
-	base     unsafe.Pointer
+	base     unsafe.Pointer // of the rings of all shards, side by side; nil for none
 	shards   []shard
+
+	growMu sync.Mutex      // a leaf
+	mem    *offheap.Extent // what is at base; guarded by growMu
+	mapped atomic.Int64    // its length
 
 	refs    atomic.Int64
 	next    atomic.Uint32 // shard to allocate from, round robin
@@ -88,9 +94,9 @@ type Stats struct {
 	Transients int64 // frames ever allocated outside the rings
 }
 
-// New makes a cache with one reference. A capacity of 0 or less, and one that
-// the system cannot map even when halved a few times, gives a cache that holds
-// nothing: every frame is then transient.
+// New makes a cache with one reference, which takes memory as it fills. A capacity
+// of 0 or less, and one for which the system has no addresses even when halved a
+// few times, gives a cache that holds nothing: every frame is then transient.
 func New(capacity int64) *Cache {
 	c := &Cache{capacity: min(max(capacity, 0), unit<<locBits-minShard)}
 	c.refs.Store(1)
@@ -98,17 +104,16 @@ func New(capacity int64) *Cache {
 	n = max(1, min(n, maxShards))
 	per := c.capacity / n &^ (unit - 1)
 	for try := 0; per > 0; try++ {
-		mem, err := offheap.TryAlloc(int(per * n))
+		mem, err := offheap.NewExtent(unit, int(per*n))
 		if err == nil {
 			c.mem = mem
+			c.mapped.Store(int64(mem.Len()))
+			c.base = unsafe.Pointer(unsafe.SliceData(mem.Whole()))
 			break
 		}
 		if per = per / 2 &^ (unit - 1); try == 8 {
 			per = 0
 		}
-	}
-	if per > 0 {
-		c.base = unsafe.Pointer(unsafe.SliceData(c.mem))
 	}
 	c.shards = make([]shard, n)
 	for i := range c.shards {
@@ -154,10 +159,30 @@ func (c *Cache) Unref() {
 		s.main.init(c, 0, 0)
 		s.mu.Unlock()
 	}
-	if c.mem != nil {
-		offheap.Free(c.mem)
-		c.mem, c.base = nil, nil
+	c.mem.Free()
+	c.mem, c.base = nil, nil
+}
+
+// extend makes sure that the memory reaches to end.
+func (c *Cache) extend(end int64) bool {
+	if end <= c.mapped.Load() {
+		return true
 	}
+	c.growMu.Lock()
+	defer c.growMu.Unlock()
+	have := c.mapped.Load()
+	if end <= have {
+		return true
+	}
+	if have >= hugeFrom {
+		c.mem.AdviseHuge()
+	}
+	size := max(end, have+min(max(have, firstStep), maxStep))
+	if c.mem.Grow(int(min(size, int64(len(c.mem.Whole()))))) != nil {
+		return false
+	}
+	c.mapped.Store(int64(c.mem.Len()))
+	return true
 }
 
 // Reserve counts delta bytes, which may be negative, that somebody holds
@@ -257,7 +282,7 @@ func (c *Cache) Alloc(n int) Frame {
 	for i := c.filling.Load(); int(i) < len(c.shards); i = c.filling.Load() {
 		s := &c.shards[i]
 		s.mu.Lock()
-		off, ok := s.bump(need)
+		off, ok, full := s.bump(need)
 		s.mu.Unlock()
 		if ok {
 			return c.place(off, need, n)
@@ -265,16 +290,22 @@ func (c *Cache) Alloc(n int) Frame {
 		if !s.main.fits(need) {
 			return c.transient(n)
 		}
-		c.filling.CompareAndSwap(i, i+1)
+		if full {
+			c.filling.CompareAndSwap(i, i+1)
+		} else {
+			break // the system has no more memory for now
+		}
 	}
+	// All shards, unless memory ended before: then those that have some.
+	usable := min(len(c.shards), max(1, int(c.filling.Load())))
 	first := int(c.next.Add(1))
-	for try := range min(len(c.shards), 2) {
-		s := &c.shards[(first+try)%len(c.shards)]
+	for try := range min(usable, 2) {
+		s := &c.shards[(first+try)%usable]
 		if !s.main.fits(need) {
 			break
 		}
 		if !s.mu.TryLock() {
-			if try == 0 && len(c.shards) > 1 {
+			if try == 0 && usable > 1 {
 				continue // the next shard is likely to be idle
 			}
 			s.mu.Lock()

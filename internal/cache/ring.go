@@ -16,7 +16,7 @@ const (
 	maxPromote = 4  // frames moved from the small ring to the main one
 )
 
-// ring is a queue of frames in a stretch of Cache.mem; offsets are into that.
+// ring is a queue of frames in a stretch of the cache's memory; offsets are into that.
 // The ring is [lo, hi); [pos, end) in it is free and holds nothing of interest,
 // and both [lo, pos) and [end, hi) are tiled by headers with what they
 // describe. New frames go to pos; what stands from end on is the oldest: there
@@ -31,7 +31,6 @@ type ring struct {
 	pos, end  int64
 	used      int64 // bytes of live frames
 	touched   int64 // end of the memory that has been written
-	huge      bool  // huge pages have been asked for
 	evictions int64
 	moves     int64
 }
@@ -69,22 +68,22 @@ func (r *ring) grow() {
 	r.hi, r.end = limit, limit
 }
 
-// take makes a private frame of the first need bytes of the gap.
-func (r *ring) take(need int64) (off int64) {
+// take makes a private frame of the first need bytes of the gap, or fails where the
+// system has no memory for them.
+func (r *ring) take(need int64) (off int64, ok bool) {
 	off = r.pos
+	if !r.c.extend(off + need) {
+		return 0, false
+	}
 	r.pos += need
 	r.touched = max(r.touched, r.pos)
-	if !r.huge && r.pos-r.lo > hugeFrom {
-		r.huge = true
-		offheap.AdviseHuge(r.c.mem[r.lo : r.lo+r.max])
-	}
 	h := r.c.header(off)
 	h.slot.Store(0)
 	h.state.Store(pinOne | specialBit)
 	h.size = uint32(need / unit)
 	h.flags = flagLive
 	r.used += need
-	return off
+	return off, true
 }
 
 // verdict is what becomes of the frame or free memory under the hand.
@@ -300,7 +299,7 @@ func (r *ring) shrink() {
 	}
 	r.pos, r.end = min(r.pos, r.hi), min(r.end, r.hi)
 	if r.touched > r.hi {
-		offheap.Release(r.c.mem[r.hi:min(old, r.touched)])
+		offheap.Release(r.c.bytes(r.hi, min(old, r.touched)-r.hi))
 		r.touched = r.hi
 	}
 }
@@ -316,7 +315,7 @@ func (r *ring) drop(h *header) {
 	// Nothing is left: start afresh, with untouched memory if it is worth it.
 	r.pos, r.end = r.lo, r.hi
 	if r.touched-r.lo > hugeFrom {
-		offheap.Release(r.c.mem[r.lo:r.touched])
+		offheap.Release(r.c.bytes(r.lo, r.touched-r.lo))
 		r.touched = r.lo
 	}
 }

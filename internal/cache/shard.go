@@ -43,18 +43,21 @@ func (s *shard) init(c *Cache, lo, size int64) {
 // size is the bytes that the shard may have.
 func (s *shard) size() int64 { return s.small.max + s.main.max }
 
-// bump allocates in memory that was not used before, or fails.
-func (s *shard) bump(need int64) (off int64, ok bool) {
+// bump allocates in memory that was not used before, or fails: because the ring is
+// full, or the system has no memory.
+func (s *shard) bump(need int64) (off int64, ok, full bool) {
 	if !s.main.bump(need) {
-		return 0, false
+		return 0, false, true
 	}
-	s.inserts++
-	return s.main.take(need), true
+	if off, ok = s.main.take(need); ok {
+		s.inserts++
+	}
+	return off, ok, false
 }
 
 // alloc allocates by evicting, or fails.
 func (s *shard) alloc(need int64) (off int64, ok bool) {
-	if off, ok = s.bump(need); ok {
+	if off, ok, _ = s.bump(need); ok {
 		return off, true
 	}
 	compact := s.main.dead() >= (s.main.hi-s.main.lo)/deadShare
@@ -69,8 +72,10 @@ func (s *shard) alloc(need int64) (off int64, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	s.inserts++
-	return r.take(need), true
+	if off, ok = r.take(need); ok {
+		s.inserts++
+	}
+	return off, ok
 }
 
 // spare is what alloc may give before it evicts anything.
@@ -101,14 +106,17 @@ func (s *shard) promote(h *header, off int64) bool {
 		return false
 	}
 	s.main.moves++
-	if !s.main.advance(size, false, 0, nil) {
+	to, ok := int64(0), s.main.advance(size, false, 0, nil)
+	if ok {
+		to, ok = s.main.take(size)
+	}
+	if !ok {
 		if !slot.CompareAndSwap(w, 0) {
 			return false
 		}
 		s.small.bury(h)
 		return true
 	}
-	to := s.main.take(size)
 	copy(s.c.bytes(to, size), s.c.bytes(off, size))
 	if !slot.CompareAndSwap(w, locOf(to)) {
 		n := s.c.header(to)

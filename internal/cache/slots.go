@@ -26,7 +26,7 @@ type Slots struct {
 func (c *Cache) NewSlots(n int) *Slots {
 	s := &Slots{c: c}
 	s.refs.Store(1)
-	if n <= 0 || int64(n) > maxFrame/int64(wordLen) || c.mem == nil {
+	if n <= 0 || int64(n) > maxFrame/int64(wordLen) || c.base == nil {
 		return s
 	}
 	mem, err := offheap.TryAlloc(n * wordLen)

@@ -111,13 +111,14 @@ func (r *Reader) getCold(i int, key []byte, hash uint64, seq base.SeqNum, flags 
 		dst, t, found := r.getIn(&v, key, hash, seq, dst)
 		return dst, t, found, nil
 	}
-	f, err := r.buildCached(i, stored, s)
+	f, v, err := r.buildCached(i, stored, s)
 	if err != nil {
 		return dst, 0, false, err
 	}
-	v := block.OpenView(f.Bytes())
 	dst, t, found := r.getIn(&v, key, hash, seq, dst)
-	f.Release()
+	if f.Valid() {
+		f.Release()
+	}
 	return dst, t, found, nil
 }
 

@@ -391,15 +391,28 @@ func (r *Reader) buildPrivate(i int, stored []byte, s *scratch, cols block.Colum
 }
 
 // buildCached makes the view of data block i in a frame and puts it into the
-// cache.
-func (r *Reader) buildCached(i int, stored []byte, s *scratch) (cache.Frame, error) {
+// cache. Where there is no memory for a frame, the frame is not Valid, and the view
+// lies in s.
+func (r *Reader) buildCached(i int, stored []byte, s *scratch) (cache.Frame, block.View, error) {
+	f, err := r.buildFrame(i, stored, s)
+	switch {
+	case err != nil:
+		return cache.Frame{}, block.View{}, err
+	case !f.Valid():
+		v, err := r.buildPrivate(i, stored, s, 0)
+		return f, v, err
+	}
+	return f, block.OpenView(f.Bytes()), nil
+}
+
+func (r *Reader) buildFrame(i int, stored []byte, s *scratch) (cache.Frame, error) {
 	raw, shape, err := r.measure(stored, s)
 	if err != nil {
 		return cache.Frame{}, r.badBlock(i, stored, err)
 	}
 	f := r.env.Cache.Alloc(shape.ViewSize(block.PointLookup))
 	if !f.Valid() {
-		return f, offheap.ErrNoMemory
+		return f, nil
 	}
 	if _, err := r.build(i, f.Bytes(), raw, shape, block.PointLookup); err != nil {
 		f.Release()

@@ -121,12 +121,9 @@ func (s *source) readBlock(i, dir int) (block.View, error) {
 	if !s.fill {
 		return s.r.buildPrivate(i, stored, s.s, 0)
 	}
-	f, err := s.r.buildCached(i, stored, s.s)
-	if err != nil {
-		return block.View{}, err
-	}
+	f, v, err := s.r.buildCached(i, stored, s.s)
 	s.frame = f
-	return block.OpenView(f.Bytes()), nil
+	return v, err
 }
 
 // fetch returns data block i as stored, out of the chunk last read or of a new

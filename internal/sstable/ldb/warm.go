@@ -34,6 +34,9 @@ func (r *Reader) Warm(room int64, stop func() error) (used int64, err error) {
 		if _, err := s.load(i, 1, &e); err != nil {
 			return used, err
 		}
+		if !s.frame.Valid() {
+			return used, nil // no memory for more
+		}
 		used += int64(len(s.frame.Bytes()))
 	}
 	return used, nil
