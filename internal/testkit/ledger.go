@@ -177,13 +177,19 @@ func Same(db *lsm.DB, want []Pair) error {
 			return fmt.Errorf("backwards: %q where %d of %d are left", it.Key(), n+1, len(want))
 		}
 	}
-	if err := it.Err(); err != nil || n != 0 {
-		return fmt.Errorf("backwards: %d of %d missing, %v", n, len(want), err)
+	if err := it.Err(); err != nil {
+		return fmt.Errorf("backwards: %w", err)
+	}
+	if n != 0 {
+		return fmt.Errorf("backwards: %d of %d missing", n, len(want))
 	}
 	for i := 0; i < len(want); i += 1 + len(want)/16 {
 		v, err := db.Get([]byte(want[i].Key), nil)
-		if err != nil || string(v) != want[i].Value {
-			return fmt.Errorf("get %q: %q, %v", want[i].Key, v, err)
+		if err != nil {
+			return fmt.Errorf("get %q: %w", want[i].Key, err)
+		}
+		if string(v) != want[i].Value {
+			return fmt.Errorf("get %q: %q", want[i].Key, v)
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func (w *Writer) addFilter(key []byte, sameKey bool) {
 	if sameKey {
 		return
 	}
-	if w.err = w.hashes.Room(8); w.err != nil {
+	if w.fail(w.hashes.Room(8)) {
 		return
 	}
 	n := w.hashes.Len()
@@ -279,6 +279,9 @@ func (w *Writer) Finish() (sstable.Meta, error) {
 		last, _ := base.DecodeInternalKey(w.data.Last())
 		w.meta.Largest = last.Clone()
 		w.addIndex(w.successor(last))
+	}
+	if w.err == nil && w.index.Count() != w.meta.Blocks {
+		w.fail(fmt.Errorf("loam: the index of a table of %d blocks has %d", w.meta.Blocks, w.index.Count()))
 	}
 	raw, err := w.index.Finish()
 	if w.fail(err) {

@@ -1,0 +1,77 @@
+package memory
+
+import (
+	"bytes"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// workload is a script of a database's life. The operations of a trial pass over
+// shortages.
+type workload struct {
+	name     string
+	maxValue int
+	options  func(o *lsm.Options)
+	run      func(t *trial) error
+}
+
+// options are small enough for all of it to happen in few writes.
+func options() lsm.Options {
+	return lsm.Options{
+		WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, BlockSize: 1024, CacheSize: 1 << 20,
+		L0Compaction: 2, MaxBackgroundJobs: 1, WALPreallocate: 16 << 10,
+	}
+}
+
+// steps joins steps into one that stops at the first error.
+func steps(list ...func() error) error {
+	for _, f := range list {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *trial) writes(n int) func() error { return func() error { return t.write(n) } }
+
+// workloads are the scripts. The first four are those of the usual run.
+var workloads = []workload{
+	{"life", 1000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(10), t.flush, t.read,
+			t.writes(10), t.flush, t.compact, t.read, t.getMany,
+			t.close, t.open, t.read, t.writes(3), t.close)
+	}},
+	{"rotate", 9000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(30), t.read, t.writes(10), t.close)
+	}},
+	{"recover", 4000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(25), t.kill, t.open, t.read, t.kill, t.open, t.close)
+	}},
+	{"repair", 1000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(12), t.flush, t.writes(6), t.kill, t.repair, t.open, t.read, t.close)
+	}},
+	{"order", 300, func(o *lsm.Options) {
+		o.Comparer = &lsm.Comparer{Name: "test.Own", Compare: bytes.Compare}
+	}, func(t *trial) error {
+		return steps(t.open, t.writes(30), t.read, t.writes(10), t.getMany, t.flush, t.read, t.close)
+	}},
+	{"large", 90000, nil, func(t *trial) error { // batches above the write buffer
+		return steps(t.open, t.writes(6), t.read, t.compact, t.read, t.kill, t.open, t.read, t.close)
+	}},
+	{"scan", 2000, func(o *lsm.Options) { o.CacheSize = -1 }, func(t *trial) error {
+		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany, t.compact, t.read, t.close)
+	}},
+	{"many", 200, func(o *lsm.Options) { o.WriteBufferSize = 1 << 20 }, func(t *trial) error {
+		return steps(t.open, t.writes(100), t.read, t.writes(100), t.getMany, t.flush, t.read, t.close)
+	}},
+}
+
+// Workloads names all workloads.
+func Workloads() []string {
+	names := make([]string, len(workloads))
+	for i := range workloads {
+		names[i] = workloads[i].name
+	}
+	return names
+}
