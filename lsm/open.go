@@ -71,6 +71,7 @@ func (db *DB) open() (err error) {
 	if err != nil {
 		return err
 	}
+	defer r.free()
 	db.visible.Store(uint64(r.Last))
 	db.pipeline = commit.New(commit.Env{
 		Append:  db.wal.Append,
@@ -148,9 +149,6 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 	mem := memtable.New(memtable.Options{Comparer: db.cmp, Size: db.opts.WriteBufferSize})
 	v := db.newView(mem, wal, imm, db.manifest.Current())
 	mem.Unref()
-	for _, s := range replayed {
-		s.table.Unref()
-	}
 	db.mu.Lock()
 	db.setViewLocked(v)
 	db.mu.Unlock()

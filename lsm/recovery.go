@@ -52,9 +52,7 @@ func (db *DB) replayLogs() (*replay, error) {
 		return nil, err
 	}
 	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
-		for _, s := range r.tables {
-			s.table.Unref()
-		}
+		r.free()
 		return nil, err
 	}
 	found := &r.Report
@@ -92,6 +90,14 @@ func (db *DB) neededLogs() ([]uint64, error) {
 		}
 	}
 	return wal.Needed(logs, db.manifest.LogNum(), db.manifest.PrevLogNum()), nil
+}
+
+// free gives up the memtables, as far as nothing else holds them.
+func (r *replay) free() {
+	for _, s := range r.tables {
+		s.table.Unref()
+	}
+	r.tables = nil
 }
 
 // apply inserts one batch into the newest memtable, starting another when that
@@ -136,7 +142,8 @@ func (db *DB) finishRecovery(r *replay) error {
 		return err
 	}
 	written := uint64(0)
-	for _, s := range r.tables {
+	for len(r.tables) > 0 {
+		s := r.tables[0]
 		err := db.bg.writeSealed(s, func(result compact.Result) error {
 			written += result.EntriesIn
 			return db.applyEdit(&manifest.Edit{Added: result.Added})
@@ -145,8 +152,8 @@ func (db *DB) finishRecovery(r *replay) error {
 			return err
 		}
 		s.table.Unref()
+		r.tables = r.tables[1:]
 	}
-	r.tables = nil
 	// Only now may the logs become obsolete.
 	if written != db.recovery.Entries {
 		return fmt.Errorf("loam: %d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, written)

@@ -27,8 +27,6 @@ const (
 	hangLimit = 10 * time.Second
 )
 
-var dbgHook func()
-
 var errRefused = errors.New("the system refuses, says the test")
 
 // trial is one run of a workload in which allocation number at fails, and with
@@ -61,7 +59,7 @@ func (t *trial) fault(int) error {
 		return nil
 	}
 	if n := t.count.Add(1); n == t.at || n > t.at && t.forever {
-		if dbgHook != nil { dbgHook() }
+
 		return errRefused
 	}
 	return nil
