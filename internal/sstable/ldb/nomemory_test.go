@@ -66,33 +66,9 @@ func TestNoMemory(t *testing.T) {
 		}
 		return err
 	}
-	count, at := 0, 0
-	fault := func(int) error {
-		if count++; count == at {
-			return errors.New("the test refuses")
-		}
-		return nil
-	}
-	// every fails each allocation of f in turn and returns how often f succeeded.
-	every := func(f func() error) (trials, passed int) {
-		for at = 1; ; at++ {
-			count = 0
-			offheap.SetFault(fault)
-			err := f()
-			offheap.SetFault(nil)
-			if count < at {
-				return trials, passed
-			}
-			trials++
-			if err == nil {
-				passed++
-			} else if !errors.Is(err, base.ErrNoMemory) {
-				t.Fatalf("allocation %d: %v", at, err)
-			}
-		}
-	}
+	every := func(f func(at int) error) (trials, passed int) { return failEvery(t, f) }
 	before := offheap.InUse()
-	trials, _ := every(func() error {
+	trials, _ := every(func(at int) error {
 		name := fmt.Sprint("table", at)
 		err := write(name)
 		if err == nil {
@@ -108,7 +84,7 @@ func TestNoMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, capacity := range []int64{0, 1 << 20} {
-		trials, passed := every(func() error {
+		trials, passed := every(func(int) error {
 			c := cache.New(capacity)
 			defer c.Unref()
 			return read("table", c)
@@ -119,5 +95,30 @@ func TestNoMemory(t *testing.T) {
 	}
 	if got := offheap.InUse(); got != before {
 		t.Errorf("%d bytes off the heap before, %d after", before, got)
+	}
+}
+
+// failEvery calls f again and again, each time with one more allocation that
+// succeeds before one fails, and returns how often f succeeded all the same.
+func failEvery(t *testing.T, f func(at int) error) (trials, passed int) {
+	for at := 1; ; at++ {
+		count := 0
+		offheap.SetFault(func(int) error {
+			if count++; count == at {
+				return errors.New("the test refuses")
+			}
+			return nil
+		})
+		err := f(at)
+		offheap.SetFault(nil)
+		if count < at {
+			return trials, passed
+		}
+		trials++
+		if err == nil {
+			passed++
+		} else if !errors.Is(err, base.ErrNoMemory) {
+			t.Fatalf("allocation %d: %v", at, err)
+		}
 	}
 }
