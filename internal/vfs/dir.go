@@ -66,6 +66,9 @@ type DirOptions struct {
 // base.ErrNotADatabase for a file, base.ErrLocked.
 func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
 	fsys, path := absolute(fsys, dir)
+	if err := startPoller(path); err != nil {
+		return nil, err
+	}
 	if err := prepareDir(fsys, path, o); err != nil {
 		return nil, err
 	}

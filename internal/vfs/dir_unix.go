@@ -44,15 +44,9 @@ type linked struct {
 }
 
 func (o OS) hold(dir string) (FS, io.Closer, error) {
-	f, err := openDir(dir)
+	fd, err := openDirFD(dir)
 	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	// A descriptor of its own, that no finalizer closes.
-	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+		return nil, nil, base.Classify(err)
 	}
 	h := &heldDir{OS: o, path: filepath.Clean(dir), fd: fd}
 	return h, h, nil
@@ -102,7 +96,7 @@ func (h *heldDir) at(op, name string) (place, error) {
 		if !more {
 			return p, nil
 		}
-		fd, err := openAt(p.fd, dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+		fd, err := openAt(p.fd, dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		p.done()
 		if err != nil {
 			return place{}, pathError(op, name, err)
@@ -117,10 +111,10 @@ func (h *heldDir) do(op, name string, f func(p place) error) error {
 	defer h.mu.RUnlock()
 	p, err := h.at(op, name)
 	if err != nil {
-		return err
+		return base.Classify(err)
 	}
 	defer p.done()
-	return f(p)
+	return base.Classify(f(p))
 }
 
 // change is do for what alters the directory: with a lock, only as long as
@@ -334,7 +328,7 @@ func (h *heldDir) open(op, dir string, f func(d *os.File) error) error {
 			defer d.Close()
 			return f(d)
 		}
-		fd, err := openAt(p.fd, p.elem, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+		fd, err := openAt(p.fd, p.elem, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			return pathError(op, dir, err)
 		}
@@ -362,7 +356,7 @@ func (h *heldDir) SyncDir(dir string) error {
 	h.mu.RLock()
 	if dir == h.path && h.fd >= 0 {
 		defer h.mu.RUnlock()
-		return pathError("sync", dir, syncDirFD(h.fd))
+		return base.Classify(pathError("sync", dir, syncDirFD(h.fd)))
 	}
 	h.mu.RUnlock()
 	return h.open("sync", dir, func(d *os.File) error { return pathError("sync", dir, syncDirFD(int(d.Fd()))) })

@@ -3,7 +3,6 @@ package vfs
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -82,7 +81,7 @@ func orphaned(fd int) bool {
 	if unix.Fstat(fd, &st) != nil {
 		return false
 	}
-	list, err := os.ReadFile("/proc/locks")
+	list, err := readProc("/proc/locks")
 	if err != nil {
 		return false
 	}
@@ -103,13 +102,32 @@ func orphaned(fd int) bool {
 	return found
 }
 
+// readProc reads a file of the kernel's, see openDirFD.
+func readProc(name string) (b []byte, err error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for chunk := make([]byte, 16<<10); ; {
+		n, err := unix.Read(fd, chunk)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || n <= 0:
+			return b, err
+		default:
+			b = append(b, chunk[:n]...)
+		}
+	}
+}
+
 // alive reports whether a process may still hold files: one that waits to be
 // reaped does not.
 func alive(pid int) bool {
 	if unix.Kill(pid, 0) == unix.ESRCH {
 		return false
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return true
 	}
@@ -122,6 +140,11 @@ func alive(pid int) bool {
 		return true
 	}
 	// The first thread may have ended before the others.
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	dir, err := openDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return true
+	}
+	defer dir.Close()
+	threads, err := dir.Readdirnames(2)
 	return err == nil && len(threads) > 1
 }

@@ -100,6 +100,9 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 	}
 	whole := false
 	if err == nil {
+		err = unix.SetNonblock(fd, false) // see openDirFD
+	}
+	if err == nil {
 		whole, err = takeLocks(fd, shared)
 	}
 	if err != nil {

@@ -7,8 +7,12 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // openAt is openat(2), again when a signal interrupts it.
@@ -64,9 +68,58 @@ func openFile(dir int, elem, name string) (*osReadFile, error) {
 	return r, nil
 }
 
-// openDir opens a directory and nothing else, without blocking.
+// openDirFD opens a directory and nothing else. A link to one is followed.
+//
+// Neither this nor anything else here opens by package os, nor hands it a
+// descriptor that does not block: it would start Go's poller, and where that
+// cannot have its descriptors the runtime ends the process.
+func openDirFD(dir string) (int, error) {
+	for {
+		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, pathError("open", dir, err)
+		}
+	}
+}
+
 func openDir(dir string) (*os.File, error) {
-	return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	fd, err := openDirFD(dir)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+// pollerReady says that Go's poller has its descriptors.
+var pollerReady atomic.Bool
+
+// startPoller has the runtime start its poller, as the first timer does, while
+// there are descriptors for it.
+func startPoller(dir string) error {
+	if pollerReady.Load() {
+		return nil
+	}
+	const needed = 3 // epoll and its event, and one of ours
+	var fds []int
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	for range needed {
+		fd, err := openDirFD("/")
+		if err != nil {
+			return base.Classify(pathError("open", dir, errors.Unwrap(err)))
+		}
+		fds = append(fds, fd)
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	fds = nil
+	time.AfterFunc(time.Hour, func() {}).Stop()
+	pollerReady.Store(true)
+	return nil
 }
 
 // syncDir syncs a directory.

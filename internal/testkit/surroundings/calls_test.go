@@ -1,0 +1,207 @@
+package surroundings
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// opens matches the calls that take a descriptor.
+func opens(op vfs.Op) bool {
+	switch op.Kind {
+	case vfs.OpCreate, vfs.OpCreateLog, vfs.OpOpen, vfs.OpList, vfs.OpLock:
+		return true
+	}
+	return false
+}
+
+// script opens a database, writes past several logs and tables, reads, compacts,
+// reopens it, and closes. It returns which keys were acknowledged; step is told
+// each error, and says whether to go on.
+func script(dir string, fsys lsm.FS, step func(what string, err error) bool) (acked []bool) {
+	acked = make([]bool, 1500)
+	for half := range 2 {
+		o := small()
+		o.FS = fsys
+		db, err := lsm.Open(dir, o)
+		if !step("open", err) {
+			return acked
+		}
+		for db == nil {
+			if db, err = lsm.Open(dir, o); !step("open", err) {
+				return acked
+			}
+		}
+		for i := half * 750; i < (half+1)*750; i++ {
+			err := db.Put(key(i), append(value100, key(i)...), lsm.NoSync)
+			for err != nil && step("put", err) {
+				err = db.Put(key(i), append(value100, key(i)...), lsm.NoSync)
+			}
+			acked[i] = err == nil
+		}
+		for _, work := range []struct {
+			what string
+			do   func() error
+		}{
+			{"flush", db.Flush},
+			{"compact", func() error { return db.CompactRange(nil, nil) }},
+			{"get", func() error { _, err := db.Get(key(half*750), nil); return err }},
+		} {
+			for err := work.do(); err != nil && step(work.what, err); {
+				err = work.do()
+			}
+		}
+		step("close", db.Close())
+	}
+	return acked
+}
+
+var value100 = make([]byte, 100, 100)
+
+// EMFILE at each call that takes a descriptor, once or until the caller has seen
+// it: a typed error, nothing lost, and the next try succeeds.
+func TestNoDescriptorAtEachOpen(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		step := int64(1)
+		if testing.Short() {
+			step = 9
+		}
+		cases := 0
+		for at := int64(0); ; at += step {
+			dir := filepath.Join(t.TempDir(), "db")
+			fail := &vfs.FailAt{At: at, Match: opens, Forever: forever, Outcome: vfs.Outcome{Err: syscall.EMFILE}}
+			var healed atomic.Bool
+			fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+				if healed.Load() {
+					return vfs.Outcome{}
+				}
+				return fail.Hook(op)
+			})
+			errs := 0
+			acked := script(dir, fsys, func(what string, err error) bool {
+				if err == nil {
+					return true
+				}
+				if errs++; !errors.Is(err, lsm.ErrTooManyFiles) && !errors.Is(err, syscall.EMFILE) {
+					t.Errorf("open call %d, forever %v: %s: %v", at, forever, what, err)
+				}
+				healed.Store(true)
+				return errs < 20
+			})
+			if errs >= 20 {
+				t.Fatalf("open call %d, forever %v: does not heal", at, forever)
+			}
+			db := open(t, dir, nil)
+			for i, ok := range acked {
+				if !ok {
+					t.Errorf("open call %d, forever %v: put %d failed for good", at, forever, i)
+				} else if _, err := db.Get(key(i), nil); err != nil {
+					t.Fatalf("open call %d, forever %v: key %d: %v", at, forever, i, err)
+				}
+			}
+			must(t, db.Close())
+			must(t, os.RemoveAll(dir))
+			if fail.Failed() == 0 {
+				break
+			}
+			cases++
+		}
+		if cases < 3 {
+			t.Errorf("only %d calls failed", cases)
+		}
+	}
+}
+
+// A disk of 10 ms a call: a synced put needs few calls, and Close, whatever is
+// under way, few enough for 2 s.
+func TestSlowDisk(t *testing.T) {
+	var calls, closing atomic.Int64
+	var closed atomic.Bool
+	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+		calls.Add(1)
+		if closed.Load() {
+			closing.Add(1)
+		}
+		return vfs.Outcome{}
+	})
+	o := small()
+	o.FS = fsys
+	o.CacheSize = -1
+	db := open(t, t.TempDir(), o)
+	for i := range 20_000 {
+		must(t, db.Put(key(i%5000), value100, lsm.NoSync))
+	}
+	before := calls.Load()
+	must(t, db.Flush())
+	db.PauseCompaction()
+	settled := calls.Load()
+	const puts = 20
+	for i := range puts {
+		must(t, db.Put(key(i), value100, lsm.Sync))
+	}
+	if n := calls.Load() - settled; n > 3*puts {
+		t.Errorf("%d calls for %d synced puts", n, puts)
+	}
+	db.ResumeCompaction()
+	for i := range 5000 {
+		must(t, db.Put(key(i), value100, lsm.NoSync))
+	}
+	closed.Store(true)
+	must(t, db.Close())
+	if n := closing.Load(); n > 200 {
+		t.Errorf("Close took %d calls, %d were made before", n, before)
+	}
+}
+
+// The engine takes no decision by the clock on the wall, so that its steps
+// change nothing: it measures durations only, which Go takes from a clock that
+// does not step. A file's time, too, comes from that wall.
+func TestNoWallClock(t *testing.T) {
+	wall := regexp.MustCompile(`\.Unix(Nano|Milli|Micro)?\(\)|\btime\.(Date|Parse)\(|\.(Year|YearDay|Weekday|Hour|Clock|UTC|Local)\(\)|\.Round\(0\)|\.ModTime\(\)|info\.ModTime|\btime\.Unix`)
+	allowed := map[string]bool{
+		"internal/vfs/dir_unix.go": true, // fills in a fs.FileInfo
+	}
+	root := filepath.Join("..", "..", "..")
+	files := 0
+	for _, dir := range []string{"lsm", "internal"} {
+		must(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, d os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name, _ := filepath.Rel(root, path)
+			name = filepath.ToSlash(name)
+			if d.IsDir() {
+				switch name {
+				case "internal/testkit", "internal/kvbench", "internal/workload", "internal/arch":
+					return filepath.SkipDir
+				}
+				return nil
+			}
+			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || allowed[name] {
+				return nil
+			}
+			files++
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for i, line := range strings.Split(string(b), "\n") {
+				if wall.MatchString(line) {
+					t.Errorf("%s:%d: %s", name, i+1, strings.TrimSpace(line))
+				}
+			}
+			return nil
+		}))
+	}
+	if files < 50 {
+		t.Errorf("only %d files were read", files)
+	}
+}
