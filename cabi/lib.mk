@@ -6,8 +6,13 @@ GO ?= go
 CC ?= cc
 PREFIX ?= /usr/local
 LIBDIR := build/lib
+comma := ,
 LOAM_VERSION := $(shell sed -n 's/.*loam_version(void) { return "\(.*\)"; }/\1/p' cabi/shim.c)
 CABI_SOURCES := $(wildcard cabi/*.c cabi/*.h cabi/*.go cabi/loam.map cabi/internal/stk/*) go.mod $(shell find internal lsm -name '*.go' ! -name '*_test.go')
+# Loads on old systems, too: see glibc.h. The two libraries are where the functions
+# were until glibc 2.34.
+OLD_GLIBC := $(if $(filter Linux,$(shell uname -s)),-include $(CURDIR)/cabi/glibc.h)
+OLD_GLIBC_LIBS := $(if $(OLD_GLIBC),-Wl$(comma)--push-state$(comma)--no-as-needed$(comma)-l:libpthread.so.0$(comma)-l:libdl.so.2$(comma)--pop-state)
 LEVELDB_SOURCES := $(wildcard cabi/leveldb/*.c cabi/leveldb/*.h cabi/leveldb/leveldb/*.h cabi/leveldb/*.map)
 
 .PHONY: lib install
@@ -16,16 +21,16 @@ lib: $(LIBDIR)/libloam.so $(LIBDIR)/libleveldb.so.1
 
 $(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
 	@mkdir -p $(LIBDIR)
-	CGO_ENABLED=1 $(GO) build -trimpath -buildmode=c-shared -o $@ \
-		-ldflags "-s -w -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0'" ./cabi
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildmode=c-shared -o $@ \
+		-ldflags "-s -w -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
 	@rm -f $(LIBDIR)/libloam.so.h
 
 $(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0
 	ln -sf libloam.so.0 $@
 
 $(LIBDIR)/libleveldb.so.1: $(LEVELDB_SOURCES) cabi/loam.h $(LIBDIR)/libloam.so
-	$(CC) -std=c99 -pedantic -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Icabi -Icabi/leveldb -o $@ $(wildcard cabi/leveldb/*.c) \
-		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-rpath,'$$ORIGIN:$$ORIGIN/..' -pthread -ldl
+	$(CC) $(OLD_GLIBC) -std=c99 -pedantic -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Icabi -Icabi/leveldb -o $@ $(wildcard cabi/leveldb/*.c) \
+		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-rpath,'$$ORIGIN:$$ORIGIN/..' -pthread -ldl $(OLD_GLIBC_LIBS)
 	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so
 	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so.1d
 

@@ -75,6 +75,17 @@ def header() -> str:
     sys.exit("loamdb: cabi/loam.h is missing; build from a checkout of Loam or from its source distribution")
 
 
+def old_glibc() -> dict:
+    """Arguments of the compiler for extensions that load on old systems, too: see glibc.h."""
+    if sys.platform != "linux":
+        return {}
+    header_file = os.path.join(os.path.dirname(header()), "glibc.h")
+    return {
+        "extra_compile_args": ["-include", header_file],
+        "extra_link_args": ["-Wl,--no-as-needed", "-l:libpthread.so.0", "-l:libdl.so.2"],
+    }
+
+
 def declarations(text: str) -> str:
     """The C declarations of the header, without what only a preprocessor reads."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
@@ -88,7 +99,7 @@ def make() -> FFI:
     with open(path, encoding="utf-8") as f:
         declared = declarations(f.read())
     functions = re.findall(r"\b(loam_\w+)\s*\([^;{]*\)\s*;", declared)
-    ffi = FFI()
+    ffi, arguments = FFI(), old_glibc()
     ffi.cdef(declared + "#define LOAM_ABI_VERSION ...\n#define LOAM_ABI_REVISION ...\n" + LOADER)
     ffi.set_source(
         "loamdb._loam",
@@ -98,8 +109,8 @@ def make() -> FFI:
             "redirects": "\n".join(f"#define {name} (*loamdb_p_{name})" for name in functions),
         },
         include_dirs=[os.path.dirname(path)],
-        extra_compile_args=["-g0"],
-        libraries=["dl"] if sys.platform == "linux" else [],
+        extra_compile_args=["-g0", *arguments.pop("extra_compile_args", [])],
+        **arguments,
     )
     return ffi
 

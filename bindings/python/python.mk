@@ -11,7 +11,7 @@ PYTHON_BUILD_VENV := $(PYTHON_BUILD)/build-venv
 PYTHON_VENV := $(PYTHON_BUILD)/venv
 PYTHON_SOURCES := $(wildcard bindings/python/*.py bindings/python/*.c bindings/python/*.h bindings/python/src/loamdb/*.py \
 	bindings/python/src/loamdb/_pyinstaller/*.py \
-	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml cabi/loam.h build/lib/libloam.so
+	bindings/python/src/loamdb/*.pyi) bindings/python/pyproject.toml cabi/loam.h cabi/glibc.h build/lib/libloam.so
 
 .PHONY: python-wheel python-test python-bench
 
@@ -30,7 +30,7 @@ $(PYTHON_VENV)/stamp: bindings/python/python.mk $(PYTHON_PINS)/test.txt
 	touch $@
 
 $(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_BUILD_VENV)/stamp
-	rm -rf $(PYTHON_BUILD)/dist
+	rm -rf $(PYTHON_BUILD)/dist bindings/python/build
 	LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_BUILD_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
 	touch $@
 

@@ -32,13 +32,14 @@ class Wheel(bdist_wheel):
                         yield from (int(v) for v in re.findall(rb"\0GLIBC_2\.(\d+)\b", f.read()))
 
 
+old_glibc = _cffi_build.old_glibc()
 fast = Extension(
     "loamdb._fast",
     ["_fast.c", "_batch.c", "_callbacks.c", "_cursor.c"],
     depends=["_fast.h"],
     include_dirs=[os.path.dirname(_cffi_build.header())],
-    libraries=["dl"] if sys.platform == "linux" else [],
-    extra_compile_args=["-O2", "-g0", "-fvisibility=hidden"],
+    extra_compile_args=["-O2", "-g0", "-fvisibility=hidden", *old_glibc.get("extra_compile_args", [])],
+    extra_link_args=old_glibc.get("extra_link_args", []),
     py_limited_api=True,
 )
 

@@ -55,6 +55,8 @@ function compile (output, optimization) {
   const flags = ['-std=gnu11', ...optimization, '-Wall', '-Wextra', '-fPIC', '-shared', '-fvisibility=hidden', '-pthread']
   if (process.platform === 'darwin') flags.push('-undefined', 'dynamic_lookup')
   else flags.push('-Wl,-z,nodelete') // worker threads would unload it under the library's feet
+  // Loads on old systems, too: see the header.
+  if (process.platform === 'linux') flags.push('-include', path.join(repository, 'cabi', 'glibc.h'), '-Wl,--no-as-needed', '-l:libpthread.so.0', '-l:libdl.so.2')
   const includes = ['-I', path.join(repository, 'cabi'), '-I', headers()]
   try {
     execFileSync(process.env.CC || 'cc', [...flags, ...includes, '-o', output, ...sources.map((name) => path.join(root, 'src', name)), '-ldl'], { stdio: 'inherit' })

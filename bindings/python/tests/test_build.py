@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -107,3 +108,13 @@ def test_types(tmp_path):
             [sys.executable, "-m", *command], cwd=where, env={**os.environ, "MYPYPATH": path}, capture_output=True, text=True
         )
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
+def test_old_systems_can_load_it():
+    """Nothing asks for more than glibc 2.28, which RHEL 8 has."""
+    package = pathlib.Path(loamdb.__file__).parent
+    needed = {
+        library.name: max(int(v) for v in re.findall(rb"\0GLIBC_2\.(\d+)\b", library.read_bytes())) for library in package.glob("*.so")
+    }
+    assert len(needed) == 3 and max(needed.values()) <= 28, needed

@@ -64,6 +64,33 @@ def test_a_file_in_the_way(tmp_path):
         loamdb.open(tmp_path / "file" / "db")
 
 
+def test_full_disk(tmp_path):
+    """A limit on file sizes stands for the disk: a put says so, and work resumes."""
+    program = """
+        import errno, resource, signal, sys
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        import loamdb
+        db = loamdb.open(sys.argv[1], wal_preallocate=0)
+        db[b"a"] = b"1"
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
+        try:
+            for i in range(100):
+                db[b"b%d" % i] = bytes(10_000)
+        except loamdb.NoSpaceError as error:
+            assert isinstance(error, OSError) and error.errno in (errno.EFBIG, errno.ENOSPC), error.errno
+            stopped = i
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        db.resume()
+        db[b"c"] = b"2"
+        print(db[b"a"], db[b"c"], len(db) == stopped + 2)
+        db.close()
+        with loamdb.open(sys.argv[1]) as db:
+            print(len(db) == stopped + 2)
+        """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "db")], capture_output=True, text=True)
+    assert done.stdout.split() == ["b'1'", "b'2'", "True", "True"], done.stdout + done.stderr
+
+
 def test_exceptions_can_be_pickled(tmp_path):
     with loamdb.open(tmp_path / "db"), pytest.raises(loamdb.LockedError) as locked:
         loamdb.open(tmp_path / "db")
