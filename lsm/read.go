@@ -193,19 +193,22 @@ func (db *DB) candidate(level *manifest.Level, key []byte, seq base.SeqNum) *man
 // the guard that may wait for a disk.
 func (h *hold) fileGet(m *manifest.FileMeta, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
 	r, ok := h.db.files.OpenNow(m)
-	if ok && !h.counted {
+	switch {
+	case ok && !h.counted:
 		value, t, found, err := r.Get(key, hash, seq, flags|memoryOnly, dst)
 		if err == nil || flags&memoryOnly != 0 || !errors.Is(err, ErrWouldBlock) {
 			return value, t, found, err
 		}
-	}
-	if !ok && flags&memoryOnly != 0 {
+		h.count()
+		return r.GetAt(int(t), key, hash, seq, flags, dst)
+	case !ok && flags&memoryOnly != 0:
 		return dst, 0, false, ErrWouldBlock
-	}
-	h.count()
-	r, err := h.db.files.Reader(m)
-	if err != nil {
-		return dst, 0, false, err
+	case !ok:
+		h.count()
+		var err error
+		if r, err = h.db.files.Reader(m); err != nil {
+			return dst, 0, false, err
+		}
 	}
 	return r.Get(key, hash, seq, flags, dst)
 }

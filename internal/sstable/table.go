@@ -28,7 +28,8 @@ const (
 type Reader interface {
 	// Get appends the newest value of key visible at seq to dst. found is
 	// false when this table holds no visible entry of the key; with found, t
-	// says whether it is a deletion.
+	// says whether it is a deletion. With base.ErrWouldBlock, t is the number of
+	// the block that is not in memory: GetAt goes on from there.
 	Get(key []byte, hash uint64, seq base.SeqNum, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
 	// MayContain reports whether the filter, if any, admits the key.
 	MayContain(key []byte, hash uint64) bool

@@ -7,7 +7,8 @@ import (
 	"github.com/loamdb/loam/internal/sstable"
 )
 
-// Get appends the newest value of key visible at seq to dst.
+// Get appends the newest value of key visible at seq to dst. With
+// base.ErrWouldBlock, t is the number of the block.
 func (r *Reader) Get(key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
 	if r.hasFilter && !r.filter.MayContain(hash) {
 		return dst, 0, false, nil
@@ -16,7 +17,11 @@ func (r *Reader) Get(key []byte, hash uint64, seq base.SeqNum, flags sstable.Rea
 	if b < 0 || r.hasLDB && !r.ldbFilter.MayContain(r.handle(b).Offset, key) {
 		return dst, 0, false, nil
 	}
-	return r.GetAt(b, key, hash, seq, flags, dst)
+	value, t, found, err := r.GetAt(b, key, hash, seq, flags, dst)
+	if err == base.ErrWouldBlock {
+		t = base.Trailer(b)
+	}
+	return value, t, found, err
 }
 
 // MayContain reports whether the filter, if any, admits the key.

@@ -127,7 +127,7 @@ var table = []mutant{
 		{"lsm/open.go", "\t\tdb.pipeline.Poison(ErrClosed)\n", ""}}},
 
 	{"io-in-guard", "a read waits for the disk inside its guard", target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
-		{"lsm/read.go", "\th.count()\n\tr, err :=", "\tr, err :="}}},
+		{"lsm/read.go", "\t\th.count()\n\t\treturn r.GetAt(", "\t\treturn r.GetAt("}}},
 
 	{"one-domain", "all databases share their guards", target{"internal/epoch", "TestDomainsAreApart"}, []edit{
 		{"internal/epoch/epoch.go", "\td := &Domain{onPanic: onPanic}\n", "\td := only\n"},
