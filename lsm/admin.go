@@ -51,7 +51,7 @@ func (b *background) waitFlushed(retry bool) error {
 		if p := b.db.failure.Load(); p != nil {
 			return *p
 		}
-		if b.closing {
+		if b.closing || b.stopFlush.Load() {
 			return ErrClosed
 		}
 		now := b.db.view.Load()
@@ -85,7 +85,8 @@ func (db *DB) PauseCompaction() {
 	for len(b.running) > 0 {
 		b.cond.Wait()
 	}
-	b.stop.Store(b.closing)
+	b.stop.Store(b.closing || b.db.closing.Load())
+	b.cond.Broadcast() // manual compactions go on
 }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.

@@ -29,11 +29,13 @@ type background struct {
 	flushing                  bool // the flush goroutine runs
 	workers                   int  // running compaction pieces
 	running                   compact.Busy
-	manual                    int         // manual compactions in progress: they take precedence
-	flushErr                  error       // of the last flush, nil after a success
-	flushFailures             int         // ever
-	compErr                   error       // of the last compaction, nil after a success
-	retry                     *time.Timer // after a failed compaction: none is picked before it fires
+	manual                    map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
+	manualWaits               int                                       // manual compactions that wait for their next step
+	waitsFor                  string                                    // what a writer waits for: memtables, level0, or nothing
+	flushErr                  error                                     // of the last flush, nil after a success
+	flushFailures             int                                       // ever
+	compErr                   error                                     // of the last compaction, nil after a success
+	retry                     *time.Timer                               // after a failed compaction: none is picked before it fires
 	flushBackoff, compBackoff time.Duration
 	forced                    int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
 	kick                      chan struct{} // closed and replaced to cut the flush's back-off short
@@ -42,14 +44,15 @@ type background struct {
 	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see orphan
 
 	visits     atomic.Uint64 // see visited; since the last compaction began
-	stop       atomic.Bool   // running compactions should give up
+	stop       atomic.Bool   // running compactions should give up, and none begin
+	stopFlush  atomic.Bool   // the running flush should give up: Close has waited long enough
 	delayNanos atomic.Int64  // write delay per KiB, from the debt
 	owed       int64         // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64         // in the cache, up to the last flush; flush goroutine only
 }
 
 func newBackground(db *DB) *background {
-	b := &background{db: db, kick: make(chan struct{})}
+	b := &background{db: db, kick: make(chan struct{}), manual: map[*compact.Plan]context.CancelCauseFunc{}}
 	b.cond = sync.NewCond(&b.mu)
 	if db.opts.DisableCompaction {
 		b.paused = 1
@@ -83,7 +86,7 @@ func (b *background) scheduleLocked() {
 		b.flushing = true
 		go b.flushLoop()
 	}
-	for b.paused == 0 && b.manual == 0 && b.workers < b.db.opts.MaxBackgroundJobs && b.retry == nil {
+	for b.paused == 0 && !b.stop.Load() && b.workers < b.db.opts.MaxBackgroundJobs && b.retry == nil && !b.manualFirstLocked(v) {
 		plan := b.pickLocked(func(c compact.Config) *compact.Plan {
 			plan := compact.Pick(v.version, b.running, c)
 			if plan == nil && !b.flushing {
@@ -97,6 +100,13 @@ func (b *background) scheduleLocked() {
 		b.visits.Store(0)
 		b.startLocked(context.Background(), plan, v.version)
 	}
+}
+
+// manualFirstLocked reports whether a manual compaction takes its turn before
+// further automatic ones: while level 0 is far from making writers wait.
+func (b *background) manualFirstLocked(v *view) bool {
+	o := b.db.opts
+	return b.manualWaits > 0 && len(v.version.Levels[0].Files) < max(o.L0Compaction, o.L0Stop/2)
 }
 
 // pickLocked calls a decision of package compact. Decisions call the user's
@@ -154,10 +164,10 @@ func (b *background) dense(m *manifest.FileMeta) bool {
 // warm opens a job's tables and reads them into the cache before readers find
 // them: those that it replaces were there, or have been looked at in memory. So
 // seeks beside a writer do not decode each block of each new table themselves.
-func (b *background) warm(results []compact.Result) {
+func (b *background) warm(ctx context.Context, results []compact.Result) {
 	stop := func() error {
 		runtime.Gosched()
-		if b.stop.Load() {
+		if b.stop.Load() || ctx.Err() != nil {
 			return errStopped
 		}
 		return nil
@@ -251,6 +261,7 @@ func (b *background) waitForRoom(noStall bool) error {
 	var cause string
 	b.mu.Lock()
 	defer func() {
+		b.waitsFor = ""
 		b.mu.Unlock()
 		if cause != "" {
 			b.db.pipeline.EndStall()
@@ -285,9 +296,13 @@ func (b *background) waitForRoom(noStall bool) error {
 			b.db.pipeline.BeginStall()
 		}
 		b.scheduleLocked()
+		if now == "level0" {
+			b.yieldManualLocked()
+		}
 		if !b.underWayLocked(now) {
 			return b.db.writable() // nothing would end the wait
 		}
+		b.waitsFor = now
 		b.cond.Wait()
 	}
 }
@@ -413,11 +428,34 @@ func tableInfos(added []manifest.AddedFile) []TableInfo {
 	return infos
 }
 
+// flushPatience is how long Close lets full memtables reach tables. Their logs have
+// all that they have.
+const flushPatience = time.Second
+
+// beginClose stops compactions, gives up writers that wait for room, and waits for
+// flushes, but not for long.
+func (b *background) beginClose() {
+	b.mu.Lock()
+	b.stop.Store(true)
+	b.mu.Unlock()
+	b.wake()
+	if b.db.opts.ReadOnly {
+		return
+	}
+	patience := time.AfterFunc(flushPatience, func() {
+		b.stopFlush.Store(true)
+		b.wake()
+	})
+	defer patience.Stop()
+	_ = b.waitFlushed(false)
+}
+
 // close stops everything and waits for it.
 func (b *background) close() {
 	b.mu.Lock()
 	b.closing = true
 	b.stop.Store(true)
+	b.stopFlush.Store(true)
 	if b.retry != nil {
 		b.retry.Stop()
 	}

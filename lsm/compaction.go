@@ -39,7 +39,9 @@ func (b *background) env() *compact.Env {
 func (b *background) startLocked(ctx context.Context, plan *compact.Plan, version *manifest.Version) <-chan error {
 	version.Ref()
 	b.running = append(b.running, plan)
-	b.workers += plan.Pieces()
+	if b.manual[plan] == nil { // those take no workers from the automatic ones
+		b.workers += plan.Pieces()
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := b.compact(ctx, plan)
@@ -72,7 +74,7 @@ func (b *background) compact(ctx context.Context, plan *compact.Plan) (err error
 	} else {
 		cached := b.cached(plan)
 		if results, edit, err = b.runPieces(ctx, plan); err == nil && cached {
-			b.warm(results)
+			b.warm(ctx, results)
 		}
 	}
 	if err == nil {
@@ -164,7 +166,12 @@ func (b *background) finishedCompaction(plan *compact.Plan, err error) {
 	}
 	b.mu.Lock()
 	b.running = remove(b.running, plan)
-	b.workers -= plan.Pieces()
+	if cancel := b.manual[plan]; cancel != nil {
+		delete(b.manual, plan)
+		cancel(nil)
+	} else {
+		b.workers -= plan.Pieces()
+	}
 	b.compErr = err
 	switch {
 	case errors.Is(err, errStopped):
@@ -196,67 +203,4 @@ func (b *background) retryCompaction() {
 	b.retry = nil
 	b.mu.Unlock()
 	b.wake()
-}
-
-// CompactRange merges everything from start up to and including limit into as
-// few tables as possible and drops what nobody can read any more; nil is no
-// bound. The memtable is flushed first. It waits for compactions in its way and
-// works although automatic compaction is paused.
-func (db *DB) CompactRange(start, limit []byte) error {
-	return db.CompactRangeContext(context.Background(), start, limit)
-}
-
-// CompactRangeContext is CompactRange that gives up, with the context's error
-// and nothing lost, when ctx is done.
-func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) error {
-	if ctx == nil {
-		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
-	}
-	if start != nil && limit != nil && db.cmp.Cmp(start, limit) > 0 {
-		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
-	}
-	if err := db.Flush(); err != nil {
-		return err
-	}
-	b := db.bg
-	unwatch := context.AfterFunc(ctx, func() {
-		b.mu.Lock()
-		b.cond.Broadcast()
-		b.mu.Unlock()
-	})
-	defer unwatch()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.manual++
-	defer func() {
-		b.manual--
-		b.scheduleLocked()
-		b.cond.Broadcast()
-	}()
-	// Wait for those that are running: they may hold files of the range, and
-	// the manual compaction takes them all at once.
-	for len(b.running) > 0 && !b.closing && ctx.Err() == nil {
-		b.cond.Wait()
-	}
-	if err := errors.Join(ctx.Err(), db.writable()); err != nil {
-		return err
-	}
-	v := db.acquireView()
-	if v == nil || b.closing {
-		return ErrClosed
-	}
-	plan := compact.PickRange(v.version, b.running, b.config(), start, limit)
-	if plan == nil {
-		v.unref()
-		return nil
-	}
-	done := b.startLocked(ctx, plan, v.version)
-	v.unref()
-	b.mu.Unlock()
-	err := <-done
-	b.mu.Lock()
-	if errors.Is(err, errStopped) && b.closing {
-		return ErrClosed
-	}
-	return err
 }

@@ -49,8 +49,9 @@ func stall(t *testing.T, db *DB, gate *gatedFS) (err error) {
 			case err = <-done:
 				ended = true
 			default:
-				// Refused without a reason of its own: the leader waits.
-				waits = db.Put(nil, nil, NoStall) == ErrBusy
+				db.bg.mu.Lock()
+				waits = db.bg.waitsFor != ""
+				db.bg.mu.Unlock()
 			}
 		}
 	}

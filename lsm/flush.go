@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -79,7 +80,7 @@ func (b *background) flush(s *sealed) (err error) {
 		err = b.writeSealed(s, func(r compact.Result) error {
 			result = r
 			if b.readSince(r) {
-				b.warm([]compact.Result{r})
+				b.warm(context.Background(), []compact.Result{r})
 			}
 			b.openDense(r)
 			return b.installFlush(s, r)
@@ -126,7 +127,14 @@ func (b *background) writeSealed(s *sealed, install func(compact.Result) error) 
 		b.mu.Unlock()
 		version.Unref()
 	}()
-	result, err := compact.Flush(s.table.NewSource(), uint64(s.table.Len()), version, level, 0, b.env(), db.snapshotSeqs())
+	env := b.env()
+	env.Stop = func() error {
+		if b.stopFlush.Load() || db.failure.Load() != nil {
+			return errStopped
+		}
+		return nil
+	}
+	result, err := compact.Flush(s.table.NewSource(), uint64(s.table.Len()), version, level, 0, env, db.snapshotSeqs())
 	if err == nil && len(result.Added) > 0 {
 		err = db.opts.FS.SyncDir(db.dir)
 	}

@@ -189,8 +189,8 @@ func (db *DB) release() error {
 	return errors.Join(errs...)
 }
 
-// Close waits until full memtables are in tables, which the next Open need not
-// replay then, and for other background work to stop, syncs the log and releases
+// Close waits up to a second until full memtables are in tables, which the next
+// Open need not replay then, and for other background work to stop, syncs the log and releases
 // the directory. From its beginning on writes, and later all calls on the
 // database and moves of its iterators, fail with ErrClosed, and so does a second
 // Close, at once; reads under way are answered. Iterators must still be closed
@@ -199,10 +199,7 @@ func (db *DB) Close() error {
 	if db.closing.Swap(true) {
 		return ErrClosed
 	}
-	db.bg.wake() // writers that wait for room give up
-	if !db.opts.ReadOnly {
-		_ = db.bg.waitFlushed(false) // the log has what could not be flushed
-	}
+	db.bg.beginClose()
 	var v *view
 	closing := func() error {
 		db.mu.Lock()

@@ -22,6 +22,7 @@ type output struct {
 	w       sstable.Writer // nil: none begun
 	since   int            // raw bytes since the last look at the size
 	full    bool           // w ends before the next user key
+	older   bool           // w has a version that a newer one hides from all but snapshots
 	created []uint64
 	res     *Result
 }
@@ -44,6 +45,7 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 	if err := o.w.Add(key, t, codec, value); err != nil {
 		return err
 	}
+	o.older = o.older || !first
 	if o.since += len(key) + len(value) + base.TrailerLen; o.since >= sizeCheck && o.fileSize > 0 {
 		o.since = 0
 		o.full = o.w.EstimatedSize() >= o.fileSize
@@ -55,6 +57,11 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 func (o *output) finish() error {
 	if o.w == nil {
 		return nil
+	}
+	if o.env.Stop != nil { // the rest, and its sync, may take long
+		if err := o.env.Stop(); err != nil {
+			return err
+		}
 	}
 	w := o.w
 	o.w, o.full, o.since = nil, false, 0
@@ -69,7 +76,8 @@ func (o *output) finish() error {
 	if entries != meta.Entries && meta.Entries != 0 {
 		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
 	}
-	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest}
+	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest, Leftovers: o.older || meta.Deletes > 0}
+	o.older = false
 	if n := len(o.res.Added); n > 0 {
 		prev := o.res.Added[n-1].Meta
 		if o.env.Comparer.Cmp(prev.Largest.User, f.Smallest.User) >= 0 {

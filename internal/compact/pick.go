@@ -147,7 +147,7 @@ func Debt(v *manifest.Version, c Config) uint64 {
 	if p.bloated() {
 		return debt + sum(p.runs[2:p.bottom+1])
 	}
-	if from, to, ok := p.crowd(p.bottom); ok {
+	if from, to, ok := p.crowd(2, p.bottom); ok {
 		debt += sum(p.runs[from : to+1])
 	}
 	return debt
@@ -243,23 +243,29 @@ func cheapest(sizes [manifest.NumLevels]uint64, from, limit int) int {
 }
 
 // bloated reports that the runs are too large beside the largest of them.
-func (p *picker) bloated() bool {
+func (p *picker) bloated() bool { return p.bloatedBy(spaceRatio) }
+
+func (p *picker) bloatedBy(ratio uint64) bool {
 	all, largest := sum(p.runs[1:]), slices.Max(p.runs[1:])
-	return all-largest > spaceRatio*largest && all > p.batch()
+	return all-largest > ratio*largest && all > p.batch()
 }
 
 // space merges everything when bloated. What overlaps nothing only moves.
 func (p *picker) space() *Plan {
-	if !p.bloated() || p.limit() < p.bottom {
+	above := 0
+	if p.bloatedBy(2 * spaceRatio) {
+		above = p.busyDownTo()
+	}
+	if !p.bloated() || above >= p.bottom || above == 0 && p.limit() < p.bottom {
 		return nil
 	}
-	for l := p.bottom - 1; l > 0; l-- {
+	for l := p.bottom - 1; l > above; l-- {
 		if plan := p.sink(l); plan != nil {
 			return plan
 		}
 	}
 	from, to := p.bloat()
-	return p.merge(from, to, "too much space")
+	return p.merge(max(from, above+1), to, "too much space")
 }
 
 // bloat is what to merge when bloated: all runs, unless that takes too long for
@@ -297,6 +303,17 @@ func (p *picker) limit() int {
 	return limit
 }
 
+// busyDownTo is the deepest level that the plans in flight work on, 0 without any.
+// Merges below it can go on beside them. They normally wait, as fewer and larger
+// merges cost less; but level 0 always has something to merge while writers are
+// fast, so what is urgent does not wait for the end of that.
+func (p *picker) busyDownTo() (level int) {
+	for _, b := range p.busy {
+		level = max(level, b.OutputLevel)
+	}
+	return level
+}
+
 // headroom is how many empty levels a merge of so many bytes should find above
 // it, so that level 0 can be merged cheaply while it lasts. A merge that needs
 // none is left to level 0 to do on its way.
@@ -311,11 +328,12 @@ func (p *picker) headroom(bytes uint64) (levels int) {
 // than twice: C(n+2, 2)-1.
 func worth(n int) uint64 { return uint64(n * (n + 3) / 2) }
 
-// crowd is the range of runs that are best merged to free levels: the one with
-// the fewest bytes per level set free. ok is false while it is too early.
-func (p *picker) crowd(limit int) (from, to int, ok bool) {
+// crowd is the range of runs between two levels that are best merged to free
+// levels: the one with the fewest bytes per level set free. ok is false while it is
+// too early.
+func (p *picker) crowd(first, limit int) (from, to int, ok bool) {
 	var best float64
-	for f := max(p.empty()+1, 2); f < limit; f++ {
+	for f := max(p.empty()+1, first); f < limit; f++ {
 		if p.runs[f] == 0 {
 			continue
 		}
@@ -337,7 +355,10 @@ func (p *picker) crowd(limit int) (from, to int, ok bool) {
 
 // makeRoom frees levels before level 0 needs them.
 func (p *picker) makeRoom() *Plan {
-	limit := p.limit()
+	first, limit := 2, p.limit()
+	if above := p.busyDownTo(); limit < 2 && above < p.bottom && p.runs[1] > quickBatches*p.batch() {
+		first, limit = above+1, p.bottom
+	}
 	if limit < 2 || len(p.v.Levels[0].Files) <= p.L0Trigger/2 {
 		return nil
 	}
@@ -346,7 +367,7 @@ func (p *picker) makeRoom() *Plan {
 			return plan
 		}
 	}
-	if from, to, ok := p.crowd(limit); ok {
+	if from, to, ok := p.crowd(first, limit); ok {
 		return p.merge(from, to, "few levels are free")
 	}
 	return nil

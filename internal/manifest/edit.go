@@ -75,6 +75,11 @@ type FileMeta struct {
 	OldName           bool
 	Smallest, Largest base.InternalKey
 
+	// Leftovers says that the table was written with deletions, or with versions
+	// kept for snapshots, so that a compaction may find something to drop in it.
+	// Constant; false for a table of an earlier opening.
+	Leftovers bool
+
 	// Opened belongs to package files: the open reader.
 	Opened atomic.Value
 	// Compacting belongs to the compaction bookkeeping: some compaction has
