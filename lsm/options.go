@@ -3,11 +3,11 @@ package lsm
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime"
 	"strconv"
 	"strings"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -147,7 +147,7 @@ func (o *Options) Set(name, value string) error {
 	for i := range options {
 		names[i] = options[i].name
 	}
-	return fmt.Errorf("%w: no option %q; did you mean %q?", ErrInvalidArgument, name, nearest(name, names))
+	return fmt.Errorf("%w: no option %q; did you mean %q?", ErrInvalidArgument, name, base.Nearest(name, names))
 }
 
 func (row *option) set(o *Options, value string) error {
@@ -192,7 +192,7 @@ func (row *option) set(o *Options, value string) error {
 }
 
 func (row *option) number(value string, bad func(string) error) (int64, error) {
-	v, ok := parseSize(value)
+	v, ok := base.ParseSize(value)
 	if !ok {
 		return 0, bad("want a number, with KiB, MiB or GiB behind it if you like")
 	}
@@ -203,28 +203,6 @@ func (row *option) number(value string, bad func(string) error) (int64, error) {
 		return 0, bad(fmt.Sprintf("want %d to %d", max(row.min, 0), row.max))
 	}
 	return v, nil
-}
-
-func parseSize(s string) (int64, bool) {
-	s = strings.TrimSpace(s)
-	shift := 0
-	for i, unit := range []string{"k", "m", "g", "t"} {
-		lower := strings.ToLower(s)
-		for _, suffix := range []string{unit + "ib", unit + "b", unit} {
-			if rest, ok := strings.CutSuffix(lower, suffix); ok {
-				s, shift = strings.TrimSpace(rest), 10*(i+1)
-				break
-			}
-		}
-		if shift != 0 {
-			break
-		}
-	}
-	v, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || v > math.MaxInt64>>shift || v < math.MinInt64>>shift {
-		return 0, false
-	}
-	return v << shift, true
 }
 
 // resolve returns a copy with every default filled in, or says which field is
@@ -304,36 +282,4 @@ func comparerNamed(name string) (c *Comparer, names []string) {
 		names = append(names, c.Name)
 	}
 	return nil, names
-}
-
-// nearest returns the candidate with the smallest edit distance to name.
-func nearest(name string, candidates []string) string {
-	best, bestDistance := "", math.MaxInt
-	for _, c := range candidates {
-		if d := editDistance(name, c); d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	return best
-}
-
-// editDistance is Levenshtein's, in one row.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
