@@ -17,6 +17,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
@@ -45,6 +47,7 @@ type world struct {
 // disk is a file system in memory that can be stopped at a call.
 type disk struct {
 	vfs.FS
+	broken  atomic.Bool // syncs fail
 	mu      sync.Mutex
 	stopAt  int // calls from now on, 0 for never
 	stopped chan struct{}
@@ -53,7 +56,10 @@ type disk struct {
 
 func newDisk() *disk {
 	d := &disk{}
-	d.FS = vfs.NewFault(vfs.NewMem(), func(vfs.Op) vfs.Outcome {
+	d.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpSync && d.broken.Load() {
+			return vfs.Outcome{Err: syscall.EIO}
+		}
 		d.mu.Lock()
 		stop := d.stopAt == 1
 		if d.stopAt > 0 {
@@ -316,6 +322,13 @@ func AfterClose(shared bool, seed uint64) error {
 	err = errors.Join(closedIt.Close(), closedSnap.Close(), closedIt.Close(), closedSnap.Close())
 	if e := closedIt.Err(); e != nil {
 		err = errors.Join(err, fmt.Errorf("an iteration that ended well: %w", e))
+	}
+	if seed%2 == 0 { // a database that became read-only is closed as any other
+		w.disk.broken.Store(true)
+		if e := w.db.Put([]byte("w"), nil, lsm.Sync); !errors.Is(e, lsm.ErrReadOnly) {
+			err = errors.Join(err, fmt.Errorf("a write on a broken disk: %w", e))
+		}
+		w.disk.broken.Store(false)
 	}
 	for range 2 { // the database is open, then closed
 		err = errors.Join(err,
