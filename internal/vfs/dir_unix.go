@@ -191,6 +191,16 @@ func (h *heldDir) stillLinked(fd int, name string, l *linked) error {
 	return pathError("sync", name, base.ErrDirectoryChanged)
 }
 
+// mark records whether a file that is being written is one that this heldDir
+// removed.
+func (h *heldDir) mark(name string, removed bool) {
+	h.writing.Lock()
+	if l := h.writing.files[name]; l != nil {
+		l.removed = removed
+	}
+	h.writing.Unlock()
+}
+
 // closed forgets a file, which may have been renamed.
 func (h *heldDir) closed(l *linked) {
 	h.writing.Lock()
@@ -270,11 +280,10 @@ func (h *heldDir) Remove(name string) error {
 		if p.fd == unix.AT_FDCWD {
 			return os.Remove(name)
 		}
-		h.writing.Lock() // before stillLinked can look
-		defer h.writing.Unlock()
+		h.mark(name, true) // before stillLinked can look
 		err := unix.Unlinkat(p.fd, p.elem, 0)
-		if l := h.writing.files[name]; l != nil && err == nil {
-			l.removed = true
+		if err != nil {
+			h.mark(name, false)
 		}
 		return pathError("remove", name, err)
 	})

@@ -25,6 +25,8 @@ var (
 	readers     = target{"internal/memtable", "TestReadersBesideInserts"}
 )
 
+func surrounding(test string) target { return target{"internal/testkit/surroundings", test} }
+
 // table has a row a mutant. {name, what is wrong, found by, edits}
 var table = []mutant{
 	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
@@ -151,4 +153,46 @@ var table = []mutant{
 
 	{"scan-without-error", "a scan takes no place for its error", target{"lsm", "TestScanError"}, []edit{
 		{"lsm/iterator.go", "\tif err == nil {\n\t\tpanic(", "\tif err == nil {\n\t\terr = new(error)\n\t}\n\tif false {\n\t\tpanic("}}},
+
+	{"relative-path", "the directory of a custom file system is found by a relative path", surrounding("TestChangeOfWorkingDirectoryCustomFS"), []edit{
+		{"internal/vfs/dir.go", "filepath.Abs(dir); err == nil {", "filepath.Abs(dir); err == nil && abs == dir {"}}},
+
+	{"directory-by-name", "the directory is not held by a descriptor", surrounding("TestDirectoryIsRenamed"), []edit{
+		{"internal/vfs/dir.go", "\tcase OS:\n\t\treturn f.hold(dir)\n", "\tcase OS:\n\t\treturn f, nil, nil\n"}}},
+
+	{"lost-lock", "files are deleted and created although LOCK is another one", surrounding("TestLockIsRemoved"), []edit{
+		{"internal/vfs/dir_unix.go", "if !h.lock.still(h.fd) {", "if false {"}}},
+
+	{"sync-without-name", "a synced write is acknowledged although its log was removed", surrounding("TestDirectoryIsRemoved"), []edit{
+		{"internal/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {", "err != nil || st.Nlink > 0 || true {"}}},
+
+	{"stray-numbers", "any number in a name counts", surrounding("TestStrayNames"), []edit{
+		{"internal/manifest/set.go", "if num >= s.reach {", "if false {"}}},
+
+	{"two-names", "a name with leading zeros means the same file", surrounding("TestLogUnderTwoNames"), []edit{
+		{"internal/base/filename.go", "if len(s) < width || len(s) > width && s[0] == '0' {", "if len(s) == 0 {"}}},
+
+	{"irregular-deleted", "links and FIFOs with a database's names are deleted", surrounding("TestIrregularStrays"), []edit{
+		{"internal/files/obsolete.go", "err != nil || !info.Mode().IsRegular() {", "err != nil || info == nil {"}}},
+
+	{"readers-exclude", "a reader takes the exclusive lock", surrounding("TestReadersShare"), []edit{
+		{"internal/vfs/dir.go", "d.lock, err = s.LockShared(name)", "_, d.lock, err = s, io.Closer(nil), base.ErrLocked"}}},
+
+	{"orphaned-lock", "a forked child keeps the lock of its dead parent", surrounding("TestForkedChildKeepsNoLock"), []edit{
+		{"internal/vfs/lock_linux.go", "err == unix.EWOULDBLOCK && orphaned(fd) {", "err == unix.EWOULDBLOCK && orphaned(fd) && false {"}}},
+
+	{"lock-not-renewed", "what was lost of the lock is not taken again", surrounding("TestForkedChildKeepsNoLock"), []edit{
+		{"internal/vfs/lock_linux.go", "\t\twhole = flock(fd, shared) == nil\n", ""}}},
+
+	{"repair-link", "repair follows a link to where it sets files aside", surrounding("TestRepairFollowsNoLink"), []edit{
+		{"internal/repair/repair.go", "case err == nil && !info.IsDir():", "case err == nil && !info.IsDir() && false:"}}},
+
+	{"holes-are-bytes", "a block may be as long as the file, holes and all", target{"internal/sstable/ldb", "TestSparseTable"}, []edit{
+		{"internal/sstable/ldb/reader.go", "if n > r.maxRead {", "if false {"}}},
+
+	{"bomb-again", "a block that is damaged for good is unpacked each time", target{"internal/sstable/ldb", "TestBadBlockIsRemembered"}, []edit{
+		{"internal/sstable/ldb/reader.go", "\tr.bad.any.Store(true)\n", ""}}},
+
+	{"no-descriptor-ends-process", "Open does not see to descriptors for Go's poller", surrounding("TestFewDescriptors"), []edit{
+		{"internal/vfs/dir.go", "err := startPoller(path); err != nil {", "err := error(nil); err != nil {"}}},
 }
