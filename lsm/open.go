@@ -46,16 +46,18 @@ func Open(dir string, o *Options) (*DB, error) {
 	})
 	db.reads = epoch.New(db.retiredPanic)
 	db.holds.Store(1)
-	if err := db.open(); err != nil {
-		db.abandon()
+	found := &foundState{}
+	if err := db.open(found); err != nil {
+		db.abandon(found)
 		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
 	}
 	db.bg.wake()
 	return db, nil
 }
 
-// open reads the manifest and replays the logs.
-func (db *DB) open() (err error) {
+// open reads the manifest and replays the logs. It notes in found where the
+// directory stood before anything is written.
+func (db *DB) open(found *foundState) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = base.NewPanic(r)
@@ -67,11 +69,14 @@ func (db *DB) open() (err error) {
 	if err := db.openCache(); err != nil {
 		return err
 	}
-	r, err := db.replayLogs()
-	if err != nil {
+	if err := found.note(db); err != nil {
 		return err
 	}
+	r := &replay{db: db}
 	defer r.free()
+	if err := r.logs(); err != nil {
+		return err
+	}
 	db.visible.Store(uint64(r.Last))
 	db.pipeline = commit.New(commit.Env{
 		Append:  db.wal.Append,
@@ -85,7 +90,7 @@ func (db *DB) open() (err error) {
 		db.adopt(r.tables, 0)
 		return nil
 	}
-	return db.finishRecovery(r)
+	return r.finish()
 }
 
 // openDir holds and locks the directory, and makes it if that is wanted.
@@ -102,7 +107,8 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 	return d, err
 }
 
-// loadManifest reads the manifest, or creates the database.
+// loadManifest reads the manifest, or makes that of a new database. It writes
+// nothing.
 func (db *DB) loadManifest() error {
 	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.cmp, Obsolete: func(m *manifest.FileMeta) { db.files.Obsolete(m) }}
 	set, err := manifest.Load(o, db.opts.ReadOnly)
@@ -111,7 +117,7 @@ func (db *DB) loadManifest() error {
 		if db.opts.ErrorIfMissing || db.opts.ReadOnly {
 			return err
 		}
-		set, err = manifest.Create(o)
+		set, err = manifest.New(o)
 	case err == nil && db.opts.ErrorIfExists:
 		set.Close()
 		return ErrExists
@@ -139,7 +145,7 @@ func (db *DB) openCache() error {
 	return nil
 }
 
-// adopt makes the first view: an empty memtable, or for a read-only database
+// adopt makes the first view: an empty memtable, and for a read-only database
 // the replayed ones.
 func (db *DB) adopt(replayed []*sealed, wal uint64) {
 	imm := make([]*sealed, 0, len(replayed))
@@ -154,13 +160,14 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 	db.mu.Unlock()
 }
 
-// abandon undoes a failed open.
-func (db *DB) abandon() {
+// abandon undoes a failed open, what it made in the directory included.
+func (db *DB) abandon(found *foundState) {
 	db.closing.Store(true)
 	_ = protect(func() error { return db.wal.Close(false) })
 	if v := db.view.Swap(nil); v != nil {
 		v.retire()
 	}
+	_ = protect(func() error { return found.restore(db) })
 	_ = db.release() // the failure of the open is the one to report
 	db.events.Close(eventPatience)
 }

@@ -1,7 +1,9 @@
 package lsm
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
@@ -38,22 +40,23 @@ func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 // replay collects the memtables that the logs are read back into.
 type replay struct {
 	wal.Replay
-	db     *DB
-	tables []*sealed // oldest first
+	db      *DB
+	tables  []*sealed // oldest first, each with a reference
+	written uint64    // entries that came into tables of the disk
 }
 
-// replayLogs reads the logs that the manifest says are needed into memtables.
-// It changes nothing on disk.
-func (db *DB) replayLogs() (*replay, error) {
-	r := &replay{db: db}
+// logs reads the logs that the manifest says are needed into memtables. On disk
+// it makes tables at most, and those only a new MANIFEST makes part of the
+// database.
+func (r *replay) logs() error {
+	db := r.db
 	r.Replay = wal.Replay{FS: db.opts.FS, Dir: db.dir, Last: db.manifest.LastSeq(), Apply: r.apply}
 	nums, err := db.neededLogs()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
-		r.free()
-		return nil, err
+		return err
 	}
 	found := &r.Report
 	db.recovery = RecoveryReport{
@@ -66,7 +69,7 @@ func (db *DB) replayLogs() (*replay, error) {
 	if !db.recovery.WasClean {
 		db.log.Warn("part of the log was dropped", "dir", db.dir, "dropped", found.Dropped)
 	}
-	return r, nil
+	return nil
 }
 
 // neededLogs lists the logs to replay, oldest first: regular files whose names
@@ -104,7 +107,10 @@ func (r *replay) free() {
 // is full.
 func (r *replay) apply(num uint64, batch []byte) error {
 	n, seq := batchrepr.Count(batch), batchrepr.Seq(batch)
-	mem := r.room(int64(len(batch)), int(n), num)
+	mem, err := r.room(int64(len(batch)), int(n), num)
+	if err != nil {
+		return err
+	}
 	if err := mem.table.Apply(batch, seq); err != nil {
 		return err
 	}
@@ -112,69 +118,149 @@ func (r *replay) apply(num uint64, batch []byte) error {
 	return nil
 }
 
-func (r *replay) room(bytes int64, entries int, num uint64) *sealed {
-	if n := len(r.tables); n > 0 && r.tables[n-1].table.Room(bytes, entries) == nil {
-		return r.tables[n-1]
-	}
+// room returns a memtable for a batch of so many bytes and entries of log num.
+// Before there are more memtables than an open database has, the oldest becomes
+// a table; a read-only database has to hold them all.
+func (r *replay) room(bytes int64, entries int, num uint64) (*sealed, error) {
 	o := memtable.Options{Comparer: r.db.cmp, Size: r.db.opts.WriteBufferSize}
 	if n := len(r.tables); n > 0 {
-		o.EntrySize = r.tables[n-1].table.EntrySize()
+		newest := r.tables[n-1]
+		if newest.table.Room(bytes, entries) == nil {
+			return newest, nil
+		}
+		o.EntrySize = newest.table.EntrySize()
+		if n >= r.db.opts.MaxMemtables && !r.db.opts.ReadOnly {
+			if err := r.writeOldest(); err != nil {
+				return nil, err
+			}
+		}
 	}
 	s := &sealed{table: memtable.New(o), wal: num}
 	r.tables = append(r.tables, s)
-	return s
+	return s, s.table.Room(bytes, entries)
 }
 
-// finishRecovery writes what was replayed into tables and a new manifest, all of
-// it durable before the old files go, and starts a new log: nothing is ever
-// appended to an old one. A crash on the way replays the same logs again over
-// the same entries.
-func (db *DB) finishRecovery(r *replay) error {
-	if err := r.SetAside(); err != nil {
+// writeOldest writes the oldest memtable into tables of the version to come.
+func (r *replay) writeOldest() error {
+	s := r.tables[0]
+	err := r.db.bg.writeSealed(s, func(result compact.Result) error {
+		r.written += result.EntriesIn
+		return r.db.manifest.Stage(&manifest.Edit{Added: result.Added})
+	})
+	if err != nil {
 		return err
 	}
+	r.tables = r.tables[1:]
+	s.table.Unref()
+	return nil
+}
+
+// finish writes the rest of what was replayed into tables and starts a new log:
+// nothing is ever appended to an old one. When all of it is durable, a new
+// MANIFEST makes it the database, in one step, and what it does not name goes.
+// Before that step a failure or a crash has changed nothing but for files that
+// nobody knows.
+func (r *replay) finish() error {
+	db := r.db
+	for len(r.tables) > 0 {
+		if err := r.writeOldest(); err != nil {
+			return err
+		}
+	}
+	// Only with all entries in tables may the logs become obsolete.
+	if r.written != db.recovery.Entries {
+		return fmt.Errorf("loam: %d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, r.written)
+	}
+	err := r.SetAside()
 	db.recovery.SetAside = r.Report.SetAside
-	if err := db.wal.Rotate(r.Last); err != nil {
+	if err != nil {
 		return err
 	}
 	db.manifest.SetLastSeq(r.Last)
-	if err := db.manifest.StartManifest(); err != nil {
-		return err
-	}
-	written := uint64(0)
-	for len(r.tables) > 0 {
-		s := r.tables[0]
-		err := db.bg.writeSealed(s, func(result compact.Result) error {
-			written += result.EntriesIn
-			return db.applyEdit(&manifest.Edit{Added: result.Added})
-		})
-		if err != nil {
-			return err
-		}
-		s.table.Unref()
-		r.tables = r.tables[1:]
-	}
-	// Only now may the logs become obsolete.
-	if written != db.recovery.Entries {
-		return fmt.Errorf("loam: %d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, written)
-	}
-	edit := &manifest.Edit{}
-	edit.SetLogNum(db.wal.Num())
-	edit.SetPrevLogNum(0)
-	if err := db.applyEdit(edit); err != nil {
+	if err := r.commit(); err != nil {
 		return err
 	}
 	db.adopt(nil, db.wal.Num())
 	db.manifest.TakeObsolete() // removeObsolete finds them
-	return db.removeObsolete()
+	if err := db.removeObsolete(); err != nil {
+		db.log.Warn("files of an earlier run stay until the next opening", "dir", db.dir, "err", err)
+	}
+	return nil
 }
 
-func (db *DB) applyEdit(e *manifest.Edit) error {
-	v, err := db.manifest.Apply(e)
-	if err == nil {
-		v.Unref()
+// commit starts a log and the MANIFEST. A new database has its MANIFEST first:
+// without one, a log looks like the rest of a database that is damaged.
+func (r *replay) commit() error {
+	db := r.db
+	fresh := db.manifest.ManifestNum() == 0
+	if fresh {
+		if err := db.manifest.StartManifest(); err != nil {
+			return err
+		}
 	}
+	if err := db.wal.Rotate(r.Last); err != nil {
+		return err
+	}
+	edit := &manifest.Edit{}
+	edit.SetLogNum(db.wal.Num())
+	edit.SetPrevLogNum(0)
+	if fresh {
+		v, err := db.manifest.Apply(edit)
+		if err == nil {
+			v.Unref()
+		}
+		return err
+	}
+	if err := db.manifest.Stage(edit); err != nil {
+		return err
+	}
+	return db.manifest.StartManifest()
+}
+
+// foundState is where the directory stood before this opening wrote anything.
+type foundState struct {
+	noted    bool
+	current  string // the MANIFEST that CURRENT named, "" for none
+	nextFile uint64 // no file of the database had this number or a larger one
+}
+
+func (f *foundState) note(db *DB) (err error) {
+	f.nextFile = db.manifest.NextFileNum()
+	f.current, err = currentManifest(db)
+	f.noted = err == nil && !db.opts.ReadOnly
 	return err
+}
+
+func currentManifest(db *DB) (string, error) {
+	name, err := manifest.ReadCurrent(db.opts.FS, db.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return name, err
+}
+
+// restore removes what a failed opening made: the files with new numbers, and
+// copies of damaged logs. If CURRENT may name the new MANIFEST, all stays.
+func (f *foundState) restore(db *DB) error {
+	if !f.noted {
+		return nil
+	}
+	_ = db.manifest.Close()
+	if f.current == "" {
+		_ = db.opts.FS.Remove(filepath.Join(db.dir, base.CurrentName)) // of an empty database
+	}
+	if current, err := currentManifest(db); err != nil || current != f.current {
+		return err
+	}
+	for num := f.nextFile; num < db.manifest.NextFileNum(); num++ {
+		for _, t := range []base.FileType{base.FileTable, base.FileLog, base.FileManifest, base.FileTemp} {
+			_ = db.opts.FS.Remove(filepath.Join(db.dir, base.FileName(t, num))) // most are not there
+		}
+	}
+	for _, name := range db.recovery.SetAside {
+		_ = db.opts.FS.Remove(filepath.Join(db.dir, name))
+	}
+	return nil
 }
 
 // removeObsolete deletes what an earlier run left behind: files that are the

@@ -58,6 +58,40 @@ func (s *Set) apply(e *Edit) (next, old *Version, err error) {
 	return next, s.install(full, next), nil
 }
 
+// Stage installs the Version that an edit leads to and writes nothing: all staged
+// edits become durable together, with StartManifest. It is only for a Set that
+// has not started a MANIFEST.
+func (s *Set) Stage(e *Edit) error {
+	old, err := s.stage(e)
+	if err != nil {
+		return err
+	}
+	old.Unref() // outside of s.mu, as in Apply
+	return nil
+}
+
+func (s *Set) stage(e *Edit) (old *Version, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	if s.log != nil {
+		return nil, fmt.Errorf("%w: the MANIFEST has been started", base.ErrInvalidArgument)
+	}
+	full, err := s.complete(e)
+	if err != nil {
+		return nil, err
+	}
+	next, err := s.derive(full)
+	if err != nil {
+		return nil, s.poison(err)
+	}
+	old = s.install(full, next)
+	next.Unref() // the caller's reference; the Set has its own
+	return old, nil
+}
+
 func (s *Set) writable() error {
 	if s.readOnly {
 		return base.ErrReadOnly

@@ -77,6 +77,18 @@ func (o *Options) ensureDefaults() error {
 // Create makes the MANIFEST and CURRENT of an empty database in a directory
 // that exists. It fails with base.ErrExists when there is a CURRENT.
 func Create(o Options) (*Set, error) {
+	s, err := New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.StartManifest(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// New is Create, but leaves the writing to StartManifest.
+func New(o Options) (*Set, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
 	}
@@ -93,14 +105,7 @@ func Create(o Options) (*Set, error) {
 	if slices.Contains(names, base.CurrentName) {
 		return nil, fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir)
 	}
-	s, err := FromState(o, &State{}, names)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.StartManifest(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	return FromState(o, &State{}, names)
 }
 
 // Load reads CURRENT and the MANIFEST that it names. It writes nothing: before
@@ -268,6 +273,10 @@ func (s *Set) markNames(names []string) {
 	}
 	s.reach = s.nextFile.Load() + numReach
 }
+
+// NextFileNum is the number that NewFileNum returns next. No file with that
+// number or a larger one is the database's.
+func (s *Set) NextFileNum() uint64 { return s.nextFile.Load() }
 
 // Knows tells what a name stands for if it can be that of a file of this
 // database: no number is beyond reach. All other files are somebody else's, and

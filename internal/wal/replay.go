@@ -173,10 +173,10 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 // SetAside copies damaged logs to *.lost before they become obsolete.
 func (r *Replay) SetAside() error {
 	for _, name := range r.lost {
+		r.Report.SetAside = append(r.Report.SetAside, name+".lost")
 		if err := r.copyFile(name, name+".lost"); err != nil {
 			return fmt.Errorf("setting %s aside: %w", name, err)
 		}
-		r.Report.SetAside = append(r.Report.SetAside, name+".lost")
 	}
 	if len(r.lost) == 0 {
 		return nil
