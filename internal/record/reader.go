@@ -29,6 +29,7 @@ type Reader struct {
 	dropped int64
 	err     error
 	tail    bool
+	zeros   bool  // see Zeros
 	resume  int64 // where Resume continues; -1: nowhere
 }
 
@@ -65,6 +66,13 @@ func (r *Reader) Offset() int64 { return r.start }
 // after it. Otherwise acknowledged data may be gone.
 func (r *Reader) Tail() bool { return r.tail }
 
+// Zeros tells, after a *base.Corruption, whether nothing but zeros, and perhaps a
+// record without its end before them, keeps the reader from the next intact
+// record: what a killed writer allocated ahead, when another one has gone on
+// behind it (LevelDB's reuse_logs). A lost page looks the same, so what follows
+// must prove that nothing is missing.
+func (r *Reader) Zeros() bool { return r.zeros }
+
 // Dropped is how many bytes of unfinished records were left out, and how many
 // Resume skipped.
 func (r *Reader) Dropped() int64 { return r.dropped }
@@ -77,7 +85,7 @@ func (r *Reader) Resume() bool {
 		return false
 	}
 	r.dropped += r.resume - c.Offset
-	r.pos, r.resume, r.err, r.tail = r.resume, -1, nil, false
+	r.pos, r.resume, r.err, r.tail, r.zeros = r.resume, -1, nil, false, false
 	return true
 }
 
@@ -155,13 +163,36 @@ func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
 	n := chunkLen(b)
 	switch {
 	case b[6] == chunkZero && n == 0:
-		return nil, 0, r.damaged(from, r.pos+1, true, "zeros where a chunk header is expected")
+		return nil, 0, r.zerosThen(from)
 	case n > len(b)-headerLen:
 		return nil, 0, r.damaged(from, r.pos+1, true, "chunk of %d bytes with %d left", n, len(b)-headerLen)
 	case !checksumOK(b, n):
 		return nil, 0, r.damaged(from, r.pos+1, true, "checksum mismatch in a chunk of %d bytes", n)
 	}
 	return b[headerLen : headerLen+n : headerLen+n], b[6], nil
+}
+
+// zerosThen is the answer where zeros stand at pos and something else behind
+// them. from is where the damage begins.
+func (r *Reader) zerosThen(from int64) error {
+	err := r.damaged(from, r.pos+1, true, "zeros where a chunk header is expected")
+	if r.resume < 0 {
+		return err
+	}
+	for off := r.pos; off < r.resume; off = r.blockOff + blockSize {
+		if off = vfs.NextData(r.r, off); off >= r.resume {
+			break
+		}
+		if err := r.load(off); err != nil {
+			return err
+		}
+		b := r.block[off-r.blockOff:]
+		if !allZero(b[:min(int64(len(b)), r.resume-off)]) {
+			return err
+		}
+	}
+	r.zeros = true
+	return err
 }
 
 // end is the answer where nothing but zeros is left: a record that was begun

@@ -44,9 +44,10 @@ type Replay struct {
 	// Report is filled in by Run and SetAside.
 	Report Report
 
-	replayed base.SeqNum // the largest of the logs
+	replayed base.SeqNum // the last of the logs so far; valid if known
+	known    bool        // a batch or a marker was read
 	lost     []string    // logs to be set aside
-	torn     bool        // some log so far had a torn tail
+	torn     bool        // some log so far has lost its end, or is missing
 }
 
 // Needed returns the numbers, ascending, of the logs among the names of a
@@ -69,6 +70,7 @@ func Needed(names []string, logNum, prevLogNum uint64) []uint64 {
 func (r *Replay) Run(nums []uint64, first uint64) error {
 	if first != 0 && !slices.Contains(nums, first) {
 		r.Report.Dropped = append(r.Report.Dropped, Dropped{File: base.FileName(base.FileLog, first), Reason: "the log is missing"})
+		r.torn = true
 	}
 	for _, num := range nums {
 		name := base.FileName(base.FileLog, num)
@@ -94,20 +96,31 @@ func (r *Replay) log(num uint64, name string) error {
 	defer f.Close()
 	reader := record.NewReader(f, f.Size(), name)
 	r.Report.Logs++
+	var zeros error // zeros stand before the next record
 	for first := true; ; first = false {
 		batch, err := reader.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case errors.Is(err, base.ErrCorruption) && r.known && reader.Zeros():
+			if zeros = err; reader.Resume() {
+				continue
+			}
+			return err
 		case errors.Is(err, base.ErrCorruption):
 			torn := reader.Tail()
-			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, torn)
+			r.drop(name, damageAt(err), f.Size(), err, torn)
 			return nil
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
+		if zeros != nil && !r.follows(batch) {
+			r.drop(name, damageAt(zeros), f.Size(), zeros, false)
+			return nil
+		}
+		zeros = nil
 		if first && r.behindHole(batch) {
-			r.drop(name, 0, f.Size(), fmt.Errorf("the log before it lost its end: that ends with sequence number %d, this begins with %d", r.Last, batchrepr.Seq(batch)), false)
+			r.drop(name, 0, f.Size(), fmt.Errorf("a log before it lost its end: the last sequence number replayed is %d, this log begins with %d", r.replayed, batchrepr.Seq(batch)), false)
 			return nil
 		}
 		err = batchrepr.Validate(batch)
@@ -115,7 +128,7 @@ func (r *Replay) log(num uint64, name string) error {
 			err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
 		}
 		if err != nil {
-			r.drop(name, reader.Offset(), f.Size()-reader.Offset(), err, false)
+			r.drop(name, reader.Offset(), f.Size(), err, false)
 			return nil
 		}
 		if err := r.apply(num, batch); err != nil {
@@ -124,17 +137,52 @@ func (r *Replay) log(num uint64, name string) error {
 	}
 }
 
-// behindHole reports whether a log that begins with this batch was written
-// after entries that are gone: see Set for the marker. Other engines write no
-// marker, and leave gaps of their own, so there only a torn log before it counts.
-func (r *Replay) behindHole(first []byte) bool {
-	marked := len(first) == batchrepr.HeaderLen && batchrepr.Count(first) == 0
-	return (marked || r.torn) && len(first) >= batchrepr.HeaderLen && batchrepr.Seq(first) > r.Last+1
+// damageAt is where in its file the damage begins.
+func damageAt(err error) int64 {
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		return max(c.Offset, 0)
+	}
+	return 0
 }
 
-// drop reports what is not replayed. Beyond a torn tail there is nothing of
-// value; otherwise the file is set aside, and the logs after it too.
-func (r *Replay) drop(name string, offset, n int64, why error, torn bool) {
+// follows reports whether nothing is missing between what was replayed and this
+// batch.
+func (r *Replay) follows(batch []byte) bool {
+	return batchrepr.Validate(batch) == nil && batchrepr.Seq(batch) == r.replayed+1
+}
+
+// isMarker reports whether a log's first batch says only where the log begins.
+func isMarker(batch []byte) bool {
+	return len(batch) == batchrepr.HeaderLen && batchrepr.Count(batch) == 0
+}
+
+// behindHole reports whether a log that begins with this batch was written
+// after entries that are gone.
+//
+// Once something was replayed, the log has to go on from there: a log before it
+// that was cut off between two records looks complete. The manifest's sequence
+// number says nothing about that, because LevelDB's may be from the middle of
+// the logs. Of the first log nobody knows where it has to begin, unless it says
+// so itself, by a marker, which has to follow what is in tables; other engines
+// leave gaps in their numbers there.
+func (r *Replay) behindHole(first []byte) bool {
+	switch {
+	case len(first) < batchrepr.HeaderLen:
+		return false // not a batch: damage
+	case r.known:
+		return batchrepr.Seq(first) > r.replayed+1
+	case isMarker(first):
+		return batchrepr.Seq(first) > r.Last+1
+	}
+	return r.torn
+}
+
+// drop reports what is not replayed, from offset to the file's end. Beyond a
+// torn tail there is nothing of value; otherwise the file is set aside, and the
+// logs after it too.
+func (r *Replay) drop(name string, offset, size int64, why error, torn bool) {
+	n := size - offset
 	r.Report.Dropped = append(r.Report.Dropped, Dropped{File: name, Offset: offset, Bytes: n, Reason: why.Error()})
 	if torn {
 		r.Report.TornBytes += n
@@ -160,12 +208,15 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 	r.Report.Records++
 	r.Report.Entries += uint64(n)
 	if n == 0 {
+		if isMarker(batch) {
+			r.replayed, r.known = max(r.replayed, batchrepr.Seq(batch)-1), true
+		}
 		return nil
 	}
 	if err := r.Apply(num, batch); err != nil {
 		return err
 	}
-	r.replayed = batchrepr.Seq(batch) + base.SeqNum(n) - 1
+	r.replayed, r.known = batchrepr.Seq(batch)+base.SeqNum(n)-1, true
 	r.Last = max(r.Last, r.replayed)
 	return nil
 }
