@@ -46,7 +46,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	})
 	db.reads = epoch.New(db.retiredPanic)
 	db.holds.Store(1)
-	found := &foundState{}
+	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
 		db.abandon(found)
 		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
@@ -57,7 +57,7 @@ func Open(dir string, o *Options) (*DB, error) {
 
 // open reads the manifest and replays the logs. It notes in found where the
 // directory stood before anything is written.
-func (db *DB) open(found *foundState) (err error) {
+func (db *DB) open(found *manifest.Found) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = base.NewPanic(r)
@@ -69,8 +69,10 @@ func (db *DB) open(found *foundState) (err error) {
 	if err := db.openCache(); err != nil {
 		return err
 	}
-	if err := found.note(db); err != nil {
-		return err
+	if !db.opts.ReadOnly {
+		if err := found.Note(db.manifest); err != nil {
+			return err
+		}
 	}
 	r := &replay{db: db}
 	defer r.free()
@@ -161,13 +163,13 @@ func (db *DB) adopt(replayed []*sealed, wal uint64) {
 }
 
 // abandon undoes a failed open, what it made in the directory included.
-func (db *DB) abandon(found *foundState) {
+func (db *DB) abandon(found *manifest.Found) {
 	db.closing.Store(true)
 	_ = protect(func() error { return db.wal.Close(false) })
 	if v := db.view.Swap(nil); v != nil {
 		v.retire()
 	}
-	_ = protect(func() error { return found.restore(db) })
+	_ = protect(func() error { return found.Restore(db.recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
 	db.events.Close(eventPatience)
 }

@@ -1,10 +1,7 @@
 package lsm
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -51,7 +48,7 @@ type replay struct {
 func (r *replay) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{FS: db.opts.FS, Dir: db.dir, Last: db.manifest.LastSeq(), Apply: r.apply}
-	nums, err := db.neededLogs()
+	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
 	if err != nil {
 		return err
 	}
@@ -70,29 +67,6 @@ func (r *replay) logs() error {
 		db.log.Warn("part of the log was dropped", "dir", db.dir, "dropped", found.Dropped)
 	}
 	return nil
-}
-
-// neededLogs lists the logs to replay, oldest first: regular files whose names
-// are the database's.
-func (db *DB) neededLogs() ([]uint64, error) {
-	names, err := db.opts.FS.List(db.dir)
-	if err != nil {
-		return nil, err
-	}
-	var logs []string
-	for _, name := range names {
-		if t, _ := db.manifest.Knows(name); t != base.FileLog {
-			continue
-		}
-		info, err := db.opts.FS.Stat(filepath.Join(db.dir, name))
-		if err != nil {
-			return nil, err
-		}
-		if info.Mode().IsRegular() {
-			logs = append(logs, name)
-		}
-	}
-	return wal.Needed(logs, db.manifest.LogNum(), db.manifest.PrevLogNum()), nil
 }
 
 // free gives up the memtables, as far as nothing else holds them.
@@ -215,52 +189,6 @@ func (r *replay) commit() error {
 		return err
 	}
 	return db.manifest.StartManifest()
-}
-
-// foundState is where the directory stood before this opening wrote anything.
-type foundState struct {
-	noted    bool
-	current  string // the MANIFEST that CURRENT named, "" for none
-	nextFile uint64 // no file of the database had this number or a larger one
-}
-
-func (f *foundState) note(db *DB) (err error) {
-	f.nextFile = db.manifest.NextFileNum()
-	f.current, err = currentManifest(db)
-	f.noted = err == nil && !db.opts.ReadOnly
-	return err
-}
-
-func currentManifest(db *DB) (string, error) {
-	name, err := manifest.ReadCurrent(db.opts.FS, db.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return name, err
-}
-
-// restore removes what a failed opening made: the files with new numbers, and
-// copies of damaged logs. If CURRENT may name the new MANIFEST, all stays.
-func (f *foundState) restore(db *DB) error {
-	if !f.noted {
-		return nil
-	}
-	_ = db.manifest.Close()
-	if f.current == "" {
-		_ = db.opts.FS.Remove(filepath.Join(db.dir, base.CurrentName)) // of an empty database
-	}
-	if current, err := currentManifest(db); err != nil || current != f.current {
-		return err
-	}
-	for num := f.nextFile; num < db.manifest.NextFileNum(); num++ {
-		for _, t := range []base.FileType{base.FileTable, base.FileLog, base.FileManifest, base.FileTemp} {
-			_ = db.opts.FS.Remove(filepath.Join(db.dir, base.FileName(t, num))) // most are not there
-		}
-	}
-	for _, name := range db.recovery.SetAside {
-		_ = db.opts.FS.Remove(filepath.Join(db.dir, name))
-	}
-	return nil
 }
 
 // removeObsolete deletes what an earlier run left behind: files that are the

@@ -50,18 +50,29 @@ type Replay struct {
 	torn     bool        // some log so far has lost its end, or is missing
 }
 
-// Needed returns the numbers, ascending, of the logs among the names of a
-// directory that a manifest with these log numbers needs.
-func Needed(names []string, logNum, prevLogNum uint64) []uint64 {
+// Needed returns the numbers, ascending, of the logs that a manifest with these
+// log numbers needs: regular files whose names knows says are a log's.
+func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum, prevLogNum uint64) ([]uint64, error) {
+	names, err := r.FS.List(r.Dir)
+	if err != nil {
+		return nil, err
+	}
 	var nums []uint64
 	for _, name := range names {
-		t, num := base.ParseFileName(name)
-		if t == base.FileLog && (num >= logNum || num == prevLogNum && num != 0) {
+		t, num := knows(name)
+		if t != base.FileLog || num < logNum && (num == 0 || num != prevLogNum) {
+			continue
+		}
+		info, err := r.FS.Stat(filepath.Join(r.Dir, name))
+		if err != nil {
+			return nil, err
+		}
+		if info.Mode().IsRegular() {
 			nums = append(nums, num)
 		}
 	}
 	slices.Sort(nums)
-	return nums
+	return nums, nil
 }
 
 // Run replays the logs nums, the first of which should be first unless that is
