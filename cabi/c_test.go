@@ -51,6 +51,15 @@ func TestThreads(t *testing.T) { testProgram(t, "threads") }
 // TestCallbacks fails comparisons and log lines, and counts ends of arguments.
 func TestCallbacks(t *testing.T) { testProgram(t, "callbacks") }
 
+// TestLimits runs what the header says of errors, numbers and limits.
+func TestLimits(t *testing.T) {
+	program := compile(t, false, "testdata/limits.c", "-lloam")
+	execute(t, program)
+	if os.Getenv("LOAM_T2") == "1" {
+		execute(t, program, "large") // takes 4 GiB of memory
+	}
+}
+
 func TestFork(t *testing.T) {
 	execute(t, compile(t, false, "testdata/fork.c", "-lloam"))
 }

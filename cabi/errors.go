@@ -102,7 +102,7 @@ func fail(err error, message **C.char) status {
 func sentence(err error) *C.char {
 	var number syscall.Errno
 	errors.As(err, &number)
-	words, path := printable(err.Error()), pathOf(err)
+	words, path := printable(strings.ReplaceAll(err.Error(), ": loam: ", ": ")), pathOf(err)
 	return C.loamgo_message((*C.char)(unsafe.Pointer(unsafe.StringData(words))), C.size_t(len(words)), C.int(number),
 		(*C.char)(unsafe.Pointer(unsafe.StringData(path))), C.size_t(len(path)))
 }

@@ -29,7 +29,8 @@
 
 enum {
   SIGNAL_STACK = 256 << 10, /* several handlers may interrupt each other */
-  GUARD = 4 << 10 /* below a signal stack; a multiple of the page size is taken */
+  GUARD = 64 << 10, /* below a signal stack; a multiple of any page size */
+  SMALL_STACK = 256 << 10
 };
 
 __thread bool loam_thread_ready;
@@ -90,6 +91,15 @@ HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
   if (!s) return EAGAIN;
   *s = (start){f, arg};
   int err = create(thread, attr, run, s);
+  /* Go ends the process when it gets no thread: where there is no address space
+   * for a stack of the usual 8 MiB, one that is enough for Go will do. */
+  pthread_attr_t small;
+  if (err == EAGAIN && attr && !pthread_attr_init(&small)) {
+    int state;
+    if (!pthread_attr_getdetachstate(attr, &state) && !pthread_attr_setdetachstate(&small, state) && !pthread_attr_setstacksize(&small, SMALL_STACK))
+      err = create(thread, &small, run, s);
+    pthread_attr_destroy(&small);
+  }
   if (err) free(s);
   return err;
 }

@@ -11,7 +11,7 @@ import (
 // errYield ends a step of a manual compaction that stands in the way of level 0.
 var errYield = errors.New("loam: level 0 goes first")
 
-// CompactRange merges everything from start up to and including limit into as
+// CompactRange merges everything from start up to, not including, limit into as
 // few tables as possible and drops what nobody can read any more, as far as this
 // opening of the database wrote it; nil is no bound. The memtable is flushed first.
 // It goes in steps: automatic compactions run beside and between them, and a writer
@@ -41,6 +41,15 @@ func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err
 	if err != nil {
 		return err
 	}
+	v := db.acquireView()
+	if v == nil {
+		return ErrClosed
+	}
+	last, some := compact.LastBelow(v.version, db.cmp, limit)
+	v.unref()
+	if !some {
+		return nil
+	}
 	b := db.bg
 	unwatch := context.AfterFunc(ctx, func() {
 		b.mu.Lock()
@@ -50,7 +59,7 @@ func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err
 	defer unwatch()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for m := compact.NewManual(start, limit); ; {
+	for m := compact.NewManual(start, last); ; {
 		done, err := b.manualStepLocked(ctx, m)
 		if done || err != nil {
 			return err

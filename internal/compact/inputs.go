@@ -7,6 +7,24 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 )
 
+// LastBelow returns the largest first key of a table before limit: the tables
+// that hold keys before limit are those that begin at it or before. No limit, nil,
+// gives nil; there may be no such table.
+func LastBelow(v *manifest.Version, cmp *base.Comparer, limit []byte) (last []byte, ok bool) {
+	if limit == nil {
+		return nil, true
+	}
+	for l := range v.Levels {
+		for _, f := range v.Levels[l].Files {
+			first := f.Smallest.User
+			if cmp.Cmp(first, limit) < 0 && (!ok || cmp.Cmp(first, last) > 0) {
+				last, ok = closed(first), true
+			}
+		}
+	}
+	return last, ok
+}
+
 // keyRange is a range of user keys, both ends included; nil is open.
 type keyRange struct{ lo, hi []byte }
 
