@@ -16,7 +16,8 @@ import (
 // gcc and are not cgo themselves, so they run whatever CGO_ENABLED says.
 
 // library builds libloam.so and libleveldb.so once and returns their folder.
-// With asan the C side is instrumented.
+// With asan the C side is instrumented: bad addresses and undefined behaviour end
+// the program.
 func library(t testing.TB, asan bool) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -60,7 +61,7 @@ func buildLibrary(asan bool) (string, error) {
 	sanitize := ""
 	if asan {
 		strip = ""
-		sanitize = "-fsanitize=address"
+		sanitize = "-fsanitize=address,undefined -fno-sanitize-recover=all"
 		env = append(env, "CGO_CFLAGS=-g -O1 -fno-omit-frame-pointer "+sanitize, "CGO_LDFLAGS="+sanitize)
 	}
 	so := filepath.Join(dir, "libloam.so.0")
@@ -107,7 +108,7 @@ func compile(t testing.TB, asan bool, source string, flags ...string) string {
 	args := []string{"-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I.", "-Ileveldb", source, "-o", out,
 		"-L" + dir, "-Wl,-rpath," + dir}
 	if asan {
-		args = append(args, "-fsanitize=address", "-fno-omit-frame-pointer")
+		args = append(args, "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 	}
 	args = append(args, flags...)
 	if text, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -180,6 +181,46 @@ func TestInstall(t *testing.T) {
 	for _, name := range []string{"lib/libloam.so", "lib/loam/libleveldb.so.1", "lib/loam/libleveldb.so.1d", "include/loam/leveldb/c.h"} {
 		if _, err := os.Stat(filepath.Join(prefix, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestReproducible wants two builds of the libraries, from copies in different
+// places and with nothing built before, to be the same bytes.
+func TestReproducible(t *testing.T) {
+	if os.Getenv("LOAM_T2") != "1" {
+		t.Skip("two whole builds: part of make test-full")
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skipf("no C compiler: %v", err)
+	}
+	build := func() map[string][]byte {
+		dir := t.TempDir()
+		for _, part := range []string{"go.mod", "go.sum", "lsm", "internal", "cabi"} {
+			if out, err := exec.Command("cp", "-r", filepath.Join("..", part), dir).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		make := exec.Command("make", "-s", "-f", "cabi/lib.mk", "lib")
+		make.Dir = dir
+		make.Env = append(os.Environ(), "GOCACHE="+filepath.Join(dir, "cache"))
+		if out, err := make.CombinedOutput(); err != nil {
+			t.Fatalf("make lib: %v\n%s", err, out)
+		}
+		built := map[string][]byte{}
+		for _, name := range []string{"libloam.so.0", "libleveldb.so.1"} {
+			bytes, err := os.ReadFile(filepath.Join(dir, "build/lib", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			built[name] = bytes
+		}
+		return built
+	}
+	first, second := build(), build()
+	for name := range first {
+		if !bytes.Equal(first[name], second[name]) {
+			t.Errorf("%s differs from one build to the next", name)
 		}
 	}
 }

@@ -21,8 +21,8 @@ lib: $(LIBDIR)/libloam.so $(LIBDIR)/libleveldb.so.1
 
 $(LIBDIR)/libloam.so.0: $(CABI_SOURCES)
 	@mkdir -p $(LIBDIR)
-	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildmode=c-shared -o $@ \
-		-ldflags "-s -w -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 $(OLD_GLIBC)" $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -o $@ \
+		-ldflags "-s -w -buildid= -extldflags '-Wl,--version-script=$(CURDIR)/cabi/loam.map,-soname,libloam.so.0 $(OLD_GLIBC_LIBS)'" ./cabi
 	@rm -f $(LIBDIR)/libloam.so.h
 
 $(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0

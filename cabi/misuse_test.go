@@ -246,3 +246,73 @@ func (p prototype) cases(t *testing.T, w *strings.Builder) (n int) {
 	}
 	return n
 }
+
+// TestRacing calls every function of loam.h from several threads on the same
+// objects, while they and others close them; with a cache of each database's own
+// and with a shared one. The calls are generated from the header.
+func TestRacing(t *testing.T) {
+	var cases, table strings.Builder
+	functions := prototypes(t)
+	for i, f := range functions {
+		f.racing(&cases, i)
+		fmt.Fprintf(&table, "call_%d, ", i)
+	}
+	fmt.Fprintf(&cases, "static void (*const cases[])(void) = {%s};\n", table.String())
+	frame, err := os.ReadFile("testdata/racing.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := filepath.Join(t.TempDir(), "racing.c")
+	if err := os.WriteFile(src, []byte(strings.Replace(string(frame), "/* CASES */", cases.String(), 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seconds := "2"
+	if os.Getenv("LOAM_T2") == "1" {
+		seconds = "30"
+	}
+	for _, asan := range []bool{false, true} {
+		program := compile(t, asan, src, "-O0", "-I"+filepath.Join(here, "testdata"), "-lloam")
+		execute(t, program, seconds)
+		execute(t, program, seconds, "shared")
+	}
+}
+
+// racing writes a function that makes the good call on the objects as they are
+// and closes what it made.
+func (p prototype) racing(w *strings.Builder, i int) {
+	var args []string
+	var before, after strings.Builder
+	for _, q := range p.params {
+		a := strings.Replace(p.good(q), "good.", "g.", 1)
+		if name, ok := strings.CutPrefix(a, "&out_"); ok {
+			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
+			a = "out_" + name
+			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
+			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job) \*\*$`).FindStringSubmatch(q.typ); {
+			case m != nil && m[1] == "db":
+				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)
+			case m != nil:
+				fmt.Fprintf(&after, "  loam_%s_close(%s[0]);\n", m[1], a)
+			case q.typ == "char **" || q.typ == "void **":
+				fmt.Fprintf(&after, "  loam_free(%s[0]);\n", a)
+			}
+		}
+		if p.name == "loam_free" {
+			a = "malloc(3)"
+		}
+		args = append(args, a)
+	}
+	call := p.name + "(" + strings.Join(args, ", ") + ")"
+	fmt.Fprintf(w, "static void call_%d(void) {\n  objects g = now();\n  (void)g;\n%s", i, before.String())
+	switch p.result {
+	case "loam_status":
+		fmt.Fprintf(w, "  said(%s, %q);\n", call, p.name)
+	default:
+		fmt.Fprintf(w, "  (void)%s;\n", call)
+	}
+	fmt.Fprintf(w, "%s}\n\n", after.String())
+}

@@ -200,7 +200,7 @@ static void batches(void) {
   int n = 0;
   shared = leveldb_writebatch_create();
   for (int i = 0; i < 100; i++) {
-    char key[8];
+    char key[16];
     size_t len = (size_t)sprintf(key, "%d", i);
     if (i % 3) leveldb_writebatch_put(shared, key, len, "v", 1);
     else leveldb_writebatch_delete(shared, key, len);

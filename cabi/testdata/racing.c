@@ -1,0 +1,116 @@
+/* Every function of loam.h, called by several threads on the same objects while
+ * others close them: any status but LOAM_ERR_INTERNAL, no crash, no hang. */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct {
+  loam_options *options;
+  loam_cache *cache;
+  loam_db *db;
+  loam_snapshot *snapshot;
+  loam_batch *batch;
+  loam_iter *iter;
+  loam_job *job;
+} objects;
+
+static objects good; /* each handle read and stored atomically */
+static volatile int stop;
+static char bytes[16] = "bytes";
+static const unsigned char batch_bytes[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 'k', 1, 'v'};
+static const void *lists[2] = {"a", "b"};
+static size_t list_lens[2] = {1, 1};
+static const loam_read_options read_options = {sizeof read_options, 0, NULL};
+static const loam_write_options write_options = {sizeof write_options, 0};
+static const loam_iter_options iter_options = {.struct_size = sizeof iter_options};
+static char *message;
+
+static int a_compare_compare(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
+  size_t n = an < bn ? an : bn;
+  int c = n ? memcmp(a, b, n) : 0;
+  (void)arg;
+  (void)failure;
+  return c ? c : an < bn ? -1 : an > bn;
+}
+
+static void a_log_log(void *arg, int level, const char *line, loam_failure *failure) {
+  (void)arg;
+  (void)level;
+  (void)line;
+  (void)failure;
+}
+
+static int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
+  (void)arg;
+  (void)operation;
+  (void)failure;
+  return 0;
+}
+
+static void a_destroy_destroy(void *arg) { (void)arg; }
+
+static objects now(void) {
+  objects g;
+#define LOAD(x) g.x = __atomic_load_n(&good.x, __ATOMIC_ACQUIRE)
+  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job);
+  return g;
+}
+
+static void said(loam_status s, const char *call) {
+  CHECK(s != LOAM_ERR_INTERNAL && strcmp(loam_status_name(s), "LOAM_UNKNOWN"), "%s gives %d", call, s);
+}
+
+/* CASES */
+
+static void *use(void *arg) {
+  unsigned seed = (unsigned)(uintptr_t)arg;
+  while (!stop) cases[(unsigned)rand_r(&seed) % (sizeof cases / sizeof *cases)]();
+  return NULL;
+}
+
+static int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }
+
+/* Makes anew what the threads have closed. */
+static void renew(loam_cache *shared) {
+  objects n;
+  objects g = now();
+  size_t count;
+#define STORE(x) __atomic_store_n(&good.x, n.x, __ATOMIC_RELEASE)
+  if (gone(loam_options_set(g.options, "block_size", "4096", NULL)) && loam_options_create(&n.options, NULL) == LOAM_OK) {
+    if (shared) loam_options_set_cache(n.options, shared, NULL);
+    STORE(options);
+  }
+  if (gone(loam_has(g.db, NULL, "k", 1, NULL))) {
+    /* The options of the threads may have any comparator: these have none. */
+    loam_options *own = NULL;
+    loam_options_create(&own, NULL);
+    if (shared) loam_options_set_cache(own, shared, NULL);
+    if (loam_open("shared", own, &n.db, NULL) == LOAM_OK) STORE(db);
+    loam_options_close(own);
+  }
+  g = now();
+  loam_snapshot_close(g.snapshot);
+  if (loam_snapshot_create(g.db, &n.snapshot, NULL) == LOAM_OK) STORE(snapshot);
+  if (gone(loam_iter_entry(g.iter, NULL, NULL)) && loam_iter_create(g.db, NULL, &n.iter, NULL) == LOAM_OK) STORE(iter);
+  if (gone(loam_batch_count(g.batch, &count, NULL)) && loam_batch_create(&n.batch, NULL) == LOAM_OK) STORE(batch);
+  if (gone(loam_job_wait(g.job, 0, NULL)) && loam_flush_start(g.db, &n.job, NULL) == LOAM_OK) STORE(job);
+  if (gone(loam_options_set_cache(g.options, g.cache, NULL)) && loam_cache_create(1 << 20, &n.cache, NULL) == LOAM_OK) STORE(cache);
+}
+
+int main(int argc, char **argv) {
+  pthread_t threads[4];
+  loam_db *none;
+  loam_cache *cache = NULL;
+  int seconds = argc > 1 ? atoi(argv[1]) : 2;
+  CHECK(loam_open(NULL, NULL, &none, &message) == LOAM_ERR_INVALID_ARGUMENT && message, "no message");
+  if (argc > 2) CHECK(loam_cache_create(8 << 20, &cache, NULL) == LOAM_OK, "cache");
+  renew(cache);
+  for (uintptr_t i = 0; i < 4; i++) CHECK(!pthread_create(&threads[i], NULL, use, (void *)(i + 1)), "thread");
+  for (time_t end = time(NULL) + seconds; time(NULL) < end; usleep(500)) renew(cache);
+  stop = 1;
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  return 0;
+}
