@@ -49,26 +49,35 @@ exports.readText = utf8Slice !== undefined
   ? (buffer, start, end) => utf8Slice.call(buffer, start, end)
   : (buffer, start, end) => buffer.toString('utf8', start, end)
 
+// The class of Node's Buffers, of which Buffer itself is only the factory. To
+// make one of other bytes is the cheapest copy with memory of its own.
+const Species = Buffer[Symbol.species]
+
+function speciesCopies () {
+  if (typeof Species !== 'function' || Species === Buffer) return false
+  const copy = new Species(new Uint8Array([1, 2]))
+  return copy instanceof Buffer && copy.length === 2 && copy.buffer.byteLength === 2
+}
+
+const copy = speciesCopies()
+  ? (view) => new Species(view)
+  : function (view) {
+    const buffer = Buffer.allocUnsafeSlow(view.length)
+    buffer.set(view)
+    return buffer
+  }
+
 // What is handed out has an ArrayBuffer of its own: its receiver may transfer
 // it, and sees nothing else through it.
-exports.copyBytes = function (buffer, start, length) {
-  const copy = Buffer.allocUnsafeSlow(length)
-  copy.set(new Uint8Array(buffer.buffer, buffer.byteOffset + start, length))
-  return copy
-}
+exports.copyBytes = (buffer, start, length) => copy(new Uint8Array(buffer.buffer, buffer.byteOffset + start, length))
 
 // The native side puts values here; nobody outside gets hold of it.
 const scratch = native.scratch.buffer
 const views = new Array(4097).fill(null)
 
 exports.copyScratch = function (length) {
-  const copy = Buffer.allocUnsafeSlow(length)
-  if (length > 4096) {
-    copy.set(new Uint8Array(scratch, native.scratch.byteOffset, length))
-    return copy
-  }
+  if (length > 4096) return copy(new Uint8Array(scratch, native.scratch.byteOffset, length))
   let view = views[length]
   if (view === null) view = views[length] = new Uint8Array(scratch, native.scratch.byteOffset, length)
-  copy.set(view)
-  return copy
+  return copy(view)
 }

@@ -4,7 +4,7 @@ const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstr
 const path = require('path')
 const { native, engineOptions, copyScratch, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
 const { enginePairs, creationPairs, cacheOf, loggerOf } = require('./options')
-const { ReadQueue, WriteQueue, packKeys, unpackValues } = require('./queues')
+const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
 const { BatchWriter } = require('./writer')
 const { Iterator, SyncIterator, bounds } = require('./iterator')
 const { Sublevel } = require('./sublevel')
@@ -81,9 +81,9 @@ class Loam extends AbstractLevel {
     const flags = readFlags(options)
     const packed = packKeys(keys)
     const result = await native.getMany(this.#context, snapshotOf(this.#context, options), packed.buffer, packed.length, keys.length, flags)
+    const errors = hasErrors(result, keys.length, flags)
     const values = unpackValues(result, keys.length, flags)
-    const failure = values.find(isError)
-    if (failure !== undefined) throw failure
+    if (errors && values.some(isError)) throw values.find(isError)
     return values
   }
 

@@ -72,8 +72,11 @@ class BlockReader {
     const entries = []
     while (entries.length < size && this.#index < this.#pieces.length) {
       const piece = this.#pieces[this.#index]
-      if (isError(piece) && entries.length > 0) break // first what comes before it
-      const at = this.#takePiece(piece, size, entries)
+      let at
+      if (typeof piece === 'string') at = this.#takeText(piece, size, entries)
+      else if (piece instanceof Uint8Array) at = this.#takeBytes(piece, size, entries)
+      else if (isError(piece) && entries.length > 0) break // first what comes before it
+      else at = this.#takeOne(piece, entries)
       if (at < piece.length) {
         this.#at = at
       } else {
@@ -84,10 +87,9 @@ class BlockReader {
     return entries
   }
 
-  // How far the piece has been read.
-  #takePiece (piece, size, entries) {
-    if (typeof piece === 'string') return this.#takeText(piece, size, entries)
-    if (!Array.isArray(piece) && !isError(piece)) return this.#takeBytes(piece, size, entries)
+  // These return how far the piece has been read.
+
+  #takeOne (piece, entries) {
     if (isError(piece)) {
       this.#pieces[this.#index++] = null
       throw piece

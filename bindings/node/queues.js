@@ -38,7 +38,7 @@ const resolved = Promise.resolve()
 // undefined, and Errors for values that could not be read.
 function unpackValues (result, count, flags) {
   if ((flags & AS_BUFFER) === 0) {
-    if (result.length > count) result.pop()
+    if (result.length > count) result.length = count
     return result
   }
   const values = new Array(count)
@@ -57,6 +57,11 @@ function unpackValues (result, count, flags) {
     }
   }
   return values
+}
+
+// Whether there may be Errors in what native.getMany() made.
+function hasErrors (result, count, flags) {
+  return result.length > ((flags & AS_BUFFER) === 0 ? count : 1)
 }
 
 function packKeys (keys) {
@@ -211,6 +216,7 @@ class WriteQueue {
   // or does its work, as a synchronous write would overtake it otherwise.
   finish () {
     this.#reads.flush()
+    if (this.#running === 0 && this.#group === null && this.#waiting.length === 0) return
     if (this.#running > 0) native.finishWrite(this.#context)
     for (let step; (step = this.#take()) !== null;) {
       if (step.writer !== null) {
@@ -333,3 +339,4 @@ exports.ReadQueue = ReadQueue
 exports.WriteQueue = WriteQueue
 exports.packKeys = packKeys
 exports.unpackValues = unpackValues
+exports.hasErrors = hasErrors

@@ -10,7 +10,7 @@ const [location, ending] = isMainThread ? process.argv.slice(2) : [workerData.lo
 const ignore = () => {}
 
 async function main () {
-  const db = new Loam(location, { cacheSize: 65536, writeBufferSize: 65536 })
+  const db = new Loam(location, { cacheSize: 65536, writeBufferSize: 65536, logger: ignore })
   await db.open()
   const value = 'v'.repeat(500)
   for (let i = 0; i < 500; i++) await db.put(String(i), value)
@@ -29,6 +29,9 @@ async function main () {
     db.hasMany(['1', '2'], { snapshot: db.snapshot() }).catch(ignore)
     if (round % 10 === 0) db.compactRange('0', '9').catch(ignore)
     for (const [k] of db.iteratorSync({ limit: 50 })) db.getSync(k)
+    db.putSync('sync', value)
+    db.flush().catch(ignore)
+    db.metrics().catch(ignore)
     round++
   }
   start()

@@ -2,7 +2,7 @@
 
 // Run with --expose-gc: objects that are dropped without being closed.
 
-const { Loam } = require('../..')
+const { Loam, Cache } = require('../..')
 
 async function main (location) {
   const turn = () => new Promise(setImmediate)
@@ -10,7 +10,8 @@ async function main (location) {
   const registry = new FinalizationRegistry((name) => collected.add(name.split(' ')[0]))
   for (let round = 0; round < 20; round++) {
     await (async () => {
-      const db = new Loam(`${location}-${round}`)
+      // A logger that refers to its database keeps it no more than nothing does.
+      const db = new Loam(`${location}-${round}`, { logger: (level, message) => console.log(db.location, level, message), cache: new Cache('1MiB') })
       await db.open()
       for (let i = 0; i < 100; i++) await db.put(String(i), 'v')
       const snapshot = db.snapshot()
