@@ -6,6 +6,7 @@ const test = require('tape')
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
+const { execFileSync } = require('child_process')
 const { Loam, Cache } = require('..')
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-errors-'))
@@ -110,6 +111,27 @@ test('a directory without permission', { skip: process.getuid?.() === 0 ? 'root 
   t.is(err.code, 'LEVEL_IO_ERROR')
   t.is(err.errno, -os.constants.errno.EACCES)
   fs.chmodSync(at('secret'), 0o700)
+})
+
+// A limit on file sizes stands for a full disk: it needs no privileges.
+test('a full disk', { skip: process.platform !== 'linux' }, (t) => {
+  const program = `
+    const { Loam } = require(${JSON.stringify(path.join(__dirname, '..'))})
+    process.on('SIGXFSZ', () => {})
+    const db = new Loam(${JSON.stringify(at('full'))}, { walPreallocate: 0 })
+    db.open().then(async () => {
+      const value = 'x'.repeat(100000)
+      let written = 0
+      try {
+        for (; written < 1000; written++) await db.put(String(written), value)
+      } catch (err) {
+        console.log(JSON.stringify({ code: err.code, errno: err.errno, read: (await db.get('0')) === value, written: written > 0 }))
+      }
+      process.exit()
+    })`
+  const output = execFileSync('sh', ['-c', 'ulimit -f 2000; exec "$0" -e "$1"', process.execPath, program], { encoding: 'utf8', timeout: 60000 })
+  t.same(JSON.parse(output), { code: 'LEVEL_NO_SPACE', errno: -os.constants.errno.EFBIG, read: true, written: true })
+  t.end()
 })
 
 test('a cache that is closed, and sizes that are none', async (t) => {
