@@ -43,8 +43,9 @@ func flipOf(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
 const yieldEvery = 2048
 
 // sortRange sorts the entries in [from, to), at most n.
-func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (r *run, err error) {
-	if r, err = newRun(n, held); err != nil {
+func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (*run, error) {
+	r, err := newRun(n, held)
+	if err != nil {
 		return nil, err
 	}
 	done := false

@@ -85,11 +85,18 @@ func mapRange(n, limit int, touch bool) (mem []byte, ok bool) {
 }
 
 func mapAt(addr uintptr, n int, touch bool) (unsafe.Pointer, error) {
+	if err := takeReserve(); err != nil {
+		return nil, err
+	}
 	flags := unix.MAP_ANON | unix.MAP_PRIVATE | unix.MAP_FIXED_NOREPLACE
 	if touch {
 		flags |= unix.MAP_POPULATE
 	}
-	return unix.MmapPtr(-1, 0, *(*unsafe.Pointer)(unsafe.Pointer(&addr)), uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
+	p, err := unix.MmapPtr(-1, 0, *(*unsafe.Pointer)(unsafe.Pointer(&addr)), uintptr(n), unix.PROT_READ|unix.PROT_WRITE, flags)
+	if err != nil {
+		refused(err)
+	}
+	return p, err
 }
 
 // growRange maps what lies behind mem, up to n bytes.

@@ -149,7 +149,9 @@ func (r *repair) writeMemtable(mem *memtable.Table) ([]*table, error) {
 	o := output{r: r}
 	src := mem.NewSource()
 	defer src.Close()
+	read := 0
 	err := base.Scan(src, func(e *base.Entries) error {
+		read += e.Len()
 		for i := range e.Len() {
 			if err := o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i)); err != nil {
 				return err
@@ -157,5 +159,8 @@ func (r *repair) writeMemtable(mem *memtable.Table) ([]*table, error) {
 		}
 		return nil
 	})
+	if err == nil && read != mem.Len() {
+		err = fmt.Errorf("loam: %d of %d entries of a log were written", read, mem.Len())
+	}
 	return o.finish(err)
 }

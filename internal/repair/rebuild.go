@@ -2,6 +2,7 @@ package repair
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
@@ -195,15 +196,23 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 	}
 	m := iters.NewMerge(r.o.Comparer, sources, nil, nil)
 	defer m.Close()
+	read, want := uint64(0), uint64(0)
+	for _, t := range tables {
+		want += t.entries
+	}
 	err := m.First()
 	for err == nil && m.Valid() {
 		e, i, end := m.Run()
+		read += uint64(end - i)
 		for ; err == nil && i < end; i++ {
 			err = o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i))
 		}
 		if err == nil {
 			err = m.Advance(end)
 		}
+	}
+	if err == nil && read != want {
+		err = fmt.Errorf("loam: the tables to merge have %d entries, %d were read", want, read)
 	}
 	return err
 }

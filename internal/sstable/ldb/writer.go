@@ -156,6 +156,15 @@ func (w *Writer) successor(last base.InternalKey) base.InternalKey {
 func (w *Writer) addIndex(sep base.InternalKey) {
 	var h [block.MaxHandleLen]byte
 	w.pending = false
+	if w.index.Count() > 0 {
+		// Neighbouring entries ascend; with a comparer that is no order that says
+		// nothing of blocks.
+		last, _ := base.DecodeInternalKey(w.index.Last())
+		if w.o.Comparer.CompareInternal(last.User, last.Trailer, sep.User, sep.Trailer) >= 0 {
+			w.fail(fmt.Errorf("%w: blocks of a table must ascend", base.ErrInvalidArgument))
+			return
+		}
+	}
 	w.fail(w.index.Add(sep.User, sep.Trailer, block.AppendHandle(h[:0], w.handle)))
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/loamdb/loam/internal/testkit"
 )
 
-// TestMemoryFaults fails every allocation of four workloads, or of all.
+// TestMemoryFaults fails every allocation of five workloads, or of all.
 func TestMemoryFaults(t *testing.T) {
 	names := Workloads()
-	names = names[:testkit.Scale(2, 4, len(names))]
+	names = names[:testkit.Scale(3, 5, len(names))]
 	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(7, 1, 1))
 	if err != nil {
 		t.Error(err)

@@ -35,8 +35,11 @@ func steps(list ...func() error) error {
 
 func (t *trial) writes(n int) func() error { return func() error { return t.write(n) } }
 
-// workloads are the scripts. The first four are those of the usual run.
+// workloads are the scripts. The first five are those of the usual run.
 var workloads = []workload{
+	{"sort", 50, func(o *lsm.Options) { o.WriteBufferSize = 4 << 20 }, func(t *trial) error {
+		return steps(t.open, t.writes(maxBatches-10), t.flush, t.read, t.close)
+	}},
 	{"life", 1000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(10), t.flush, t.read,
 			t.writes(10), t.flush, t.compact, t.read, t.getMany,
@@ -61,9 +64,6 @@ var workloads = []workload{
 	}},
 	{"scan", 2000, func(o *lsm.Options) { o.CacheSize = -1 }, func(t *trial) error {
 		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany, t.compact, t.read, t.close)
-	}},
-	{"many", 200, func(o *lsm.Options) { o.WriteBufferSize = 1 << 20 }, func(t *trial) error {
-		return steps(t.open, t.writes(100), t.read, t.writes(100), t.getMany, t.flush, t.read, t.close)
 	}},
 }
 

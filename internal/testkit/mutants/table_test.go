@@ -23,6 +23,9 @@ var (
 	snapshots   = target{"internal/testkit/history", "TestBank"}
 	afterClose  = target{"internal/testkit/lifetimes", "TestAfterClose"}
 	readers     = target{"internal/memtable", "TestReadersBesideInserts"}
+	counts      = target{"internal/compact", "TestLostEntriesAreAnError"}
+	memory      = target{"internal/testkit/memory", "TestMemoryFaults"}
+	unordered   = target{"lsm", "TestFlushKeepsWhatItCannotOrder"}
 )
 
 func surrounding(test string) target { return target{"internal/testkit/surroundings", test} }
@@ -98,6 +101,39 @@ var table = []mutant{
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database", metamorphic, []edit{
 		{"internal/vfs/dir.go", "\t\treturn nil, errors.Join(err, d.Close())\n",
 			"\t\t_ = fsys.Remove(filepath.Join(path, base.LockName))\n\t\treturn nil, errors.Join(err, d.Close())\n"}}},
+
+	{"failed-is-empty", "a memtable that could not be ordered counts as empty", unordered, []edit{
+		{"internal/memtable/source.go", "\treturn -1, f.err\n", "\treturn -1, nil\n"},
+		{"lsm/flush.go", "\tif err == nil && i < 0 {\n\t\terr = fmt.Errorf(", "\tif err == nil && i < 0 {\n\t\t_ = fmt.Errorf("},
+		{"lsm/flush.go", "\treturn smallest, slices.Clone(e.Key(i)), nil\n", "\treturn smallest, smallest, nil\n"},
+		{"internal/compact/run.go", "case w.exactly != nil && *w.exactly != r.EntriesIn:", "case w.exactly == nil && r == nil:"}}},
+
+	{"flush-uncounted", "a flush does not compare its entries with the memtable's", counts, []edit{
+		{"internal/compact/run.go", "case w.exactly != nil && *w.exactly != r.EntriesIn:", "case w.exactly == nil && r == nil:"}}},
+
+	{"blocks-uncounted", "a compaction does not look for blocks that it left out", counts, []edit{
+		{"internal/compact/counts.go", "case r.From > to:", "case r.From > to && r.To < 0:"},
+		{"internal/compact/counts.go", "\tif to != first.Blocks {", "\tif to > first.Blocks {"}}},
+
+	{"index-entry-lost", "a table goes on after an index entry found no memory", memory, []edit{
+		{"internal/sstable/ldb/writer.go", "\tif w.fail(w.hashes.Room(8)) {", "\tif w.err = w.hashes.Room(8); w.err != nil {"},
+		{"internal/sstable/ldb/writer.go", "\tif w.err == nil && w.index.Count() != w.meta.Blocks {", "\tif w.err == nil && w.index.Count() < 0 {"}}},
+
+	{"replay-leak", "a failed open keeps its replayed memtables", memory, []edit{
+		{"lsm/open.go", "\tdefer r.free()\n", ""}}},
+
+	{"rotate-without-memory", "a memtable is sealed before there is memory for the next", memory, []edit{
+		{"lsm/write.go", "\tif err := fresh.Room(bytes, entries); err != nil {\n\t\treturn err\n\t}\n", ""}}},
+
+	{"stale-slots", "an index that grows forgets every eighth key", target{"internal/memtable", "TestModel"}, []edit{
+		{"internal/memtable/arena.go", "\t\tif s == 0 {\n\t\t\tcontinue", "\t\tif s == 0 || i%8 == 7 {\n\t\t\tcontinue"}}},
+
+	{"public-hash", "the memtable's index has the hash that anybody can compute", target{"internal/memtable", "TestKeysBuiltToMeet"}, []edit{
+		{"internal/memtable/hash.go", "return maphash.Bytes(seed, key)", "_ = maphash.Bytes(seed, nil)\n\treturn base.Hash(key)"},
+		{"internal/memtable/hash.go", "import (\n", "import (\n\t\"github.com/loamdb/loam/internal/base\"\n"}}},
+
+	{"copied-order", "a copy of a comparer keeps the original's order", target{"internal/base", "TestCopiedComparer"}, []edit{
+		{"internal/base/comparer.go", "\tif c == &bytewise {\n\t\treturn bytes.Compare", "\tif c.Name == bytewise.Name {\n\t\treturn bytes.Compare"}}},
 
 	{"torn-leaf", "a memtable's reader copies a leaf while it changes", readers, []edit{
 		{"internal/memtable/page.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},

@@ -1,0 +1,87 @@
+package lsm
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// withoutMemory runs f while the system has no memory off the heap.
+func withoutMemory(f func()) {
+	offheap.SetFault(func(int) error { return errors.New("the test refuses") })
+	defer offheap.SetFault(nil)
+	f()
+}
+
+// TestFirstWriteWithoutMemory wants the shortage by its name, and the next write to
+// work.
+func TestFirstWriteWithoutMemory(t *testing.T) {
+	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
+	withoutMemory(func() {
+		if err := db.Put(key(1), value(1), Sync); !errors.Is(err, ErrNoMemory) || errors.Is(err, ErrTooLarge) {
+			t.Errorf("put: %v", err)
+		}
+	})
+	wantMissing(t, db, 1)
+	mustPut(t, db, 2)
+	wantValue(t, db, 2)
+	mustClose(t, db)
+}
+
+// TestFlushWithoutMemory has no memory for the sort of a memtable: its log stays, and
+// the next flush writes all of it.
+func TestFlushWithoutMemory(t *testing.T) {
+	const n = 5000
+	fsys := vfs.NewMem()
+	db := mustOpen(t, "/db", &Options{FS: fsys})
+	for i := range n {
+		mustPut(t, db, i*7919%n)
+	}
+	withoutMemory(func() {
+		if err := db.Flush(); !errors.Is(err, ErrNoMemory) {
+			t.Errorf("flush: %v", err)
+		}
+	})
+	killed := fsys.CrashClone(vfs.KeepAll())
+	if err := db.Flush(); err != nil {
+		t.Errorf("flush when there is memory: %v", err)
+	}
+	if got := countKeys(t, db); got != n {
+		t.Errorf("%d of %d keys", got, n)
+	}
+	mustClose(t, db)
+	for _, fsys := range []vfs.FS{fsys, killed} {
+		db := mustOpen(t, "/db", &Options{FS: fsys})
+		if got := countKeys(t, db); got != n {
+			t.Errorf("%d of %d keys after reopening", got, n)
+		}
+		mustClose(t, db)
+	}
+}
+
+// TestReadWithoutMemory reads blocks for which the cache has no frame.
+func TestReadWithoutMemory(t *testing.T) {
+	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
+	for i := range 2000 {
+		mustPut(t, db, i)
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, db, 0) // the table is open, and a scratch for a block is there
+	for range 3 {
+		offheap.SetFault(func(n int) error {
+			if n >= 64<<10 { // the cache's memory
+				return errors.New("the test refuses")
+			}
+			return nil
+		})
+		for i := range 2000 {
+			wantValue(t, db, i)
+		}
+		offheap.SetFault(nil)
+	}
+	mustClose(t, db)
+}
