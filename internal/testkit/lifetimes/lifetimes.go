@@ -12,6 +12,7 @@ package lifetimes
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -257,6 +258,9 @@ func (w *world) closed(object any, rng *rand.Rand, skip ...string) error {
 		allowed := []error{lsm.ErrClosed}
 		if wrongArgument(c) {
 			allowed = append(allowed, lsm.ErrInvalidArgument)
+		}
+		if over(c) { // its context's error is as true
+			allowed = append(allowed, context.Canceled)
 		}
 		if wrong := judge(c, o, allowed...); wrong != "" {
 			bad = append(bad, errors.New(wrong))
