@@ -15,7 +15,9 @@ import (
 	"io/fs"
 )
 
-// FS is a file system. Names are paths as the operating system takes them.
+// FS is a file system. Names are paths as the operating system takes them; a
+// database uses absolute ones, but for a Mem, so that a change of the working
+// directory does not matter.
 type FS interface {
 	// Create makes a new regular file for writing, mode 0600. It fails with
 	// fs.ErrExist when the name exists, whatever it is (a link is not followed).
