@@ -243,6 +243,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   disableCompaction?: boolean | undefined
   /** Open without writing anything. */
   readOnly?: boolean | undefined
+  /** Make missing directories above the location too. Default: true. */
+  createDirs?: boolean | undefined
   /** The order of the keys: a built-in one. Fixed when the database is created. */
   comparator?: 'leveldb.BytewiseComparator' | 'rocksdb.ReverseBytewiseComparator' | 'idb_cmp1' | undefined
   /** A cache to share, instead of one of `cacheSize`. */

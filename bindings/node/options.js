@@ -7,7 +7,7 @@ const { invalidArgument } = require('./errors')
 const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 
 // Set by other means, or not by this name.
-const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator', 'comparer'])
+const NOT_TAKEN = new Set(['errorIfMissing', 'comparator', 'comparer'])
 
 // A function could not be called from the engine's threads.
 function comparatorPair ({ comparator }) {
@@ -31,7 +31,7 @@ async function enginePairs (options) {
   return pairs
 }
 
-// What open() is asked to create: the database, and the directories above it.
+// What open() is asked to create.
 function creationPairs ({ createIfMissing, readOnly }) {
   const create = createIfMissing && !readOnly
   return ['error_if_missing', String(!create)]

@@ -83,6 +83,8 @@ test('what fails, and what only reads, creates nothing', async (t) => {
   await rejection(Loam.destroy(at('nothing/below')))
   t.not((await rejection(Loam.repair(at('nothing/below')))).code, 'none')
   t.notOk(fs.existsSync(at('nothing')))
+  t.is((await causeOf(at('deep/er'), { createDirs: false })).code, 'LEVEL_IO_ERROR')
+  t.notOk(fs.existsSync(at('deep')), 'no directory above')
   t.is((await causeOf(at('deep/er'))).code, 'none', 'created when it was asked for')
 })
 
