@@ -147,18 +147,15 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	d, err := vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
+	err = inDir(opts, dir, destroy)
 	if errors.Is(err, ErrDoesNotExist) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("loam: destroying %s: %w", dir, err)
 	}
-	errs := []error{destroy(d), d.Close()}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("loam: destroying %s: %w", dir, err)
-	}
-	_ = opts.FS.Remove(dir) // stays when something else is in it
+	// Stays when something else is in it.
+	_ = protect(func() error { return opts.FS.Remove(dir) })
 	return nil
 }
 

@@ -115,7 +115,7 @@ func (b *background) pickLocked(decide func(compact.Config) *compact.Plan) (plan
 	defer func() {
 		if r := recover(); r != nil {
 			b.db.setFailure(base.NewPanic(r))
-			b.cond.Broadcast()
+			go b.wake() // the caller may be about to wait
 			plan = nil
 		}
 	}()

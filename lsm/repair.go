@@ -21,16 +21,31 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("loam: repairing %s: %w", dir, err)
-	}
-	report, err := repair.Run(repair.Options{
-		FS: roomyFS{d.FS}, Dir: d.Path, Comparer: opts.Comparer, Tables: opts.tables(),
-		FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
+	var report *RepairReport
+	err = inDir(opts, dir, func(d *vfs.Dir) (err error) {
+		report, err = repair.Run(repair.Options{
+			FS: roomyFS{d.FS}, Dir: d.Path, Comparer: opts.Comparer, Tables: opts.tables(),
+			FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
+		})
+		return err
 	})
-	if err = errors.Join(err, d.Close()); err != nil {
+	if err != nil {
 		return report, fmt.Errorf("loam: repairing %s: %w", dir, err)
 	}
 	return report, nil
+}
+
+// inDir does something with the directory of a database that is not open. A panic
+// of what the user plugged in is an error.
+func inDir(opts *Options, dir string, do func(*vfs.Dir) error) error {
+	var d *vfs.Dir
+	err := protect(func() (err error) {
+		d, err = vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = protect(func() error { return do(d) })
+	return errors.Join(err, protect(d.Close))
 }

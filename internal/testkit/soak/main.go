@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|several|lifetimes|leak -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|several|lifetimes|leak|callbacks -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/callbacks"
 	"github.com/loamdb/loam/internal/testkit/crash"
 	"github.com/loamdb/loam/internal/testkit/history"
 	"github.com/loamdb/loam/internal/testkit/kill"
@@ -68,6 +69,10 @@ var tests = map[string]round{
 	"lifetimes": func(seed int64, _ string) (string, error) {
 		n, err := lifetimes.Run(uint64(seed))
 		return fmt.Sprintf("calls on closed objects, and beside Close stopped at %d points", n), err
+	},
+	"callbacks": func(seed int64, _ string) (string, error) {
+		n, err := callbacks.All(seed, 100)
+		return fmt.Sprintf("%d lives with a bad plug", n), err
 	},
 	"leak": func(seed int64, dir string) (string, error) {
 		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)
