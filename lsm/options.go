@@ -22,7 +22,9 @@ type Options struct {
 	ReadOnly       bool // change nothing on disk; writes fail with ErrReadOnly; any number of readers share the directory
 	NoCreateDirs   bool // create the database's directory, but not its parents
 
-	// What the caller plugs in.
+	// What the caller plugs in. Comparer and FS are called in the midst of reads,
+	// writes and background work, with locks held: they must not call the database
+	// and wait for it. Logger and Events may, see EventListener.
 
 	Comparer *Comparer      // order of keys; default BytewiseComparer
 	FS       FS             // file system; default the operating system's

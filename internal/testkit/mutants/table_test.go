@@ -231,4 +231,47 @@ var table = []mutant{
 
 	{"no-descriptor-ends-process", "Open does not see to descriptors for Go's poller", surrounding("TestFewDescriptors"), []edit{
 		{"internal/vfs/dir.go", "err := startPoller(path); err != nil {", "err := error(nil); err != nil {"}}},
+
+	{"stop-below-patience", "level 0 is left alone while writers wait for it", target{"lsm", "TestNoWriterWaitsForNothing"}, []edit{
+		{"internal/compact/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},
+
+	{"flush-answers-early", "Flush returns nil when an older memtable's flush failed and then succeeded", target{"lsm", "TestFlushWaitsForItsMemtable"}, []edit{
+		{"lsm/admin.go", "if b.flushErr != nil && (b.flushFailures != failures || !retry) {", "if b.flushFailures != failures || !retry && b.flushErr != nil {"}}},
+
+	{"listener-in-place", "the listener is called by whoever has something to tell", target{"internal/events", "TestPanicAndGoexit"}, []edit{
+		{"internal/events/events.go", "\tif q.idle == nil {\n", "\tcall()\n\tif q.idle == nil {\n"}}},
+
+	{"manifest-shortage-final", "a full disk is as final for the MANIFEST as a broken one", target{"internal/manifest", "TestFaultAnywhere"}, []edit{
+		{"internal/manifest/set.go", "if errors.Is(err, errUnsynced) || !base.IsShortage(err) {", "if true {"}}},
+
+	{"manifest-goes-on", "edits follow one of which nobody knows how much is in the MANIFEST", target{"internal/manifest", "TestFaultAnywhere"}, []edit{
+		{"internal/manifest/apply.go", "s.log == nil || s.broken != nil ||", "s.log == nil ||"},
+		{"internal/manifest/apply.go", "err != nil || s.broken == nil {", "true {"}}},
+
+	{"manifest-given-away", "a MANIFEST that may be in force is given to deletion", target{"internal/manifest", "TestFaultAnywhere"}, []edit{
+		{"internal/manifest/set.go", "s.err != nil || s.broken != nil {", "s.err != nil {"}}},
+
+	{"orphans-stay", "the tables of an edit that the disk refused stay for ever", target{"lsm", "TestManifestShortageHeals"}, []edit{
+		{"lsm/background.go", "\t\tb.db.files.Obsolete(a.Meta)\n\t}\n\tb.orphans = nil", "\t\t_ = a\n\t}\n\tb.orphans = nil"}}},
+
+	{"opened-after-edit", "the background opens tables that others may have retired", target{"lsm", "TestTablesAreOpenedBeforeTheirEdit"}, []edit{
+		{"lsm/flush.go", "\t\t\tb.openDense(r)\n\t\t\treturn b.installFlush(s, r)\n", "\t\t\terr := b.installFlush(s, r)\n\t\t\tb.openDense(r)\n\t\t\treturn err\n"}}},
+
+	{"manual-never-yields", "a writer waits for a step of a manual compaction", target{"lsm", "TestManualCompactionYields"}, []edit{
+		{"lsm/manual.go", "\t\tstop(errYield)\n", "\t\t_ = stop\n"}}},
+
+	{"leftovers-stay", "CompactRange leaves what closed snapshots held", target{"lsm", "TestCompactRangeDropsWhatSnapshotsKept"}, []edit{
+		{"internal/compact/output.go", "Leftovers: o.older || meta.Deletes > 0", "Leftovers: false"}}},
+
+	{"close-waits-for-flush", "Close waits for a flush on a slow disk", target{"lsm", "TestCloseEndsFlushes"}, []edit{
+		{"lsm/flush.go", "if b.stopFlush.Load() || ", "if "}}},
+
+	{"close-waits-for-merge", "a merge looks for a stop only at its end", target{"lsm", "TestCloseEndsMerges"}, []edit{
+		{"internal/compact/run.go", "\tif w.env.Stop != nil {\n\t\treturn w.env.Stop()\n\t}\n", ""}}},
+
+	{"urgent-merges-wait", "merges for space wait until level 0 has nothing to merge", target{"internal/compact", "TestPickScript"}, []edit{
+		{"internal/compact/pick.go", "\t\tabove = p.busyDownTo()\n", "\t\tabove = 0\n"}}},
+
+	{"repair-panics", "a panic of the file system ends a repair's process", target{"internal/testkit/callbacks", "TestCallbacks"}, []edit{
+		{"lsm/repair.go", "protect(func() error { return do(d) })", "do(d)"}}},
 }
