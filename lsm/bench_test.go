@@ -218,3 +218,25 @@ func BenchmarkCompact(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(entries), "ns/entry")
 }
+
+// BenchmarkFirstPuts times the first puts of a fresh database, apart from Open.
+func BenchmarkFirstPuts(b *testing.B) {
+	for _, n := range []int{100, 1000} {
+		for name, ahead := range map[string]int64{"": 0, "/no preallocation": -1} {
+			b.Run(fmt.Sprintf("%d%s", n, name), func(b *testing.B) {
+				for range b.N {
+					b.StopTimer()
+					db := mustOpen(b, b.TempDir(), &Options{WALPreallocate: ahead})
+					b.StartTimer()
+					for i := range n {
+						if err := db.Put(key(i), value(i), NoSync); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.StopTimer()
+					mustClose(b, db)
+				}
+			})
+		}
+	}
+}
