@@ -109,11 +109,7 @@ func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) sta
 	return run(message, func() error {
 		return with(h, func(o *options) error {
 			before := o.Comparer
-			n := C.GoString(name)
-			if n == "comparator" {
-				n = "comparer"
-			}
-			err := o.Set(n, C.GoString(value))
+			err := o.Set(C.GoString(name), C.GoString(value))
 			if o.Comparer != before {
 				o.comparator.release()
 				o.comparator = nil

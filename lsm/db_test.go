@@ -482,9 +482,9 @@ func TestOptionsByName(t *testing.T) {
 	var o Options
 	for _, c := range []struct{ name, value, want string }{
 		{"cache_size", "1 GiB", ""}, {"write_buffer_size", "1048576", ""}, {"compression", "ZSTD", ""}, {"bloom_bits", "0", ""},
-		{"read_only", "true", ""}, {"comparer", "idb_cmp1", ""}, {"block_size", "16k", ""},
+		{"read_only", "true", ""}, {"comparator", "idb_cmp1", ""}, {"block_size", "16k", ""},
 		{"blok_size", "1", `"block_size"`}, {"block_size", "x", "number"}, {"block_size", "1", "256 to"},
-		{"compression", "lz4", "snappy"}, {"comparer", "mine", "idb_cmp1"}, {"read_only", "2", "true or false"}, {"block_size", "9000000000G", "number"},
+		{"compression", "lz4", "snappy"}, {"comparator", "mine", "idb_cmp1"}, {"read_only", "2", "true or false"}, {"block_size", "9000000000G", "number"},
 	} {
 		err := o.Set(c.name, c.value)
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {

@@ -78,7 +78,7 @@ var options = []option{
 	{name: "error_if_exists", doc: "fail when the database exists", field: func(o *Options) any { return &o.ErrorIfExists }},
 	{name: "create_dirs", doc: "make missing parent directories of a new database too", inverted: true, field: func(o *Options) any { return &o.NoCreateDirs }},
 	{name: "read_only", doc: "change nothing on disk", field: func(o *Options) any { return &o.ReadOnly }},
-	{name: "comparer", doc: "order of keys, by the name that the database stores", field: func(o *Options) any { return &o.Comparer }},
+	{name: "comparator", doc: "order of keys, by the name that the database stores", field: func(o *Options) any { return &o.Comparer }},
 	{name: "cache_size", doc: "block cache, indexes and filters included", unit: "bytes", def: 64 << 20, min: -1, max: 1 << 46, noneBelow: true, field: func(o *Options) any { return &o.CacheSize }},
 	{name: "write_buffer_size", doc: "size of one memtable", unit: "bytes", def: 64 << 20, min: 64 << 10, max: 2 << 30, field: func(o *Options) any { return &o.WriteBufferSize }},
 	{name: "max_memtables", doc: "memtables in memory before writes wait", unit: "memtables", def: 3, min: 2, max: 64, field: func(o *Options) any { return &o.MaxMemtables }},

@@ -7,7 +7,7 @@ const { invalidArgument } = require('./errors')
 const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 
 // Set by other means, or not by this name.
-const NOT_TAKEN = new Set(['errorIfMissing', 'comparator', 'comparer'])
+const NOT_TAKEN = new Set(['errorIfMissing', 'comparator'])
 
 // A function could not be called from the engine's threads.
 function comparatorPair ({ comparator }) {

@@ -19,7 +19,7 @@ var (
 	ErrNotADatabase     = errors.New("loam: not a database of this kind")
 	ErrExists           = errors.New("loam: database exists")
 	ErrDoesNotExist     = errors.New("loam: database does not exist")
-	ErrComparerMismatch = errors.New("loam: comparer mismatch")
+	ErrComparerMismatch = errors.New("loam: comparator mismatch")
 	ErrTooLarge         = errors.New("loam: too large")
 	ErrDirectoryChanged = errors.New("loam: files of the database were removed or replaced while it was open")
 )

@@ -453,7 +453,7 @@ func TestLoadChecks(t *testing.T) {
 		reason string
 	}{
 		{"no edits", nil, nil, base.ErrCorruption, "no edit"},
-		{"no comparer", nil, []*Edit{{HasLogNum: true, HasNextFile: true, HasLastSeq: true}}, base.ErrCorruption, "comparer"},
+		{"no comparer", nil, []*Edit{{HasLogNum: true, HasNextFile: true, HasLastSeq: true}}, base.ErrCorruption, "comparator"},
 		{"no sequence", nil, []*Edit{{HasComparer: true, Comparer: base.Bytewise.Name, HasLogNum: true, HasNextFile: true}}, base.ErrCorruption, "last sequence"},
 		{"fields over several edits", nil, []*Edit{{HasComparer: true, Comparer: base.Bytewise.Name}, {HasLogNum: true, HasNextFile: true, HasLastSeq: true}}, nil, ""},
 		{"another comparer", nil, []*Edit{{HasComparer: true, Comparer: "idb_cmp1"}}, base.ErrComparerMismatch, `"idb_cmp1", the options say "leveldb.BytewiseComparator"`},

@@ -117,7 +117,7 @@ func (s *State) Complete() error {
 	case s.Edits == 0:
 		return base.Corruptf(kindManifest, "holds no edit")
 	case !s.HasComparer:
-		missing = "comparer"
+		missing = "comparator"
 	case !s.HasLogNum:
 		missing = "log number"
 	case !s.HasNextFile:

@@ -113,7 +113,7 @@ test('types', async (t) => {
   const declared = fs.readFileSync(path.join(here, 'index.d.ts'), 'utf8')
   for (const name of (await engineOptions()).keys()) {
     // abstract-level's createIfMissing and errorIfExists; the comparator has another name here
-    const inherited = ['errorIfMissing', 'errorIfExists', 'comparer'].includes(name)
+    const inherited = ['errorIfMissing', 'errorIfExists', 'comparator'].includes(name)
     if (!inherited && !declared.includes(`  ${name}?: `)) t.fail(`index.d.ts lacks the option ${name}`)
   }
 })
