@@ -2,6 +2,7 @@
 
 #include "shim.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,11 +40,30 @@ intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, siz
   return (order > 0) - (order < 0);
 }
 
+/* Loggers and destroy functions may start processes, which inherit the mask: on
+ * Go's threads they get that of the thread that loaded the library. Comparators
+ * do not, two system calls a comparison being too many. */
+static void open_signals(sigset_t *before) {
+  if (loam_go_thread) pthread_sigmask(SIG_SETMASK, &loam_loader_mask, before);
+}
+
+static void close_signals(const sigset_t *before) {
+  if (loam_go_thread) pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message) {
   loam_log_fn log = (loam_log_fn)fn;
   loam_failure failure = {NULL};
+  sigset_t before;
+  open_signals(&before);
   log((void *)arg, level, message, &failure);
+  close_signals(&before);
   return (intptr_t)failure.message;
 }
 
-void loamgo_call_destroy(uintptr_t fn, uintptr_t arg) { ((loam_destroy_fn)fn)((void *)arg); }
+void loamgo_call_destroy(uintptr_t fn, uintptr_t arg) {
+  sigset_t before;
+  open_signals(&before);
+  ((loam_destroy_fn)fn)((void *)arg);
+  close_signals(&before);
+}

@@ -16,7 +16,7 @@
 
 _Atomic bool loam_forked;
 
-static sigset_t loader_mask;
+sigset_t loam_loader_mask;
 
 static void in_child(void) { loam_forked = true; }
 
@@ -35,11 +35,11 @@ void loam_signal_stacks(void) {
 __attribute__((constructor(101))) static void block_signals(void) {
   sigset_t all;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &loader_mask);
+  pthread_sigmask(SIG_SETMASK, &all, &loam_loader_mask);
   pthread_atfork(NULL, NULL, in_child);
 }
 
 /* Without priority, the order is that of the link: Go's object comes first. */
 __attribute__((constructor)) static void restore_signals(void) {
-  pthread_sigmask(SIG_SETMASK, &loader_mask, NULL);
+  pthread_sigmask(SIG_SETMASK, &loam_loader_mask, NULL);
 }

@@ -49,16 +49,19 @@
  *     thread, when the library has forgotten the callback: the options it was
  *     set in are closed or changed, the databases opened with them and their
  *     iterators are closed, and jobs have ended. It is not called when setting
- *     the callback failed. destroy must not call Loam either.
+ *     the callback failed. destroy must not call Loam either. A callback may
+ *     start processes only in a logger or a destroy function: elsewhere they
+ *     would inherit a mask with all signals blocked.
  * 11. Fork. After fork() the library works only in the parent. In the child
  *     every function that takes a handle or a path fails with LOAM_ERR_FORKED.
  * 12. Signals. The library's own threads block all signals but SIGURG and those
- *     that a thread gets by its own fault. Calls leave a thread's signal mask as
- *     it was. Handlers need no SA_ONSTACK, whenever they are installed and
- *     wherever they interrupt a call, if 32 KiB of stack are enough for each;
- *     only for SIGURG it is needed when the handler is installed later than the
- *     last loam_open. SIGSTKFLT, which Linux does not send, is the library's
- *     unless the program has a handler for it before.
+ *     that a thread gets by its own fault, save while they run a logger or a
+ *     destroy function. Calls leave a thread's signal mask as it was. Handlers
+ *     need no SA_ONSTACK, whenever they are installed and wherever they
+ *     interrupt a call, if 32 KiB of stack are enough for each; only for SIGURG
+ *     it is needed when the handler is installed later than the last loam_open.
+ *     SIGSTKFLT, which Linux does not send, is the library's unless the program
+ *     has a handler for it before.
  * 13. Structs. Structs that may grow begin with struct_size, which whoever fills
  *     the struct sets to its sizeof. Memory behind what a library knows must be
  *     zero. Flags are 64 bits wide in structs; unknown ones are

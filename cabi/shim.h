@@ -7,6 +7,7 @@
 #include "loam.h"
 
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -88,8 +89,13 @@ extern _Atomic bool loam_forked HIDDEN;
 /* ctor.c: makes handlers of signals that Go's threads do not block safe there. */
 HIDDEN void loam_signal_stacks(void);
 
+/* ctor.c: the mask of the thread that loaded the library. */
+extern sigset_t loam_loader_mask HIDDEN;
+
 /* threads.c: readies a thread for its first call of Go. */
 extern __thread bool loam_thread_ready HIDDEN __attribute__((tls_model("initial-exec")));
+/* threads.c: started by Go, with all signals blocked. */
+extern __thread bool loam_go_thread HIDDEN __attribute__((tls_model("initial-exec")));
 HIDDEN void loam_prepare_thread(void) __attribute__((cold));
 
 /* shim.c: stores a message and returns the status. */

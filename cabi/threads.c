@@ -35,7 +35,7 @@ enum {
 
 __thread bool loam_thread_ready;
 
-static __thread bool go_thread; /* started by Go */
+__thread bool loam_go_thread;
 
 /* Blocks all signals in the mask that the interrupted code goes on with, save
  * those that a thread gets by its own fault, and SIGURG, by which Go stops its
@@ -77,7 +77,7 @@ typedef struct {
 static void *run(void *p) {
   start s = *(start *)p;
   free(p);
-  go_thread = true;
+  loam_go_thread = true;
   block_after_start();
   return s.run(s.arg);
 }
@@ -135,7 +135,7 @@ static void give_stack(void) {
 void loam_prepare_thread(void) {
   sigset_t all, before;
   loam_thread_ready = true;
-  if (go_thread) return; /* a callback */
+  if (loam_go_thread) return; /* a callback */
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before)) return;
   give_stack();

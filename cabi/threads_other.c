@@ -3,5 +3,6 @@
 #include "shim.h"
 
 __thread bool loam_thread_ready = true;
+__thread bool loam_go_thread;
 
 void loam_prepare_thread(void) {}
