@@ -45,6 +45,9 @@ func (b *background) prepareLog() {
 // finishedFlush records the outcome, and after a failure waits before the next
 // try.
 func (b *background) finishedFlush(err error, kick chan struct{}) {
+	if err != nil {
+		b.report("flush", err) // first: after a panic the database is read-only when Flush fails
+	}
 	b.mu.Lock()
 	b.flushErr = err
 	if err == nil {
@@ -59,7 +62,6 @@ func (b *background) finishedFlush(err error, kick chan struct{}) {
 	pause := b.flushBackoff
 	b.cond.Broadcast()
 	b.mu.Unlock()
-	b.report("flush", err)
 	select {
 	case <-time.After(pause):
 	case <-kick:

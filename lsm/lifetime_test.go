@@ -579,3 +579,23 @@ func TestScanError(t *testing.T) {
 		t.Errorf("%d holds are left", n)
 	}
 }
+
+// The view that a guard may have seen keeps its references until the guard exits.
+func TestGuardKeepsView(t *testing.T) {
+	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
+	mustPut(t, db, 1)
+	g := db.reads.Enter()
+	v := db.view.Load()
+	if err := db.Flush(); err != nil { // other views follow
+		t.Fatal(err)
+	}
+	if n := v.refs.Load(); db.view.Load() == v || n < 1 {
+		t.Errorf("%d references inside a guard", n)
+	}
+	g.Exit()
+	db.reads.Drain()
+	if n := v.refs.Load(); n != 0 {
+		t.Errorf("%d references after the guard", n)
+	}
+	mustClose(t, db)
+}

@@ -20,6 +20,10 @@ const watchdog = time.Minute
 // within fails the test with all stacks if f does not return.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
+	patience := watchdog
+	if testing.Short() { // mutants that hang are to be found within a minute
+		patience /= 2
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -27,7 +31,7 @@ func within(t *testing.T, what string, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(watchdog):
+	case <-time.After(patience):
 		stacks := make([]byte, 1<<20)
 		t.Fatalf("%s hangs:\n%s", what, stacks[:runtime.Stack(stacks, true)])
 	}

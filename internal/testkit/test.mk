@@ -90,8 +90,15 @@ test-interop: $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
 
+# The bindings' tests, then their writers are killed, and in long runs their
+# disks copied as if the power had gone.
+KILL = $(GO) test -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
+
 test-python: python-test
+	@LOAM_KILL_PYTHON=$(PYTHON_VENV)/bin/python $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^python$$'
+
 test-node: node-test
+	@LOAM_KILL_NODE=$(CURDIR)/$(NODE_DIR) $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^node$$'
 
 audit:
 	@GO="$(GO)" PYTHON="$(PYTHON)" internal/testkit/audit.sh

@@ -485,3 +485,15 @@ func TestMemConcurrent(t *testing.T) {
 	close(stop)
 	wg.Wait()
 }
+
+// TestNewDirectoryIsDurable: a power cut after OpenDir takes away neither the
+// directory nor the parents that it made.
+func TestNewDirectoryIsDurable(t *testing.T) {
+	m := NewMem()
+	d, err := OpenDir(m, "/a/b/c", DirOptions{Create: true})
+	must(t, err)
+	if info, err := m.CrashClone(DropAll()).Stat("/a/b/c"); err != nil || !info.IsDir() {
+		t.Errorf("after a power cut: %v", err)
+	}
+	must(t, d.Close())
+}

@@ -1,5 +1,6 @@
 // Package kill tests what needs processes of their own: a writer that is
-// killed at random moments, and one whose files may not grow beyond a limit.
+// killed at random moments, one whose files may not grow beyond a limit, and
+// one whose disk is copied in the middle of its work, as if the power had gone.
 //
 // The program that uses the package is its own child: it calls Child first
 // thing and ends when that says so.
@@ -40,6 +41,13 @@ func options() *lsm.Options {
 // Child runs the writer when this process was started to be one; the process
 // must then end with the code.
 func Child() (code int, child bool) {
+	if len(os.Args) == 3 && os.Args[1] == serveArg {
+		if err := serve(os.Args[2], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return exitError, true
+		}
+		return 0, true
+	}
 	orders := strings.Split(os.Getenv(childEnv), "\n")
 	if len(orders) != 3 {
 		return 0, false

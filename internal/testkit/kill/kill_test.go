@@ -3,6 +3,7 @@ package kill
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -30,6 +31,66 @@ func directories(t *testing.T) func() string {
 func TestKill(t *testing.T) {
 	if err := Kill(testkit.Seed(t), testkit.Scale(30, 300, 3000), directories(t)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Environment variables that name what the bindings' writers need: a Python
+// that has loamdb installed, and the directory of the Node package.
+const (
+	pythonEnv = "LOAM_KILL_PYTHON"
+	nodeEnv   = "LOAM_KILL_NODE"
+)
+
+// writers returns the commands of the writers by name; a test skips those that
+// are nil.
+func writers(t *testing.T) map[string][]string {
+	self, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]string{"go": self, "python": nil, "node": nil}
+	if python := os.Getenv(pythonEnv); python != "" {
+		out["python"] = []string{python, "programs/writer.py"}
+	}
+	if pkg := os.Getenv(nodeEnv); pkg != "" {
+		out["node"] = []string{"node", "programs/writer.js", pkg}
+	}
+	return out
+}
+
+// TestKillProgram kills writers that are told what to write, those of the
+// bindings too.
+func TestKillProgram(t *testing.T) {
+	for name, command := range writers(t) {
+		t.Run(name, func(t *testing.T) {
+			if command == nil {
+				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
+			}
+			if err := KillProgram(testkit.Seed(t), testkit.Scale(10, 30, 300), directories(t), command...); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestPowerCut copies the disk of a writer at random moments; long runs only.
+func TestPowerCut(t *testing.T) {
+	if !testkit.Full() {
+		t.Skipf("set %s=1: mounts file systems", testkit.FullEnv)
+	}
+	for name, command := range writers(t) {
+		t.Run(name, func(t *testing.T) {
+			if command == nil {
+				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
+			}
+			err := PowerCut(testkit.Seed(t), 30, t.TempDir(), command...)
+			if errors.Is(err, ErrNoDisk) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

@@ -31,13 +31,14 @@ func TestMutants(t *testing.T) {
 		t.Skipf("set %s=1 (four mutants) or %s=1 (all)", testkit.FullEnv, allEnv)
 	}
 	root, dir := moduleRoot(t), t.TempDir()
-	order := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14)).Perm(len(table))
+	rows := slices.Concat(table, plugs)
+	order := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14)).Perm(len(rows))
 	if !all {
 		order = order[:4]
 	}
 	sound := map[target]bool{} // passes on the unchanged source
 	for _, i := range order {
-		m := table[i]
+		m := rows[i]
 		t.Run(m.name, func(t *testing.T) {
 			if !sound[m.found] {
 				binary := filepath.Join(dir, path.Base(m.found.pkg)+".test")
@@ -75,7 +76,7 @@ func TestMutantsApply(t *testing.T) {
 	texts := map[string]string{} // by file, with every mutant that fits beside the others
 	names := map[string]bool{}
 	alone := []mutant{}
-	for _, m := range table {
+	for _, m := range slices.Concat(table, plugs) {
 		if names[m.name] {
 			t.Errorf("two mutants are named %s", m.name)
 		}
@@ -98,7 +99,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 	if out, err := compile(t, root, texts); err != nil {
 		t.Logf("together they do not compile, so one at a time: %v\n%s", err, out)
-		alone = table
+		alone = slices.Concat(table, plugs)
 	}
 	for _, m := range alone {
 		texts, err := m.apply(root, nil)

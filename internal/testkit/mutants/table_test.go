@@ -98,9 +98,8 @@ var table = []mutant{
 	{"free-block-early", "an iterator's block is released while it is read", metamorphic, []edit{
 		{"internal/sstable/ldb/source.go", "s.count(i, dir, e.Len())\n\t}\n", "s.count(i, dir, e.Len())\n\t}\n\ts.releaseFrame()\n"}}},
 
-	{"unlock-on-failure", "a failed opening gives up the lock of the open database", metamorphic, []edit{
-		{"internal/vfs/dir.go", "\t\treturn nil, errors.Join(err, d.Close())\n",
-			"\t\t_ = fsys.Remove(filepath.Join(path, base.LockName))\n\t\treturn nil, errors.Join(err, d.Close())\n"}}},
+	{"unlock-on-failure", "a failed opening gives up the lock of the open database", target{"internal/vfs", "TestLock"}, []edit{
+		{"internal/vfs/lock_unix.go", "\t\t\t\treturn nil, errLockedHere\n", "\t\t\t\tl.f.Close()\n\t\t\t\tdelete(held.files, id)\n\t\t\t\treturn nil, errLockedHere\n"}}},
 
 	{"failed-is-empty", "a memtable that could not be ordered counts as empty", unordered, []edit{
 		{"internal/memtable/source.go", "\treturn -1, f.err\n", "\treturn -1, nil\n"},

@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|full|bank|history|several|lifetimes|leak|callbacks -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|powercut|full|bank|history|several|lifetimes|leak|callbacks -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -55,6 +55,13 @@ var tests = map[string]round{
 	"kill": func(seed int64, dir string) (string, error) {
 		n := 0
 		return "30 kills", kill.Kill(seed, 30, func() string { n++; return filepath.Join(dir, fmt.Sprint(n)) })
+	},
+	"powercut": func(seed int64, dir string) (string, error) {
+		self, err := kill.Self()
+		if err != nil {
+			return "", err
+		}
+		return "12 power cuts", kill.PowerCut(seed, 12, dir, self...)
 	},
 	"bank": func(seed int64, _ string) (string, error) {
 		return "a bank for 10 s", history.Bank(seed, 200, 10*time.Second)

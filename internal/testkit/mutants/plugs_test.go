@@ -1,0 +1,79 @@
+package mutants
+
+// plugs has mutants of what is lost on the way, of lifetimes, of callbacks and
+// of surroundings, in the form of table.
+var plugs = []mutant{
+
+	{"flush-not-counted", "a flush that wrote fewer entries than the memtable has succeeds", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
+		{"internal/compact/run.go", "w.exactly != nil && *w.exactly != r.EntriesIn", "false"}}},
+
+	{"inputs-not-counted", "a compaction that did not read all of its inputs succeeds", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
+		{"internal/compact/plan.go", "if !p.TrivialMove {", "if false {"}}},
+
+	{"output-not-counted", "a table with other entries than were added is installed", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
+		{"internal/compact/output.go", "if entries != meta.Entries && meta.Entries != 0 {", "if false {"}}},
+
+	{"merge-error-ignored", "a merge whose source failed counts as ended", target{"internal/compact", "TestRunFails"}, []edit{
+		{"internal/compact/run.go", "\t\terr = m.Advance(end)\n\t}\n\treturn err\n", "\t\terr = m.Advance(end)\n\t}\n\treturn nil\n"}}},
+
+	{"scan-error-dropped", "a scan that ended early does not say so", target{"lsm", "TestScanError"}, []edit{
+		{"lsm/iterator.go", "defer func() { *err = it.Close() }()", "defer func() { it.Close() }()"}}},
+
+	// Lifetimes.
+
+	{"guard-not-awaited", "what a reader may see is freed after one phase of guards", target{"internal/epoch", "TestRetireWaitsForGuard"}, []edit{
+		{"internal/epoch/epoch.go", "\td.phase.Add(1)\n\td.waitForPhase(old)\n", "\td.phase.Add(1)\n"}}},
+
+	{"view-revived", "the current view's reference is given back at once", target{"lsm", "TestGuardKeepsView"}, []edit{
+		{"lsm/db.go", "\tv.db.reads.Retire(func() {\n\t\tif v.refs.Add(-1) == 0 {\n\t\t\tv.free()\n\t\t}\n\t})\n",
+			"\tif v.refs.Add(-1) == 0 {\n\t\tv.free()\n\t}\n"}}},
+
+	{"deletes-after-leave", "files are deleted after the lock was given back", target{"internal/files", "TestLeave"}, []edit{
+		{"internal/files/obsolete.go", "\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
+
+	{"second-close-succeeds", "a second Close does not say that it was one", afterClose, []edit{
+		{"lsm/open.go", "if db.closing.Swap(true) {\n\t\treturn ErrClosed", "if db.closing.Swap(true) {\n\t\treturn nil"}}},
+
+	{"iterator-keeps-view", "a closed iterator keeps its view", target{"internal/testkit/leak", "TestOpenings"}, []edit{
+		{"lsm/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.view.unref()\n", "\tit.cursor, it.scan = nil, nil\n"}}},
+
+	// Callbacks.
+
+	{"listener-called-inline", "the engine calls the user's listener itself", target{"lsm", "TestListenerMayClose/WriteStall"}, []edit{
+		{"internal/events/events.go", "func (q *Queue) Post(call func()) { q.post(call, limit) }", "func (q *Queue) Post(call func()) { call() }"}}},
+
+	{"listener-panic-untold", "a panic in the listener is swallowed", target{"internal/events", "TestPanicAndGoexit"}, []edit{
+		{"internal/events/events.go", "\t\t\tq.onPanic(v, debug.Stack())\n", "\t\t\t_ = debug.Stack\n"}}},
+
+	{"events-unbounded", "events wait without a bound while the listener blocks", target{"internal/events", "TestBlockedCallBlocksNobody"}, []edit{
+		{"internal/events/events.go", "if len(q.calls) >= limit {", "if false {"}}},
+
+	{"panic-not-final", "after a panic under the commit lead writes go on", target{"internal/commit", "TestPanicInExclusive"}, []edit{
+		{"internal/commit/pipeline.go", "*err = p.fail(fmt.Errorf(\"loam: committing: %w\", base.NewPanic(r)))", "*err = fmt.Errorf(\"loam: committing: %w\", base.NewPanic(r))"}}},
+
+	// Surroundings.
+
+	{"path-not-absolute", "a relative path is resolved anew at every call", target{"internal/testkit/surroundings", "TestChangeOfWorkingDirectoryCustomFS"}, []edit{
+		{"internal/vfs/dir.go", "if abs, err := filepath.Abs(dir); err == nil {", "if abs, err := filepath.Abs(dir); err == nil && false {"}}},
+
+	{"changes-without-lock", "the directory is changed after another one took its place", target{"internal/testkit/surroundings", "TestDirectoryIsRestored"}, []edit{
+		{"internal/vfs/dir_unix.go", "&& !h.intact() {", "&& false {"}}},
+
+	{"removed-log-is-synced", "a sync of a log that was removed succeeds", target{"internal/testkit/surroundings", "TestDirectoryIsRemoved"}, []edit{
+		{"internal/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {", "err != nil || true {"}}},
+
+	{"lock-lost-by-reading", "closing a copy of LOCK gives up the lock", target{"internal/vfs", "TestLockAgainstOtherProcesses"}, []edit{
+		{"internal/vfs/lock_unix.go", "\t\tif l := held.files[id]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
+
+	{"forked-child-locks", "a child that was forked keeps a dead process's lock", target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
+		{"internal/vfs/lock_linux.go", "if err == unix.EWOULDBLOCK && orphaned(fd) {", "if false {"}}},
+
+	{"readers-take-no-lock", "a read-only database takes no lock", target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{
+		{"internal/vfs/dir.go", "d.lock, err = s.LockShared(name)", "_ = s"}}},
+
+	{"any-number-is-ours", "a file whose number the database never writes is taken for its own", target{"internal/testkit/surroundings", "TestStrayNames"}, []edit{
+		{"internal/base/filename.go", "len(s) < width || len(s) > width && s[0] == '0'", "len(s) == 0"}}},
+
+	{"parents-not-durable", "the names of new directories are not synced", target{"internal/vfs", "TestNewDirectoryIsDurable"}, []edit{
+		{"internal/vfs/dir.go", "for i := len(holders) - 1; i >= 0; i-- {", "for i := len(holders) - 1; i >= len(holders); i-- {"}}},
+}
