@@ -76,6 +76,9 @@ func TestKeysBuiltToMeet(t *testing.T) {
 	worst := 0
 	for i := range 2 * n { // those from n on are missing
 		worst = max(worst, probes(m, key(i)))
+		if _, _, found := m.Get(key(i), Hash(key(i)), base.MaxSeqNum); found != (i < n) {
+			t.Fatalf("key %d of %d: found %v", i, n, found)
+		}
 	}
 	if worst > 200 {
 		t.Errorf("%d slots are looked at for one key", worst)

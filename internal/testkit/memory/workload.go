@@ -40,6 +40,9 @@ var workloads = []workload{
 	{"sort", 50, func(o *lsm.Options) { o.WriteBufferSize = 4 << 20 }, func(t *trial) error {
 		return steps(t.open, t.writes(maxBatches-10), t.flush, t.read, t.close)
 	}},
+	{"recover", 4000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(25), t.kill, t.open, t.read, t.kill, t.open, t.close)
+	}},
 	{"life", 1000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(10), t.flush, t.read,
 			t.writes(10), t.flush, t.compact, t.read, t.getMany,
@@ -47,9 +50,6 @@ var workloads = []workload{
 	}},
 	{"rotate", 9000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(30), t.read, t.writes(10), t.close)
-	}},
-	{"recover", 4000, nil, func(t *trial) error {
-		return steps(t.open, t.writes(25), t.kill, t.open, t.read, t.kill, t.open, t.close)
 	}},
 	{"repair", 1000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(12), t.flush, t.writes(6), t.kill, t.repair, t.open, t.read, t.close)

@@ -124,7 +124,7 @@ var table = []mutant{
 	{"rotate-without-memory", "a memtable is sealed before there is memory for the next", memory, []edit{
 		{"lsm/write.go", "\tif err := fresh.Room(bytes, entries); err != nil {\n\t\treturn err\n\t}\n", ""}}},
 
-	{"stale-slots", "an index that grows forgets every eighth key", target{"internal/memtable", "TestModel"}, []edit{
+	{"stale-slots", "an index that grows forgets every eighth key", target{"internal/memtable", "TestKeysBuiltToMeet"}, []edit{
 		{"internal/memtable/arena.go", "\t\tif s == 0 {\n\t\t\tcontinue", "\t\tif s == 0 || i%8 == 7 {\n\t\t\tcontinue"}}},
 
 	{"public-hash", "the memtable's index has the hash that anybody can compute", target{"internal/memtable", "TestKeysBuiltToMeet"}, []edit{
