@@ -89,7 +89,7 @@ PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception
   Callbacks *c = callbacks_of(keep);
   if (c == NULL || c->failure == NULL || (status != LOAM_ERR_CALLBACK && status != LOAM_ERR_READ_ONLY)) return exception;
   Py_INCREF(c->failure);
-  if (c->told && status != LOAM_ERR_CALLBACK) {
+  if (c->told) {
     PyException_SetCause(exception, c->failure);
     return exception;
   }

@@ -70,7 +70,7 @@ def test_a_comparator_that_raises_loses_nothing(path, operation):
     first = caught.value is compare.raises
     compare.raises = None
     if first:
-        with pytest.raises(loamdb.ReadOnlyError) as later:
+        with pytest.raises((loamdb.CallbackError, loamdb.ReadOnlyError)) as later:
             db.put(b"a", b"b")
         assert "no order today" in str(later.value) and later.value.__cause__ is caught.value
     db.close()
@@ -99,7 +99,16 @@ def test_an_answer_that_is_no_number_is_a_failure(path, answer):
     with pytest.raises(TypeError), opened(path, lambda a, b: answer) as db:
         for i in range(10):
             db[b"%d" % i] = b""
+        list(db.keys())
+
+
+def test_a_failing_comparator_is_seen_by_list(path):
+    """list() asks for the length first, and takes a TypeError for "has none"."""
+    with pytest.raises(loamdb.CallbackError) as caught, opened(path, lambda a, b: None) as db:
+        for i in range(10):
+            db[b"%d" % i] = b""
         list(db)
+    assert isinstance(caught.value.__cause__, TypeError)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])

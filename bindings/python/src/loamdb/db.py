@@ -12,6 +12,7 @@ from ._handles import Handle, batch_append, batch_clear, batch_count, batch_size
 from ._library import load
 from ._options import Cache
 from ._types import Any, Buffer, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
+from .errors import CallbackError
 from .iterator import Iterator
 
 _D = TypeVar("_D")
@@ -91,7 +92,10 @@ class _Ranges:
 
     def __len__(self) -> int:
         """The number of keys, by a scan over all of them: no engine of this kind keeps a count."""
-        return self.count()
+        try:
+            return self.count()
+        except TypeError as error:  # a comparator's; list() would take it for "has no length"
+            raise CallbackError(str(error)) from error
 
     def __bool__(self) -> bool:
         """True, empty or not: asking for it costs no scan."""
