@@ -143,6 +143,10 @@ func makeDir(fsys FS, dir string, noParents bool) error {
 	for i := len(holders) - 1; i >= 0; i-- {
 		// A directory that may be entered but not read cannot be synced.
 		if err := fsys.SyncDir(holders[i]); err != nil && !errors.Is(err, fs.ErrPermission) {
+			// Another try would find the directory and not sync its name.
+			for made := filepath.Clean(dir); len(holders) > 0; made, holders = holders[0], holders[1:] {
+				_ = fsys.Remove(made)
+			}
 			return err
 		}
 	}
