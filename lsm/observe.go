@@ -200,7 +200,7 @@ func (db *DB) Metrics() Metrics {
 		l := &v.version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
 	}
-	m.DiskBytes = totalSize(v.version)
+	m.DiskBytes = v.version.Size()
 	if m.WALBytesWritten > 0 {
 		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) + float64(m.Compact.BytesOut)
 		m.WriteAmplification = written / float64(m.WALBytesWritten)
@@ -248,7 +248,7 @@ func (db *DB) Property(name string) (value string, ok bool) {
 	case "stats":
 		return db.statsProperty(), true
 	case "sstables":
-		return sstablesProperty(v.version), true
+		return v.version.DebugString(), true
 	case "approximate-memory-usage":
 		m := db.Metrics()
 		return strconv.FormatInt(m.MemtableBytes+m.Cache.Used+m.TableReaderBytes, 10), true
@@ -273,20 +273,6 @@ func (db *DB) statsProperty() string {
 	return b.String()
 }
 
-// sstablesProperty lists the tables as LevelDB's Version::DebugString does.
-func sstablesProperty(v *manifest.Version) string {
-	var b strings.Builder
-	for i := range v.Levels {
-		fmt.Fprintf(&b, "--- level %d ---\n", i)
-		for _, m := range v.Levels[i].Files {
-			fmt.Fprintf(&b, " %d:%d[%q @ %d : %d .. %q @ %d : %d]\n", m.Num, m.Size,
-				m.Smallest.User, m.Smallest.Trailer.Seq(), m.Smallest.Trailer.Kind(),
-				m.Largest.User, m.Largest.Trailer.Seq(), m.Largest.Trailer.Kind())
-		}
-	}
-	return b.String()
-}
-
 // Range is the keys from Start up to, not including, Limit; nil is no bound.
 type Range struct{ Start, Limit []byte }
 
@@ -301,7 +287,7 @@ func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 	defer db.catch(&err)
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
-		start, limit := uint64(0), totalSize(v.version)
+		start, limit := uint64(0), v.version.Size()
 		if r.Start != nil {
 			if start, err = db.offsetOf(v.version, r.Start); err != nil {
 				return nil, err
@@ -317,11 +303,4 @@ func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 		}
 	}
 	return sizes, nil
-}
-
-func totalSize(v *manifest.Version) (n uint64) {
-	for i := range v.Levels {
-		n += v.Levels[i].Size
-	}
-	return n
 }

@@ -65,7 +65,7 @@ var table = []mutant{
 		{"internal/commit/pipeline.go", "\tfor _, b := range p.batches {\n\t\tif err := p.env.Apply(",
 			"\tp.env.Publish(p.last + 1)\n\tfor _, b := range p.batches {\n\t\tif err := p.env.Apply("}}},
 
-	{"eio-is-eof", "a failure to read the log counts as its end", faults, []edit{
+	{"eio-is-eof", "a failure to read the log counts as its end", target{"internal/record", "TestReadErrorIsNotDamage"}, []edit{
 		{"internal/record/reader.go", "n < len(b) {\n", "n < len(b) {\n\t\tif err != nil {\n\t\t\treturn io.EOF\n\t\t}\n"}}},
 
 	{"skip-log-damage", "the log is read on behind a damaged record", corruption, []edit{
