@@ -217,7 +217,8 @@ type file struct {
 // Size is the size in the manifest.
 func (f *file) Size() int64 { return f.size }
 
-// Stored bounds the bytes that are not holes. The descriptor was open once.
+// Stored bounds the bytes that are not holes. The descriptor was open before: Set
+// sees to that.
 func (f *file) Stored() int64 { return f.stored.Load() }
 
 // NextData knows no holes.
@@ -300,6 +301,7 @@ func (f *file) reopen() error {
 		p.unreserve(f.owner)
 		return base.ErrClosed
 	}
+	f.stored.Store(vfs.Stored(d, f.size))
 	f.descriptor = d
 	f.index = len(p.ring)
 	p.ring = append(p.ring, f)
