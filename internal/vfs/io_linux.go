@@ -44,6 +44,13 @@ func mayCompress(fd int) bool {
 	return true
 }
 
+// hasNoHole tells whether the file's first hole is its end. File systems that
+// know no holes say so, or do not have the call.
+func hasNoHole(fd int, size int64) bool {
+	hole, err := unix.Seek(fd, 0, unix.SEEK_HOLE)
+	return err == unix.EINVAL || err == nil && hole >= size
+}
+
 // nextData returns the start of the data at or after off, size when there is
 // none, and off when the file system cannot tell.
 func nextData(f *os.File, off, size int64) int64 {

@@ -161,11 +161,12 @@ func lockPath(name string, shared bool) (*osLock, error) {
 const storedFactor = 32
 
 // storedBytes bounds the bytes of a file that are not holes, and tells whether
-// there are holes.
+// there are holes. Few st_blocks alone do not mean holes: ZFS counts them only
+// some seconds after the fsync, and some FUSE file systems never.
 func storedBytes(fd int, st *unix.Stat_t) (n int64, holes bool) {
 	const unit = 512 // of st_blocks, whatever the block size
 	n = int64(st.Blocks) * unit
-	if n >= st.Size {
+	if n >= st.Size || hasNoHole(fd, st.Size) {
 		return st.Size, false
 	}
 	if mayCompress(fd) {
