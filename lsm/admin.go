@@ -16,6 +16,9 @@ func (db *DB) Flush() error {
 	if err := db.writable(); err != nil {
 		return err
 	}
+	db.bg.mu.Lock()
+	since := db.bg.flushTries
+	db.bg.mu.Unlock()
 	err := db.pipeline.Exclusive(func() error {
 		if v := db.view.Load(); v == nil || v.mem.Len() == 0 {
 			return nil
@@ -28,13 +31,13 @@ func (db *DB) Flush() error {
 	if err != nil {
 		return err
 	}
-	return db.bg.waitFlushed(true)
+	return db.bg.waitFlushed(since)
 }
 
 // waitFlushed returns when the memtables sealed so far are in tables, or with
-// the error that keeps them from it. If they have failed before, retry waits for
-// the next try.
-func (b *background) waitFlushed(retry bool) error {
+// the error that keeps them from it. Of flushes that fail, those up to number
+// since do not count: there may be space by now.
+func (b *background) waitFlushed(since uint64) error {
 	v := b.db.acquireView()
 	if v == nil {
 		return ErrClosed
@@ -46,7 +49,6 @@ func (b *background) waitFlushed(retry bool) error {
 	newest := v.imm[0].wal
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	failures := b.flushFailures
 	for {
 		if p := b.db.failure.Load(); p != nil {
 			return *p
@@ -58,7 +60,7 @@ func (b *background) waitFlushed(retry bool) error {
 		if now == nil || now.oldestWAL() > newest {
 			return nil
 		}
-		if b.flushErr != nil && (b.flushFailures != failures || !retry) {
+		if b.flushErr != nil && b.flushFailed > since {
 			return b.flushErr
 		}
 		b.scheduleLocked()

@@ -33,7 +33,7 @@ type background struct {
 	manualWaits               int                                       // manual compactions that wait for their next step
 	waitsFor                  string                                    // what a writer waits for: memtables, level0, or nothing
 	flushErr                  error                                     // of the last flush, nil after a success
-	flushFailures             int                                       // ever
+	flushTries, flushFailed   uint64                                    // how many flushes began, and which of them failed last
 	compErr                   error                                     // of the last compaction, nil after a success
 	retry                     *time.Timer                               // after a failed compaction: none is picked before it fires
 	flushBackoff, compBackoff time.Duration
@@ -447,7 +447,7 @@ func (b *background) beginClose() {
 		b.wake()
 	})
 	defer patience.Stop()
-	_ = b.waitFlushed(false)
+	_ = b.waitFlushed(0)
 }
 
 // close stops everything and waits for it.

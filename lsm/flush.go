@@ -27,6 +27,7 @@ func (b *background) flushLoop() {
 			return
 		}
 		kick := b.kick
+		b.flushTries++
 		b.mu.Unlock()
 		err := b.flush(v.imm[len(v.imm)-1])
 		v.unref()
@@ -58,7 +59,7 @@ func (b *background) finishedFlush(err error, kick chan struct{}) {
 		return
 	}
 	b.flushBackoff = min(max(2*b.flushBackoff, minBackoff), maxBackoff)
-	b.flushFailures++
+	b.flushFailed = b.flushTries
 	pause := b.flushBackoff
 	b.cond.Broadcast()
 	b.mu.Unlock()

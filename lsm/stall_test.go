@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestFlushWaitsForItsMemtable(t *testing.T) {
 	var opened atomic.Bool
 	done := make(chan error, 1)
 	go func() {
-		err := db.bg.waitFlushed(true)
+		err := db.bg.waitFlushed(0)
 		if err == nil && !opened.Load() {
 			err = errors.New("nil before the memtable was in tables")
 		}
@@ -117,13 +118,48 @@ func TestFlushWaitsForItsMemtable(t *testing.T) {
 	}()
 	for range 50 {
 		db.bg.mu.Lock()
-		db.bg.flushFailures++ // failed, and then
-		db.bg.flushErr = nil  // succeeded
+		db.bg.flushFailed++  // failed, and then
+		db.bg.flushErr = nil // succeeded
 		db.bg.cond.Broadcast()
 		db.bg.mu.Unlock()
 		time.Sleep(time.Millisecond)
 	}
 	opened.Store(true)
+	close(gate)
+	within(t, "Flush", func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		mustClose(t, db)
+	})
+}
+
+// TestFlushAfterSpaceReturned has space return while a flush is under way that
+// found none: what Flush says is of a flush that began later.
+func TestFlushAfterSpaceReturned(t *testing.T) {
+	began, gate := make(chan struct{}), make(chan struct{})
+	var full atomic.Bool
+	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") && full.CompareAndSwap(true, false) {
+			close(began)
+			<-gate
+			return vfs.Outcome{Err: syscall.ENOSPC}
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, "db", small(Options{FS: fsys}))
+	full.Store(true)
+	mustPut(t, db, 1)
+	if err := db.pipeline.Exclusive(func() error { return db.rotate(0, 0) }); err != nil {
+		t.Fatal(err)
+	}
+	<-began
+	mustPut(t, db, 2)
+	done := make(chan error, 1)
+	go func() { done <- db.Flush() }()
+	for len(db.view.Load().imm) < 2 { // until Flush has sealed the memtable, and waits
+		runtime.Gosched()
+	}
 	close(gate)
 	within(t, "Flush", func() {
 		if err := <-done; err != nil {

@@ -235,7 +235,7 @@ var table = []mutant{
 		{"internal/compact/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},
 
 	{"flush-answers-early", "Flush returns nil when an older memtable's flush failed and then succeeded", target{"lsm", "TestFlushWaitsForItsMemtable"}, []edit{
-		{"lsm/admin.go", "if b.flushErr != nil && (b.flushFailures != failures || !retry) {", "if b.flushFailures != failures || !retry && b.flushErr != nil {"}}},
+		{"lsm/admin.go", "if b.flushErr != nil && b.flushFailed > since {", "if b.flushFailed > since {"}}},
 
 	{"listener-in-place", "the listener is called by whoever has something to tell", target{"internal/events", "TestPanicAndGoexit"}, []edit{
 		{"internal/events/events.go", "\tif q.idle == nil {\n", "\tcall()\n\tif q.idle == nil {\n"}}},
