@@ -74,7 +74,9 @@ func fullCycle(t *testing.T, disk string, l *testkit.Ledger, last int) int {
 	if _, err := l.Check(db, last, last); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Flush(); !errors.Is(err, lsm.ErrNoSpace) || errors.Is(err, lsm.ErrReadOnly) {
+	// A compaction that ends meanwhile gives its inputs' space back: then the flush
+	// may find enough.
+	if err := db.Flush(); err != nil && (!errors.Is(err, lsm.ErrNoSpace) || errors.Is(err, lsm.ErrReadOnly)) {
 		t.Fatalf("on a full disk a flush gave %v", err)
 	}
 	free()
