@@ -92,7 +92,7 @@ type trial struct {
 
 	mu       sync.Mutex
 	hit      *vfs.Op // the first call that failed
-	early    bool    // it was for a log made ahead of time
+	early    bool    // all that failed were for logs made ahead of time
 	log      bool    // a log failed for good
 	appended bool    // of these, at an append or at the cut after it
 	other    bool    // the manifest, or a sync, failed
@@ -126,8 +126,9 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
+	t.early = (t.early || t.hit == nil) && calledFrom("wal.(*Set).Prepare")
 	if t.hit == nil {
-		t.hit, t.early = &op, calledFrom("wal.(*Set).Prepare")
+		t.hit = &op
 	}
 	if isLog && (op.Kind == vfs.OpSync || op.Kind == vfs.OpAppend && !t.f.shortage()) {
 		t.log, t.appended = true, t.appended || op.Kind == vfs.OpAppend
@@ -304,7 +305,7 @@ func calledFrom(name string) bool {
 // ahead of time is made when it is needed; and an open is tried again when idle
 // descriptors have been closed.
 func (t *trial) harmless() bool {
-	return t.hit.Kind == vfs.OpClose || !t.f.forever && (t.early || errors.Is(t.f.err, syscall.EMFILE))
+	return t.hit.Kind == vfs.OpClose || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
 }
 
 // verify reopens without faults, as the files are and after a power cut.
