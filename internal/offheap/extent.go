@@ -67,6 +67,10 @@ func (e *Extent) Grow(n int) error {
 	case n > cap(e.mem):
 		return fmt.Errorf("%w: %d bytes of %d", ErrNoMemory, n, cap(e.mem))
 	}
+	if e.huge {
+		// A page is huge only if all of it is mapped when it is first touched.
+		n = min((n+hugeSize-1)&^(hugeSize-1), cap(e.mem))
+	}
 	if err := failing(n - have); err != nil {
 		return noMemory(n-have, err)
 	}
