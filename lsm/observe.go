@@ -248,7 +248,7 @@ func (db *DB) Property(name string) (value string, ok bool) {
 	case "stats":
 		return db.statsProperty(), true
 	case "sstables":
-		return v.version.DebugString(), true
+		return v.version.String(), true
 	case "approximate-memory-usage":
 		m := db.Metrics()
 		return strconv.FormatInt(m.MemtableBytes+m.Cache.Used+m.TableReaderBytes, 10), true
