@@ -23,7 +23,7 @@ func (db *DB) Flush() error {
 		if v := db.view.Load(); v == nil || v.mem.Len() == 0 {
 			return nil
 		}
-		if err := db.bg.waitForRoom(false); err != nil {
+		if err := db.bg.waitForRoom(0); err != nil {
 			return err
 		}
 		return db.rotate(0, 0)

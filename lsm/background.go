@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 )
@@ -212,7 +213,7 @@ func (b *background) openDense(r compact.Result) {
 
 // delay makes the writer sleep in proportion to the bytes it writes and to the
 // debt, a millisecond or more at a time. Commit leader only.
-func (b *background) delay(bytes int64, noStall bool) error {
+func (b *background) delay(bytes int64, mode commit.Mode) error {
 	perKiB := b.delayNanos.Load()
 	if perKiB == 0 {
 		b.owed = 0
@@ -222,7 +223,7 @@ func (b *background) delay(bytes int64, noStall bool) error {
 	if b.owed < int64(time.Millisecond) {
 		return nil
 	}
-	if noStall {
+	if mode&commit.NoStall != 0 {
 		b.owed = int64(time.Millisecond)
 		return fmt.Errorf("%w: compaction is behind", ErrBusy)
 	}
@@ -256,7 +257,7 @@ func (b *background) updateDelay(v *manifest.Version) {
 // waitForRoom returns when another memtable may be sealed: at most MaxMemtables
 // in memory, and level 0 below its limit. It fails when the flush that would
 // make room keeps failing. Commit leader only.
-func (b *background) waitForRoom(noStall bool) error {
+func (b *background) waitForRoom(mode commit.Mode) error {
 	var start time.Time
 	var cause string
 	b.mu.Lock()
@@ -288,7 +289,7 @@ func (b *background) waitForRoom(noStall bool) error {
 		default:
 			return nil
 		}
-		if noStall {
+		if mode&commit.NoStall != 0 {
 			return fmt.Errorf("%w: waiting for %s", ErrBusy, now)
 		}
 		if cause == "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/memtable"
 )
 
@@ -18,10 +19,10 @@ const (
 	// of the unsynced writes, never one in the middle.
 	NoSync WriteMode = 0
 	// Sync returns when the write, and every write before it, is on disk.
-	Sync WriteMode = 1
+	Sync = WriteMode(commit.Sync)
 	// NoStall fails with ErrBusy where the write would have to wait for
 	// flushes or compactions.
-	NoStall WriteMode = 2
+	NoStall = WriteMode(commit.NoStall)
 )
 
 // Put sets key to value. Both are copied.
@@ -32,7 +33,7 @@ func (db *DB) Put(key, value []byte, mode WriteMode) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	return db.pipeline.Put(key, value, mode&Sync != 0, mode&NoStall != 0)
+	return db.pipeline.Put(key, value, commit.Mode(mode&(Sync|NoStall)))
 }
 
 // Delete removes key, whether it exists or not.
@@ -43,7 +44,7 @@ func (db *DB) Delete(key []byte, mode WriteMode) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	return db.pipeline.Delete(key, mode&Sync != 0, mode&NoStall != 0)
+	return db.pipeline.Delete(key, commit.Mode(mode&(Sync|NoStall)))
 }
 
 // Write makes all operations of the batch take effect together. The batch may
@@ -62,7 +63,7 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
 	}
-	return db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)
+	return db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 }
 
 // WriteBytes is Write for a batch in wire form (Batch.Bytes, LevelDB's), which
@@ -89,14 +90,14 @@ func (db *DB) publish(seq base.SeqNum) { db.visible.Store(uint64(seq)) }
 // makeRoom sees to it that the memtable takes a group of so many bytes and
 // entries: it delays the writer in proportion to the debt of the background,
 // and rotates a full memtable. Commit leader only.
-func (db *DB) makeRoom(bytes int64, entries int, noStall bool) error {
-	if err := db.bg.delay(bytes, noStall); err != nil {
+func (db *DB) makeRoom(bytes int64, entries int, mode commit.Mode) error {
+	if err := db.bg.delay(bytes, mode); err != nil {
 		return err
 	}
 	if err := db.view.Load().mem.Room(bytes, entries); !errors.Is(err, memtable.ErrFull) {
 		return err
 	}
-	if err := db.bg.waitForRoom(noStall); err != nil {
+	if err := db.bg.waitForRoom(mode); err != nil {
 		return err
 	}
 	return db.rotate(bytes, entries)

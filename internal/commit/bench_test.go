@@ -16,7 +16,7 @@ func BenchmarkPut(b *testing.B) {
 	key, value := make([]byte, 16), make([]byte, 100)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := p.Put(key, value, false, false); err != nil {
+		if err := p.Put(key, value, 0); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -25,14 +25,14 @@ func BenchmarkPut(b *testing.B) {
 // BenchmarkWriters has n writers on a file that is written to and synced as a
 // log is.
 func BenchmarkWriters(b *testing.B) {
-	for _, sync := range []bool{false, true} {
+	for _, mode := range []Mode{0, Sync} {
 		for _, n := range []int{1, 2, 4, 16, 64} {
-			b.Run(fmt.Sprintf("sync=%v/writers=%d", sync, n), func(b *testing.B) { benchWriters(b, n, sync) })
+			b.Run(fmt.Sprintf("sync=%v/writers=%d", mode == Sync, n), func(b *testing.B) { benchWriters(b, n, mode) })
 		}
 	}
 }
 
-func benchWriters(b *testing.B, n int, synced bool) {
+func benchWriters(b *testing.B, n int, mode Mode) {
 	const size = 64 << 20
 	f, err := os.Create(filepath.Join(b.TempDir(), "log"))
 	if err != nil {
@@ -71,7 +71,7 @@ func benchWriters(b *testing.B, n int, synced bool) {
 			defer wg.Done()
 			key, value := make([]byte, 16), make([]byte, 100)
 			for left.Add(-1) >= 0 {
-				if err := p.Put(key, value, synced, false); err != nil {
+				if err := p.Put(key, value, mode); err != nil {
 					b.Error(err)
 					return
 				}

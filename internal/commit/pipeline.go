@@ -40,13 +40,24 @@ type Env struct {
 	// Publish makes everything up to seq visible.
 	Publish func(seq base.SeqNum)
 	// Room sees to it that so many bytes and entries can be applied. With
-	// noStall it fails with base.ErrBusy rather than wait. Its errors fail the
+	// NoStall it fails with base.ErrBusy rather than wait. Its errors fail the
 	// group and nothing else.
-	Room func(bytes int64, entries int, noStall bool) error
+	Room func(bytes int64, entries int, mode Mode) error
 	// Failed is told of a failure, a panic for instance, that ends all commits.
 	// nil: nobody is.
 	Failed func(err error)
 }
+
+// Mode is what a write asks for, a set of flags. A group has the flags of all
+// its writes.
+type Mode uint8
+
+const (
+	// Sync: the write is durable when it returns.
+	Sync Mode = 1 << iota
+	// NoStall: the write fails with base.ErrBusy rather than wait for room.
+	NoStall
+)
 
 // Sizes of groups in bytes. A small write is not made to wait for large ones
 // behind it.
@@ -85,40 +96,40 @@ func New(env Env, last base.SeqNum) *Pipeline {
 }
 
 // Commit writes a validated batch, setting its sequence number, and returns
-// when it is in the log (with sync: durable) and visible. An empty batch with
-// sync makes all earlier writes durable.
-func (p *Pipeline) Commit(batch []byte, sync, noStall bool) error {
+// when it is in the log (with Sync: durable) and visible. An empty batch with
+// Sync makes all earlier writes durable.
+func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 	lead := p.lead.CompareAndSwap(0, 1)
-	if lead && p.expectsNobody(sync) {
-		err := p.alone(batch, sync, noStall)
+	if lead && p.expectsNobody(mode) {
+		err := p.alone(batch, mode)
 		p.release()
 		return err
 	}
 	w := writers.Get().(*writer)
-	w.batch, w.sync, w.noStall = batch, sync, noStall
+	w.batch, w.mode = batch, mode
 	return p.submit(w, lead)
 }
 
 // Put commits a single entry.
-func (p *Pipeline) Put(key, value []byte, sync, noStall bool) error {
-	return p.entry(base.KindSet, key, value, sync, noStall)
+func (p *Pipeline) Put(key, value []byte, mode Mode) error {
+	return p.entry(base.KindSet, key, value, mode)
 }
 
 // Delete commits a single deletion.
-func (p *Pipeline) Delete(key []byte, sync, noStall bool) error {
-	return p.entry(base.KindDelete, key, nil, sync, noStall)
+func (p *Pipeline) Delete(key []byte, mode Mode) error {
+	return p.entry(base.KindDelete, key, nil, mode)
 }
 
-func (p *Pipeline) entry(kind base.Kind, key, value []byte, sync, noStall bool) error {
+func (p *Pipeline) entry(kind base.Kind, key, value []byte, mode Mode) error {
 	lead := p.lead.CompareAndSwap(0, 1)
-	if lead && p.expectsNobody(sync) {
-		err := p.entryAlone(kind, key, value, sync, noStall)
+	if lead && p.expectsNobody(mode) {
+		err := p.entryAlone(kind, key, value, mode)
 		p.release()
 		return err
 	}
 	w := writers.Get().(*writer)
 	w.own = encode(w.own, kind, key, value)
-	w.batch, w.sync, w.noStall = w.own, sync, noStall
+	w.batch, w.mode = w.own, mode
 	return p.submit(w, lead)
 }
 
@@ -181,10 +192,10 @@ func (p *Pipeline) runExclusive(f func() error) (err error) {
 }
 
 // entryAlone writes one entry without a group. The caller leads.
-func (p *Pipeline) entryAlone(kind base.Kind, key, value []byte, sync, noStall bool) (err error) {
+func (p *Pipeline) entryAlone(kind base.Kind, key, value []byte, mode Mode) (err error) {
 	defer p.recovered(&err)
 	p.buf = encode(p.buf, kind, key, value)
-	err = p.alone(p.buf, sync, noStall)
+	err = p.alone(p.buf, mode)
 	if cap(p.buf) > maxKeptBuffer {
 		p.buf = nil
 	}
@@ -192,12 +203,12 @@ func (p *Pipeline) entryAlone(kind base.Kind, key, value []byte, sync, noStall b
 }
 
 // alone writes one batch without a group. The caller leads.
-func (p *Pipeline) alone(batch []byte, sync, noStall bool) error {
+func (p *Pipeline) alone(batch []byte, mode Mode) error {
 	p.batches = p.batches[:0]
 	if batchrepr.Count(batch) > 0 {
 		p.batches = append(p.batches, batch)
 	}
-	err := p.write(sync, noStall)
+	err := p.write(mode)
 	clear(p.batches)
 	p.lastLen = 1
 	return err
@@ -205,17 +216,17 @@ func (p *Pipeline) alone(batch []byte, sync, noStall bool) error {
 
 // write takes p.batches, none of them empty, through all steps. The caller
 // leads.
-func (p *Pipeline) write(sync, noStall bool) (err error) {
+func (p *Pipeline) write(mode Mode) (err error) {
 	defer p.recovered(&err)
 	if cause := p.cause.Load(); cause != nil {
 		return *cause
 	}
 	if len(p.batches) > 0 {
-		if err := p.append(noStall); err != nil {
+		if err := p.append(mode); err != nil {
 			return err
 		}
 	}
-	if sync {
+	if mode&Sync != 0 {
 		if err := p.env.Sync(); err != nil {
 			return p.fail(err)
 		}
@@ -234,7 +245,7 @@ func (p *Pipeline) write(sync, noStall bool) (err error) {
 }
 
 // append makes room for p.batches, numbers them and logs them.
-func (p *Pipeline) append(noStall bool) error {
+func (p *Pipeline) append(mode Mode) error {
 	var bytes int64
 	var entries uint64
 	for _, b := range p.batches {
@@ -244,7 +255,7 @@ func (p *Pipeline) append(noStall bool) error {
 	if entries >= uint64(base.MaxSeqNum-p.last) {
 		return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
 	}
-	if err := p.env.Room(bytes, int(entries), noStall); err != nil {
+	if err := p.env.Room(bytes, int(entries), mode); err != nil {
 		return err
 	}
 	seq := p.last + 1
@@ -300,7 +311,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 			p.release()
 			break
 		}
-		if w.sync {
+		if w.mode&Sync != 0 {
 			p.gather(int(p.waiting.Load()) + p.lastLen)
 		}
 		p.leadGroup(w)
@@ -326,7 +337,7 @@ func (p *Pipeline) leadGroup(w *writer) {
 // expectsNobody reports whether a leader that found no queue had better go
 // ahead alone: always, unless a sync is coming that others are about to ask
 // for as well.
-func (p *Pipeline) expectsNobody(sync bool) bool { return !sync || p.lastLen <= 1 }
+func (p *Pipeline) expectsNobody(mode Mode) bool { return mode&Sync == 0 || p.lastLen <= 1 }
 
 // gatherYields is how often a leader yields to let others queue. A yield costs
 // well below 1 us where nothing else runs; two are as good as fifty.
@@ -352,7 +363,7 @@ func (p *Pipeline) writeGroup(w *writer) {
 	err := p.writeList(w)
 	if errors.Is(err, base.ErrBusy) {
 		p.refuse(w)
-		if w.noStall {
+		if w.mode&NoStall != 0 {
 			p.requeue(w.next)
 			w.next = nil
 		} else {
@@ -370,7 +381,7 @@ func (p *Pipeline) writeGroup(w *writer) {
 func (p *Pipeline) refuse(w *writer) {
 	for w.next != nil {
 		f := w.next
-		if !f.noStall {
+		if f.mode&NoStall == 0 {
 			w = f
 			continue
 		}
@@ -384,16 +395,15 @@ func (p *Pipeline) refuse(w *writer) {
 // NoStall writer in it and no room.
 func (p *Pipeline) writeList(w *writer) error {
 	p.batches = p.batches[:0]
-	sync, anyNoStall, members := false, false, 0
+	mode, members := Mode(0), 0
 	for ; w != nil; w = w.next {
 		members++
-		sync = sync || w.sync
-		anyNoStall = anyNoStall || w.noStall
+		mode |= w.mode
 		if batchrepr.Count(w.batch) > 0 {
 			p.batches = append(p.batches, w.batch)
 		}
 	}
-	err := p.write(sync, anyNoStall)
+	err := p.write(mode)
 	clear(p.batches)
 	p.lastLen = members
 	return err

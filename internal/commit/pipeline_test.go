@@ -30,7 +30,7 @@ type fakeDB struct {
 	appendFn func() error
 	syncFn   func() error
 	applyFn  func(batch []byte) error
-	roomFn   func(noStall bool) error
+	roomFn   func(mode Mode) error
 }
 
 func newFakeDB(t testing.TB) *fakeDB {
@@ -59,13 +59,13 @@ func (d *fakeDB) enter(step string, after ...string) func() {
 	return func() { d.inside.Add(-1) }
 }
 
-func (d *fakeDB) room(bytes int64, entries int, noStall bool) error {
+func (d *fakeDB) room(bytes int64, entries int, mode Mode) error {
 	defer d.enter("room")()
 	if bytes <= int64(entries) || entries == 0 {
 		d.t.Errorf("room for %d bytes, %d entries", bytes, entries)
 	}
 	if d.roomFn != nil {
-		return d.roomFn(noStall)
+		return d.roomFn(mode)
 	}
 	return nil
 }
@@ -151,11 +151,11 @@ func TestOneWriter(t *testing.T) {
 		visible uint64
 		syncs   int
 	}{
-		{func() error { return p.Put([]byte("a"), []byte("1"), false, false) }, 42, 0},
-		{func() error { return p.Commit(batchOf("b", "c", "d"), true, false) }, 45, 1},
-		{func() error { return p.Delete([]byte("a"), true, true) }, 46, 2},
-		{func() error { return p.Commit(batchOf(), false, false) }, 46, 2},
-		{func() error { return p.Commit(batchOf(), true, false) }, 46, 3},
+		{func() error { return p.Put([]byte("a"), []byte("1"), 0) }, 42, 0},
+		{func() error { return p.Commit(batchOf("b", "c", "d"), Sync) }, 45, 1},
+		{func() error { return p.Delete([]byte("a"), Sync|NoStall) }, 46, 2},
+		{func() error { return p.Commit(batchOf(), 0) }, 46, 2},
+		{func() error { return p.Commit(batchOf(), Sync) }, 46, 3},
 		{func() error { return p.Exclusive(func() error { return nil }) }, 46, 3},
 	}
 	for i, s := range steps {
@@ -199,7 +199,7 @@ func TestFailuresPoison(t *testing.T) {
 			d := newFakeDB(t)
 			p := New(d.env(), 0)
 			tc.arm(d)
-			err := p.Put([]byte("k"), nil, true, false)
+			err := p.Put([]byte("k"), nil, Sync)
 			if !errors.Is(err, base.ErrReadOnly) || !strings.Contains(err.Error(), "boom") {
 				t.Fatalf("first failure: %v", err)
 			}
@@ -211,10 +211,10 @@ func TestFailuresPoison(t *testing.T) {
 			}
 			calls := len(d.groups)
 			for i := range 3 {
-				if err2 := p.Put([]byte("k"), nil, i == 0, false); err2 != err {
+				if err2 := p.Put([]byte("k"), nil, Mode(i&1)); err2 != err {
 					t.Fatalf("later write: %v, want %v", err2, err)
 				}
-				if err2 := p.Commit(batchOf(), true, false); err2 != err {
+				if err2 := p.Commit(batchOf(), Sync); err2 != err {
 					t.Fatalf("later barrier: %v, want %v", err2, err)
 				}
 			}
@@ -233,7 +233,7 @@ func TestPoisonFromOutsideFirstCauseWins(t *testing.T) {
 	first := errors.New("first")
 	p.Poison(first)
 	p.Poison(errors.New("second"))
-	if err := p.Delete([]byte("k"), false, false); err != first || p.Err() != first {
+	if err := p.Delete([]byte("k"), 0); err != first || p.Err() != first {
 		t.Errorf("got %v", err)
 	}
 }
@@ -241,16 +241,16 @@ func TestPoisonFromOutsideFirstCauseWins(t *testing.T) {
 func TestRoomErrorsDoNotPoison(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
-	d.roomFn = func(noStall bool) error {
-		if noStall {
+	d.roomFn = func(mode Mode) error {
+		if mode&NoStall != 0 {
 			return base.ErrBusy
 		}
 		return nil
 	}
-	if err := p.Put([]byte("a"), nil, false, true); !errors.Is(err, base.ErrBusy) {
-		t.Errorf("noStall: %v", err)
+	if err := p.Put([]byte("a"), nil, NoStall); !errors.Is(err, base.ErrBusy) {
+		t.Errorf("NoStall: %v", err)
 	}
-	if err := p.Put([]byte("a"), nil, false, false); err != nil {
+	if err := p.Put([]byte("a"), nil, 0); err != nil {
 		t.Errorf("after busy: %v", err)
 	}
 	if d.visible.Load() != 1 {
@@ -261,10 +261,10 @@ func TestRoomErrorsDoNotPoison(t *testing.T) {
 func TestSequenceNumbersRunOut(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), base.MaxSeqNum-3)
-	if err := p.Commit(batchOf("a", "b", "c"), false, false); !errors.Is(err, base.ErrTooLarge) {
+	if err := p.Commit(batchOf("a", "b", "c"), 0); !errors.Is(err, base.ErrTooLarge) {
 		t.Errorf("got %v", err)
 	}
-	if err := p.Commit(batchOf("a", "b"), false, false); err != nil {
+	if err := p.Commit(batchOf("a", "b"), 0); err != nil {
 		t.Error(err)
 	}
 }
@@ -275,7 +275,7 @@ func TestPanicInExclusive(t *testing.T) {
 	if err := p.Exclusive(func() error { panic("boom") }); !errors.Is(err, base.ErrReadOnly) {
 		t.Errorf("got %v", err)
 	}
-	if err := p.Put([]byte("a"), nil, false, false); !errors.Is(err, base.ErrReadOnly) {
+	if err := p.Put([]byte("a"), nil, 0); !errors.Is(err, base.ErrReadOnly) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -311,8 +311,8 @@ func blocked(t *testing.T, p *Pipeline, hold func(), writes ...func() error) []e
 
 func TestGroup(t *testing.T) {
 	big := string(make([]byte, 200<<10))
-	put := func(p *Pipeline, k string, sync bool) func() error {
-		return func() error { return p.Put([]byte(k), []byte("v"), sync, false) }
+	put := func(p *Pipeline, k string, mode Mode) func() error {
+		return func() error { return p.Put([]byte(k), []byte("v"), mode) }
 	}
 	tests := []struct {
 		name   string
@@ -321,35 +321,35 @@ func TestGroup(t *testing.T) {
 		syncs  int
 	}{
 		{"one append, one sync", func(p *Pipeline) []func() error {
-			return []func() error{put(p, "a", false), put(p, "b", true), put(p, "c", true),
-				func() error { return p.Commit(batchOf("d", "e"), false, false) },
-				func() error { return p.Delete([]byte("f"), true, false) }}
+			return []func() error{put(p, "a", 0), put(p, "b", Sync), put(p, "c", Sync),
+				func() error { return p.Commit(batchOf("d", "e"), 0) },
+				func() error { return p.Delete([]byte("f"), Sync) }}
 		}, []int{5}, 1},
 		{"nobody asks for a sync", func(p *Pipeline) []func() error {
-			return []func() error{put(p, "a", false), put(p, "b", false)}
+			return []func() error{put(p, "a", 0), put(p, "b", 0)}
 		}, []int{2}, 0},
 		{"a small leader does not wait for large writes", func(p *Pipeline) []func() error {
-			return []func() error{put(p, "a", false), put(p, big, false), put(p, "c", false)}
+			return []func() error{put(p, "a", 0), put(p, big, 0), put(p, "c", 0)}
 		}, []int{1, 2}, 0},
 		{"a large leader takes up to 1 MiB", func(p *Pipeline) []func() error {
 			var w []func() error
 			for range 7 {
-				w = append(w, put(p, big, true))
+				w = append(w, put(p, big, Sync))
 			}
 			return w
 		}, []int{5, 2}, 2},
 		{"larger than every limit", func(p *Pipeline) []func() error {
-			return []func() error{put(p, strings.Repeat("x", 3<<20), false), put(p, "b", false)}
+			return []func() error{put(p, strings.Repeat("x", 3<<20), 0), put(p, "b", 0)}
 		}, []int{1, 1}, 0},
 		{"exclusive splits a group", func(p *Pipeline) []func() error {
-			return []func() error{put(p, "a", false), put(p, "b", false),
-				func() error { return p.Exclusive(func() error { return nil }) }, put(p, "c", false)}
+			return []func() error{put(p, "a", 0), put(p, "b", 0),
+				func() error { return p.Exclusive(func() error { return nil }) }, put(p, "c", 0)}
 		}, []int{2, 1}, 0},
 		{"barrier in a group", func(p *Pipeline) []func() error {
-			return []func() error{put(p, "a", false), func() error { return p.Commit(batchOf(), true, false) }, put(p, "c", false)}
+			return []func() error{put(p, "a", 0), func() error { return p.Commit(batchOf(), Sync) }, put(p, "c", 0)}
 		}, []int{2}, 1},
 		{"barriers alone", func(p *Pipeline) []func() error {
-			f := func() error { return p.Commit(batchOf(), true, false) }
+			f := func() error { return p.Commit(batchOf(), Sync) }
 			return []func() error{f, f, f}
 		}, nil, 1},
 	}
@@ -376,8 +376,8 @@ func TestGroupFailsTogether(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
 	d.syncFn = func() error { return errors.New("boom") }
-	put := func() error { return p.Put([]byte("k"), nil, true, false) }
-	for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put([]byte("k"), nil, false, false) }) {
+	put := func() error { return p.Put([]byte("k"), nil, Sync) }
+	for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put([]byte("k"), nil, 0) }) {
 		if !errors.Is(err, base.ErrReadOnly) {
 			t.Errorf("write %d: %v", i, err)
 		}
@@ -390,16 +390,16 @@ func TestGroupFailsTogether(t *testing.T) {
 func TestBusyMembersOfAGroup(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
-	d.roomFn = func(noStall bool) error {
-		if noStall {
+	d.roomFn = func(mode Mode) error {
+		if mode&NoStall != 0 {
 			return base.ErrBusy
 		}
 		return nil
 	}
-	put := func(noStall bool) func() error {
-		return func() error { return p.Put([]byte("k"), nil, false, noStall) }
+	put := func(mode Mode) func() error {
+		return func() error { return p.Put([]byte("k"), nil, mode) }
 	}
-	errs := blocked(t, p, nil, put(true), put(false), put(true), put(false))
+	errs := blocked(t, p, nil, put(NoStall), put(0), put(NoStall), put(0))
 	for i, busy := range []bool{true, false, true, false} {
 		if errors.Is(errs[i], base.ErrBusy) != busy {
 			t.Errorf("write %d: %v", i, errs[i])
@@ -408,7 +408,7 @@ func TestBusyMembersOfAGroup(t *testing.T) {
 	if fmt.Sprint(d.groups) != "[2]" {
 		t.Errorf("groups %v", d.groups)
 	}
-	if errs := blocked(t, p, nil, put(true), put(true)); errs[0] != base.ErrBusy || errs[1] != base.ErrBusy {
+	if errs := blocked(t, p, nil, put(NoStall), put(NoStall)); errs[0] != base.ErrBusy || errs[1] != base.ErrBusy {
 		t.Errorf("all busy: %v", errs)
 	}
 }
@@ -416,19 +416,19 @@ func TestBusyMembersOfAGroup(t *testing.T) {
 func TestStallTurnsNoStallWritersAway(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
-	put := func(noStall bool) func() error {
-		return func() error { return p.Put([]byte("k"), nil, false, noStall) }
+	put := func(mode Mode) func() error {
+		return func() error { return p.Put([]byte("k"), nil, mode) }
 	}
 	errs := blocked(t, p, func() {
 		p.BeginStall()
 		if n := p.waiting.Load(); n != 2 {
 			t.Errorf("%d waiting, want 2", n)
 		}
-		if err := put(true)(); err != base.ErrBusy {
+		if err := put(NoStall)(); err != base.ErrBusy {
 			t.Errorf("write during the stall: %v", err)
 		}
 		p.EndStall()
-	}, put(false), put(true), put(false), put(true))
+	}, put(0), put(NoStall), put(0), put(NoStall))
 	for i, busy := range []bool{false, true, false, true} {
 		if errors.Is(errs[i], base.ErrBusy) != busy {
 			t.Errorf("write %d: %v", i, errs[i])
@@ -437,7 +437,7 @@ func TestStallTurnsNoStallWritersAway(t *testing.T) {
 	if fmt.Sprint(d.groups) != "[2]" {
 		t.Errorf("groups %v", d.groups)
 	}
-	if err := put(true)(); err != nil {
+	if err := put(NoStall)(); err != nil {
 		t.Errorf("after the stall: %v", err)
 	}
 }
@@ -460,8 +460,8 @@ func torture(t *testing.T, failAt int) {
 		}
 		return nil
 	}
-	d.roomFn = func(noStall bool) error {
-		if noStall && appends%7 == 0 {
+	d.roomFn = func(mode Mode) error {
+		if mode&NoStall != 0 && appends%7 == 0 {
 			appends++
 			return base.ErrBusy
 		}
@@ -478,15 +478,22 @@ func torture(t *testing.T, failAt int) {
 			for i := range each {
 				key := fmt.Sprintf("%02d-%04d", c, i)
 				var err error
+				var mode Mode
+				if i%2 == 0 {
+					mode |= Sync
+				}
+				if i%3 == 0 {
+					mode |= NoStall
+				}
 				n := int64(1)
 				switch i % 5 {
 				case 0:
-					err = p.Commit(batchOf(key, key+"x"), i%2 == 0, i%3 == 0)
+					err = p.Commit(batchOf(key, key+"x"), mode)
 					n = 2
 				case 1:
 					err, n = p.Exclusive(func() error { d.enter("exclusive")(); return nil }), 0
 				default:
-					err = p.Put([]byte(key), []byte("value"), i%2 == 0, i%3 == 0)
+					err = p.Put([]byte(key), []byte("value"), mode)
 				}
 				switch {
 				case err == nil:
@@ -516,7 +523,7 @@ func TestNoAllocations(t *testing.T) {
 	key, value := make([]byte, 16), make([]byte, 100)
 	batch := batchOf("a", "b")
 	if n := testing.AllocsPerRun(1000, func() {
-		if p.Put(key, value, false, false) != nil || p.Delete(key, true, false) != nil || p.Commit(batch, false, true) != nil {
+		if p.Put(key, value, 0) != nil || p.Delete(key, Sync) != nil || p.Commit(batch, NoStall) != nil {
 			t.Error("failed")
 		}
 	}); n != 0 {
@@ -537,32 +544,32 @@ func nopEnv() Env {
 // TestNoStallWritersDoNotWaitForOthersRoom has a group wait for room until its
 // NoStall writers have returned.
 func TestNoStallWritersDoNotWaitForOthersRoom(t *testing.T) {
-	for _, leaderToo := range []bool{false, true} {
+	for _, leader := range []Mode{0, NoStall} {
 		d := newFakeDB(t)
 		p := New(d.env(), 0)
 		var refused sync.WaitGroup
-		d.roomFn = func(noStall bool) error {
-			if noStall {
+		d.roomFn = func(mode Mode) error {
+			if mode&NoStall != 0 {
 				return base.ErrBusy
 			}
 			refused.Wait()
 			return nil
 		}
-		put := func(noStall bool) func() error {
-			if noStall {
+		put := func(mode Mode) func() error {
+			if mode&NoStall != 0 {
 				refused.Add(1)
 			}
 			return func() error {
-				if noStall {
+				if mode&NoStall != 0 {
 					defer refused.Done()
 				}
-				return p.Put([]byte("k"), nil, false, noStall)
+				return p.Put([]byte("k"), nil, mode)
 			}
 		}
-		errs := blocked(t, p, nil, put(leaderToo), put(true), put(false), put(true))
-		for i, busy := range []bool{leaderToo, true, false, true} {
+		errs := blocked(t, p, nil, put(leader), put(NoStall), put(0), put(NoStall))
+		for i, busy := range []bool{leader == NoStall, true, false, true} {
 			if errors.Is(errs[i], base.ErrBusy) != busy {
-				t.Errorf("leader %v, write %d: %v", leaderToo, i, errs[i])
+				t.Errorf("leader mode %d, write %d: %v", leader, i, errs[i])
 			}
 		}
 	}

@@ -16,20 +16,19 @@ const (
 
 // writer is a write in the queue.
 type writer struct {
-	batch         []byte
-	exclusive     func() error // instead of a batch
-	sync, noStall bool
-	err           error
-	own           []byte // memory for batch
-	next          *writer
-	wake          chan outcome // holds one
+	batch     []byte
+	exclusive func() error // instead of a batch
+	mode      Mode
+	err       error
+	own       []byte // memory for batch
+	next      *writer
+	wake      chan outcome // holds one
 }
 
 var writers = sync.Pool{New: func() any { return &writer{wake: make(chan outcome, 1)} }}
 
 func (w *writer) free() {
-	w.batch, w.exclusive, w.err, w.next = nil, nil, nil, nil
-	w.sync, w.noStall = false, false
+	w.batch, w.exclusive, w.mode, w.err, w.next = nil, nil, 0, nil, nil
 	if cap(w.own) > maxKeptBuffer {
 		w.own = nil
 	}
@@ -47,7 +46,7 @@ func (w *writer) signal(o outcome) { w.wake <- o }
 func (p *Pipeline) push(w *writer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w.noStall && p.stalled {
+	if w.mode&NoStall != 0 && p.stalled {
 		return false
 	}
 	if p.tail == nil {
@@ -124,7 +123,7 @@ func (p *Pipeline) BeginStall() {
 	p.stalled = true
 	var busy, kept, tail *writer
 	for w := p.popLocked(); w != nil; w = p.popLocked() {
-		if w.noStall {
+		if w.mode&NoStall != 0 {
 			w.next, busy = busy, w
 			continue
 		}

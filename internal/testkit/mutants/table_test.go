@@ -49,10 +49,10 @@ var table = []mutant{
 		{"internal/wal/set.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
 
 	{"split-batch", "a batch is appended to the log in two records", states, []edit{
-		{"lsm/write.go", "\treturn db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)\n", `	if b.Count() > 1 {
+		{"lsm/write.go", "\treturn db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))\n", `	if b.Count() > 1 {
 		return b.Each(func(k, v []byte) error { return db.Put(k, v, mode) }, func(k []byte) error { return db.Delete(k, mode) })
 	}
-	return db.pipeline.Commit(b.Bytes(), mode&Sync != 0, mode&NoStall != 0)
+	return db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 `}}},
 
 	{"append-error-ignored", "writes go on after a failed append", faults, []edit{
