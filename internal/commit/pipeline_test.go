@@ -537,7 +537,7 @@ func nopEnv() Env {
 		Sync:    func() error { return nil },
 		Apply:   func([]byte, base.SeqNum) error { return nil },
 		Publish: func(base.SeqNum) {},
-		Room:    func(int64, int, bool) error { return nil },
+		Room:    func(int64, int, Mode) error { return nil },
 	}
 }
 
