@@ -69,7 +69,7 @@ type DB struct {
 // when the guards that may have seen it have exited. So none is ever revived.
 type view struct {
 	db      *DB
-	mem     *memtable.Table
+	mem     *memtable.MemTable
 	memWAL  uint64    // number of mem's log
 	imm     []*sealed // waiting for their flush, newest first
 	version *manifest.Version
@@ -78,7 +78,7 @@ type view struct {
 
 // sealed is a full memtable and the log that holds the same entries.
 type sealed struct {
-	table *memtable.Table
+	table *memtable.MemTable
 	wal   uint64      // number of the log that the table's entries are in
 	last  base.SeqNum // no entry is newer
 }
@@ -87,7 +87,7 @@ type sealed struct {
 // the memtables.
 //
 // REQUIRES: the database is not closed.
-func (db *DB) newView(mem *memtable.Table, memWAL uint64, imm []*sealed, version *manifest.Version) *view {
+func (db *DB) newView(mem *memtable.MemTable, memWAL uint64, imm []*sealed, version *manifest.Version) *view {
 	v := &view{db: db, mem: mem, memWAL: memWAL, imm: imm, version: version}
 	v.refs.Store(1)
 	db.holds.Add(1)

@@ -188,10 +188,10 @@ func (b *background) installFlush(s *sealed, result compact.Result) error {
 }
 
 // extent is the smallest and the largest user key of a memtable, which is not empty.
-func extent(t *memtable.Table) (smallest, largest []byte, err error) {
+func extent(t *memtable.MemTable) (smallest, largest []byte, err error) {
 	src := t.NewSource()
 	defer src.Close()
-	var e base.Entries
+	var e base.Chunk
 	i, err := src.First(&e)
 	if i >= 0 {
 		smallest = slices.Clone(e.Key(i))

@@ -1,22 +1,21 @@
 package base
 
-// Codec names how a value's bytes are packed inside Entries.
+// Codec names how a value's bytes are packed inside a Chunk.
 type Codec uint8
 
 // CodecRaw says that a value's bytes are the value.
 const CodecRaw Codec = 0
 
-// Entries is a stretch of internal entries in internal order, in columns: the
-// one shape in which memtables and tables of either format hand data to merges
-// and cursors. Entry i has
+// Chunk is some consecutive entries of a Source, in columns: the one shape in
+// which memtables and tables of either format hand data to merges and cursors. Entry i has
 //
 //	key     Data[KeyOff[i]:ValOff[i]]   (user key)
 //	value   Data[ValOff[i]:ValEnd[i]]
 //	trailer Trailers[i]
 //
-// A Source fills Entries; the slices belong to the source, are read-only, and
+// A Source fills Chunks; the slices belong to the source, are read-only, and
 // stay valid until its next move or Close.
-type Entries struct {
+type Chunk struct {
 	Data     []byte
 	KeyOff   []uint32
 	ValOff   []uint32
@@ -24,29 +23,29 @@ type Entries struct {
 	Trailers []Trailer
 	// Codecs is nil when every value is raw.
 	Codecs []Codec
-	// Plain says that every entry is a KindSet with a raw value and that no
-	// user key stands twice: a reader at MaxSeq or later sees each entry.
-	Plain  bool
-	MaxSeq SeqNum
+	// AllLiveSets says that every entry is a KindSet with a raw value and that no
+	// user key occurs twice: a reader at MaxSeq or later sees each entry.
+	AllLiveSets bool
+	MaxSeq      SeqNum
 }
 
 // Len is the number of entries.
-func (e *Entries) Len() int { return len(e.Trailers) }
+func (e *Chunk) Len() int { return len(e.Trailers) }
 
 // Key returns user key i.
-func (e *Entries) Key(i int) []byte {
+func (e *Chunk) Key(i int) []byte {
 	end := e.ValOff[i]
 	return e.Data[e.KeyOff[i]:end:end]
 }
 
 // Value returns value i, packed by its codec.
-func (e *Entries) Value(i int) []byte {
+func (e *Chunk) Value(i int) []byte {
 	end := e.ValEnd[i]
 	return e.Data[e.ValOff[i]:end:end]
 }
 
 // Codec returns the codec of value i.
-func (e *Entries) Codec(i int) Codec {
+func (e *Chunk) Codec(i int) Codec {
 	if e.Codecs == nil {
 		return CodecRaw
 	}
@@ -54,7 +53,7 @@ func (e *Entries) Codec(i int) Codec {
 }
 
 // Source is the internal iterator: a sorted sequence of entries handed out a
-// stretch at a time, so that one interface call serves many entries. It is
+// chunk at a time, so that one interface call serves many entries. It is
 // used by one goroutine at a time.
 //
 // Every move returns its failure beside its answer, so that no caller can take
@@ -62,29 +61,29 @@ func (e *Entries) Codec(i int) Codec {
 // empty and the source is not positioned; a positioning call may be tried again.
 //
 // Positioning calls fill e and return the index in e of the entry found, or -1
-// when there is none; after -1, e is empty. Next and Prev move from the stretch
+// when there is none; after -1, e is empty. Next and Prev move from the chunk
 // last handed out to its neighbour, and report false at the end; they may be
 // called only while positioned.
 type Source interface {
-	First(e *Entries) (int, error)
-	Last(e *Entries) (int, error)
+	First(e *Chunk) (int, error)
+	Last(e *Chunk) (int, error)
 	// SeekGE finds the first entry at or after (key, t) in internal order.
-	SeekGE(key []byte, t Trailer, e *Entries) (int, error)
+	SeekGE(key []byte, t Trailer, e *Chunk) (int, error)
 	// SeekLT finds the last entry before (key, t) in internal order.
-	SeekLT(key []byte, t Trailer, e *Entries) (int, error)
-	// Next hands out the following stretch; its first entry is index 0.
-	Next(e *Entries) (bool, error)
-	// Prev hands out the preceding stretch; the entry to continue with is the
+	SeekLT(key []byte, t Trailer, e *Chunk) (int, error)
+	// Next hands out the following chunk; its first entry is index 0.
+	Next(e *Chunk) (bool, error)
+	// Prev hands out the preceding chunk; the entry to continue with is the
 	// last one.
-	Prev(e *Entries) (bool, error)
+	Prev(e *Chunk) (bool, error)
 	// Close releases what the source holds. The source must not be touched
 	// afterwards, not even by another Close: it may be in use again.
 	Close()
 }
 
-// Scan calls f for every stretch of src, front to back, until one of both fails.
-func Scan(src Source, f func(e *Entries) error) error {
-	var e Entries
+// Scan calls f for every chunk of src, front to back, until one of both fails.
+func Scan(src Source, f func(e *Chunk) error) error {
+	var e Chunk
 	i, err := src.First(&e)
 	for ok := i >= 0; ok && err == nil; {
 		if err = f(&e); err == nil {
@@ -92,4 +91,19 @@ func Scan(src Source, f func(e *Entries) error) error {
 		}
 	}
 	return err
+}
+
+// SeekPrefetcher is a Source that can start loading what a seek will look at into
+// the processor's cache. Several sources are told first and sought afterwards, so
+// that their cache misses overlap.
+type SeekPrefetcher interface {
+	// PrefetchSeek precedes SeekGE(key, t), which must be the next call.
+	PrefetchSeek(key []byte, t Trailer)
+}
+
+// Bounded is a Source that can be told which user keys will be asked for, so that
+// it opens no table outside of them.
+type Bounded interface {
+	// SetBounds limits moves to [lower, upper); a nil bound is open.
+	SetBounds(lower, upper []byte)
 }

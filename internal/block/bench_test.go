@@ -101,10 +101,10 @@ func BenchmarkViewScan(b *testing.B) {
 		b.Fatal(err)
 	}
 	sum := 0
-	var e base.Entries
+	var e base.Chunk
 	for b.Loop() {
 		v := OpenView(mem)
-		v.Entries(&e)
+		v.Chunk(&e)
 		for i := range e.Len() {
 			sum += len(e.Key(i)) + int(e.Value(i)[0])
 		}

@@ -115,8 +115,8 @@ func TestViewHoldsRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []entry
-		var e base.Entries
-		v.Entries(&e)
+		var e base.Chunk
+		v.Chunk(&e)
 		plain, maxSeq := true, base.SeqNum(0)
 		for i := range e.Len() {
 			got = append(got, entry{string(e.Key(i)), e.Trailers[i].Seq(), e.Trailers[i].Kind(), string(e.Value(i))})
@@ -126,8 +126,8 @@ func TestViewHoldsRows(t *testing.T) {
 		if d := cmp.Diff(es, got, cmp.AllowUnexported(entry{})); d != "" {
 			t.Fatal(d)
 		}
-		if e.Plain != plain || e.MaxSeq != maxSeq {
-			t.Fatalf("plain %v, max seq %d, want %v, %d", e.Plain, e.MaxSeq, plain, maxSeq)
+		if e.AllLiveSets != plain || e.MaxSeq != maxSeq {
+			t.Fatalf("plain %v, max seq %d, want %v, %d", e.AllLiveSets, e.MaxSeq, plain, maxSeq)
 		}
 		checkSearches(t, rng, c, es, v)
 		offheap.Free(mem)
@@ -424,7 +424,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	mem := aligned(1 << 20)
 	var buf Buffer
 	key := []byte(es[len(es)/2].key)
-	var e base.Entries
+	var e base.Chunk
 	if n := testing.AllocsPerRun(100, func() {
 		raw, err := Decompress(&buf, packed, Snappy, 1<<20)
 		if err != nil {
@@ -437,7 +437,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 		v := OpenView(mem)
 		v.Get(base.Bytewise, key, base.Hash(key), 1000)
 		v.SeekGE(base.Bytewise, key, base.MaxTrailer)
-		v.Entries(&e)
+		v.Chunk(&e)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -146,14 +146,14 @@ func BuildView(dst, rows []byte, s Shape, cmp *base.Comparer, cols Columns) (Vie
 	v := View{p: unsafe.Pointer(unsafe.SliceData(dst))}
 	dataOff := v.layout(s.Count, cols)
 	v.data = dst[dataOff:]
-	b := rowBuilder{View: v, rows: rows, end: s.end, cmp: cmp, plain: true}
+	b := rowBuilder{View: v, rows: rows, end: s.end, cmp: cmp, allLiveSets: true}
 	if err := b.run(); err != nil {
 		return View{}, err
 	}
 	v.data = v.data[:b.pos]
 	skip := v.abbreviate(cmp, cols)
-	if b.plain {
-		cols |= viewPlain
+	if b.allLiveSets {
+		cols |= viewAllLiveSets
 	}
 	*(*uint32)(v.p) = uint32(s.Count)
 	*(*uint32)(unsafe.Add(v.p, hdrFlags)) = uint32(cols)
@@ -193,12 +193,12 @@ func (v *View) setAbbrev(i int, x uint64) {
 // rowBuilder is the state of one BuildView.
 type rowBuilder struct {
 	View
-	rows       []byte
-	end        int
-	cmp        *base.Comparer
-	pos        int // next free byte of data
-	maxTrailer base.Trailer
-	plain      bool
+	rows        []byte
+	end         int
+	cmp         *base.Comparer
+	pos         int // next free byte of data
+	maxTrailer  base.Trailer
+	allLiveSets bool
 }
 
 func (b *rowBuilder) run() error {
@@ -236,7 +236,7 @@ func (b *rowBuilder) run() error {
 			if t.Kind() > base.KindMax {
 				return badRow(at, "unknown kind %d", t.Kind())
 			}
-			b.plain = false
+			b.allLiveSets = false
 		}
 		// Mostly the first byte that the keys do not share tells their order.
 		if !ascending || shared >= len(prev) || shared >= ulen || prev[shared] >= key[shared] {
@@ -294,7 +294,7 @@ func (b *rowBuilder) order(i, at int, prev, key []byte, shared int, pt, t base.T
 	}
 	c := b.cmp.Cmp(prev[shared:], key[shared:])
 	if c == 0 {
-		b.plain = false
+		b.allLiveSets = false
 	}
 	if c > 0 || c == 0 && pt <= t {
 		return badRow(at, "keys do not ascend")

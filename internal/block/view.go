@@ -35,7 +35,7 @@ const (
 )
 
 // Columns names the optional columns of a View; in the header it also carries
-// viewPlain.
+// viewAllLiveSets.
 type Columns uint32
 
 const (
@@ -44,7 +44,7 @@ const (
 	// Abbreviations make searches compare integers instead of keys.
 	Abbreviations
 
-	viewPlain // base.Entries.Plain
+	viewAllLiveSets // base.Chunk.AllLiveSets
 
 	// PointLookup is what random reads want.
 	PointLookup = Fingerprints | Abbreviations
@@ -147,8 +147,8 @@ func (v *View) Trailer(i int) base.Trailer {
 	return *(*base.Trailer)(unsafe.Add(v.p, v.trailers+uintptr(i)*8))
 }
 
-// Entries makes e show the whole view, without copying.
-func (v *View) Entries(e *base.Entries) {
+// Chunk makes e show the whole view, without copying.
+func (v *View) Chunk(e *base.Chunk) {
 	keyOff := unsafe.Slice((*uint32)(unsafe.Add(v.p, v.keyOffs)), v.n+1)
 	e.Data = v.data
 	e.KeyOff = keyOff[:v.n:v.n]
@@ -156,7 +156,7 @@ func (v *View) Entries(e *base.Entries) {
 	e.ValOff = unsafe.Slice((*uint32)(unsafe.Add(v.p, v.valOffs)), v.n)
 	e.Trailers = unsafe.Slice((*base.Trailer)(unsafe.Add(v.p, v.trailers)), v.n)
 	e.Codecs = nil
-	e.Plain = v.flags&viewPlain != 0
+	e.AllLiveSets = v.flags&viewAllLiveSets != 0
 	e.MaxSeq = v.MaxSeq()
 }
 

@@ -23,7 +23,7 @@ type collapse struct {
 	snapshots []base.SeqNum // ascending
 	deeper    deeper
 
-	// The entry before, when there was one. last aliases its stretch or buf.
+	// The entry before, when there was one. last aliases its chunk or buf.
 	any     bool
 	last    []byte
 	lastSeq base.SeqNum
@@ -72,7 +72,7 @@ func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 // pass records an entry known to survive without a look at the others.
 func (c *collapse) pass(key []byte, t base.Trailer) { c.any, c.last, c.lastSeq = true, key, t.Seq() }
 
-// leave must be called before the stretch that the last key came from goes away.
+// leave must be called before the chunk that the last key came from goes away.
 func (c *collapse) leave() {
 	if c.any {
 		c.buf = append(c.buf[:0], c.last...)

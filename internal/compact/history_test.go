@@ -172,7 +172,7 @@ func (s *store) flush() {
 	if level > 0 {
 		s.busy = append(s.busy, plan)
 	}
-	r, err := Flush(&tableSource{cmp: s.cmp, es: mem, stretch: 4}, uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
+	r, err := Flush(&tableSource{cmp: s.cmp, es: mem, chunk: 4}, uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func (s *store) settle() {
 func (s *store) check(seq base.SeqNum) {
 	mem := slices.Clone(s.mem)
 	sortEntries(s.cmp, mem)
-	sources := []base.Source{&tableSource{cmp: s.cmp, es: mem, stretch: 5}}
+	sources := []base.Source{&tableSource{cmp: s.cmp, es: mem, chunk: 5}}
 	open := func(m *manifest.FileMeta) (base.Source, error) { return s.ts.source(m.Num), nil }
 	for l := range s.v.Levels {
 		files := s.v.Levels[l].Files

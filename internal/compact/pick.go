@@ -180,7 +180,7 @@ func (p *picker) levelZero() *Plan {
 	}
 	reason := "level 0 is full"
 	if to == 0 {
-		if plan := p.settle(); plan != nil {
+		if plan := p.moveDown(); plan != nil {
 			return plan
 		}
 		if len(files) < p.patience() {
@@ -260,7 +260,7 @@ func (p *picker) space() *Plan {
 		return nil
 	}
 	for l := p.bottom - 1; l > above; l-- {
-		if plan := p.sink(l); plan != nil {
+		if plan := p.moveToBottom(l); plan != nil {
 			return plan
 		}
 	}
@@ -363,7 +363,7 @@ func (p *picker) makeRoom() *Plan {
 		return nil
 	}
 	if p.empty() < maxHeadroom {
-		if plan := p.settle(); plan != nil {
+		if plan := p.moveDown(); plan != nil {
 			return plan
 		}
 	}
@@ -373,8 +373,8 @@ func (p *picker) makeRoom() *Plan {
 	return nil
 }
 
-// settle moves a run down to an empty level below it.
-func (p *picker) settle() *Plan {
+// moveDown moves a run down to an empty level below it.
+func (p *picker) moveDown() *Plan {
 	to := lastLevel
 	if limit := p.limit(); limit < p.bottom {
 		to = limit
@@ -466,9 +466,9 @@ func (p *picker) sliceAt(from, to int, files []*manifest.FileMeta, reason string
 	return best
 }
 
-// sink moves those files of a level to the bottom run that overlap nothing
+// moveToBottom moves those files of a level to the bottom run that overlap nothing
 // there or in between.
-func (p *picker) sink(level int) *Plan {
+func (p *picker) moveToBottom(level int) *Plan {
 	files := p.v.Levels[level].Files
 	for i := 0; i < len(files); i++ {
 		// The longest stretch of such files from i on.

@@ -159,7 +159,7 @@ func (w *work) mergeAll() error {
 	m := w.merge
 	err := m.First()
 	for err == nil && m.Valid() {
-		e, i, end := m.Run()
+		e, i, end := m.NextSpan()
 		w.res.EntriesIn += uint64(end - i)
 		if err := w.copyRun(e, i, end); err != nil {
 			return err
@@ -173,9 +173,9 @@ func (w *work) mergeAll() error {
 }
 
 // copyRun hands the survivors of entries [i, end) to the output.
-func (w *work) copyRun(e *base.Entries, i, end int) error {
-	// In a plain stretch, only the first key can be that of the entry before.
-	plain := e.Plain
+func (w *work) copyRun(e *base.Chunk, i, end int) error {
+	// In a plain chunk, only the first key can be that of the entry before.
+	plain := e.AllLiveSets
 	for check := true; i < end; i++ {
 		key, value, t := e.Key(i), e.Value(i), e.Trailers[i]
 		if w.work += len(key) + len(value) + entryWork; w.work >= yieldWork {

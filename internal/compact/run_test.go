@@ -230,28 +230,28 @@ func TestRunFails(t *testing.T) {
 func TestFlushOfNothingMakesNoTable(t *testing.T) {
 	ts := newTables(base.Bytewise)
 	v := versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{})
-	src := &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#1=x a#2-"), stretch: 4}
+	src := &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#1=x a#2-"), chunk: 4}
 	r, err := Flush(src, 2, v, 6, 0, ts.env(), nil)
 	if err != nil || len(r.Added) != 0 || ts.next != 0 || r.Dropped != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// A memtable of deletions keeps those that older data needs.
 	v = versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{0: {ts.put(parseEntries(t, "a#1=x m#1=x"))}})
-	src = &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#5- b#6- m#7- z#8-"), stretch: 4}
+	src = &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#5- b#6- m#7- z#8-"), chunk: 4}
 	r, err = Flush(src, 4, v, 0, 0, ts.env(), nil)
 	if err != nil || len(r.Added) != 1 || r.Dropped != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// gapSource leaves out a stretch, or ends early, without a word.
+// gapSource leaves out a chunk, or ends early, without a word.
 type gapSource struct {
 	*tableSource
-	gap, end int // stretch to leave out, and where to end; 0 for neither
+	gap, end int // chunk to leave out, and where to end; 0 for neither
 }
 
-func (s *gapSource) Next(e *base.Entries) (bool, error) {
-	next := s.at/s.stretch + 1
+func (s *gapSource) Next(e *base.Chunk) (bool, error) {
+	next := s.at/s.chunk + 1
 	if next == s.end {
 		return false, nil
 	}
@@ -283,15 +283,15 @@ func TestLostEntriesAreAnError(t *testing.T) {
 	}{
 		{name: "nothing lost", pieces: 1},
 		{name: "nothing lost by three", pieces: 3},
-		{name: "a stretch left out", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
-		{name: "a stretch left out by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
+		{name: "a chunk left out", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
+		{name: "a chunk left out by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 3, 0} }},
 		{name: "an early end", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
 		{name: "an early end by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
-		{name: "entries in a stretch", pieces: 1, source: func(s *tableSource) base.Source {
+		{name: "entries in a chunk", pieces: 1, source: func(s *tableSource) base.Source {
 			s.total, s.es = len(s.es), s.es[:len(s.es)-1]
 			return s
 		}},
-		{name: "entries in a stretch by three", pieces: 3, source: func(s *tableSource) base.Source {
+		{name: "entries in a chunk by three", pieces: 3, source: func(s *tableSource) base.Source {
 			s.total, s.es = len(s.es), s.es[:len(s.es)-1]
 			return s
 		}},
@@ -334,7 +334,7 @@ func TestLostEntriesAreAnError(t *testing.T) {
 	es := parseEntries(t, "a#5=x b#6=x m#7=x z#8=x")
 	for n, want := range map[uint64]bool{3: true, 4: false, 5: true} {
 		ts := newTables(base.Bytewise)
-		r, err := Flush(&tableSource{cmp: base.Bytewise, es: es, stretch: 2}, n, v, 6, 0, ts.env(), nil)
+		r, err := Flush(&tableSource{cmp: base.Bytewise, es: es, chunk: 2}, n, v, 6, 0, ts.env(), nil)
 		if errors.Is(err, errCount) != want || want && len(r.Added) != 0 {
 			t.Errorf("4 entries of %d: %+v, %v", n, r, err)
 		}
@@ -356,22 +356,22 @@ func (w *countWriter) Finish() (sstable.Meta, error) {
 }
 func (w *countWriter) Close() error { return nil }
 
-// cachedSource hands out stretches made beforehand.
+// cachedSource hands out chunks made beforehand.
 type cachedSource struct {
 	tableSource
-	stretches []base.Entries
+	chunks []base.Chunk
 }
 
-func (s *cachedSource) First(e *base.Entries) (int, error) {
-	s.at, *e = 0, s.stretches[0]
+func (s *cachedSource) First(e *base.Chunk) (int, error) {
+	s.at, *e = 0, s.chunks[0]
 	return 0, nil
 }
 
-func (s *cachedSource) Next(e *base.Entries) (bool, error) {
-	if s.at++; s.at >= len(s.stretches) {
+func (s *cachedSource) Next(e *base.Chunk) (bool, error) {
+	if s.at++; s.at >= len(s.chunks) {
 		return false, nil
 	}
-	*e = s.stretches[s.at]
+	*e = s.chunks[s.at]
 	return true, nil
 }
 
@@ -389,14 +389,14 @@ func BenchmarkRun(b *testing.B) {
 				parts[j] = append(parts[j], entry{fmt.Appendf(nil, "%016d", i*7), value, base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
 			}
 			var levels [manifest.NumLevels][]*manifest.FileMeta
-			sources := map[uint64][]base.Entries{}
+			sources := map[uint64][]base.Chunk{}
 			for j, es := range parts {
 				f := &manifest.FileMeta{Num: uint64(j + 1), Size: 1 << 20, Smallest: base.InternalKey{User: es[0].key, Trailer: es[0].t},
 					Largest: base.InternalKey{User: es[len(es)-1].key, Trailer: es[len(es)-1].t}}
 				levels[0] = append(levels[0], f)
-				ts := &tableSource{cmp: base.Bytewise, es: es, stretch: 34}
+				ts := &tableSource{cmp: base.Bytewise, es: es, chunk: 34}
 				for at := 0; at < len(es); at += 34 {
-					var e base.Entries
+					var e base.Chunk
 					ts.old = nil
 					ts.fill(at, &e)
 					sources[f.Num] = append(sources[f.Num], e)
@@ -406,7 +406,7 @@ func BenchmarkRun(b *testing.B) {
 			plan := newPicker(v, nil, Config{}).plan(0, v.Levels[0].Files, 6, "bench")
 			env := &Env{Comparer: base.Bytewise,
 				Open: func(m *manifest.FileMeta, _ sstable.ReadFlags) (base.Source, error) {
-					return &cachedSource{stretches: sources[m.Num]}, nil
+					return &cachedSource{chunks: sources[m.Num]}, nil
 				},
 				NewWriter: func() (uint64, sstable.Writer, error) { return 1, &countWriter{}, nil },
 			}

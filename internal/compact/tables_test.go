@@ -26,24 +26,24 @@ func sortEntries(cmp *base.Comparer, es []entry) {
 	})
 }
 
-// tableSource iterates over entries in stretches of a few.
+// tableSource iterates over entries in chunks of a few.
 type tableSource struct {
-	cmp     *base.Comparer
-	es      []entry
-	stretch int
-	at      int    // start of the present stretch
-	old     []byte // its data, overwritten when it is left
-	err     error  // of Next
-	cover   sstable.Coverage
-	total   int // what properties say, if not what there is
+	cmp   *base.Comparer
+	es    []entry
+	chunk int
+	at    int    // start of the present chunk
+	old   []byte // its data, overwritten when it is left
+	err   error  // of Next
+	cover sstable.Coverage
+	total int // what properties say, if not what there is
 }
 
-func (s *tableSource) fill(at int, e *base.Entries) {
+func (s *tableSource) fill(at int, e *base.Chunk) {
 	s.at = at
 	s.scramble()
-	*e = base.Entries{Plain: true}
+	*e = base.Chunk{AllLiveSets: true}
 	defer func() { s.old = e.Data }()
-	for i := at; i < min(at+s.stretch, len(s.es)); i++ {
+	for i := at; i < min(at+s.chunk, len(s.es)); i++ {
 		x := s.es[i]
 		e.KeyOff = append(e.KeyOff, uint32(len(e.Data)))
 		e.Data = append(e.Data, x.key...)
@@ -53,7 +53,7 @@ func (s *tableSource) fill(at int, e *base.Entries) {
 		e.Trailers = append(e.Trailers, x.t)
 		e.MaxSeq = max(e.MaxSeq, x.t.Seq())
 		if x.t.Kind() != base.KindSet || i > at && s.cmp.Compare(x.key, s.es[i-1].key) == 0 {
-			e.Plain = false
+			e.AllLiveSets = false
 		}
 	}
 }
@@ -65,22 +65,22 @@ func (s *tableSource) scramble() {
 	s.old = nil
 }
 
-func (s *tableSource) seek(i int, e *base.Entries) (int, error) {
+func (s *tableSource) seek(i int, e *base.Chunk) (int, error) {
 	if i < 0 || i >= len(s.es) {
 		s.scramble()
-		*e = base.Entries{}
+		*e = base.Chunk{}
 		return -1, nil
 	}
-	at := i - i%s.stretch
+	at := i - i%s.chunk
 	s.fill(at, e)
-	s.cover = sstable.Coverage{From: at / s.stretch, To: at/s.stretch + 1, Entries: uint64(e.Len())}
+	s.cover = sstable.Coverage{From: at / s.chunk, To: at/s.chunk + 1, Entries: uint64(e.Len())}
 	return i - at, nil
 }
 
 // Coverage leaves Total out for every other table, as LevelDB does for all.
 func (s *tableSource) Coverage() sstable.Coverage {
 	c := s.cover
-	c.Blocks = (len(s.es) + s.stretch - 1) / s.stretch
+	c.Blocks = (len(s.es) + s.chunk - 1) / s.chunk
 	if len(s.es)%2 == 0 {
 		c.Total = uint64(len(s.es))
 	}
@@ -94,29 +94,29 @@ func (s *tableSource) search(key []byte, t base.Trailer) int {
 	return sort.Search(len(s.es), func(i int) bool { return s.cmp.CompareInternal(s.es[i].key, s.es[i].t, key, t) >= 0 })
 }
 
-func (s *tableSource) First(e *base.Entries) (int, error) { return s.seek(0, e) }
-func (s *tableSource) Last(e *base.Entries) (int, error)  { return s.seek(len(s.es)-1, e) }
-func (s *tableSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *tableSource) First(e *base.Chunk) (int, error) { return s.seek(0, e) }
+func (s *tableSource) Last(e *base.Chunk) (int, error)  { return s.seek(len(s.es)-1, e) }
+func (s *tableSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	return s.seek(s.search(key, t), e)
 }
-func (s *tableSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *tableSource) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	return s.seek(s.search(key, t)-1, e)
 }
-func (s *tableSource) Next(e *base.Entries) (bool, error) {
+func (s *tableSource) Next(e *base.Chunk) (bool, error) {
 	if s.err != nil {
-		*e = base.Entries{}
+		*e = base.Chunk{}
 		return false, s.err
 	}
 	before := s.cover
-	i, err := s.seek(s.at+s.stretch, e)
+	i, err := s.seek(s.at+s.chunk, e)
 	if i >= 0 {
 		s.cover.From = before.From
 		s.cover.Entries += before.Entries
 	}
 	return i >= 0, err
 }
-func (s *tableSource) Prev(e *base.Entries) (bool, error) {
-	i, err := s.seek(s.at-s.stretch, e)
+func (s *tableSource) Prev(e *base.Chunk) (bool, error) {
+	i, err := s.seek(s.at-s.chunk, e)
 	return i >= 0, err
 }
 func (s *tableSource) Close() {}
@@ -127,7 +127,7 @@ type tables struct {
 	next    uint64
 	data    map[uint64][]entry
 	open    int // writers that are not closed
-	stretch int
+	chunk   int
 	failAdd int // fail the Add after so many, when not 0
 	adds    int
 }
@@ -135,11 +135,11 @@ type tables struct {
 var errAdd = errors.New("disk full")
 
 func newTables(cmp *base.Comparer) *tables {
-	return &tables{cmp: cmp, data: map[uint64][]entry{}, stretch: 3}
+	return &tables{cmp: cmp, data: map[uint64][]entry{}, chunk: 3}
 }
 
 func (ts *tables) source(num uint64) base.Source {
-	return &tableSource{cmp: ts.cmp, es: ts.data[num], stretch: ts.stretch}
+	return &tableSource{cmp: ts.cmp, es: ts.data[num], chunk: ts.chunk}
 }
 
 func (ts *tables) env() *Env {

@@ -9,7 +9,7 @@ import (
 )
 
 // benchSources spreads n sorted keys over k sources at random (or, with chunk
-// above 1, chunk neighbours at a time), in stretches of 34 as 4 KiB blocks give.
+// above 1, chunk neighbours at a time), in chunks of 34 as 4 KiB blocks give.
 func benchSources(k, n, chunk int) []base.Source {
 	rng := rand.New(rand.NewPCG(1, 2))
 	parts := make([][]entry, k)
@@ -26,7 +26,7 @@ func benchSources(k, n, chunk int) []base.Source {
 		s := &memSource{}
 		for len(es) > 0 {
 			m := min(34, len(es))
-			s.stretches = append(s.stretches, fillEntries(base.Bytewise, es[:m]))
+			s.chunks = append(s.chunks, fillEntries(base.Bytewise, es[:m]))
 			es = es[m:]
 		}
 		out = append(out, s)
@@ -34,29 +34,29 @@ func benchSources(k, n, chunk int) []base.Source {
 	return out
 }
 
-// memSource hands out prepared stretches without any cost.
+// memSource hands out prepared chunks without any cost.
 type memSource struct {
-	stretches []base.Entries
-	cur       int
+	chunks []base.Chunk
+	cur    int
 }
 
-func (s *memSource) take(i int, e *base.Entries) bool {
-	if i < 0 || i >= len(s.stretches) {
+func (s *memSource) take(i int, e *base.Chunk) bool {
+	if i < 0 || i >= len(s.chunks) {
 		return false
 	}
-	s.cur, *e = i, s.stretches[i]
+	s.cur, *e = i, s.chunks[i]
 	return true
 }
-func (s *memSource) First(e *base.Entries) (int, error) { s.take(0, e); return 0, nil }
-func (s *memSource) Last(e *base.Entries) (int, error) {
-	s.take(len(s.stretches)-1, e)
+func (s *memSource) First(e *base.Chunk) (int, error) { s.take(0, e); return 0, nil }
+func (s *memSource) Last(e *base.Chunk) (int, error) {
+	s.take(len(s.chunks)-1, e)
 	return e.Len() - 1, nil
 }
-func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
-	i, j := 0, len(s.stretches)
+func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
+	i, j := 0, len(s.chunks)
 	for i < j {
 		h := (i + j) / 2
-		if x := &s.stretches[h]; base.Bytewise.Cmp(x.Key(x.Len()-1), key) < 0 {
+		if x := &s.chunks[h]; base.Bytewise.Cmp(x.Key(x.Len()-1), key) < 0 {
 			i = h + 1
 		} else {
 			j = h
@@ -67,10 +67,10 @@ func (s *memSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, er
 	}
 	return lowerBound(base.Bytewise, e, 0, e.Len(), key), nil
 }
-func (s *memSource) SeekLT([]byte, base.Trailer, *base.Entries) (int, error) { panic("unused") }
-func (s *memSource) Next(e *base.Entries) (bool, error)                      { return s.take(s.cur+1, e), nil }
-func (s *memSource) Prev(e *base.Entries) (bool, error)                      { return s.take(s.cur-1, e), nil }
-func (s *memSource) Close()                                                  {}
+func (s *memSource) SeekLT([]byte, base.Trailer, *base.Chunk) (int, error) { panic("unused") }
+func (s *memSource) Next(e *base.Chunk) (bool, error)                      { return s.take(s.cur+1, e), nil }
+func (s *memSource) Prev(e *base.Chunk) (bool, error)                      { return s.take(s.cur-1, e), nil }
+func (s *memSource) Close()                                                {}
 
 var sink int
 
@@ -108,8 +108,8 @@ func BenchmarkCursor(b *testing.B) {
 	const n = 50_000
 	benchCursor(b, "k=1", benchSources(1, n, 1), base.MaxSeqNum)
 	mixed := benchSources(1, n, 1)
-	for i := range mixed[0].(*memSource).stretches {
-		mixed[0].(*memSource).stretches[i].Plain = false
+	for i := range mixed[0].(*memSource).chunks {
+		mixed[0].(*memSource).chunks[i].AllLiveSets = false
 	}
 	benchCursor(b, "k=1/mixed", mixed, base.MaxSeqNum)
 	benchCursor(b, "k=2", benchSources(2, n, 1), base.MaxSeqNum)
@@ -139,7 +139,7 @@ func BenchmarkMerge(b *testing.B) {
 				if !m.Valid() {
 					m.First()
 				}
-				_, i, end := m.Run()
+				_, i, end := m.NextSpan()
 				n += end - i
 				m.Advance(end)
 			}

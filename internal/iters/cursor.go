@@ -10,23 +10,23 @@ import (
 // Cursor is what a user sees of the merged sources at one sequence number,
 // within bounds: the newest visible version of each key, deleted keys hidden.
 //
-// It holds a run: entries [lo, hi) of one stretch, each of which is the answer
+// It holds a run: entries [lo, hi) of one chunk, each of which is the answer
 // after the one before it. Moves inside of the run touch nothing else.
 //
 // Going forward, the merge stands on entry lo of the run. Going backward it
 // stands on entry hi-1, or (past) already on the last entry of a smaller key.
 type Cursor struct {
-	e          *base.Entries
+	e          *base.Chunk
 	at, lo, hi int // at in [lo, hi) when valid, all zero when not
 
 	m    Merge
 	past bool
 	// While hide is set, entries of user key last are passed over. last aliases
-	// a stretch or buf.
+	// a chunk or buf.
 	hide bool
 	last []byte
-	// own is a one-entry stretch for an entry whose stretch is gone.
-	own    base.Entries
+	// own is a one-entry chunk for an entry whose chunk is gone.
+	own    base.Chunk
 	ownOff [3]uint32
 	ownTr  [1]base.Trailer
 	// closed makes every later call answer false.
@@ -102,7 +102,7 @@ func (c *Cursor) Next() bool {
 		c.at++
 		return true
 	}
-	return c.nextRun()
+	return c.nextSpan()
 }
 
 // Prev moves to the preceding key.
@@ -111,7 +111,7 @@ func (c *Cursor) Prev() bool {
 		c.at--
 		return true
 	}
-	return c.prevRun()
+	return c.prevSpan()
 }
 
 // Step is Next where that takes no more than a count: it reports false, and does
@@ -215,8 +215,8 @@ func (c *Cursor) invalidate() {
 	c.hide, c.past, c.last = false, false, nil
 }
 
-// nextRun is Next from the last entry of the run.
-func (c *Cursor) nextRun() bool {
+// nextSpan is Next from the last entry of the run.
+func (c *Cursor) nextSpan() bool {
 	if c.at >= c.hi {
 		return false
 	}
@@ -233,8 +233,8 @@ func (c *Cursor) nextRun() bool {
 	return c.forward()
 }
 
-// prevRun is Prev from the first entry of the run.
-func (c *Cursor) prevRun() bool {
+// prevSpan is Prev from the first entry of the run.
+func (c *Cursor) prevSpan() bool {
 	if c.at >= c.hi {
 		return false
 	}
@@ -246,14 +246,14 @@ func (c *Cursor) prevRun() bool {
 		m.turn(true, c.last)
 		c.hide = true
 	case !c.past:
-		// Every older version lies behind, and no newer one exists (runStart).
+		// Every older version lies behind, and no newer one exists (spanStart).
 		c.hide, c.last = false, nil
 		m.advance(c.at - 1)
 	}
 	return c.backward()
 }
 
-// step advances the merge; it saves last first when its stretch may go away.
+// step advances the merge; it saves last first when its chunk may go away.
 func (c *Cursor) step(to int) {
 	in := &c.m.in[c.m.ord[0].in]
 	if to < in.lo || to >= in.n {
@@ -272,7 +272,7 @@ func (c *Cursor) same(a, b []byte) bool {
 }
 
 // usable refuses an entry of a kind or codec that is not known.
-func (c *Cursor) usable(e *base.Entries, i int) bool {
+func (c *Cursor) usable(e *base.Chunk, i int) bool {
 	t := e.Trailers[i]
 	if t.Kind() <= base.KindMax && (t.Kind() == base.KindDelete || e.Codec(i) == base.CodecRaw) {
 		return true
@@ -294,14 +294,14 @@ func (c *Cursor) forward() bool {
 		in := &m.in[m.ord[0].in]
 		e, i := &in.e, in.i
 		if c.hide && c.same(e.Key(i), c.last) {
-			if !in.plain && !c.usable(e, i) {
+			if !in.allVisible && !c.usable(e, i) {
 				return false
 			}
 			c.step(i + 1)
 			continue
 		}
-		if in.plain {
-			c.e, c.at, c.lo, c.hi = e, i, i, m.runEnd(in)
+		if in.allVisible {
+			c.e, c.at, c.lo, c.hi = e, i, i, m.spanEnd(in)
 			c.past = false
 			return true
 		}
@@ -331,7 +331,7 @@ func (c *Cursor) forward() bool {
 // one so far, and is the answer once another key or the end is met.
 func (c *Cursor) backward() bool {
 	m := &c.m
-	var cand *base.Entries // nil: none. Its stretch is an input's or own
+	var cand *base.Chunk // nil: none. Its chunk is an input's or own
 	var candAt int
 	for len(m.ord) > 0 {
 		in := &m.in[m.ord[0].in]
@@ -339,15 +339,15 @@ func (c *Cursor) backward() bool {
 		key := e.Key(i)
 		if cand == nil {
 			if c.hide && c.same(key, c.last) {
-				if !in.plain && !c.usable(e, i) {
+				if !in.allVisible && !c.usable(e, i) {
 					return false
 				}
 				c.step(i - 1)
 				continue
 			}
 			c.hide = false
-			if in.plain {
-				if lo := m.runStart(in); lo <= i {
+			if in.allVisible {
+				if lo := m.spanStart(in); lo <= i {
 					c.e, c.at, c.lo, c.hi = e, i, lo, i+1
 					c.past = false
 					return true
@@ -360,13 +360,13 @@ func (c *Cursor) backward() bool {
 			cand = nil
 			continue
 		}
-		if !in.plain && !c.usable(e, i) {
+		if !in.allVisible && !c.usable(e, i) {
 			return false
 		}
 		if e.Trailers[i].Seq() <= m.seq {
 			cand, candAt, c.last = e, i, key
 		}
-		if i == 0 && cand == e { // the stretch goes away
+		if i == 0 && cand == e { // the chunk goes away
 			c.keep(e, candAt)
 			cand, candAt, c.last = &c.own, 0, c.own.Key(0)
 		}
@@ -382,12 +382,12 @@ func (c *Cursor) backward() bool {
 }
 
 // keep copies entry i into own.
-func (c *Cursor) keep(e *base.Entries, i int) {
+func (c *Cursor) keep(e *base.Chunk, i int) {
 	key, value := e.Key(i), e.Value(i)
 	c.ownBuf = append(append(c.ownBuf[:0], key...), value...)
 	c.ownOff = [3]uint32{0, uint32(len(key)), uint32(len(c.ownBuf))}
 	c.ownTr[0] = e.Trailers[i]
-	c.own = base.Entries{
+	c.own = base.Chunk{
 		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],
 		Trailers: c.ownTr[:], MaxSeq: e.Trailers[i].Seq(),
 	}
@@ -401,15 +401,15 @@ func (c *Cursor) keep(e *base.Entries, i int) {
 //
 // REQUIRES: Valid, entries > 0, len(dst) < limit.
 func (c *Cursor) AppendForward(dst []byte, entries, limit int, values bool) ([]byte, int) {
-	return c.appendRun(dst, entries, limit, values, 1, c.hi)
+	return c.appendSpan(dst, entries, limit, values, 1, c.hi)
 }
 
 // AppendBackward is AppendForward towards the run's beginning.
 func (c *Cursor) AppendBackward(dst []byte, entries, limit int, values bool) ([]byte, int) {
-	return c.appendRun(dst, entries, limit, values, -1, c.lo-1)
+	return c.appendSpan(dst, entries, limit, values, -1, c.lo-1)
 }
 
-func (c *Cursor) appendRun(dst []byte, entries, limit int, values bool, step, stop int) ([]byte, int) {
+func (c *Cursor) appendSpan(dst []byte, entries, limit int, values bool, step, stop int) ([]byte, int) {
 	e, i, n := c.e, c.at, 0
 	for {
 		from, mid := e.KeyOff[i], e.ValOff[i]

@@ -31,7 +31,7 @@ func newHistory(t testing.TB, seed uint64) *history {
 	h.cmp = []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase}[rng.IntN(3)]
 	k := []int{0, 1, 1, 2, 3, 5, 8, 20}[rng.IntN(8)]
 	perSource := []int{1, 3, 30, 120}[rng.IntN(4)]
-	maxStretch := []int{1, 3, 10, 60}[rng.IntN(4)]
+	maxChunk := []int{1, 3, 10, 60}[rng.IntN(4)]
 	deletes := []int{0, 0, 2, 6}[rng.IntN(4)]
 	repeat := rng.IntN(2) == 0 // several versions of a key in one source
 	seq := base.SeqNum(rng.IntN(3))
@@ -61,9 +61,9 @@ func newHistory(t testing.TB, seed uint64) *history {
 		h.all = append(h.all, es...)
 		sortEntries(h.cmp, es)
 		if rng.IntN(3) == 0 {
-			h.sources = append(h.sources, levelOf(t, h.cmp, es, rng, maxStretch))
+			h.sources = append(h.sources, levelOf(t, h.cmp, es, rng, maxChunk))
 		} else {
-			h.sources = append(h.sources, newTestSource(t, h.cmp, es, rng, maxStretch))
+			h.sources = append(h.sources, newTestSource(t, h.cmp, es, rng, maxChunk))
 		}
 	}
 	// Newer sources first, as lsm passes them.
@@ -264,29 +264,29 @@ func TestCursorRefusesUnknownKindAndCodec(t *testing.T) {
 		}
 	}
 	packed := fillEntries(base.Bytewise, []entry{good("a", 1)})
-	packed.Plain, packed.Codecs = false, []base.Codec{9}
+	packed.AllLiveSets, packed.Codecs = false, []base.Codec{9}
 	c := NewCursor(base.Bytewise, []base.Source{&fixedSource{e: packed}}, base.MaxSeqNum, nil, nil)
 	if c.First() || !errors.Is(c.Err(), base.ErrCorruption) {
 		t.Errorf("unknown codec: %v", c.Err())
 	}
 }
 
-// fixedSource is one stretch.
-type fixedSource struct{ e base.Entries }
+// fixedSource is one chunk.
+type fixedSource struct{ e base.Chunk }
 
-func (f *fixedSource) First(e *base.Entries) (int, error) { *e = f.e; return 0, nil }
-func (f *fixedSource) Last(e *base.Entries) (int, error)  { *e = f.e; return f.e.Len() - 1, nil }
-func (f *fixedSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (f *fixedSource) First(e *base.Chunk) (int, error) { *e = f.e; return 0, nil }
+func (f *fixedSource) Last(e *base.Chunk) (int, error)  { *e = f.e; return f.e.Len() - 1, nil }
+func (f *fixedSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	*e = f.e
 	if i := lowerBound(base.Bytewise, &f.e, 0, f.e.Len(), key); i < f.e.Len() {
 		return i, nil
 	}
 	return -1, nil
 }
-func (f *fixedSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (f *fixedSource) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	*e = f.e
 	return lowerBound(base.Bytewise, &f.e, 0, f.e.Len(), key) - 1, nil
 }
-func (f *fixedSource) Next(e *base.Entries) (bool, error) { return false, nil }
-func (f *fixedSource) Prev(e *base.Entries) (bool, error) { return false, nil }
-func (f *fixedSource) Close()                             {}
+func (f *fixedSource) Next(e *base.Chunk) (bool, error) { return false, nil }
+func (f *fixedSource) Prev(e *base.Chunk) (bool, error) { return false, nil }
+func (f *fixedSource) Close()                           {}

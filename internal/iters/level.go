@@ -15,7 +15,7 @@ type level struct {
 	open         func(*manifest.FileMeta) (base.Source, error)
 	lower, upper []byte
 	cur          int // index of src's file
-	aimed        int // the file that Aim found, -1 for none
+	prefetched   int // the file that PrefetchSeek found, -1 for none
 	src          base.Source
 }
 
@@ -24,7 +24,7 @@ type level struct {
 // leaves it. files is retained. After Close it must not be touched.
 func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error)) base.Source {
 	l := levels.Get().(*level)
-	*l = level{cmp: cmp, files: files, open: open, cur: -1, aimed: -1}
+	*l = level{cmp: cmp, files: files, open: open, cur: -1, prefetched: -1}
 	return l
 }
 
@@ -65,13 +65,13 @@ func (l *level) leave() {
 }
 
 // none is the answer of a positioning call that found nothing or failed.
-func (l *level) none(e *base.Entries, err error) (int, error) {
-	*e = base.Entries{}
+func (l *level) none(e *base.Chunk, err error) (int, error) {
+	*e = base.Chunk{}
 	return -1, err
 }
 
 // firstFrom is the first entry of file n or of those after it.
-func (l *level) firstFrom(n int, e *base.Entries) (int, error) {
+func (l *level) firstFrom(n int, e *base.Chunk) (int, error) {
 	for ; ; n++ {
 		if ok, err := l.enter(n); !ok {
 			return l.none(e, err)
@@ -83,7 +83,7 @@ func (l *level) firstFrom(n int, e *base.Entries) (int, error) {
 }
 
 // lastFrom is the last entry of file n or of those before it.
-func (l *level) lastFrom(n int, e *base.Entries) (int, error) {
+func (l *level) lastFrom(n int, e *base.Chunk) (int, error) {
 	for ; ; n-- {
 		if ok, err := l.enter(n); !ok {
 			return l.none(e, err)
@@ -94,34 +94,27 @@ func (l *level) lastFrom(n int, e *base.Entries) (int, error) {
 	}
 }
 
-func (l *level) First(e *base.Entries) (int, error) {
+func (l *level) First(e *base.Chunk) (int, error) {
 	if l.lower != nil {
 		return l.SeekGE(l.lower, base.MaxTrailer, e)
 	}
 	return l.firstFrom(0, e)
 }
 
-func (l *level) Last(e *base.Entries) (int, error) {
+func (l *level) Last(e *base.Chunk) (int, error) {
 	if l.upper != nil {
 		return l.SeekLT(l.upper, base.MaxTrailer, e)
 	}
 	return l.lastFrom(len(l.files)-1, e)
 }
 
-// aimer is a source that can have the processor fetch what SeekGE(key, t), which
-// is the next call, will look at: after Aims of several sources, their SeekGEs wait
-// for memory once, not one after the other.
-type aimer interface {
-	Aim(key []byte, t base.Trailer)
-}
-
-func (l *level) Aim(key []byte, t base.Trailer) {
-	l.aimed = l.find(key, t)
-	if ok, err := l.enter(l.aimed); !ok || err != nil {
+func (l *level) PrefetchSeek(key []byte, t base.Trailer) {
+	l.prefetched = l.find(key, t)
+	if ok, err := l.enter(l.prefetched); !ok || err != nil {
 		return // SeekGE enters it again, and tells a failure
 	}
-	if a, ok := l.src.(aimer); ok {
-		a.Aim(key, t)
+	if a, ok := l.src.(base.SeekPrefetcher); ok {
+		a.PrefetchSeek(key, t)
 	}
 }
 
@@ -140,9 +133,9 @@ func (l *level) find(key []byte, t base.Trailer) int {
 	return i
 }
 
-func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
-	i := l.aimed
-	if l.aimed = -1; i < 0 {
+func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
+	i := l.prefetched
+	if l.prefetched = -1; i < 0 {
 		i = l.find(key, t)
 	}
 	if ok, err := l.enter(i); !ok {
@@ -154,7 +147,7 @@ func (l *level) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error)
 	return l.firstFrom(i+1, e)
 }
 
-func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	i, j := 0, len(l.files)
 	for i < j {
 		h := int(uint(i+j) >> 1)
@@ -174,7 +167,7 @@ func (l *level) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error)
 	return l.lastFrom(i-2, e)
 }
 
-func (l *level) Next(e *base.Entries) (bool, error) {
+func (l *level) Next(e *base.Chunk) (bool, error) {
 	if l.src == nil {
 		return false, nil
 	}
@@ -185,7 +178,7 @@ func (l *level) Next(e *base.Entries) (bool, error) {
 	return i >= 0, err
 }
 
-func (l *level) Prev(e *base.Entries) (bool, error) {
+func (l *level) Prev(e *base.Chunk) (bool, error) {
 	if l.src == nil {
 		return false, nil
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // levelOf cuts sorted entries into files at random places, within user keys too.
-func levelOf(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand, maxStretch int) base.Source {
+func levelOf(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand, maxChunk int) base.Source {
 	var files []*manifest.FileMeta
 	parts := map[*manifest.FileMeta][]entry{}
 	for len(es) > 0 {
@@ -35,7 +35,7 @@ func levelOf(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand, maxSt
 		if open++; open > 1 {
 			t.Errorf("%d files open", open)
 		}
-		return &countedSource{newTestSource(t, cmp, parts[f], rng, maxStretch), &open}, nil
+		return &countedSource{newTestSource(t, cmp, parts[f], rng, maxChunk), &open}, nil
 	}).(*level)
 	return l
 }

@@ -51,7 +51,7 @@ func benchKeys(name string) [][]byte {
 
 // fillTable writes in the given order. beside, unless nil, is called every
 // 10,000 writes.
-func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable.Table)) *memtable.Table {
+func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable.MemTable)) *memtable.MemTable {
 	m := memtable.New(memtable.Options{Comparer: base.Bytewise, Size: 64 << 20})
 	value := make([]byte, 100)
 	var batch []byte
@@ -71,7 +71,7 @@ func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable
 }
 
 // cursorOf opens c, which is closed or new, over m.
-func cursorOf(c *iters.Cursor, m *memtable.Table) *iters.Cursor {
+func cursorOf(c *iters.Cursor, m *memtable.MemTable) *iters.Cursor {
 	c.Reset(base.Bytewise, []base.Source{m.NewSourceAt(writes)}, writes, nil, nil)
 	return c
 }
@@ -106,9 +106,9 @@ func BenchmarkMemtable(b *testing.B) {
 		}
 		rng := rand.New(rand.NewSource(2))
 		var c iters.Cursor
-		seek := func(m *memtable.Table) { cursorOf(&c, m).SeekGE(keys[rng.Intn(n)]); c.Close() }
-		scan := func(f func(c *iters.Cursor) (n, bytes int)) func(m *memtable.Table) {
-			return func(m *memtable.Table) {
+		seek := func(m *memtable.MemTable) { cursorOf(&c, m).SeekGE(keys[rng.Intn(n)]); c.Close() }
+		scan := func(f func(c *iters.Cursor) (n, bytes int)) func(m *memtable.MemTable) {
+			return func(m *memtable.MemTable) {
 				if got, _ := f(cursorOf(&c, m)); got != n {
 					b.Fatal(got)
 				}
@@ -118,14 +118,14 @@ func BenchmarkMemtable(b *testing.B) {
 		benches := []struct {
 			what string
 			per  int
-			f    func(m *memtable.Table)
+			f    func(m *memtable.MemTable)
 		}{
 			{"forward", n, scan(scanForward)},
 			{"backward", n, scan(scanBackward)},
 			{"seek", 1, seek},
 		}
 		for _, bench := range benches {
-			run := func(when string, first bool, beside func(m *memtable.Table)) {
+			run := func(when string, first bool, beside func(m *memtable.MemTable)) {
 				b.Run(name+"/"+when+"/"+bench.what, func(b *testing.B) {
 					m := fillTable(b, keys, order, beside)
 					if !first {
@@ -164,7 +164,7 @@ func BenchmarkMemtableSeekBesideWriter(b *testing.B) {
 		var c iters.Cursor
 		var batch []byte
 		value := make([]byte, 100)
-		write := func(m *memtable.Table, from, to int) time.Duration {
+		write := func(m *memtable.MemTable, from, to int) time.Duration {
 			start := time.Now()
 			for i, k := range order[from:to] {
 				batch = batchrepr.AppendPut(batchrepr.Init(batch), keys[k], value)
@@ -174,7 +174,7 @@ func BenchmarkMemtableSeekBesideWriter(b *testing.B) {
 			}
 			return time.Since(start)
 		}
-		seeks := func(m *memtable.Table, until func(n int) bool) (perSeek, p99 float64) {
+		seeks := func(m *memtable.MemTable, until func(n int) bool) (perSeek, p99 float64) {
 			var each []float64
 			for n := 0; !until(n); n++ {
 				key := keys[order[rng.Intn(writes/2)]]

@@ -11,22 +11,16 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// bounded is a source that can be told which user keys will be asked for, so
-// that it does not open files outside of them. Either bound may be nil.
-type bounded interface {
-	SetBounds(lower, upper []byte)
-}
-
-// input is one source and the stretch it last handed out.
+// input is one source and the chunk it last handed out.
 type input struct {
 	src base.Source
-	e   base.Entries
+	e   base.Chunk
 	i   int // present entry; meaningful while live
 	// Entries [lo, n) of e are within the bounds.
 	lo, n int
 	live  bool
-	// plain: a reader at the merge's sequence sees every entry of e.
-	plain bool
+	// allVisible: a reader at the merge's sequence sees every entry of e.
+	allVisible bool
 }
 
 // item is a live input in the order of the merge. ab is its present key's
@@ -51,13 +45,13 @@ type Merge struct {
 	// An entry's abbreviation is Prefix64 of its key xor flip: that makes it
 	// agree with the comparer's order, or the reverse of it when running backward.
 	flip  uint64
-	skip  int // every entry in a live stretch starts with prefix[:skip]
+	skip  int // every entry in a live chunk starts with prefix[:skip]
 	loads uint
 	// first: not positioned yet. Many iterators are opened for one entry: the ends
-	// of all stretches are not looked at for that.
+	// of all chunks are not looked at for that.
 	first bool
-	// placed: skip and the abbreviations are good for the present entries only.
-	placed bool
+	// prefixIsPointOnly: skip and the abbreviations are good for the present entries only.
+	prefixIsPointOnly bool
 	// peekAb is the abbreviation of entry peekAt of the first input, unless
 	// peekAt is negative.
 	peekAt       int
@@ -80,7 +74,7 @@ func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *M
 
 func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
 	m.cmp, m.seq, m.err = cmp, seq, nil
-	m.first, m.placed = true, false
+	m.first, m.prefixIsPointOnly = true, false
 	m.abbrevs = cmp.HasAbbrev()
 	if cap(m.in) >= len(sources) {
 		clear(m.in[:cap(m.in)])
@@ -107,7 +101,7 @@ func (m *Merge) setBounds(lower, upper []byte) {
 	m.lower, m.upper, m.err = lower, upper, nil
 	for j := range m.in {
 		m.in[j].live = false
-		if b, ok := m.in[j].src.(bounded); ok {
+		if b, ok := m.in[j].src.(base.Bounded); ok {
 			b.SetBounds(lower, upper)
 		}
 	}
@@ -147,7 +141,7 @@ func (m *Merge) toFirst() {
 	for j := range m.in {
 		in := &m.in[j]
 		i, err := in.src.First(&in.e)
-		m.land(in, i, err)
+		m.position(in, i, err)
 	}
 	m.build()
 }
@@ -162,7 +156,7 @@ func (m *Merge) last() {
 	for j := range m.in {
 		in := &m.in[j]
 		i, err := in.src.Last(&in.e)
-		m.land(in, i, err)
+		m.position(in, i, err)
 	}
 	m.build()
 }
@@ -170,23 +164,23 @@ func (m *Merge) last() {
 // seekGE goes to the first entry at or after (key, t); key is not below lower.
 func (m *Merge) seekGE(key []byte, t base.Trailer) {
 	m.direct(false)
-	m.aim(key, t)
+	m.prefetchSeek(key, t)
 	for j := range m.in {
 		in := &m.in[j]
 		i, err := in.src.SeekGE(key, t, &in.e)
-		m.land(in, i, err)
+		m.position(in, i, err)
 	}
 	m.build()
 }
 
-// aim prepares SeekGE(key, t) of several sources.
-func (m *Merge) aim(key []byte, t base.Trailer) {
+// prefetchSeek prepares SeekGE(key, t) of several sources.
+func (m *Merge) prefetchSeek(key []byte, t base.Trailer) {
 	if len(m.in) == 1 {
 		return
 	}
 	for j := range m.in {
-		if a, ok := m.in[j].src.(aimer); ok {
-			a.Aim(key, t)
+		if a, ok := m.in[j].src.(base.SeekPrefetcher); ok {
+			a.PrefetchSeek(key, t)
 		}
 	}
 }
@@ -198,7 +192,7 @@ func (m *Merge) seekLT(key []byte, t base.Trailer) {
 	for j := range m.in {
 		in := &m.in[j]
 		i, err := in.src.SeekLT(key, t, &in.e)
-		m.land(in, i, err)
+		m.position(in, i, err)
 	}
 	m.build()
 }
@@ -229,17 +223,17 @@ func (m *Merge) turn(back bool, key []byte) {
 			m.move(in, in.i+1)
 		case back:
 			i, err := in.src.SeekLT(key, base.MaxTrailer, &in.e)
-			m.land(in, i, err)
+			m.position(in, i, err)
 		default:
 			i, err := in.src.SeekGE(key, base.MaxTrailer, &in.e)
-			m.land(in, i, err)
+			m.position(in, i, err)
 		}
 	}
 	m.build()
 }
 
-// land takes over the answer of a positioning call.
-func (m *Merge) land(in *input, i int, err error) {
+// position takes over the answer of a positioning call.
+func (m *Merge) position(in *input, i int, err error) {
 	in.live = false
 	if err != nil {
 		m.fail(err)
@@ -248,7 +242,7 @@ func (m *Merge) land(in *input, i int, err error) {
 	if i < 0 {
 		return
 	}
-	m.window(in)
+	m.clipToBounds(in)
 	in.i = i
 	in.live = i >= in.lo && i < in.n
 }
@@ -260,11 +254,11 @@ func (m *Merge) fail(err error) {
 	}
 }
 
-// window finds what part of a new stretch is within the bounds.
-func (m *Merge) window(in *input) {
+// clipToBounds finds what part of a new chunk is within the bounds.
+func (m *Merge) clipToBounds(in *input) {
 	e := &in.e
 	in.lo, in.n = 0, e.Len()
-	in.plain = e.Plain && e.MaxSeq <= m.seq
+	in.allVisible = e.AllLiveSets && e.MaxSeq <= m.seq
 	if in.n == 0 {
 		return
 	}
@@ -277,7 +271,7 @@ func (m *Merge) window(in *input) {
 }
 
 // lowerBound is the first index in [i, j) whose user key is >= key, or j.
-func lowerBound(cmp *base.Comparer, e *base.Entries, i, j int, key []byte) int {
+func lowerBound(cmp *base.Comparer, e *base.Chunk, i, j int, key []byte) int {
 	for i < j {
 		h := int(uint(i+j) >> 1)
 		if cmp.Cmp(e.Key(h), key) < 0 {
@@ -289,8 +283,8 @@ func lowerBound(cmp *base.Comparer, e *base.Entries, i, j int, key []byte) int {
 	return i
 }
 
-// move puts the input on entry `to` of its stretch, or, one past either end of
-// it, on the neighbouring stretch in the merge's direction. It reports whether
+// move puts the input on entry `to` of its chunk, or, one past either end of
+// it, on the neighbouring chunk in the merge's direction. It reports whether
 // the input is still live.
 func (m *Merge) move(in *input, to int) bool {
 	in.i = to
@@ -301,7 +295,7 @@ func (m *Merge) move(in *input, to int) bool {
 	e := &in.e
 	if m.back {
 		if in.lo > 0 {
-			return false // the lower bound lies in this stretch
+			return false // the lower bound lies in this chunk
 		}
 		for {
 			if ok, err := in.src.Prev(e); err != nil {
@@ -317,7 +311,7 @@ func (m *Merge) move(in *input, to int) bool {
 		in.i = e.Len() - 1
 	} else {
 		if in.n < e.Len() {
-			return false // the upper bound lies in this stretch
+			return false // the upper bound lies in this chunk
 		}
 		for {
 			if ok, err := in.src.Next(e); err != nil {
@@ -332,7 +326,7 @@ func (m *Merge) move(in *input, to int) bool {
 		}
 		in.i = 0
 	}
-	m.window(in)
+	m.clipToBounds(in)
 	in.live = in.i >= in.lo && in.i < in.n
 	return in.live
 }
@@ -364,18 +358,18 @@ func (m *Merge) build() {
 	}
 }
 
-// fitted makes sure that skip and the abbreviations are good for whole stretches.
+// fitted makes sure that skip and the abbreviations are good for whole chunks.
 func (m *Merge) fitted() {
-	if m.placed {
+	if m.prefixIsPointOnly {
 		m.refit(false)
 	}
 }
 
-// refit makes the shared prefix as long as the live stretches allow, or with
+// refit makes the shared prefix as long as the live chunks allow, or with
 // present the entries at which they stand, and recomputes all abbreviations, which
 // does not change the order.
 func (m *Merge) refit(present bool) {
-	m.placed = present
+	m.prefixIsPointOnly = present
 	if !m.abbrevs {
 		return
 	}
@@ -411,13 +405,13 @@ func (m *Merge) reabbreviate() {
 	}
 }
 
-// fit keeps the shared prefix true after the input took a new stretch.
+// fit keeps the shared prefix true after the input took a new chunk.
 func (m *Merge) fit(in *input) {
 	if !m.abbrevs {
 		return
 	}
 	if m.loads++; m.loads&15 == 0 {
-		m.refit(false) // the stretches move on together: the prefix may have grown
+		m.refit(false) // the chunks move on together: the prefix may have grown
 		return
 	}
 	n := m.skip
@@ -508,30 +502,30 @@ func (m *Merge) advance(to int) {
 	ord[j-1] = it
 }
 
-// Run returns the stretch the merge stands in and the entries [i, end) of it
+// NextSpan returns the chunk the merge stands in and the entries [i, end) of it
 // that come next, none of another source lying between. REQUIRES: Valid, and
 // not running backward.
-func (m *Merge) Run() (e *base.Entries, i, end int) {
+func (m *Merge) NextSpan() (e *base.Chunk, i, end int) {
 	in := &m.in[m.ord[0].in]
-	return &in.e, in.i, m.runEnd(in)
+	return &in.e, in.i, m.spanEnd(in)
 }
 
-// Advance goes on to entry `to` of the stretch that Run returned, at most its
-// end. The stretch is valid until the end of it is passed. After an error the
+// Advance goes on to entry `to` of the chunk that NextSpan returned, at most its
+// end. The chunk is valid until the end of it is passed. After an error the
 // merge is not Valid.
 func (m *Merge) Advance(to int) error {
 	m.advance(to)
 	return m.err
 }
 
-// runEnd is the first index after the present one whose entry does not come
+// spanEnd is the first index after the present one whose entry does not come
 // before the runner-up.
-func (m *Merge) runEnd(in *input) int {
+func (m *Merge) spanEnd(in *input) int {
 	if len(m.ord) == 1 {
 		return in.n
 	}
 	i := in.i + 1
-	if i >= in.n || m.placed {
+	if i >= in.n || m.prefixIsPointOnly {
 		return i
 	}
 	r := m.ord[1]
@@ -570,11 +564,11 @@ func (m *Merge) below(in *input, i int) bool {
 	return ab < r.ab || ab == r.ab && m.beforeFull(m.ord[0].in, i, r.in)
 }
 
-// runStart is, running backward, the smallest index from which on, up to the
+// spanStart is, running backward, the smallest index from which on, up to the
 // present entry, every user key of the first input lies above the runner-up's
-// and has no entries outside of this stretch. It is above in.i when there is none.
-func (m *Merge) runStart(in *input) int {
-	// The preceding stretch may end with newer versions of entry 0's key.
+// and has no entries outside of this chunk. It is above in.i when there is none.
+func (m *Merge) spanStart(in *input) int {
+	// The preceding chunk may end with newer versions of entry 0's key.
 	i := max(in.lo, 1)
 	if len(m.ord) == 1 || i > in.i {
 		return i

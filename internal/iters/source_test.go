@@ -30,25 +30,25 @@ func sortEntries(cmp *base.Comparer, es []entry) {
 
 var errInjected = errors.New("injected")
 
-// testSource hands out entries in stretches cut at the given ends. It overwrites
-// a stretch when it is left, fails the test on calls that the contract forbids,
+// testSource hands out entries in chunks cut at the given ends. It overwrites
+// a chunk when it is left, fails the test on calls that the contract forbids,
 // and returns errInjected when failAfter moves are used up (negative: never).
 type testSource struct {
-	t         testing.TB
-	cmp       *base.Comparer
-	es        []entry
-	ends      []int // ascending; the last is len(es)
-	shyPlain  func() bool
-	cur       int // stretch, -1 when not positioned
-	old       []byte
-	failAfter int
-	closed    bool
+	t           testing.TB
+	cmp         *base.Comparer
+	es          []entry
+	ends        []int // ascending; the last is len(es)
+	hideAllLive func() bool
+	cur         int // chunk, -1 when not positioned
+	old         []byte
+	failAfter   int
+	closed      bool
 }
 
-func newTestSource(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand, maxStretch int) *testSource {
-	s := &testSource{t: t, cmp: cmp, es: es, cur: -1, failAfter: -1, shyPlain: func() bool { return rng.IntN(8) == 0 }}
+func newTestSource(t testing.TB, cmp *base.Comparer, es []entry, rng *rand.Rand, maxChunk int) *testSource {
+	s := &testSource{t: t, cmp: cmp, es: es, cur: -1, failAfter: -1, hideAllLive: func() bool { return rng.IntN(8) == 0 }}
 	for n := 0; n < len(es); {
-		n = min(len(es), n+1+rng.IntN(maxStretch))
+		n = min(len(es), n+1+rng.IntN(maxChunk))
 		s.ends = append(s.ends, n)
 	}
 	return s
@@ -65,10 +65,10 @@ func (s *testSource) fail() error {
 	return nil
 }
 
-func (s *testSource) none(e *base.Entries, err error) (int, error) {
+func (s *testSource) none(e *base.Chunk, err error) (int, error) {
 	s.scramble()
 	s.cur = -1
-	*e = base.Entries{}
+	*e = base.Chunk{}
 	return -1, err
 }
 
@@ -79,23 +79,23 @@ func (s *testSource) scramble() {
 	s.old = nil
 }
 
-func (s *testSource) fill(stretch int, e *base.Entries) int {
+func (s *testSource) fill(chunk int, e *base.Chunk) int {
 	s.scramble()
-	s.cur = stretch
+	s.cur = chunk
 	start := 0
-	if stretch > 0 {
-		start = s.ends[stretch-1]
+	if chunk > 0 {
+		start = s.ends[chunk-1]
 	}
-	*e = fillEntries(s.cmp, s.es[start:s.ends[stretch]])
-	if s.shyPlain != nil && s.shyPlain() {
-		e.Plain = false
+	*e = fillEntries(s.cmp, s.es[start:s.ends[chunk]])
+	if s.hideAllLive != nil && s.hideAllLive() {
+		e.AllLiveSets = false
 	}
 	s.old = e.Data
 	return start
 }
 
-func fillEntries(cmp *base.Comparer, es []entry) base.Entries {
-	e := base.Entries{Plain: true, Data: []byte("??")}
+func fillEntries(cmp *base.Comparer, es []entry) base.Chunk {
+	e := base.Chunk{AllLiveSets: true, Data: []byte("??")}
 	for i, x := range es {
 		e.KeyOff = append(e.KeyOff, uint32(len(e.Data)))
 		e.Data = append(e.Data, x.key...)
@@ -105,31 +105,31 @@ func fillEntries(cmp *base.Comparer, es []entry) base.Entries {
 		e.Trailers = append(e.Trailers, x.t)
 		e.MaxSeq = max(e.MaxSeq, x.t.Seq())
 		if x.t.Kind() != base.KindSet || i > 0 && cmp.Compare(x.key, es[i-1].key) == 0 {
-			e.Plain = false
+			e.AllLiveSets = false
 		}
 	}
 	return e
 }
 
-func (s *testSource) at(n int, e *base.Entries) (int, error) {
+func (s *testSource) at(n int, e *base.Chunk) (int, error) {
 	if err := s.fail(); err != nil || n < 0 || n >= len(s.es) {
 		return s.none(e, err)
 	}
-	stretch := sort.SearchInts(s.ends, n+1)
-	return n - s.fill(stretch, e), nil
+	chunk := sort.SearchInts(s.ends, n+1)
+	return n - s.fill(chunk, e), nil
 }
 
-// move goes to a stretch, if there is one.
-func (s *testSource) move(stretch int, e *base.Entries) (bool, error) {
+// move goes to a chunk, if there is one.
+func (s *testSource) move(chunk int, e *base.Chunk) (bool, error) {
 	if s.cur < 0 {
 		s.t.Error("Next or Prev while not positioned")
 		return false, nil
 	}
-	if err := s.fail(); err != nil || stretch < 0 || stretch >= len(s.ends) {
+	if err := s.fail(); err != nil || chunk < 0 || chunk >= len(s.ends) {
 		_, err = s.none(e, err)
 		return false, err
 	}
-	s.fill(stretch, e)
+	s.fill(chunk, e)
 	return true, nil
 }
 
@@ -139,17 +139,17 @@ func (s *testSource) search(key []byte, t base.Trailer) int {
 	})
 }
 
-func (s *testSource) First(e *base.Entries) (int, error) { return s.at(0, e) }
-func (s *testSource) Last(e *base.Entries) (int, error)  { return s.at(len(s.es)-1, e) }
-func (s *testSource) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *testSource) First(e *base.Chunk) (int, error) { return s.at(0, e) }
+func (s *testSource) Last(e *base.Chunk) (int, error)  { return s.at(len(s.es)-1, e) }
+func (s *testSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	return s.at(s.search(key, t), e)
 }
-func (s *testSource) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *testSource) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	return s.at(s.search(key, t)-1, e)
 }
 
-func (s *testSource) Next(e *base.Entries) (bool, error) { return s.move(s.cur+1, e) }
-func (s *testSource) Prev(e *base.Entries) (bool, error) { return s.move(s.cur-1, e) }
+func (s *testSource) Next(e *base.Chunk) (bool, error) { return s.move(s.cur+1, e) }
+func (s *testSource) Prev(e *base.Chunk) (bool, error) { return s.move(s.cur-1, e) }
 
 func (s *testSource) Close() {
 	s.scramble()

@@ -25,7 +25,7 @@ func benchKeys(random bool) [][]byte {
 	return keys
 }
 
-func fill(keys [][]byte, value []byte, ordered bool) *Table {
+func fill(keys [][]byte, value []byte, ordered bool) *MemTable {
 	m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132, Ordered: ordered})
 	batch := batchrepr.Init(nil)
 	for i, k := range keys {
@@ -158,7 +158,7 @@ func BenchmarkScan(b *testing.B) {
 			}
 			for b.Loop() {
 				s := m.NewSource()
-				var e base.Entries
+				var e base.Chunk
 				n := 0
 				start, move := s.First, s.Next
 				if name == "reverse" {
@@ -190,7 +190,7 @@ func BenchmarkSeek(b *testing.B) {
 			s := m.NewSource()
 			defer s.Close()
 			rng := rand.New(rand.NewSource(2))
-			var e base.Entries
+			var e base.Chunk
 			for b.Loop() {
 				if i, err := s.SeekGE(keys[rng.Intn(len(keys))], base.MaxTrailer, &e); i != 0 {
 					b.Fatal("not found", err)
@@ -208,7 +208,7 @@ func BenchmarkSourceBesideWrites(b *testing.B) {
 		b.Run(fmt.Sprint(each), func(b *testing.B) {
 			m := fill(keys[:first], make([]byte, 100), true)
 			defer func() { m.Unref() }()
-			var e base.Entries
+			var e base.Chunk
 			i := first
 			for b.Loop() {
 				if m.Room(int64(200*each), each) != nil || i+each > len(keys) {

@@ -26,7 +26,7 @@ func residentPages(t *testing.T) int {
 // follow what was written, not the size that the tables may reach.
 func TestFootprint(t *testing.T) {
 	const tables = 100
-	var all [tables]*Table
+	var all [tables]*MemTable
 	before := residentPages(t)
 	for i := range all {
 		all[i] = New(Options{Comparer: base.Bytewise, Size: 64 << 20})

@@ -24,7 +24,7 @@ type Options struct {
 	Comparer *base.Comparer
 	// Size is how many arena bytes the table takes before Room says no.
 	Size int64
-	// EntrySize is what (*Table).EntrySize said of the previous table; 0 when
+	// EntrySize is what (*MemTable).EntrySize said of the previous table; 0 when
 	// unknown. It decides how large the hash index is against the arena.
 	EntrySize int
 	// Ordered puts entries into the tree as they come from the start instead of
@@ -32,8 +32,8 @@ type Options struct {
 	Ordered bool
 }
 
-// Table is a memtable. See the package comment for who may call what.
-type Table struct {
+// MemTable holds the latest writes. See the package comment for who may call what.
+type MemTable struct {
 	cmp    *base.Comparer
 	hashed bool // the comparer's equality is that of bytes
 
@@ -55,8 +55,8 @@ type Table struct {
 	// of the entry before it becomes visible.
 	disorder atomic.Bool
 
-	refs atomic.Int64
-	order
+	refs  atomic.Int64
+	order lazyOrder
 }
 
 // pending is an entry of a batch whose index slot has been touched.
@@ -72,8 +72,8 @@ const applyGroup = 16
 
 // New makes an empty table with one reference. It takes memory as entries come, or
 // address space for all of them at the first one where EntrySize is known.
-func New(o Options) *Table {
-	m := &Table{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0}
+func New(o Options) *MemTable {
+	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0}
 	m.end.Store(arenaStart)
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
@@ -83,11 +83,11 @@ func New(o Options) *Table {
 }
 
 // Ref adds a reference.
-func (m *Table) Ref() { m.refs.Add(1) }
+func (m *MemTable) Ref() { m.refs.Add(1) }
 
 // Unref drops a reference; the last one stops background work and frees the
 // memory.
-func (m *Table) Unref() {
+func (m *MemTable) Unref() {
 	n := m.refs.Add(-1)
 	invariants.Check(n >= 0, "memtable: Unref without reference")
 	if n != 0 {
@@ -105,7 +105,7 @@ var ErrFull = errors.New("loam: the memtable is full")
 // entries that has no room is ErrFull, also for want of memory. An empty table makes
 // itself large enough, up to the 4 GiB that offsets reach, or else says
 // ErrTooLarge, or ErrNoMemory.
-func (m *Table) Room(n int64, entries int) error {
+func (m *MemTable) Room(n int64, entries int) error {
 	if m.fits(n, entries) {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (m *Table) Room(n int64, entries int) error {
 }
 
 // replan sizes an empty table for one batch. Readers may still look at what it had.
-func (m *Table) replan(n int64, entries int) error {
+func (m *MemTable) replan(n int64, entries int) error {
 	s, ok := sizeForBatch(n, entries, m.hashed)
 	if !ok {
 		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
@@ -158,7 +158,7 @@ func (m *Table) replan(n int64, entries int) error {
 // says so.
 func SizeFor(n int64, entries int) int64 { return n + int64(entries)*maxHeader + arenaStart }
 
-func (m *Table) fits(n int64, entries int) bool {
+func (m *MemTable) fits(n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
 	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) && m.n+int64(entries) <= m.maxEntries && !m.crowded
 }
@@ -167,7 +167,7 @@ func (m *Table) fits(n int64, entries int) bool {
 // sequence seq + i. It fails only where Room does; a caller that has asked Room
 // knows that it does not. Readers see the entries one by one; the sequence they
 // read at keeps a batch whole.
-func (m *Table) Apply(batch []byte, seq base.SeqNum) error {
+func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	n := int(batchrepr.Count(batch))
 	if err := m.Room(int64(len(batch)), n); err != nil {
 		return err
@@ -185,7 +185,7 @@ func (m *Table) Apply(batch []byte, seq base.SeqNum) error {
 	return it.Err()
 }
 
-func (m *Table) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
+func (m *MemTable) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 	for {
 		group := m.batch[:0]
 		for len(group) < applyGroup {
@@ -213,7 +213,7 @@ func (m *Table) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 	}
 }
 
-func (m *Table) hashOf(key []byte) uint64 {
+func (m *MemTable) hashOf(key []byte) uint64 {
 	if m.hashed {
 		return Hash(key)
 	}
@@ -221,7 +221,7 @@ func (m *Table) hashOf(key []byte) uint64 {
 }
 
 // Add adds one entry. Like Apply it fails only where Room does.
-func (m *Table) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
+func (m *MemTable) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 	if err := m.Room(int64(len(key)+len(value)), 1); err != nil {
 		return err
 	}
@@ -232,8 +232,8 @@ func (m *Table) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 }
 
 // insert appends an entry and makes it visible to Get.
-func (m *Table) insert(mem *memory, t base.Trailer, key, value []byte, hash uint64) {
-	if m.n&(chunkEntries-1) == 0 {
+func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash uint64) {
+	if m.n&(markEvery-1) == 0 {
 		m.order.mark(uint32(m.pos))
 	}
 	m.n++
@@ -259,7 +259,7 @@ func (m *Table) insert(mem *memory, t base.Trailer, key, value []byte, hash uint
 }
 
 // publish makes all entries inserted so far visible to sources.
-func (m *Table) publish() {
+func (m *MemTable) publish() {
 	m.count.Store(m.n)
 	m.end.Store(m.pos)
 	if !m.huge && m.pos > hugeFrom {
@@ -272,7 +272,7 @@ func (m *Table) publish() {
 
 // Get returns the newest entry of key whose sequence is at most seq. hash is
 // Hash(key). The value aliases the arena and is nil for a deletion.
-func (m *Table) Get(key []byte, hash uint64, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) Get(key []byte, hash uint64, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
 	if !m.hashed {
 		return m.getOrdered(key, seq)
 	}
@@ -297,23 +297,23 @@ func (m *Table) Get(key []byte, hash uint64, seq base.SeqNum) (value []byte, t b
 }
 
 // Prefetch loads the index line that Get will look at.
-func (m *Table) Prefetch(hash uint64) {
+func (m *MemTable) Prefetch(hash uint64) {
 	if mem := m.mem.Load(); mem.nslots != 0 {
 		mem.touch(hash)
 	}
 }
 
 // Iterated reports whether a source was ever opened.
-func (m *Table) Iterated() bool { return m.order.used.Load() }
+func (m *MemTable) Iterated() bool { return m.order.used.Load() }
 
 // Len is the number of entries.
-func (m *Table) Len() int { return int(m.count.Load()) }
+func (m *MemTable) Len() int { return int(m.count.Load()) }
 
 // Bytes is how much of the arena is filled.
-func (m *Table) Bytes() int64 { return int64(m.end.Load() - arenaStart) }
+func (m *MemTable) Bytes() int64 { return int64(m.end.Load() - arenaStart) }
 
 // EntrySize is the average arena bytes of an entry, 0 for an empty table.
-func (m *Table) EntrySize() int {
+func (m *MemTable) EntrySize() int {
 	n := m.count.Load()
 	if n == 0 {
 		return 0
@@ -323,7 +323,7 @@ func (m *Table) EntrySize() int {
 
 // MemoryUsage is the bytes held: filled arena, index and tree. Index
 // pages that no entry has touched yet are counted too.
-func (m *Table) MemoryUsage() int64 {
+func (m *MemTable) MemoryUsage() int64 {
 	if m.count.Load() == 0 {
 		return 0
 	}

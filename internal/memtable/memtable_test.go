@@ -77,7 +77,7 @@ func TestDisorder(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	fillUp := func(m *Table, keyLen, valueLen int) (n int, bytes int64) {
+	fillUp := func(m *MemTable, keyLen, valueLen int) (n int, bytes int64) {
 		key := make([]byte, keyLen)
 		rng := rand.New(rand.NewSource(1))
 		for {
@@ -230,7 +230,7 @@ func TestComparerPanics(t *testing.T) {
 		left.Store(min(left.Load(), 1))
 		m.Seal()
 		src := m.NewSource()
-		var e base.Entries
+		var e base.Chunk
 		if i, err := src.First(&e); err == nil || !strings.Contains(err.Error(), "comparer gave up") || i >= 0 {
 			t.Errorf("after %d compares: %v", allow, err)
 		}
@@ -295,7 +295,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		src := m.NewSource()
 		defer src.Close()
 		n, last, lastT := int64(0), []byte(nil), base.Trailer(0)
-		err := base.Scan(src, func(e *base.Entries) error {
+		err := base.Scan(src, func(e *base.Chunk) error {
 			for i := range e.Len() {
 				if n > 0 && c.CompareInternal(last, lastT, e.Key(i), e.Trailers[i]) >= 0 {
 					t.Error("out of order")
@@ -315,7 +315,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 	seek := func(rng *rand.Rand, seen int64) {
 		src := m.NewSource()
 		defer src.Close()
-		var e base.Entries
+		var e base.Chunk
 		for range 50 {
 			k := name(int(rng.Int63n(seen)))
 			if i, err := src.SeekGE(k, base.MaxTrailer, &e); err != nil || i < 0 || !bytes.Equal(e.Key(i), k) {
@@ -380,7 +380,7 @@ func readersBesideInserts(t *testing.T, seed int64) {
 	defer wg.Wait()
 	defer stop.Store(true)
 	// walk checks that from entry i of e on come entries at, at+step and so on.
-	walk := func(e *base.Entries, i int, err error, at, step int, move func(*base.Entries) (bool, error)) bool {
+	walk := func(e *base.Chunk, i int, err error, at, step int, move func(*base.Chunk) (bool, error)) bool {
 		for range some {
 			if err != nil || i < 0 || i >= e.Len() || string(e.Key(i)) != string(name(at)) {
 				t.Errorf("looking for entry %d: nothing, or another one", at)
@@ -405,7 +405,7 @@ func readersBesideInserts(t *testing.T, seed int64) {
 		wg.Go(func() {
 			defer src.Close()
 			rng := rand.New(rand.NewSource(seed*3 + int64(r)))
-			var e base.Entries
+			var e base.Chunk
 			for !stop.Load() {
 				at := rng.Intn(old - some - 1)
 				i, err := src.SeekGE(name(at), base.MaxTrailer, &e)
@@ -466,7 +466,7 @@ func TestNoMemory(t *testing.T) {
 	m.order.err = fmt.Errorf("sorting: %w", offheap.ErrNoMemory)
 	src := m.NewSource()
 	defer src.Close()
-	var e base.Entries
+	var e base.Chunk
 	if i, err := src.First(&e); i != 0 || err != nil {
 		t.Error(i, err)
 	}
@@ -518,7 +518,7 @@ func TestTies(t *testing.T) {
 	}
 }
 
-// TestOverwrites has many versions of keys in several runs, with keys of one
+// TestOverwrites has many versions of keys in several arrays, with keys of one
 // length that abbreviations tell apart or do not, in order and not.
 func TestOverwrites(t *testing.T) {
 	formats := []string{"shared-prefix-%06[1]d", "%06[1]d-shared-suffix", "%[1]d", "%02[2]d------%[3]d"}
@@ -578,7 +578,7 @@ func TestBackground(t *testing.T) {
 		}
 	}
 	m.order.bg.Wait()
-	if m.order.sorted < 200000-2*chunkEntries {
+	if m.order.sorted < 200000-2*backlogEntries {
 		t.Errorf("only %d entries in the tree", m.order.sorted)
 	}
 	checkTree(t, m)
@@ -592,7 +592,7 @@ func TestBesideWrites(t *testing.T) {
 		sizes = sizes[1:2]
 	}
 	rng := rand.New(rand.NewSource(1))
-	total := 3 * chunkEntries
+	total := 3 * backlogEntries
 	keys := map[string]func(i int) []byte{
 		"random":     func(int) []byte { return fmt.Append(nil, rng.Int()) },
 		"ascending":  func(i int) []byte { return fmt.Appendf(nil, "key%08d", i) },
@@ -626,7 +626,7 @@ func TestBesideWrites(t *testing.T) {
 	}
 }
 
-func TestPlain(t *testing.T) {
+func TestAllLiveSets(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20, Ordered: true})
 	defer m.Unref()
 	for i := range 9000 {
@@ -639,13 +639,13 @@ func TestPlain(t *testing.T) {
 		t.Helper()
 		src := m.NewSource()
 		defer src.Close()
-		plain := true
-		err := base.Scan(src, func(e *base.Entries) error {
-			plain = plain && e.Plain
+		all := true
+		err := base.Scan(src, func(e *base.Chunk) error {
+			all = all && e.AllLiveSets
 			return nil
 		})
-		if plain != want || err != nil {
-			t.Errorf("plain %v, want %v, %v", plain, want, err)
+		if all != want || err != nil {
+			t.Errorf("all %v, want %v, %v", all, want, err)
 		}
 	}
 	check(true)
@@ -672,7 +672,7 @@ func TestAllocs(t *testing.T) {
 		{"Apply", 0, func() { _ = m.Apply(b, base.SeqNum(i+1)) }},
 		{"Get", 0, func() { m.Get(keys[i], Hash(keys[i]), base.MaxSeqNum) }},
 	}
-	var e base.Entries
+	var e base.Chunk
 	src := m.NewSource()
 	defer src.Close()
 	gates = append(gates, struct {

@@ -57,7 +57,7 @@ func (o *model) seenAt(seq base.SeqNum) *model {
 
 // checkNode looks at what a node says of its entries. same is what the first one's
 // bit should be.
-func checkNode(t *testing.T, m *Table, x *node, leaf bool, before []byte) {
+func checkNode(t *testing.T, m *MemTable, x *node, leaf bool, before []byte) {
 	t.Helper()
 	mem := m.mem.Load()
 	if x.n == 0 || x.n > fanout || x.version.Load()&1 != 0 {
@@ -92,7 +92,7 @@ func checkNode(t *testing.T, m *Table, x *node, leaf bool, before []byte) {
 }
 
 // checkTree looks at the whole tree while nobody writes.
-func checkTree(t *testing.T, m *Table) {
+func checkTree(t *testing.T, m *MemTable) {
 	t.Helper()
 	o, mem := &m.order, m.mem.Load()
 	o.mu.Lock()
@@ -136,7 +136,7 @@ func checkTree(t *testing.T, m *Table) {
 
 // checkSources compares m with the model at full length, all versions and as of a few
 // sequences.
-func checkSources(t *testing.T, o *model, m *Table, key func() string, rng *rand.Rand, last base.SeqNum) {
+func checkSources(t *testing.T, o *model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum) {
 	t.Helper()
 	src := m.NewSource()
 	full(t, o, src)
@@ -186,12 +186,12 @@ func keyMaker(rng *rand.Rand, space int) func() string {
 	}
 }
 
-func toEntry(e *base.Entries, i int) item {
+func toEntry(e *base.Chunk, i int) item {
 	return item{string(e.Key(i)), string(e.Value(i)), e.Trailers[i]}
 }
 
-// checkStretch verifies a stretch against the model from index at on.
-func checkStretch(t *testing.T, o *model, e *base.Entries, at int) {
+// checkChunk verifies a chunk against the model from index at on.
+func checkChunk(t *testing.T, o *model, e *base.Chunk, at int) {
 	t.Helper()
 	s := o.sorted()
 	var newest base.SeqNum
@@ -207,15 +207,15 @@ func checkStretch(t *testing.T, o *model, e *base.Entries, at int) {
 	if e.MaxSeq != newest {
 		t.Fatalf("MaxSeq %d, want %d", e.MaxSeq, newest)
 	}
-	if e.Plain && !plain {
-		t.Fatalf("stretch at %d is not plain", at)
+	if e.AllLiveSets && !plain {
+		t.Fatalf("chunk at %d says AllLiveSets", at)
 	}
 }
 
 // walk moves a source about and compares it with the model.
 func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.Rand, steps int) {
 	t.Helper()
-	var e base.Entries
+	var e base.Chunk
 	s := o.sorted()
 	for range steps {
 		start := 0 // model index of e's first entry
@@ -248,9 +248,9 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 			continue
 		}
 		if i > 1 && i != e.Len()-1 {
-			t.Fatalf("index %d in a stretch of %d", i, e.Len())
+			t.Fatalf("index %d in a chunk of %d", i, e.Len())
 		}
-		checkStretch(t, o, &e, start)
+		checkChunk(t, o, &e, start)
 		for range rng.Intn(12) {
 			if rng.Intn(5) < 3 {
 				start += e.Len()
@@ -269,7 +269,7 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 				}
 				start -= e.Len()
 			}
-			checkStretch(t, o, &e, start)
+			checkChunk(t, o, &e, start)
 		}
 	}
 }
@@ -277,11 +277,11 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 // full compares a whole scan both ways.
 func full(t *testing.T, o *model, src base.Source) {
 	t.Helper()
-	var e base.Entries
+	var e base.Chunk
 	at := 0
 	i, err := src.First(&e)
 	for ok := i >= 0; ok; ok, err = src.Next(&e) {
-		checkStretch(t, o, &e, at)
+		checkChunk(t, o, &e, at)
 		at += e.Len()
 	}
 	if at != len(o.items) || err != nil {
@@ -290,7 +290,7 @@ func full(t *testing.T, o *model, src base.Source) {
 	i, err = src.Last(&e)
 	for ok := i >= 0; ok; ok, err = src.Prev(&e) {
 		at -= e.Len()
-		checkStretch(t, o, &e, at)
+		checkChunk(t, o, &e, at)
 	}
 	if at != 0 || err != nil {
 		t.Fatalf("%d entries missing backward, %v", at, err)
@@ -378,7 +378,7 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	}
 }
 
-func checkGets(t *testing.T, o *model, m *Table, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
+func checkGets(t *testing.T, o *model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
 	t.Helper()
 	for range n {
 		k, seq := key(), base.SeqNum(rng.Int63n(int64(last)+1))

@@ -7,49 +7,49 @@ import (
 )
 
 // Stretches begin small after a seek, which often wants one entry only, and
-// double from there, up to stretch.
+// double from there, up to maxChunk.
 const (
-	seekStretch = 1
-	scanStretch = 64
-	stretch     = 256
+	seekChunk = 1
+	scanChunk = 64
+	maxChunk  = 256
 )
 
 // source is an iterator over the entries that a table had when it was opened.
 type source struct {
-	t   *Table
+	m   *MemTable
 	mem *memory
 	end uint32 // of these entries in the arena
 	// all versions are handed out; else what a reader at seq sees.
 	all bool
 	seq base.SeqNum
 
-	page
+	leafCopy
 	at   int  // entry of the page that comes next, or running backward the one behind it
-	back bool // the last stretch was one before another
+	back bool // the last chunk was one before another
 	// done: what is seen of the user key of the entry before at has been handed
 	// out. Not for running backward.
-	done     bool
-	repeated bool // a user key stands twice in the stretch, or may
+	returned bool
+	repeated bool // a user key stands twice in the chunk, or may
 	want     int
-	from, to int // the stretch in offs
+	from, to int // the chunk in offs
 
-	offs                   [stretch]uint32
-	keyOff, valOff, valEnd [stretch]uint32
-	trailers               [stretch]base.Trailer
+	offs                   [maxChunk]uint32
+	keyOff, valOff, valEnd [maxChunk]uint32
+	trailers               [maxChunk]base.Trailer
 }
 
 var sources = sync.Pool{New: func() any { return new(source) }}
 
 // NewSource iterates over all entries applied before the call; later ones are
 // not seen.
-func (m *Table) NewSource() base.Source { return m.newSource(true, base.MaxSeqNum) }
+func (m *MemTable) NewSource() base.Source { return m.newSource(true, base.MaxSeqNum) }
 
 // NewSourceAt is NewSource for a reader at seq: of each key only the newest entry
 // with at most that sequence is there, be it a deletion. Versions that are passed
 // over cost next to nothing.
-func (m *Table) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
+func (m *MemTable) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
 
-func (m *Table) newSource(all bool, seq base.SeqNum) base.Source {
+func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
 	o := &m.order
 	if !o.used.Load() {
 		o.used.Store(true)
@@ -62,49 +62,49 @@ func (m *Table) newSource(all bool, seq base.SeqNum) base.Source {
 	s := sources.Get().(*source)
 	// An empty table's memory may yet be replaced.
 	s.end = uint32(o.covered.Load())
-	s.t, s.mem, s.all, s.seq = m, m.mem.Load(), all, seq
+	s.m, s.mem, s.all, s.seq = m, m.mem.Load(), all, seq
 	return s
 }
 
 func (s *source) Close() {
-	if s.t == nil {
+	if s.m == nil {
 		return
 	}
-	t := s.t
-	s.t, s.mem = nil, nil
+	m := s.m
+	s.m, s.mem = nil, nil
 	sources.Put(s)
-	t.Unref()
+	m.Unref()
 }
 
-func (s *source) First(e *base.Entries) (int, error) {
-	s.page = page{next: firstLeaf}
+func (s *source) First(e *base.Chunk) (int, error) {
+	s.leafCopy = leafCopy{next: firstLeaf}
 	if s.end == arenaStart {
 		s.next = 0
 	}
-	s.place(0, scanStretch)
+	s.positionAt(0, scanChunk)
 	return s.firstOf(s.ahead(e)), nil
 }
 
-func (s *source) Last(e *base.Entries) (int, error) {
-	s.page = page{}
+func (s *source) Last(e *base.Chunk) (int, error) {
+	s.leafCopy = leafCopy{}
 	if s.end != arenaStart {
-		s.next = s.t.order.last.Load()
+		s.next = s.m.order.last.Load()
 		for s.next != 0 {
-			s.t.order.read(s.next, &s.page)
+			s.m.order.copyLeaf(s.next, &s.leafCopy)
 		}
 	}
-	s.place(s.n, scanStretch)
+	s.positionAt(s.n, scanChunk)
 	return s.backward(e) - 1, nil
 }
 
-func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	if s.all {
-		s.seek(key, t, seekStretch)
+		s.seek(key, t, seekChunk)
 		return s.firstOf(s.ahead(e)), nil
 	}
-	s.seek(key, base.MaxTrailer, seekStretch)
+	s.seek(key, base.MaxTrailer, seekChunk)
 	n := s.ahead(e)
-	if n > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
+	if n > 0 && e.Trailers[0] > t && s.m.cmp.Cmp(e.Key(0), key) == 0 {
 		if n > 1 {
 			return 1, nil
 		}
@@ -113,30 +113,30 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error
 	return s.firstOf(n), nil
 }
 
-func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	if s.all || t == base.MaxTrailer {
-		s.seek(key, t, seekStretch)
+		s.seek(key, t, seekChunk)
 		return s.backward(e) - 1, nil
 	}
-	s.seek(key, base.MaxTrailer, seekStretch)
-	if s.ahead(e) > 0 && e.Trailers[0] > t && s.t.cmp.Cmp(e.Key(0), key) == 0 {
+	s.seek(key, base.MaxTrailer, seekChunk)
+	if s.ahead(e) > 0 && e.Trailers[0] > t && s.m.cmp.Cmp(e.Key(0), key) == 0 {
 		return 0, nil
 	}
-	s.seek(key, base.MaxTrailer, seekStretch)
+	s.seek(key, base.MaxTrailer, seekChunk)
 	return s.backward(e) - 1, nil
 }
 
-// seek stands before (key, t), with want entries for the next stretch.
+// seek stands before (key, t), with want entries for the next chunk.
 func (s *source) seek(key []byte, t base.Trailer, want int) {
-	s.page.n, s.next, s.prev = 0, 0, 0
+	s.leafCopy.n, s.next, s.prev = 0, 0, 0
 	at := 0
 	if s.end != arenaStart {
-		at = s.t.order.find(key, t, &s.page)
+		at = s.m.order.seekLeaf(key, t, &s.leafCopy)
 	}
-	s.place(at, want)
+	s.positionAt(at, want)
 }
 
-func (s *source) place(at, want int) { s.at, s.want, s.done = at, want, false }
+func (s *source) positionAt(at, want int) { s.at, s.want, s.returned = at, want, false }
 
 func (s *source) firstOf(n int) int {
 	if n == 0 {
@@ -145,7 +145,7 @@ func (s *source) firstOf(n int) int {
 	return 0
 }
 
-func (s *source) Next(e *base.Entries) (bool, error) {
+func (s *source) Next(e *base.Chunk) (bool, error) {
 	if s.back {
 		last := s.offs[s.to-1]
 		t := base.Trailer(0)
@@ -157,7 +157,7 @@ func (s *source) Next(e *base.Entries) (bool, error) {
 	return s.ahead(e) > 0, nil
 }
 
-func (s *source) Prev(e *base.Entries) (bool, error) {
+func (s *source) Prev(e *base.Chunk) (bool, error) {
 	if !s.back {
 		first := s.offs[s.from]
 		t := base.MaxTrailer
@@ -169,29 +169,29 @@ func (s *source) Prev(e *base.Entries) (bool, error) {
 	return s.backward(e) > 0, nil
 }
 
-// ahead hands out the stretch that begins at at.
-func (s *source) ahead(e *base.Entries) int {
+// ahead hands out the chunk that begins at at.
+func (s *source) ahead(e *base.Chunk) int {
 	s.back, s.repeated = false, false
 	n := 0
 	if s.all {
 		n = s.allAhead()
 	} else {
-		n = s.seenAhead()
+		n = s.visibleAhead()
 	}
 	s.gather(e, 0, n)
 	return n
 }
 
-// backward hands out the stretch that ends at at.
-func (s *source) backward(e *base.Entries) int {
+// backward hands out the chunk that ends at at.
+func (s *source) backward(e *base.Chunk) int {
 	s.back, s.repeated = true, false
 	n := 0
 	if s.all {
 		n = s.allBack()
 	} else {
-		n = s.seenBack()
+		n = s.visibleBack()
 	}
-	s.gather(e, stretch-n, stretch)
+	s.gather(e, maxChunk-n, maxChunk)
 	return n
 }
 
@@ -201,7 +201,7 @@ func (s *source) more() bool {
 		return true
 	}
 	s.at = 0
-	if s.t.order.turnOver(&s.page) {
+	if s.m.order.nextLeaf(&s.leafCopy) {
 		return true
 	}
 	s.at = s.n
@@ -212,7 +212,7 @@ func (s *source) less() bool {
 	if s.at > 0 {
 		return true
 	}
-	if !s.t.order.turnBack(&s.page) {
+	if !s.m.order.prevLeaf(&s.leafCopy) {
 		return false
 	}
 	s.at = s.n
@@ -221,7 +221,7 @@ func (s *source) less() bool {
 
 func (s *source) allAhead() (n int) {
 	for n < s.want && s.more() {
-		if off := s.page.offs[s.at]; off < s.end {
+		if off := s.leafCopy.offs[s.at]; off < s.end {
 			s.repeated = s.repeated || s.same>>s.at&1 != 0
 			s.offs[n] = off
 			n++
@@ -234,21 +234,21 @@ func (s *source) allAhead() (n int) {
 func (s *source) allBack() (n int) {
 	for n < s.want && s.less() {
 		s.at--
-		if off := s.page.offs[s.at]; off < s.end {
+		if off := s.leafCopy.offs[s.at]; off < s.end {
 			s.repeated = s.repeated || s.same>>s.at&1 != 0
 			n++
-			s.offs[stretch-n] = off
+			s.offs[maxChunk-n] = off
 		}
 	}
 	return n
 }
 
 // gather fills the columns for offs[from:to].
-func (s *source) gather(e *base.Entries, from, to int) {
-	s.want = min(2*s.want, stretch)
+func (s *source) gather(e *base.Chunk, from, to int) {
+	s.want = min(2*s.want, maxChunk)
 	s.from, s.to = from, to
 	if from == to {
-		*e = base.Entries{}
+		*e = base.Chunk{}
 		return
 	}
 	var newest, kinds base.Trailer
@@ -259,38 +259,38 @@ func (s *source) gather(e *base.Entries, from, to int) {
 		newest = max(newest, h.trailer)
 		kinds &= h.trailer
 	}
-	*e = base.Entries{
-		Data:     s.mem.arena,
-		KeyOff:   s.keyOff[from:to],
-		ValOff:   s.valOff[from:to],
-		ValEnd:   s.valEnd[from:to],
-		Trailers: s.trailers[from:to],
-		Plain:    kinds&base.Trailer(base.KindSet) != 0 && !s.repeated,
-		MaxSeq:   newest.Seq(),
+	*e = base.Chunk{
+		Data:        s.mem.arena,
+		KeyOff:      s.keyOff[from:to],
+		ValOff:      s.valOff[from:to],
+		ValEnd:      s.valEnd[from:to],
+		Trailers:    s.trailers[from:to],
+		AllLiveSets: kinds&base.Trailer(base.KindSet) != 0 && !s.repeated,
+		MaxSeq:      newest.Seq(),
 	}
 }
 
 // failed is the source of a table that could not be ordered: every move fails.
 type failed struct{ err error }
 
-func (f *failed) none(e *base.Entries) (int, error) {
-	*e = base.Entries{}
+func (f *failed) none(e *base.Chunk) (int, error) {
+	*e = base.Chunk{}
 	return -1, f.err
 }
 
-func (f *failed) First(e *base.Entries) (int, error) { return f.none(e) }
-func (f *failed) Last(e *base.Entries) (int, error)  { return f.none(e) }
-func (f *failed) SeekGE(_ []byte, _ base.Trailer, e *base.Entries) (int, error) {
+func (f *failed) First(e *base.Chunk) (int, error) { return f.none(e) }
+func (f *failed) Last(e *base.Chunk) (int, error)  { return f.none(e) }
+func (f *failed) SeekGE(_ []byte, _ base.Trailer, e *base.Chunk) (int, error) {
 	return f.none(e)
 }
-func (f *failed) SeekLT(_ []byte, _ base.Trailer, e *base.Entries) (int, error) {
+func (f *failed) SeekLT(_ []byte, _ base.Trailer, e *base.Chunk) (int, error) {
 	return f.none(e)
 }
-func (f *failed) Next(e *base.Entries) (bool, error) {
+func (f *failed) Next(e *base.Chunk) (bool, error) {
 	_, err := f.none(e)
 	return false, err
 }
-func (f *failed) Prev(e *base.Entries) (bool, error) {
+func (f *failed) Prev(e *base.Chunk) (bool, error) {
 	_, err := f.none(e)
 	return false, err
 }

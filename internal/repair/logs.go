@@ -109,7 +109,7 @@ func (r *repair) readLog(name string, drop func(file string, c *base.Corruption,
 func (r *repair) convertLogs(logs []*logFile) ([]*table, error) {
 	ignore := func(string, *base.Corruption, int64, int64) {} // recorded by checkLogs
 	var out []*table
-	var mem *memtable.Table
+	var mem *memtable.MemTable
 	flush := func() error {
 		if mem == nil {
 			return nil
@@ -144,13 +144,13 @@ func (r *repair) convertLogs(logs []*logFile) ([]*table, error) {
 	return out, flush()
 }
 
-func (r *repair) writeMemtable(mem *memtable.Table) ([]*table, error) {
+func (r *repair) writeMemtable(mem *memtable.MemTable) ([]*table, error) {
 	mem.Seal()
 	o := output{r: r}
 	src := mem.NewSource()
 	defer src.Close()
 	read := 0
-	err := base.Scan(src, func(e *base.Entries) error {
+	err := base.Scan(src, func(e *base.Chunk) error {
 		read += e.Len()
 		for i := range e.Len() {
 			if err := o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i)); err != nil {

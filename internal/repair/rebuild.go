@@ -202,7 +202,7 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 	}
 	err := m.First()
 	for err == nil && m.Valid() {
-		e, i, end := m.Run()
+		e, i, end := m.NextSpan()
 		read += uint64(end - i)
 		for ; err == nil && i < end; i++ {
 			err = o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i))

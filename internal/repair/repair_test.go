@@ -245,7 +245,7 @@ func dump(t testing.TB, m *vfs.Mem) map[string]entry {
 	// Level by level, the first to have a key decides, as in a read.
 	add := func(src base.Source) {
 		here := map[string]entry{}
-		check(t, base.Scan(src, func(e *base.Entries) error {
+		check(t, base.Scan(src, func(e *base.Chunk) error {
 			for i := range e.Len() {
 				if k := string(e.Key(i)); here[k].tr == 0 {
 					here[k] = entry{k, e.Trailers[i], string(e.Value(i))}

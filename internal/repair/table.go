@@ -139,7 +139,7 @@ func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
 	defer src.Close()
 	bytewise := r.o.Comparer.EqualIsBytewise
 	var last []byte
-	err := base.Scan(src, func(e *base.Entries) error {
+	err := base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			key := e.Key(i)
 			if bytewise && !reader.MayContain(key, base.Hash(key)) {

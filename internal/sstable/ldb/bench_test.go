@@ -121,7 +121,7 @@ func BenchmarkScan(b *testing.B) {
 		b.Run(bc.name, func(b *testing.B) {
 			r := benchReader(b, bc.capacity)
 			scan := func() {
-				var e base.Entries
+				var e base.Chunk
 				sum, n := 0, 0
 				src := r.NewSource(bc.flags)
 				first, err := src.First(&e)

@@ -63,7 +63,7 @@ func TestGolden(t *testing.T) {
 			}
 			w := NewWriter(f, o)
 			src := theirs.NewSource(sstable.Private)
-			err = base.Scan(src, func(e *base.Entries) error {
+			err = base.Scan(src, func(e *base.Chunk) error {
 				for i := range e.Len() {
 					if err := w.Add(e.Key(i), e.Trailers[i], base.CodecRaw, e.Value(i)); err != nil {
 						return err
@@ -99,7 +99,7 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 	found := 0
 	src := r.NewSource(0)
 	defer src.Close()
-	err = base.Scan(src, func(e *base.Entries) error {
+	err = base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			k := e.Key(i)
 			got, tr, ok, err := r.Get(k, base.Hash(k), base.MaxSeqNum, 0, nil)

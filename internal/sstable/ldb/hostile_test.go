@@ -73,7 +73,7 @@ func drain(b []byte, env Env) (n int, err error) {
 	defer r.Close()
 	src := r.NewSource(sstable.Private)
 	defer src.Close()
-	err = base.Scan(src, func(e *base.Entries) error {
+	err = base.Scan(src, func(e *base.Chunk) error {
 		n += e.Len()
 		return nil
 	})
@@ -295,7 +295,7 @@ func FuzzTable(f *testing.F) {
 				}
 				_, _, _, err = r.Get(key, base.Hash(key), base.MaxSeqNum, 0, nil)
 				fuzzError(t, err)
-				var e base.Entries
+				var e base.Chunk
 				src := r.NewSource(sstable.Scan)
 				i, err := src.SeekLT(key, base.MaxTrailer, &e)
 				for ok := i >= 0; ok; ok, err = src.Prev(&e) {

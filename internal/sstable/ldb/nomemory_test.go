@@ -57,7 +57,7 @@ func TestNoMemory(t *testing.T) {
 		got := 0
 		src := r.NewSource(0)
 		defer src.Close()
-		err = base.Scan(src, func(e *base.Entries) error {
+		err = base.Scan(src, func(e *base.Chunk) error {
 			got += e.Len()
 			return nil
 		})

@@ -87,7 +87,7 @@ func TestReadPattern(t *testing.T) {
 			f.reads = nil
 			src := r.NewSource(tc.flags)
 			defer src.Close()
-			var e base.Entries
+			var e base.Chunk
 			n := 0
 			start, move := src.First, src.Next
 			if tc.backward {

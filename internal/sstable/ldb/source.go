@@ -16,7 +16,7 @@ const (
 	firstAhead = 16 << 10
 )
 
-// source hands out one data block per stretch.
+// source hands out one data block per chunk.
 type source struct {
 	r      *Reader
 	cached bool // look into the cache
@@ -25,10 +25,10 @@ type source struct {
 	chunks bool // read ahead, always a whole window
 	memory bool // read nothing
 
-	at    int // block handed out, -1 when not positioned
-	aimed int // block that Aim found, -1 for none
-	view  block.View
-	frame cache.Frame // of view; not valid when view lies in s
+	at         int // block handed out, -1 when not positioned
+	prefetched int // block that PrefetchSeek found, -1 for none
+	view       block.View
+	frame      cache.Frame // of view; not valid when view lies in s
 
 	s        *scratch // taken with the first read
 	chunk    []byte   // bytes of the file in s.file
@@ -45,7 +45,7 @@ var sources = sync.Pool{New: func() any { return new(source) }}
 // touched.
 func (r *Reader) NewSource(flags sstable.ReadFlags) base.Source {
 	s := sources.Get().(*source)
-	*s = source{r: r, at: -1, aimed: -1}
+	*s = source{r: r, at: -1, prefetched: -1}
 	s.chunks = flags&sstable.Private != 0
 	s.cached = !s.chunks && r.slots != nil
 	s.fill = s.cached && flags&sstable.NoFill == 0
@@ -59,13 +59,13 @@ const jump = 0
 
 // load makes e show block i, which lies dir (1, -1 or jump) from the last one.
 // It reports false when there is no such block.
-func (s *source) load(i, dir int, e *base.Entries) (bool, error) {
+func (s *source) load(i, dir int, e *base.Chunk) (bool, error) {
 	if i >= 0 && i == s.at {
-		s.view.Entries(e)
+		s.view.Chunk(e)
 		return true, nil
 	}
 	s.release()
-	*e = base.Entries{}
+	*e = base.Chunk{}
 	if uint(i) >= uint(s.r.index.Len()) {
 		return false, nil
 	}
@@ -80,7 +80,7 @@ func (s *source) load(i, dir int, e *base.Entries) (bool, error) {
 			return false, err
 		}
 	}
-	s.view.Entries(e)
+	s.view.Chunk(e)
 	s.at = i
 	if s.chunks {
 		s.count(i, dir, e.Len())
@@ -190,14 +190,14 @@ func (s *source) releaseFrame() {
 	}
 }
 
-func (s *source) First(e *base.Entries) (int, error) { return s.firstOf(0, jump, e) }
+func (s *source) First(e *base.Chunk) (int, error) { return s.firstOf(0, jump, e) }
 
-func (s *source) Last(e *base.Entries) (int, error) {
+func (s *source) Last(e *base.Chunk) (int, error) {
 	return s.lastOf(s.r.index.Len()-1, jump, e)
 }
 
 // firstOf is the first entry of block i, if there is such a block.
-func (s *source) firstOf(i, dir int, e *base.Entries) (int, error) {
+func (s *source) firstOf(i, dir int, e *base.Chunk) (int, error) {
 	if ok, err := s.load(i, dir, e); !ok {
 		return -1, err
 	}
@@ -205,23 +205,23 @@ func (s *source) firstOf(i, dir int, e *base.Entries) (int, error) {
 }
 
 // lastOf is the last entry of block i, if there is such a block.
-func (s *source) lastOf(i, dir int, e *base.Entries) (int, error) {
+func (s *source) lastOf(i, dir int, e *base.Chunk) (int, error) {
 	_, err := s.load(i, dir, e)
 	return e.Len() - 1, err
 }
 
-// Aim has the processor fetch what SeekGE(key, t), which is the next call, will
+// PrefetchSeek has the processor fetch what SeekGE(key, t), which is the next call, will
 // look at.
-func (s *source) Aim(key []byte, t base.Trailer) {
-	s.aimed = s.r.index.SeekGE(s.r.cmp, key, t)
+func (s *source) PrefetchSeek(key []byte, t base.Trailer) {
+	s.prefetched = s.r.index.SeekGE(s.r.cmp, key, t)
 	if s.cached {
-		s.r.slots.Touch(s.aimed)
+		s.r.slots.Touch(s.prefetched)
 	}
 }
 
-func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error) {
-	i := s.aimed
-	if s.aimed = -1; i < 0 {
+func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
+	i := s.prefetched
+	if s.prefetched = -1; i < 0 {
 		i = s.r.index.SeekGE(s.r.cmp, key, t)
 	}
 	if ok, err := s.load(i, jump, e); !ok {
@@ -234,7 +234,7 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Entries) (int, error
 	return s.firstOf(i+1, 1, e)
 }
 
-func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error) {
+func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
 	i := s.r.index.SeekGE(s.r.cmp, key, t)
 	if i < s.r.index.Len() {
 		if ok, err := s.load(i, jump, e); !ok {
@@ -247,14 +247,14 @@ func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Entries) (int, error
 	return s.lastOf(i-1, -1, e)
 }
 
-func (s *source) Next(e *base.Entries) (bool, error) {
+func (s *source) Next(e *base.Chunk) (bool, error) {
 	if s.at < 0 {
 		return false, nil
 	}
 	return s.load(s.at+1, 1, e)
 }
 
-func (s *source) Prev(e *base.Entries) (bool, error) {
+func (s *source) Prev(e *base.Chunk) (bool, error) {
 	if s.at < 0 {
 		return false, nil
 	}

@@ -132,7 +132,7 @@ func TestBadBlockIsRemembered(t *testing.T) {
 				t.Error(err)
 			}
 			src := r.NewSource(sstable.Private)
-			err := base.Scan(src, func(*base.Entries) error { return nil })
+			err := base.Scan(src, func(*base.Chunk) error { return nil })
 			if src.Close(); !errors.Is(err, base.ErrCorruption) {
 				t.Error(err)
 			}

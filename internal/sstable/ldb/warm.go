@@ -21,7 +21,7 @@ func (r *Reader) Warm(room int64, stop func() error) (used int64, err error) {
 	// Not cached: what is there already would count as a hit.
 	s := &source{r: r, at: -1, chunks: true, fill: true}
 	defer s.Close()
-	var e base.Entries
+	var e base.Chunk
 	for i := range r.index.Len() {
 		if used >= room {
 			break

@@ -73,14 +73,14 @@ func checkProps(t *testing.T, es []Entry, o sstable.WriterOptions, meta sstable.
 }
 
 // same reports whether entry i of e is want.
-func same(e *base.Entries, i int, want Entry) bool {
+func same(e *base.Chunk, i int, want Entry) bool {
 	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer && bytes.Equal(e.Value(i), want.Value) && e.Codec(i) == base.CodecRaw
 }
 
 func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
 	t.Helper()
 	src := r.NewSource(flags)
-	var e base.Entries
+	var e base.Chunk
 	n := 0
 	first, err := src.First(&e)
 	for ok := first == 0; ok; ok, err = src.Next(&e) {
@@ -110,16 +110,16 @@ func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.R
 	src.Close()
 }
 
-// checkStretch checks what a stretch says of itself.
-func checkStretch(t *testing.T, c *base.Comparer, e *base.Entries) {
+// checkStretch checks what a chunk says of itself.
+func checkStretch(t *testing.T, c *base.Comparer, e *base.Chunk) {
 	t.Helper()
 	plain, maxSeq := true, base.SeqNum(0)
 	for i := range e.Len() {
 		plain = plain && e.Trailers[i].Kind() == base.KindSet && (i == 0 || c.Cmp(e.Key(i), e.Key(i-1)) != 0)
 		maxSeq = max(maxSeq, e.Trailers[i].Seq())
 	}
-	if e.MaxSeq < maxSeq || e.Plain && !plain {
-		t.Errorf("stretch says plain %v, max %d; is %v, %d", e.Plain, e.MaxSeq, plain, maxSeq)
+	if e.MaxSeq < maxSeq || e.AllLiveSets && !plain {
+		t.Errorf("chunk says plain %v, max %d; is %v, %d", e.AllLiveSets, e.MaxSeq, plain, maxSeq)
 	}
 }
 
@@ -138,7 +138,7 @@ func probe(rng *rand.Rand, es []Entry) ([]byte, base.SeqNum) {
 func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
 	t.Helper()
 	src := r.NewSource(flags)
-	var e base.Entries
+	var e base.Chunk
 	for range 60 {
 		key, seq := probe(rng, es)
 		target := base.MakeTrailer(seq, base.KindMax)
@@ -238,7 +238,7 @@ func checkOffsets(t *testing.T, r sstable.Reader, es []Entry, size uint64) {
 	}
 }
 
-// shapes are tables that stretch something.
+// shapes are tables that chunk something.
 func (s *suite) shapes(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	rng := rand.New(rand.NewPCG(9, 9))
@@ -345,7 +345,7 @@ func (s *suite) memoryOnly(t *testing.T) {
 			}
 			return err
 		}
-		var e base.Entries
+		var e base.Chunk
 		for _, flags := range []sstable.ReadFlags{sstable.NoFill, sstable.Private} {
 			if err := get(flags); err != nil {
 				t.Fatal(err)

@@ -144,7 +144,7 @@ func scanAll(t *testing.T, r sstable.Reader, flags sstable.ReadFlags, es []Entry
 	src := r.NewSource(flags)
 	defer src.Close()
 	n := 0
-	err := base.Scan(src, func(e *base.Entries) error {
+	err := base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			if n >= len(es) || !same(e, i, es[n]) {
 				t.Fatalf("entry %d is wrong", n)
@@ -220,7 +220,7 @@ func (s *suite) truncations(t *testing.T) {
 	}
 }
 
-// garbage replaces stretches by random bytes, zeros, or other parts of the
+// garbage replaces chunks by random bytes, zeros, or other parts of the
 // table: no crash, no wrong answer.
 func (s *suite) garbage(t *testing.T) {
 	b, es := s.small(t)
@@ -308,7 +308,7 @@ func (s *suite) allocations(t *testing.T) {
 				t.Errorf("flags %d: %v allocations in 50 gets", flags, n)
 			}
 		}
-		var e base.Entries
+		var e base.Chunk
 		for _, flags := range flagSets {
 			src := r.NewSource(flags)
 			if n := testing.AllocsPerRun(10, func() {

@@ -370,7 +370,7 @@ func decodeTable(data []byte) (lines []string, err error) {
 	defer r.Close()
 	it := r.NewSource(0)
 	defer it.Close()
-	err = base.Scan(it, func(e *base.Entries) error {
+	err = base.Scan(it, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			lines = append(lines, fmt.Sprintf("entry %q %s %q", e.Key(i), trailerString(e.Trailers[i]), e.Value(i)))
 		}

@@ -125,22 +125,22 @@ var table = []mutant{
 		{"lsm/write.go", "\tif err := fresh.Room(bytes, entries); err != nil {\n\t\treturn err\n\t}\n", ""}}},
 
 	{"stale-slots", "an index that grows forgets every eighth key", target{"internal/memtable", "TestKeysBuiltToMeet"}, []edit{
-		{"internal/memtable/arena.go", "\t\tif s == 0 {\n\t\t\tcontinue", "\t\tif s == 0 || i%8 == 7 {\n\t\t\tcontinue"}}},
+		{"internal/memtable/hash_index.go", "\t\tif s == 0 {\n\t\t\tcontinue", "\t\tif s == 0 || i%8 == 7 {\n\t\t\tcontinue"}}},
 
 	{"public-hash", "the memtable's index has the hash that anybody can compute", target{"internal/memtable", "TestKeysBuiltToMeet"}, []edit{
-		{"internal/memtable/hash.go", "return maphash.Bytes(seed, key)", "_ = maphash.Bytes(seed, nil)\n\treturn base.Hash(key)"},
-		{"internal/memtable/hash.go", "import (\n", "import (\n\t\"github.com/loamdb/loam/internal/base\"\n"}}},
+		{"internal/memtable/hash_index.go", "return maphash.Bytes(seed, key)", "_ = maphash.Bytes(seed, nil)\n\treturn base.Hash(key)"},
+		{"internal/memtable/hash_index.go", "import (\n", "import (\n\t\"github.com/loamdb/loam/internal/base\"\n"}}},
 
 	{"copied-order", "a copy of a comparer keeps the original's order", target{"internal/base", "TestCopiedComparer"}, []edit{
 		{"internal/base/comparer.go", "\tif c == &bytewise {\n\t\treturn bytes.Compare", "\tif c.Name == bytewise.Name {\n\t\treturn bytes.Compare"}}},
 
 	{"torn-leaf", "a memtable's reader copies a leaf while it changes", readers, []edit{
-		{"internal/memtable/page.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},
-		{"internal/memtable/page.go", "x.version.Load() != v ||", "v != v ||"}}},
+		{"internal/memtable/leaf_copy.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},
+		{"internal/memtable/leaf_copy.go", "x.version.Load() != v ||", "v != v ||"}}},
 
 	{"torn-branch", "a memtable's reader goes down while branches change", readers, []edit{
-		{"internal/memtable/page.go", "if shape&1 != 0 || o.shape.Load() != shape {", "if shape != shape {"},
-		{"internal/memtable/page.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
+		{"internal/memtable/leaf_copy.go", "if shape&1 != 0 || o.shape.Load() != shape {", "if shape != shape {"},
+		{"internal/memtable/leaf_copy.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
 
 	{"iterator-of-closed", "an iterator of a closed database releases the cache once more", afterClose, []edit{
 		{"lsm/iterator.go", "\t\tif v != nil {\n\t\t\tv.unref()\n\t\t}\n", "\t\tif v != nil {\n\t\t\tv.unref()\n\t\t} else {\n\t\t\tdb.holds.Add(1)\n\t\t\tdb.unhold()\n\t\t}\n"}}},

@@ -6,9 +6,9 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// page is a copy of a leaf. A reader that has it follows next and prev as they
+// leafCopy is a copy of a leaf. A reader that has it follows next and prev as they
 // were: what has been inserted between since is not for it to see.
-type page struct {
+type leafCopy struct {
 	leaf       uint32
 	next, prev uint32
 	n          int
@@ -23,9 +23,9 @@ const lockFree = runtime.GOARCH == "amd64" && !raceDetector
 // lockFreeTries have been in vain before a reader takes the lock.
 const lockFreeTries = 8
 
-// copyLeaf copies leaf id. It reports false when the leaf changed
+// tryCopyLeaf copies leaf id. It reports false when the leaf changed
 // meanwhile.
-func (o *order) copyLeaf(id uint32, p *page) bool {
+func (o *lazyOrder) tryCopyLeaf(id uint32, p *leafCopy) bool {
 	x := o.leaves.at(id)
 	v := x.version.Load()
 	p.leaf, p.next, p.prev, p.n, p.same = id, x.next, x.prev, int(x.n), x.same
@@ -33,37 +33,37 @@ func (o *order) copyLeaf(id uint32, p *page) bool {
 	return v&1 == 0 && x.version.Load() == v
 }
 
-// read copies leaf id.
-func (o *order) read(id uint32, p *page) {
+// copyLeaf copies leaf id.
+func (o *lazyOrder) copyLeaf(id uint32, p *leafCopy) {
 	for i := 0; lockFree && i < lockFreeTries; i++ {
-		if o.copyLeaf(id, p) {
+		if o.tryCopyLeaf(id, p) {
 			return
 		}
 		runtime.Gosched()
 	}
 	o.mu.Lock()
-	o.copyLeaf(id, p)
+	o.tryCopyLeaf(id, p)
 	o.mu.Unlock()
 }
 
-// find copies the leaf where (key, t) belongs, and returns how many entries of
+// seekLeaf copies the leaf where (key, t) belongs, and returns how many entries of
 // it lie before that: none only if there are none in the tree. All of it may,
 // and entries behind (key, t) then begin in the next leaf.
-func (o *order) find(key []byte, t base.Trailer, p *page) (at int) {
+func (o *lazyOrder) seekLeaf(key []byte, t base.Trailer, p *leafCopy) (at int) {
 	for i := 0; lockFree && i < lockFreeTries; i++ {
-		if at, ok := o.tryFind(key, t, p); ok {
+		if at, ok := o.trySeekLeaf(key, t, p); ok {
 			return at
 		}
 		runtime.Gosched()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock() // the comparer may panic
-	at, _ = o.tryFind(key, t, p)
+	at, _ = o.trySeekLeaf(key, t, p)
 	return at
 }
 
-func (o *order) tryFind(key []byte, t base.Trailer, p *page) (at int, ok bool) {
-	c, mem := o.t.cmp, o.t.mem.Load()
+func (o *lazyOrder) trySeekLeaf(key []byte, t base.Trailer, p *leafCopy) (at int, ok bool) {
+	c, mem := o.m.cmp, o.m.mem.Load()
 	shape := o.shape.Load()
 	id, height := o.root, o.height
 	for {
@@ -82,36 +82,36 @@ func (o *order) tryFind(key []byte, t base.Trailer, p *page) (at int, ok bool) {
 	x.prefetch()
 	v := x.version.Load()
 	at = x.lower(c, mem, key, t)
-	if !o.copyLeaf(id, p) || x.version.Load() != v || o.shape.Load() != shape {
+	if !o.tryCopyLeaf(id, p) || x.version.Load() != v || o.shape.Load() != shape {
 		return 0, false
 	}
 	return at, true
 }
 
-// turnOver goes on to the next leaf.
-func (o *order) turnOver(p *page) bool {
+// nextLeaf goes on to the next leaf.
+func (o *lazyOrder) nextLeaf(p *leafCopy) bool {
 	if p.next == 0 {
 		return false
 	}
 	last := p.offs[max(p.n-1, 0)]
-	o.read(p.next, p)
+	o.copyLeaf(p.next, p)
 	if p.same&1 != 0 {
 		// The entry before it may be one that the page does not have.
-		if mem := o.t.mem.Load(); o.t.cmp.Cmp(mem.key(last), mem.key(p.offs[0])) != 0 {
+		if mem := o.m.mem.Load(); o.m.cmp.Cmp(mem.key(last), mem.key(p.offs[0])) != 0 {
 			p.same &^= 1
 		}
 	}
 	return true
 }
 
-// turnBack goes to the leaf before.
-func (o *order) turnBack(p *page) bool {
+// prevLeaf goes to the leaf before.
+func (o *lazyOrder) prevLeaf(p *leafCopy) bool {
 	leaf, before := p.leaf, p.prev
 	if before == 0 {
 		return false
 	}
 	for {
-		o.read(before, p)
+		o.copyLeaf(before, p)
 		if p.next == leaf {
 			return true
 		}

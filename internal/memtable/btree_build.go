@@ -9,7 +9,7 @@ import (
 
 // head is a run inside a merge; entries from at on are still to come.
 type head struct {
-	r  *run
+	r  *sortedArray
 	w  widen
 	at int
 }
@@ -23,7 +23,7 @@ type candidate struct {
 	run int32
 }
 
-// merger produces the entries of sorted runs in order. prefix is what all of
+// merger produces the entries of sorted arrays in order. prefix is what all of
 // their keys share, and abbreviations are after that.
 type merger struct {
 	cmp    *base.Comparer
@@ -37,17 +37,17 @@ type merger struct {
 	exact  bool // equal abbreviations mean equal keys
 }
 
-func newMerger(t *Table, runs []*run) *merger {
-	g := &merger{cmp: t.cmp, mem: t.mem.Load(), rising: !t.disorder.Load(), prefix: runs[0].prefix, keyLen: runs[0].keyLen}
-	for _, r := range runs[1:] {
+func newMerger(m *MemTable, arrays []*sortedArray) *merger {
+	g := &merger{cmp: m.cmp, mem: m.mem.Load(), rising: !m.disorder.Load(), prefix: arrays[0].prefix, keyLen: arrays[0].keyLen}
+	for _, r := range arrays[1:] {
 		g.prefix = g.prefix[:base.SharedPrefixLen(g.prefix, r.prefix)]
 		if r.keyLen != g.keyLen {
 			g.keyLen = -1
 		}
 	}
-	g.exact = exact(t.cmp, g.keyLen, len(g.prefix))
-	for i, r := range runs {
-		h := head{r: r, w: widening(t.cmp, r.prefix, len(g.prefix))}
+	g.exact = exact(m.cmp, g.keyLen, len(g.prefix))
+	for i, r := range arrays {
+		h := head{r: r, w: widening(m.cmp, r.prefix, len(g.prefix))}
 		g.heads = append(g.heads, h)
 		g.live = append(g.live, candidate{h.ab(0), r.offs[0], int32(i)})
 	}
@@ -130,20 +130,20 @@ func (g *merger) least() (best int, second uint64) {
 	return best, second
 }
 
-// build fills the tree, which has no leaf yet, from runs; for sealing see add. A
+// build fills the tree, which has no leaf yet, from arrays; for sealing see add. A
 // comparer that panics leaves it unusable. Under mu.
-func (o *order) build(runs []*run, sealing bool) error {
+func (o *lazyOrder) build(arrays []*sortedArray, sealing bool) error {
 	total, perLeaf := 0, liveLeaf
 	if sealing {
 		perLeaf = fanout
 	}
-	for _, r := range runs {
+	for _, r := range arrays {
 		total += len(r.offs)
 	}
-	if err := o.room(total/perLeaf + 1); err != nil {
+	if err := o.reserve(total/perLeaf + 1); err != nil {
 		return err
 	}
-	g := newMerger(o.t, runs)
+	g := newMerger(o.m, arrays)
 	o.shape.Add(1)
 	for o.sorted < int64(total) {
 		id, x := o.leaves.take()
@@ -171,7 +171,7 @@ func (o *order) build(runs []*run, sealing bool) error {
 const yieldLeaves = 256
 
 // rightmost is the way to the last leaf.
-func (o *order) rightmost() []step {
+func (o *lazyOrder) rightmost() []step {
 	path := make([]step, o.height, maxIn)
 	id := o.root
 	for i := range path {

@@ -2,6 +2,7 @@ package memtable
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
 )
@@ -14,6 +15,11 @@ var seed = maphash.MakeSeed()
 func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }
 
 func (m *memory) slot(i uint64) *uint64 { return (*uint64)(unsafe.Add(m.slots, int(i*8))) }
+
+func (m *memory) home(hash uint64) uint64 {
+	hi, _ := bits.Mul64(hash&^(1<<32-1), m.nslots)
+	return hi
+}
 
 // find probes for key. It returns the newest entry, or 0 and the empty slot
 // where probing ended. The index is never full, so there is one.
@@ -52,3 +58,21 @@ func (m *memory) setSlot(i, hash uint64, off uint32) {
 // touch brings the first slot that a probe for hash looks at into the cache. An
 // atomic load is one that the compiler keeps.
 func (m *memory) touch(hash uint64) { atomic.LoadUint64(m.slot(m.home(hash))) }
+
+// takeOver fills the index from a smaller one. Homes ascend with the hash, so
+// both are gone through from front to back.
+func (m *memory) takeOver(old *memory) {
+	for i := range old.nslots {
+		s := *old.slot(i)
+		if s == 0 {
+			continue
+		}
+		j := m.home(s)
+		for *m.slot(j) != 0 {
+			if j++; j == m.nslots {
+				j = 0
+			}
+		}
+		*m.slot(j) = s
+	}
+}

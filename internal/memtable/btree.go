@@ -2,7 +2,6 @@ package memtable
 
 import (
 	"bytes"
-	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -51,7 +50,7 @@ type branch struct {
 }
 
 // tree indices begin at firstLeaf for leaves and at 1 for branches.
-type tree struct {
+type btree struct {
 	shape    atomic.Uint32 // odd while branches change, or what lies in which leaf
 	root     uint32        // a leaf while height is 0; 0 while there is no leaf
 	height   int
@@ -64,58 +63,6 @@ type tree struct {
 type step struct {
 	branch uint32
 	kid    int
-}
-
-// pool holds nodes, which do not move. Part k has smallestPart<<k of them.
-type pool[T any] struct {
-	parts [28]atomic.Pointer[T]
-	mem   [][]byte
-	n     uint32 // given out
-}
-
-const smallestPart = 4
-
-func partOf(i uint32) (part, at int) {
-	i += smallestPart - 1
-	part = bits.Len32(i) - bits.Len(smallestPart)
-	return part, int(i) - smallestPart<<part
-}
-
-// at is node i, which was given out or is reserved.
-func (p *pool[T]) at(i uint32) *T {
-	part, at := partOf(i)
-	first := p.parts[part].Load()
-	return (*T)(unsafe.Add(unsafe.Pointer(first), uintptr(at)*unsafe.Sizeof(*first)))
-}
-
-// reserve makes sure that the next n nodes need no memory, and tells how many
-// bytes that took.
-func (p *pool[T]) reserve(n int) (held int64, err error) {
-	var t T
-	last, _ := partOf(p.n + uint32(n))
-	for part := len(p.mem); part <= last; part++ {
-		b, err := allocateWhole(smallestPart << part * int(unsafe.Sizeof(t)))
-		if err != nil {
-			return held, err
-		}
-		p.mem = append(p.mem, b)
-		held += int64(len(b))
-		p.parts[part].Store((*T)(unsafe.Pointer(unsafe.SliceData(b))))
-	}
-	return held, nil
-}
-
-// take gives out a reserved node.
-func (p *pool[T]) take() (uint32, *T) {
-	p.n++
-	return p.n, p.at(p.n)
-}
-
-func (p *pool[T]) free() {
-	for _, b := range p.mem {
-		releaseWhole(b)
-	}
-	*p = pool[T]{}
 }
 
 // prefix is what all keys share. Not for a node that is empty.
@@ -284,8 +231,8 @@ func (b *branch) kid(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 }
 
 // begin makes the first leaf.
-func (o *order) begin() error {
-	if err := o.room(1); err != nil {
+func (o *lazyOrder) begin() error {
+	if err := o.reserve(1); err != nil {
 		return err
 	}
 	o.shape.Add(1)
@@ -297,9 +244,9 @@ func (o *order) begin() error {
 	return nil
 }
 
-// room makes sure that so many leaves, and the branches above them, need no
+// reserve makes sure that so many leaves, and the branches above them, need no
 // memory. Splitting a node takes one leaf, and a branch each on the way up.
-func (o *order) room(leaves int) error {
+func (o *lazyOrder) reserve(leaves int) error {
 	a, err := o.leaves.reserve(leaves)
 	o.held.Add(a)
 	if err == nil {
@@ -311,8 +258,8 @@ func (o *order) room(leaves int) error {
 
 // leafFor is the leaf where an entry that comes belongs. Under mu. The way there is
 // noted in path, unless that is nil.
-func (o *order) leafFor(off uint32, path []step) uint32 {
-	c, mem := o.t.cmp, o.t.mem.Load()
+func (o *lazyOrder) leafFor(off uint32, path []step) uint32 {
+	c, mem := o.m.cmp, o.m.mem.Load()
 	key, t := mem.key(off), o.rank(off)
 	id := o.root
 	for level := o.height; level > 0; level-- {
@@ -327,9 +274,9 @@ func (o *order) leafFor(off uint32, path []step) uint32 {
 }
 
 // rank is the trailer with which an entry that comes takes its place.
-func (o *order) rank(off uint32) base.Trailer {
-	if o.t.disorder.Load() {
-		return o.t.mem.Load().trailer(off)
+func (o *lazyOrder) rank(off uint32) base.Trailer {
+	if o.m.disorder.Load() {
+		return o.m.mem.Load().trailer(off)
 	}
 	return base.MaxTrailer // it is its key's newest
 }
@@ -338,8 +285,8 @@ func (o *order) rank(off uint32) base.Trailer {
 func (x *node) prefetch() { offheap.Prefetch(unsafe.Pointer(x), int(unsafe.Sizeof(*x))) }
 
 // insert adds an entry to leaf id, where it belongs. Under mu.
-func (o *order) insert(off, id uint32) error {
-	c, mem := o.t.cmp, o.t.mem.Load()
+func (o *lazyOrder) insert(off, id uint32) error {
+	c, mem := o.m.cmp, o.m.mem.Load()
 	key := mem.key(off)
 	x := o.leaves.at(id)
 	at := x.lower(c, mem, key, o.rank(off))
@@ -359,12 +306,12 @@ func (o *order) insert(off, id uint32) error {
 	}
 	if x.n < fanout {
 		x.version.Add(1)
-		x.place(at, c, mem, off, same)
+		x.putLeaf(at, c, mem, off, same)
 		x.version.Add(1)
 	} else {
 		var path [maxIn]step
 		o.leafFor(off, path[:])
-		if err := o.room(1); err != nil {
+		if err := o.reserve(1); err != nil {
 			return err
 		}
 		o.shape.Add(1)
@@ -384,8 +331,8 @@ func (o *order) insert(off, id uint32) error {
 	return nil
 }
 
-// place is put for a leaf.
-func (x *node) place(at int, c *base.Comparer, mem *memory, off uint32, same uint64) {
+// putLeaf is put for a leaf.
+func (x *node) putLeaf(at int, c *base.Comparer, mem *memory, off uint32, same uint64) {
 	x.put(at, c, mem, off)
 	below := uint64(1)<<at - 1
 	x.same = x.same&below | same<<at | x.same&^below<<1
@@ -394,8 +341,8 @@ func (x *node) place(at int, c *base.Comparer, mem *memory, off uint32, same uin
 // split inserts into leaf x, which is full. The left half stays; of a leaf that
 // grows at the right end of the tree, all of it does. It returns where the entry
 // is now.
-func (o *order) split(x *node, id uint32, at int, path []step, off uint32, same uint64) (*node, int) {
-	c, mem := o.t.cmp, o.t.mem.Load()
+func (o *lazyOrder) split(x *node, id uint32, at int, path []step, off uint32, same uint64) (*node, int) {
+	c, mem := o.m.cmp, o.m.mem.Load()
 	mid := fanout / 2
 	if at == fanout && x.next == 0 {
 		mid = fanout
@@ -415,10 +362,10 @@ func (o *order) split(x *node, id uint32, at int, path []step, off uint32, same 
 	if at > mid || mid == fanout {
 		to, at = y, at-mid
 	}
-	to.place(at, c, mem, off, same)
+	to.putLeaf(at, c, mem, off, same)
 	if id == firstLeaf {
 		for _, s := range path {
-			o.branches.at(s.branch).lead(c, mem, x.offs[0])
+			o.branches.at(s.branch).replaceFirst(c, mem, x.offs[0])
 		}
 	}
 	o.attach(path, y.offs[0], newID)
@@ -428,8 +375,8 @@ func (o *order) split(x *node, id uint32, at int, path []step, off uint32, same 
 }
 
 // attach adds a child behind the one that path leads to. Under an odd shape.
-func (o *order) attach(path []step, first, kid uint32) {
-	c, mem := o.t.cmp, o.t.mem.Load()
+func (o *lazyOrder) attach(path []step, first, kid uint32) {
+	c, mem := o.m.cmp, o.m.mem.Load()
 	for _, s := range path {
 		b := o.branches.at(s.branch)
 		at := s.kid + 1
@@ -461,8 +408,8 @@ func (o *order) attach(path []step, first, kid uint32) {
 	o.height++
 }
 
-// lead makes off, which may be smaller, the first entry in place of the one that is.
-func (b *branch) lead(c *base.Comparer, mem *memory, off uint32) {
+// replaceFirst makes off, which may be smaller, the first entry in place of the one that is.
+func (b *branch) replaceFirst(c *base.Comparer, mem *memory, off uint32) {
 	copy(b.ab[:], b.ab[1:b.n])
 	copy(b.offs[:], b.offs[1:b.n])
 	b.n--

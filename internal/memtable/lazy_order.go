@@ -13,9 +13,12 @@ import (
 )
 
 const (
-	// chunkEntries that no source asked for are put into the tree by the
+	// backlogEntries that no source asked for are put into the tree by the
 	// background.
-	chunkEntries = 4096
+	backlogEntries = 4096
+	// markEvery entries the arena offset is noted, so that the arena can be cut
+	// into parts that are sorted side by side.
+	markEvery = backlogEntries
 	// turnEntries it puts in before it lets others have the lock.
 	turnEntries = 512
 	// groupEntries are inserted side by side.
@@ -25,70 +28,70 @@ const (
 	// sortFrom entries that come first are sorted, not inserted one by one;
 	// parallelFrom by several goroutines.
 	sortFrom     = 2 * fanout
-	parallelFrom = 4 * chunkEntries
+	parallelFrom = 4 * backlogEntries
 	maxParallel  = 8
 )
 
-// order keeps a table's entries in a tree. It has those that lie in the arena
+// lazyOrder keeps a table's entries in a tree. It has those that lie in the arena
 // before covered; what lies behind is added when a source needs it and, once on,
 // in chunks by a background goroutine, which exists only while there is something
 // to add.
 //
 // Locks: mu (held while entries are added) before markMu.
-type order struct {
-	t       *Table
-	on      atomic.Bool
-	used    atomic.Bool  // a source was opened
-	held    atomic.Int64 // bytes of the tree, and of runs while it is built
-	working atomic.Bool
-	stop    atomic.Bool
-	bg      sync.WaitGroup
-	chunks  int64 // writer's: full chunks so far
+type lazyOrder struct {
+	m        *MemTable
+	on       atomic.Bool
+	used     atomic.Bool  // a source was opened
+	held     atomic.Int64 // bytes of the tree, and of arrays while it is built
+	working  atomic.Bool
+	stop     atomic.Bool
+	bg       sync.WaitGroup
+	backlogs int64 // of the writer: how often backlogEntries were written
 
 	markMu sync.Mutex
-	marks  []uint32 // arena offset of every chunkEntries-th entry
+	marks  []uint32 // arena offset of every markEvery-th entry
 
 	mu sync.Mutex
-	tree
+	btree
 	covered atomic.Uint64
 	sorted  int64 // entries in the tree
 	err     error // a comparer that panicked, for good; no memory, until asked again
 }
 
-func (o *order) init(t *Table, on bool) {
-	o.t = t
+func (o *lazyOrder) init(m *MemTable, on bool) {
+	o.m = m
 	o.covered.Store(arenaStart)
 	o.on.Store(on)
 }
 
 // close ends background work and frees the tree. Nobody uses the table.
-func (o *order) close() {
+func (o *lazyOrder) close() {
 	o.stop.Store(true)
 	o.bg.Wait()
 	o.leaves.free()
 	o.branches.free()
 }
 
-func (o *order) memoryUsage() int64 { return o.held.Load() }
+func (o *lazyOrder) memoryUsage() int64 { return o.held.Load() }
 
 // mark notes where a chunk begins.
-func (o *order) mark(off uint32) {
+func (o *lazyOrder) mark(off uint32) {
 	o.markMu.Lock()
 	o.marks = append(o.marks, off)
 	o.markMu.Unlock()
 }
 
 // written tells that the table has n entries now.
-func (o *order) written(n int64) {
-	if c := (n - 1) / chunkEntries; c != o.chunks {
-		o.chunks = c
+func (o *lazyOrder) written(n int64) {
+	if c := (n - 1) / backlogEntries; c != o.backlogs {
+		o.backlogs = c
 		if o.on.Load() {
 			o.wake()
 		}
 	}
 }
 
-func (o *order) wake() {
+func (o *lazyOrder) wake() {
 	if o.working.CompareAndSwap(false, true) {
 		o.bg.Add(1)
 		go o.work()
@@ -96,32 +99,32 @@ func (o *order) wake() {
 }
 
 // work adds chunks until none waits.
-func (o *order) work() {
+func (o *lazyOrder) work() {
 	defer o.bg.Done()
 	for {
-		for !o.stop.Load() && o.addChunk() {
+		for !o.stop.Load() && o.addBacklog() {
 			runtime.Gosched()
 		}
 		o.working.Store(false)
 		// There may be something new since the last look.
-		if o.stop.Load() || !o.chunkWaits() || !o.working.CompareAndSwap(false, true) {
+		if o.stop.Load() || !o.backlogWaits() || !o.working.CompareAndSwap(false, true) {
 			return
 		}
 	}
 }
 
-func (o *order) chunkWaits() bool {
+func (o *lazyOrder) backlogWaits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.err == nil && o.t.count.Load()-o.sorted >= chunkEntries
+	return o.err == nil && o.m.count.Load()-o.sorted >= backlogEntries
 }
 
-// addChunk adds as many entries as wait, if that is a chunk.
-func (o *order) addChunk() bool {
-	if !o.chunkWaits() {
+// addBacklog adds as many entries as wait, if that is a chunk.
+func (o *lazyOrder) addBacklog() bool {
+	if !o.backlogWaits() {
 		return false
 	}
-	for n := 0; n < chunkEntries && !o.stop.Load(); n += turnEntries {
+	for n := 0; n < backlogEntries && !o.stop.Load(); n += turnEntries {
 		o.mu.Lock()
 		err := o.add(turnEntries, false)
 		o.mu.Unlock()
@@ -132,8 +135,8 @@ func (o *order) addChunk() bool {
 	return true
 }
 
-// guard turns a panic, which only a user's comparer can cause, into an error.
-func guard(f func() error) (err error) {
+// catchPanic turns a panic, which only a user's comparer can cause, into an error.
+func catchPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("loam: ordering a memtable: %w", base.NewPanic(p))
@@ -143,8 +146,8 @@ func guard(f func() error) (err error) {
 }
 
 // complete adds all that was published.
-func (o *order) complete() error {
-	if o.covered.Load() >= o.t.end.Load() {
+func (o *lazyOrder) complete() error {
+	if o.covered.Load() >= o.m.end.Load() {
 		return nil
 	}
 	o.mu.Lock()
@@ -154,7 +157,7 @@ func (o *order) complete() error {
 }
 
 // retry forgets a lack of memory. Under mu.
-func (o *order) retry() {
+func (o *lazyOrder) retry() {
 	if errors.Is(o.err, offheap.ErrNoMemory) {
 		o.err = nil
 	}
@@ -163,13 +166,13 @@ func (o *order) retry() {
 // add adds up to limit entries of those that were published, or all if there are
 // none in the tree. sealing says that no more will come, and that it is done in the
 // background. Under mu.
-func (o *order) add(limit int, sealing bool) error {
-	end := o.t.end.Load()
-	n := o.t.count.Load() - o.sorted // at least what lies before end
+func (o *lazyOrder) add(limit int, sealing bool) error {
+	end := o.m.end.Load()
+	n := o.m.count.Load() - o.sorted // at least what lies before end
 	if o.err != nil || o.covered.Load() >= end {
 		return o.err
 	}
-	o.err = guard(func() error {
+	o.err = catchPanic(func() error {
 		if o.root == 0 && n >= sortFrom {
 			return o.sortFirst(end, n, sealing)
 		}
@@ -187,14 +190,14 @@ func (o *order) add(limit int, sealing bool) error {
 
 // addGroup inserts up to limit entries, groupEntries at most, that lie before end.
 // Their leaves are touched side by side, so that the cache misses overlap.
-func (o *order) addGroup(end uint64, limit int) (n int, err error) {
+func (o *lazyOrder) addGroup(end uint64, limit int) (n int, err error) {
 	if o.root == 0 {
 		if err := o.begin(); err != nil {
 			return 0, err
 		}
 	}
 	var offs, leaves [groupEntries]uint32
-	mem, at := o.t.mem.Load(), o.covered.Load()
+	mem, at := o.m.mem.Load(), o.covered.Load()
 	for ; n < limit && at < end; n++ {
 		offs[n] = uint32(at)
 		e := mem.entry(uint32(at))
@@ -221,37 +224,37 @@ func (o *order) addGroup(end uint64, limit int) (n int, err error) {
 }
 
 // sortFirst sorts what lies before end, at most n entries, and builds the tree.
-func (o *order) sortFirst(end uint64, n int64, sealing bool) error {
+func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	cuts := []uint64{arenaStart, end}
 	if !sealing && n >= parallelFrom {
 		cuts = o.cut(end, n)
 	}
 	share := n
 	if len(cuts) > 2 {
-		share = n/int64(len(cuts)-1) + 2*chunkEntries
+		share = n/int64(len(cuts)-1) + 2*markEvery
 	}
-	runs := make([]*run, len(cuts)-1)
-	errs := make([]error, len(runs))
+	arrays := make([]*sortedArray, len(cuts)-1)
+	errs := make([]error, len(arrays))
 	var wg sync.WaitGroup
 	sort := func(i int) {
-		errs[i] = guard(func() (err error) {
-			runs[i], err = sortRange(o.t.cmp, o.t.mem.Load(), cuts[i], cuts[i+1], int(share), &o.held, sealing)
+		errs[i] = catchPanic(func() (err error) {
+			arrays[i], err = sortRange(o.m.cmp, o.m.mem.Load(), cuts[i], cuts[i+1], int(share), &o.held, sealing)
 			return err
 		})
 	}
-	for i := range runs[1:] {
+	for i := range arrays[1:] {
 		wg.Go(func() { sort(i + 1) })
 	}
 	sort(0)
 	wg.Wait()
 	err := errors.Join(errs...)
 	if err == nil {
-		err = o.build(runs, sealing)
+		err = o.build(arrays, sealing)
 	}
 	if err == nil {
 		o.covered.Store(end)
 	}
-	for _, r := range runs {
+	for _, r := range arrays {
 		if r != nil {
 			r.free()
 		}
@@ -261,13 +264,13 @@ func (o *order) sortFirst(end uint64, n int64, sealing bool) error {
 
 // cut cuts what lies before end at chunk boundaries into parts of about the same
 // size.
-func (o *order) cut(end uint64, n int64) []uint64 {
-	parts := min(runtime.GOMAXPROCS(0), maxParallel, int(n/(2*chunkEntries)))
+func (o *lazyOrder) cut(end uint64, n int64) []uint64 {
+	parts := min(runtime.GOMAXPROCS(0), maxParallel, int(n/(2*markEvery)))
 	cuts := []uint64{arenaStart}
 	o.markMu.Lock()
 	defer o.markMu.Unlock()
 	for i := 1; i < parts; i++ {
-		k := n * int64(i) / int64(parts) / chunkEntries
+		k := n * int64(i) / int64(parts) / markEvery
 		if k >= int64(len(o.marks)) {
 			break
 		}
@@ -280,7 +283,7 @@ func (o *order) cut(end uint64, n int64) []uint64 {
 
 // Seal says that no more writes come, and adds all entries to the tree. It may
 // be called from any one goroutine beside readers.
-func (m *Table) Seal() {
+func (m *MemTable) Seal() {
 	o := &m.order
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -289,7 +292,7 @@ func (m *Table) Seal() {
 }
 
 // getOrdered is Get without the index.
-func (m *Table) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
 	mem := m.mem.Load()
 	if m.order.complete() != nil {
 		return m.getUnordered(mem, key, seq)
@@ -297,10 +300,10 @@ func (m *Table) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base.Tr
 	if m.order.covered.Load() == arenaStart {
 		return nil, 0, false
 	}
-	var p page
-	at := m.order.find(key, base.MakeTrailer(seq, base.KindMax), &p)
+	var p leafCopy
+	at := m.order.seekLeaf(key, base.MakeTrailer(seq, base.KindMax), &p)
 	if at == p.n {
-		if !m.order.turnOver(&p) {
+		if !m.order.nextLeaf(&p) {
 			return nil, 0, false
 		}
 		at = 0
@@ -312,7 +315,7 @@ func (m *Table) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base.Tr
 }
 
 // getUnordered looks at every entry: for when no order could be made.
-func (m *Table) getUnordered(mem *memory, key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getUnordered(mem *memory, key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
 	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
 		e := mem.entry(uint32(at))
 		if e.trailer.Seq() <= seq && (!found || e.trailer > t) && m.cmp.Cmp(mem.key(uint32(at)), key) == 0 {

@@ -44,7 +44,7 @@ func keyOf(h uint64) []byte {
 }
 
 // probes is how many slots are looked at for a key, present or not.
-func probes(m *Table, key []byte) int {
+func probes(m *MemTable, key []byte) int {
 	mem, h := m.mem.Load(), m.hashOf(key)
 	n, i := 1, mem.home(h)
 	for {

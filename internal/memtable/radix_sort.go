@@ -43,8 +43,8 @@ func flipOf(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
 const yieldEvery = 2048
 
 // sortRange sorts the entries in [from, to), at most n.
-func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (*run, error) {
-	r, err := newRun(n, held)
+func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (*sortedArray, error) {
+	r, err := newSortedArray(n, held)
 	if err != nil {
 		return nil, err
 	}

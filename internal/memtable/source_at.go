@@ -11,58 +11,58 @@ import (
 
 // groupEnd is the index behind the entries of the page that have the user key of
 // entry i.
-func (p *page) groupEnd(i int) int {
+func (p *leafCopy) groupEnd(i int) int {
 	return min(i+1+bits.TrailingZeros64(^(p.same>>(i+1))), p.n)
 }
 
 // groupStart is the index of the first entry of entry i's user key, -1 when it may
 // stand on an earlier page.
-func (p *page) groupStart(i int) int {
+func (p *leafCopy) groupStart(i int) int {
 	return bits.Len64(^p.same&(2<<i-1)) - 1
 }
 
-// seen is the first of entries [i, j), which have one user key, that a reader at
+// visible is the first of entries [i, j), which have one user key, that a reader at
 // seq sees; j for none.
-func (s *source) seen(i, j int) int {
-	if s.mem.trailer(s.page.offs[i]).Seq() <= s.seq {
+func (s *source) visible(i, j int) int {
+	if s.mem.trailer(s.leafCopy.offs[i]).Seq() <= s.seq {
 		return i
 	}
-	return i + 1 + sort.Search(j-i-1, func(k int) bool { return s.mem.trailer(s.page.offs[i+1+k]).Seq() <= s.seq })
+	return i + 1 + sort.Search(j-i-1, func(k int) bool { return s.mem.trailer(s.leafCopy.offs[i+1+k]).Seq() <= s.seq })
 }
 
-func (s *source) seenAhead() (n int) {
+func (s *source) visibleAhead() (n int) {
 	for n < s.want && s.more() {
 		i := s.at
 		if s.same>>i&1 == 0 {
-			s.done = false
+			s.returned = false
 		}
 		s.at = s.groupEnd(i)
-		if s.done {
+		if s.returned {
 			continue
 		}
-		if k := s.seen(i, s.at); k < s.at {
-			s.offs[n] = s.page.offs[k]
+		if k := s.visible(i, s.at); k < s.at {
+			s.offs[n] = s.leafCopy.offs[k]
 			n++
-			s.done = true
+			s.returned = true
 		}
 	}
 	return n
 }
 
-func (s *source) seenBack() (n int) {
+func (s *source) visibleBack() (n int) {
 	for n < s.want && s.less() {
 		off := uint32(0) // none
 		for start := -1; start < 0 && s.less(); {
 			end := s.at
 			start = s.groupStart(end - 1)
 			s.at = max(start, 0)
-			if k := s.seen(s.at, end); k < end {
-				off = s.page.offs[k]
+			if k := s.visible(s.at, end); k < end {
+				off = s.leafCopy.offs[k]
 			}
 		}
 		if off != 0 {
 			n++
-			s.offs[stretch-n] = off
+			s.offs[maxChunk-n] = off
 		}
 	}
 	return n

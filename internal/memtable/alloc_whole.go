@@ -1,0 +1,34 @@
+package memtable
+
+import (
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/offheap"
+)
+
+// heapBytes or less are left to the garbage collector.
+const heapBytes = 32 << 10
+
+// allocateWhole is for memory that is written from end to end at once: in huge
+// pages that costs a tenth of the page faults. It is aligned to 8 bytes.
+func allocateWhole(n int) ([]byte, error) {
+	if n <= heapBytes {
+		return allocateHeap(n), nil
+	}
+	b, err := allocate(n)
+	if err == nil && n >= hugeFrom {
+		offheap.AdviseHuge(b)
+	}
+	return b, err
+}
+
+func allocateHeap(n int) []byte {
+	w := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n)
+}
+
+func releaseWhole(b []byte) {
+	if cap(b) > heapBytes {
+		release(b)
+	}
+}

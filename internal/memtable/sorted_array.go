@@ -1,0 +1,41 @@
+package memtable
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// sortedArray is an array of entry offsets, what a sort makes. ab[i] is the
+// comparer's abbreviation of entry i's key after the prefix, which all keys
+// share. same[i] is not 0 when entry i has the user key of the entry before it.
+type sortedArray struct {
+	mem    []byte
+	ab     []uint64
+	offs   []uint32
+	same   []byte
+	prefix []byte
+	keyLen int           // of all keys; -1 when they differ in length
+	held   *atomic.Int64 // the table's count of bytes beside the arena
+}
+
+const sortedEntryLen = 13
+
+func newSortedArray(n int, held *atomic.Int64) (*sortedArray, error) {
+	mem, err := allocateWhole(n * sortedEntryLen)
+	if err != nil {
+		return nil, err
+	}
+	p := unsafe.Pointer(unsafe.SliceData(mem))
+	held.Add(int64(cap(mem)))
+	return &sortedArray{
+		mem: mem, held: held,
+		ab:   unsafe.Slice((*uint64)(p), n),
+		offs: unsafe.Slice((*uint32)(unsafe.Add(p, n*8)), n),
+		same: mem[n*12 : n*13],
+	}, nil
+}
+
+func (r *sortedArray) free() {
+	r.held.Add(-int64(cap(r.mem)))
+	releaseWhole(r.mem)
+}
