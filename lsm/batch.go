@@ -27,7 +27,7 @@ func NewBatch() *Batch { return &Batch{repr: batchrepr.Init(nil)} }
 // BatchFromBytes makes a batch from its wire form (Bytes), which may come from
 // outside: tags, lengths and count are all checked. The bytes are copied.
 func BatchFromBytes(repr []byte) (*Batch, error) {
-	if err := batchrepr.Validate(repr); err != nil {
+	if err := batchrepr.Validate(repr, nil); err != nil {
 		return nil, fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 	}
 	if len(repr) > maxBatchSize {
@@ -123,7 +123,7 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 	}
 	it := batchrepr.Read(b.repr)
 	for {
-		kind, key, value, ok := it.Next()
+		_, kind, key, value, ok := it.Next()
 		if !ok {
 			return it.Err()
 		}

@@ -70,7 +70,7 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 // may come from outside: tags, lengths and count are checked first. The
 // sequence number in its header is overwritten; nothing is copied or retained.
 func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
-	if err := batchrepr.Validate(repr); err != nil {
+	if err := batchrepr.Validate(repr, nil); err != nil {
 		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 	}
 	if len(repr) > maxBatchSize {

@@ -7,6 +7,10 @@
 // Integers are little-endian, keys and values are prefixed by a varint length.
 // The sequence is that of the first entry; entry i has sequence + i.
 //
+// An entry of a keyspace other than the default has kind + 0x80 and the
+// keyspace's ID as a varint before the key. LevelDB, goleveldb, RocksDB and
+// Pebble have no such kinds and refuse the batch.
+//
 // Everything is a pure function over bytes; a batch that nobody writes may be
 // read by any number of goroutines.
 package batchrepr
@@ -23,6 +27,10 @@ const HeaderLen = 12
 
 const kindName = "write batch"
 
+// named is set in the kind byte of an entry that names its keyspace. Kinds are
+// below it.
+const named = 0x80
+
 // Init makes dst an empty batch, keeping its memory.
 func Init(dst []byte) []byte {
 	return append(dst[:0], make([]byte, HeaderLen)...)
@@ -32,7 +40,12 @@ func Init(dst []byte) []byte {
 // and value are at most 4 GiB-1 long, which the caller has checked, as he has
 // that the count stays below 1<<32.
 func AppendPut(b, key, value []byte) []byte {
-	b = append(b, byte(base.KindSet))
+	return AppendPutIn(b, base.DefaultKeyspace, key, value)
+}
+
+// AppendPutIn is AppendPut into a keyspace.
+func AppendPutIn(b []byte, keyspace base.KeyspaceID, key, value []byte) []byte {
+	b = appendKind(b, keyspace, base.KindSet)
 	b = base.AppendBytes(b, key)
 	b = base.AppendBytes(b, value)
 	SetCount(b, Count(b)+1)
@@ -41,10 +54,23 @@ func AppendPut(b, key, value []byte) []byte {
 
 // AppendDelete adds a deletion and counts it in the header.
 func AppendDelete(b, key []byte) []byte {
-	b = append(b, byte(base.KindDelete))
+	return AppendDeleteIn(b, base.DefaultKeyspace, key)
+}
+
+// AppendDeleteIn is AppendDelete from a keyspace.
+func AppendDeleteIn(b []byte, keyspace base.KeyspaceID, key []byte) []byte {
+	b = appendKind(b, keyspace, base.KindDelete)
 	b = base.AppendBytes(b, key)
 	SetCount(b, Count(b)+1)
 	return b
+}
+
+// appendKind begins an entry.
+func appendKind(b []byte, keyspace base.KeyspaceID, kind base.Kind) []byte {
+	if keyspace == base.DefaultKeyspace {
+		return append(b, byte(kind))
+	}
+	return binary.AppendUvarint(append(b, byte(kind)|named), uint64(keyspace))
 }
 
 // AppendBatch adds all entries of src to b. It reports false, with b as it
@@ -74,8 +100,10 @@ func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s
 
 // Validate reports whether b is a whole batch: a header whose sequence numbers
 // fit 56 bits, known kinds, lengths within b, the count right and nothing left
-// over. The error is a *base.Corruption with offsets relative to b.
-func Validate(b []byte) error {
+// over. Entries may name the keyspaces of which known is true; without known none,
+// as LevelDB's format has it. The error is a *base.Corruption with offsets
+// relative to b.
+func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 	if len(b) < HeaderLen {
 		return corrupt(0, "%d bytes are too short for a header", len(b))
 	}
@@ -86,8 +114,18 @@ func Validate(b []byte) error {
 	it := Read(b)
 	seen := uint32(0)
 	for {
-		if _, _, _, ok := it.Next(); !ok {
+		keyspace, _, _, _, ok := it.Next()
+		if !ok {
 			break
+		}
+		if keyspace != base.DefaultKeyspace {
+			if known == nil {
+				it.failed = badKind
+				break
+			}
+			if !known(keyspace) {
+				return corrupt(int64(it.start), "unknown keyspace %d", keyspace)
+			}
 		}
 		seen++ // cannot wrap: an entry that is not counted stops the loop
 		if seen > n {
@@ -124,6 +162,7 @@ const (
 	fine reason = iota
 	badHeader
 	badKind
+	badKeyspace
 	badKey
 	badValue
 )
@@ -138,31 +177,48 @@ func Read(b []byte) Iter {
 
 // Next returns the next entry; key and value alias the batch, value is nil for
 // a deletion. ok is false at the end and on damage, which Err tells apart.
-func (it *Iter) Next() (kind base.Kind, key, value []byte, ok bool) {
+func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []byte, ok bool) {
 	if it.pos >= len(it.b) || it.failed != fine {
-		return 0, nil, nil, false
+		return 0, 0, nil, nil, false
 	}
 	it.start = it.pos
 	kind = base.Kind(it.b[it.pos])
-	if kind > base.KindSet {
-		it.failed = badKind
-		return 0, nil, nil, false
-	}
 	pos := it.pos + 1
+	if kind > base.KindSet {
+		if kind, keyspace, pos = it.named(kind); pos < 0 {
+			return 0, 0, nil, nil, false
+		}
+	}
 	key, pos = it.cut(pos)
 	if pos < 0 {
 		it.failed = badKey
-		return 0, nil, nil, false
+		return 0, 0, nil, nil, false
 	}
 	if kind == base.KindSet {
 		value, pos = it.cut(pos)
 		if pos < 0 {
 			it.failed = badValue
-			return 0, nil, nil, false
+			return 0, 0, nil, nil, false
 		}
 	}
 	it.pos = pos
-	return kind, key, value, true
+	return keyspace, kind, key, value, true
+}
+
+// named reads the keyspace of an entry that names one, and returns the position
+// after it, or -1. The default keyspace is never named: an entry has one form.
+func (it *Iter) named(kind base.Kind) (base.Kind, base.KeyspaceID, int) {
+	kind ^= named
+	if kind > base.KindSet {
+		it.failed = badKind
+		return 0, 0, -1
+	}
+	id, w := base.Uvarint32(it.b[it.pos+1:])
+	if w == 0 || base.KeyspaceID(id) == base.DefaultKeyspace {
+		it.failed = badKeyspace
+		return 0, 0, -1
+	}
+	return kind, base.KeyspaceID(id), it.pos + 1 + w
 }
 
 // cut takes the string at pos and returns the position after it, -1 when it
@@ -186,6 +242,8 @@ func (it *Iter) Err() error {
 		return corrupt(0, "too short for a header")
 	case badKind:
 		return corrupt(int64(it.start), "unknown kind %d", it.b[it.start])
+	case badKeyspace:
+		return corrupt(int64(it.start), "keyspace malformed or the default one")
 	case badKey:
 		return corrupt(int64(it.start), "key length malformed or beyond the end")
 	}

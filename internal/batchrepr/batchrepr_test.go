@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,15 +41,18 @@ func TestIter(t *testing.T) {
 	if !ok || Count(b) != 6 {
 		t.Fatalf("append: %v, count %d", ok, Count(b))
 	}
-	if err := Validate(b); err != nil {
+	if err := Validate(b, nil); err != nil {
 		t.Fatal(err)
 	}
 	again := Init(nil)
 	it := Read(b)
 	for {
-		kind, k, v, ok := it.Next()
+		keyspace, kind, k, v, ok := it.Next()
 		if !ok {
 			break
+		}
+		if keyspace != base.DefaultKeyspace {
+			t.Errorf("keyspace %d", keyspace)
 		}
 		if kind == base.KindSet {
 			again = AppendPut(again, k, v)
@@ -85,6 +89,8 @@ func TestValidateRefuses(t *testing.T) {
 		{"count low", "more entries than the 2", edit(func(b []byte) []byte { SetCount(b, 2); return b })},
 		{"count high", "counts 4 entries, found 3", edit(func(b []byte) []byte { SetCount(b, 4); return b })},
 		{"count max", "counts 4294967295", edit(func(b []byte) []byte { SetCount(b, 1<<32-1); return b })},
+		{"keyspace", "unknown kind 129", AppendPutIn(Init(nil), 1, []byte("k"), []byte("v"))},
+		{"keyspace, deletion", "unknown kind 128", AppendDeleteIn(sample(), 1<<32-1, []byte("k"))},
 		{"unknown kind", "unknown kind 2", edit(func(b []byte) []byte { b[HeaderLen] = 2; return b })},
 		{"left over", "unknown kind 9", edit(func(b []byte) []byte { return append(b, 9) })},
 		{"left over deletion", "key length", edit(func(b []byte) []byte { return append(b, 0) })},
@@ -96,9 +102,73 @@ func TestValidateRefuses(t *testing.T) {
 		{"sequence over 56 bits", "exceeds 56 bits", edit(func(b []byte) []byte { SetSeq(b, base.MaxSeqNum+1); return b })},
 		{"last sequence over 56 bits", "exceeds 56 bits", edit(func(b []byte) []byte { SetSeq(b, base.MaxSeqNum-2); return b })},
 	} {
-		err := Validate(c.b)
+		err := Validate(c.b, nil)
 		var co *base.Corruption
 		if !errors.As(err, &co) || co.Offset < 0 || co.Offset > int64(len(c.b)) || !strings.Contains(err.Error(), c.reason) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// all knows every keyspace.
+func all(base.KeyspaceID) bool { return true }
+
+// several is a batch over several keyspaces.
+func several() []byte {
+	b := AppendPutIn(Init(nil), 3, []byte("k"), []byte("v"))
+	b = AppendPut(b, []byte("k"), nil)
+	b = AppendDeleteIn(b, 300, []byte("gone"))
+	b = AppendDeleteIn(b, 1<<32-1, nil)
+	SetSeq(b, 9)
+	return b
+}
+
+func TestKeyspaces(t *testing.T) {
+	b := several()
+	want := "\x09\x00\x00\x00\x00\x00\x00\x00" + "\x04\x00\x00\x00" +
+		"\x81\x03\x01k\x01v" + "\x01\x01k\x00" + "\x80\xac\x02\x04gone" + "\x80\xff\xff\xff\xff\x0f\x00"
+	if string(b) != want {
+		t.Fatalf("got  %q\nwant %q", b, want)
+	}
+	var got []string
+	it := Read(b)
+	for {
+		keyspace, kind, k, v, ok := it.Next()
+		if !ok {
+			break
+		}
+		got = append(got, fmt.Sprintf("%d %d %s=%s", keyspace, kind, k, v))
+	}
+	if s := strings.Join(got, ", "); it.Err() != nil || s != "3 1 k=v, 0 1 k=, 300 0 gone=, 4294967295 0 =" {
+		t.Errorf("read %s, %v", s, it.Err())
+	}
+	if err := Validate(b, all); err != nil {
+		t.Error(err)
+	}
+	err := Validate(b, func(id base.KeyspaceID) bool { return id != 300 })
+	var c *base.Corruption
+	if !errors.As(err, &c) || c.Offset != int64(strings.Index(want, "\x80\xac")) || !strings.Contains(err.Error(), "unknown keyspace 300") {
+		t.Errorf("one of them is unknown: %v", err)
+	}
+}
+
+func TestValidateRefusesKeyspaces(t *testing.T) {
+	entry := func(s string) []byte {
+		b := append(Init(nil), s...)
+		SetCount(b, 1)
+		return b
+	}
+	for _, c := range []struct{ name, reason, entry string }{
+		{"the default, named", "keyspace", "\x81\x00\x01k\x01v"},
+		{"the default, named at length", "keyspace", "\x81\x80\x00\x01k\x01v"},
+		{"no keyspace", "keyspace", "\x80"},
+		{"keyspace cut off", "keyspace", "\x80\x80"},
+		{"keyspace over 32 bits", "keyspace", "\x80\xff\xff\xff\xff\x7f\x00"},
+		{"unknown kind", "unknown kind 130", "\x82\x01\x01k\x01v"},
+		{"no key", "key length", "\x80\x01"},
+		{"no value", "value length", "\x81\x01\x01k"},
+	} {
+		if err := Validate(entry(c.entry), all); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), c.reason) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -107,7 +177,8 @@ func TestValidateRefuses(t *testing.T) {
 // TestDamage changes each byte to each value: a batch that validates reads to
 // its end with as many entries as its header says.
 func TestDamage(t *testing.T) {
-	good := sample()
+	good := append(sample(), several()[HeaderLen:]...)
+	SetCount(good, Count(good)+Count(several()))
 	for i := range good {
 		for v := range 256 {
 			b := bytes.Clone(good)
@@ -120,18 +191,22 @@ func TestDamage(t *testing.T) {
 
 func check(t *testing.T, b []byte) {
 	t.Helper()
-	err := Validate(b)
+	err := Validate(b, all)
 	if err != nil && !errors.Is(err, base.ErrCorruption) {
 		t.Fatalf("%x: not a corruption: %v", b, err)
 	}
 	it := Read(b)
-	n, size := 0, 0
+	n, size, names := 0, 0, false
 	for {
-		_, k, v, ok := it.Next()
+		keyspace, _, k, v, ok := it.Next()
 		if !ok {
 			break
 		}
 		n, size = n+1, size+len(k)+len(v)
+		names = names || keyspace != base.DefaultKeyspace
+	}
+	if plain := Validate(b, nil); (plain == nil) != (err == nil && !names) {
+		t.Fatalf("%x: names a keyspace: %v, valid: %v, valid in LevelDB's format: %v", b, names, err, plain)
 	}
 	if size > len(b) {
 		t.Fatalf("%x: entries of %d bytes", b, size)
@@ -143,6 +218,7 @@ func check(t *testing.T, b []byte) {
 
 func FuzzValidate(f *testing.F) {
 	f.Add(sample())
+	f.Add(several())
 	f.Add(Init(nil))
 	f.Add(binary.AppendUvarint(append(make([]byte, HeaderLen), 1), 1<<40))
 	f.Fuzz(func(t *testing.T, b []byte) { check(t, b) })
@@ -151,7 +227,7 @@ func FuzzValidate(f *testing.F) {
 func TestAllocs(t *testing.T) {
 	b := sample()
 	if n := testing.AllocsPerRun(100, func() {
-		if Validate(b) != nil {
+		if Validate(b, nil) != nil {
 			t.Error("invalid")
 		}
 		b = Init(b)
@@ -169,7 +245,7 @@ func BenchmarkIter(b *testing.B) {
 	for b.Loop() {
 		it := Read(batch)
 		for {
-			if _, _, _, ok := it.Next(); !ok {
+			if _, _, _, _, ok := it.Next(); !ok {
 				break
 			}
 		}

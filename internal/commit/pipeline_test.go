@@ -79,7 +79,7 @@ func (d *fakeDB) append(group [][]byte) error {
 		}
 	}
 	for _, b := range group {
-		if err := batchrepr.Validate(b); err != nil {
+		if err := batchrepr.Validate(b, nil); err != nil {
 			d.t.Error(err)
 		}
 		if n := len(d.logged); n > 0 {
@@ -118,7 +118,7 @@ func (d *fakeDB) apply(b []byte, seq base.SeqNum) error {
 	d.applied = append(d.applied, append([]byte(nil), b...))
 	it := batchrepr.Read(b)
 	for {
-		_, k, _, ok := it.Next()
+		_, _, k, _, ok := it.Next()
 		if !ok {
 			return nil
 		}

@@ -163,8 +163,8 @@ func (m *MemTable) fits(n int64, entries int) bool {
 	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) && m.n+int64(entries) <= m.maxEntries && !m.crowded
 }
 
-// Apply adds the entries of a batch (batchrepr, validated); entry i gets
-// sequence seq + i. It fails only where Room does; a caller that has asked Room
+// Apply adds the entries of a batch (batchrepr, validated), which are all of the
+// table's keyspace; entry i gets sequence seq + i. It fails only where Room does; a caller that has asked Room
 // knows that it does not. Readers see the entries one by one; the sequence they
 // read at keeps a batch whole.
 func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
@@ -175,7 +175,7 @@ func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	mem := m.mem.Load()
 	it := batchrepr.Read(batch)
 	if n == 1 {
-		if kind, key, value, ok := it.Next(); ok {
+		if _, kind, key, value, ok := it.Next(); ok {
 			m.insert(mem, base.MakeTrailer(seq, kind), key, value, m.hashOf(key))
 		}
 	} else {
@@ -189,7 +189,7 @@ func (m *MemTable) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 	for {
 		group := m.batch[:0]
 		for len(group) < applyGroup {
-			kind, key, value, ok := it.Next()
+			_, kind, key, value, ok := it.Next()
 			if !ok {
 				break
 			}

@@ -87,7 +87,7 @@ func (r *repair) readLog(name string, drop func(file string, c *base.Corruption,
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
-		if err := batchrepr.Validate(batch); err != nil {
+		if err := batchrepr.Validate(batch, nil); err != nil {
 			if !errors.As(err, &c) {
 				return err
 			}

@@ -41,6 +41,8 @@ type Replay struct {
 	// Last is the largest sequence number of the manifest before Run, and of the
 	// manifest and the logs after it.
 	Last base.SeqNum
+	// Keyspaces tells which keyspaces batches may name; nil: none.
+	Keyspaces func(base.KeyspaceID) bool
 	// Report is filled in by Run and SetAside.
 	Report Report
 
@@ -134,7 +136,7 @@ func (r *Replay) log(num uint64, name string) error {
 			r.drop(name, 0, f.Size(), fmt.Errorf("a log before it lost its end: the last sequence number replayed is %d, this log begins with %d", r.replayed, batchrepr.Seq(batch)), false)
 			return nil
 		}
-		err = batchrepr.Validate(batch)
+		err = batchrepr.Validate(batch, r.Keyspaces)
 		if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
 			err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
 		}
@@ -160,7 +162,7 @@ func damageAt(err error) int64 {
 // follows reports whether nothing is missing between what was replayed and this
 // batch.
 func (r *Replay) follows(batch []byte) bool {
-	return batchrepr.Validate(batch) == nil && batchrepr.Seq(batch) == r.replayed+1
+	return batchrepr.Validate(batch, r.Keyspaces) == nil && batchrepr.Seq(batch) == r.replayed+1
 }
 
 // isMarker reports whether a log's first batch says only where the log begins.

@@ -207,7 +207,8 @@ func decodeLog(data []byte) (lines []string, err error) {
 	return lines, err
 }
 
-// batch: `sequence N`, then `put "k" "v"` and `delete "k"`.
+// batch: `sequence N`, then `put "k" "v"` and `delete "k"`, with `keyspace N` in
+// front where the entry names one.
 func encodeBatch(lines []string) ([]byte, error) {
 	b := batchrepr.Init(nil)
 	for _, line := range lines {
@@ -215,34 +216,43 @@ func encodeBatch(lines []string) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		keyspace := base.DefaultKeyspace
+		if words[0] == "keyspace" {
+			keyspace, words = base.KeyspaceID(number(words[1])), words[2:]
+		}
 		switch words[0] {
 		case "sequence":
 			batchrepr.SetSeq(b, base.SeqNum(number(words[1])))
 		case "put":
-			b = batchrepr.AppendPut(b, []byte(words[1]), []byte(words[2]))
+			b = batchrepr.AppendPutIn(b, keyspace, []byte(words[1]), []byte(words[2]))
 		case "delete":
-			b = batchrepr.AppendDelete(b, []byte(words[1]))
+			b = batchrepr.AppendDeleteIn(b, keyspace, []byte(words[1]))
 		}
 	}
 	return b, nil
 }
 
 func decodeBatch(data []byte) ([]string, error) {
-	if err := batchrepr.Validate(data); err != nil {
+	if err := batchrepr.Validate(data, func(base.KeyspaceID) bool { return true }); err != nil {
 		return nil, err
 	}
 	lines := []string{fmt.Sprintf("sequence %d", batchrepr.Seq(data))}
 	it := batchrepr.Read(data)
 	for {
-		kind, key, value, ok := it.Next()
+		keyspace, kind, key, value, ok := it.Next()
 		if !ok {
 			return lines, it.Err()
 		}
-		if kind == base.KindDelete {
-			lines = append(lines, fmt.Sprintf("delete %q", key))
-		} else {
-			lines = append(lines, fmt.Sprintf("put %q %q", key, value))
+		line := ""
+		if keyspace != base.DefaultKeyspace {
+			line = fmt.Sprintf("keyspace %d ", keyspace)
 		}
+		if kind == base.KindDelete {
+			line += fmt.Sprintf("delete %q", key)
+		} else {
+			line += fmt.Sprintf("put %q %q", key, value)
+		}
+		lines = append(lines, line)
 	}
 }
 
