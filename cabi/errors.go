@@ -50,7 +50,7 @@ var statuses = []struct {
 	{lsm.ErrTooLarge, C.LOAM_ERR_TOO_LARGE},
 }
 
-var errHandle = errors.New("loam: not a handle of this type")
+var errHandle = errors.New("not a handle of this type")
 
 // located is an error that concerns a path.
 type located struct {
@@ -98,11 +98,12 @@ func fail(err error, message **C.char) status {
 }
 
 // sentence makes a message with what loam_error_errno and loam_error_path tell;
-// NULL when memory is out.
+// NULL when memory is out. Errors of Go name no library: a message begins with
+// this one's name, and has it nowhere else.
 func sentence(err error) *C.char {
 	var number syscall.Errno
 	errors.As(err, &number)
-	words, path := printable(strings.ReplaceAll(err.Error(), ": loam: ", ": ")), pathOf(err)
+	words, path := "loam: "+printable(err.Error()), pathOf(err)
 	return C.loamgo_message((*C.char)(unsafe.Pointer(unsafe.StringData(words))), C.size_t(len(words)), C.int(number),
 		(*C.char)(unsafe.Pointer(unsafe.StringData(path))), C.size_t(len(path)))
 }
@@ -147,7 +148,7 @@ func catch(s *status, message **C.char) {
 	}
 	*s = C.LOAM_ERR_INTERNAL
 	if message != nil {
-		*message = sentence(fmt.Errorf("loam: internal error: %v\n%s", r, debug.Stack()))
+		*message = sentence(fmt.Errorf("internal error: %v\n%s", r, debug.Stack()))
 	}
 }
 

@@ -89,7 +89,7 @@ func fetch(h C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, entries,
 		if err := it.Err(); err != nil {
 			return fail(err, message)
 		}
-		return fail(fmt.Errorf("loam: internal error: no block to take"), message)
+		return fail(fmt.Errorf("internal error: no block to take"), message)
 	}
 	out.len, out.count, out.more = C.size_t(len(block)), C.size_t(n), 0
 	if it.Valid() || it.Err() != nil {

@@ -57,7 +57,7 @@ func (j *job) start(out *C.uint64_t, work func() (*database, string, error)) err
 func shielded(work func() (*database, string, error)) (db *database, report string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("loam: internal error: %w", base.NewPanic(r))
+			err = fmt.Errorf("internal error: %w", base.NewPanic(r))
 		}
 	}()
 	return work()

@@ -224,7 +224,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 func giveJSON(v any, out **C.char) error {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("loam: %w", err)
+		return err
 	}
 	return give(string(b), out)
 }

@@ -154,7 +154,7 @@ func Destroy(dir string, o *Options) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("loam: destroying %s: %w", dir, err)
+		return fmt.Errorf("destroying %s: %w", dir, err)
 	}
 	// Stays when something else is in it.
 	_ = protect(func() error { return opts.FS.Remove(dir) })

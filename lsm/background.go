@@ -279,12 +279,12 @@ func (b *background) waitForRoom(mode commit.Mode) error {
 		case len(v.imm) >= b.db.opts.MaxMemtables-1:
 			now = "memtables"
 			if b.flushErr != nil {
-				return fmt.Errorf("loam: no room for the write, as flushing fails: %w", b.flushErr)
+				return fmt.Errorf("no room for the write, as flushing fails: %w", b.flushErr)
 			}
 		case len(v.version.Levels[0].Files) >= b.db.opts.L0Stop && b.paused == 0:
 			now = "level0"
 			if b.compErr != nil {
-				return fmt.Errorf("loam: no room for the write, as compaction fails: %w", b.compErr)
+				return fmt.Errorf("no room for the write, as compaction fails: %w", b.compErr)
 			}
 		default:
 			return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // errStopped ends a running compaction because of Close or a pause.
-var errStopped = errors.New("loam: compaction stopped")
+var errStopped = errors.New("compaction stopped")
 
 // env is what a flush or compaction needs of the database.
 func (b *background) env() *compact.Env {

@@ -135,5 +135,5 @@ func ExampleOptions_Set() {
 	fmt.Println(o.Set("cachesize", "1"))
 	// Output:
 	// <nil> 536870912
-	// loam: invalid argument: no option "cachesize"; did you mean "cache_size"?
+	// invalid argument: no option "cachesize"; did you mean "cache_size"?
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// Errors. Test with errors.Is; every error that concerns a file names it.
+// Errors. Test with errors.Is; every error that concerns a file names it. Texts do
+// not name this library: the program says what it opened or read when it wraps them.
 var (
 	// ErrNotFound: the key has no value.
 	ErrNotFound = base.ErrNotFound

@@ -198,7 +198,7 @@ func extent(t *memtable.MemTable) (smallest, largest []byte, err error) {
 		i, err = src.Last(&e)
 	}
 	if err == nil && i < 0 {
-		err = fmt.Errorf("loam: a memtable of %d entries hands out none", t.Len())
+		err = fmt.Errorf("a memtable of %d entries hands out none", t.Len())
 	}
 	if err != nil {
 		return nil, nil, err

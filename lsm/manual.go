@@ -9,7 +9,7 @@ import (
 )
 
 // errYield ends a step of a manual compaction that stands in the way of level 0.
-var errYield = errors.New("loam: level 0 goes first")
+var errYield = errors.New("level 0 goes first")
 
 // CompactRange merges everything from start up to, not including, limit into as
 // few tables as possible and drops what nobody can read any more, as far as this
@@ -108,7 +108,7 @@ func (b *background) beginStepLocked(ctx context.Context, m *compact.Manual) (en
 			return end, step, done, nil
 		}
 		if len(b.running) == 0 && !b.stop.Load() && b.db.writable() == nil {
-			return nil, nil, false, errors.New("loam: no step of the manual compaction can be planned")
+			return nil, nil, false, errors.New("no step of the manual compaction can be planned")
 		}
 		b.cond.Wait()
 	}

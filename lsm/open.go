@@ -29,7 +29,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	}
 	place, err := openDir(dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	opts.FS = roomyFS{place.FS}
 	db := &DB{dir: place.Path, dirLock: place, opts: opts, cmp: opts.Comparer, stats: newStats()}
@@ -49,7 +49,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
 		db.abandon(found)
-		return nil, fmt.Errorf("loam: opening %s: %w", dir, err)
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	db.bg.wake()
 	return db, nil

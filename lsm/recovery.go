@@ -143,7 +143,7 @@ func (r *replay) finish() error {
 	}
 	// Only with all entries in tables may the logs become obsolete.
 	if r.written != db.recovery.Entries {
-		return fmt.Errorf("loam: %d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, r.written)
+		return fmt.Errorf("%d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, r.written)
 	}
 	err := r.SetAside()
 	db.recovery.SetAside = r.Report.SetAside

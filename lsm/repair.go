@@ -30,7 +30,7 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 		return err
 	})
 	if err != nil {
-		return report, fmt.Errorf("loam: repairing %s: %w", dir, err)
+		return report, fmt.Errorf("repairing %s: %w", dir, err)
 	}
 	return report, nil
 }

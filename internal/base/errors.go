@@ -8,20 +8,20 @@ import (
 
 // Sentinels of the whole engine; lsm re-exports them. Test with errors.Is.
 var (
-	ErrNotFound         = errors.New("loam: not found")
-	ErrClosed           = errors.New("loam: closed")
-	ErrCorruption       = errors.New("loam: corruption")
-	ErrReadOnly         = errors.New("loam: database is read-only")
-	ErrLocked           = errors.New("loam: database is in use")
-	ErrBusy             = errors.New("loam: write would stall")
-	ErrWouldBlock       = errors.New("loam: read needs I/O")
-	ErrInvalidArgument  = errors.New("loam: invalid argument")
-	ErrNotADatabase     = errors.New("loam: not a database of this kind")
-	ErrExists           = errors.New("loam: database exists")
-	ErrDoesNotExist     = errors.New("loam: database does not exist")
-	ErrComparerMismatch = errors.New("loam: comparator mismatch")
-	ErrTooLarge         = errors.New("loam: too large")
-	ErrDirectoryChanged = errors.New("loam: files of the database were removed or replaced while it was open")
+	ErrNotFound         = errors.New("not found")
+	ErrClosed           = errors.New("closed")
+	ErrCorruption       = errors.New("corruption")
+	ErrReadOnly         = errors.New("database is read-only")
+	ErrLocked           = errors.New("database is in use")
+	ErrBusy             = errors.New("write would stall")
+	ErrWouldBlock       = errors.New("read needs I/O")
+	ErrInvalidArgument  = errors.New("invalid argument")
+	ErrNotADatabase     = errors.New("not a database of this kind")
+	ErrExists           = errors.New("database exists")
+	ErrDoesNotExist     = errors.New("database does not exist")
+	ErrComparerMismatch = errors.New("comparator mismatch")
+	ErrTooLarge         = errors.New("too large")
+	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it was open")
 )
 
 // CallbackError is a failure that a callback without a result for it reports by
@@ -57,7 +57,7 @@ func (c *Corruption) Error() string {
 			where = fmt.Sprintf("%s, length %d", where, c.Length)
 		}
 	}
-	return fmt.Sprintf("loam: corruption: %s: %s: %s", where, c.Kind, c.Reason)
+	return fmt.Sprintf("corruption: %s: %s: %s", where, c.Kind, c.Reason)
 }
 
 // Is makes errors.Is(c, ErrCorruption) hold.

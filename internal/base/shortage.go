@@ -9,9 +9,9 @@ import (
 // Shortages: the operation would succeed if the system had more of something.
 // They make nothing read-only, and heal when there is more.
 var (
-	ErrNoSpace      = errors.New("loam: no space left on disk")
-	ErrNoMemory     = errors.New("loam: out of memory")
-	ErrTooManyFiles = errors.New("loam: too many open files")
+	ErrNoSpace      = errors.New("no space left on disk")
+	ErrNoMemory     = errors.New("out of memory")
+	ErrTooManyFiles = errors.New("too many open files")
 )
 
 // shortages are the sentinels with the system's errors that they stand for.

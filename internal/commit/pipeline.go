@@ -182,7 +182,7 @@ func (p *Pipeline) fail(err error) error {
 // recovered turns a panic of the deferring function into a failure.
 func (p *Pipeline) recovered(err *error) {
 	if r := recover(); r != nil {
-		*err = p.fail(fmt.Errorf("loam: committing: %w", base.NewPanic(r)))
+		*err = p.fail(fmt.Errorf("committing: %w", base.NewPanic(r)))
 	}
 }
 

@@ -139,7 +139,7 @@ func (o *lazyOrder) addBacklog() bool {
 func catchPanic(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("loam: ordering a memtable: %w", base.NewPanic(p))
+			err = fmt.Errorf("ordering a memtable: %w", base.NewPanic(p))
 		}
 	}()
 	return f()

@@ -99,7 +99,7 @@ func (m *MemTable) Unref() {
 }
 
 // ErrFull says that a table with entries takes no more. An empty one may.
-var ErrFull = errors.New("loam: the memtable is full")
+var ErrFull = errors.New("the memtable is full")
 
 // Room makes sure that a batch of n bytes with that many entries fits. A table with
 // entries that has no room is ErrFull, also for want of memory. An empty table makes

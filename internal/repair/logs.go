@@ -160,7 +160,7 @@ func (r *repair) writeMemtable(mem *memtable.MemTable) ([]*table, error) {
 		return nil
 	})
 	if err == nil && read != mem.Len() {
-		err = fmt.Errorf("loam: %d of %d entries of a log were written", read, mem.Len())
+		err = fmt.Errorf("%d of %d entries of a log were written", read, mem.Len())
 	}
 	return o.finish(err)
 }

@@ -212,7 +212,7 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 		}
 	}
 	if err == nil && read != want {
-		err = fmt.Errorf("loam: the tables to merge have %d entries, %d were read", want, read)
+		err = fmt.Errorf("the tables to merge have %d entries, %d were read", want, read)
 	}
 	return err
 }

@@ -108,12 +108,12 @@ func (s *Set) path(num uint64) string {
 func (s *Set) create() (*newLog, error) {
 	num, l, err := s.createFile()
 	if err != nil {
-		return nil, fmt.Errorf("loam: creating log: %w", err)
+		return nil, fmt.Errorf("creating log: %w", err)
 	}
 	next := &newLog{w: record.NewWriter(l), num: num}
 	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
 		s.discard(next)
-		err = fmt.Errorf("loam: creating log %06d: %w", num, err)
+		err = fmt.Errorf("creating log %06d: %w", num, err)
 		if !base.IsShortage(err) {
 			return nil, s.opts.Fail(err) // a failed sync is never tried again
 		}
@@ -192,7 +192,7 @@ func (s *Set) mark(l *newLog, first base.SeqNum) error {
 	batchrepr.SetSeq(marker, first)
 	if err := l.w.Append(marker); err != nil {
 		s.discard(l)
-		return fmt.Errorf("loam: writing log %06d: %w", l.num, err)
+		return fmt.Errorf("writing log %06d: %w", l.num, err)
 	}
 	return nil
 }
@@ -229,7 +229,7 @@ func (s *Set) syncInBackground(old *fullLog) {
 			}
 		}()
 		if old.err = old.w.Sync(); old.err != nil {
-			_ = s.opts.Fail(fmt.Errorf("loam: syncing log %06d: %w", old.num, old.err))
+			_ = s.opts.Fail(fmt.Errorf("syncing log %06d: %w", old.num, old.err))
 		}
 		old.w.Close()
 	}()
@@ -292,7 +292,7 @@ func (s *Set) failAppend(err error) error {
 			return s.fail("writing", fmt.Errorf("%w (and cutting it back: %w)", err, cut))
 		}
 	}
-	return s.failUnlessShort(fmt.Errorf("loam: writing log %06d: %w", s.Num(), err))
+	return s.failUnlessShort(fmt.Errorf("writing log %06d: %w", s.Num(), err))
 }
 
 // failUnlessShort makes the database read-only, unless err is a shortage.
@@ -327,7 +327,7 @@ func (s *Set) fail(doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return s.opts.Fail(fmt.Errorf("loam: %s log %06d: %w", doing, s.Num(), err))
+	return s.opts.Fail(fmt.Errorf("%s log %06d: %w", doing, s.Num(), err))
 }
 
 // Close closes the log, synced if that is asked for, waits for the older ones,

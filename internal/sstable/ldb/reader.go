@@ -260,7 +260,7 @@ func (r *Reader) read(buf *block.Buffer, off, n uint64) ([]byte, error) {
 		err = base.Corruptf("table", "file ends after %d of %d bytes", got, n)
 		return nil, base.LocateCorruption(err, r.env.Name, int64(off), int64(n))
 	}
-	return nil, fmt.Errorf("loam: reading table %s at %d: %w", r.env.Name, off, err)
+	return nil, fmt.Errorf("reading table %s at %d: %w", r.env.Name, off, err)
 }
 
 // unpack checks and decompresses a block. limit is what its view may take.

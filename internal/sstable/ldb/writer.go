@@ -246,7 +246,7 @@ func (w *Writer) write(p []byte) {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		w.err = fmt.Errorf("loam: writing a table: %w", err)
+		w.err = fmt.Errorf("writing a table: %w", err)
 	}
 }
 
@@ -290,7 +290,7 @@ func (w *Writer) Finish() (sstable.Meta, error) {
 		w.addIndex(w.successor(last))
 	}
 	if w.err == nil && w.index.Count() != w.meta.Blocks {
-		w.fail(fmt.Errorf("loam: the index of a table of %d blocks has %d", w.meta.Blocks, w.index.Count()))
+		w.fail(fmt.Errorf("the index of a table of %d blocks has %d", w.meta.Blocks, w.index.Count()))
 	}
 	raw, err := w.index.Finish()
 	if w.fail(err) {
@@ -303,7 +303,7 @@ func (w *Writer) Finish() (sstable.Meta, error) {
 	w.drain(0)
 	if w.err == nil {
 		if err := w.f.Sync(); err != nil {
-			w.err = fmt.Errorf("loam: syncing a table: %w", err)
+			w.err = fmt.Errorf("syncing a table: %w", err)
 		}
 	}
 	if w.err != nil {

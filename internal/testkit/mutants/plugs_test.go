@@ -49,7 +49,7 @@ var plugs = []mutant{
 		{"internal/events/events.go", "if len(q.calls) >= limit {", "if false {"}}},
 
 	{"panic-not-final", "after a panic under the commit lead writes go on", target{"internal/commit", "TestPanicInExclusive"}, []edit{
-		{"internal/commit/pipeline.go", "*err = p.fail(fmt.Errorf(\"loam: committing: %w\", base.NewPanic(r)))", "*err = fmt.Errorf(\"loam: committing: %w\", base.NewPanic(r))"}}},
+		{"internal/commit/pipeline.go", "*err = p.fail(fmt.Errorf(\"committing: %w\", base.NewPanic(r)))", "*err = fmt.Errorf(\"committing: %w\", base.NewPanic(r))"}}},
 
 	// Surroundings.
 
