@@ -25,7 +25,7 @@ type span struct{ start, end int }
 
 // lookup is one key on its way through the stages.
 type lookup struct {
-	hash   uint64
+	base.Lookup
 	done   bool
 	reader sstable.Reader
 	block  int // to read next, -1 for none
@@ -61,6 +61,7 @@ func (db *DB) multiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error
 	}
 	defer func() {
 		v.unref()
+		clear(r.state[:min(len(keys), multiGetChunk)]) // keep no key alive
 		if r := recover(); r != nil {
 			db.recovered(r, &err)
 		}
@@ -86,27 +87,24 @@ func (db *DB) multiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error
 func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span) error {
 	state := r.state[:len(keys)]
 	for i, key := range keys {
-		state[i] = lookup{}
-		if db.cmp.EqualIsBytewise {
-			state[i].hash = memtable.Hash(key)
-			v.mem.Prefetch(state[i].hash)
-		}
+		state[i] = lookup{Lookup: memtable.MakeLookup(db.cmp, key, seq)}
+		v.mem.Prefetch(state[i].Lookup)
 	}
 	left := len(keys)
 	for i, key := range keys {
-		if value, t, found := v.memGet(key, state[i].hash, seq); found {
+		if value, t, found := v.memGet(state[i].Lookup); found {
 			r.settle(&state[i], &spans[i], append(r.buf, value...), t)
 			left--
-		} else if db.cmp.EqualIsBytewise {
-			state[i].hash = base.Hash(key) // what tables want
+		} else {
+			state[i].Lookup = base.MakeLookup(db.cmp, key, seq)
 		}
 	}
 	for _, m := range v.version.Levels[0].Files {
 		if left == 0 {
 			return nil
 		}
-		n, err := db.multiGetTables(keys, seq, r, spans, func(key []byte) *manifest.FileMeta {
-			if db.cmp.Cmp(key, m.Smallest.User) < 0 || db.cmp.Cmp(key, m.Largest.User) > 0 {
+		n, err := db.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
+			if db.cmp.Cmp(l.Key(), m.Smallest.User) < 0 || db.cmp.Cmp(l.Key(), m.Largest.User) > 0 {
 				return nil
 			}
 			return m
@@ -121,8 +119,8 @@ func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiRes
 		if len(level.Files) == 0 {
 			continue
 		}
-		n, err := db.multiGetTables(keys, seq, r, spans, func(key []byte) *manifest.FileMeta {
-			return db.candidate(level, key, seq)
+		n, err := db.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
+			return db.candidate(level, l)
 		})
 		if err != nil {
 			return err
@@ -134,15 +132,15 @@ func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiRes
 
 // multiGetTables takes the keys not yet settled through one sorted run, where
 // pick names the file that may hold a key. It returns how many were settled.
-func (db *DB) multiGetTables(keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span, pick func(key []byte) *manifest.FileMeta) (settled int, err error) {
-	state := r.state[:len(keys)]
-	for i, key := range keys {
+func (db *DB) multiGetTables(r *MultiResult, spans []span, pick func(base.Lookup) *manifest.FileMeta) (settled int, err error) {
+	state := r.state[:len(spans)]
+	for i := range state {
 		l := &state[i]
 		l.reader = nil
 		if l.done {
 			continue
 		}
-		m := pick(key)
+		m := pick(l.Lookup)
 		if m == nil {
 			continue
 		}
@@ -150,14 +148,13 @@ func (db *DB) multiGetTables(keys [][]byte, seq base.SeqNum, r *MultiResult, spa
 		if err != nil {
 			return 0, err
 		}
-		if reader.MayContain(key, l.hash) {
+		if reader.MayContain(l.Lookup) {
 			l.reader = reader
 		}
 	}
-	t := base.MakeTrailer(seq, base.KindMax)
-	for i, key := range keys {
+	for i := range state {
 		if l := &state[i]; l.reader != nil {
-			if l.block = l.reader.Find(key, t); l.block < 0 {
+			if l.block = l.reader.Find(l.Lookup); l.block < 0 {
 				l.reader = nil
 			}
 		}
@@ -167,12 +164,12 @@ func (db *DB) multiGetTables(keys [][]byte, seq base.SeqNum, r *MultiResult, spa
 			l.reader.Prefetch(l.block)
 		}
 	}
-	for i, key := range keys {
+	for i := range state {
 		l := &state[i]
 		if l.reader == nil {
 			continue
 		}
-		value, t, found, err := l.reader.GetAt(l.block, key, l.hash, seq, 0, r.buf)
+		value, t, found, err := l.reader.GetAt(l.block, l.Lookup, 0, r.buf)
 		if err != nil {
 			return 0, err
 		}

@@ -95,20 +95,13 @@ func (db *DB) get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (val
 	if err != nil {
 		return dst, err
 	}
-	var hash uint64
-	if db.cmp.EqualIsBytewise {
-		hash = memtable.Hash(key)
-	}
-	if value, t, found := h.view.memGet(key, hash, seq); found {
+	if value, t, found := h.view.memGet(memtable.MakeLookup(db.cmp, key, seq)); found {
 		if t.Kind() == base.KindDelete {
 			return dst, ErrNotFound
 		}
 		return append(dst, value...), nil
 	}
-	if db.cmp.EqualIsBytewise {
-		hash = base.Hash(key) // what tables want
-	}
-	value, t, found, err := h.tableGet(key, hash, seq, flags, dst)
+	value, t, found, err := h.tableGet(base.MakeLookup(db.cmp, key, seq), flags, dst)
 	switch {
 	case err != nil:
 		return dst, err
@@ -137,12 +130,12 @@ func (db *DB) seqAfter(v *view, snap *Snapshot) (base.SeqNum, error) {
 }
 
 // memGet searches the memtables, newest first. The value aliases an arena.
-func (v *view) memGet(key []byte, hash uint64, seq base.SeqNum) ([]byte, base.Trailer, bool) {
-	if value, t, found := v.mem.Get(key, hash, seq); found {
+func (v *view) memGet(l base.Lookup) ([]byte, base.Trailer, bool) {
+	if value, t, found := v.mem.Get(l); found {
 		return value, t, true
 	}
 	for _, s := range v.imm {
-		if value, t, found := s.table.Get(key, hash, seq); found {
+		if value, t, found := s.table.Get(l); found {
 			return value, t, true
 		}
 	}
@@ -151,13 +144,13 @@ func (v *view) memGet(key []byte, hash uint64, seq base.SeqNum) ([]byte, base.Tr
 
 // tableGet searches the tables, newest first: every file of level 0 that may
 // hold the key, then one file of each deeper level.
-func (h *hold) tableGet(key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
-	db, v := h.db, h.view.version
+func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	db, v, key := h.db, h.view.version, l.Key()
 	for _, m := range v.Levels[0].Files {
 		if db.cmp.Cmp(key, m.Smallest.User) < 0 || db.cmp.Cmp(key, m.Largest.User) > 0 {
 			continue
 		}
-		value, t, found, err := h.fileGet(m, key, hash, seq, flags, dst)
+		value, t, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
 			return value, t, found, err
 		}
@@ -167,11 +160,11 @@ func (h *hold) tableGet(key []byte, hash uint64, seq base.SeqNum, flags sstable.
 		if len(level.Files) == 0 {
 			continue
 		}
-		m := db.candidate(level, key, seq)
+		m := db.candidate(level, l)
 		if m == nil {
 			continue
 		}
-		value, t, found, err := h.fileGet(m, key, hash, seq, flags, dst)
+		value, t, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
 			return value, t, found, err
 		}
@@ -179,10 +172,11 @@ func (h *hold) tableGet(key []byte, hash uint64, seq base.SeqNum, flags sstable.
 	return dst, 0, false, nil
 }
 
-// candidate is the only file of a sorted level that may hold the entry of key
-// visible at seq, or nil.
-func (db *DB) candidate(level *manifest.Level, key []byte, seq base.SeqNum) *manifest.FileMeta {
-	n := level.FindAt(db.cmp, key, base.MakeTrailer(seq, base.KindMax))
+// candidate is the only file of a sorted level that may hold the entry that l
+// asks for, or nil.
+func (db *DB) candidate(level *manifest.Level, l base.Lookup) *manifest.FileMeta {
+	key := l.Key()
+	n := level.FindAt(db.cmp, key, l.Trailer())
 	if n >= len(level.Files) || db.cmp.Cmp(key, level.Files[n].Smallest.User) < 0 {
 		return nil
 	}
@@ -191,16 +185,16 @@ func (db *DB) candidate(level *manifest.Level, key []byte, seq base.SeqNum) *man
 
 // fileGet searches one table: in memory first, so that nothing is done inside
 // the guard that may wait for a disk.
-func (h *hold) fileGet(m *manifest.FileMeta, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+func (h *hold) fileGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
 	r, ok := h.db.files.OpenNow(m)
 	switch {
 	case ok && !h.counted:
-		value, t, found, err := r.Get(key, hash, seq, flags|memoryOnly, dst)
+		value, t, found, err := r.Get(l, flags|memoryOnly, dst)
 		if err == nil || flags&memoryOnly != 0 || !errors.Is(err, ErrWouldBlock) {
 			return value, t, found, err
 		}
 		h.count()
-		return r.GetAt(int(t), key, hash, seq, flags, dst)
+		return r.GetAt(int(t), l, flags, dst)
 	case !ok && flags&memoryOnly != 0:
 		return dst, 0, false, ErrWouldBlock
 	case !ok:
@@ -210,5 +204,5 @@ func (h *hold) fileGet(m *manifest.FileMeta, key []byte, hash uint64, seq base.S
 			return dst, 0, false, err
 		}
 	}
-	return r.Get(key, hash, seq, flags, dst)
+	return r.Get(l, flags, dst)
 }

@@ -82,7 +82,7 @@ func BenchmarkViewGet(b *testing.B) {
 					n /= 10
 				}
 				v := OpenView(mem[i*stride : (i+1)*stride])
-				at := v.Get(base.Bytewise, key, base.Hash(key), base.MaxSeqNum)
+				at := v.Get(base.Bytewise, base.MakeLookup(base.Bytewise, key, base.MaxSeqNum))
 				if at < 0 {
 					b.Fatal("missing")
 				}

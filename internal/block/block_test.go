@@ -160,7 +160,7 @@ func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []entry, v
 		if ge < len(es) && c.Cmp([]byte(es[ge].key), key) == 0 {
 			want = ge
 		}
-		if got := v.Get(c, key, base.Hash(key), seq); got != want {
+		if got := v.Get(c, base.MakeLookup(c, key, seq)); got != want {
 			t.Fatalf("%s: Get(%q, %d) = %d, want %d", c.Name, key, seq, got, want)
 		}
 	}
@@ -435,7 +435,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := OpenView(mem)
-		v.Get(base.Bytewise, key, base.Hash(key), 1000)
+		v.Get(base.Bytewise, base.MakeLookup(base.Bytewise, key, 1000))
 		v.SeekGE(base.Bytewise, key, base.MaxTrailer)
 		v.Chunk(&e)
 	}); n != 0 {

@@ -46,11 +46,11 @@ func fuzzView(t *testing.T, c *base.Comparer, v View, key []byte) {
 		if at := v.SeekGE(c, k, tr); at != i {
 			t.Fatalf("entry %d is found at %d", i, at)
 		}
-		if at := v.Get(c, k, base.Hash(k), tr.Seq()); at < 0 || c.Cmp(v.Key(at), k) != 0 {
+		if at := v.Get(c, base.MakeLookup(c, k, tr.Seq())); at < 0 || c.Cmp(v.Key(at), k) != 0 {
 			t.Fatalf("entry %d is not got (%d)", i, at)
 		}
 	}
-	if at := v.Get(c, key, base.Hash(key), base.MaxSeqNum); at >= 0 && c.Cmp(v.Key(at), key) != 0 {
+	if at := v.Get(c, base.MakeLookup(c, key, base.MaxSeqNum)); at >= 0 && c.Cmp(v.Key(at), key) != 0 {
 		t.Fatal("another key's entry")
 	}
 }

@@ -168,35 +168,35 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// Get returns the index of the newest entry of key visible at seq, -1 when
-// there is none. hash is base.Hash(key) where the comparer's equality is
-// bytewise.
-func (v *View) Get(cmp *base.Comparer, key []byte, hash uint64, seq base.SeqNum) int {
+// Get returns the index of the entry that l, of base.MakeLookup, asks for, -1
+// when there is none.
+func (v *View) Get(cmp *base.Comparer, l base.Lookup) int {
 	if v.flags&Fingerprints == 0 {
-		return v.search(cmp, key, seq)
+		return v.search(cmp, l)
 	}
-	want := uint64(fingerprint(hash)) * lowBits
+	want := uint64(fingerprint(l.Hash)) * lowBits
 	for w := 0; w < v.n; w += 8 {
 		x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
 		// A byte of x that is zero marks a candidate. The borrow may mark
 		// bytes above a true one too; comparing keys sorts them out.
 		for m := (x - lowBits) &^ x & highBits; m != 0; m &= m - 1 {
 			i := w + bits.TrailingZeros64(m)/8
-			if i >= v.n || !bytes.Equal(v.Key(i), key) {
+			if i >= v.n || !bytes.Equal(v.Key(i), l.Key()) {
 				continue
 			}
 			// Versions of a key stand newest first, so i is the newest.
-			if v.Trailer(i).Seq() <= seq {
+			if v.Trailer(i).Seq() <= l.Seq {
 				return i
 			}
-			return v.search(cmp, key, seq)
+			return v.search(cmp, l)
 		}
 	}
 	return -1
 }
 
-func (v *View) search(cmp *base.Comparer, key []byte, seq base.SeqNum) int {
-	i := v.SeekGE(cmp, key, base.MakeTrailer(seq, base.KindMax))
+func (v *View) search(cmp *base.Comparer, l base.Lookup) int {
+	key := l.Key()
+	i := v.SeekGE(cmp, key, l.Trailer())
 	if i < v.n && cmp.Cmp(v.Key(i), key) == 0 {
 		return i
 	}

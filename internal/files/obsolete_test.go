@@ -185,7 +185,7 @@ func TestLeave(t *testing.T) {
 		t.Errorf("a reader with an open descriptor: %v", err)
 	}
 	k := key(2, 250)
-	if _, _, _, err := r.Get(k, base.Hash(k), base.MaxSeqNum, 0, nil); !errors.Is(err, base.ErrClosed) {
+	if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil); !errors.Is(err, base.ErrClosed) {
 		t.Errorf("a reader that would open its file again: %v", err)
 	}
 	if _, err := s.Reader(writeTable(t, s, 3)); !errors.Is(err, base.ErrClosed) {

@@ -67,7 +67,7 @@ func get(s *Set, m *manifest.FileMeta, i int) error {
 		return err
 	}
 	k := key(m.Num, i)
-	v, _, found, err := r.Get(k, base.Hash(k), base.MaxSeqNum, 0, nil)
+	v, _, found, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil)
 	if err != nil {
 		return err
 	}

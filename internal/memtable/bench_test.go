@@ -98,7 +98,7 @@ func BenchmarkGet(b *testing.B) {
 				if name == "miss" {
 					key[15] ^= 1
 				}
-				v, _, ok := m.Get(key[:], Hash(key[:]), base.MaxSeqNum)
+				v, _, ok := m.Get(MakeLookup(m.cmp, key[:], base.MaxSeqNum))
 				if ok != (name == "hit") {
 					b.Fatal("wrong answer")
 				}

@@ -5,14 +5,24 @@ import (
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
 )
 
 // seed is this process's own: no keys can be chosen so that they meet in the
 // index. What goes to disk has base.Hash.
 var seed = maphash.MakeSeed()
 
-// Hash is the hash of a user key that memtables want.
-func Hash(key []byte) uint64 { return maphash.Bytes(seed, key) }
+// hashKey is the hash of a user key in the index.
+func hashKey(key []byte) uint64 { return maphash.Bytes(seed, key) }
+
+// MakeLookup makes a Lookup for memtables.
+func MakeLookup(c *base.Comparer, key []byte, seq base.SeqNum) base.Lookup {
+	if c.EqualIsBytewise {
+		return base.HashedLookup(key, hashKey(key), seq)
+	}
+	return base.HashedLookup(key, 0, seq)
+}
 
 func (m *memory) slot(i uint64) *uint64 { return (*uint64)(unsafe.Add(m.slots, int(i*8))) }
 

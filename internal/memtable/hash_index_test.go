@@ -76,7 +76,7 @@ func TestKeysBuiltToMeet(t *testing.T) {
 	worst := 0
 	for i := range 2 * n { // those from n on are missing
 		worst = max(worst, probes(m, key(i)))
-		if _, _, found := m.Get(key(i), Hash(key(i)), base.MaxSeqNum); found != (i < n) {
+		if _, _, found := m.Get(MakeLookup(m.cmp, key(i), base.MaxSeqNum)); found != (i < n) {
 			t.Fatalf("key %d of %d: found %v", i, n, found)
 		}
 	}
@@ -108,7 +108,7 @@ func TestCrowdedIndex(t *testing.T) {
 		t.Errorf("full with %d entries", n)
 	}
 	for i := range n {
-		if _, _, found := m.Get(binary.LittleEndian.AppendUint32(nil, uint32(i)), 7<<56, base.MaxSeqNum); !found {
+		if _, _, found := m.Get(base.HashedLookup(binary.LittleEndian.AppendUint32(nil, uint32(i)), 7<<56, base.MaxSeqNum)); !found {
 			t.Fatalf("entry %d is gone", i)
 		}
 	}

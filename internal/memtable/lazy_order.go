@@ -292,16 +292,17 @@ func (m *MemTable) Seal() {
 }
 
 // getOrdered is Get without the index.
-func (m *MemTable) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getOrdered(l base.Lookup) (value []byte, t base.Trailer, found bool) {
 	mem := m.mem.Load()
 	if m.order.complete() != nil {
-		return m.getUnordered(mem, key, seq)
+		return m.getUnordered(mem, l)
 	}
 	if m.order.covered.Load() == arenaStart {
 		return nil, 0, false
 	}
 	var p leafCopy
-	at := m.order.seekLeaf(key, base.MakeTrailer(seq, base.KindMax), &p)
+	key := l.Key()
+	at := m.order.seekLeaf(key, l.Trailer(), &p)
 	if at == p.n {
 		if !m.order.nextLeaf(&p) {
 			return nil, 0, false
@@ -315,10 +316,10 @@ func (m *MemTable) getOrdered(key []byte, seq base.SeqNum) (value []byte, t base
 }
 
 // getUnordered looks at every entry: for when no order could be made.
-func (m *MemTable) getUnordered(mem *memory, key []byte, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+func (m *MemTable) getUnordered(mem *memory, l base.Lookup) (value []byte, t base.Trailer, found bool) {
 	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
 		e := mem.entry(uint32(at))
-		if e.trailer.Seq() <= seq && (!found || e.trailer > t) && m.cmp.Cmp(mem.key(uint32(at)), key) == 0 {
+		if e.trailer.Seq() <= l.Seq && (!found || e.trailer > t) && m.cmp.Cmp(mem.key(uint32(at)), l.Key()) == 0 {
 			value, t, found = e.valueOf(mem), e.trailer, true
 		}
 		at = uint64(e.end)

@@ -215,7 +215,7 @@ func (m *MemTable) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 
 func (m *MemTable) hashOf(key []byte) uint64 {
 	if m.hashed {
-		return Hash(key)
+		return hashKey(key)
 	}
 	return 0
 }
@@ -270,24 +270,24 @@ func (m *MemTable) publish() {
 	m.order.written(m.n)
 }
 
-// Get returns the newest entry of key whose sequence is at most seq. hash is
-// Hash(key). The value aliases the arena and is nil for a deletion.
-func (m *MemTable) Get(key []byte, hash uint64, seq base.SeqNum) (value []byte, t base.Trailer, found bool) {
+// Get returns the entry that l, of MakeLookup, asks for. The value aliases the
+// arena and is nil for a deletion.
+func (m *MemTable) Get(l base.Lookup) (value []byte, t base.Trailer, found bool) {
 	if !m.hashed {
-		return m.getOrdered(key, seq)
+		return m.getOrdered(l)
 	}
 	mem := m.mem.Load()
 	if mem.nslots == 0 {
 		return nil, 0, false
 	}
-	_, off := mem.find(key, hash)
+	_, off := mem.find(l.Key(), l.Hash)
 	if off == 0 {
 		return nil, 0, false
 	}
 	if m.disorder.Load() {
-		off = mem.newestOf(off, seq)
-	} else if mem.trailer(off).Seq() > seq {
-		off = mem.olderThan(off, seq)
+		off = mem.newestOf(off, l.Seq)
+	} else if mem.trailer(off).Seq() > l.Seq {
+		off = mem.olderThan(off, l.Seq)
 	}
 	if off == 0 {
 		return nil, 0, false
@@ -297,9 +297,9 @@ func (m *MemTable) Get(key []byte, hash uint64, seq base.SeqNum) (value []byte, 
 }
 
 // Prefetch loads the index line that Get will look at.
-func (m *MemTable) Prefetch(hash uint64) {
+func (m *MemTable) Prefetch(l base.Lookup) {
 	if mem := m.mem.Load(); mem.nslots != 0 {
-		mem.touch(hash)
+		mem.touch(l.Hash)
 	}
 }
 

@@ -31,21 +31,20 @@ func TestVersions(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
 	defer m.Unref()
 	key := []byte("k")
-	h := Hash(key)
 	const n = 5000
 	for i := 1; i <= n; i++ {
 		m.Add(base.SeqNum(10*i), base.KindSet, key, fmt.Append(nil, i))
 	}
 	for i := 0; i <= n; i++ {
 		for _, d := range []int{0, 5, 9} {
-			v, _, ok := m.Get(key, h, base.SeqNum(10*i+d))
+			v, _, ok := m.Get(MakeLookup(m.cmp, key, base.SeqNum(10*i+d)))
 			if ok != (i > 0) || ok && string(v) != fmt.Sprint(i) {
 				t.Fatalf("version at %d: %q, %v", 10*i+d, v, ok)
 			}
 		}
 	}
 	mem := m.mem.Load()
-	_, off := mem.find(key, h)
+	_, off := mem.find(key, hashKey(key))
 	if d := mem.links(off).depth; d != n-1 {
 		t.Errorf("depth %d, want %d", d, n-1)
 	}
@@ -136,11 +135,11 @@ func TestLargeBatch(t *testing.T) {
 		}
 		for i := range n {
 			k := fmt.Appendf(nil, "%d", i)
-			if v, _, ok := m.Get(k, Hash(k), base.MaxSeqNum); !ok || len(v) != len(value) {
+			if v, _, ok := m.Get(MakeLookup(m.cmp, k, base.MaxSeqNum)); !ok || len(v) != len(value) {
 				t.Fatalf("key %d: %d bytes, %v", i, len(v), ok)
 			}
 		}
-		if _, off := empty.find([]byte("0"), Hash([]byte("0"))); off != 0 {
+		if _, off := empty.find([]byte("0"), hashKey([]byte("0"))); off != 0 {
 			t.Error("the memory before it grew is not empty")
 		}
 		early.Close()
@@ -193,7 +192,7 @@ func TestSizeFor(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
 		m := New(Options{Comparer: c, Size: 1 << 20})
-		if _, _, ok := m.Get([]byte("a"), Hash([]byte("a")), base.MaxSeqNum); ok {
+		if _, _, ok := m.Get(MakeLookup(m.cmp, []byte("a"), base.MaxSeqNum)); ok {
 			t.Error("found in an empty table")
 		}
 		src := m.NewSource()
@@ -236,7 +235,7 @@ func TestComparerPanics(t *testing.T) {
 		}
 		src.Close()
 		left.Store(1 << 60)
-		if _, tr, ok := m.Get([]byte("5"), 0, base.MaxSeqNum); !ok || tr.Seq() == 0 {
+		if _, tr, ok := m.Get(MakeLookup(m.cmp, []byte("5"), base.MaxSeqNum)); !ok || tr.Seq() == 0 {
 			t.Error("Get needs the order that could not be made")
 		}
 		m.Unref()
@@ -282,7 +281,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		i := rng.Int63n(seen)
 		seq := base.SeqNum(rng.Int63n(seen) + 1)
 		k := name(int(i))
-		v, _, ok := m.Get(k, Hash(k), seq)
+		v, _, ok := m.Get(MakeLookup(m.cmp, k, seq))
 		want := int64(-1)
 		if j := int64(seq-1) - ((int64(seq-1)-i)%keys+keys)%keys; j >= 0 {
 			want = j
@@ -670,7 +669,7 @@ func TestAllocs(t *testing.T) {
 		f    func()
 	}{
 		{"Apply", 0, func() { _ = m.Apply(b, base.SeqNum(i+1)) }},
-		{"Get", 0, func() { m.Get(keys[i], Hash(keys[i]), base.MaxSeqNum) }},
+		{"Get", 0, func() { m.Get(MakeLookup(m.cmp, keys[i], base.MaxSeqNum)) }},
 	}
 	var e base.Chunk
 	src := m.NewSource()

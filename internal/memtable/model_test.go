@@ -385,8 +385,9 @@ func checkGets(t *testing.T, o *model, m *MemTable, key func() string, rng *rand
 		if rng.Intn(2) == 0 {
 			seq = base.MaxSeqNum
 		}
-		m.Prefetch(Hash([]byte(k)))
-		v, tr, found := m.Get([]byte(k), Hash([]byte(k)), seq)
+		l := MakeLookup(m.cmp, []byte(k), seq)
+		m.Prefetch(l)
+		v, tr, found := m.Get(l)
 		want, ok := o.get(k, seq)
 		if found != ok || tr != want.t || string(v) != want.value || found && (v == nil) != (tr.Kind() == base.KindDelete) {
 			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.value, want.t, ok)

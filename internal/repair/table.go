@@ -137,12 +137,11 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
 	src := reader.NewSource(sstable.Private | sstable.Scan)
 	defer src.Close()
-	bytewise := r.o.Comparer.EqualIsBytewise
 	var last []byte
 	err := base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			key := e.Key(i)
-			if bytewise && !reader.MayContain(key, base.Hash(key)) {
+			if !reader.MayContain(base.MakeLookup(r.o.Comparer, key, e.Trailers[i].Seq())) {
 				return base.Corruptf("table filter", "denies a key that is there")
 			}
 			t.note(key, e.Trailers[i])

@@ -23,23 +23,23 @@ const (
 // Reader reads one immutable table. It is safe for concurrent use.
 //
 // A point read has stages so that a batch of keys can go through them side by
-// side: MayContain (filter), Find (index), Prefetch, GetAt (block). hash is
-// base.Hash(key) where the comparer's equality is bytewise and 0 otherwise.
+// side: MayContain (filter), Find (index), Prefetch, GetAt (block). All take the
+// same Lookup, of base.MakeLookup.
 type Reader interface {
-	// Get appends the newest value of key visible at seq to dst. found is
-	// false when this table holds no visible entry of the key; with found, t
-	// says whether it is a deletion. With base.ErrWouldBlock, t is the number of
-	// the block that is not in memory: GetAt goes on from there.
-	Get(key []byte, hash uint64, seq base.SeqNum, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
+	// Get appends the newest visible value of the key to dst. found is false when
+	// this table holds no visible entry of the key; with found, t says whether it
+	// is a deletion. With base.ErrWouldBlock, t is the number of the block that is
+	// not in memory: GetAt goes on from there.
+	Get(l base.Lookup, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
 	// MayContain reports whether the filter, if any, admits the key.
-	MayContain(key []byte, hash uint64) bool
-	// Find returns the index of the only block that can hold the first entry
-	// at or after (key, t), or -1 when the table ends before it.
-	Find(key []byte, t base.Trailer) int
+	MayContain(l base.Lookup) bool
+	// Find returns the index of the only block that can hold what Get looks for,
+	// or -1 when the table ends before it.
+	Find(l base.Lookup) int
 	// Prefetch hints that the block will be read; it does not block.
 	Prefetch(block int)
 	// GetAt is Get within one block.
-	GetAt(block int, key []byte, hash uint64, seq base.SeqNum, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
+	GetAt(block int, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
 	// NewSource iterates over the table.
 	NewSource(flags ReadFlags) base.Source
 	// OffsetOf estimates the file offset at which the key's data begins.

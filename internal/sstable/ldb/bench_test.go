@@ -168,7 +168,7 @@ func BenchmarkGet(b *testing.B) {
 				key[15] += byte(bc.odd)
 				var found bool
 				var err error
-				if dst, _, found, err = r.Get(key, base.Hash(key), base.MaxSeqNum, bc.flags, dst[:0]); err != nil || found != (bc.odd == 0) {
+				if dst, _, found, err = r.Get(base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), bc.flags, dst[:0]); err != nil || found != (bc.odd == 0) {
 					b.Fatal(found, err)
 				}
 			}
@@ -195,8 +195,9 @@ func BenchmarkGetAt(b *testing.B) {
 	at := make([]int, benchEntries)
 	for i := range at {
 		key = benchKey(key, i)
-		at[i] = r.Find(key, base.MaxTrailer)
-		r.GetAt(at[i], key, base.Hash(key), base.MaxSeqNum, 0, nil)
+		l := base.MakeLookup(base.Bytewise, key, base.MaxSeqNum)
+		at[i] = r.Find(l)
+		r.GetAt(at[i], l, 0, nil)
 	}
 	for _, spread := range []int{30, benchEntries} {
 		b.Run(fmt.Sprintf("keys=%d", spread), func(b *testing.B) {
@@ -205,7 +206,7 @@ func BenchmarkGetAt(b *testing.B) {
 				i := rng.IntN(spread)
 				key = benchKey(key, i)
 				var found bool
-				if dst, _, found, _ = r.GetAt(at[i], key, base.Hash(key), base.MaxSeqNum, 0, dst[:0]); !found {
+				if dst, _, found, _ = r.GetAt(at[i], base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), 0, dst[:0]); !found {
 					b.Fatal("missing")
 				}
 			}
@@ -219,7 +220,7 @@ func BenchmarkFind(b *testing.B) {
 	var key []byte
 	for b.Loop() {
 		key = benchKey(key, rng.IntN(benchEntries))
-		if r.Find(key, base.MaxTrailer) < 0 {
+		if r.Find(base.HashedLookup(key, 0, base.MaxSeqNum)) < 0 {
 			b.Fatal("missing")
 		}
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/loamdb/loam/internal/sstable"
 )
 
-// Get appends the newest value of key visible at seq to dst. With
+// Get appends the newest visible value of the key to dst. With
 // base.ErrWouldBlock, t is the number of the block.
-func (r *Reader) Get(key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
-	if r.hasFilter && !r.filter.MayContain(hash) {
+func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	if r.hasFilter && !r.filter.MayContain(l.Hash) {
 		return dst, 0, false, nil
 	}
-	b := r.Find(key, base.MakeTrailer(seq, base.KindMax))
-	if b < 0 || r.hasLDB && !r.ldbFilter.MayContain(r.handle(b).Offset, key) {
+	b := r.Find(l)
+	if b < 0 || r.hasLDB && !r.ldbFilter.MayContain(r.handle(b).Offset, l.Key()) {
 		return dst, 0, false, nil
 	}
-	value, t, found, err := r.GetAt(b, key, hash, seq, flags, dst)
+	value, t, found, err := r.GetAt(b, l, flags, dst)
 	if err == base.ErrWouldBlock {
 		t = base.Trailer(b)
 	}
@@ -25,21 +25,25 @@ func (r *Reader) Get(key []byte, hash uint64, seq base.SeqNum, flags sstable.Rea
 }
 
 // MayContain reports whether the filter, if any, admits the key.
-func (r *Reader) MayContain(key []byte, hash uint64) bool {
+func (r *Reader) MayContain(l base.Lookup) bool {
 	if r.hasFilter {
-		return r.filter.MayContain(hash)
+		return r.filter.MayContain(l.Hash)
 	}
 	if !r.hasLDB {
 		return true
 	}
 	// The block of the newest version holds the key if any block does.
-	b := r.Find(key, base.MaxTrailer)
-	return b >= 0 && r.ldbFilter.MayContain(r.handle(b).Offset, key)
+	b := r.find(l.Key(), base.MaxTrailer)
+	return b >= 0 && r.ldbFilter.MayContain(r.handle(b).Offset, l.Key())
 }
 
-// Find returns the index of the only block that can hold the first entry at or
+// Find returns the index of the only block that can hold what Get looks for, -1
+// when the table ends before it.
+func (r *Reader) Find(l base.Lookup) int { return r.find(l.Key(), l.Trailer()) }
+
+// find returns the index of the only block that can hold the first entry at or
 // after (key, t), -1 when the table ends before it.
-func (r *Reader) Find(key []byte, t base.Trailer) int {
+func (r *Reader) find(key []byte, t base.Trailer) int {
 	i := r.index.SeekGE(r.cmp, key, t)
 	if i == r.index.Len() {
 		return -1
@@ -57,7 +61,7 @@ func (r *Reader) Prefetch(i int) {
 }
 
 // GetAt is Get within data block i.
-func (r *Reader) GetAt(i int, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+func (r *Reader) GetAt(i int, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
 	if uint(i) >= uint(r.index.Len()) {
 		return dst, 0, false, nil
 	}
@@ -72,7 +76,7 @@ func (r *Reader) GetAt(i int, key []byte, hash uint64, seq base.SeqNum, flags ss
 		}
 		if ok {
 			v := block.OpenView(f.Bytes())
-			dst, t, found := r.getIn(&v, key, hash, seq, dst)
+			dst, t, found := r.getIn(&v, l, dst)
 			f.Release()
 			return dst, t, found, nil
 		}
@@ -80,11 +84,11 @@ func (r *Reader) GetAt(i int, key []byte, hash uint64, seq base.SeqNum, flags ss
 	if memoryOnly {
 		return dst, 0, false, base.ErrWouldBlock
 	}
-	return r.getCold(i, key, hash, seq, flags, dst)
+	return r.getCold(i, l, flags, dst)
 }
 
-func (r *Reader) getIn(v *block.View, key []byte, hash uint64, seq base.SeqNum, dst []byte) ([]byte, base.Trailer, bool) {
-	at := v.Get(r.cmp, key, hash, seq)
+func (r *Reader) getIn(v *block.View, l base.Lookup, dst []byte) ([]byte, base.Trailer, bool) {
+	at := v.Get(r.cmp, l)
 	if at < 0 {
 		return dst, 0, false
 	}
@@ -96,7 +100,7 @@ func (r *Reader) getIn(v *block.View, key []byte, hash uint64, seq base.SeqNum, 
 }
 
 // getCold is GetAt of a block that is not cached.
-func (r *Reader) getCold(i int, key []byte, hash uint64, seq base.SeqNum, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+func (r *Reader) getCold(i int, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
 	if err := r.bad.find(i); err != nil {
 		return dst, 0, false, err
 	}
@@ -113,14 +117,14 @@ func (r *Reader) getCold(i int, key []byte, hash uint64, seq base.SeqNum, flags 
 		if err != nil {
 			return dst, 0, false, err
 		}
-		dst, t, found := r.getIn(&v, key, hash, seq, dst)
+		dst, t, found := r.getIn(&v, l, dst)
 		return dst, t, found, nil
 	}
 	f, v, err := r.buildCached(i, stored, s)
 	if err != nil {
 		return dst, 0, false, err
 	}
-	dst, t, found := r.getIn(&v, key, hash, seq, dst)
+	dst, t, found := r.getIn(&v, l, dst)
 	if f.Valid() {
 		f.Release()
 	}
@@ -129,7 +133,7 @@ func (r *Reader) getCold(i int, key []byte, hash uint64, seq base.SeqNum, flags 
 
 // OffsetOf estimates the file offset at which the key's data begins.
 func (r *Reader) OffsetOf(key []byte, t base.Trailer) uint64 {
-	if i := r.Find(key, t); i >= 0 {
+	if i := r.find(key, t); i >= 0 {
 		return r.handle(i).Offset
 	}
 	return r.metaOff

@@ -102,8 +102,8 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 	err = base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			k := e.Key(i)
-			got, tr, ok, err := r.Get(k, base.Hash(k), base.MaxSeqNum, 0, nil)
-			if err != nil || !ok || !r.MayContain(k, base.Hash(k)) {
+			got, tr, ok, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil)
+			if err != nil || !ok || !r.MayContain(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum)) {
 				t.Fatalf("%q: found %v, %v", k, ok, err)
 			}
 			want, live := present[string(k)]
@@ -114,7 +114,7 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 				found++
 			}
 			at := e.Trailers[i]
-			got, tr, ok, err = r.Get(k, base.Hash(k), at.Seq(), 0, nil)
+			got, tr, ok, err = r.Get(base.MakeLookup(base.Bytewise, k, at.Seq()), 0, nil)
 			if err != nil || !ok || tr != at || string(got) != string(e.Value(i)) {
 				t.Fatalf("%q@%d: %q %v %v", k, at.Seq(), got, ok, err)
 			}

@@ -246,7 +246,7 @@ func TestBombs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := r.Get([]byte("x"), base.Hash([]byte("x")), 1, 0, nil); !errors.Is(err, base.ErrCorruption) {
+		if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0, nil); !errors.Is(err, base.ErrCorruption) {
 			t.Errorf("%s: Get: %v", name, err)
 		}
 		r.Close()
@@ -262,7 +262,7 @@ func TestLevelDBFilterIsAsked(t *testing.T) {
 	admitted := 0
 	for i := range 250 {
 		key := append([]byte("user/000"), byte('0'+i/100), byte('0'+i/10%10), byte('0'+i%10), '.')
-		if r.MayContain(key, base.Hash(key)) {
+		if r.MayContain(base.MakeLookup(base.Bytewise, key, base.MaxSeqNum)) {
 			admitted++
 		}
 	}
@@ -293,7 +293,7 @@ func FuzzTable(f *testing.F) {
 				if err != nil {
 					continue
 				}
-				_, _, _, err = r.Get(key, base.Hash(key), base.MaxSeqNum, 0, nil)
+				_, _, _, err = r.Get(base.MakeLookup(base.Bytewise, key, base.MaxSeqNum), 0, nil)
 				fuzzError(t, err)
 				var e base.Chunk
 				src := r.NewSource(sstable.Scan)

@@ -46,7 +46,7 @@ func TestNoMemory(t *testing.T) {
 		}
 		defer r.Close()
 		for i := range n {
-			v, _, found, err := r.Get(key(i), base.Hash(key(i)), base.MaxSeqNum, 0, nil)
+			v, _, found, err := r.Get(base.MakeLookup(base.Bytewise, key(i), base.MaxSeqNum), 0, nil)
 			if err != nil {
 				return err
 			}

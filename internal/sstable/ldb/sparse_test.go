@@ -82,7 +82,7 @@ func TestSparseTable(t *testing.T) {
 		const limit = 16 << 20
 		r, err := Open(f, Env{Name: "x.ldb", Comparer: base.Bytewise, MaxDecoded: limit})
 		if err == nil {
-			_, _, _, err = r.Get([]byte("x"), base.Hash([]byte("x")), 1, 0, nil)
+			_, _, _, err = r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0, nil)
 			r.Close()
 		}
 		if !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), tc.reason) {
@@ -128,7 +128,7 @@ func TestBadBlockIsRemembered(t *testing.T) {
 		}
 		before := f.reads.Load()
 		for range 10 {
-			if _, _, _, err := r.Get([]byte("x"), base.Hash([]byte("x")), 1, 0, nil); !errors.Is(err, base.ErrCorruption) {
+			if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, []byte("x"), 1), 0, nil); !errors.Is(err, base.ErrCorruption) {
 				t.Error(err)
 			}
 			src := r.NewSource(sstable.Private)

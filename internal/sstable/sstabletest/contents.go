@@ -207,7 +207,7 @@ func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader,
 
 func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte, seq base.SeqNum, want Entry, ok bool) {
 	t.Helper()
-	got, tr, found, err := r.Get(key, hash(c, key), seq, flags, []byte("dst:"))
+	got, tr, found, err := r.Get(base.MakeLookup(c, key, seq), flags, []byte("dst:"))
 	if err != nil || found != ok {
 		t.Fatalf("flags %d: Get %q@%d: found %v, want %v (%v)", flags, key, seq, found, ok, err)
 	}
@@ -218,7 +218,7 @@ func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.Re
 	if string(got) != value || found && tr != want.Trailer {
 		t.Fatalf("flags %d: Get %q@%d is %q@%d, want %v", flags, key, seq, got, tr.Seq(), want)
 	}
-	if ok && !r.MayContain(key, hash(c, key)) {
+	if ok && !r.MayContain(base.MakeLookup(c, key, seq)) {
 		t.Fatalf("the filter denies %q", key)
 	}
 }
@@ -308,7 +308,8 @@ func (s *suite) staged(t *testing.T) {
 			for range 500 {
 				key, seq := probe(rng, es)
 				want, ok := newest(c, es, key, seq)
-				at := r.Find(key, base.MakeTrailer(seq, base.KindMax))
+				l := base.MakeLookup(c, key, seq)
+				at := r.Find(l)
 				if at < 0 {
 					if ok {
 						t.Fatalf("Find %q@%d: the table ends before it, want %v", key, seq, want)
@@ -316,12 +317,12 @@ func (s *suite) staged(t *testing.T) {
 					continue
 				}
 				r.Prefetch(at)
-				v, tr, found, err := r.GetAt(at, key, hash(c, key), seq, 0, nil)
+				v, tr, found, err := r.GetAt(at, l, 0, nil)
 				if err != nil || found != ok || found && (tr != want.Trailer || !bytes.Equal(v, want.Value)) {
 					t.Fatalf("GetAt %q@%d is %q %d %v %v, want %v %v", key, seq, v, tr, found, err, want, ok)
 				}
 			}
-			if _, _, found, err := r.GetAt(r.Props().Blocks, nil, 0, 0, 0, nil); found || err != nil {
+			if _, _, found, err := r.GetAt(r.Props().Blocks, base.Lookup{}, 0, nil); found || err != nil {
 				t.Error("a block that is not there", found, err)
 			}
 			r.Close()
@@ -339,7 +340,7 @@ func (s *suite) memoryOnly(t *testing.T) {
 		r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
 		defer r.Close()
 		get := func(flags sstable.ReadFlags) error {
-			_, _, found, err := r.Get(es[0].Key, base.Hash(es[0].Key), base.MaxSeqNum, flags, nil)
+			_, _, found, err := r.Get(base.MakeLookup(base.Bytewise, es[0].Key, base.MaxSeqNum), flags, nil)
 			if err == nil && !found {
 				t.Error("not found")
 			}

@@ -126,7 +126,7 @@ func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []Entry) error {
 		}
 	}
 	for _, want := range es {
-		v, tr, found, err := r.Get(want.Key, hash(env.Comparer, want.Key), want.Trailer.Seq(), sstable.NoFill, nil)
+		v, tr, found, err := r.Get(base.MakeLookup(env.Comparer, want.Key, want.Trailer.Seq()), sstable.NoFill, nil)
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (s *suite) concurrent(t *testing.T) {
 					for range 500 {
 						key, seq := probe(rng, es)
 						want, ok := newest(c, es, key, seq)
-						v, tr, found, err := r.Get(key, base.Hash(key), seq, 0, nil)
+						v, tr, found, err := r.Get(base.MakeLookup(base.Bytewise, key, seq), 0, nil)
 						if err != nil || found != ok || found && (tr != want.Trailer || !bytes.Equal(v, want.Value)) {
 							t.Errorf("Get %q@%d is %q %d %v %v, want %v %v", key, seq, v, tr, found, err, want, ok)
 							return
@@ -297,7 +297,7 @@ func (s *suite) allocations(t *testing.T) {
 		get := func(flags sstable.ReadFlags) func() {
 			return func() {
 				for _, e := range es[:50] {
-					if _, _, _, err := r.Get(e.Key, base.Hash(e.Key), base.MaxSeqNum, flags, dst); err != nil {
+					if _, _, _, err := r.Get(base.MakeLookup(base.Bytewise, e.Key, base.MaxSeqNum), flags, dst); err != nil {
 						t.Fatal(err)
 					}
 				}

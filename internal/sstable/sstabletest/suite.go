@@ -102,13 +102,6 @@ var Fold = &base.Comparer{
 
 var comparers = []*base.Comparer{base.Bytewise, base.ReverseBytewise, LengthFirst, Fold}
 
-func hash(c *base.Comparer, key []byte) uint64 {
-	if c.EqualIsBytewise {
-		return base.Hash(key)
-	}
-	return 0
-}
-
 // Sort brings entries into internal order and drops repetitions.
 func Sort(c *base.Comparer, es []Entry) []Entry {
 	sort.SliceStable(es, func(i, j int) bool { return compare(c, es[i], es[j].Key, es[j].Trailer) < 0 })
