@@ -80,7 +80,10 @@ var ReverseBytewiseComparer = base.ReverseBytewise
 // IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
 var IndexedDBComparer = base.IndexedDB
 
-// FS is the file system a database lives on. nil in Options is the real one.
+// FS is the file system a database lives on. nil in Options is the real one. An FS
+// that also has a method Link(oldName, newName string) error, which gives a file a
+// second name, spares copies of tables where a database is copied; FS does not
+// require it.
 type FS = vfs.FS
 
 // Compression names how blocks are packed.

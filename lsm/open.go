@@ -252,6 +252,9 @@ func (f roomyFS) Create(name string) (w vfs.WriteFile, err error) {
 	return w, err
 }
 
+// Link is that of the FS below, if it can.
+func (f roomyFS) Link(oldName, newName string) error { return vfs.Link(f.FS, oldName, newName) }
+
 func (f roomyFS) CreateLog(name string, ahead int64) (l vfs.Log, err error) {
 	err = files.MakeRoom(func() error { l, err = f.FS.CreateLog(name, ahead); return err })
 	return l, err

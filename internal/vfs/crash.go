@@ -59,6 +59,7 @@ const (
 	DirRename                    // Name in Dir became NewName in NewDir
 	DirRemove                    // Name was removed from Dir
 	DirTruncate                  // the allocated tail of Name was cut off; needs a Sync of the file
+	DirLink                      // Name in Dir became another name of a file
 )
 
 // DirOp is a change that a crash keeps or loses as a whole.

@@ -168,6 +168,35 @@ func TestCrashEntries(t *testing.T) {
 		{"directory lost with what is in it", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1"); m.SyncDir("d") }, DropAll(), ""},
 		{"directory kept, entry lost", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1") }, keepOps(DirMkdir), "d{}"},
 		{"directory synced", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1"); m.SyncDir("d"); m.SyncDir("/") }, DropAll(), "d{a=1x1}"},
+		{"link lost", func(m *Mem) { withLink(t, m) }, DropAll(), "a=1x1 d{}"},
+		{"link kept", func(m *Mem) { withLink(t, m) }, KeepAll(), "a=1x1 d{b=1x1}"},
+		{"link synced", func(m *Mem) { withLink(t, m); m.SyncDir("d") }, DropAll(), "a=1x1 d{b=1x1}"},
+		{"link synced, first name not", func(m *Mem) {
+			m.MkdirAll("d")
+			m.SyncDir("/")
+			writeFile(t, m, "a", "1")
+			must(t, m.Link("a", "d/b"))
+			m.SyncDir("d")
+		}, DropAll(), "d{b=1x1}"},
+		{"link synced, first name removed", func(m *Mem) { withLink(t, m); m.SyncDir("d"); m.Remove("a") }, KeepAll(), "d{b=1x1}"},
+		{"link, then removal of the first name, only that kept", func(m *Mem) { withLink(t, m); m.Remove("a") }, keepOps(DirRemove), "d{}"},
+		{"link renamed over a name", func(m *Mem) {
+			withLink(t, m)
+			writeFile(t, m, "d/c", "2")
+			m.SyncDir("d")
+			must(t, m.Rename("d/b", "d/c"))
+			m.SyncDir("d")
+		}, DropAll(), "a=1x1 d{c=1x1}"},
+		{"link of unsynced contents", func(m *Mem) {
+			l, err := m.CreateLog("l", 0)
+			must(t, err)
+			must(t, l.Append(fill('s', 3)))
+			must(t, l.Sync())
+			must(t, l.Append(fill('u', 2)))
+			must(t, m.Link("l", "k"))
+			must(t, m.SyncDir("/"))
+			must(t, l.Append(fill('v', 2)))
+		}, DropAll(), "k=sx3 l=sx3"},
 		{"moved between directories, lost", func(m *Mem) { moved(t, m) }, DropAll(), "d{a=1x1} e{}"},
 		{"moved between directories, kept", func(m *Mem) { moved(t, m) }, KeepAll(), "d{} e{a=1x1}"},
 		{"moved between directories, old one synced", func(m *Mem) { moved(t, m); m.SyncDir("d") }, DropAll(), "d{} e{a=1x1}"},
@@ -205,6 +234,14 @@ func TestCrashRemoveOfAnother(t *testing.T) {
 	if got := dump(t, c, "/"); got != "a=1x1" || n != 3 {
 		t.Errorf("%d changes, left %q", n, got)
 	}
+}
+
+// withLink makes d/b a link of a, which is durable.
+func withLink(t *testing.T, m *Mem) {
+	must(t, m.MkdirAll("d"))
+	writeFile(t, m, "a", "1")
+	must(t, m.SyncDir("/"))
+	must(t, m.Link("a", "d/b"))
 }
 
 func moved(t *testing.T, m *Mem) {
@@ -338,7 +375,7 @@ func workload(fsys FS) error {
 		}
 		_, lerr := fsys.List("/db")
 		_, serr := fsys.Stat("/db/t")
-		return errors.Join(lerr, serr, fsys.Rename("/db/t", "/db/u"), fsys.Remove("/db/u"), fsys.SyncDir("/db"))
+		return errors.Join(lerr, serr, Link(fsys, "/db/t", "/db/sub/t"), fsys.Rename("/db/t", "/db/u"), fsys.Remove("/db/u"), fsys.SyncDir("/db"))
 	}())
 }
 

@@ -32,11 +32,12 @@ const (
 	OpLock
 	OpClose    // of any file or lock
 	OpTruncate // of a Log; N is the new size
+	OpLink     // Name is the new name
 	NumOps
 )
 
 var opNames = [NumOps]string{"create", "createlog", "open", "read", "write", "append", "sync", "syncdir",
-	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate"}
+	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link"}
 
 func (k OpKind) String() string {
 	if k < NumOps {

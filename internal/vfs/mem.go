@@ -190,7 +190,7 @@ func (m *Mem) Rename(oldName, newName string) error {
 	if old := to.entries[newElem]; old != nil && (old.isDir() || n.isDir()) {
 		return pathError("rename", newName, fs.ErrExist)
 	}
-	if from == to && oldElem == newElem {
+	if to.entries[newElem] == n { // the same name, or a link to the same file
 		return nil
 	}
 	delete(from.entries, oldElem)

@@ -15,7 +15,7 @@ import (
 	"io/fs"
 )
 
-// FS is a file system. Names are paths as the operating system takes them; a
+// FS is a file system. An FS may also be a Linker and a SharedLocker. Names are paths as the operating system takes them; a
 // database uses absolute ones, but for a Mem, so that a change of the working
 // directory does not matter.
 type FS interface {
@@ -37,7 +37,7 @@ type FS interface {
 	List(dir string) ([]string, error)
 	// Stat does not follow a final link.
 	Stat(name string) (fs.FileInfo, error)
-	// SyncDir makes creations, renames and removals in dir durable.
+	// SyncDir makes creations, links, renames and removals in dir durable.
 	SyncDir(dir string) error
 	// Lock takes the exclusive lock that the file name stands for, creating it
 	// if needed (never truncating): within this process, by flock and by fcntl.

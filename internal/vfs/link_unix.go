@@ -1,0 +1,47 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// cannotLink tells errors that a copy avoids. EPERM is what file systems
+// without links answer, and Linux where fs.protected_hardlinks forbids the link.
+func cannotLink(err error) bool {
+	return errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMLINK)
+}
+
+// linkAt is linkat(2) of a regular file.
+func linkAt(from place, oldName string, to place, newName string) error {
+	st, err := statAt(from.fd, from.elem)
+	if err == nil && !st.Mode().IsRegular() {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		return pathError("link", oldName, err)
+	}
+	return linkError(newName, unix.Linkat(from.fd, from.elem, to.fd, to.elem, 0))
+}
+
+func linkPath(oldName, newName string) error {
+	from, to := place{fd: unix.AT_FDCWD, elem: oldName}, place{fd: unix.AT_FDCWD, elem: newName}
+	return base.Classify(linkAt(from, oldName, to, newName))
+}
+
+// Link gives a file a second name, within the directory that is held, into it, or
+// out of it.
+func (h *heldDir) Link(oldName, newName string) error {
+	return h.change("link", newName, func(to place) error {
+		from, err := h.at("link", oldName)
+		if err != nil {
+			return err
+		}
+		defer from.done()
+		return linkAt(from, oldName, to, newName)
+	})
+}
