@@ -31,7 +31,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	opts.FS = roomyFS{place.FS}
+	opts.FS = files.RoomyFS{FS: place.FS}
 	db := &DB{dir: place.Path, dirLock: place, opts: opts, cmp: opts.Comparer, stats: newStats()}
 	db.events = events.New(func(v any, stack []byte) { db.fail(&base.Panic{Value: v, Stack: stack}) })
 	db.log = opts.Logger
@@ -241,26 +241,4 @@ func protect(step func() error) (err error) {
 		}
 	}()
 	return step()
-}
-
-// roomyFS makes room for the database's own files when the process has no
-// descriptor left, by closing idle ones of tables.
-type roomyFS struct{ FS }
-
-func (f roomyFS) Create(name string) (w vfs.WriteFile, err error) {
-	err = files.MakeRoom(func() error { w, err = f.FS.Create(name); return err })
-	return w, err
-}
-
-// Link is that of the FS below, if it can.
-func (f roomyFS) Link(oldName, newName string) error { return vfs.Link(f.FS, oldName, newName) }
-
-func (f roomyFS) CreateLog(name string, ahead int64) (l vfs.Log, err error) {
-	err = files.MakeRoom(func() error { l, err = f.FS.CreateLog(name, ahead); return err })
-	return l, err
-}
-
-func (f roomyFS) Open(name string) (r vfs.ReadFile, err error) {
-	err = files.MakeRoom(func() error { r, err = f.FS.Open(name); return err })
-	return r, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/repair"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -24,7 +25,7 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	var report *RepairReport
 	err = inDir(opts, dir, func(d *vfs.Dir) (err error) {
 		report, err = repair.Run(repair.Options{
-			FS: roomyFS{d.FS}, Dir: d.Path, Comparer: opts.Comparer, Tables: opts.tables(),
+			FS: files.RoomyFS{FS: d.FS}, Dir: d.Path, Comparer: opts.Comparer, Tables: opts.tables(),
 			FileSize: uint64(opts.MaxFileSize), WriteBuffer: opts.WriteBufferSize, MaxDecoded: opts.MaxDecodedBlock,
 		})
 		return err

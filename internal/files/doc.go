@@ -17,6 +17,9 @@
 // by its name any more. Set.Close, after the last holder has gone, frees memory
 // and descriptors only.
 //
+// A Pin keeps files from deletion whatever the Versions say: for checkpoints,
+// backups and others that link, copy or read files of the directory by name.
+//
 // A descriptor lives shorter than its reader. Every read pins the table's
 // descriptor for the time of the system call; when the process has as many open
 // as the limit allows (SetMaxOpen), a CLOCK hand closes one that is not pinned,

@@ -55,7 +55,7 @@ func (s *Set) DeleteFile(name string) {
 }
 
 // WaitDeleted returns when no deletion is under way or waiting. Files that
-// could not be deleted are not waited for. Not to be called inside a guard.
+// could not be deleted, or are kept by a Pin, are not waited for. Not to be called inside a guard.
 func (s *Set) WaitDeleted() { s.queue.wait(nil) }
 
 // Leave ends what the Set does in the directory: after it no file is opened or
@@ -106,15 +106,18 @@ type deleteQueue struct {
 	dir  string
 	fail func(error)
 
-	mu      sync.Mutex
-	idle    sync.Cond // pending has become 0, run has ended, or a wait is over; its L is &mu
-	queue   []doomed
-	failed  []doomed // tried again with the next file
-	pending int      // expected or in queue or under way
-	waiters int      // in wait: do not rest
-	running bool
-	closed  bool // nothing is deleted any more
-	deleted uint64
+	mu       sync.Mutex
+	idle     sync.Cond // pending has become 0, run or a deletion has ended, or a wait is over; its L is &mu
+	queue    []doomed
+	failed   []doomed // tried again with the next file
+	pending  int      // expected or in queue or under way
+	pins     map[*Pin]struct{}
+	pinned   []doomed // kept by pins
+	removing []string // names of the files that are being deleted
+	waiters  int      // in wait: do not rest
+	running  bool
+	closed   bool // nothing is deleted any more
+	deleted  uint64
 }
 
 func (q *deleteQueue) init(fs vfs.FS, dir string, fail func(error)) {
@@ -136,6 +139,11 @@ func (q *deleteQueue) add(d doomed) {
 		q.finishedLocked(1)
 		return
 	}
+	q.addLocked(d)
+}
+
+// addLocked queues d, which is pending. q.mu is held.
+func (q *deleteQueue) addLocked(d doomed) {
 	q.queue = append(q.queue, d)
 	if !q.running {
 		q.running = true
@@ -180,16 +188,16 @@ func (q *deleteQueue) close(patience time.Duration) {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.finishedLocked(len(q.queue))
-	q.queue = nil
+	q.queue, q.pinned = nil, nil
 	for q.running {
 		q.idle.Wait()
 	}
 }
 
-func (q *deleteQueue) stats() (pending, failed int, deleted uint64) {
+func (q *deleteQueue) stats(st *Stats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.pending, len(q.failed), q.deleted
+	st.Pending, st.Pinned, st.Failed, st.Deleted = q.pending, len(q.pinned), len(q.failed), q.deleted
 }
 
 func (q *deleteQueue) run() {
@@ -203,8 +211,14 @@ func (q *deleteQueue) run() {
 		}
 		d := q.queue[0]
 		q.queue = q.queue[1:]
-		again := q.failed
-		q.failed = nil
+		if q.isPinnedLocked(d) {
+			q.pinned = append(q.pinned, d)
+			q.finishedLocked(1)
+			q.mu.Unlock()
+			continue
+		}
+		again := q.takeFailedLocked()
+		q.removing = names(append(again, d))
 		q.mu.Unlock()
 
 		var still []doomed
@@ -224,6 +238,8 @@ func (q *deleteQueue) run() {
 		}
 
 		q.mu.Lock()
+		q.removing = nil
+		q.idle.Broadcast() // Pin may wait
 		q.failed = append(q.failed, still...)
 		q.deleted += gone
 		q.finishedLocked(1)

@@ -268,6 +268,7 @@ type Stats struct {
 	ReaderBytes int64 // memory of their indexes, filters and slots
 	Descriptors int   // open descriptors of tables
 	Pending     int   // files waiting for deletion
+	Pinned      int   // obsolete files that a Pin keeps
 	Failed      int   // files whose deletion failed and will be tried again
 	Deleted     uint64
 }
@@ -286,6 +287,6 @@ func (s *Set) Stats() Stats {
 	descriptors.mu.Lock()
 	st.Descriptors = s.owner.open
 	descriptors.mu.Unlock()
-	st.Pending, st.Failed, st.Deleted = s.queue.stats()
+	s.queue.stats(&st)
 	return st
 }
