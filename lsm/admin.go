@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -20,7 +19,7 @@ func (db *DB) Flush() error {
 	since := db.bg.flushTries
 	db.bg.mu.Unlock()
 	err := db.pipeline.Exclusive(func() error {
-		if v := db.view.Load(); v == nil || v.mem.Len() == 0 {
+		if v := db.tree.Current(); v == nil || v.Mem.Len() == 0 {
 			return nil
 		}
 		if err := db.bg.waitForRoom(0); err != nil {
@@ -38,15 +37,15 @@ func (db *DB) Flush() error {
 // the error that keeps them from it. Of flushes that fail, those up to number
 // since do not count: there may be space by now.
 func (b *background) waitFlushed(since uint64) error {
-	v := b.db.acquireView()
+	v := b.db.tree.Acquire()
 	if v == nil {
 		return ErrClosed
 	}
-	defer v.unref()
-	if len(v.imm) == 0 {
+	defer v.Unref()
+	if len(v.Sealed) == 0 {
 		return nil
 	}
-	newest := v.imm[0].wal
+	newest := v.Sealed[0].FirstLog
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
@@ -56,8 +55,8 @@ func (b *background) waitFlushed(since uint64) error {
 		if b.closing || b.stopFlush.Load() {
 			return ErrClosed
 		}
-		now := b.db.view.Load()
-		if now == nil || now.oldestWAL() > newest {
+		now := b.db.tree.Current()
+		if now == nil || now.OldestLog() > newest {
 			return nil
 		}
 		if b.flushErr != nil && b.flushFailed > since {
@@ -66,14 +65,6 @@ func (b *background) waitFlushed(since uint64) error {
 		b.scheduleLocked()
 		b.cond.Wait()
 	}
-}
-
-// oldestWAL is the number of the oldest log whose entries are not in tables.
-func (v *view) oldestWAL() uint64 {
-	if n := len(v.imm); n > 0 {
-		return v.imm[n-1].wal
-	}
-	return v.memWAL
 }
 
 // PauseCompaction stops automatic compaction, running ones included, and
@@ -119,26 +110,6 @@ func (db *DB) Resume() error {
 	b.mu.Unlock()
 	b.wake()
 	return nil
-}
-
-// offsetOf sums the bytes of tables, or parts of tables, before key.
-func (db *DB) offsetOf(v *manifest.Version, key []byte) (uint64, error) {
-	var sum uint64
-	for i := range v.Levels {
-		for _, m := range v.Levels[i].Files {
-			switch {
-			case db.cmp.Cmp(m.Largest.User, key) < 0:
-				sum += m.Size
-			case db.cmp.Cmp(m.Smallest.User, key) < 0:
-				r, err := db.files.Reader(m)
-				if err != nil {
-					return 0, err
-				}
-				sum += r.OffsetOf(key, base.MaxTrailer)
-			}
-		}
-	}
-	return sum, nil
 }
 
 // Destroy deletes the database in dir: the files that are its own by name, and

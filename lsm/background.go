@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
 )
 
 // background runs flushes and compactions. Its goroutines exist only while
@@ -21,7 +21,7 @@ import (
 type background struct {
 	db *DB
 
-	// Guarded by mu, inside of which only DB.mu may be taken. cond is signalled
+	// Guarded by mu, inside of which only the tree's lock may be taken. cond is signalled
 	// at every change.
 	mu                        sync.Mutex
 	cond                      *sync.Cond
@@ -44,12 +44,11 @@ type background struct {
 	install sync.Mutex           // serialises edit + view; taken before manifest.Set's lock
 	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see orphan
 
-	visits     atomic.Uint64 // see visited; since the last compaction began
-	stop       atomic.Bool   // running compactions should give up, and none begin
-	stopFlush  atomic.Bool   // the running flush should give up: Close has waited long enough
-	delayNanos atomic.Int64  // write delay per KiB, from the debt
-	owed       int64         // nanoseconds of delay not yet slept; commit leader only
-	lookups    int64         // in the cache, up to the last flush; flush goroutine only
+	stop       atomic.Bool  // running compactions should give up, and none begin
+	stopFlush  atomic.Bool  // the running flush should give up: Close has waited long enough
+	delayNanos atomic.Int64 // write delay per KiB, from the debt
+	owed       int64        // nanoseconds of delay not yet slept; commit leader only
+	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 }
 
 func newBackground(db *DB) *background {
@@ -78,36 +77,36 @@ func (b *background) scheduleLocked() {
 	if b.closing || b.db.opts.ReadOnly || b.db.failure.Load() != nil {
 		return
 	}
-	v := b.db.acquireView()
+	v := b.db.tree.Acquire()
 	if v == nil {
 		return
 	}
-	defer v.unref()
-	if !b.flushing && len(v.imm) > 0 {
+	defer v.Unref()
+	if !b.flushing && len(v.Sealed) > 0 {
 		b.flushing = true
 		go b.flushLoop()
 	}
 	for b.paused == 0 && !b.stop.Load() && b.workers < b.db.opts.MaxBackgroundJobs && b.retry == nil && !b.manualFirstLocked(v) {
 		plan := b.pickLocked(func(c compact.Config) *compact.Plan {
-			plan := compact.Pick(v.version, b.running, c)
+			plan := compact.Pick(v.Version, b.running, c)
 			if plan == nil && !b.flushing {
-				plan = compact.PickRead(v.version, b.running, c, b.visits.Load())
+				plan = compact.PickRead(v.Version, b.running, c, b.db.tree.RunsSought())
 			}
 			return plan
 		})
 		if plan == nil {
 			break
 		}
-		b.visits.Store(0)
-		b.startLocked(context.Background(), plan, v.version)
+		b.db.tree.ResetRunsSought()
+		b.startLocked(context.Background(), plan, v.Version)
 	}
 }
 
 // manualFirstLocked reports whether a manual compaction takes its turn before
 // further automatic ones: while level 0 is far from making writers wait.
-func (b *background) manualFirstLocked(v *view) bool {
+func (b *background) manualFirstLocked(v *tree.ReadState) bool {
 	o := b.db.opts
-	return b.manualWaits > 0 && len(v.version.Levels[0].Files) < max(o.L0Compaction, o.L0Stop/2)
+	return b.manualWaits > 0 && len(v.Version.Levels[0].Files) < max(o.L0Compaction, o.L0Stop/2)
 }
 
 // pickLocked calls a decision of package compact. Decisions call the user's
@@ -121,16 +120,6 @@ func (b *background) pickLocked(decide func(compact.Config) *compact.Plan) (plan
 		}
 	}()
 	return decide(b.config())
-}
-
-// visitStep is how many visits pass between two looks at what they add up to.
-const visitStep = 1 << 15
-
-// visited counts visits to runs that seeks would be spared if there was only one.
-func (b *background) visited(n uint64) {
-	if sum := b.visits.Add(n); sum/visitStep != (sum-n)/visitStep {
-		b.wake()
-	}
 }
 
 func (b *background) config() compact.Config {
@@ -150,16 +139,14 @@ func (b *background) config() compact.Config {
 // they hide. Tables that nobody has opened are not looked at: new ones that are
 // dense are opened at once.
 func (b *background) dense(m *manifest.FileMeta) bool {
-	r, ok := b.db.files.OpenNow(m)
+	r, ok := b.db.shared.Files.OpenNow(m)
 	if !ok {
 		return false
 	}
 	if p := r.Props(); 2*p.Deletes < p.Entries || p.Deletes == 0 {
 		return false
 	}
-	b.db.mu.Lock()
-	defer b.db.mu.Unlock()
-	return len(b.db.snapshots) == 0
+	return b.db.shared.Seqs.NumSnapshots() == 0
 }
 
 // warm opens a job's tables and reads them into the cache before readers find
@@ -178,7 +165,7 @@ func (b *background) warm(ctx context.Context, results []compact.Result) {
 	room := max(c.Spare(), c.Capacity()/10)
 	for _, r := range results {
 		for _, a := range r.Added {
-			used, err := b.db.files.Warm(a.Meta, room, stop)
+			used, err := b.db.shared.Files.Warm(a.Meta, room, stop)
 			if err != nil { // readers will meet it, if it stays
 				b.report("reading a new table", err)
 				return
@@ -194,7 +181,7 @@ func (b *background) warm(ctx context.Context, results []compact.Result) {
 func (b *background) cached(plan *compact.Plan) bool {
 	have, of := 0, 0
 	plan.Files(func(_ int, m *manifest.FileMeta) {
-		h, o := b.db.files.Cached(m)
+		h, o := b.db.shared.Files.Cached(m)
 		have, of = have+h, of+o
 	})
 	return 2*have > of
@@ -206,7 +193,7 @@ func (b *background) cached(plan *compact.Plan) bool {
 func (b *background) openDense(r compact.Result) {
 	for i, t := range r.Tables {
 		if t.Deletes > 0 && 2*t.Deletes >= t.Entries {
-			b.db.files.Reader(r.Added[i].Meta) // an error shows again when the table is read
+			b.db.shared.Files.Reader(r.Added[i].Meta) // an error shows again when the table is read
 		}
 	}
 }
@@ -273,15 +260,15 @@ func (b *background) waitForRoom(mode commit.Mode) error {
 		if err := b.db.writable(); err != nil {
 			return err
 		}
-		v := b.db.view.Load()
+		v := b.db.tree.Current()
 		now := ""
 		switch {
-		case len(v.imm) >= b.db.opts.MaxMemtables-1:
+		case len(v.Sealed) >= b.db.opts.MaxMemtables-1:
 			now = "memtables"
 			if b.flushErr != nil {
 				return fmt.Errorf("no room for the write, as flushing fails: %w", b.flushErr)
 			}
-		case len(v.version.Levels[0].Files) >= b.db.opts.L0Stop && b.paused == 0:
+		case len(v.Version.Levels[0].Files) >= b.db.opts.L0Stop && b.paused == 0:
 			now = "level0"
 			if b.compErr != nil {
 				return fmt.Errorf("no room for the write, as compaction fails: %w", b.compErr)
@@ -320,14 +307,14 @@ func (b *background) underWayLocked(cause string) bool {
 		return true
 	}
 	b.forced++
-	v := b.db.acquireView()
+	v := b.db.tree.Acquire()
 	if v == nil {
 		return false
 	}
-	defer v.unref()
-	plan := b.pickLocked(func(c compact.Config) *compact.Plan { return compact.Force(v.version, b.running, c) })
+	defer v.Unref()
+	plan := b.pickLocked(func(c compact.Config) *compact.Plan { return compact.Force(v.Version, b.running, c) })
 	if plan != nil {
-		b.startLocked(context.Background(), plan, v.version)
+		b.startLocked(context.Background(), plan, v.Version)
 	}
 	return plan != nil
 }
@@ -371,7 +358,7 @@ func (b *background) manifestError(err error) error {
 // REQUIRES: b.install held; the MANIFEST has been written since.
 func (b *background) dropOrphans() {
 	for _, a := range b.orphans {
-		b.db.files.Obsolete(a.Meta)
+		b.db.shared.Files.Obsolete(a.Meta)
 	}
 	b.orphans = nil
 }
@@ -382,7 +369,7 @@ func (b *background) dropOrphans() {
 // without it.
 //
 // REQUIRES: b.install held.
-func (b *background) apply(edit *manifest.Edit, done *sealed, results ...compact.Result) error {
+func (b *background) apply(edit *manifest.Edit, done *tree.Sealed, results ...compact.Result) error {
 	db := b.db
 	version, err := db.manifest.Apply(edit)
 	if err != nil {
@@ -393,31 +380,20 @@ func (b *background) apply(edit *manifest.Edit, done *sealed, results ...compact
 	}
 	b.dropOrphans()
 	for _, name := range db.manifest.TakeObsolete() {
-		db.files.DeleteFile(name)
+		db.shared.Files.DeleteFile(name)
 	}
 	b.updateDelay(version)
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	v := db.view.Load()
-	if v == nil { // closed meanwhile; the edit is durable all the same
-		version.Unref()
-		return nil
-	}
-	imm := v.imm
-	if done != nil {
-		imm = slices.DeleteFunc(slices.Clone(imm), func(s *sealed) bool { return s == done })
-	}
-	db.setViewLocked(db.newView(v.mem, v.memWAL, imm, version))
+	db.tree.Install(version, done)
 	return nil
 }
 
 // discard deletes the tables of a job that failed before its edit.
 func (b *background) discard(r compact.Result) {
 	for _, a := range r.Added {
-		b.db.files.Obsolete(a.Meta) // it may be open: warm, openDense
+		b.db.shared.Files.Obsolete(a.Meta) // it may be open: warm, openDense
 	}
 	for _, num := range r.Abandoned {
-		b.db.files.DeleteFile(base.FileName(base.FileTable, num))
+		b.db.shared.Files.DeleteFile(base.FileName(base.FileTable, num))
 	}
 }
 

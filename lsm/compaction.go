@@ -22,11 +22,11 @@ func (b *background) env() *compact.Env {
 	return &compact.Env{
 		Comparer: db.cmp,
 		Open: func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error) {
-			return db.openSource(m, flags)
+			return db.tree.OpenSource(m, flags)
 		},
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num := db.manifest.NewFileNum()
-			w, _, err := db.files.Create(num, db.opts.tables())
+			w, _, err := db.shared.Files.Create(num, db.opts.tables())
 			return num, w, err
 		},
 	}
@@ -114,7 +114,7 @@ func (b *background) runPieces(ctx context.Context, plan *compact.Plan) ([]compa
 		}
 		return nil
 	}
-	snapshots := b.db.snapshotSeqs()
+	snapshots := b.db.shared.Seqs.Snapshots()
 	results := make([]compact.Result, plan.Pieces())
 	errs := make([]error, plan.Pieces())
 	var wg sync.WaitGroup

@@ -10,27 +10,28 @@ import (
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/tree"
 )
 
 // flushLoop flushes sealed memtables, oldest first, until there is none.
 func (b *background) flushLoop() {
 	for {
 		b.mu.Lock()
-		v := b.db.acquireView()
-		if v == nil || len(v.imm) == 0 || b.closing || b.db.failure.Load() != nil {
+		v := b.db.tree.Acquire()
+		if v == nil || len(v.Sealed) == 0 || b.closing || b.db.failure.Load() != nil {
 			b.flushing = false
 			b.cond.Broadcast()
 			b.mu.Unlock()
 			if v != nil {
-				v.unref()
+				v.Unref()
 			}
 			return
 		}
 		kick := b.kick
 		b.flushTries++
 		b.mu.Unlock()
-		err := b.flush(v.imm[len(v.imm)-1])
-		v.unref()
+		err := b.flush(v.Sealed[len(v.Sealed)-1])
+		v.Unref()
 		b.finishedFlush(err, kick)
 		b.prepareLog()
 	}
@@ -70,14 +71,14 @@ func (b *background) finishedFlush(err error, kick chan struct{}) {
 }
 
 // flush writes a sealed memtable into tables and makes those live.
-func (b *background) flush(s *sealed) (err error) {
+func (b *background) flush(s *tree.Sealed) (err error) {
 	defer b.db.catch(&err)
 	db := b.db
 	if f := db.opts.Events.FlushBegin; f != nil {
 		db.events.Post(f)
 	}
 	start := time.Now()
-	s.table.Seal()
+	s.Mem.Seal()
 	var result compact.Result
 	if err = b.mendManifest(); err == nil {
 		err = b.writeSealed(s, func(r compact.Result) error {
@@ -90,9 +91,9 @@ func (b *background) flush(s *sealed) (err error) {
 		})
 	}
 	d := time.Since(start)
-	db.stats.flushed(s.table.Bytes(), result, d, err)
+	db.stats.flushed(s.Mem.Bytes(), result, d, err)
 	if f := db.opts.Events.FlushEnd; f != nil {
-		info := FlushInfo{Bytes: s.table.Bytes(), Output: tableInfos(result.Added), Duration: d, Err: err}
+		info := FlushInfo{Bytes: s.Mem.Bytes(), Output: tableInfos(result.Added), Duration: d, Err: err}
 		db.events.Post(func() { f(info) })
 	}
 	return err
@@ -114,12 +115,12 @@ func (b *background) readSince(r compact.Result) bool {
 // overlaps nothing, makes them and their names durable, and calls install. The
 // tables of a failed write are deleted; those of a failed install are not, as
 // the manifest may have them.
-func (b *background) writeSealed(s *sealed, install func(compact.Result) error) error {
+func (b *background) writeSealed(s *tree.Sealed, install func(compact.Result) error) error {
 	db := b.db
-	if s.table.Len() == 0 {
+	if s.Mem.Len() == 0 {
 		return install(compact.Result{})
 	}
-	smallest, largest, err := extent(s.table)
+	smallest, largest, err := extent(s.Mem)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func (b *background) writeSealed(s *sealed, install func(compact.Result) error) 
 		}
 		return nil
 	}
-	result, err := compact.Flush(s.table.NewSource(), uint64(s.table.Len()), version, level, 0, env, db.snapshotSeqs())
+	result, err := compact.Flush(s.Mem.NewSource(), uint64(s.Mem.Len()), version, level, 0, env, db.shared.Seqs.Snapshots())
 	if err == nil && len(result.Added) > 0 {
 		err = db.opts.FS.SyncDir(db.dir)
 	}
@@ -163,27 +164,24 @@ func (b *background) placeFlush(smallest, largest []byte) (*manifest.Version, in
 
 // installFlush makes the tables live and the memtable and its log obsolete, in
 // one edit.
-func (b *background) installFlush(s *sealed, result compact.Result) error {
+func (b *background) installFlush(s *tree.Sealed, result compact.Result) error {
 	db := b.db
 	b.install.Lock()
 	defer b.install.Unlock()
-	v := db.acquireView()
+	v := db.tree.Acquire()
 	if v == nil {
 		return errStopped // Close came first; the log still has it all
 	}
-	nextLog := v.memWAL
-	if n := len(v.imm); n > 1 {
-		nextLog = v.imm[n-2].wal
-	}
-	v.unref()
+	nextLog := v.OldestLogWithout(s)
+	v.Unref()
 	edit := &manifest.Edit{Added: result.Added}
 	edit.SetLogNum(nextLog)
-	db.manifest.SetLastSeq(s.last)
+	db.manifest.SetLastSeq(s.Last)
 	if err := b.apply(edit, s, result); err != nil {
 		return err
 	}
-	db.wal.CloseUpTo(s.wal)
-	db.files.DeleteFile(base.FileName(base.FileLog, s.wal))
+	db.wal.CloseUpTo(s.FirstLog)
+	db.shared.Files.DeleteFile(base.FileName(base.FileLog, s.FirstLog))
 	return nil
 }
 

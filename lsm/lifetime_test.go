@@ -128,9 +128,9 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	if err := it.Close(); err != nil {
 		t.Errorf("iterator that was closed after its database: %v", err)
 	}
-	old.reads.Drain()
-	old.reads.Drain()
-	old.files.WaitDeleted()
+	old.shared.Reads.Drain()
+	old.shared.Reads.Drain()
+	old.shared.Files.WaitDeleted()
 	if after := tables(); after != before {
 		t.Errorf("before the old iterator's Close:\n%s\nafter it:\n%s", before, after)
 	}
@@ -207,7 +207,7 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !w.reads.DrainFor(watchdog / 4) {
+		if !w.shared.Reads.DrainFor(watchdog / 4) {
 			t.Error("flushed memtables are not freed beside a blocked read")
 		}
 		if n := offheap.InUse() - base; n > 6<<20 {
@@ -222,8 +222,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			t.Errorf("the blocked read: %q, %v", r.value, r.err)
 		}
 	}
-	db.reads.Drain() // the views
-	db.reads.Drain() // the readers
+	db.shared.Reads.Drain() // the views
+	db.shared.Reads.Drain() // the readers
 	if n := offheap.InUse(); n != start {
 		t.Errorf("%d bytes off the heap, %d at the start", n, start)
 	}
@@ -258,8 +258,8 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.reads.Drain()
-	db.reads.Drain()
+	db.shared.Reads.Drain()
+	db.shared.Reads.Drain()
 	err = db.Put(key(2), nil, NoSync)
 	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") || !strings.Contains(err.Error(), "detach") {
 		t.Errorf("write after a panic in a retired function: %v", err)
@@ -575,27 +575,8 @@ func TestScanError(t *testing.T) {
 	}()
 	snap.Close()
 	mustClose(t, db)
-	if n := db.holds.Load(); n != 0 {
-		t.Errorf("%d holds are left", n)
+	db.shared.Reads.Drain()
+	if db.cache.Ref() {
+		t.Error("the cache is still held")
 	}
-}
-
-// The view that a guard may have seen keeps its references until the guard exits.
-func TestGuardKeepsView(t *testing.T) {
-	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
-	mustPut(t, db, 1)
-	g := db.reads.Enter()
-	v := db.view.Load()
-	if err := db.Flush(); err != nil { // other views follow
-		t.Fatal(err)
-	}
-	if n := v.refs.Load(); db.view.Load() == v || n < 1 {
-		t.Errorf("%d references inside a guard", n)
-	}
-	g.Exit()
-	db.reads.Drain()
-	if n := v.refs.Load(); n != 0 {
-		t.Errorf("%d references after the guard", n)
-	}
-	mustClose(t, db)
 }

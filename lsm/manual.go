@@ -41,12 +41,12 @@ func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err
 	if err != nil {
 		return err
 	}
-	v := db.acquireView()
+	v := db.tree.Acquire()
 	if v == nil {
 		return ErrClosed
 	}
-	last, some := compact.LastBelow(v.version, db.cmp, limit)
-	v.unref()
+	last, some := compact.LastBelow(v.Version, db.cmp, limit)
+	v.Unref()
 	if !some {
 		return nil
 	}
@@ -116,16 +116,16 @@ func (b *background) beginStepLocked(ctx context.Context, m *compact.Manual) (en
 
 // tryStepLocked starts the next step unless something is in its way.
 func (b *background) tryStepLocked(ctx context.Context, m *compact.Manual) (end <-chan error, step context.Context, done bool) {
-	v := b.db.acquireView()
+	v := b.db.tree.Acquire()
 	if v == nil || b.stop.Load() {
 		if v != nil {
-			v.unref()
+			v.Unref()
 		}
 		return nil, nil, false
 	}
-	defer v.unref()
+	defer v.Unref()
 	plan := b.pickLocked(func(c compact.Config) (plan *compact.Plan) {
-		plan, done = m.Next(v.version, b.running, c)
+		plan, done = m.Next(v.Version, b.running, c)
 		return plan
 	})
 	if plan == nil {
@@ -133,7 +133,7 @@ func (b *background) tryStepLocked(ctx context.Context, m *compact.Manual) (end 
 	}
 	step, cancel := context.WithCancelCause(ctx)
 	b.manual[plan] = cancel
-	return b.startLocked(step, plan, v.version), step, false
+	return b.startLocked(step, plan, v.Version), step, false
 }
 
 // yieldManualLocked stops the steps of manual compactions if none of the running

@@ -165,14 +165,14 @@ type Metrics struct {
 
 // Metrics returns the counters; on a closed database, zeros.
 func (db *DB) Metrics() Metrics {
-	v := db.acquireView()
+	v := db.tree.Acquire()
 	if v == nil {
 		return Metrics{ReadOnly: ErrClosed}
 	}
-	defer v.unref()
+	defer v.Unref()
 	m := Metrics{
-		CompactionDebt: compact.Debt(v.version, db.bg.config()), OffHeapBytes: offheap.InUse(),
-		WriteDelayPerKiB: time.Duration(db.bg.delayNanos.Load()), LastSequence: db.visible.Load(),
+		CompactionDebt: compact.Debt(v.Version, db.bg.config()), OffHeapBytes: offheap.InUse(),
+		WriteDelayPerKiB: time.Duration(db.bg.delayNanos.Load()), LastSequence: uint64(db.shared.Seqs.Visible()),
 		WALBytesWritten: db.wal.Bytes(), WALSync: latencies(db.wal.Syncs()),
 	}
 	if db.opts.ReadOnly || db.failure.Load() != nil {
@@ -182,25 +182,23 @@ func (db *DB) Metrics() Metrics {
 	m.BackgroundError = errors.Join(db.bg.flushErr, db.bg.compErr)
 	db.bg.mu.Unlock()
 	m.EventsDropped = db.events.Dropped()
-	m.Memtables = 1 + len(v.imm)
-	m.MemtableBytes, m.MemtableEntries = v.mem.MemoryUsage(), v.mem.Len()
-	for _, s := range v.imm {
-		m.MemtableBytes += s.table.MemoryUsage()
-		m.MemtableEntries += s.table.Len()
+	m.Memtables = 1 + len(v.Sealed)
+	m.MemtableBytes, m.MemtableEntries = v.Mem.MemoryUsage(), v.Mem.Len()
+	for _, s := range v.Sealed {
+		m.MemtableBytes += s.Mem.MemoryUsage()
+		m.MemtableEntries += s.Mem.Len()
 	}
-	db.mu.Lock()
-	m.Snapshots = len(db.snapshots)
-	db.mu.Unlock()
+	m.Snapshots = db.shared.Seqs.NumSnapshots()
 	c := db.cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
-	f := db.files.Stats()
+	f := db.shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.Descriptors
 	db.stats.fill(&m)
-	for i := range v.version.Levels {
-		l := &v.version.Levels[i]
+	for i := range v.Version.Levels {
+		l := &v.Version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
 	}
-	m.DiskBytes = v.version.Size()
+	m.DiskBytes = v.Version.Size()
 	if m.WALBytesWritten > 0 {
 		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) + float64(m.Compact.BytesOut)
 		m.WriteAmplification = written / float64(m.WALBytesWritten)
@@ -232,23 +230,23 @@ func (db *DB) Property(name string) (value string, ok bool) {
 			return "", false
 		}
 	}
-	v := db.acquireView()
+	v := db.tree.Acquire()
 	if v == nil {
 		return "", false
 	}
-	defer v.unref()
+	defer v.Unref()
 	if digits, ok := strings.CutPrefix(rest, "num-files-at-level"); ok {
 		level, err := strconv.ParseUint(digits, 10, 8)
 		if err != nil || level >= manifest.NumLevels {
 			return "", false
 		}
-		return strconv.Itoa(len(v.version.Levels[level].Files)), true
+		return strconv.Itoa(len(v.Version.Levels[level].Files)), true
 	}
 	switch rest {
 	case "stats":
 		return db.statsProperty(), true
 	case "sstables":
-		return v.version.String(), true
+		return v.Version.String(), true
 	case "approximate-memory-usage":
 		m := db.Metrics()
 		return strconv.FormatInt(m.MemtableBytes+m.Cache.Used+m.TableReaderBytes, 10), true
@@ -279,27 +277,16 @@ type Range struct{ Start, Limit []byte }
 // ApproximateSizes estimates the bytes on disk that hold each range's data, not
 // counting what is still in memtables.
 func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
-	v := db.acquireView()
+	v := db.tree.Acquire()
 	if v == nil {
 		return nil, ErrClosed
 	}
-	defer v.unref()
+	defer v.Unref()
 	defer db.catch(&err)
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
-		start, limit := uint64(0), v.version.Size()
-		if r.Start != nil {
-			if start, err = db.offsetOf(v.version, r.Start); err != nil {
-				return nil, err
-			}
-		}
-		if r.Limit != nil {
-			if limit, err = db.offsetOf(v.version, r.Limit); err != nil {
-				return nil, err
-			}
-		}
-		if limit > start {
-			sizes[i] = limit - start
+		if sizes[i], err = v.DiskSize(r.Start, r.Limit); err != nil {
+			return nil, err
 		}
 	}
 	return sizes, nil

@@ -3,6 +3,7 @@ package lsm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -12,7 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/events"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
 )
@@ -44,8 +45,9 @@ func Open(dir string, o *Options) (*DB, error) {
 		NewFileNum: func() uint64 { return db.manifest.NewFileNum() },
 		Fail:       db.fail, Panicked: db.panicked,
 	})
-	db.reads = epoch.New(db.retiredPanic)
-	db.holds.Store(1)
+	db.shared = tree.Shared{
+		Seqs: &tree.Sequences{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.fail,
+	}
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
 		db.abandon(found)
@@ -79,12 +81,12 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if err := r.logs(); err != nil {
 		return err
 	}
-	db.visible.Store(uint64(r.Last))
+	db.shared.Seqs.Publish(r.Last)
 	db.pipeline = commit.New(commit.Env{
 		Append:  db.wal.Append,
 		Sync:    db.wal.Sync,
-		Apply:   db.apply,
-		Publish: db.publish,
+		Apply:   db.tree.Apply,
+		Publish: db.shared.Seqs.Publish,
 		Room:    db.makeRoom,
 		Failed:  func(err error) { db.fail(err) },
 	}, r.Last)
@@ -112,7 +114,7 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 // loadManifest reads the manifest, or makes that of a new database. It writes
 // nothing.
 func (db *DB) loadManifest() error {
-	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.cmp, Obsolete: func(m *manifest.FileMeta) { db.files.Obsolete(m) }}
+	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.cmp, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) }}
 	set, err := manifest.Load(o, db.opts.ReadOnly)
 	switch {
 	case errors.Is(err, ErrDoesNotExist):
@@ -139,35 +141,32 @@ func (db *DB) openCache() error {
 	} else {
 		db.cache = cache.New(max(db.opts.CacheSize, 0))
 	}
-	db.files = files.New(files.Options{
-		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.cmp, Reads: db.reads,
+	db.shared.Files = files.New(files.Options{
+		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.cmp, Reads: db.shared.Reads,
 		MaxDecoded: db.opts.MaxDecodedBlock, MaxOpenFiles: db.opts.MaxOpenFiles,
 		OnError: func(err error) { db.log.Warn("table file", "dir", db.dir, "err", err) },
 	})
+	db.tree = tree.New(tree.Options{
+		Comparer: db.cmp, Tables: db.opts.tables(), MemTableSize: db.opts.WriteBufferSize,
+		RunsSought: func() { db.bg.wake() },
+	}, db.shared)
 	return nil
 }
 
-// adopt makes the first view: an empty memtable, and for a read-only database
+// adopt makes the first read state: an empty memtable, and for a read-only database
 // the replayed ones.
-func (db *DB) adopt(replayed []*sealed, wal uint64) {
-	imm := make([]*sealed, 0, len(replayed))
-	for i := len(replayed) - 1; i >= 0; i-- {
-		imm = append(imm, replayed[i])
-	}
-	mem := memtable.New(memtable.Options{Comparer: db.cmp, Size: db.opts.WriteBufferSize})
-	v := db.newView(mem, wal, imm, db.manifest.Current())
-	mem.Unref()
-	db.mu.Lock()
-	db.setViewLocked(v)
-	db.mu.Unlock()
+func (db *DB) adopt(replayed []*tree.Sealed, wal uint64) {
+	replayed = slices.Clone(replayed)
+	slices.Reverse(replayed)
+	db.tree.Start(wal, replayed, db.manifest.Current())
 }
 
 // abandon undoes a failed open, what it made in the directory included.
 func (db *DB) abandon(found *manifest.Found) {
 	db.closing.Store(true)
 	_ = protect(func() error { return db.wal.Close(false) })
-	if v := db.view.Swap(nil); v != nil {
-		v.retire()
+	if db.tree != nil {
+		db.tree.Close()
 	}
 	_ = protect(func() error { return found.Restore(db.recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
@@ -183,15 +182,15 @@ const releaseFor = 500 * time.Millisecond
 func (db *DB) release() error {
 	var errs []error
 	// What may be deleted is deleted while the lock is held.
-	db.reads.DrainFor(releaseFor)
-	if db.files != nil {
-		db.files.Leave()
+	db.shared.Reads.DrainFor(releaseFor)
+	if db.shared.Files != nil {
+		db.shared.Files.Leave()
 	}
 	if db.manifest != nil {
 		errs = append(errs, protect(db.manifest.Close))
 	}
-	db.unhold()
-	db.reads.DrainFor(releaseFor)
+	db.shared.Holders.Release()
+	db.shared.Reads.DrainFor(releaseFor)
 	if db.dirLock != nil {
 		errs = append(errs, protect(db.dirLock.Close))
 	}
@@ -209,21 +208,17 @@ func (db *DB) Close() error {
 		return ErrClosed
 	}
 	db.bg.beginClose()
-	var v *view
 	closing := func() error {
-		db.mu.Lock()
-		v = db.view.Swap(nil)
-		db.mu.Unlock()
+		db.tree.Close()
 		db.pipeline.Poison(ErrClosed)
 		return nil
 	}
 	// With the pipeline locked, so that no commit is in between.
-	if err := db.pipeline.Exclusive(closing); err != nil && v == nil {
+	if err := db.pipeline.Exclusive(closing); err != nil && !db.tree.Closed() {
 		_ = closing() // it panicked
 	}
 	db.bg.close()
 	err := protect(func() error { return db.wal.Close(db.failure.Load() == nil) })
-	v.retire()
 	err = errors.Join(err, db.release())
 	db.events.Close(eventPatience)
 	return err

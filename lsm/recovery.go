@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/wal"
 )
 
@@ -38,8 +39,8 @@ func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 type replay struct {
 	wal.Replay
 	db      *DB
-	tables  []*sealed // oldest first, each with a reference
-	written uint64    // entries that came into tables of the disk
+	tables  []*tree.Sealed // oldest first, each with a reference
+	written uint64         // entries that came into tables of the disk
 }
 
 // logs reads the logs that the manifest says are needed into memtables. On disk
@@ -72,7 +73,7 @@ func (r *replay) logs() error {
 // free gives up the memtables, as far as nothing else holds them.
 func (r *replay) free() {
 	for _, s := range r.tables {
-		s.table.Unref()
+		s.Mem.Unref()
 	}
 	r.tables = nil
 }
@@ -85,33 +86,34 @@ func (r *replay) apply(num uint64, batch []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := mem.table.Apply(batch, seq); err != nil {
+	if err := mem.Mem.Apply(batch, seq); err != nil {
 		return err
 	}
-	mem.last = max(r.Last, seq+base.SeqNum(n)-1)
+	mem.Last = max(r.Last, seq+base.SeqNum(n)-1)
 	return nil
 }
 
 // room returns a memtable for a batch of so many bytes and entries of log num.
 // Before there are more memtables than an open database has, the oldest becomes
 // a table; a read-only database has to hold them all.
-func (r *replay) room(bytes int64, entries int, num uint64) (*sealed, error) {
-	o := memtable.Options{Comparer: r.db.cmp, Size: r.db.opts.WriteBufferSize}
+func (r *replay) room(bytes int64, entries int, num uint64) (*tree.Sealed, error) {
+	var prev *memtable.MemTable
 	if n := len(r.tables); n > 0 {
 		newest := r.tables[n-1]
-		if newest.table.Room(bytes, entries) == nil {
+		if newest.Mem.Room(bytes, entries) == nil {
 			return newest, nil
 		}
-		o.EntrySize = newest.table.EntrySize()
+		prev = newest.Mem
 		if n >= r.db.opts.MaxMemtables && !r.db.opts.ReadOnly {
 			if err := r.writeOldest(); err != nil {
 				return nil, err
 			}
 		}
 	}
-	s := &sealed{table: memtable.New(o), wal: num}
+	mem, err := r.db.tree.NewMemTable(prev, bytes, entries)
+	s := &tree.Sealed{Mem: mem, FirstLog: num}
 	r.tables = append(r.tables, s)
-	return s, s.table.Room(bytes, entries)
+	return s, err
 }
 
 // writeOldest writes the oldest memtable into tables of the version to come.
@@ -125,7 +127,7 @@ func (r *replay) writeOldest() error {
 		return err
 	}
 	r.tables = r.tables[1:]
-	s.table.Unref()
+	s.Mem.Unref()
 	return nil
 }
 
@@ -215,7 +217,7 @@ func (db *DB) removeObsolete() error {
 			obsolete = true
 		}
 		if obsolete {
-			db.files.DeleteFile(name)
+			db.shared.Files.DeleteFile(name)
 		}
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 // tablesOnDisk lists the tables in the directory, as soon as deletions are done.
 func tablesOnDisk(t *testing.T, db *DB) (tables []string) {
 	t.Helper()
-	db.reads.Drain()
-	db.files.WaitDeleted()
+	db.shared.Reads.Drain()
+	db.shared.Files.WaitDeleted()
 	names, err := db.opts.FS.List(db.dir)
 	if err != nil {
 		t.Fatal(err)

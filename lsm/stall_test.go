@@ -157,7 +157,7 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 	mustPut(t, db, 2)
 	done := make(chan error, 1)
 	go func() { done <- db.Flush() }()
-	for len(db.view.Load().imm) < 2 { // until Flush has sealed the memtable, and waits
+	for len(db.tree.Current().Sealed) < 2 { // until Flush has sealed the memtable, and waits
 		runtime.Gosched()
 	}
 	close(gate)

@@ -1,13 +1,11 @@
 package lsm
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/memtable"
 )
 
 // WriteMode says what a write waits for. Modes are joined with |.
@@ -79,14 +77,6 @@ func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
 	return db.Write(&Batch{repr: repr}, mode)
 }
 
-// apply inserts a batch into the current memtable. Commit leader only.
-func (db *DB) apply(batch []byte, seq base.SeqNum) error {
-	return db.view.Load().mem.Apply(batch, seq)
-}
-
-// publish makes everything up to seq visible. Commit leader only.
-func (db *DB) publish(seq base.SeqNum) { db.visible.Store(uint64(seq)) }
-
 // makeRoom sees to it that the memtable takes a group of so many bytes and
 // entries: it delays the writer in proportion to the debt of the background,
 // and rotates a full memtable. Commit leader only.
@@ -94,7 +84,7 @@ func (db *DB) makeRoom(bytes int64, entries int, mode commit.Mode) error {
 	if err := db.bg.delay(bytes, mode); err != nil {
 		return err
 	}
-	if err := db.view.Load().mem.Room(bytes, entries); !errors.Is(err, memtable.ErrFull) {
+	if fits, err := db.tree.HasRoom(bytes, entries); fits || err != nil {
 		return err
 	}
 	if err := db.bg.waitForRoom(mode); err != nil {
@@ -104,27 +94,14 @@ func (db *DB) makeRoom(bytes int64, entries int, mode commit.Mode) error {
 }
 
 // rotate seals the memtable and starts another one, with room for a group of so
-// many bytes and entries and with a log of its own. When it fails all stays as
-// it was, and it may be tried again. Commit leader only.
+// many bytes and entries and with a log of its own. Commit leader only.
 func (db *DB) rotate(bytes int64, entries int) error {
-	old := db.view.Load().mem
-	last := base.SeqNum(db.visible.Load())
-	fresh := memtable.New(memtable.Options{
-		Comparer: db.cmp, Size: db.opts.WriteBufferSize, EntrySize: old.EntrySize(), Ordered: old.Iterated(),
+	err := db.tree.Rotate(bytes, entries, func(last base.SeqNum) (uint64, error) {
+		err := db.wal.Rotate(last)
+		return db.wal.Num(), err
 	})
-	defer fresh.Unref() // the view has its own reference
-	if err := fresh.Room(bytes, entries); err != nil {
-		return err
+	if err == nil {
+		db.bg.wake()
 	}
-	if err := db.wal.Rotate(last); err != nil {
-		return err
-	}
-	db.mu.Lock()
-	v := db.view.Load()
-	imm := append([]*sealed{{table: old, wal: v.memWAL, last: last}}, v.imm...)
-	v.version.Ref()
-	db.setViewLocked(db.newView(fresh, db.wal.Num(), imm, v.version))
-	db.mu.Unlock()
-	db.bg.wake()
-	return nil
+	return err
 }

@@ -24,9 +24,9 @@ var plugs = []mutant{
 	{"guard-not-awaited", "what a reader may see is freed after one phase of guards", target{"internal/epoch", "TestRetireWaitsForGuard"}, []edit{
 		{"internal/epoch/epoch.go", "\td.phase.Add(1)\n\td.waitForPhase(old)\n", "\td.phase.Add(1)\n"}}},
 
-	{"view-revived", "the current view's reference is given back at once", target{"lsm", "TestGuardKeepsView"}, []edit{
-		{"lsm/db.go", "\tv.db.reads.Retire(func() {\n\t\tif v.refs.Add(-1) == 0 {\n\t\t\tv.free()\n\t\t}\n\t})\n",
-			"\tif v.refs.Add(-1) == 0 {\n\t\tv.free()\n\t}\n"}}},
+	{"state-revived", "the current read state's reference is given back at once", target{"internal/tree", "TestGuardKeepsState"}, []edit{
+		{"internal/tree/state.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Add(-1) == 0 {\n\t\t\ts.free()\n\t\t}\n\t})\n",
+			"\tif s.refs.Add(-1) == 0 {\n\t\ts.free()\n\t}\n"}}},
 
 	{"deletes-after-leave", "files are deleted after the lock was given back", target{"internal/files", "TestLeave"}, []edit{
 		{"internal/files/obsolete.go", "\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
@@ -34,8 +34,8 @@ var plugs = []mutant{
 	{"second-close-succeeds", "a second Close does not say that it was one", afterClose, []edit{
 		{"lsm/open.go", "if db.closing.Swap(true) {\n\t\treturn ErrClosed", "if db.closing.Swap(true) {\n\t\treturn nil"}}},
 
-	{"iterator-keeps-view", "a closed iterator keeps its view", target{"internal/testkit/leak", "TestOpenings"}, []edit{
-		{"lsm/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.view.unref()\n", "\tit.cursor, it.scan = nil, nil\n"}}},
+	{"iterator-keeps-state", "a closed iterator keeps its read state", target{"internal/testkit/leak", "TestOpenings"}, []edit{
+		{"internal/tree/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.state.Unref()\n", "\tit.cursor, it.scan = nil, nil\n"}}},
 
 	// Callbacks.
 

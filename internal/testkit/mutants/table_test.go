@@ -122,7 +122,7 @@ var table = []mutant{
 		{"lsm/open.go", "\tdefer r.free()\n", ""}}},
 
 	{"rotate-without-memory", "a memtable is sealed before there is memory for the next", memory, []edit{
-		{"lsm/write.go", "\tif err := fresh.Room(bytes, entries); err != nil {\n\t\treturn err\n\t}\n", ""}}},
+		{"internal/tree/tree.go", "\treturn mem, mem.Room(bytes, entries)\n", "\treturn mem, nil\n"}}},
 
 	{"stale-slots", "an index that grows forgets every eighth key", target{"internal/memtable", "TestKeysBuiltToMeet"}, []edit{
 		{"internal/memtable/hash_index.go", "\t\tif s == 0 {\n\t\t\tcontinue", "\t\tif s == 0 || i%8 == 7 {\n\t\t\tcontinue"}}},
@@ -142,7 +142,7 @@ var table = []mutant{
 		{"internal/memtable/leaf_copy.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
 
 	{"iterator-of-closed", "an iterator of a closed database releases the cache once more", afterClose, []edit{
-		{"lsm/iterator.go", "\t\tif v != nil {\n\t\t\tv.unref()\n\t\t}\n", "\t\tif v != nil {\n\t\t\tv.unref()\n\t\t} else {\n\t\t\tdb.holds.Add(1)\n\t\t\tdb.unhold()\n\t\t}\n"}}},
+		{"internal/tree/iterator.go", "\t\tif s != nil {\n\t\t\ts.Unref()\n\t\t}\n", "\t\tif s != nil {\n\t\t\ts.Unref()\n\t\t} else {\n\t\t\tt.shared.Holders.n.Add(1)\n\t\t\tt.shared.Holders.Release()\n\t\t}\n"}}},
 
 	{"cache-closed-twice", "a second Close of a cache takes a database's reference", afterClose, []edit{
 		{"lsm/extend.go", "!c.closed.Swap(true)", "(!c.closed.Swap(true) || true)"}}},
@@ -151,19 +151,19 @@ var table = []mutant{
 		{"internal/cache/cache.go", "if n <= 0 {\n\t\t\treturn false", "if n < 0 {\n\t\t\treturn false"}}},
 
 	{"closed-snapshot", "a closed snapshot goes on answering", afterClose, []edit{
-		{"lsm/read.go", "if snap.closed.Load() {", "if false {"}}},
+		{"internal/tree/sequences.go", "if snap.closed.Load() {", "if false {"}}},
 
 	{"foreign-snapshot", "another database's snapshot is read at", target{"internal/testkit/lifetimes", "TestOpen"}, []edit{
-		{"lsm/iterator.go", "o.Snapshot.db != db {", "o.Snapshot.db == nil {"}}},
+		{"internal/tree/iterator.go", "o.Snapshot.of != t.shared.Seqs {", "o.Snapshot.of == nil {"}}},
 
-	{"snapshot-then-view", "a snapshot is found open before the view is loaded that may lack its entries", target{"lsm", "TestSnapshotReadsBesideItsClose"}, []edit{
-		{"lsm/read.go", "\tseq, err := db.seqAfter(h.view, snap)\n", "\tseq, err := db.seqAfter(h.view, snap)\n\tif w := db.view.Load(); w != nil {\n\t\th.view = w\n\t}\n"}}},
+	{"snapshot-then-state", "a snapshot is found open before the read state is loaded that may lack its entries", target{"lsm", "TestSnapshotReadsBesideItsClose"}, []edit{
+		{"internal/tree/get.go", "\tseq, err := t.shared.Seqs.after(h.state, snap)\n", "\tseq, err := t.shared.Seqs.after(h.state, snap)\n\tif s := t.state.Load(); s != nil {\n\t\th.state = s\n\t}\n"}}},
 
 	{"commit-after-close", "a writer that waited behind Close commits to a closed database", target{"lsm", "TestWritesBesideClose"}, []edit{
 		{"lsm/open.go", "\t\tdb.pipeline.Poison(ErrClosed)\n", ""}}},
 
 	{"io-in-guard", "a read waits for the disk inside its guard", target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
-		{"lsm/read.go", "\t\th.count()\n\t\treturn r.GetAt(", "\t\treturn r.GetAt("}}},
+		{"internal/tree/get.go", "\t\th.count()\n\t\treturn r.GetAt(", "\t\treturn r.GetAt("}}},
 
 	{"one-domain", "all databases share their guards", target{"internal/epoch", "TestDomainsAreApart"}, []edit{
 		{"internal/epoch/epoch.go", "\td := &Domain{onPanic: onPanic}\n", "\td := only\n"},
@@ -183,7 +183,7 @@ var table = []mutant{
 		{"internal/iters/cursor.go", "\t\tm.err = nil\n", ""}}},
 
 	{"iterator-closed-error", "Close makes an iteration that ended well an error", target{"lsm", "TestIteratorAfterItsClose"}, []edit{
-		{"lsm/iterator.go", "\tit.err = it.Err()\n", "\tit.err = ErrClosed\n"}}},
+		{"internal/tree/iterator.go", "\tit.err = it.Err()\n", "\tit.err = base.ErrClosed\n"}}},
 
 	{"scan-without-error", "a scan takes no place for its error", target{"lsm", "TestScanError"}, []edit{
 		{"lsm/iterator.go", "\tif err == nil {\n\t\tpanic(", "\tif err == nil {\n\t\terr = new(error)\n\t}\n\tif false {\n\t\tpanic("}}},
@@ -250,7 +250,7 @@ var table = []mutant{
 		{"internal/manifest/set.go", "s.err != nil || s.broken != nil {", "s.err != nil {"}}},
 
 	{"orphans-stay", "the tables of an edit that the disk refused stay for ever", target{"lsm", "TestManifestShortageHeals"}, []edit{
-		{"lsm/background.go", "\t\tb.db.files.Obsolete(a.Meta)\n\t}\n\tb.orphans = nil", "\t\t_ = a\n\t}\n\tb.orphans = nil"}}},
+		{"lsm/background.go", "\t\tb.db.shared.Files.Obsolete(a.Meta)\n\t}\n\tb.orphans = nil", "\t\t_ = a\n\t}\n\tb.orphans = nil"}}},
 
 	{"opened-after-edit", "the background opens tables that others may have retired", target{"lsm", "TestTablesAreOpenedBeforeTheirEdit"}, []edit{
 		{"lsm/flush.go", "\t\t\tb.openDense(r)\n\t\t\treturn b.installFlush(s, r)\n", "\t\t\terr := b.installFlush(s, r)\n\t\t\tb.openDense(r)\n\t\t\treturn err\n"}}},

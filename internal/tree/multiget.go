@@ -1,8 +1,6 @@
-package lsm
+package tree
 
 import (
-	"fmt"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
@@ -44,29 +42,22 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) {
 	return r.buf[s.start:s.end:s.end], true
 }
 
-// MultiGet looks up many keys in one state of the database. On an error the
-// results are not to be used.
-func (db *DB) MultiGet(keys [][]byte, r *MultiResult) error {
-	return db.multiGet(keys, nil, r)
-}
-
-func (db *DB) multiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
-	if r == nil {
-		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)
-	}
+// MultiGet looks up many keys in snap, or in one state of the present if that is
+// nil. On an error the results are not to be used.
+func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
 	r.buf, r.spans = r.buf[:0], r.spans[:0]
-	v := db.acquireView()
-	if v == nil {
-		return ErrClosed
+	s := t.Acquire()
+	if s == nil {
+		return base.ErrClosed
 	}
 	defer func() {
-		v.unref()
+		s.Unref()
 		clear(r.state[:min(len(keys), multiGetChunk)]) // keep no key alive
 		if r := recover(); r != nil {
-			db.recovered(r, &err)
+			err = t.panicked(r)
 		}
 	}()
-	seq, err := db.seqAfter(v, snap)
+	seq, err := t.shared.Seqs.after(s, snap)
 	if err != nil {
 		return err
 	}
@@ -75,7 +66,7 @@ func (db *DB) multiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error
 	}
 	for start := 0; start < len(keys); start += multiGetChunk {
 		end := min(start+multiGetChunk, len(keys))
-		if err := db.multiGetChunk(v, keys[start:end], seq, r, r.spans[start:end]); err != nil {
+		if err := t.multiGetChunk(s, keys[start:end], seq, r, r.spans[start:end]); err != nil {
 			return err
 		}
 	}
@@ -84,27 +75,27 @@ func (db *DB) multiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error
 
 // multiGetChunk takes up to multiGetChunk keys through memtables and tables,
 // stage by stage, so that the memory accesses of one stage overlap.
-func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span) error {
+func (t *Tree) multiGetChunk(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult, spans []span) error {
 	state := r.state[:len(keys)]
 	for i, key := range keys {
-		state[i] = lookup{Lookup: memtable.MakeLookup(db.cmp, key, seq)}
-		v.mem.Prefetch(state[i].Lookup)
+		state[i] = lookup{Lookup: memtable.MakeLookup(t.cmp, key, seq)}
+		s.Mem.Prefetch(state[i].Lookup)
 	}
 	left := len(keys)
 	for i, key := range keys {
-		if value, t, found := v.memGet(state[i].Lookup); found {
-			r.settle(&state[i], &spans[i], append(r.buf, value...), t)
+		if value, trailer, found := s.memGet(state[i].Lookup); found {
+			r.record(&state[i], &spans[i], append(r.buf, value...), trailer)
 			left--
 		} else {
-			state[i].Lookup = base.MakeLookup(db.cmp, key, seq)
+			state[i].Lookup = base.MakeLookup(t.cmp, key, seq)
 		}
 	}
-	for _, m := range v.version.Levels[0].Files {
+	for _, m := range s.Version.Levels[0].Files {
 		if left == 0 {
 			return nil
 		}
-		n, err := db.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
-			if db.cmp.Cmp(l.Key(), m.Smallest.User) < 0 || db.cmp.Cmp(l.Key(), m.Largest.User) > 0 {
+		n, err := t.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
+			if t.cmp.Cmp(l.Key(), m.Smallest.User) < 0 || t.cmp.Cmp(l.Key(), m.Largest.User) > 0 {
 				return nil
 			}
 			return m
@@ -115,12 +106,12 @@ func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiRes
 		left -= n
 	}
 	for i := 1; i < manifest.NumLevels && left > 0; i++ {
-		level := &v.version.Levels[i]
+		level := &s.Version.Levels[i]
 		if len(level.Files) == 0 {
 			continue
 		}
-		n, err := db.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
-			return db.candidate(level, l)
+		n, err := t.multiGetTables(r, spans, func(l base.Lookup) *manifest.FileMeta {
+			return t.candidate(level, l)
 		})
 		if err != nil {
 			return err
@@ -130,9 +121,9 @@ func (db *DB) multiGetChunk(v *view, keys [][]byte, seq base.SeqNum, r *MultiRes
 	return nil
 }
 
-// multiGetTables takes the keys not yet settled through one sorted run, where
-// pick names the file that may hold a key. It returns how many were settled.
-func (db *DB) multiGetTables(r *MultiResult, spans []span, pick func(base.Lookup) *manifest.FileMeta) (settled int, err error) {
+// multiGetTables takes the keys without an answer through one sorted run, where
+// pick names the file that may hold a key. It returns how many got one.
+func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Lookup) *manifest.FileMeta) (answered int, err error) {
 	state := r.state[:len(spans)]
 	for i := range state {
 		l := &state[i]
@@ -144,7 +135,7 @@ func (db *DB) multiGetTables(r *MultiResult, spans []span, pick func(base.Lookup
 		if m == nil {
 			continue
 		}
-		reader, err := db.files.Reader(m)
+		reader, err := t.shared.Files.Reader(m)
 		if err != nil {
 			return 0, err
 		}
@@ -169,20 +160,20 @@ func (db *DB) multiGetTables(r *MultiResult, spans []span, pick func(base.Lookup
 		if l.reader == nil {
 			continue
 		}
-		value, t, found, err := l.reader.GetAt(l.block, l.Lookup, 0, r.buf)
+		value, trailer, found, err := l.reader.GetAt(l.block, l.Lookup, 0, r.buf)
 		if err != nil {
 			return 0, err
 		}
 		if found {
-			r.settle(l, &spans[i], value, t)
-			settled++
+			r.record(l, &spans[i], value, trailer)
+			answered++
 		}
 	}
-	return settled, nil
+	return answered, nil
 }
 
-// settle records the answer for one key; buf is r.buf with the value appended.
-func (r *MultiResult) settle(l *lookup, s *span, buf []byte, t base.Trailer) {
+// record keeps the answer for one key; buf is r.buf with the value appended.
+func (r *MultiResult) record(l *lookup, s *span, buf []byte, t base.Trailer) {
 	l.done = true
 	l.reader = nil
 	if t.Kind() == base.KindDelete {

@@ -1,0 +1,168 @@
+package tree
+
+import (
+	"errors"
+	"sync"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// hasBuffers hold the values that Has does not want.
+var hasBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+const maxHasBuffer = 64 << 10
+
+// Has reports whether key has a value in snap, or at present if that is nil.
+func (t *Tree) Has(key []byte, snap *Snapshot) (bool, error) {
+	buf := hasBuffers.Get().(*[]byte)
+	v, err := t.Get(key, (*buf)[:0], snap, 0)
+	if cap(v) <= maxHasBuffer {
+		*buf = v
+	}
+	hasBuffers.Put(buf)
+	if errors.Is(err, base.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// hold keeps the read state of a Get alive: by a guard as long as the read looks
+// at memory only, by a reference from its first I/O on. So a slow disk keeps
+// nothing but that state from being freed.
+type hold struct {
+	tree    *Tree
+	guard   epoch.Guard
+	state   *ReadState
+	counted bool // by a reference
+}
+
+// count changes from the guard to a reference.
+func (h *hold) count() {
+	if !h.counted {
+		h.state.Ref()
+		h.counted = true
+		h.guard.Exit()
+	}
+}
+
+// release ends the read; a panic in it becomes its error.
+func (h *hold) release(err *error) {
+	if h.counted {
+		h.state.Unref()
+	} else {
+		h.guard.Exit()
+	}
+	if r := recover(); r != nil {
+		*err = h.tree.panicked(r)
+	}
+}
+
+// Get appends the value of key in snap, or at present if that is nil, to dst and
+// returns the result. A missing key is base.ErrNotFound, and dst as it was. With
+// sstable.MemoryOnly it does no I/O, and fails with base.ErrWouldBlock when
+// memtables and cached blocks do not hold the answer.
+func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (value []byte, err error) {
+	h := hold{tree: t, guard: t.shared.Reads.Enter()}
+	defer h.release(&err)
+	h.state = t.state.Load()
+	seq, err := t.shared.Seqs.after(h.state, snap)
+	if err != nil {
+		return dst, err
+	}
+	if value, trailer, found := h.state.memGet(memtable.MakeLookup(t.cmp, key, seq)); found {
+		if trailer.Kind() == base.KindDelete {
+			return dst, base.ErrNotFound
+		}
+		return append(dst, value...), nil
+	}
+	value, trailer, found, err := h.tableGet(base.MakeLookup(t.cmp, key, seq), flags, dst)
+	switch {
+	case err != nil:
+		return dst, err
+	case !found || trailer.Kind() == base.KindDelete:
+		return dst, base.ErrNotFound
+	}
+	return value, nil
+}
+
+// memGet searches the memtables, newest first. The value aliases an arena.
+func (s *ReadState) memGet(l base.Lookup) ([]byte, base.Trailer, bool) {
+	if value, t, found := s.Mem.Get(l); found {
+		return value, t, true
+	}
+	for _, m := range s.Sealed {
+		if value, t, found := m.Mem.Get(l); found {
+			return value, t, true
+		}
+	}
+	return nil, 0, false
+}
+
+// tableGet searches the tables, newest first: every file of level 0 that may
+// hold the key, then one file of each deeper level.
+func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	tree, v, key := h.tree, h.state.Version, l.Key()
+	for _, m := range v.Levels[0].Files {
+		if tree.cmp.Cmp(key, m.Smallest.User) < 0 || tree.cmp.Cmp(key, m.Largest.User) > 0 {
+			continue
+		}
+		value, t, found, err := h.fileGet(m, l, flags, dst)
+		if found || err != nil {
+			return value, t, found, err
+		}
+	}
+	for i := 1; i < manifest.NumLevels; i++ {
+		level := &v.Levels[i]
+		if len(level.Files) == 0 {
+			continue
+		}
+		m := tree.candidate(level, l)
+		if m == nil {
+			continue
+		}
+		value, t, found, err := h.fileGet(m, l, flags, dst)
+		if found || err != nil {
+			return value, t, found, err
+		}
+	}
+	return dst, 0, false, nil
+}
+
+// candidate is the only file of a sorted level that may hold the entry that l
+// asks for, or nil.
+func (t *Tree) candidate(level *manifest.Level, l base.Lookup) *manifest.FileMeta {
+	key := l.Key()
+	n := level.FindAt(t.cmp, key, l.Trailer())
+	if n >= len(level.Files) || t.cmp.Cmp(key, level.Files[n].Smallest.User) < 0 {
+		return nil
+	}
+	return level.Files[n]
+}
+
+// fileGet searches one table: in memory first, so that nothing is done inside
+// the guard that may wait for a disk.
+func (h *hold) fileGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	r, ok := h.tree.shared.Files.OpenNow(m)
+	switch {
+	case ok && !h.counted:
+		value, t, found, err := r.Get(l, flags|sstable.MemoryOnly, dst)
+		if err == nil || flags&sstable.MemoryOnly != 0 || !errors.Is(err, base.ErrWouldBlock) {
+			return value, t, found, err
+		}
+		h.count()
+		return r.GetAt(int(t), l, flags, dst)
+	case !ok && flags&sstable.MemoryOnly != 0:
+		return dst, 0, false, base.ErrWouldBlock
+	case !ok:
+		h.count()
+		var err error
+		if r, err = h.tree.shared.Files.Reader(m); err != nil {
+			return dst, 0, false, err
+		}
+	}
+	return r.Get(l, flags, dst)
+}

@@ -1,0 +1,339 @@
+package tree
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/iters"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// IterOptions says what an iterator walks over; see lsm.IterOptions.
+type IterOptions struct {
+	Lower, Upper, Prefix  []byte
+	KeysOnly, NoFillCache bool
+	Snapshot              *Snapshot
+}
+
+// Iterator walks over the keys of one ReadState in order, at one sequence number;
+// see lsm.Iterator.
+type Iterator struct {
+	tree     *Tree
+	state    *ReadState
+	seq      base.SeqNum
+	seeks    uint64        // since it was opened, see Tree.addRunsSought
+	cursor   *iters.Cursor // nil when there is none, and after Close
+	scan     *scan
+	noFill   bool
+	keysOnly bool
+	closed   bool
+	err      error // why there is no cursor, or why the last move failed outside of it
+	prefix   []byte
+	lower    []byte
+	upper    []byte
+}
+
+// scan is the machinery of an iterator, used again by later ones.
+type scan struct {
+	cursor  iters.Cursor
+	sources []base.Source
+}
+
+var scans = sync.Pool{New: func() any { return new(scan) }}
+
+// Init makes it, a zero Iterator, one over t that is at no entry yet. A failure
+// shows in Err.
+func (t *Tree) Init(it *Iterator, o *IterOptions) {
+	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
+	if o.Snapshot != nil && o.Snapshot.of != t.shared.Seqs {
+		it.err = fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
+		return
+	}
+	s := t.Acquire()
+	seq, err := t.shared.Seqs.after(s, o.Snapshot)
+	if err != nil {
+		if s != nil {
+			s.Unref()
+		}
+		it.err = err
+		return
+	}
+	it.state, it.seq = s, seq
+	if o.Prefix != nil {
+		it.prefix = slices.Clone(o.Prefix)
+	}
+	it.setBounds(o.Lower, o.Upper)
+	it.scan = scans.Get().(*scan)
+	it.cursor = &it.scan.cursor
+	it.reset()
+}
+
+// reset gives the cursor, which is new or closed, sources of its own.
+func (it *Iterator) reset() {
+	it.scan.sources = it.tree.sources(it.scan.sources[:0], it.state, it.seq, it.noFill)
+	it.cursor.Reset(it.tree.cmp, it.scan.sources, it.seq, it.lower, it.upper)
+}
+
+// sources appends everything that a merged read of s at seq must look at.
+func (t *Tree) sources(sources []base.Source, s *ReadState, seq base.SeqNum, noFill bool) []base.Source {
+	sources = append(sources, s.Mem.NewSourceAt(seq))
+	for _, m := range s.Sealed {
+		sources = append(sources, m.Mem.NewSourceAt(seq))
+	}
+	open := t.scanFill
+	if noFill {
+		open = t.scanNoFill
+	}
+	files := s.Version.Levels[0].Files
+	for i := range files {
+		sources = append(sources, iters.NewLevel(t.cmp, files[i:i+1], open))
+	}
+	for i := 1; i < manifest.NumLevels; i++ {
+		if files := s.Version.Levels[i].Files; len(files) > 0 {
+			sources = append(sources, iters.NewLevel(t.cmp, files, open))
+		}
+	}
+	return sources
+}
+
+func (t *Tree) scanFill(m *manifest.FileMeta) (base.Source, error) {
+	return t.OpenSource(m, sstable.Scan)
+}
+
+func (t *Tree) scanNoFill(m *manifest.FileMeta) (base.Source, error) {
+	return t.OpenSource(m, sstable.Scan|sstable.NoFill)
+}
+
+// OpenSource opens a table of a state that the caller holds.
+func (t *Tree) OpenSource(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error) {
+	r, err := t.shared.Files.Reader(m)
+	if err != nil {
+		return nil, err
+	}
+	return r.NewSource(flags), nil
+}
+
+// setBounds narrows the bounds to the prefix and keeps copies.
+func (it *Iterator) setBounds(lower, upper []byte) {
+	cmp := it.tree.cmp
+	if it.prefix != nil {
+		if lower == nil || cmp.Cmp(lower, it.prefix) < 0 {
+			lower = it.prefix
+		}
+		if after := prefixEnd(it.prefix); after != nil && (upper == nil || cmp.Cmp(upper, after) > 0) {
+			upper = after
+		}
+	}
+	it.lower = cloneBound(lower)
+	it.upper = cloneBound(upper)
+}
+
+// cloneBound copies b and keeps nil, no bound, apart from the empty key.
+func cloneBound(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+// prefixEnd is the first key behind all that begin with p, nil if there is none.
+func prefixEnd(p []byte) []byte {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i] != 0xff {
+			end := slices.Clone(p[:i+1])
+			end[i]++
+			return end
+		}
+	}
+	return nil
+}
+
+// ready prepares a move that needs no position. After a panic the cursor's state
+// is unknown, so its sources are opened anew.
+func (it *Iterator) ready() bool {
+	if !it.open() {
+		return false
+	}
+	if it.err != nil {
+		it.err = nil
+		it.cursor.Close()
+		it.reset()
+	}
+	return true
+}
+
+// open reports whether the iterator can move at all, and if not, sees to it that
+// Err says why.
+func (it *Iterator) open() bool {
+	switch {
+	case it.closed || it.cursor != nil && it.tree.Closed():
+		it.err = base.ErrClosed
+	case it.cursor != nil:
+		return true
+	}
+	return false
+}
+
+// catchPanic turns a panic of a move into the iterator's error.
+func (it *Iterator) catchPanic(ok *bool) {
+	if r := recover(); r != nil {
+		it.err = it.tree.panicked(r)
+		*ok = false
+	} else if !*ok {
+		it.tree.failOnPanic(it.Err())
+	}
+}
+
+// First moves to the first key.
+func (it *Iterator) First() (ok bool) {
+	defer it.catchPanic(&ok)
+	return it.ready() && it.cursor.First()
+}
+
+// Last moves to the last key.
+func (it *Iterator) Last() (ok bool) {
+	defer it.catchPanic(&ok)
+	return it.ready() && it.cursor.Last()
+}
+
+// SeekGE moves to the first key at or after key.
+func (it *Iterator) SeekGE(key []byte) (ok bool) {
+	defer it.catchPanic(&ok)
+	it.seeks++
+	return it.ready() && it.cursor.SeekGE(key)
+}
+
+// SeekLT moves to the last key before key.
+func (it *Iterator) SeekLT(key []byte) (ok bool) {
+	defer it.catchPanic(&ok)
+	it.seeks++
+	return it.ready() && it.cursor.SeekLT(key)
+}
+
+// Next moves to the following key. On an iterator that is at no entry it
+// reports false.
+func (it *Iterator) Next() bool {
+	if c := it.cursor; c != nil && it.err == nil && !it.tree.Closed() && c.Step() {
+		return true
+	}
+	return it.next()
+}
+
+func (it *Iterator) next() (ok bool) {
+	defer it.catchPanic(&ok)
+	return it.open() && it.Valid() && it.cursor.Next()
+}
+
+// Prev moves to the preceding key. On an iterator that is at no entry it
+// reports false.
+func (it *Iterator) Prev() bool {
+	if c := it.cursor; c != nil && it.err == nil && !it.tree.Closed() && c.StepBack() {
+		return true
+	}
+	return it.prev()
+}
+
+func (it *Iterator) prev() (ok bool) {
+	defer it.catchPanic(&ok)
+	return it.open() && it.Valid() && it.cursor.Prev()
+}
+
+// Valid reports whether the iterator is at an entry.
+func (it *Iterator) Valid() bool {
+	if it.cursor == nil || it.err != nil || !it.cursor.Valid() {
+		return false
+	}
+	if it.tree.Closed() {
+		it.err = base.ErrClosed
+		return false
+	}
+	return true
+}
+
+// Key returns the key, which is valid and unchanged until the next move or
+// Close. nil when the iterator is at no entry.
+func (it *Iterator) Key() []byte {
+	if it.cursor == nil || !it.cursor.Valid() {
+		return nil
+	}
+	return it.cursor.Key()
+}
+
+// Value returns the value, which is valid and unchanged until the next move or
+// Close. nil when the iterator is at no entry, or was opened with KeysOnly.
+func (it *Iterator) Value() []byte {
+	if it.keysOnly || it.cursor == nil || !it.cursor.Valid() {
+		return nil
+	}
+	return it.cursor.Value()
+}
+
+// Err returns what made the last move fail, or nil at a plain end. Close does not
+// change it; a move after Close fails with base.ErrClosed.
+func (it *Iterator) Err() error {
+	if it.err != nil || it.cursor == nil {
+		return it.err
+	}
+	return it.cursor.Err()
+}
+
+// SetBounds replaces Lower and Upper; the iterator is then at no entry.
+func (it *Iterator) SetBounds(lower, upper []byte) {
+	if it.cursor == nil {
+		return
+	}
+	it.setBounds(lower, upper)
+	it.cursor.SetBounds(it.lower, it.upper)
+}
+
+// Close releases what the iterator holds and returns Err: nil when the last move
+// ended well. Closing twice is harmless.
+func (it *Iterator) Close() error {
+	it.closed = true
+	if it.cursor == nil {
+		return it.err
+	}
+	it.err = it.Err()
+	it.cursor.Close()
+	if runs := len(it.scan.sources) - 1 - len(it.state.Sealed); runs > 1 && it.seeks > 0 {
+		it.tree.addRunsSought(it.seeks * uint64(runs-1))
+	}
+	clear(it.scan.sources)
+	scans.Put(it.scan)
+	it.cursor, it.scan = nil, nil
+	it.state.Unref()
+	it.state = nil
+	return it.err
+}
+
+// NextBlock appends entries, beginning with the current one, and moves behind
+// them; see lsm.Iterator.
+func (it *Iterator) NextBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
+	return it.block(dst, maxEntries, maxBytes, (*iters.Cursor).AppendForward, (*Iterator).Next)
+}
+
+// PrevBlock is NextBlock in descending order.
+func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
+	return it.block(dst, maxEntries, maxBytes, (*iters.Cursor).AppendBackward, (*Iterator).Prev)
+}
+
+// block appends run by run; move goes from one to the next.
+func (it *Iterator) block(dst []byte, maxEntries, maxBytes int, appendRun func(c *iters.Cursor, dst []byte, entries, limit int, values bool) ([]byte, int), move func(*Iterator) bool) (block []byte, n int) {
+	if maxEntries <= 0 {
+		maxEntries = math.MaxInt
+	}
+	limit := math.MaxInt
+	if maxBytes > 0 && maxBytes < limit-len(dst) {
+		limit = len(dst) + maxBytes
+	}
+	for ok := it.open() && it.Valid(); ok && n < maxEntries && len(dst) < limit; ok = move(it) {
+		var m int
+		dst, m = appendRun(it.cursor, dst, maxEntries-n, limit, !it.keysOnly)
+		n += m
+	}
+	return dst, n
+}

@@ -1,0 +1,158 @@
+package tree
+
+import (
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+)
+
+// ReadState is one state of a Tree's memtables and tables. It is immutable but for
+// its reference count.
+type ReadState struct {
+	Mem      *memtable.MemTable
+	FirstLog uint64    // the oldest log that may have entries of Mem
+	Sealed   []*Sealed // wait for their flush, newest first
+	Version  *manifest.Version
+
+	tree *Tree
+	refs atomic.Int64
+}
+
+// Sealed is a full memtable.
+type Sealed struct {
+	Mem      *memtable.MemTable
+	FirstLog uint64      // the oldest log that may have entries of Mem
+	Last     base.SeqNum // no entry of Mem is newer
+}
+
+// newState takes over the caller's reference on version and takes its own on the
+// memtables.
+//
+// REQUIRES: the Tree is not closed.
+func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) *ReadState {
+	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t}
+	s.refs.Store(1)
+	t.shared.Holders.n.Add(1)
+	mem.Ref()
+	for _, m := range sealed {
+		m.Mem.Ref()
+	}
+	return s
+}
+
+// Ref takes a reference.
+//
+// REQUIRES: s is current and the caller in a guard, or the caller has a reference.
+func (s *ReadState) Ref() {
+	n := s.refs.Add(1)
+	if invariants.Enabled {
+		invariants.Check(n > 1, "tree: a read state was referenced after its last reference went")
+	}
+}
+
+// Unref gives a reference back. What the last one held is freed in the background:
+// a reader does not wait for that.
+func (s *ReadState) Unref() {
+	if s.refs.Add(-1) == 0 {
+		s.tree.shared.Reads.Retire(s.free)
+	}
+}
+
+// free gives back what the state held. A retired function.
+func (s *ReadState) free() {
+	s.Mem.Unref()
+	for _, m := range s.Sealed {
+		m.Mem.Unref()
+	}
+	s.Version.Unref()
+	s.tree.shared.Holders.Release()
+}
+
+// retire gives back the own reference of a state that is current no more, when the
+// guards that may have seen it have exited.
+func (s *ReadState) retire() {
+	s.tree.shared.Reads.Retire(func() {
+		if s.refs.Add(-1) == 0 {
+			s.free()
+		}
+	})
+}
+
+// OldestLog is the number of the oldest log that may have entries that are not in
+// tables.
+func (s *ReadState) OldestLog() uint64 { return s.OldestLogWithout(nil) }
+
+// OldestLogWithout is OldestLog for a state in which flushed is in tables.
+func (s *ReadState) OldestLogWithout(flushed *Sealed) uint64 {
+	for i := len(s.Sealed) - 1; i >= 0; i-- {
+		if s.Sealed[i] != flushed {
+			return s.Sealed[i].FirstLog
+		}
+	}
+	return s.FirstLog
+}
+
+// Holders counts who needs the table files and the block cache of a database: the
+// open database itself, and each ReadState. Read states outlive their database when
+// iterators do.
+type Holders struct {
+	n       atomic.Int64
+	release func()
+}
+
+// NewHolders makes a Holders with one holder, the caller. release is called when
+// the last holder has gone; it may be called in a retired function.
+func NewHolders(release func()) *Holders {
+	h := &Holders{release: release}
+	h.n.Store(1)
+	return h
+}
+
+// Release gives up a hold.
+func (h *Holders) Release() {
+	if h.n.Add(-1) == 0 {
+		h.release()
+	}
+}
+
+// DiskSize estimates how many bytes of tables hold the keys from start up to, not
+// including, limit; nil is no bound. The caller has a reference.
+func (s *ReadState) DiskSize(start, limit []byte) (uint64, error) {
+	from, to := uint64(0), s.Version.Size()
+	var err error
+	if start != nil {
+		if from, err = s.offsetOf(start); err != nil {
+			return 0, err
+		}
+	}
+	if limit != nil {
+		if to, err = s.offsetOf(limit); err != nil {
+			return 0, err
+		}
+	}
+	return to - min(from, to), nil
+}
+
+// offsetOf sums the bytes of tables, or parts of tables, before key.
+func (s *ReadState) offsetOf(key []byte) (uint64, error) {
+	cmp := s.tree.cmp
+	var sum uint64
+	for i := range s.Version.Levels {
+		for _, m := range s.Version.Levels[i].Files {
+			switch {
+			case cmp.Cmp(m.Largest.User, key) < 0:
+				sum += m.Size
+			case cmp.Cmp(m.Smallest.User, key) < 0:
+				r, err := s.tree.shared.Files.Reader(m)
+				if err != nil {
+					return 0, err
+				}
+				sum += r.OffsetOf(key, base.MaxTrailer)
+			}
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,218 @@
+package tree
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// Shared is what the trees of one database have in common. All fields are
+// required.
+type Shared struct {
+	Seqs    *Sequences
+	Reads   *epoch.Domain // guards of reads; what they may see is freed through it
+	Files   *files.Set
+	Holders *Holders
+	// Fail makes the database read-only with err as the cause, and returns the
+	// error that later writes get.
+	Fail func(err error) error
+}
+
+// Options configures a Tree.
+type Options struct {
+	ID       uint32 // the keyspace's number; 0 is the default keyspace
+	Name     string
+	Comparer *base.Comparer
+	Tables   sstable.WriterOptions // for new tables
+	// MemTableSize is how many bytes a memtable takes.
+	MemTableSize int64
+	// RunsSought is told of every soughtStep extra sorted runs that seeks searched.
+	RunsSought func()
+}
+
+// Tree is one keyspace. It is safe for concurrent use, but for the methods of the
+// commit leader.
+type Tree struct {
+	shared Shared
+	opts   Options
+	cmp    *base.Comparer
+
+	state atomic.Pointer[ReadState] // nil before Start and after Close
+	mu    sync.Mutex                // held to replace state; never during I/O
+
+	runsSought atomic.Uint64
+}
+
+// New makes a Tree. Start begins its service.
+func New(o Options, s Shared) *Tree {
+	return &Tree{shared: s, opts: o, cmp: o.Comparer}
+}
+
+// ID is the number of the keyspace.
+func (t *Tree) ID() uint32 { return t.opts.ID }
+
+// Name is the name of the keyspace.
+func (t *Tree) Name() string { return t.opts.Name }
+
+// Comparer orders the keys.
+func (t *Tree) Comparer() *base.Comparer { return t.cmp }
+
+// Tables says how new tables are written.
+func (t *Tree) Tables() sstable.WriterOptions { return t.opts.Tables }
+
+// Start makes the first state: an empty memtable whose entries will go to log
+// firstLog or later ones, the memtables sealed, newest first, and version, whose
+// reference it takes over.
+func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Version) {
+	mem := memtable.New(memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize})
+	defer mem.Unref() // the state has its own reference
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.replaceLocked(t.newState(mem, firstLog, sealed, version))
+}
+
+// replaceLocked makes s current. The old state goes when the reads that may be
+// using it have ended.
+//
+// REQUIRES: t.mu held.
+func (t *Tree) replaceLocked(s *ReadState) {
+	if old := t.state.Swap(s); old != nil {
+		old.retire()
+	}
+}
+
+// Close takes the state away: later reads fail with base.ErrClosed. Iterators and
+// reads under way keep what they use.
+func (t *Tree) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.replaceLocked(nil)
+}
+
+// Closed reports whether there is no state.
+func (t *Tree) Closed() bool { return t.state.Load() == nil }
+
+// Current returns the current state without a reference, or nil once closed. What
+// the state holds may be used inside a guard, and by the commit leader.
+func (t *Tree) Current() *ReadState { return t.state.Load() }
+
+// Acquire returns the current state with a reference, or nil once closed.
+func (t *Tree) Acquire() *ReadState {
+	g := t.shared.Reads.Enter()
+	s := t.state.Load()
+	if s != nil {
+		s.Ref()
+	}
+	g.Exit()
+	return s
+}
+
+// NewMemTable makes an empty memtable with room for a group of so many bytes and
+// entries, to follow prev if that is not nil. It returns the memtable with an error
+// too when there is no memory for the group.
+func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64, entries int) (*memtable.MemTable, error) {
+	o := memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize}
+	if prev != nil {
+		o.EntrySize, o.Ordered = prev.EntrySize(), prev.Iterated()
+	}
+	mem := memtable.New(o)
+	return mem, mem.Room(bytes, entries)
+}
+
+// HasRoom reports whether the memtable takes a group of so many bytes and entries;
+// if it does not, Rotate makes room. Commit leader only.
+func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
+	err := t.state.Load().Mem.Room(bytes, entries)
+	if errors.Is(err, memtable.ErrFull) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Apply inserts a batch, whose first entry has sequence number seq, into the
+// memtable. Commit leader only.
+func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
+	return t.state.Load().Mem.Apply(batch, seq)
+}
+
+// Rotate seals the memtable and starts another one, with room for a group of so
+// many bytes and entries. rotateLog starts the log for the entries after last and
+// returns its number. When Rotate fails all stays as it was, and it may be tried
+// again. Commit leader only.
+func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum) (uint64, error)) error {
+	old := t.state.Load().Mem
+	last := t.shared.Seqs.Visible()
+	fresh, err := t.NewMemTable(old, bytes, entries)
+	defer fresh.Unref() // the state has its own reference
+	if err != nil {
+		return err
+	}
+	log, err := rotateLog(last)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.state.Load()
+	sealed := append([]*Sealed{{Mem: old, FirstLog: s.FirstLog, Last: last}}, s.Sealed...)
+	s.Version.Ref()
+	t.replaceLocked(t.newState(fresh, log, sealed, s.Version))
+	return nil
+}
+
+// Install makes the version of a manifest edit current, without the memtable
+// flushed if that is not nil. It takes over the caller's reference on version. On a
+// closed Tree the edit is durable all the same, and there is nothing to do.
+func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.state.Load()
+	if s == nil {
+		version.Unref()
+		return
+	}
+	sealed := s.Sealed
+	if flushed != nil {
+		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool { return m == flushed })
+	}
+	t.replaceLocked(t.newState(s.Mem, s.FirstLog, sealed, version))
+}
+
+// soughtStep is how many extra sorted runs pass between two calls of
+// Options.RunsSought.
+const soughtStep = 1 << 15
+
+// addRunsSought counts extra sorted runs that seeks searched.
+func (t *Tree) addRunsSought(n uint64) {
+	if sum := t.runsSought.Add(n); sum/soughtStep != (sum-n)/soughtStep && t.opts.RunsSought != nil {
+		t.opts.RunsSought()
+	}
+}
+
+// RunsSought counts the extra sorted runs that seeks searched since ResetRunsSought:
+// those that they would have been spared had there been only one.
+func (t *Tree) RunsSought() uint64 { return t.runsSought.Load() }
+
+// ResetRunsSought begins the count anew.
+func (t *Tree) ResetRunsSought() { t.runsSought.Store(0) }
+
+// panicked makes the database read-only after a panic of the engine or of what the
+// user plugged in.
+func (t *Tree) panicked(r any) error { return t.shared.Fail(base.NewPanic(r)) }
+
+// failOnPanic makes the database read-only if err stands for a panic that a
+// package below recovered.
+func (t *Tree) failOnPanic(err error) {
+	var p *base.Panic
+	if err != nil && errors.As(err, &p) {
+		t.shared.Fail(err)
+	}
+}

@@ -1,0 +1,264 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// house is what a database gives to its trees.
+type house struct {
+	Shared
+	manifest *manifest.Set
+	last     base.SeqNum
+	released int // calls of Holders' release
+	failed   error
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	fsys := vfs.NewMem()
+	if err := fsys.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	h := &house{}
+	set, err := manifest.New(manifest.Options{FS: fsys, Dir: "db", Comparer: base.Bytewise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cache.New(1 << 20)
+	h.manifest = set
+	h.Shared = Shared{
+		Seqs: &Sequences{}, Reads: epoch.New(nil),
+		Holders: NewHolders(func() { h.released++ }),
+		Fail:    func(err error) error { h.failed = err; return err },
+	}
+	h.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise, Reads: h.Reads})
+	t.Cleanup(func() {
+		h.Reads.Drain()
+		if err := errors.Join(h.Files.Close(), set.Close()); err != nil {
+			t.Error(err)
+		}
+		c.Unref()
+	})
+	return h
+}
+
+// open makes and starts a tree whose first log has the given number.
+func (h *house) open(id uint32, firstLog uint64) *Tree {
+	t := New(Options{ID: id, Comparer: base.Bytewise, MemTableSize: 64 << 10}, h.Shared)
+	t.Start(firstLog, nil, h.manifest.Current())
+	return t
+}
+
+// put is what a commit leader does.
+func (h *house) put(t *testing.T, tree *Tree, key, value string) {
+	t.Helper()
+	if err := tree.Apply(batchrepr.AppendPut(batchrepr.Init(nil), []byte(key), []byte(value)), h.last+1); err != nil {
+		t.Fatal(err)
+	}
+	h.last++
+	h.Seqs.Publish(h.last)
+}
+
+func (h *house) rotate(t *testing.T, tree *Tree, log uint64) {
+	t.Helper()
+	if err := tree.Rotate(0, 0, func(base.SeqNum) (uint64, error) { return log, nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantGet(t *testing.T, tree *Tree, snap *Snapshot, key, value string) {
+	t.Helper()
+	got, err := tree.Get([]byte(key), nil, snap, 0)
+	if value == "" && errors.Is(err, base.ErrNotFound) {
+		return
+	}
+	if err != nil || string(got) != value {
+		t.Errorf("Get(%s) = %q, %v; want %q", key, got, err, value)
+	}
+}
+
+// TestTreesShareSequences has two trees of one database: a snapshot is one state of
+// both, and a key of one is not in the other.
+func TestTreesShareSequences(t *testing.T) {
+	h := newHouse(t)
+	a, b := h.open(0, 1), h.open(7, 1)
+	if a.ID() != 0 || b.ID() != 7 {
+		t.Errorf("keyspaces %d and %d", a.ID(), b.ID())
+	}
+	h.put(t, a, "k", "a1")
+	h.put(t, b, "k", "b1")
+	var snap Snapshot
+	h.Seqs.Open(&snap)
+	h.put(t, a, "k", "a2")
+	h.put(t, b, "l", "b2")
+	wantGet(t, a, nil, "k", "a2")
+	wantGet(t, a, &snap, "k", "a1")
+	wantGet(t, a, nil, "l", "")
+	wantGet(t, b, nil, "l", "b2")
+	wantGet(t, b, &snap, "l", "")
+	if got := h.Seqs.Snapshots(); !slices.Equal(got, []base.SeqNum{2}) {
+		t.Errorf("snapshots %v", got)
+	}
+	snap.Close()
+	snap.Close()
+	if n := h.Seqs.NumSnapshots(); n != 0 {
+		t.Errorf("%d snapshots after Close", n)
+	}
+	if _, err := a.Get([]byte("k"), nil, &snap, 0); !errors.Is(err, base.ErrClosed) {
+		t.Errorf("a closed snapshot answers: %v", err)
+	}
+	a.Close()
+	wantGet(t, b, nil, "k", "b1")
+	b.Close()
+	h.Holders.Release()
+	h.Reads.Drain()
+	if h.released != 1 {
+		t.Errorf("files and cache were released %d times", h.released)
+	}
+}
+
+// TestRotateSealsOrChangesNothing rotates with a log that cannot be made, then with
+// one that can, and installs the versions of flushes.
+func TestRotateSealsOrChangesNothing(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(0, 5)
+	h.put(t, tree, "a", "1")
+	before := tree.Current()
+	full := errors.New("disk full")
+	if err := tree.Rotate(0, 0, func(base.SeqNum) (uint64, error) { return 0, full }); !errors.Is(err, full) {
+		t.Fatal(err)
+	}
+	if tree.Current() != before {
+		t.Error("a rotation that failed changed the state")
+	}
+	h.rotate(t, tree, 6)
+	h.put(t, tree, "b", "2")
+	h.put(t, tree, "c", "3")
+	h.rotate(t, tree, 8)
+	s := tree.Acquire()
+	var got []string
+	for _, m := range s.Sealed {
+		got = append(got, fmt.Sprintf("log %d, %d entries to %d", m.FirstLog, m.Mem.Len(), m.Last))
+	}
+	if want := []string{"log 6, 2 entries to 3", "log 5, 1 entries to 1"}; !slices.Equal(got, want) || s.FirstLog != 8 {
+		t.Errorf("sealed: %q, then log %d; want %q, then log 8", got, s.FirstLog, want)
+	}
+	newest, oldest := s.Sealed[0], s.Sealed[1]
+	if s.OldestLog() != 5 || s.OldestLogWithout(oldest) != 6 || s.OldestLogWithout(newest) != 5 {
+		t.Errorf("oldest log %d, without the oldest memtable %d, without the newest %d", s.OldestLog(), s.OldestLogWithout(oldest), s.OldestLogWithout(newest))
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		if _, err := tree.Get([]byte(key), nil, nil, 0); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	tree.Install(h.manifest.Current(), oldest)
+	tree.Install(h.manifest.Current(), newest)
+	if now := tree.Current(); len(now.Sealed) != 0 || now.OldestLog() != 8 {
+		t.Errorf("%d sealed memtables and log %d after the flushes", len(now.Sealed), now.OldestLog())
+	}
+	wantGet(t, tree, nil, "a", "") // this flush made no table
+	s.Unref()
+	tree.Close()
+	tree.Install(h.manifest.Current(), nil)
+	if !tree.Closed() || tree.Acquire() != nil {
+		t.Error("Install has opened a closed tree")
+	}
+}
+
+// TestGuardKeepsState: the state that a guard may have seen keeps its own reference
+// until the guard exits.
+func TestGuardKeepsState(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(0, 1)
+	h.put(t, tree, "k", "v")
+	g := h.Reads.Enter()
+	s := tree.Current()
+	h.rotate(t, tree, 2) // other states follow
+	tree.Install(h.manifest.Current(), tree.Current().Sealed[0])
+	if n := s.refs.Load(); tree.Current() == s || n < 1 {
+		t.Errorf("%d references inside a guard", n)
+	}
+	g.Exit()
+	h.Reads.Drain()
+	if n := s.refs.Load(); n != 0 {
+		t.Errorf("%d references after the guard", n)
+	}
+	tree.Close()
+}
+
+// TestIteratorOutlivesItsTree: the files stay until an iterator is closed that
+// outlives its database, and its moves say that it is closed.
+func TestIteratorOutlivesItsTree(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(0, 1)
+	h.put(t, tree, "k", "v")
+	var it Iterator
+	tree.Init(&it, &IterOptions{})
+	if !it.First() || string(it.Key()) != "k" || string(it.Value()) != "v" {
+		t.Fatalf("%q %q %v", it.Key(), it.Value(), it.Err())
+	}
+	tree.Close()
+	h.Holders.Release()
+	h.Reads.Drain()
+	if h.released != 0 {
+		t.Error("files and cache were released beneath an iterator")
+	}
+	if it.First() || !errors.Is(it.Err(), base.ErrClosed) {
+		t.Errorf("a move after Close: %v", it.Err())
+	}
+	it.Close()
+	h.Reads.Drain()
+	if h.released != 1 {
+		t.Errorf("files and cache were released %d times", h.released)
+	}
+}
+
+// TestPanicOfComparerFails: a panic in a read is the read's error, and the database
+// is told.
+func TestPanicOfComparerFails(t *testing.T) {
+	h := newHouse(t)
+	cmp := *base.Bytewise
+	cmp.Name, cmp.EqualIsBytewise = "panics", false
+	broken := false
+	cmp.Compare = func(a, b []byte) int {
+		if broken {
+			panic("broke")
+		}
+		return base.Bytewise.Compare(a, b)
+	}
+	tree := New(Options{Comparer: &cmp, MemTableSize: 64 << 10}, h.Shared)
+	tree.Start(1, nil, h.manifest.Current())
+	h.put(t, tree, "a", "1")
+	h.put(t, tree, "b", "2")
+	broken = true
+	var p *base.Panic
+	if _, err := tree.Get([]byte("b"), nil, nil, 0); !errors.As(err, &p) || !errors.Is(h.failed, err) {
+		t.Errorf("Get says %v, the database is told %v", err, h.failed)
+	}
+	h.failed = nil
+	var r MultiResult
+	if err := tree.MultiGet([][]byte{[]byte("b")}, nil, &r); !errors.As(err, &p) || !errors.Is(h.failed, err) {
+		t.Errorf("MultiGet says %v, the database is told %v", err, h.failed)
+	}
+	h.failed = nil
+	var it Iterator
+	tree.Init(&it, &IterOptions{})
+	if it.SeekGE([]byte("b")) || !errors.As(it.Err(), &p) || h.failed == nil {
+		t.Errorf("SeekGE says %v, the database is told %v", it.Err(), h.failed)
+	}
+	it.Close()
+	broken = false
+	tree.Close()
+}
