@@ -229,7 +229,8 @@ LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *c
 /* ---- Databases ---- */
 
 /* Opens the database in a directory, and creates it when there is none unless
- * error_if_missing is set. options: optional. */
+ * error_if_missing is set; the directories above it only if create_dirs is.
+ * options: optional. */
 LOAM_API loam_status loam_open(const char *path, const loam_options *options, loam_db **db, char **err);
 /* Waits for running calls and background work to stop, and releases the
  * directory. The handle is gone whatever the status. */

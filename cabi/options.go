@@ -56,12 +56,15 @@ func (o *options) close() {
 	}
 }
 
-// copied returns the options of a handle as they are now, defaults for 0. Logs
-// are never mapped: a fault there is a SIGBUS, and the host may have taken the
-// signal from Go.
+// unset are the options of a program that sets none. Logs are never mapped: a
+// fault there is a SIGBUS, and the host may have taken the signal from Go. Parents
+// are not made, as in LevelDB: a path below a disk that is not mounted is an error.
+func unset() lsm.Options { return lsm.Options{PlainWAL: true, NoCreateDirs: true} }
+
+// copied returns the options of a handle as they are now, unset for 0.
 func copied(h C.uint64_t) (s *settings, err error) {
 	if h == 0 {
-		return &settings{lsm.Options{PlainWAL: true}, newShared(func() {})}, nil
+		return &settings{unset(), newShared(func() {})}, nil
 	}
 	err = with(h, func(o *options) error {
 		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain()}
@@ -101,7 +104,7 @@ func (d *database) Close() error {
 
 //export loamgo_options_create
 func loamgo_options_create(out *C.uint64_t, message **C.char) status {
-	return run(message, func() error { return publish(kindOptions, &options{}, out) })
+	return run(message, func() error { return publish(kindOptions, &options{Options: unset()}, out) })
 }
 
 //export loamgo_options_set

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -191,8 +192,7 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
 	return run(message, func() error {
 		if what == C.LOAMGO_OPTION_DOCS {
-			docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool { return d.Name == "plain_wal" })
-			return giveJSON(plain(reflect.ValueOf(docs)), out)
+			return giveJSON(plain(reflect.ValueOf(optionDocs())), out)
 		}
 		d, err := get[*database](db, kindDB)
 		if err != nil {
@@ -219,6 +219,17 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 		}
 		return give(v, out)
 	})
+}
+
+// optionDocs lists the options that can be chosen in C, with their defaults there.
+func optionDocs() []lsm.OptionDoc {
+	docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool { return d.Name == "plain_wal" })
+	for i := range docs {
+		if docs[i].Name == "create_dirs" {
+			docs[i].Default = strconv.FormatBool(!unset().NoCreateDirs)
+		}
+	}
+	return docs
 }
 
 func giveJSON(v any, out **C.char) error {

@@ -76,10 +76,10 @@ type option struct {
 var options = []option{
 	{name: "error_if_missing", doc: "fail when there is no database instead of creating it", field: func(o *Options) any { return &o.ErrorIfMissing }},
 	{name: "error_if_exists", doc: "fail when the database exists", field: func(o *Options) any { return &o.ErrorIfExists }},
-	{name: "create_dirs", doc: "make missing parent directories of a new database too", inverted: true, field: func(o *Options) any { return &o.NoCreateDirs }},
+	{name: "create_dirs", doc: "make missing parent directories of a new database too; false by default in C and Python", inverted: true, field: func(o *Options) any { return &o.NoCreateDirs }},
 	{name: "read_only", doc: "change nothing on disk", field: func(o *Options) any { return &o.ReadOnly }},
 	{name: "comparator", doc: "order of keys, by the name that the database stores", field: func(o *Options) any { return &o.Comparer }},
-	{name: "cache_size", doc: "block cache, indexes and filters included", unit: "bytes", def: 64 << 20, min: -1, max: 1 << 46, noneBelow: true, field: func(o *Options) any { return &o.CacheSize }},
+	{name: "cache_size", doc: "block cache, indexes and filters included; 0: none", unit: "bytes", def: 64 << 20, min: -1, max: 1 << 46, noneBelow: true, field: func(o *Options) any { return &o.CacheSize }},
 	{name: "write_buffer_size", doc: "size of one memtable", unit: "bytes", def: 64 << 20, min: 64 << 10, max: 2 << 30, field: func(o *Options) any { return &o.WriteBufferSize }},
 	{name: "max_memtables", doc: "memtables in memory before writes wait", unit: "memtables", def: 3, min: 2, max: 64, field: func(o *Options) any { return &o.MaxMemtables }},
 	{name: "max_open_files", doc: "table files kept open at once, within the process's limit", unit: "files", def: 1000, min: 4, max: 1 << 20, field: func(o *Options) any { return &o.MaxOpenFiles }},
@@ -88,14 +88,14 @@ var options = []option{
 	{name: "max_file_size", doc: "size at which a compaction starts another table", unit: "bytes", def: 64 << 20, min: 64 << 10, max: 1 << 40, field: func(o *Options) any { return &o.MaxFileSize }},
 	{name: "compression", doc: "none, snappy or zstd", def: int64(SnappyCompression), min: 0, max: 3, field: func(o *Options) any { return &o.Compression }},
 	{name: "zstd_level", doc: "zstd effort from 1 (fast) to 4 (small)", def: 1, min: 1, max: 4, field: func(o *Options) any { return &o.ZstdLevel }},
-	{name: "bloom_bits", doc: "filter bits per key", unit: "bits", def: 10, min: -1, max: 64, noneBelow: true, field: func(o *Options) any { return &o.BloomBits }},
+	{name: "bloom_bits", doc: "filter bits per key; 0: none", unit: "bits", def: 10, min: -1, max: 64, noneBelow: true, field: func(o *Options) any { return &o.BloomBits }},
 	{name: "leveldb_filter", doc: "also write the filter blocks that LevelDB reads", field: func(o *Options) any { return &o.LevelDBFilter }},
 	{name: "max_decoded_block", doc: "compressed blocks that declare more than this are refused", unit: "bytes", def: 64 << 20, min: 1 << 20, max: 4<<30 - 1, field: func(o *Options) any { return &o.MaxDecodedBlock }},
 	{name: "max_background_jobs", doc: "flushes and compactions at once", unit: "jobs", min: 1, max: 256, field: func(o *Options) any { return &o.MaxBackgroundJobs }},
 	{name: "max_subcompactions", doc: "parts of one compaction that run in parallel", unit: "parts", min: 1, max: 256, field: func(o *Options) any { return &o.MaxSubcompactions }},
 	{name: "l0_compaction", doc: "tables in level 0 that start a compaction", unit: "tables", def: 4, min: 1, max: 1 << 10, field: func(o *Options) any { return &o.L0Compaction }},
 	{name: "l0_stop", doc: "tables in level 0 at which writes wait", unit: "tables", def: 24, min: 2, max: 1 << 12, field: func(o *Options) any { return &o.L0Stop }},
-	{name: "wal_preallocate", doc: "log allocated ahead of its end", unit: "bytes", def: 8 << 20, min: -1, max: 1 << 30, noneBelow: true, field: func(o *Options) any { return &o.WALPreallocate }},
+	{name: "wal_preallocate", doc: "log allocated ahead of its end; 0: none", unit: "bytes", def: 8 << 20, min: -1, max: 1 << 30, noneBelow: true, field: func(o *Options) any { return &o.WALPreallocate }},
 	{name: "plain_wal", doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", field: func(o *Options) any { return &o.PlainWAL }},
 	{name: "disable_compaction", doc: "start with automatic compaction paused", field: func(o *Options) any { return &o.DisableCompaction }},
 }
@@ -112,7 +112,7 @@ type OptionDoc struct {
 func OptionDocs() []OptionDoc {
 	docs := make([]OptionDoc, 0, len(options))
 	for _, row := range options {
-		d := OptionDoc{Name: row.name, Doc: row.doc, Unit: row.unit, Min: row.min, Max: row.max}
+		d := OptionDoc{Name: row.name, Doc: row.doc, Unit: row.unit, Min: max(row.min, 0), Max: row.max}
 		switch row.field(new(Options)).(type) {
 		case *bool:
 			d.Default = strconv.FormatBool(row.inverted)
@@ -198,11 +198,11 @@ func (row *option) number(value string, bad func(string) error) (int64, error) {
 	if !ok {
 		return 0, bad("want a number, with KiB, MiB or GiB behind it if you like")
 	}
+	if least := max(row.min, 0); v < least || v > row.max {
+		return 0, bad(fmt.Sprintf("want %d to %d", least, row.max))
+	}
 	if row.noneBelow && v == 0 {
 		v = -1
-	}
-	if v < row.min || v > row.max {
-		return 0, bad(fmt.Sprintf("want %d to %d", max(row.min, 0), row.max))
 	}
 	return v, nil
 }

@@ -7,7 +7,7 @@ const { invalidArgument } = require('./errors')
 const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 
 // Set by other means, or not by this name.
-const NOT_TAKEN = new Set(['errorIfMissing', 'comparator'])
+const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator'])
 
 // A function could not be called from the engine's threads.
 function comparatorPair ({ comparator }) {
@@ -31,10 +31,10 @@ async function enginePairs (options) {
   return pairs
 }
 
-// What open() is asked to create.
-function creationPairs ({ createIfMissing, readOnly }) {
+// What open() is asked to create. As in classic-level, directories above too.
+function creationPairs ({ createIfMissing, readOnly, createDirs }) {
   const create = createIfMissing && !readOnly
-  return ['error_if_missing', String(!create)]
+  return ['error_if_missing', String(!create), 'create_dirs', String(createDirs ?? true)]
 }
 
 function cacheOf ({ cache }) {

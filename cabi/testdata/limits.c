@@ -120,6 +120,17 @@ static void errors(void) {
   loam_status s = loam_open("file/db", o, &again, &err);
   CHECK(s < 0 && loam_error_errno(err) == ENOTDIR && loam_error_path(err), "%s: %s", loam_status_name(s), err);
   loam_free(err);
+  /* No directory is made above the database's, unless it is wanted. */
+  const loam_options *either[] = {NULL, o};
+  for (int i = 0; i < 2; i++) {
+    FAILS(LOAM_ERR_IO, ENOENT, "above/db", loam_open("above/db", either[i], &again, &err));
+    CHECK(access("above", F_OK) && errno == ENOENT, "above was made");
+  }
+  WANT(LOAM_OK, loam_options_set(o, "create_dirs", "true", &err));
+  WANT(LOAM_OK, loam_open("above/db", o, &again, &err));
+  WANT(LOAM_OK, loam_close(again, &err));
+  FAILS(LOAM_ERR_INVALID_ARGUMENT, 0, NULL, loam_options_set(o, "cache_size", "-1", &err));
+  WANT(LOAM_OK, loam_options_set(o, "cache_size", "0", &err));
   WANT(LOAM_OK, loam_options_set(o, "error_if_exists", "true", &err));
   WANT(LOAM_OK, loam_close(db, &err));
   FAILS(LOAM_ERR_EXISTS, 0, "errors", loam_open("errors", o, &again, &err));

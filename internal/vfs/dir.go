@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -135,7 +136,7 @@ func makeDir(fsys FS, dir string, noParents bool) error {
 		holders = append(holders, filepath.Dir(d))
 	}
 	if noParents && len(holders) > 1 {
-		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrNotExist}
+		return fmt.Errorf("a directory above it is missing: %w", syscall.ENOENT) // as mkdir(2)
 	}
 	if err := fsys.MkdirAll(dir); err != nil {
 		return err

@@ -42,6 +42,18 @@ def test_no_permission(tmp_path):
     assert done.stdout.split()[0] == str(errno.EACCES) and done.stdout.split()[2:] == ["True", "True"], done.stdout + done.stderr
 
 
+def test_directories_above(tmp_path):
+    """They are made when that is asked for; numbers that mean nothing are refused by name."""
+    path = tmp_path / "above" / "db"
+    with pytest.raises(FileNotFoundError) as missing:
+        loamdb.open(path)
+    told(missing.value, errno.ENOENT, path)
+    assert not path.parent.exists()
+    loamdb.open(path, create_dirs=True).close()
+    with pytest.raises(ValueError, match="cache_size.*want 0 to"):
+        loamdb.open(path, cache_size=-1)
+
+
 def test_missing_existing_locked(tmp_path):
     with pytest.raises(FileNotFoundError) as missing:
         loamdb.open(tmp_path / "none", error_if_missing=True)
