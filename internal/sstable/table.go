@@ -20,28 +20,47 @@ const (
 	Private
 )
 
+// Position is how far a point read has come in a table: as far as memory leads,
+// which is a data block or, of an index that is only partly in memory, a part of
+// it. It means something to the Reader that gave it and to no other.
+type Position uint64
+
+// Hit is an entry that a point read found.
+type Hit struct {
+	Trailer  base.Trailer
+	Position Position // from which GetNext goes on
+}
+
 // Reader reads one immutable table. It is safe for concurrent use.
 //
 // A point read has stages so that a batch of keys can go through them side by
 // side: MayContain (filter), Find (index), Prefetch, GetAt (block). All take the
 // same Lookup, of base.MakeLookup.
 type Reader interface {
-	// Get appends the newest visible value of the key to dst. found is false when
-	// this table holds no visible entry of the key; with found, t says whether it
-	// is a deletion. With base.ErrWouldBlock, t is the number of the block that is
-	// not in memory: GetAt goes on from there.
-	Get(l base.Lookup, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
+	// Get appends the newest visible value of the key to dst. found is false, and
+	// dst as it was, when this table holds no visible entry of the key; hit says
+	// what kind of entry it is, which may be one without a value. With
+	// base.ErrWouldBlock, GetAt goes on from hit.Position.
+	Get(l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
 	// MayContain reports whether the filter, if any, admits the key.
 	MayContain(l base.Lookup) bool
-	// Find returns the index of the only block that can hold what Get looks for,
-	// or -1 when the table ends before it.
-	Find(l base.Lookup) int
-	// Prefetch hints that the block will be read; it does not block.
-	Prefetch(block int)
-	// GetAt is Get within one block.
-	GetAt(block int, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, t base.Trailer, found bool, err error)
-	// NewSource iterates over the table.
+	// Find begins a Get with what is in memory. It reports false when that already
+	// tells that the table ends before the key.
+	Find(l base.Lookup) (Position, bool)
+	// Prefetch hints that GetAt will be called; it does not block.
+	Prefetch(p Position)
+	// GetAt is Get from where Find, or a Get with base.ErrWouldBlock, stopped.
+	GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
+	// GetNext is Get for the newest entry of the key that is older than prev, which
+	// Get, GetAt or GetNext found for l. After base.ErrWouldBlock it is called
+	// again with the same prev.
+	GetNext(prev Hit, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
+	// NewSource iterates over the table, range tombstones left out.
 	NewSource(flags ReadFlags) base.Source
+	// RangeDels iterates over the table's range tombstones: each is an entry whose
+	// key is the first key deleted and whose value is the first one after it that
+	// is not. nil: the table has none.
+	RangeDels(flags ReadFlags) base.Source
 	// OffsetOf estimates the file offset at which the key's data begins.
 	OffsetOf(key []byte, t base.Trailer) uint64
 	// Cached is how many of the table's blocks are in the block cache.

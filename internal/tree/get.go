@@ -110,9 +110,9 @@ func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]b
 		if tree.cmp.Cmp(key, m.Smallest.User) < 0 || tree.cmp.Cmp(key, m.Largest.User) > 0 {
 			continue
 		}
-		value, t, found, err := h.fileGet(m, l, flags, dst)
+		value, hit, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
-			return value, t, found, err
+			return value, hit.Trailer, found, err
 		}
 	}
 	for i := 1; i < manifest.NumLevels; i++ {
@@ -124,9 +124,9 @@ func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]b
 		if m == nil {
 			continue
 		}
-		value, t, found, err := h.fileGet(m, l, flags, dst)
+		value, hit, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
-			return value, t, found, err
+			return value, hit.Trailer, found, err
 		}
 	}
 	return dst, 0, false, nil
@@ -145,23 +145,23 @@ func (t *Tree) candidate(level *manifest.Level, l base.Lookup) *manifest.FileMet
 
 // fileGet searches one table: in memory first, so that nothing is done inside
 // the guard that may wait for a disk.
-func (h *hold) fileGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+func (h *hold) fileGet(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
 	r, ok := h.tree.shared.Files.OpenNow(m)
 	switch {
 	case ok && !h.counted:
-		value, t, found, err := r.Get(l, flags|sstable.MemoryOnly, dst)
+		value, hit, found, err := r.Get(l, flags|sstable.MemoryOnly, dst)
 		if err == nil || flags&sstable.MemoryOnly != 0 || !errors.Is(err, base.ErrWouldBlock) {
-			return value, t, found, err
+			return value, hit, found, err
 		}
 		h.count()
-		return r.GetAt(int(t), l, flags, dst)
+		return r.GetAt(hit.Position, l, flags, dst)
 	case !ok && flags&sstable.MemoryOnly != 0:
-		return dst, 0, false, base.ErrWouldBlock
+		return dst, sstable.Hit{}, false, base.ErrWouldBlock
 	case !ok:
 		h.count()
 		var err error
 		if r, err = h.tree.shared.Files.Reader(m); err != nil {
-			return dst, 0, false, err
+			return dst, sstable.Hit{}, false, err
 		}
 	}
 	return r.Get(l, flags, dst)

@@ -25,8 +25,8 @@ type span struct{ start, end int }
 type lookup struct {
 	base.Lookup
 	done   bool
-	reader sstable.Reader
-	block  int // to read next, -1 for none
+	reader sstable.Reader   // to ask next, nil for none
+	at     sstable.Position // in it
 }
 
 // Len is the number of keys asked for.
@@ -145,14 +145,15 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 	}
 	for i := range state {
 		if l := &state[i]; l.reader != nil {
-			if l.block = l.reader.Find(l.Lookup); l.block < 0 {
+			var ok bool
+			if l.at, ok = l.reader.Find(l.Lookup); !ok {
 				l.reader = nil
 			}
 		}
 	}
 	for i := range state {
 		if l := &state[i]; l.reader != nil {
-			l.reader.Prefetch(l.block)
+			l.reader.Prefetch(l.at)
 		}
 	}
 	for i := range state {
@@ -160,12 +161,12 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 		if l.reader == nil {
 			continue
 		}
-		value, trailer, found, err := l.reader.GetAt(l.block, l.Lookup, 0, r.buf)
+		value, hit, found, err := l.reader.GetAt(l.at, l.Lookup, 0, r.buf)
 		if err != nil {
 			return 0, err
 		}
 		if found {
-			r.record(l, &spans[i], value, trailer)
+			r.record(l, &spans[i], value, hit.Trailer)
 			answered++
 		}
 	}

@@ -192,11 +192,11 @@ func BenchmarkGet(b *testing.B) {
 func BenchmarkGetAt(b *testing.B) {
 	r := benchReader(b, 128<<20)
 	var key, dst []byte
-	at := make([]int, benchEntries)
+	at := make([]sstable.Position, benchEntries)
 	for i := range at {
 		key = benchKey(key, i)
 		l := base.MakeLookup(base.Bytewise, key, base.MaxSeqNum)
-		at[i] = r.Find(l)
+		at[i], _ = r.Find(l)
 		r.GetAt(at[i], l, 0, nil)
 	}
 	for _, spread := range []int{30, benchEntries} {
@@ -220,7 +220,7 @@ func BenchmarkFind(b *testing.B) {
 	var key []byte
 	for b.Loop() {
 		key = benchKey(key, rng.IntN(benchEntries))
-		if r.Find(base.HashedLookup(key, 0, base.MaxSeqNum)) < 0 {
+		if _, ok := r.Find(base.HashedLookup(key, 0, base.MaxSeqNum)); !ok {
 			b.Fatal("missing")
 		}
 	}

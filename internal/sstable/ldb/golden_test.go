@@ -102,20 +102,20 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 	err = base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			k := e.Key(i)
-			got, tr, ok, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil)
+			got, hit, ok, err := r.Get(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum), 0, nil)
 			if err != nil || !ok || !r.MayContain(base.MakeLookup(base.Bytewise, k, base.MaxSeqNum)) {
 				t.Fatalf("%q: found %v, %v", k, ok, err)
 			}
 			want, live := present[string(k)]
-			if live != (tr.Kind() == base.KindSet) || string(got) != want {
+			if live != (hit.Trailer.Kind() == base.KindSet) || string(got) != want {
 				t.Fatalf("%q is %q, LevelDB says %q", k, got, want)
 			}
-			if tr == e.Trailers[i] && live {
+			if hit.Trailer == e.Trailers[i] && live {
 				found++
 			}
 			at := e.Trailers[i]
-			got, tr, ok, err = r.Get(base.MakeLookup(base.Bytewise, k, at.Seq()), 0, nil)
-			if err != nil || !ok || tr != at || string(got) != string(e.Value(i)) {
+			got, hit, ok, err = r.Get(base.MakeLookup(base.Bytewise, k, at.Seq()), 0, nil)
+			if err != nil || !ok || hit.Trailer != at || string(got) != string(e.Value(i)) {
 				t.Fatalf("%q@%d: %q %v %v", k, at.Seq(), got, ok, err)
 			}
 		}

@@ -207,7 +207,8 @@ func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader,
 
 func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte, seq base.SeqNum, want Entry, ok bool) {
 	t.Helper()
-	got, tr, found, err := r.Get(base.MakeLookup(c, key, seq), flags, []byte("dst:"))
+	l := base.MakeLookup(c, key, seq)
+	got, hit, found, err := r.Get(l, flags, []byte("dst:"))
 	if err != nil || found != ok {
 		t.Fatalf("flags %d: Get %q@%d: found %v, want %v (%v)", flags, key, seq, found, ok, err)
 	}
@@ -215,10 +216,10 @@ func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.Re
 	if found && want.Trailer.Kind() == base.KindSet {
 		value += string(want.Value)
 	}
-	if string(got) != value || found && tr != want.Trailer {
-		t.Fatalf("flags %d: Get %q@%d is %q@%d, want %v", flags, key, seq, got, tr.Seq(), want)
+	if string(got) != value || found && hit.Trailer != want.Trailer {
+		t.Fatalf("flags %d: Get %q@%d is %q@%d, want %v", flags, key, seq, got, hit.Trailer.Seq(), want)
 	}
-	if ok && !r.MayContain(base.MakeLookup(c, key, seq)) {
+	if ok && !r.MayContain(l) {
 		t.Fatalf("the filter denies %q", key)
 	}
 }
@@ -309,20 +310,20 @@ func (s *suite) staged(t *testing.T) {
 				key, seq := probe(rng, es)
 				want, ok := newest(c, es, key, seq)
 				l := base.MakeLookup(c, key, seq)
-				at := r.Find(l)
-				if at < 0 {
+				at, more := r.Find(l)
+				if !more {
 					if ok {
 						t.Fatalf("Find %q@%d: the table ends before it, want %v", key, seq, want)
 					}
 					continue
 				}
 				r.Prefetch(at)
-				v, tr, found, err := r.GetAt(at, l, 0, nil)
-				if err != nil || found != ok || found && (tr != want.Trailer || !bytes.Equal(v, want.Value)) {
-					t.Fatalf("GetAt %q@%d is %q %d %v %v, want %v %v", key, seq, v, tr, found, err, want, ok)
+				v, hit, found, err := r.GetAt(at, l, 0, nil)
+				if err != nil || found != ok || found && (hit.Trailer != want.Trailer || !bytes.Equal(v, want.Value)) {
+					t.Fatalf("GetAt %q@%d is %q %d %v %v, want %v %v", key, seq, v, hit.Trailer, found, err, want, ok)
 				}
 			}
-			if _, _, found, err := r.GetAt(r.Props().Blocks, base.Lookup{}, 0, nil); found || err != nil {
+			if _, _, found, err := r.GetAt(sstable.Position(r.Props().Blocks), base.Lookup{}, 0, nil); found || err != nil {
 				t.Error("a block that is not there", found, err)
 			}
 			r.Close()

@@ -46,6 +46,7 @@ func Run(t *testing.T, f Format) {
 		{"Contents", s.contents},
 		{"Shapes", s.shapes},
 		{"Staged", s.staged},
+		{"OlderVersions", s.olderVersions},
 		{"MemoryOnly", s.memoryOnly},
 		{"Warm", s.warm},
 		{"Cacheless", s.cacheless},
