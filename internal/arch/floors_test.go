@@ -12,7 +12,7 @@ var floors = []struct {
 	paths []string
 }{
 	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events"}},
-	{1, []string{"internal/vfs"}},
+	{1, []string{"internal/vfs", "internal/prefix"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/filter", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/compact"}},

@@ -88,13 +88,6 @@ func Prefix64(key []byte, skip int) uint64 {
 	return v
 }
 
-// Below is 1 when a < b, else 0, without a branch: sums of it are searches in which
-// nothing is guessed.
-func Below(a, b uint64) uint64 {
-	_, borrow := bits.Sub64(a, b, 0)
-	return borrow
-}
-
 // SharedPrefixLen is the length of the longest common prefix.
 func SharedPrefixLen(a, b []byte) int {
 	n := min(len(a), len(b))

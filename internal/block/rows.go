@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // LevelDB's row layout: entries of
@@ -151,13 +152,13 @@ func BuildView(dst, rows []byte, s Shape, cmp *base.Comparer, cols Columns) (Vie
 		return View{}, err
 	}
 	v.data = v.data[:b.pos]
-	skip := v.abbreviate(cmp, cols)
+	prefixLen := v.abbreviate(cmp, cols)
 	if b.allLiveSets {
 		cols |= viewAllLiveSets
 	}
 	*(*uint32)(v.p) = uint32(s.Count)
 	*(*uint32)(unsafe.Add(v.p, hdrFlags)) = uint32(cols)
-	*(*uint32)(unsafe.Add(v.p, hdrSkip)) = uint32(skip)
+	*(*uint32)(unsafe.Add(v.p, hdrPrefix)) = uint32(prefixLen)
 	*(*uint32)(unsafe.Add(v.p, hdrSize)) = uint32(dataOff) + uint32(b.pos)
 	*(*uint64)(unsafe.Add(v.p, hdrMaxSeq)) = uint64(b.maxTrailer.Seq())
 	return OpenView(dst), nil
@@ -168,26 +169,21 @@ func BuildView(dst, rows []byte, s Shape, cmp *base.Comparer, cols Columns) (Vie
 // last share. The last key of an index may be short, hence foreign to the
 // others; it then gets the largest abbreviation, because it sorts after
 // everything with their prefix.
-func (v *View) abbreviate(cmp *base.Comparer, cols Columns) (skip int) {
+func (v *View) abbreviate(cmp *base.Comparer, cols Columns) (prefixLen int) {
 	n := v.n
 	if cols&Abbreviations == 0 || n == 0 {
 		return 0
 	}
-	first, last := v.Key(0), v.Key(n-1)
-	skip = base.SharedPrefixLen(first, v.Key(max(n-2, 0)))
+	p := prefix.Of(cmp, v.Key(0), v.Key(max(n-2, 0)))
+	abbrevs := v.abbrevColumn()
 	for i := range n - 1 {
-		v.setAbbrev(i, cmp.Abbrev(v.Key(i), skip))
+		abbrevs[i] = p.Abbrev(cmp, v.Key(i))
 	}
-	x := uint64(1<<64 - 1)
-	if base.SharedPrefixLen(first, last) >= skip {
-		x = cmp.Abbrev(last, skip)
+	abbrevs[n-1] = math.MaxUint64
+	if last := v.Key(n - 1); p.In(last) {
+		abbrevs[n-1] = p.Abbrev(cmp, last)
 	}
-	v.setAbbrev(n-1, x)
-	return skip
-}
-
-func (v *View) setAbbrev(i int, x uint64) {
-	*(*uint64)(unsafe.Add(v.p, v.abbrevs+uintptr(i)*8)) = x
+	return len(p)
 }
 
 // rowBuilder is the state of one BuildView.

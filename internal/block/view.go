@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // A View lies in one piece of memory that is aligned to eight bytes:
@@ -29,7 +30,7 @@ const viewHeader = 32
 const (
 	hdrCount  = 0  // u32
 	hdrFlags  = 4  // u32
-	hdrSkip   = 8  // u32: length of the prefix that abbreviations leave out
+	hdrPrefix = 8  // u32: length of the prefix that abbreviations leave out
 	hdrSize   = 12 // u32: of header, columns and data
 	hdrMaxSeq = 16 // u64
 )
@@ -113,7 +114,7 @@ func (v *View) MaxSeq() base.SeqNum {
 	return base.SeqNum(*(*uint64)(unsafe.Add(v.p, hdrMaxSeq)))
 }
 
-func (v *View) skip() int { return int(*(*uint32)(unsafe.Add(v.p, hdrSkip))) }
+func (v *View) prefixLen() int { return int(*(*uint32)(unsafe.Add(v.p, hdrPrefix))) }
 
 func (v *View) keyOff(i int) uint32 {
 	return *(*uint32)(unsafe.Add(v.p, v.keyOffs+uintptr(i)*4))
@@ -208,10 +209,7 @@ func (v *View) search(cmp *base.Comparer, l base.Lookup) int {
 func (v *View) SeekGE(cmp *base.Comparer, key []byte, t base.Trailer) int {
 	lo, hi := 0, v.n
 	if v.flags&Abbreviations != 0 && hi > 0 {
-		var done bool
-		if lo, hi, done = v.narrow(cmp, key); done {
-			return lo
-		}
+		lo, hi = v.narrow(cmp, key)
 	}
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
@@ -225,65 +223,20 @@ func (v *View) SeekGE(cmp *base.Comparer, key []byte, t base.Trailer) int {
 }
 
 // narrow finds by abbreviations the range [lo, hi) in which only full compares
-// can tell where key belongs; done means that lo is the answer.
-func (v *View) narrow(cmp *base.Comparer, key []byte) (lo, hi int, done bool) {
-	skip := v.skip()
-	if skip > 0 {
-		prefix := v.data[:skip]
-		if len(key) < skip || !bytes.Equal(key[:skip], prefix) {
-			if cmp.Cmp(key, prefix) < 0 {
-				return 0, 0, true
-			}
-			return v.n - 1, v.n, false // the last key need not have the prefix
+// can tell where key belongs; all entries before lo are smaller.
+func (v *View) narrow(cmp *base.Comparer, key []byte) (lo, hi int) {
+	p := prefix.Prefix(v.data[:v.prefixLen()])
+	if !p.In(key) {
+		if p.Before(cmp, key) {
+			return 0, 0
 		}
+		return v.n - 1, v.n // the last key need not have the prefix
 	}
-	x := cmp.Abbrev(key, skip)
-	lo = v.lowerBound(0, x)
-	if lo == v.n || v.abbrev(lo) != x {
-		return lo, lo, true
-	}
-	if lo+1 == v.n || v.abbrev(lo+1) != x {
-		return lo, lo + 1, false
-	}
-	if x == 1<<64-1 {
-		return lo, v.n, false
-	}
-	return lo, v.lowerBound(lo, x+1), false
+	return prefix.Range(v.abbrevColumn(), p.Abbrev(cmp, key))
 }
 
-func (v *View) abbrev(i int) uint64 {
-	return *(*uint64)(unsafe.Add(v.p, v.abbrevs+uintptr(i)*8))
-}
-
-// lowerBound returns the first index from lo on whose abbreviation is >= x. It
-// halves what is large, and of the rest looks at every eighth entry first: so it
-// waits for one cache miss, not for one after the other, and guesses no branch.
-func (v *View) lowerBound(lo int, x uint64) int {
-	p := unsafe.Add(v.p, v.abbrevs)
-	n := v.n - lo
-	for n > 64 {
-		half := n >> 1
-		if *(*uint64)(unsafe.Add(p, uintptr(lo+half-1)*8)) < x {
-			lo += half
-		}
-		n -= half
-	}
-	p = unsafe.Add(p, uintptr(lo)*8)
-	eighths := 0
-	for i := 7; i < n; i += 8 {
-		eighths += below(p, i, x)
-	}
-	from := eighths * 8
-	at := from
-	for i := from; i < min(from+7, n); i++ {
-		at += below(p, i, x)
-	}
-	return lo + at
-}
-
-// below is 1 when the i-th integer at p is below x, else 0.
-func below(p unsafe.Pointer, i int, x uint64) int {
-	return int(base.Below(*(*uint64)(unsafe.Add(p, uintptr(i)*8)), x))
+func (v *View) abbrevColumn() []uint64 {
+	return unsafe.Slice((*uint64)(unsafe.Add(v.p, v.abbrevs)), v.n)
 }
 
 // SeekLT returns the index of the last entry before (key, t), -1 when there is

@@ -6,9 +6,8 @@
 package iters
 
 import (
-	"encoding/binary"
-
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // input is one source and the chunk it last handed out.
@@ -37,20 +36,18 @@ type item struct {
 // The live inputs stand sorted in ord. The runner-up is ord[1], so a step that
 // stays below it touches nothing else, and a step that does not is one insertion.
 type Merge struct {
-	cmp     *base.Comparer
-	in      []input
-	ord     []item
-	back    bool
-	abbrevs bool // abbreviations tell keys apart
-	// An entry's abbreviation is Prefix64 of its key xor flip: that makes it
-	// agree with the comparer's order, or the reverse of it when running backward.
-	flip  uint64
-	skip  int // every entry in a live chunk starts with prefix[:skip]
-	loads uint
-	// first: not positioned yet. Many iterators are opened for one entry: the ends
-	// of all chunks are not looked at for that.
+	cmp  *base.Comparer
+	in   []input
+	ord  []item
+	back bool
+	// abbrevs reads abbreviations after the prefix, in the direction of the merge.
+	abbrevs prefix.Reader
+	loads   uint
+	// first is true until the first positioning, which compares present keys only:
+	// many iterators read one entry.
 	first bool
-	// prefixIsPointOnly: skip and the abbreviations are good for the present entries only.
+	// prefixIsPointOnly says that prefix and the abbreviations hold for the present
+	// entries only, not for the rest of their chunks.
 	prefixIsPointOnly bool
 	// peekAb is the abbreviation of entry peekAt of the first input, unless
 	// peekAt is negative.
@@ -59,9 +56,10 @@ type Merge struct {
 	seq          base.SeqNum
 	lower, upper []byte
 	err          error // of the last move; a positioning forgets it
-	prefix       []byte
-	prefixBuf    [64]byte
-	ordBuf       [10]item
+	// prefix is what every entry in a live chunk begins with, in prefixMem.
+	prefix    prefix.Prefix
+	prefixMem [64]byte
+	ordBuf    [10]item
 }
 
 // NewMerge merges sources within [lower, upper), either of which may be nil. It
@@ -75,7 +73,7 @@ func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *M
 func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
 	m.cmp, m.seq, m.err = cmp, seq, nil
 	m.first, m.prefixIsPointOnly = true, false
-	m.abbrevs = cmp.HasAbbrev()
+	m.abbrevs.None = !cmp.HasAbbrev()
 	if cap(m.in) >= len(sources) {
 		clear(m.in[:cap(m.in)])
 		m.in = m.in[:len(sources)]
@@ -87,9 +85,6 @@ func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum
 	}
 	if cap(m.ord) < len(sources) {
 		m.ord = make([]item, 0, len(sources))
-	}
-	if m.prefix == nil {
-		m.prefix = m.prefixBuf[:0]
 	}
 	for j, s := range sources {
 		m.in[j].src = s
@@ -200,9 +195,9 @@ func (m *Merge) seekLT(key []byte, t base.Trailer) {
 // direct begins a positioning.
 func (m *Merge) direct(back bool) {
 	m.back, m.err = back, nil
-	m.flip = m.cmp.Abbrev(nil, 0)
+	m.abbrevs.Flip = prefix.Flip(m.cmp)
 	if back {
-		m.flip = ^m.flip
+		m.abbrevs.Flip = ^m.abbrevs.Flip
 	}
 }
 
@@ -346,7 +341,7 @@ func (m *Merge) build() {
 	if len(m.ord) < 2 {
 		return
 	}
-	m.refit(m.first)
+	m.setPrefix(m.first)
 	m.first = false
 	for n := 1; n < len(m.ord); n++ {
 		it := m.ord[n]
@@ -358,23 +353,22 @@ func (m *Merge) build() {
 	}
 }
 
-// fitted makes sure that skip and the abbreviations are good for whole chunks.
-func (m *Merge) fitted() {
+// needWholePrefix makes the prefix one of whole chunks.
+func (m *Merge) needWholePrefix() {
 	if m.prefixIsPointOnly {
-		m.refit(false)
+		m.setPrefix(false)
 	}
 }
 
-// refit makes the shared prefix as long as the live chunks allow, or with
+// setPrefix makes the shared prefix as long as the live chunks allow, or with
 // present the entries at which they stand, and recomputes all abbreviations, which
 // does not change the order.
-func (m *Merge) refit(present bool) {
+func (m *Merge) setPrefix(present bool) {
 	m.prefixIsPointOnly = present
-	if !m.abbrevs {
+	if m.abbrevs.None {
 		return
 	}
-	var ref []byte
-	n := 0
+	var p prefix.Prefix
 	for k, it := range m.ord {
 		in := &m.in[it.in]
 		i, j := in.lo, in.n-1
@@ -382,64 +376,40 @@ func (m *Merge) refit(present bool) {
 			i, j = in.i, in.i
 		}
 		if k == 0 {
-			ref = in.e.Key(i)
-			n = len(ref)
+			p = in.e.Key(i)
 		} else {
-			n = base.SharedPrefixLen(ref[:n], in.e.Key(i))
+			p = p.With(in.e.Key(i))
 		}
 		if i != j {
-			n = base.SharedPrefixLen(ref[:n], in.e.Key(j))
+			p = p.With(in.e.Key(j))
 		}
 	}
-	n = min(n, cap(m.prefix))
-	m.prefix = append(m.prefix[:0], ref[:n]...)
-	m.skip = n
-	m.reabbreviate()
-}
-
-func (m *Merge) reabbreviate() {
+	m.prefix = m.prefixMem[:copy(m.prefixMem[:], p)]
+	m.abbrevs.Skip = len(m.prefix)
 	for k := range m.ord {
 		it := &m.ord[k]
 		in := &m.in[it.in]
-		it.ab = m.abbrev(in, in.i)
+		it.ab = m.abbrevs.Abbrev(&in.e, in.i)
 	}
 }
 
-// fit keeps the shared prefix true after the input took a new chunk.
-func (m *Merge) fit(in *input) {
-	if !m.abbrevs {
+// widenPrefix keeps the shared prefix true after the input took a new chunk.
+func (m *Merge) widenPrefix(in *input) {
+	if m.abbrevs.None {
 		return
 	}
 	if m.loads++; m.loads&15 == 0 {
-		m.refit(false) // the chunks move on together: the prefix may have grown
+		m.setPrefix(false) // the chunks move on together: the prefix may have grown
 		return
 	}
-	n := m.skip
-	n = min(n, base.SharedPrefixLen(m.prefix[:n], in.e.Key(in.lo)))
-	n = min(n, base.SharedPrefixLen(m.prefix[:n], in.e.Key(in.n-1)))
-	if n < m.skip {
-		m.skip = n
-		m.reabbreviate()
-	}
-}
-
-// abbrev is the abbreviation of entry i in the direction of the merge.
-func (m *Merge) abbrev(in *input, i int) uint64 {
-	if !m.abbrevs {
-		return 0
-	}
-	e := &in.e
-	off, end := uint(e.KeyOff[i])+uint(m.skip), uint(e.ValOff[i])
-	// No further than the entry: behind it a memtable may be growing.
-	if rest := e.Data[off:e.ValEnd[i]]; len(rest) >= 8 {
-		// Bytes of the value are masked out.
-		v := binary.BigEndian.Uint64(rest)
-		if n := end - off; n < 8 {
-			v &^= ^uint64(0) >> (8 * n)
+	p := m.prefix.With(in.e.Key(in.lo)).With(in.e.Key(in.n - 1))
+	if len(p) < len(m.prefix) {
+		w := m.prefix.Widen(m.abbrevs.Flip, len(p))
+		for k := range m.ord {
+			m.ord[k].ab = w.Apply(m.ord[k].ab)
 		}
-		return v ^ m.flip
+		m.prefix, m.abbrevs.Skip = p, len(p)
 	}
-	return base.Prefix64(e.Data[off:end], 0) ^ m.flip
 }
 
 // before reports whether a's present entry comes before b's.
@@ -463,7 +433,7 @@ func (m *Merge) beforeFull(a int32, i int, b int32) bool {
 
 // advance puts the first input on entry `to` (see move) and restores the order.
 func (m *Merge) advance(to int) {
-	m.fitted()
+	m.needWholePrefix()
 	top := m.ord[0].in
 	in := &m.in[top]
 	if to >= in.lo && to < in.n {
@@ -472,7 +442,7 @@ func (m *Merge) advance(to int) {
 			return
 		}
 		if to != m.peekAt {
-			m.peekAb = m.abbrev(in, to)
+			m.peekAb = m.abbrevs.Abbrev(&in.e, to)
 		}
 	} else {
 		if !m.move(in, to) {
@@ -485,8 +455,8 @@ func (m *Merge) advance(to int) {
 		if len(m.ord) == 1 {
 			return
 		}
-		m.fit(in)
-		m.peekAb = m.abbrev(in, in.i)
+		m.widenPrefix(in)
+		m.peekAb = m.abbrevs.Abbrev(&in.e, in.i)
 	}
 	m.peekAt = -1
 	it := item{m.peekAb, top}
@@ -529,7 +499,7 @@ func (m *Merge) spanEnd(in *input) int {
 		return i
 	}
 	r := m.ord[1]
-	ab := m.abbrev(in, i)
+	ab := m.abbrevs.Abbrev(&in.e, i)
 	if ab > r.ab || ab == r.ab && !m.beforeFull(m.ord[0].in, i, r.in) {
 		m.peekAt, m.peekAb = i, ab
 		return i
@@ -560,7 +530,7 @@ func (m *Merge) spanEnd(in *input) int {
 // below reports whether entry i of the first input comes before the runner-up.
 func (m *Merge) below(in *input, i int) bool {
 	r := m.ord[1]
-	ab := m.abbrev(in, i)
+	ab := m.abbrevs.Abbrev(&in.e, i)
 	return ab < r.ab || ab == r.ab && m.beforeFull(m.ord[0].in, i, r.in)
 }
 
@@ -573,7 +543,7 @@ func (m *Merge) spanStart(in *input) int {
 	if len(m.ord) == 1 || i > in.i {
 		return i
 	}
-	m.fitted()
+	m.needWholePrefix()
 	j := in.i
 	if !m.above(in, j) {
 		return j + 1
@@ -607,7 +577,7 @@ func (m *Merge) spanStart(in *input) int {
 // the runner-up's.
 func (m *Merge) above(in *input, i int) bool {
 	r := m.ord[1]
-	ab := m.abbrev(in, i)
+	ab := m.abbrevs.Abbrev(&in.e, i)
 	if ab != r.ab {
 		return ab < r.ab
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // Level is one level of a Version. In level 0 Files are newest first (numbers
@@ -25,7 +26,7 @@ type Level struct {
 	// abbrevs[i] abbreviates Files[i].Largest after prefix, which all Largest
 	// keys share; nil when the comparer has no abbreviations.
 	abbrevs []uint64
-	prefix  []byte
+	prefix  prefix.Prefix
 }
 
 // makeLevel takes ownership of files, which are in the level's order already.
@@ -40,12 +41,11 @@ func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
 }
 
 // sharedPrefix is what the largest keys of all files begin with.
-func (l *Level) sharedPrefix(c *base.Comparer) []byte {
-	if !l.sorted || len(l.Files) == 0 || !c.HasAbbrev() {
+func (l *Level) sharedPrefix(c *base.Comparer) prefix.Prefix {
+	if !l.sorted || len(l.Files) == 0 {
 		return nil
 	}
-	first, last := l.Files[0].Largest.User, l.Files[len(l.Files)-1].Largest.User
-	return first[:base.SharedPrefixLen(first, last)]
+	return prefix.Of(c, l.Files[0].Largest.User, l.Files[len(l.Files)-1].Largest.User)
 }
 
 func (l *Level) abbreviate(c *base.Comparer, files []*FileMeta) []uint64 {
@@ -54,7 +54,7 @@ func (l *Level) abbreviate(c *base.Comparer, files []*FileMeta) []uint64 {
 	}
 	abbrevs := make([]uint64, len(files))
 	for i, f := range files {
-		abbrevs[i] = c.Abbrev(f.Largest.User, len(l.prefix))
+		abbrevs[i] = l.prefix.Abbrev(c, f.Largest.User)
 	}
 	return abbrevs
 }
@@ -72,35 +72,18 @@ func (l *Level) Find(c *base.Comparer, key []byte) int {
 func (l *Level) FindAt(c *base.Comparer, key []byte, t base.Trailer) int {
 	lo, hi := 0, len(l.Files)
 	if l.abbrevs != nil {
-		if !bytes.HasPrefix(key, l.prefix) {
-			// Keys with a common prefix are neighbours in both orders that have
-			// abbreviations: key is before or after all of them.
-			if c.Cmp(key, l.Files[0].Largest.User) < 0 {
+		if !l.prefix.In(key) {
+			if l.prefix.Before(c, key) {
 				return 0
 			}
 			return hi
 		}
-		a := c.Abbrev(key, len(l.prefix))
-		for lo < hi {
-			mid := int(uint(lo+hi) >> 1)
-			if l.abbrevs[mid] < a {
-				lo = mid + 1
-			} else {
-				hi = mid
-			}
-		}
-		if lo == len(l.abbrevs) || l.abbrevs[lo] > a {
+		x := l.prefix.Abbrev(c, key)
+		lo = prefix.Search(l.abbrevs, x)
+		if lo == hi || l.abbrevs[lo] != x {
 			return lo
 		}
-		// The answer is among the equal abbreviations, or right after them.
-		end := lo
-		for step := 1; ; step *= 2 {
-			if end+step > len(l.abbrevs) || l.abbrevs[end+step-1] != a {
-				hi = min(end+step-1, len(l.abbrevs))
-				break
-			}
-			end += step
-		}
+		hi = prefix.TiesEnd(l.abbrevs, lo)
 	}
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)

@@ -1,12 +1,12 @@
 package memtable
 
 import (
-	"bytes"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // A B+tree over the entries of the arena. One goroutine at a time inserts, under
@@ -16,22 +16,23 @@ import (
 // offsets of entries, indices of nodes and counts within bounds. See page.go.
 
 const (
-	fanout = 64 // of leaves and branches
-	maxIn  = 16 // branches above each other: more than 1<<32 entries need
+	fanout = prefix.Width // of leaves and branches
+	maxIn  = 16           // branches above each other: more than 1<<32 entries need
 	// firstLeaf is the leftmost leaf: of a leaf that is split, the left half stays.
 	firstLeaf = 1
 )
 
 // node is a sorted array of entries, of a leaf or of a branch. ab[i] is the
-// comparer's abbreviation of entry i's key after skip bytes, which all keys of
-// the node share. Behind the n-th it is the greatest there is, so that a search
-// need not wait for n.
+// abbreviation of entry i's key after the first prefixLen bytes, which all keys of the
+// node share. Behind the n-th it is the greatest there is, so that a search need not
+// wait for n.
 type node struct {
-	version atomic.Uint32 // odd while the node changes
-	n       uint32
-	skip    uint32
-	keyLen  int32    // of all keys; -1 when they differ in length
-	shared  [24]byte // the bytes, as many as fit
+	version   atomic.Uint32 // odd while the node changes
+	n         uint32
+	prefixLen uint32
+	keyLen    prefix.Length
+	// prefixCopy holds the prefix as far as it fits.
+	prefixCopy [24]byte
 	// Of a leaf: bit i of same says that entry i has the user key of the entry
 	// before it. next and prev are 0 for none. When a leaf is split, its
 	// successor's prev may for a while name a leaf further back.
@@ -66,10 +67,10 @@ type step struct {
 }
 
 // prefix is what all keys share. Not for a node that is empty.
-func (x *node) prefix(mem *memory) []byte {
-	skip := int(x.skip)
-	if skip <= len(x.shared) {
-		return x.shared[:skip]
+func (x *node) prefix(mem *memory) prefix.Prefix {
+	skip := int(x.prefixLen)
+	if skip <= len(x.prefixCopy) {
+		return x.prefixCopy[:skip]
 	}
 	key := mem.key(x.offs[0])
 	return key[:min(skip, len(key))]
@@ -81,27 +82,23 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 	if n == 0 {
 		return 0
 	}
-	if !bytes.HasPrefix(key, x.prefix(mem)) {
-		// All keys of the node lie on the same side.
-		if c.Cmp(key, mem.key(x.offs[0])) < 0 {
+	p := x.prefix(mem)
+	if !p.In(key) {
+		if p.Before(c, key) {
 			return 0
 		}
 		return n
 	}
-	ab := c.Abbrev(key, int(x.skip))
-	lo := min(lowerBound(&x.ab, ab), n)
-	if lo == n || x.ab[lo] != ab || t == base.MaxTrailer && len(key) == int(x.keyLen) && exact(c, int(x.keyLen), int(x.skip)) {
+	ab := p.Abbrev(c, key)
+	lo := min(prefix.SearchArray(&x.ab, ab), n)
+	if lo == n || x.ab[lo] != ab || t == base.MaxTrailer && len(key) == int(x.keyLen) && x.exact(c) {
 		return lo
 	}
-	hi := lo
-	for step := 1; hi < n && x.ab[hi] == ab; step *= 2 { // ties are few, mostly
-		hi += step
-	}
-	hi = min(hi, n)
+	hi := prefix.TiesEnd(x.ab[:n], lo)
 	for lo < hi {
 		mid := int(uint(lo+hi) / 2)
 		off := x.offs[mid]
-		if x.ab[mid] == ab && c.CompareInternal(mem.key(off), mem.trailer(off), key, t) < 0 {
+		if c.CompareInternal(mem.key(off), mem.trailer(off), key, t) < 0 {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -110,23 +107,8 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 	return lo
 }
 
-// lowerBound is how many of a are below v: whole eighths first. Nothing waits for
-// anything else, nor is there a branch to be guessed.
-func lowerBound(a *[fanout]uint64, v uint64) int {
-	const part = fanout / 8
-	n := base.Below(a[part-1], v) + base.Below(a[2*part-1], v) + base.Below(a[3*part-1], v) + base.Below(a[4*part-1], v) +
-		base.Below(a[5*part-1], v) + base.Below(a[6*part-1], v) + base.Below(a[7*part-1], v)
-	n *= part
-	p := (*[part]uint64)(a[n&(fanout-1):])
-	return int(n + base.Below(p[0], v) + base.Below(p[1], v) + base.Below(p[2], v) + base.Below(p[3], v) +
-		base.Below(p[4], v) + base.Below(p[5], v) + base.Below(p[6], v) + base.Below(p[7], v))
-}
-
-// exact reports whether keys that share skip bytes and are all keyLen long
-// (-1: are not) are equal when their abbreviations are.
-func exact(c *base.Comparer, keyLen, skip int) bool {
-	return keyLen >= 0 && keyLen <= skip+8 && c.HasAbbrev()
-}
+// exact reports whether keys of the node are equal when their abbreviations are.
+func (x *node) exact(c *base.Comparer) bool { return x.keyLen.Exact(c, int(x.prefixLen)) }
 
 // equals reports whether entry i has this user key, whose abbreviation is ab if it
 // shares the prefix.
@@ -134,7 +116,7 @@ func (x *node) equals(i int, c *base.Comparer, mem *memory, key []byte, ab uint6
 	if x.ab[i] != ab && c.HasAbbrev() {
 		return false
 	}
-	return len(key) == int(x.keyLen) && exact(c, int(x.keyLen), int(x.skip)) && bytes.HasPrefix(key, x.prefix(mem)) ||
+	return len(key) == int(x.keyLen) && x.exact(c) && x.prefix(mem).In(key) ||
 		c.Cmp(mem.key(x.offs[i]), key) == 0
 }
 
@@ -152,42 +134,31 @@ func (x *node) clear(i int) {
 	}
 }
 
-// share sets the prefix, which is that of every key.
-func (x *node) share(prefix []byte) {
-	x.skip = uint32(len(prefix))
-	copy(x.shared[:], prefix)
+func (x *node) setPrefix(p prefix.Prefix) {
+	x.prefixLen = uint32(len(p))
+	copy(x.prefixCopy[:], p)
 }
 
 // put places an entry, whose key may be any.
 func (x *node) put(at int, c *base.Comparer, mem *memory, off uint32) {
 	key := mem.key(off)
 	if x.n == 0 {
-		x.keyLen, x.offs[0] = int32(min(len(key), maxExact)), off
-		x.share(nil)
-		if c.HasAbbrev() {
-			x.share(key)
-		}
+		x.keyLen, x.offs[0] = prefix.LengthOf(key), off
+		x.setPrefix(prefix.OfOne(c, key))
 	}
-	if len(key) != int(x.keyLen) {
-		x.keyLen = -1
-	}
-	prefix := x.prefix(mem)
-	if n := base.SharedPrefixLen(prefix, key); n < len(prefix) {
-		w := widening(c, prefix, n)
-		for i := range x.ab[:x.n] {
-			x.ab[i] = w.apply(x.ab[i])
-		}
-		x.skip = uint32(n)
+	x.keyLen = x.keyLen.With(key)
+	p := x.prefix(mem)
+	if n := len(p.With(key)); n < len(p) {
+		w := p.Widen(prefix.Flip(c), n)
+		w.ApplyAll(x.ab[:x.n])
+		x.prefixLen = uint32(n)
 	}
 	n := int(x.n)
 	copy(x.ab[at+1:n+1], x.ab[at:n])
 	copy(x.offs[at+1:n+1], x.offs[at:n])
-	x.ab[at], x.offs[at] = c.Abbrev(key, int(x.skip)), off
+	x.ab[at], x.offs[at] = c.Abbrev(key, int(x.prefixLen)), off
 	x.n++
 }
-
-// maxExact is above all lengths that can make abbreviations exact.
-const maxExact = 1 << 30
 
 // moveTo moves the entries from mid on into y, which is empty. Of those that stay
 // and those that go, the prefix becomes longer where it helps.
@@ -196,16 +167,16 @@ func (x *node) moveTo(y *node, mid int, c *base.Comparer, mem *memory) {
 	copy(y.ab[:], x.ab[mid:n])
 	copy(y.offs[:], x.offs[mid:n])
 	x.clear(mid)
-	y.skip, y.keyLen, y.shared = x.skip, x.keyLen, x.shared
+	y.prefixLen, y.keyLen, y.prefixCopy = x.prefixLen, x.keyLen, x.prefixCopy
 	y.same, x.same = x.same>>mid, x.same&(1<<mid-1)
 	y.n, x.n = uint32(n-mid), uint32(mid)
-	x.fit(c, mem)
-	y.fit(c, mem)
+	x.lengthenPrefix(c, mem)
+	y.lengthenPrefix(c, mem)
 }
 
-// fit lengthens the prefix if abbreviations leave keys apart untold.
-func (x *node) fit(c *base.Comparer, mem *memory) {
-	if !c.HasAbbrev() || x.keyLen >= 0 && exact(c, int(x.keyLen), int(x.skip)) {
+// lengthenPrefix does so if distinct keys share an abbreviation.
+func (x *node) lengthenPrefix(c *base.Comparer, mem *memory) {
+	if !c.HasAbbrev() || x.exact(c) {
 		return
 	}
 	for i := 1; ; i++ {
@@ -216,11 +187,11 @@ func (x *node) fit(c *base.Comparer, mem *memory) {
 			break
 		}
 	}
-	first, last := mem.key(x.offs[0]), mem.key(x.offs[x.n-1])
-	if n := base.SharedPrefixLen(first, last); n > int(x.skip) {
-		x.share(first[:n])
+	p := prefix.Of(c, mem.key(x.offs[0]), mem.key(x.offs[x.n-1]))
+	if len(p) > int(x.prefixLen) {
+		x.setPrefix(p)
 		for i, off := range x.offs[:x.n] {
-			x.ab[i] = c.Abbrev(mem.key(off), n)
+			x.ab[i] = p.Abbrev(c, mem.key(off))
 		}
 	}
 }
@@ -292,14 +263,14 @@ func (o *lazyOrder) insert(off, id uint32) error {
 	at := x.lower(c, mem, key, o.rank(off))
 	// A comparer may panic: it has been asked everything before anything changes.
 	var same, sameNext uint64
-	ab := c.Abbrev(key, int(x.skip))
+	ab := c.Abbrev(key, int(x.prefixLen))
 	if at > 0 && x.equals(at-1, c, mem, key, ab) {
 		same = 1
 	}
 	after, next := x, at
 	if at == int(x.n) && x.next != 0 {
 		after, next = o.leaves.at(x.next), 0
-		ab = c.Abbrev(key, int(after.skip))
+		ab = c.Abbrev(key, int(after.prefixLen))
 	}
 	if next < int(after.n) && after.equals(next, c, mem, key, ab) {
 		sameNext = 1

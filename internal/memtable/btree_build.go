@@ -5,16 +5,17 @@ import (
 	"runtime"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // head is a run inside a merge; entries from at on are still to come.
 type head struct {
 	r  *sortedArray
-	w  widen
+	w  prefix.Widening
 	at int
 }
 
-func (h *head) ab(i int) uint64 { return h.w.apply(h.r.ab[i]) }
+func (h *head) ab(i int) uint64 { return h.w.Apply(h.r.ab[i]) }
 
 // candidate is the next entry of a run that is not exhausted.
 type candidate struct {
@@ -30,8 +31,8 @@ type merger struct {
 	mem    *memory
 	heads  []head
 	live   []candidate
-	prefix []byte
-	keyLen int // of all keys; -1 when they differ in length
+	prefix prefix.Prefix
+	keyLen prefix.Length
 	last   candidate
 	rising bool // of two entries of a key the newer one lies behind in the arena
 	exact  bool // equal abbreviations mean equal keys
@@ -40,14 +41,14 @@ type merger struct {
 func newMerger(m *MemTable, arrays []*sortedArray) *merger {
 	g := &merger{cmp: m.cmp, mem: m.mem.Load(), rising: !m.disorder.Load(), prefix: arrays[0].prefix, keyLen: arrays[0].keyLen}
 	for _, r := range arrays[1:] {
-		g.prefix = g.prefix[:base.SharedPrefixLen(g.prefix, r.prefix)]
+		g.prefix = g.prefix.With(r.prefix)
 		if r.keyLen != g.keyLen {
-			g.keyLen = -1
+			g.keyLen = prefix.Mixed
 		}
 	}
-	g.exact = exact(m.cmp, g.keyLen, len(g.prefix))
+	g.exact = g.keyLen.Exact(m.cmp, len(g.prefix))
 	for i, r := range arrays {
-		h := head{r: r, w: widening(m.cmp, r.prefix, len(g.prefix))}
+		h := head{r: r, w: r.prefix.Widen(prefix.Flip(m.cmp), len(g.prefix))}
 		g.heads = append(g.heads, h)
 		g.live = append(g.live, candidate{h.ab(0), r.offs[0], int32(i)})
 	}
@@ -110,8 +111,8 @@ func (g *merger) next(x *node, limit int) {
 			c.ab, c.off = h.ab(i), h.r.offs[i]
 		}
 	}
-	x.n, x.keyLen = uint32(n), int32(g.keyLen)
-	x.share(g.prefix)
+	x.n, x.keyLen = uint32(n), g.keyLen
+	x.setPrefix(g.prefix)
 }
 
 // least returns the candidate that comes first, and the smallest abbreviation
@@ -149,7 +150,7 @@ func (o *lazyOrder) build(arrays []*sortedArray, sealing bool) error {
 		id, x := o.leaves.take()
 		x.reset()
 		g.next(x, perLeaf)
-		x.fit(g.cmp, g.mem)
+		x.lengthenPrefix(g.cmp, g.mem)
 		o.sorted += int64(x.n)
 		if x.prev = id - 1; id == firstLeaf {
 			o.root = id

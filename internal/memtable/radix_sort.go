@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // pair is what is sorted.
@@ -25,17 +26,12 @@ type sorter struct {
 	offs   []uint32
 	same   []byte
 	spare  []pair
-	first  []byte
-	skip   int
-	keyLen int  // see run
+	prefix prefix.Prefix
+	keyLen prefix.Length
 	rising bool // trailers rise along the arena
 	exact  bool // equal abbreviations mean equal keys
 	yield  bool // see yieldEvery
 }
-
-// flipOf is what the comparer's abbreviations are XORed with: without it they
-// are raw key bytes for either byte order.
-func flipOf(c *base.Comparer) uint64 { return c.Abbrev(nil, 0) }
 
 // yieldEvery entries a sort in the background lets other goroutines run.
 // Where a caller waits it must not: beside a writer that fills its time slice,
@@ -61,7 +57,7 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 		}
 	}
 	r.ab, r.offs, r.same = s.ab, s.offs, s.same
-	r.prefix, r.keyLen = s.first[:s.skip], s.keyLen
+	r.prefix, r.keyLen = s.prefix, s.keyLen
 	done = true
 	return r, nil
 }
@@ -82,8 +78,8 @@ func (s *sorter) sort() error {
 	}
 	radix(pairs, s.spare, topShift(pairs), s.yield)
 	clear(s.same)
-	s.exact = exact(s.cmp, s.keyLen, s.skip)
-	s.sortTies(pairs, s.same, s.skip, 0)
+	s.exact = s.keyLen.Exact(s.cmp, len(s.prefix))
+	s.sortTies(pairs, s.same, len(s.prefix), 0)
 	for i, p := range pairs {
 		s.ab[i], s.offs[i] = p.ab, p.off
 	}
@@ -93,7 +89,6 @@ func (s *sorter) sort() error {
 // collect walks the arena and reports whether the entries came in order.
 func (s *sorter) collect(from, to uint64) (sorted bool) {
 	sorted = true
-	abbrev := s.cmp.HasAbbrev()
 	var lastKey []byte
 	var last base.Trailer
 	for at := from; at < to; {
@@ -103,20 +98,15 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		key := s.mem.arena[e.key:e.value:e.value]
 		k := len(s.offs)
 		if k == 0 {
-			s.first = key
-			s.keyLen = len(key)
-			if abbrev {
-				s.skip = len(key)
-			}
-		} else if shared := base.SharedPrefixLen(s.first[:s.skip], key); shared < s.skip {
-			s.shorten(shared)
+			s.prefix = prefix.OfOne(s.cmp, key)
+			s.keyLen = prefix.LengthOf(key)
+		} else if n := len(s.prefix.With(key)); n < len(s.prefix) {
+			s.shorten(n)
 		}
-		if len(key) != s.keyLen {
-			s.keyLen = -1
-		}
+		s.keyLen = s.keyLen.With(key)
 		s.rising = s.rising && e.trailer > last
 		last = e.trailer
-		ab := s.cmp.Abbrev(key, s.skip)
+		ab := s.prefix.Abbrev(s.cmp, key)
 		same := byte(0)
 		if k > 0 && sorted && s.ab[k-1] >= ab {
 			c := -1
@@ -139,32 +129,10 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 
 // shorten cuts the shared prefix to n bytes.
 func (s *sorter) shorten(n int) {
-	w := widening(s.cmp, s.first[:s.skip], n)
-	for i := range s.ab {
-		s.ab[i] = w.apply(s.ab[i])
-	}
-	s.skip = n
+	w := s.prefix.Widen(prefix.Flip(s.cmp), n)
+	w.ApplyAll(s.ab)
+	s.prefix = s.prefix[:n]
 }
-
-// widen changes abbreviations after a long prefix to what they are after a
-// shorter one, without looking at the keys.
-type widen struct {
-	lead  uint64
-	shift uint
-	flip  uint64
-}
-
-// widening is for keys that share prefix, abbreviated after it, and gives their
-// abbreviations after n <= len(prefix) bytes.
-func widening(c *base.Comparer, prefix []byte, n int) widen {
-	d := len(prefix) - n
-	if d == 0 || !c.HasAbbrev() {
-		return widen{}
-	}
-	return widen{lead: base.Prefix64(prefix, n), shift: uint(8 * min(d, 8)), flip: flipOf(c)}
-}
-
-func (w *widen) apply(ab uint64) uint64 { return (ab^w.flip)>>w.shift ^ w.lead ^ w.flip }
 
 const (
 	radixBits = 8
@@ -257,23 +225,22 @@ func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
 		return
 	}
 	first := s.mem.key(a[0].off)
-	shared, one := len(first), true
+	shared, one := prefix.Prefix(first), true
 	for _, p := range a[1:] {
 		key := s.mem.key(p.off)
-		n := base.SharedPrefixLen(first[:shared], key)
-		one = one && n == len(first) && n == len(key)
-		shared = n
+		shared = shared.With(key)
+		one = one && len(shared) == len(first) && len(shared) == len(key)
 	}
 	switch {
 	case one:
 		s.newestFirst(a, same)
-	case len(a) > fewPairs && depth < maxTieDepth && s.cmp.HasAbbrev() && shared >= skip+8:
+	case len(a) > fewPairs && depth < maxTieDepth && s.cmp.HasAbbrev() && len(shared) >= skip+8:
 		ab := a[0].ab
 		for i := range a {
-			a[i].ab = s.cmp.Abbrev(s.mem.key(a[i].off), shared)
+			a[i].ab = shared.Abbrev(s.cmp, s.mem.key(a[i].off))
 		}
 		radix(a, s.spare, topShift(a), s.yield)
-		s.sortTies(a, same, shared, depth+1)
+		s.sortTies(a, same, len(shared), depth+1)
 		for i := range a {
 			a[i].ab = ab
 		}

@@ -3,6 +3,8 @@ package memtable
 import (
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/loamdb/loam/internal/prefix"
 )
 
 // sortedArray is an array of entry offsets, what a sort makes. ab[i] is the
@@ -13,8 +15,8 @@ type sortedArray struct {
 	ab     []uint64
 	offs   []uint32
 	same   []byte
-	prefix []byte
-	keyLen int           // of all keys; -1 when they differ in length
+	prefix prefix.Prefix
+	keyLen prefix.Length
 	held   *atomic.Int64 // the table's count of bytes beside the arena
 }
 
