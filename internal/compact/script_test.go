@@ -9,7 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/script"
 )
 
 // TestPickScript runs testdata/pick. Its commands:
@@ -24,14 +24,8 @@ func TestPickScript(t *testing.T) {
 	var cfg compact.Config
 	var v *manifest.Version
 	var busy compact.Busy
-	testkit.RunScript(t, "testdata/pick", func(c *testkit.Command) string {
-		var from, to []byte
-		if c.Has("from") {
-			from = []byte(c.Arg("from", ""))
-		}
-		if c.Has("to") {
-			to = []byte(c.Arg("to", ""))
-		}
+	script.Run(t, "testdata/pick", func(c *script.Command) string {
+		from, to := c.Bytes("from"), c.Bytes("to")
 		var plan *compact.Plan
 		switch c.Name {
 		case "config":
@@ -47,11 +41,7 @@ func TestPickScript(t *testing.T) {
 		case "pick":
 			plan = compact.Pick(v, busy, cfg)
 		case "read":
-			n, err := strconv.Atoi(c.Arg("visits", ""))
-			if err != nil {
-				return err.Error()
-			}
-			plan = compact.PickRead(v, busy, cfg, uint64(n)<<10)
+			plan = compact.PickRead(v, busy, cfg, uint64(c.Int("visits", 0))<<10)
 		case "range":
 			plan = compact.PickRange(v, busy, cfg, from, to)
 		case "flush":
@@ -63,30 +53,21 @@ func TestPickScript(t *testing.T) {
 		case "debt":
 			return fmt.Sprintf("%d MiB", compact.Debt(v, cfg)>>20)
 		default:
-			return "unknown command"
+			return c.Unknown()
 		}
-		if plan != nil && c.Has("start") {
+		if c.Has("start") && plan != nil {
 			busy = append(busy, plan)
 		}
 		return describe(plan)
 	})
 }
 
-func config(c *testkit.Command) compact.Config {
-	n := func(key, otherwise string) int {
-		v, err := strconv.Atoi(c.Arg(key, otherwise))
-		if err != nil {
-			return -1
-		}
-		return v
-	}
-	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: n("trigger", "4"), L0Stop: n("stop", "24"), FileSize: uint64(n("file", "64")) << 20,
-		WriteBuffer: uint64(n("buffer", "64")) << 20, MaxSubcompactions: n("pieces", "1")}
+func config(c *script.Command) compact.Config {
+	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: c.Int("trigger", 4), L0Stop: c.Int("stop", 24), FileSize: uint64(c.Int("file", 64)) << 20,
+		WriteBuffer: uint64(c.Int("buffer", 64)) << 20, MaxSubcompactions: c.Int("pieces", 1)}
 	dense := map[string]bool{}
-	for _, a := range c.Args {
-		for _, num := range a.Values {
-			dense[num] = a.Key == "dense"
-		}
+	for _, num := range c.List("dense") {
+		dense[num] = true
 	}
 	cfg.Dense = func(f *manifest.FileMeta) bool { return dense[strconv.Itoa(int(f.Num))] }
 	return cfg

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -27,8 +28,8 @@ type Ledger struct {
 	// may lack any of them, not only the newest.
 	Sparse bool
 
-	model *Model
-	times []Time // times[i] is the model's after batch i
+	model *model.Model
+	seqs  []base.SeqNum // seqs[i] is the model's after batch i
 }
 
 // Write is one put or delete of a batch.
@@ -85,7 +86,7 @@ func (l *Ledger) Fill(b *lsm.Batch, i int) {
 	}
 }
 
-func apply(m *Model, batch []Write) {
+func apply(m *model.Model, batch []Write) {
 	for _, w := range batch {
 		if w.Delete {
 			m.Delete([]byte(w.Key))
@@ -99,18 +100,18 @@ func apply(m *Model, batch []Write) {
 // used by several goroutines up to there.
 func (l *Ledger) Prepare(n int) {
 	if l.model == nil {
-		l.model, l.times = NewModel(base.Bytewise), []Time{0}
+		l.model, l.seqs = model.New(base.Bytewise), []base.SeqNum{0}
 	}
-	for i := len(l.times); i <= n; i++ {
+	for i := len(l.seqs); i <= n; i++ {
 		apply(l.model, l.Batch(i))
-		l.times = append(l.times, l.model.Now())
+		l.seqs = append(l.seqs, l.model.Now())
 	}
 }
 
 // State returns the pairs after batches 1 to i.
-func (l *Ledger) State(i int) []Pair {
+func (l *Ledger) State(i int) []model.Pair {
 	l.Prepare(i)
-	return l.model.Scan(l.times[i], nil, nil)
+	return l.model.Scan(l.seqs[i], nil, nil)
 }
 
 // Last reads which batch is the newest in db; 0 is none.
@@ -144,7 +145,7 @@ func (l *Ledger) Check(db *lsm.DB, lo, hi int) (int, error) {
 // CheckSparse wants db to hold every batch for which must says so, none for
 // which may does not, each whole, and nothing else. The ledger is Sparse.
 func (l *Ledger) CheckSparse(db *lsm.DB, n int, must, may func(i int) bool) error {
-	m := NewModel(base.Bytewise)
+	m := model.New(base.Bytewise)
 	for i := 1; i <= n; i++ {
 		has, err := db.Has([]byte(sparseKey(i)))
 		if err != nil {
@@ -161,7 +162,7 @@ func (l *Ledger) CheckSparse(db *lsm.DB, n int, must, may func(i int) bool) erro
 }
 
 // Same wants db to hold exactly the pairs, by a scan both ways and by Get.
-func Same(db *lsm.DB, want []Pair) error {
+func Same(db *lsm.DB, want []model.Pair) error {
 	got, err := Dump(db)
 	if err != nil {
 		return err
@@ -196,16 +197,16 @@ func Same(db *lsm.DB, want []Pair) error {
 }
 
 // Dump returns all pairs of db.
-func Dump(db *lsm.DB) ([]Pair, error) {
-	var out []Pair
+func Dump(db *lsm.DB) ([]model.Pair, error) {
+	var out []model.Pair
 	var err error
 	for k, v := range db.All(nil, nil, &err) {
-		out = append(out, Pair{string(k), string(v)})
+		out = append(out, model.Pair{Key: string(k), Value: string(v)})
 	}
 	return out, err
 }
 
-func diff(got, want []Pair) error {
+func diff(got, want []model.Pair) error {
 	for i := 0; i < len(got) || i < len(want); i++ {
 		switch {
 		case i >= len(got) || i < len(want) && got[i].Key > want[i].Key:

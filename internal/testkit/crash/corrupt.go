@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -25,7 +26,7 @@ type golden struct {
 	last   int
 	files  []string
 	bytes  map[string][]byte
-	pairs  []testkit.Pair
+	pairs  []model.Pair
 }
 
 // makeGolden writes a database of about 20 KiB.
@@ -238,7 +239,7 @@ func plain(err error) error {
 }
 
 // scan wants the pairs in order, up to the end or an error.
-func (g *golden) scan(db *lsm.DB, want []testkit.Pair) error {
+func (g *golden) scan(db *lsm.DB, want []model.Pair) error {
 	for _, back := range []bool{false, true} {
 		it := db.Iter(nil)
 		n, ok, move := 0, false, it.Next

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -145,7 +146,7 @@ func (g *golden) repairDamage(fs *vfs.Mem, unprotected bool) error {
 }
 
 // wrote reports whether a batch put this pair.
-func (g *golden) wrote(p testkit.Pair) bool {
+func (g *golden) wrote(p model.Pair) bool {
 	for i := 1; i <= g.last; i++ {
 		for _, w := range g.ledger.Batch(i) {
 			if !w.Delete && w.Key == p.Key && w.Value == p.Value {

@@ -2,13 +2,13 @@ package crash
 
 import (
 	"path"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/script"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -16,7 +16,6 @@ import (
 // tracer runs the commands of a trace script and notes the file-system calls
 // that each makes, in their order.
 type tracer struct {
-	t     *testing.T
 	fs    vfs.FS
 	calls atomic.Int64
 	trace *vfs.Trace
@@ -28,7 +27,7 @@ type tracer struct {
 
 // run executes one command, waits until its background work is done, and
 // returns the calls.
-func (tr *tracer) run(c *testkit.Command) string {
+func (tr *tracer) run(c *script.Command) string {
 	var err error
 	switch c.Name {
 	case "open":
@@ -36,18 +35,14 @@ func (tr *tracer) run(c *testkit.Command) string {
 		o.FS, o.WALPreallocate, o.DisableCompaction = tr.fs, -1, true
 		tr.db, err = lsm.Open(dir, &o)
 	case "write":
-		var n int
-		if n, err = strconv.Atoi(c.Arg("n", "1")); err != nil {
-			break
+		mode := lsm.NoSync
+		if c.Has("sync") {
+			mode = lsm.Sync
 		}
 		b := lsm.NewBatch()
-		for range n {
+		for range c.Int("n", 1) {
 			tr.last++
 			tr.l.Fill(b, tr.last)
-			mode := lsm.NoSync
-			if c.Has("sync") {
-				mode = lsm.Sync
-			}
 			if err = tr.db.Write(b, mode); err != nil {
 				break
 			}
@@ -59,7 +54,7 @@ func (tr *tracer) run(c *testkit.Command) string {
 	case "close":
 		err = tr.db.Close()
 	default:
-		tr.t.Fatalf("line %d: no command %q", c.Line, c.Name)
+		return c.Unknown()
 	}
 	failure := ""
 	if err != nil {
@@ -103,10 +98,10 @@ func lines(ops []vfs.Op) string {
 // TestTraces holds the order of file-system calls against what was thought
 // through once: testdata/trace.
 func TestTraces(t *testing.T) {
-	tr := &tracer{t: t, trace: &vfs.Trace{}, l: testkit.Ledger{Seed: 1}}
+	tr := &tracer{trace: &vfs.Trace{}, l: testkit.Ledger{Seed: 1}}
 	tr.fs = vfs.NewFault(vfs.NewMem(), tr.trace.Hook(func(vfs.Op) vfs.Outcome {
 		tr.calls.Add(1)
 		return vfs.Outcome{}
 	}))
-	testkit.RunScript(t, "testdata/trace", tr.run)
+	script.Run(t, "testdata/trace", tr.run)
 }

@@ -34,12 +34,12 @@ func (w *world) openIter(o *op) error {
 		return err
 	}
 	opts := &lsm.IterOptions{Lower: o.key, Upper: o.limit, Prefix: o.prefix, KeysOnly: o.keysOnly, NoFillCache: o.n&1 == 1}
-	t := w.model.Now()
+	seq := w.model.Now()
 	if o.from >= 0 && w.snaps[o.from].s != nil {
-		opts.Snapshot, t = w.snaps[o.from].s, w.snaps[o.from].t
+		opts.Snapshot, seq = w.snaps[o.from].s, w.snaps[o.from].seq
 	}
 	lower, upper := prefixBounds(o.prefix, o.key, o.limit)
-	i := iterator{it: w.db.Iter(opts), model: w.model.Cursor(t, lower, upper), prefix: o.prefix, keysOnly: o.keysOnly}
+	i := iterator{it: w.db.Iter(opts), model: w.model.Cursor(seq, lower, upper), prefix: o.prefix, keysOnly: o.keysOnly}
 	w.iters[o.slot] = i
 	return i.compare(false, false)
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -29,7 +29,7 @@ type world struct {
 	fs      lsm.FS
 	cmp     *base.Comparer
 	db      *lsm.DB
-	model   *testkit.Model
+	model   *model.Model
 	snaps   [slots]snapshot
 	iters   [slots]iterator
 	late    []*lsm.Iterator // that outlived their database
@@ -41,13 +41,13 @@ type world struct {
 }
 
 type snapshot struct {
-	s *lsm.Snapshot
-	t testkit.Time
+	s   *lsm.Snapshot
+	seq base.SeqNum
 }
 
 type iterator struct {
 	it       *lsm.Iterator
-	model    *testkit.Cursor
+	model    *model.Cursor
 	prefix   []byte
 	keysOnly bool
 }
@@ -60,7 +60,7 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 		return err
 	}
 	defer clean()
-	w := &world{setup: s, dir: dir, fs: fs, cmp: cmp, model: testkit.NewModel(cmp), batch: lsm.NewBatch()}
+	w := &world{setup: s, dir: dir, fs: fs, cmp: cmp, model: model.New(cmp), batch: lsm.NewBatch()}
 	if err := w.open(0); err != nil {
 		return &Failure{Index: -1, Op: "open", Err: err}
 	}
@@ -284,24 +284,24 @@ func (w *world) readSnapshot(o *op) error {
 		return nil
 	}
 	if o.kind == opSnapshotScan {
-		return w.compareScan(s.s.Iter(nil), s.t)
+		return w.compareScan(s.s.Iter(nil), s.seq)
 	}
-	if err := w.read(s.s, s.t, o); err != nil {
+	if err := w.read(s.s, s.seq, o); err != nil {
 		return err
 	}
 	if o.kind != opSnapshotGet {
 		return nil
 	}
 	has := op{kind: opHas, key: o.key}
-	return w.read(s.s, s.t, &has)
+	return w.read(s.s, s.seq, &has)
 }
 
-func (w *world) read(r reader, t testkit.Time, o *op) error {
+func (w *world) read(r reader, seq base.SeqNum, o *op) error {
 	switch o.kind {
 	case opMultiGet, opSnapshotMultiGet:
-		return w.multiGet(r, t, o)
+		return w.multiGet(r, seq, o)
 	case opHas:
-		_, want := w.model.Get(t, o.key)
+		_, want := w.model.Get(seq, o.key)
 		if got, err := r.Has(o.key); err != nil || got != want {
 			return fmt.Errorf("%v, %v; want %v", got, err, want)
 		}
@@ -318,7 +318,7 @@ func (w *world) read(r reader, t testkit.Time, o *op) error {
 	} else {
 		w.buf, err = r.Get(o.key, w.buf)
 	}
-	want, found := w.model.Get(t, o.key)
+	want, found := w.model.Get(seq, o.key)
 	if !found {
 		if !errors.Is(err, lsm.ErrNotFound) || string(w.buf) != "front" {
 			return fmt.Errorf("%q, %v; want not found", clip(w.buf), err)
@@ -331,7 +331,7 @@ func (w *world) read(r reader, t testkit.Time, o *op) error {
 	return nil
 }
 
-func (w *world) multiGet(r reader, t testkit.Time, o *op) error {
+func (w *world) multiGet(r reader, seq base.SeqNum, o *op) error {
 	keys := make([][]byte, len(o.sub))
 	for i := range o.sub {
 		keys[i] = o.sub[i].key
@@ -344,7 +344,7 @@ func (w *world) multiGet(r reader, t testkit.Time, o *op) error {
 	}
 	for i, k := range keys {
 		got, ok := w.multi.Value(i)
-		if want, found := w.model.Get(t, k); ok != found || string(got) != want {
+		if want, found := w.model.Get(seq, k); ok != found || string(got) != want {
 			return fmt.Errorf("key %d %q: %q, %v; want %q, %v", i, k, clip(got), ok, clip(want), found)
 		}
 	}
@@ -404,8 +404,8 @@ func (w *world) check() error {
 	return w.scan(&op{kind: opBackward})
 }
 
-func (w *world) compareScan(it *lsm.Iterator, t testkit.Time) error {
-	want := w.model.Scan(t, nil, nil)
+func (w *world) compareScan(it *lsm.Iterator, seq base.SeqNum) error {
+	want := w.model.Scan(seq, nil, nil)
 	i := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if i >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {

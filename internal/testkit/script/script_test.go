@@ -1,4 +1,4 @@
-package testkit
+package script
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func TestParseScript(t *testing.T) {
 	}
 	var got []string
 	for _, s := range steps {
-		got = append(got, fmt.Sprintf("%d %s %v in=%q out=%q", s.cmd.Line, s.cmd.Name, s.cmd.Args, s.cmd.Input, s.cmd.Expected))
+		got = append(got, fmt.Sprintf("%d %s %v in=%q out=%q", s.cmd.Line, s.cmd.Name, s.cmd.args, s.cmd.Input, s.cmd.Expected))
 	}
 	want := []string{
 		`2 echo [{a []} {b [1]} {c [x y]}] in="in 1\nin 2" out="out\n"`,
@@ -51,7 +51,9 @@ func TestParseScript(t *testing.T) {
 		t.Errorf("rest %q", rest)
 	}
 	c := &steps[0].cmd
-	if c.Arg("b", "") != "1" || c.Arg("z", "none") != "none" || !c.Has("a") || c.Has("z") || len(c.Lines()) != 2 {
+	c.used = map[string]bool{}
+	if c.Arg("b", "") != "1" || c.Arg("z", "none") != "none" || !c.Has("a") || c.Has("z") || len(c.Lines()) != 2 ||
+		c.Int("b", 0) != 1 || c.Int("z", 7) != 7 || fmt.Sprint(c.List("c")) != "[x y]" || string(c.Bytes("b")) != "1" || c.Bytes("z") != nil || len(c.Args()) != 3 {
 		t.Error("arguments are not found by name")
 	}
 }
@@ -71,20 +73,40 @@ func TestRewrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	do := func(c *Command) string {
+		c.Args() // none means anything
 		if c.Name == "lines" {
 			return "x\n\ny"
 		}
 		return c.Name + " " + c.Input
 	}
 	*rewrite = true
-	RunScript(t, path, do)
+	Run(t, path, do)
 	*rewrite = false
-	RunScript(t, path, do)
+	Run(t, path, do)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(b), "# second\nlines\n----\n----\nx\n\ny\n----\n----\n") {
 		t.Errorf("rewritten to:\n%s", b)
+	}
+}
+
+func TestIgnoredArgumentsAreFound(t *testing.T) {
+	c, err := parseCommand("open read-only n=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.used = map[string]bool{}
+	if key, ok := c.ignored(); !ok || key != "read-only" {
+		t.Errorf("%q, %v", key, ok)
+	}
+	c.Has("read-only")
+	if key, ok := c.ignored(); !ok || key != "n" {
+		t.Errorf("%q, %v", key, ok)
+	}
+	c.Int("n", 0)
+	if key, ok := c.ignored(); ok {
+		t.Errorf("%q was asked for", key)
 	}
 }

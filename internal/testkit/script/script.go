@@ -1,17 +1,7 @@
-package testkit
-
-import (
-	"bytes"
-	"flag"
-	"fmt"
-	"os"
-	"strings"
-	"testing"
-)
-
-var rewrite = flag.Bool("rewrite", false, "write the output of data-driven tests into their files")
-
-// Command is one step of a script.
+// Package script runs data-driven tests: text files of commands with the output
+// that each must have. A test gives Run what executes one command; the flag
+// -rewrite writes the real outputs into the file, to be read before they are
+// committed.
 //
 // A script is a text file of steps:
 //
@@ -32,14 +22,36 @@ var rewrite = flag.Bool("rewrite", false, "write the output of data-driven tests
 //	with an empty line
 //	----
 //	----
+//
+// An argument that its command never asks for fails the test, as does a command
+// that is unknown: a misspelled script tests nothing.
+package script
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the output of data-driven tests into their files")
+
+// Command is one step of a script.
 type Command struct {
 	Name  string
-	Args  []Arg
 	Input string // without the final newline
 	Line  int    // of the file, from 1
 
 	// Expected is the output in the file, for steps that wait until it comes.
 	Expected string
+
+	args []Arg
+	used map[string]bool // arguments that were asked for
+	fail func(format string, args ...any)
 }
 
 // Arg is a word of a command's line: "key", "key=value" or "key=(v1 v2)".
@@ -48,19 +60,58 @@ type Arg struct {
 	Values []string
 }
 
+// Args returns all arguments in their order.
+func (c *Command) Args() []Arg {
+	for _, a := range c.args {
+		c.used[a.Key] = true
+	}
+	return c.args
+}
+
+// List returns the values of the argument key.
+func (c *Command) List(key string) []string {
+	c.used[key] = true
+	for _, a := range c.args {
+		if a.Key == key {
+			return a.Values
+		}
+	}
+	return nil
+}
+
 // Arg returns the first value of the argument key, or otherwise.
 func (c *Command) Arg(key, otherwise string) string {
-	for _, a := range c.Args {
-		if a.Key == key && len(a.Values) > 0 {
-			return a.Values[0]
-		}
+	if v := c.List(key); len(v) > 0 {
+		return v[0]
 	}
 	return otherwise
 }
 
+// Int returns the argument key as a number, or otherwise.
+func (c *Command) Int(key string, otherwise int) int {
+	s := c.Arg(key, "")
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		c.Fail("%s: %v", key, err)
+	}
+	return n
+}
+
+// Bytes returns the argument key, nil if it is not given.
+func (c *Command) Bytes(key string) []byte {
+	if c.Has(key) {
+		return []byte(c.Arg(key, ""))
+	}
+	return nil
+}
+
 // Has reports whether the argument key is given, with or without a value.
 func (c *Command) Has(key string) bool {
-	for _, a := range c.Args {
+	c.used[key] = true
+	for _, a := range c.args {
 		if a.Key == key {
 			return true
 		}
@@ -76,6 +127,15 @@ func (c *Command) Lines() []string {
 	return strings.Split(c.Input, "\n")
 }
 
+// Fail ends the test with the command's place in the script.
+func (c *Command) Fail(format string, args ...any) { c.fail(format, args...) }
+
+// Unknown ends the test because no command has this name.
+func (c *Command) Unknown() string {
+	c.Fail("there is no such command")
+	return ""
+}
+
 // step is a command with what surrounds it in the file.
 type step struct {
 	before string // comments and empty lines, verbatim
@@ -88,9 +148,25 @@ const (
 	fence  = dashes + dashes
 )
 
-// RunScript runs every step of the file through do and compares the output.
-// With the flag -rewrite the file's outputs are replaced by the real ones.
-func RunScript(t *testing.T, path string, do func(c *Command) string) {
+// RunDir runs every script of a directory as a subtest. start begins each with a
+// state of its own and returns what executes its commands.
+func RunDir(t *testing.T, dir string, start func(t *testing.T) (do func(c *Command) string)) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) == 0 {
+		t.Fatalf("%s: no scripts", dir)
+	}
+	for _, e := range entries {
+		t.Run(e.Name(), func(t *testing.T) { Run(t, filepath.Join(dir, e.Name()), start(t)) })
+	}
+}
+
+// Run runs every step of the file through do and compares the output. With the
+// flag -rewrite the file's outputs are replaced by the real ones.
+func Run(t *testing.T, path string, do func(c *Command) string) {
 	t.Helper()
 	src, err := os.ReadFile(path)
 	if err != nil {
@@ -106,7 +182,7 @@ func RunScript(t *testing.T, path string, do func(c *Command) string) {
 	var out bytes.Buffer
 	for i := range steps {
 		s := &steps[i]
-		got := do(&s.cmd)
+		got := execute(t, path, &s.cmd, do)
 		if got != "" && !strings.HasSuffix(got, "\n") {
 			got += "\n"
 		}
@@ -121,6 +197,30 @@ func RunScript(t *testing.T, path string, do func(c *Command) string) {
 			t.Fatal(err)
 		}
 	}
+}
+
+func execute(t *testing.T, path string, c *Command, do func(c *Command) string) string {
+	t.Helper()
+	c.used = map[string]bool{}
+	c.fail = func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("%s:%d: %s: %s", path, c.Line, c.Name, fmt.Sprintf(format, args...))
+	}
+	got := do(c)
+	if key, ok := c.ignored(); ok {
+		t.Errorf("%s:%d: %s: the argument %q means nothing", path, c.Line, c.Name, key)
+	}
+	return got
+}
+
+// ignored returns an argument that was not asked for.
+func (c *Command) ignored() (key string, ok bool) {
+	for _, a := range c.args {
+		if !c.used[a.Key] {
+			return a.Key, true
+		}
+	}
+	return "", false
 }
 
 func writeStep(out *bytes.Buffer, s *step, got string) {
@@ -207,7 +307,7 @@ func parseCommand(line string) (Command, error) {
 			v, after, _ := strings.Cut(rest[1:], " ")
 			a.Values, rest = []string{v}, after
 		}
-		c.Args = append(c.Args, a)
+		c.args = append(c.args, a)
 	}
 	return c, nil
 }
