@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 )
 
@@ -128,7 +127,7 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 			return it.Err()
 		}
 		var err error
-		if kind == base.KindDelete {
+		if kind.IsTombstone() {
 			err = del(key)
 		} else {
 			err = put(key, value)

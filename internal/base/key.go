@@ -12,19 +12,6 @@ type SeqNum uint64
 // MaxSeqNum is the largest sequence number; a read at it sees everything.
 const MaxSeqNum SeqNum = 1<<56 - 1
 
-// Kind says what an entry does to its key.
-type Kind uint8
-
-// DO NOT CHANGE THESE VALUES: they are written to the log and to tables
-// (LevelDB's format).
-const (
-	KindDelete Kind = 0
-	KindSet    Kind = 1
-	// KindMax is the largest kind. A lookup for sequence s uses (s, KindMax)
-	// so that it sorts before every entry of s.
-	KindMax = KindSet
-)
-
 // Trailer is sequence<<8 | kind: the last eight bytes of an internal key.
 type Trailer uint64
 
@@ -32,7 +19,7 @@ type Trailer uint64
 const TrailerLen = 8
 
 // MaxTrailer sorts before every entry of the same user key.
-const MaxTrailer = Trailer(uint64(MaxSeqNum)<<8 | uint64(KindMax))
+const MaxTrailer = Trailer(uint64(MaxSeqNum)<<8 | uint64(KindForSeek))
 
 // MakeTrailer joins a sequence number and a kind.
 func MakeTrailer(s SeqNum, k Kind) Trailer { return Trailer(s)<<8 | Trailer(k) }

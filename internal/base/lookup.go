@@ -36,4 +36,4 @@ func (l Lookup) Key() []byte { return unsafe.Slice(unsafe.StringData(l.key), len
 
 // Trailer sorts before every entry of the key that the Lookup may find, and after
 // those that are too new.
-func (l Lookup) Trailer() Trailer { return MakeTrailer(l.Seq, KindMax) }
+func (l Lookup) Trailer() Trailer { return MakeTrailer(l.Seq, KindForSeek) }

@@ -40,37 +40,38 @@ func Init(dst []byte) []byte {
 // and value are at most 4 GiB-1 long, which the caller has checked, as he has
 // that the count stays below 1<<32.
 func AppendPut(b, key, value []byte) []byte {
-	return AppendPutIn(b, base.DefaultKeyspace, key, value)
+	return AppendEntry(b, base.DefaultKeyspace, base.KindSet, key, value)
 }
 
 // AppendPutIn is AppendPut into a keyspace.
 func AppendPutIn(b []byte, keyspace base.KeyspaceID, key, value []byte) []byte {
-	b = appendKind(b, keyspace, base.KindSet)
-	b = base.AppendBytes(b, key)
-	b = base.AppendBytes(b, value)
-	SetCount(b, Count(b)+1)
-	return b
+	return AppendEntry(b, keyspace, base.KindSet, key, value)
 }
 
 // AppendDelete adds a deletion and counts it in the header.
 func AppendDelete(b, key []byte) []byte {
-	return AppendDeleteIn(b, base.DefaultKeyspace, key)
+	return AppendEntry(b, base.DefaultKeyspace, base.KindDelete, key, nil)
 }
 
 // AppendDeleteIn is AppendDelete from a keyspace.
 func AppendDeleteIn(b []byte, keyspace base.KeyspaceID, key []byte) []byte {
-	b = appendKind(b, keyspace, base.KindDelete)
-	b = base.AppendBytes(b, key)
-	SetCount(b, Count(b)+1)
-	return b
+	return AppendEntry(b, keyspace, base.KindDelete, key, nil)
 }
 
-// appendKind begins an entry.
-func appendKind(b []byte, keyspace base.KeyspaceID, kind base.Kind) []byte {
+// AppendEntry adds an entry of a known kind, see AppendPut. A kind without a value
+// takes none.
+func AppendEntry(b []byte, keyspace base.KeyspaceID, kind base.Kind, key, value []byte) []byte {
 	if keyspace == base.DefaultKeyspace {
-		return append(b, byte(kind))
+		b = append(b, byte(kind))
+	} else {
+		b = binary.AppendUvarint(append(b, byte(kind)|named), uint64(keyspace))
 	}
-	return binary.AppendUvarint(append(b, byte(kind)|named), uint64(keyspace))
+	b = base.AppendBytes(b, key)
+	if kind.HasValue() {
+		b = base.AppendBytes(b, value)
+	}
+	SetCount(b, Count(b)+1)
+	return b
 }
 
 // AppendBatch adds all entries of src to b. It reports false, with b as it
@@ -101,7 +102,7 @@ func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s
 // Validate reports whether b is a whole batch: a header whose sequence numbers
 // fit 56 bits, known kinds, lengths within b, the count right and nothing left
 // over. Entries may name the keyspaces of which known is true; without known none,
-// as LevelDB's format has it. The error is a *base.Corruption with offsets
+// and only LevelDB's kinds, as its format has it. The error is a *base.Corruption with offsets
 // relative to b.
 func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 	if len(b) < HeaderLen {
@@ -114,18 +115,16 @@ func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 	it := Read(b)
 	seen := uint32(0)
 	for {
-		keyspace, _, _, _, ok := it.Next()
+		keyspace, kind, _, _, ok := it.Next()
 		if !ok {
 			break
 		}
-		if keyspace != base.DefaultKeyspace {
-			if known == nil {
-				it.failed = badKind
-				break
-			}
-			if !known(keyspace) {
-				return corrupt(int64(it.start), "unknown keyspace %d", keyspace)
-			}
+		if known == nil && (keyspace != base.DefaultKeyspace || !kind.InLevelDB()) {
+			it.failed = badKind
+			break
+		}
+		if keyspace != base.DefaultKeyspace && !known(keyspace) {
+			return corrupt(int64(it.start), "unknown keyspace %d", keyspace)
 		}
 		seen++ // cannot wrap: an entry that is not counted stops the loop
 		if seen > n {
@@ -184,7 +183,7 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 	it.start = it.pos
 	kind = base.Kind(it.b[it.pos])
 	pos := it.pos + 1
-	if kind > base.KindSet {
+	if !kind.Known() {
 		if kind, keyspace, pos = it.named(kind); pos < 0 {
 			return 0, 0, nil, nil, false
 		}
@@ -194,7 +193,7 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 		it.failed = badKey
 		return 0, 0, nil, nil, false
 	}
-	if kind == base.KindSet {
+	if kind.HasValue() {
 		value, pos = it.cut(pos)
 		if pos < 0 {
 			it.failed = badValue
@@ -209,7 +208,7 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 // after it, or -1. The default keyspace is never named: an entry has one form.
 func (it *Iter) named(kind base.Kind) (base.Kind, base.KeyspaceID, int) {
 	kind ^= named
-	if kind > base.KindSet {
+	if !kind.Known() {
 		it.failed = badKind
 		return 0, 0, -1
 	}

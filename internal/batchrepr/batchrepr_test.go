@@ -78,6 +78,32 @@ func TestAppendBatchOverflow(t *testing.T) {
 	}
 }
 
+// TestForeignKinds has each kind that LevelDB's format does not: the batch is
+// refused.
+func TestForeignKinds(t *testing.T) {
+	for kind := range 256 {
+		b := sample()
+		b[HeaderLen] = byte(kind)
+		err := Validate(b, nil)
+		switch base.Kind(kind) {
+		case base.KindSet:
+			if err != nil {
+				t.Error(err)
+			}
+		case base.KindDelete: // its value is no entry
+			if !errors.Is(err, base.ErrCorruption) {
+				t.Error(err)
+			}
+		default:
+			// With the bit named set, what follows is read as a keyspace.
+			reason := fmt.Sprintf("unknown kind %d", kind)
+			if !errors.Is(err, base.ErrCorruption) || kind < named && !strings.Contains(err.Error(), reason) {
+				t.Errorf("kind %d: %v", kind, err)
+			}
+		}
+	}
+}
+
 func TestValidateRefuses(t *testing.T) {
 	edit := func(f func(b []byte) []byte) []byte { return f(sample()) }
 	for _, c := range []struct {

@@ -146,7 +146,7 @@ func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []entry, v
 			key = key[:rng.IntN(len(key)+1)]
 		}
 		seq := base.SeqNum(rng.IntN(700))
-		target := base.MakeTrailer(seq, base.KindMax)
+		target := base.MakeTrailer(seq, base.KindForSeek)
 		ge := sort.Search(len(es), func(i int) bool {
 			return c.CompareInternal([]byte(es[i].key), es[i].trailer(), key, target) >= 0
 		})
@@ -214,7 +214,7 @@ func TestDamagedRows(t *testing.T) {
 		return string(binary.LittleEndian.AppendUint32(b, uint32(len(offs))))
 	}
 	good := row(0, 9, 1, "a"+tr1+"v")
-	for _, tc := range []struct{ name, rows, reason string }{
+	damaged := []struct{ name, rows, reason string }{
 		{"empty", "", "too few"},
 		{"no restart point", good + "\x00\x00\x00\x00", "0 restart points"},
 		{"restart count past the start", good + "\x00\x00\x00\x00\xff\xff\xff\xff", "restart points in a block"},
@@ -230,8 +230,14 @@ func TestDamagedRows(t *testing.T) {
 		{"same entry twice", good + row(0, 9, 1, "a"+tr1+"v") + restarts(0), "do not ascend"},
 		{"older version first", good + row(0, 9, 1, "a"+tr2+"v") + restarts(0), "do not ascend"},
 		{"keys descend", row(0, 9, 0, "b"+tr1) + row(0, 9, 0, "a"+tr1) + restarts(0), "do not ascend"},
-		{"unknown kind", row(0, 9, 0, "a\x02\x01\x00\x00\x00\x00\x00\x00") + restarts(0), "unknown kind 2"},
-	} {
+	}
+	for kind := int(base.KindSet) + 1; kind < 256; kind++ {
+		d := damaged[0]
+		d.name, d.reason = "unknown kind", fmt.Sprintf("unknown kind %d", kind)
+		d.rows = row(0, 9, 0, "a"+string([]byte{byte(kind)})+tr1[1:]) + restarts(0)
+		damaged = append(damaged, d)
+	}
+	for _, tc := range damaged {
 		_, _, err := viewOf([]byte(tc.rows), base.Bytewise, PointLookup)
 		if !errors.Is(err, base.ErrCorruption) || !bytes.Contains([]byte(err.Error()), []byte(tc.reason)) {
 			t.Errorf("%s: %v, want a corruption with %q", tc.name, err, tc.reason)

@@ -229,7 +229,7 @@ func (b *rowBuilder) run() error {
 		copy(data[pos+ulen:pos+ulen+vlen], rows[p:p+vlen])
 		p += vlen
 		if t.Kind() != base.KindSet {
-			if t.Kind() > base.KindMax {
+			if !t.Kind().InLevelDB() {
 				return badRow(at, "unknown kind %d", t.Kind())
 			}
 			b.allLiveSets = false

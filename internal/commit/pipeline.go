@@ -135,11 +135,7 @@ func (p *Pipeline) entry(kind base.Kind, key, value []byte, mode Mode) error {
 
 // encode makes buf a batch of one entry.
 func encode(buf []byte, kind base.Kind, key, value []byte) []byte {
-	buf = batchrepr.Init(buf)
-	if kind == base.KindSet {
-		return batchrepr.AppendPut(buf, key, value)
-	}
-	return batchrepr.AppendDelete(buf, key)
+	return batchrepr.AppendEntry(batchrepr.Init(buf), base.DefaultKeyspace, kind, key, value)
 }
 
 // Exclusive runs f while no commit is under way. f must not commit. It runs on

@@ -27,6 +27,7 @@ type collapse struct {
 	any     bool
 	last    []byte
 	lastSeq base.SeqNum
+	ended   bool // it, or one before it of its key and stripe, ends lookups
 	buf     []byte
 }
 
@@ -58,19 +59,21 @@ func (c *collapse) isLast(key []byte) bool {
 func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 	seq := t.Seq()
 	first = !c.isLast(key)
-	hidden := !first && (len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))
-	c.any, c.last, c.lastSeq = true, key, seq
+	hidden := !first && c.ended && (len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))
+	c.any, c.last, c.lastSeq, c.ended = true, key, seq, hidden || t.Kind().EndsLookup()
 	if hidden {
 		return false, first
 	}
-	if t.Kind() == base.KindDelete && c.stripe(seq) == 0 && !c.deeper.mayHold(key) {
+	if t.Kind().IsTombstone() && c.stripe(seq) == 0 && !c.deeper.mayHold(key) {
 		return false, first
 	}
 	return true, first
 }
 
-// pass records an entry known to survive without a look at the others.
-func (c *collapse) pass(key []byte, t base.Trailer) { c.any, c.last, c.lastSeq = true, key, t.Seq() }
+// pass records a set that is known to survive without a look at the others.
+func (c *collapse) pass(key []byte, t base.Trailer) {
+	c.any, c.last, c.lastSeq, c.ended = true, key, t.Seq(), true
+}
 
 // leave must be called before the chunk that the last key came from goes away.
 func (c *collapse) leave() {

@@ -185,7 +185,7 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 		}
 		first := true
 		if check {
-			if t.Kind() > base.KindMax {
+			if !t.Kind().Known() {
 				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
 			}
 			var keep bool

@@ -171,7 +171,7 @@ func (c *Cursor) SeekGE(key []byte) bool {
 		return false
 	}
 	c.hide, c.last = false, nil
-	m.seekGE(key, base.MakeTrailer(m.seq, base.KindMax))
+	m.seekGE(key, base.MakeTrailer(m.seq, base.KindForSeek))
 	return c.forward()
 }
 
@@ -273,14 +273,13 @@ func (c *Cursor) same(a, b []byte) bool {
 
 // usable refuses an entry of a kind or codec that is not known.
 func (c *Cursor) usable(e *base.Chunk, i int) bool {
-	t := e.Trailers[i]
-	if t.Kind() <= base.KindMax && (t.Kind() == base.KindDelete || e.Codec(i) == base.CodecRaw) {
-		return true
-	}
-	if t.Kind() > base.KindMax {
-		c.m.err = base.Corruptf("internal key", "unknown kind %d", t.Kind())
-	} else {
+	switch k := e.Trailers[i].Kind(); {
+	case !k.Known():
+		c.m.err = base.Corruptf("internal key", "unknown kind %d", k)
+	case k.HasValue() && e.Codec(i) != base.CodecRaw:
 		c.m.err = base.Corruptf("value", "unknown codec %d", e.Codec(i))
+	default:
+		return true
 	}
 	c.m.ord = c.m.ord[:0]
 	c.invalidate()
@@ -312,7 +311,7 @@ func (c *Cursor) forward() bool {
 		switch {
 		case t.Seq() > m.seq:
 			c.step(i + 1)
-		case t.Kind() == base.KindDelete:
+		case t.Kind().IsTombstone():
 			c.last, c.hide = e.Key(i), true
 			c.step(i + 1)
 		default:
@@ -354,7 +353,7 @@ func (c *Cursor) backward() bool {
 				}
 			}
 		} else if !c.same(key, c.last) {
-			if cand.Trailers[candAt].Kind() == base.KindSet {
+			if !cand.Trailers[candAt].Kind().IsTombstone() {
 				break
 			}
 			cand = nil
@@ -372,7 +371,7 @@ func (c *Cursor) backward() bool {
 		}
 		m.advance(i - 1)
 	}
-	if cand == nil || m.err != nil || cand.Trailers[candAt].Kind() != base.KindSet {
+	if cand == nil || m.err != nil || cand.Trailers[candAt].Kind().IsTombstone() {
 		c.invalidate()
 		return false
 	}

@@ -67,8 +67,8 @@ func (l *Level) Find(c *base.Comparer, key []byte) int {
 
 // FindAt returns the index of the first file whose largest key is at or after
 // (key, t) in internal order, or len(Files): the file that holds the first
-// entry at or after (key, t), so that a read at sequence s that asks for
-// MakeTrailer(s, KindMax) needs this file alone. Not for level 0.
+// entry at or after (key, t), so that a read that asks for Lookup.Trailer needs
+// this file alone. Not for level 0.
 func (l *Level) FindAt(c *base.Comparer, key []byte, t base.Trailer) int {
 	lo, hi := 0, len(l.Files)
 	if l.abbrevs != nil {

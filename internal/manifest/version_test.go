@@ -193,7 +193,7 @@ func TestFindAndOverlapsAgainstScan(t *testing.T) {
 				return k
 			}
 			for range 50 {
-				checkFind(t, c, &v.Levels[1], probe(), base.MakeTrailer(base.SeqNum(rng.IntN(200)), base.KindMax))
+				checkFind(t, c, &v.Levels[1], probe(), base.MakeTrailer(base.SeqNum(rng.IntN(200)), base.KindForSeek))
 				lo, hi := probe(), probe()
 				if rng.IntN(8) == 0 {
 					lo = nil

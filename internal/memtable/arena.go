@@ -235,7 +235,7 @@ func (m *memory) entry(off uint32) entry {
 }
 
 func (e *entry) valueOf(m *memory) []byte {
-	if e.trailer.Kind() == base.KindDelete {
+	if !e.trailer.Kind().HasValue() {
 		return nil
 	}
 	return m.arena[e.value:e.end:e.end]

@@ -156,7 +156,7 @@ func checkSources(t *testing.T, o *model, m *MemTable, key func() string, rng *r
 
 func (o *model) get(key string, seq base.SeqNum) (item, bool) {
 	s := o.sorted()
-	i := o.at(key, base.MakeTrailer(seq, base.KindMax))
+	i := o.at(key, base.MakeTrailer(seq, base.KindForSeek))
 	if i < len(s) && o.cmp.Compare([]byte(s[i].key), []byte(key)) == 0 {
 		return s[i], true
 	}

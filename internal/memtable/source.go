@@ -251,13 +251,12 @@ func (s *source) gather(e *base.Chunk, from, to int) {
 		*e = base.Chunk{}
 		return
 	}
-	var newest, kinds base.Trailer
-	kinds = ^kinds
+	var newest, other base.Trailer // other: bits in which a kind differs from KindSet
 	for i := from; i < to; i++ {
 		h := s.mem.entry(s.offs[i])
 		s.keyOff[i], s.valOff[i], s.valEnd[i], s.trailers[i] = h.key, h.value, h.end, h.trailer
 		newest = max(newest, h.trailer)
-		kinds &= h.trailer
+		other |= h.trailer ^ base.Trailer(base.KindSet)
 	}
 	*e = base.Chunk{
 		Data:        s.mem.arena,
@@ -265,7 +264,7 @@ func (s *source) gather(e *base.Chunk, from, to int) {
 		ValOff:      s.valOff[from:to],
 		ValEnd:      s.valEnd[from:to],
 		Trailers:    s.trailers[from:to],
-		AllLiveSets: kinds&base.Trailer(base.KindSet) != 0 && !s.repeated,
+		AllLiveSets: other.Kind() == 0 && !s.repeated,
 		MaxSeq:      newest.Seq(),
 	}
 }

@@ -194,7 +194,7 @@ func (s *salvage) take(rows []byte) error {
 	skipped := 0
 	err := block.EachRow(rows, func(key, value []byte) error {
 		k, ok := base.DecodeInternalKey(key)
-		if !ok || k.Trailer.Kind() > base.KindMax {
+		if !ok || !k.Trailer.Kind().InLevelDB() {
 			return base.Corruptf("table block", "a key is not an internal key")
 		}
 		if left -= int64(len(key) + len(value)); left < 0 {

@@ -116,7 +116,7 @@ func classify(rows []byte, off uint64, found map[uint64]uint64) (data, index boo
 	// Rows before a malformed one tell enough.
 	_ = block.EachRow(rows, func(key, value []byte) error {
 		k, ok := base.DecodeInternalKey(key)
-		if !ok || k.Trailer.Kind() > base.KindMax {
+		if !ok || !k.Trailer.Kind().InLevelDB() {
 			return base.Corruptf("table block", "not a data block")
 		}
 		n++

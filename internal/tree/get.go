@@ -74,7 +74,7 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 		return dst, err
 	}
 	if value, trailer, found := h.state.memGet(memtable.MakeLookup(t.cmp, key, seq)); found {
-		if trailer.Kind() == base.KindDelete {
+		if trailer.Kind().IsTombstone() {
 			return dst, base.ErrNotFound
 		}
 		return append(dst, value...), nil
@@ -83,7 +83,7 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 	switch {
 	case err != nil:
 		return dst, err
-	case !found || trailer.Kind() == base.KindDelete:
+	case !found || trailer.Kind().IsTombstone():
 		return dst, base.ErrNotFound
 	}
 	return value, nil

@@ -177,7 +177,7 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 func (r *MultiResult) record(l *lookup, s *span, buf []byte, t base.Trailer) {
 	l.done = true
 	l.reader = nil
-	if t.Kind() == base.KindDelete {
+	if t.Kind().IsTombstone() {
 		return
 	}
 	*s = span{start: len(r.buf), end: len(buf)}

@@ -181,7 +181,7 @@ func (r *Reader) getIn(i int, v *block.View, l base.Lookup, dst []byte) ([]byte,
 // take appends the value of entry at of data block i, if it has one.
 func (r *Reader) take(i int, v *block.View, at int, dst []byte) ([]byte, sstable.Hit) {
 	t := v.Trailer(at)
-	if t.Kind() == base.KindSet {
+	if t.Kind().HasValue() {
 		dst = append(dst, v.Value(at)...)
 	}
 	return dst, sstable.Hit{Trailer: t, Position: sstable.Position(i)}

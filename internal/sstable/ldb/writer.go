@@ -78,7 +78,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if w.err != nil {
 		return w.err
 	}
-	if codec != base.CodecRaw || t.Kind() > base.KindMax || w.finished {
+	if codec != base.CodecRaw || !t.Kind().InLevelDB() || w.finished {
 		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument, t.Kind(), codec)
 	}
 	sameKey := false
@@ -105,7 +105,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		return w.err
 	}
 	w.meta.Entries++
-	if t.Kind() == base.KindDelete {
+	if t.Kind().IsTombstone() {
 		w.meta.Deletes++
 	}
 	w.meta.RawKeys += uint64(len(key) + base.TrailerLen)
@@ -133,13 +133,17 @@ func (w *Writer) addFilter(key []byte, sameKey bool) {
 	w.hashes.Set(b)
 }
 
+// shortTrailer stands behind a short key in the index, which no entry has:
+// LevelDB's largest sequence number and kValueTypeForSeek.
+const shortTrailer = base.Trailer(uint64(base.MaxSeqNum)<<8 | uint64(base.KindSet))
+
 // separator returns an internal key at or after last and before every entry of
 // key, short if the comparer knows one.
 func (w *Writer) separator(last base.InternalKey, key []byte) base.InternalKey {
 	c := w.o.Comparer
 	w.sep = c.AppendSeparator(w.sep[:0], last.User, key)
 	if len(w.sep) < len(last.User) && c.Cmp(last.User, w.sep) < 0 && c.Cmp(w.sep, key) < 0 {
-		return base.InternalKey{User: w.sep, Trailer: base.MaxTrailer}
+		return base.InternalKey{User: w.sep, Trailer: shortTrailer}
 	}
 	return last
 }
@@ -148,7 +152,7 @@ func (w *Writer) successor(last base.InternalKey) base.InternalKey {
 	c := w.o.Comparer
 	w.sep = c.AppendSuccessor(w.sep[:0], last.User)
 	if len(w.sep) < len(last.User) && c.Cmp(last.User, w.sep) < 0 {
-		return base.InternalKey{User: w.sep, Trailer: base.MaxTrailer}
+		return base.InternalKey{User: w.sep, Trailer: shortTrailer}
 	}
 	return last
 }

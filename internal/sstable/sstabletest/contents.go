@@ -141,7 +141,7 @@ func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader
 	var e base.Chunk
 	for range 60 {
 		key, seq := probe(rng, es)
-		target := base.MakeTrailer(seq, base.KindMax)
+		target := base.MakeTrailer(seq, base.KindForSeek)
 		want := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
 		var i int
 		var err error
@@ -185,7 +185,7 @@ func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader
 
 // newest finds what a Get must find.
 func newest(c *base.Comparer, es []Entry, key []byte, seq base.SeqNum) (Entry, bool) {
-	target := base.MakeTrailer(seq, base.KindMax)
+	target := base.MakeTrailer(seq, base.KindForSeek)
 	i := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
 	if i < len(es) && c.Cmp(es[i].Key, key) == 0 {
 		return es[i], true

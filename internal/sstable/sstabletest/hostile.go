@@ -25,7 +25,8 @@ func (s *suite) writerRefuses(t *testing.T) {
 		"keys that descend":   {set("b", 1), set("a", 1)},
 		"the same entry":      {set("a", 1), set("a", 1)},
 		"older version first": {set("a", 1), set("a", 2)},
-		"unknown kind":        {{"a", base.MakeTrailer(1, base.KindMax+1), 0}},
+		"unknown kind":        {{"a", base.MakeTrailer(1, base.KindSet+1), 0}},
+		"seek kind":           {{"a", base.MakeTrailer(1, base.KindForSeek), 0}},
 		"unknown codec":       {{"a", base.MakeTrailer(1, base.KindSet), 200}},
 	} {
 		w := s.New(new(memFile), usual(base.Bytewise))

@@ -144,7 +144,7 @@ func TestSortAndSearch(t *testing.T) {
 			t.Errorf("%v is at %d, not %d", e, got, i)
 		}
 	}
-	if got := Search(base.Bytewise, es, []byte("a"), base.MakeTrailer(2, base.KindMax)); got != 2 {
+	if got := Search(base.Bytewise, es, []byte("a"), base.MakeTrailer(2, base.KindForSeek)); got != 2 {
 		t.Errorf("what is visible of a at 2 is at %d", got)
 	}
 }
