@@ -153,7 +153,7 @@ func (b *background) writeSealed(s *tree.Sealed, install func(compact.Result) er
 func (b *background) placeFlush(smallest, largest []byte) (*manifest.Version, int, *compact.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock() // the comparer may panic
-	version := b.db.manifest.Current()
+	version := b.db.manifest.Current(base.DefaultKeyspace)
 	level := compact.FlushLevel(version, b.running, b.db.cmp, smallest, largest)
 	plan := compact.FlushPlan(level, smallest, largest)
 	if level > 0 {

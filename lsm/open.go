@@ -158,7 +158,7 @@ func (db *DB) openCache() error {
 func (db *DB) adopt(replayed []*tree.Sealed, wal uint64) {
 	replayed = slices.Clone(replayed)
 	slices.Reverse(replayed)
-	db.tree.Start(wal, replayed, db.manifest.Current())
+	db.tree.Start(wal, replayed, db.manifest.Current(base.DefaultKeyspace))
 }
 
 // abandon undoes a failed open, what it made in the directory included.

@@ -9,10 +9,12 @@ import (
 )
 
 // Apply writes an edit to the MANIFEST, makes it durable and installs the
-// Version that it leads to, which is returned with a reference for the caller.
+// Version of the keyspace that it leads to, which is returned with a reference for
+// the caller. CreateKeyspace and DropKeyspace are edits of their own.
 // e is not changed; what it does not say of logs, numbers and sequence is
 // filled in. A table that moves keeps the FileMeta that it has.
 //
+// A keyspace that was dropped meanwhile is ErrNoKeyspace; nothing is written then.
 // After a shortage (base.IsShortage) the call may be made again: it begins a new
 // MANIFEST first. After any other failure but base.ErrInvalidArgument, and after
 // one of a sync, every later call fails with that cause (StartManifest can lift
@@ -34,28 +36,36 @@ func (s *Set) apply(e *Edit) (next, old *Version, err error) {
 	if err := s.writable(); err != nil {
 		return nil, nil, err
 	}
-	full, err := s.complete(e)
+	k, full, err := s.complete(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	next, err = s.derive(full)
+	next, err = s.derive(k, full)
 	if err != nil {
 		return nil, nil, s.poison(err)
 	}
+	if err := s.write(full); err != nil {
+		return nil, nil, err
+	}
+	return next, s.install(k, full, next), nil
+}
+
+// write appends an edit to the MANIFEST and makes it durable. s.mu is held.
+func (s *Set) write(full *Edit) error {
 	if s.log == nil || s.broken != nil || s.log.Size() > s.limit {
 		if err := s.startManifest(); err != nil {
-			return nil, nil, s.fail(err)
+			return s.fail(err)
 		}
 	}
 	s.buf = full.Encode(s.buf[:0])
 	if err := s.log.Append(s.buf); err != nil {
-		return nil, nil, s.fail(s.writeError(err))
+		return s.fail(s.writeError(err))
 	}
 	if err := s.log.Sync(); err != nil {
-		return nil, nil, s.poison(s.writeError(fmt.Errorf("%w: %w", errUnsynced, err)))
+		return s.poison(s.writeError(fmt.Errorf("%w: %w", errUnsynced, err)))
 	}
 	s.keepBuf()
-	return next, s.install(full, next), nil
+	return nil
 }
 
 // Stage installs the Version that an edit leads to and writes nothing: all staged
@@ -79,15 +89,15 @@ func (s *Set) stage(e *Edit) (old *Version, err error) {
 	if s.log != nil {
 		return nil, fmt.Errorf("%w: the MANIFEST has been started", base.ErrInvalidArgument)
 	}
-	full, err := s.complete(e)
+	k, full, err := s.complete(e)
 	if err != nil {
 		return nil, err
 	}
-	next, err := s.derive(full)
+	next, err := s.derive(k, full)
 	if err != nil {
 		return nil, s.poison(err)
 	}
-	old = s.install(full, next)
+	old = s.install(k, full, next)
 	next.Unref() // the caller's reference; the Set has its own
 	return old, nil
 }
@@ -103,10 +113,24 @@ func (s *Set) writeError(err error) error {
 	return fmt.Errorf("writing %s: %w", base.FileName(base.FileManifest, s.num), err)
 }
 
-// complete returns a copy of e with everything filled in that LevelDB writes
-// into each edit.
-func (s *Set) complete(e *Edit) (*Edit, error) {
+// complete finds the keyspace of e, and returns a copy of e with everything filled
+// in that LevelDB writes into each edit. s.mu is held.
+func (s *Set) complete(e *Edit) (*keyspace, *Edit, error) {
+	k, err := s.check(e)
+	if err != nil {
+		return nil, nil, err
+	}
 	full := *e
+	for _, a := range e.Added {
+		s.MarkFileNumUsed(a.Meta.Num)
+	}
+	s.fill(&full)
+	return k, &full, nil
+}
+
+// check refuses edits that nobody should ask for, and finds the keyspace of e. s.mu
+// is held.
+func (s *Set) check(e *Edit) (*keyspace, error) {
 	for _, d := range e.Deleted {
 		if uint(d.Level) >= NumLevels {
 			return nil, fmt.Errorf("%w: level %d", base.ErrInvalidArgument, d.Level)
@@ -116,7 +140,6 @@ func (s *Set) complete(e *Edit) (*Edit, error) {
 		if uint(a.Level) >= NumLevels || a.Meta == nil {
 			return nil, fmt.Errorf("%w: table in level %d", base.ErrInvalidArgument, a.Level)
 		}
-		s.MarkFileNumUsed(a.Meta.Num)
 	}
 	for _, c := range e.CompactPointers {
 		if uint(c.Level) >= NumLevels {
@@ -129,6 +152,12 @@ func (s *Set) complete(e *Edit) (*Edit, error) {
 	if e.HasLogNum && e.LogNum < s.logNum.Load() {
 		return nil, fmt.Errorf("%w: log number goes back from %d to %d", base.ErrInvalidArgument, s.logNum.Load(), e.LogNum)
 	}
+	return s.checkKeyspace(e)
+}
+
+// fill adds to an edit what LevelDB writes into each. s.mu is held.
+func (s *Set) fill(full *Edit) {
+	e := *full
 	if !e.HasLogNum {
 		full.SetLogNum(s.logNum.Load())
 	}
@@ -144,14 +173,13 @@ func (s *Set) complete(e *Edit) (*Edit, error) {
 	}
 	full.SetNextFile(s.nextFile.Load())
 	full.SetLastSeq(s.LastSeq())
-	return &full, nil
 }
 
-// derive checks e against the current version and returns the next one, not
+// derive checks e against the current version of k and returns the next one, not
 // yet installed.
-func (s *Set) derive(e *Edit) (*Version, error) {
+func (s *Set) derive(k *keyspace, e *Edit) (*Version, error) {
 	if err := checkEdit(e, func(num uint64) (int, bool) {
-		f, ok := s.placed[num]
+		f, ok := k.placed[num]
 		return f.Level, ok
 	}); err != nil {
 		return nil, err
@@ -159,12 +187,12 @@ func (s *Set) derive(e *Edit) (*Version, error) {
 	var removed, added [NumLevels][]*FileMeta
 	moved := make(map[uint64]*FileMeta)
 	for _, d := range e.Deleted {
-		f := s.placed[d.Num].Meta
+		f := k.placed[d.Num].Meta
 		removed[d.Level] = append(removed[d.Level], f)
 		moved[d.Num] = f
 	}
 	s.versions.Lock()
-	cur := s.versions.current
+	cur := k.current
 	for _, a := range e.Added {
 		// A number that is in use can only be that of a table that moves.
 		if have := s.versions.live[a.Meta.Num]; have != nil && (have != a.Meta || moved[a.Meta.Num] != have) {
@@ -175,23 +203,18 @@ func (s *Set) derive(e *Edit) (*Version, error) {
 	}
 	s.versions.Unlock()
 	// cur stays: only Apply, under s.mu, replaces and releases it.
-	return cur.derive(s.opts.Comparer, removed, added)
+	return cur.derive(k.cmp, removed, added)
 }
 
-// install makes next current, with a reference more for Apply's caller, and
+// install makes next current in k, with a reference more for Apply's caller, and
 // returns the version that it replaces, whose reference is now the caller's.
-func (s *Set) install(e *Edit, next *Version) *Version {
+func (s *Set) install(k *keyspace, e *Edit, next *Version) *Version {
 	dropped := make(map[uint64]*FileMeta, len(e.Deleted))
 	for _, d := range e.Deleted {
-		dropped[d.Num] = s.placed[d.Num].Meta
-		delete(s.placed, d.Num)
+		dropped[d.Num] = k.placed[d.Num].Meta
+		delete(k.placed, d.Num)
 	}
-	for _, a := range e.Added {
-		s.placed[a.Meta.Num] = a
-	}
-	for _, c := range e.CompactPointers {
-		s.pointers[c.Level] = c.Key.Clone()
-	}
+	k.place(e)
 	s.logNum.Store(e.LogNum)
 	s.prevLogNum.Store(e.PrevLogNum)
 
@@ -199,9 +222,9 @@ func (s *Set) install(e *Edit, next *Version) *Version {
 	next.set = s
 	s.versions.Lock()
 	defer s.versions.Unlock()
-	old := s.versions.current
+	old := k.current
 	next.id, next.prev, old.next = old.id+1, old, next
-	s.versions.current = next
+	k.current = next
 	for _, a := range e.Added {
 		if _, moves := dropped[a.Meta.Num]; moves {
 			delete(dropped, a.Meta.Num)
@@ -267,13 +290,16 @@ func liftable(err error) bool {
 func (s *Set) startManifest() error {
 	num := s.NewFileNum()
 	name := base.FileName(base.FileManifest, num)
-	s.buf = s.snapshot().Encode(s.buf[:0])
+	edits := s.snapshot()
 	log, err := s.opts.FS.CreateLog(s.path(name), 0)
 	if err != nil {
 		return fmt.Errorf("creating %s: %w", name, err)
 	}
 	w := record.NewWriter(log)
-	err = w.Append(s.buf)
+	for i := 0; i < len(edits) && err == nil; i++ {
+		s.buf = edits[i].Encode(s.buf[:0])
+		err = w.Append(s.buf)
+	}
 	if err == nil {
 		err = w.Sync()
 	}
@@ -303,27 +329,4 @@ func (s *Set) startManifest() error {
 	s.manifest.Store(num)
 	s.keepBuf()
 	return nil
-}
-
-// snapshot is the edit that leads from nothing to the current state.
-func (s *Set) snapshot() *Edit {
-	e := &Edit{}
-	e.SetComparer(s.opts.Comparer.Name)
-	e.SetLogNum(s.logNum.Load())
-	e.SetPrevLogNum(s.prevLogNum.Load())
-	e.SetNextFile(s.nextFile.Load())
-	e.SetLastSeq(s.LastSeq())
-	for level, k := range s.pointers {
-		if len(k.User) > 0 || k.Trailer != 0 {
-			e.CompactPointers = append(e.CompactPointers, CompactPointer{level, k})
-		}
-	}
-	v := s.Current()
-	defer v.Unref()
-	for i := range v.Levels {
-		for _, f := range v.Levels[i].Files {
-			e.Add(i, f)
-		}
-	}
-	return e
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -40,6 +41,20 @@ const (
 	tagNewFile        = 7
 	tagPrevLogNum     = 9
 )
+
+// DO NOT CHANGE THESE VALUES: they are written to the MANIFEST of a database with
+// keyspaces. No other engine has them. LevelDB, RocksDB and Pebble refuse unknown
+// tags; goleveldb skips them, and is stopped by what follows tagKeyspaces.
+const (
+	tagKeyspaces    = 1000
+	tagKeyspace     = 1001
+	tagNewKeyspace  = 1002
+	tagDropKeyspace = 1003
+	tagFirstLog     = 1004
+)
+
+// noVarint stands behind tagKeyspaces: as a varint it would have 77 bits.
+const noVarint = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
 
 // foreignTags are tags that only descendants of LevelDB write. RocksDB also
 // sets bit 13 in tags that older readers may skip; no LevelDB tag has it.
@@ -120,11 +135,29 @@ type AddedFile struct {
 	Meta  *FileMeta
 }
 
+// KeyspaceNames is what a keyspace and its comparer are called.
+type KeyspaceNames struct{ Name, Comparer string }
+
 // Edit is one change of the set of tables: a record of the MANIFEST. Fields
 // with a Has flag are absent unless it is set. Deletions come before additions:
 // a table moves by being deleted from one level and added to another.
 type Edit struct {
-	Comparer        string
+	// MaxKeyspace is the largest ID that was ever given out. It stands in the first
+	// edit of a MANIFEST with keyspaces, and in no other one.
+	MaxKeyspace    base.KeyspaceID
+	HasMaxKeyspace bool
+	// Keyspace is whose tables, compaction pointers and FirstLog the edit changes.
+	Keyspace base.KeyspaceID
+	// NewKeyspace, if set, says that the edit creates Keyspace.
+	NewKeyspace *KeyspaceNames
+	// DropKeyspace says that the edit drops Keyspace with all its tables.
+	DropKeyspace bool
+	// FirstLog is the first log with entries of Keyspace that are not in tables:
+	// recovery skips its entries in logs with smaller numbers. LogNum is the first
+	// log that any keyspace needs.
+	FirstLog        uint64
+	HasFirstLog     bool
+	Comparer        string // of the default keyspace
 	HasComparer     bool
 	LogNum          uint64 // logs with smaller numbers are no longer needed
 	HasLogNum       bool
@@ -148,6 +181,9 @@ func (e *Edit) SetLogNum(n uint64) { e.LogNum, e.HasLogNum = n, true }
 // SetPrevLogNum sets the number of the one older log needed, or 0.
 func (e *Edit) SetPrevLogNum(n uint64) { e.PrevLogNum, e.HasPrevLogNum = n, true }
 
+// SetFirstLog sets the number of the first log that the keyspace needs.
+func (e *Edit) SetFirstLog(n uint64) { e.FirstLog, e.HasFirstLog = n, true }
+
 // SetNextFile sets the next file number to hand out.
 func (e *Edit) SetNextFile(n uint64) { e.NextFile, e.HasNextFile = n, true }
 
@@ -162,12 +198,12 @@ func (e *Edit) Delete(level int, num uint64) {
 // Add puts a table into a level.
 func (e *Edit) Add(level int, m *FileMeta) { e.Added = append(e.Added, AddedFile{level, m}) }
 
-// Encode appends the record, fields in the order in which LevelDB writes them.
+// Encode appends the record: what concerns keyspaces first, then fields in the
+// order in which LevelDB writes them.
 func (e *Edit) Encode(dst []byte) []byte {
+	dst = e.encodeKeyspace(dst)
 	if e.HasComparer {
-		dst = append(dst, tagComparer)
-		dst = binary.AppendUvarint(dst, uint64(len(e.Comparer)))
-		dst = append(dst, e.Comparer...)
+		dst = appendString(append(dst, tagComparer), e.Comparer)
 	}
 	if e.HasLogNum {
 		dst = binary.AppendUvarint(append(dst, tagLogNum), e.LogNum)
@@ -207,15 +243,40 @@ func (e *Edit) Encode(dst []byte) []byte {
 	return dst
 }
 
+func (e *Edit) encodeKeyspace(dst []byte) []byte {
+	if e.HasMaxKeyspace {
+		dst = append(binary.AppendUvarint(dst, tagKeyspaces), noVarint...)
+		dst = binary.AppendUvarint(dst, uint64(e.MaxKeyspace))
+	}
+	if e.Keyspace != base.DefaultKeyspace {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagKeyspace), uint64(e.Keyspace))
+	}
+	if k := e.NewKeyspace; k != nil {
+		dst = appendString(appendString(binary.AppendUvarint(dst, tagNewKeyspace), k.Name), k.Comparer)
+	}
+	if e.DropKeyspace {
+		dst = binary.AppendUvarint(dst, tagDropKeyspace)
+	}
+	if e.HasFirstLog {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagFirstLog), e.FirstLog)
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
 func appendKey(dst []byte, k base.InternalKey) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(k.User)+base.TrailerLen))
 	return base.AppendInternalKey(dst, k.User, k.Trailer)
 }
 
-// Decode replaces e by the record b; it keeps nothing of b. It fails with
-// *base.Corruption, or with an error that is base.ErrNotADatabase when a tag
-// shows that another engine wrote the record.
-func (e *Edit) Decode(b []byte) error {
+// Decode replaces e by the record b; it keeps nothing of b. Without keyspaces it
+// reads LevelDB's format, which has none. It fails with *base.Corruption, or with
+// an error that is base.ErrNotADatabase when a tag shows that another engine wrote
+// the record.
+func (e *Edit) Decode(b []byte, keyspaces bool) error {
 	*e = Edit{}
 	c := cursor{b: b}
 	for len(c.b) > 0 {
@@ -223,11 +284,63 @@ func (e *Edit) Decode(b []byte) error {
 		if !ok {
 			return base.Corruptf(kindEdit, "malformed tag")
 		}
-		if !e.decodeField(tag, &c) {
+		if tag >= tagKeyspaces && tag <= tagFirstLog {
+			if !keyspaces {
+				return base.Corruptf(kindEdit, "tag %d belongs to keyspaces, which the database does not have", tag)
+			}
+			if !e.decodeKeyspace(tag, &c) {
+				return base.Corruptf(kindEdit, "keyspace, name or file number (tag %d) is malformed, out of range or there twice", tag)
+			}
+		} else if !e.decodeField(tag, &c) {
 			return fieldError(tag)
 		}
 	}
-	return nil
+	return e.checkKeyspace()
+}
+
+// decodeKeyspace is decodeField for the tags of keyspaces.
+func (e *Edit) decodeKeyspace(tag uint32, c *cursor) (ok bool) {
+	switch tag {
+	case tagKeyspaces:
+		var id uint32
+		if c.b, ok = bytes.CutPrefix(c.b, []byte(noVarint)); ok {
+			id, ok = c.u32()
+		}
+		ok = ok && !e.HasMaxKeyspace
+		e.MaxKeyspace, e.HasMaxKeyspace = base.KeyspaceID(id), true
+	case tagKeyspace:
+		var id uint32
+		id, ok = c.u32()
+		ok = ok && id != uint32(base.DefaultKeyspace) && e.Keyspace == base.DefaultKeyspace
+		e.Keyspace = base.KeyspaceID(id)
+	case tagNewKeyspace:
+		name, ok1 := c.bytes()
+		comparer, ok2 := c.bytes()
+		ok = ok1 && ok2 && e.NewKeyspace == nil
+		e.NewKeyspace = &KeyspaceNames{Name: string(name), Comparer: string(comparer)}
+	case tagDropKeyspace:
+		e.DropKeyspace, ok = true, true
+	case tagFirstLog:
+		e.FirstLog, ok = c.fileNum()
+		e.HasFirstLog = true
+	}
+	return ok
+}
+
+// checkKeyspace refuses what an edit of a keyspace cannot say.
+func (e *Edit) checkKeyspace() error {
+	why := ""
+	switch {
+	case e.Keyspace == base.DefaultKeyspace && (e.NewKeyspace != nil || e.DropKeyspace):
+		why = "creates or drops the default keyspace"
+	case e.Keyspace != base.DefaultKeyspace && e.HasComparer:
+		why = "names the comparer of the default keyspace in another one"
+	case e.DropKeyspace && (e.NewKeyspace != nil || e.HasFirstLog || len(e.Deleted)+len(e.Added)+len(e.CompactPointers) > 0):
+		why = "changes a keyspace that it drops"
+	default:
+		return nil
+	}
+	return base.Corruptf(kindEdit, "%s", why)
 }
 
 // decodeField reads the field of a tag; false when it is malformed or unknown.

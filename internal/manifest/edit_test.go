@@ -56,7 +56,7 @@ func TestEditEncoding(t *testing.T) {
 		t.Error("Encode changed the edit")
 	}
 	var d Edit
-	if err := d.Decode(got); err != nil {
+	if err := d.Decode(got, false); err != nil {
 		t.Fatal(err)
 	}
 	clear(got) // the edit keeps nothing of the record
@@ -71,7 +71,7 @@ func TestEditRefusesDamage(t *testing.T) {
 	fields := map[int]bool{0: true}
 	for n := range whole {
 		var e Edit
-		if e.Decode(whole[:n]) == nil {
+		if e.Decode(whole[:n], false) == nil {
 			fields[n] = true
 		}
 	}
@@ -98,7 +98,7 @@ func TestEditRefusesDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e Edit
-		err = e.Decode(b)
+		err = e.Decode(b, false)
 		if !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), tc.reason) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -112,7 +112,7 @@ func TestEditNamesForeignEngines(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e Edit
-		err = e.Decode(append([]byte{tagComparer, 1, 'c'}, b...))
+		err = e.Decode(append([]byte{tagComparer, 1, 'c'}, b...), false)
 		if !errors.Is(err, base.ErrNotADatabase) || errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "RocksDB") {
 			t.Errorf("%s: %v", h, err)
 		}
@@ -122,17 +122,25 @@ func TestEditNamesForeignEngines(t *testing.T) {
 func FuzzEdit(f *testing.F) {
 	f.Add(fullEdit().Encode(nil))
 	f.Add([]byte{})
+	for _, e := range keyspaceEdits() {
+		f.Add(e.Encode(nil))
+	}
 	f.Add([]byte{tagNewFile, 1, 1, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0, 8})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var e, again Edit
-		if err := e.Decode(b); err != nil {
+		err := e.Decode(b, true)
+		names := e.Keyspace != base.DefaultKeyspace || e.HasMaxKeyspace || e.HasFirstLog
+		if plain := again.Decode(b, false); (plain == nil) != (err == nil && !names) {
+			t.Fatalf("names keyspaces: %v, with them %v, in LevelDB's format %v", names, err, plain)
+		}
+		if err != nil {
 			if !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNotADatabase) {
 				t.Fatal(err)
 			}
 			return
 		}
 		enc := e.Encode(nil)
-		if err := again.Decode(enc); err != nil {
+		if err := again.Decode(enc, true); err != nil {
 			t.Fatalf("%x: %v", enc, err)
 		}
 		if !bytes.Equal(enc, again.Encode(nil)) {

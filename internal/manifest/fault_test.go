@@ -63,7 +63,7 @@ func summary(s *Set) string {
 }
 
 func (s *Set) versionSize() int {
-	v := s.Current()
+	v := s.Current(0)
 	defer v.Unref()
 	return v.NumFiles()
 }

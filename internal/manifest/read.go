@@ -30,8 +30,8 @@ type ReadResult struct {
 // ReadManifest adds up the edits of the MANIFEST name in dir. With an error the
 // result holds the edits before it. Damage is a *base.Corruption, or
 // base.ErrNotADatabase where another engine wrote the file; a failure to read
-// is the error of the file system.
-func ReadManifest(fsys vfs.FS, dir, name string) (*ReadResult, error) {
+// is the error of the file system. Without keyspaces the MANIFEST is LevelDB's.
+func ReadManifest(fsys vfs.FS, dir, name string, keyspaces bool) (*ReadResult, error) {
 	res := &ReadResult{}
 	f, err := openRegular(fsys, dir, name)
 	if err != nil {
@@ -53,7 +53,7 @@ func ReadManifest(fsys vfs.FS, dir, name string) (*ReadResult, error) {
 			return res, fmt.Errorf("reading %s: %w", name, err)
 		}
 		var e Edit
-		if err = e.Decode(rec); err == nil {
+		if err = e.Decode(rec, keyspaces); err == nil {
 			err = res.State.Apply(&e)
 		}
 		if err != nil {

@@ -26,6 +26,12 @@ type Options struct {
 	// MaxManifestSize is when a MANIFEST is replaced, in bytes; it may grow to
 	// twice the size of its snapshot in any case. 0 means 4 MiB.
 	MaxManifestSize int64
+	// Keyspaces makes the MANIFEST one with keyspaces, which no other engine reads. A
+	// database that has been opened with it is not opened without it any more.
+	Keyspaces bool
+	// Comparers finds the comparers of keyspaces by name, nil for unknown ones; nil
+	// knows Comparer alone.
+	Comparers func(name string) *base.Comparer
 	// Obsolete, if set, is told once of each table that no Version has any
 	// more. It is called on the goroutine that gave up the last reference, with
 	// no lock of this package held.
@@ -48,19 +54,18 @@ type Set struct {
 
 	mu       sync.Mutex // held over I/O; taken before versions.mu
 	log      *record.Writer
-	num      uint64               // log's number
-	limit    int64                // size at which log is replaced
-	err      error                // sticky: why nothing can be written any more
-	broken   error                // a shortage: the next edit goes into a new MANIFEST
-	placed   map[uint64]AddedFile // tables of the current version by number
-	pointers [NumLevels]base.InternalKey
+	num      uint64 // log's number
+	limit    int64  // size at which log is replaced
+	err      error  // sticky: why nothing can be written any more
+	broken   error  // a shortage: the next edit goes into a new MANIFEST
+	maxID    base.KeyspaceID
 	buf      []byte
 	obsolete []string // MANIFESTs that CURRENT no longer names
 
 	versions struct {
 		sync.Mutex
-		current *Version             // newest of the list of versions with references
-		live    map[uint64]*FileMeta // tables of all versions still referenced
+		keyspaces map[base.KeyspaceID]*keyspace // changed with mu held, too
+		live      map[uint64]*FileMeta          // tables of all versions still referenced
 	}
 }
 
@@ -137,7 +142,7 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	if !slices.Contains(names, name) {
 		return nil, base.LocateCorruption(base.Corruptf(kindCurrent, "names %s, which is missing", name), base.CurrentName, 0, 0)
 	}
-	res, err := ReadManifest(o.FS, o.Dir, name)
+	res, err := ReadManifest(o.FS, o.Dir, name, o.Keyspaces)
 	// Another comparer explains damage better than the damage does.
 	if err := res.State.checkComparer(o.Comparer); err != nil {
 		return nil, err
@@ -178,10 +183,6 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
 	}
-	v, err := NewVersion(o.Comparer, st.Levels())
-	if err != nil {
-		return nil, err
-	}
 	s := newSet(o)
 	s.nextFile.Store(max(st.NextFile, 1))
 	s.MarkFileNumUsed(st.LogNum)
@@ -189,18 +190,17 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	s.logNum.Store(st.LogNum)
 	s.prevLogNum.Store(st.PrevLogNum)
 	s.lastSeq.Store(uint64(st.LastSeq))
-	s.pointers = st.Pointers
-	for _, f := range st.Files {
-		s.MarkFileNumUsed(f.Meta.Num)
-		s.SetLastSeq(max(f.Meta.Smallest.Trailer.Seq(), f.Meta.Largest.Trailer.Seq()))
-		s.placed[f.Meta.Num] = f
+	s.maxID = st.MaxKeyspace
+	for _, k := range st.keyspaces() {
+		if err := s.begin(k); err != nil {
+			return nil, err
+		}
 	}
 	s.reach = st.Reach()
 	s.markNames(names)
 	if next := s.nextFile.Load(); next > maxFileNum-numReach {
 		return nil, base.Corruptf(kindManifest, "the next file number is %d, which leaves too few", next)
 	}
-	s.begin(v)
 	return s, nil
 }
 
@@ -208,8 +208,9 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 // them carry the old suffix.
 func checkTables(st *State, manifest string, names []string) error {
 	var missing *FileMeta
-	level, n := 0, 0
-	for _, f := range st.Files {
+	level, n, of := 0, 0, 0
+	for _, f := range st.tables() {
+		of++
 		m := f.Meta
 		if _, ok := slices.BinarySearch(names, m.Name()); ok {
 			continue
@@ -226,7 +227,7 @@ func checkTables(st *State, manifest string, names []string) error {
 		return nil
 	}
 	return base.LocateCorruption(base.Corruptf(kindManifest, "the table is missing (%d of %d are), but %s lists it in level %d",
-		n, len(st.Files), manifest, level), missing.Name(), -1, 0)
+		n, of, manifest, level), missing.Name(), -1, 0)
 }
 
 // checkTorn tells an edit that was never acknowledged from one that was and
@@ -246,21 +247,11 @@ func checkTorn(res *ReadResult, manifest string, names []string) error {
 }
 
 func newSet(o Options) *Set {
-	s := &Set{opts: o, placed: make(map[uint64]AddedFile)}
+	s := &Set{opts: o}
 	s.nextFile.Store(1)
+	s.versions.keyspaces = make(map[base.KeyspaceID]*keyspace)
 	s.versions.live = make(map[uint64]*FileMeta)
 	return s
-}
-
-// begin makes v the first version.
-func (s *Set) begin(v *Version) {
-	v.set = s
-	s.versions.current = v
-	for i := range v.Levels {
-		for _, f := range v.Levels[i].Files {
-			s.versions.live[f.Num] = f
-		}
-	}
 }
 
 // markNames reserves the numbers of files that exist, so that no new file
@@ -292,14 +283,6 @@ func (s *Set) Knows(name string) (t base.FileType, num uint64) {
 // Torn describes what Load cut off the end of the MANIFEST, or is nil.
 func (s *Set) Torn() *base.Corruption { return s.torn }
 
-// Current returns the newest version with a reference for the caller.
-func (s *Set) Current() *Version {
-	s.versions.Lock()
-	defer s.versions.Unlock()
-	s.versions.current.Ref()
-	return s.versions.current
-}
-
 // NewFileNum hands out a number for a new file of any type.
 func (s *Set) NewFileNum() uint64 {
 	return s.nextFile.Add(1) - 1
@@ -325,7 +308,7 @@ func raise(a *atomic.Uint64, v uint64) {
 // LastSeq is the last sequence number used.
 func (s *Set) LastSeq() base.SeqNum { return base.SeqNum(s.lastSeq.Load()) }
 
-// LogNum is the number of the oldest log needed.
+// LogNum is the number of the oldest log that any keyspace needs.
 func (s *Set) LogNum() uint64 { return s.logNum.Load() }
 
 // PrevLogNum is the number of one older log needed, or 0.
@@ -341,14 +324,6 @@ func (s *Set) LiveFiles(live map[uint64]struct{}) {
 	for n := range s.versions.live {
 		live[n] = struct{}{}
 	}
-}
-
-// CompactPointer is where LevelDB's next compaction of a level would start;
-// its key is empty when never set.
-func (s *Set) CompactPointer(level int) base.InternalKey {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.pointers[level]
 }
 
 // Err is why the Set cannot be written any more, or nil. A shortage, which the next

@@ -86,7 +86,7 @@ func mustApply(t testing.TB, s *Set, e *Edit) {
 
 // state describes what a Set holds.
 func state(s *Set) string {
-	v := s.Current()
+	v := s.Current(0)
 	defer v.Unref()
 	return fmt.Sprintf("log %d seq %d\n%v", s.LogNum(), s.LastSeq(), v)
 }
@@ -119,7 +119,7 @@ func TestSetLifecycle(t *testing.T) {
 	if e.HasNextFile || e.HasLastSeq {
 		t.Error("Apply changed the caller's edit")
 	}
-	pinned := s.Current()
+	pinned := s.Current(0)
 	e = &Edit{CompactPointers: []CompactPointer{{0, ikey("m", 3)}}}
 	e.Delete(0, one.Num)
 	e.Add(1, one)
@@ -178,7 +178,7 @@ func TestSetLifecycle(t *testing.T) {
 	if s.CompactPointer(0).Trailer.Seq() != 3 || string(s.CompactPointer(0).User) != "m" {
 		t.Error("compact pointer lost")
 	}
-	v := s.Current()
+	v := s.Current(0)
 	if !v.Levels[2].Files[0].OldName || v.Levels[1].Files[0].OldName {
 		t.Error("old name not found")
 	}
@@ -220,13 +220,13 @@ func TestObsoleteOnce(t *testing.T) {
 	e.Add(1, one)
 	e.Add(1, two)
 	mustApply(t, s, e)
-	oldest := s.Current() // 1 2
+	oldest := s.Current(0) // 1 2
 	e = &Edit{}
 	e.Delete(1, 101)
 	e.Add(2, one) // moves
 	e.Add(0, three)
 	mustApply(t, s, e)
-	middle := s.Current() // 1 2 3
+	middle := s.Current(0) // 1 2 3
 	step("moved", "", 3)
 	e = &Edit{}
 	e.Delete(0, 103)
@@ -273,7 +273,7 @@ func TestVersionRaces(t *testing.T) {
 			defer wg.Done()
 			live := make(map[uint64]struct{})
 			for !stop.Load() {
-				v := s.Current()
+				v := s.Current(0)
 				s.LiveFiles(live)
 				for i := range v.Levels {
 					for _, f := range v.Levels[i].Files {

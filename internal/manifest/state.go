@@ -2,14 +2,36 @@ package manifest
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 )
 
-// State is what the edits of a MANIFEST add up to.
-type State struct {
+// KeyspaceState is what the edits of a MANIFEST say of one keyspace.
+type KeyspaceState struct {
+	ID          base.KeyspaceID
+	Name        string
 	Comparer    string
 	HasComparer bool
+	FirstLog    uint64
+	Pointers    [NumLevels]base.InternalKey
+	// Files holds the live tables by number.
+	Files map[uint64]AddedFile
+}
+
+// State is what the edits of a MANIFEST add up to.
+type State struct {
+	KeyspaceState // the default one
+	// Others holds the other keyspaces.
+	Others map[base.KeyspaceID]*KeyspaceState
+	byName map[string]base.KeyspaceID // of Others
+	// MaxKeyspace is the largest ID that was ever given out; HasKeyspaces says that
+	// the MANIFEST is one with keyspaces.
+	MaxKeyspace  base.KeyspaceID
+	HasKeyspaces bool
+
 	LogNum      uint64
 	HasLogNum   bool
 	PrevLogNum  uint64
@@ -18,22 +40,20 @@ type State struct {
 	LastSeq     base.SeqNum
 	HasLastSeq  bool
 	Edits       int // how many were applied
-	Pointers    [NumLevels]base.InternalKey
-	// Files holds the live tables by number.
-	Files map[uint64]AddedFile
 }
 
 // Apply adds an edit. On an error, which is a *base.Corruption, the state is
 // as it was.
 func (s *State) Apply(e *Edit) error {
-	if s.Files == nil {
-		s.Files = make(map[uint64]AddedFile)
-	}
 	if s.Edits == 0 {
 		e = e.snapshot()
 	}
+	k, err := s.keyspaceOf(e)
+	if err != nil {
+		return err
+	}
 	if err := checkEdit(e, func(num uint64) (int, bool) {
-		f, ok := s.Files[num]
+		f, ok := k.Files[num]
 		return f.Level, ok
 	}); err != nil {
 		return err
@@ -41,11 +61,20 @@ func (s *State) Apply(e *Edit) error {
 	if e.HasComparer && s.HasComparer && e.Comparer != s.Comparer {
 		return base.Corruptf(kindManifest, "comparer changes from %q to %q", s.Comparer, e.Comparer)
 	}
-	for _, d := range e.Deleted {
-		delete(s.Files, d.Num)
+	k.apply(e)
+	if e.HasMaxKeyspace {
+		s.MaxKeyspace, s.HasKeyspaces = e.MaxKeyspace, true
 	}
-	for _, a := range e.Added {
-		s.Files[a.Meta.Num] = a
+	s.MaxKeyspace = max(s.MaxKeyspace, e.Keyspace)
+	switch {
+	case e.NewKeyspace != nil:
+		if s.Others == nil {
+			s.Others, s.byName = make(map[base.KeyspaceID]*KeyspaceState), make(map[string]base.KeyspaceID)
+		}
+		s.Others[k.ID], s.byName[k.Name] = k, k.ID
+	case e.DropKeyspace:
+		delete(s.Others, k.ID)
+		delete(s.byName, k.Name)
 	}
 	if e.HasComparer {
 		s.Comparer, s.HasComparer = e.Comparer, true
@@ -62,11 +91,59 @@ func (s *State) Apply(e *Edit) error {
 	if e.HasLastSeq {
 		s.LastSeq, s.HasLastSeq = e.LastSeq, true
 	}
-	for _, c := range e.CompactPointers {
-		s.Pointers[c.Level] = c.Key
-	}
 	s.Edits++
 	return nil
+}
+
+// keyspaceOf finds, or makes, the keyspace that an edit is about.
+func (s *State) keyspaceOf(e *Edit) (*KeyspaceState, error) {
+	switch {
+	case e.HasMaxKeyspace && s.Edits > 0:
+		return nil, base.Corruptf(kindManifest, "becomes one with keyspaces on the way")
+	case (e.Keyspace != base.DefaultKeyspace || e.HasFirstLog) && !s.HasKeyspaces && !e.HasMaxKeyspace:
+		return nil, base.Corruptf(kindManifest, "names keyspace %d and is none with keyspaces", e.Keyspace)
+	case e.Keyspace == base.DefaultKeyspace:
+		return &s.KeyspaceState, nil
+	}
+	k := s.Others[e.Keyspace]
+	if e.NewKeyspace == nil {
+		if k == nil {
+			return nil, base.Corruptf(kindManifest, "changes keyspace %d, which does not exist", e.Keyspace)
+		}
+		return k, nil
+	}
+	if _, taken := s.byName[e.NewKeyspace.Name]; k != nil || taken || e.NewKeyspace.Name == base.DefaultKeyspaceName {
+		return nil, base.Corruptf(kindManifest, "creates keyspace %d, %q, and there is one with that ID or name", e.Keyspace, e.NewKeyspace.Name)
+	}
+	return &KeyspaceState{ID: e.Keyspace, Name: e.NewKeyspace.Name, Comparer: e.NewKeyspace.Comparer, HasComparer: true}, nil
+}
+
+// apply adds an edit that was checked.
+func (k *KeyspaceState) apply(e *Edit) {
+	for _, d := range e.Deleted {
+		delete(k.Files, d.Num)
+	}
+	if k.Files == nil && len(e.Added) > 0 {
+		k.Files = make(map[uint64]AddedFile)
+	}
+	for _, a := range e.Added {
+		k.Files[a.Meta.Num] = a
+	}
+	for _, c := range e.CompactPointers {
+		k.Pointers[c.Level] = c.Key
+	}
+	if e.HasFirstLog {
+		k.FirstLog = e.FirstLog
+	}
+}
+
+// keyspaces returns all keyspaces, in the order of their IDs.
+func (s *State) keyspaces() []*KeyspaceState {
+	all := []*KeyspaceState{&s.KeyspaceState}
+	for _, id := range slices.Sorted(maps.Keys(s.Others)) {
+		all = append(all, s.Others[id])
+	}
+	return all
 }
 
 // snapshot returns e as the first edit of a MANIFEST, which stands for a whole
@@ -139,18 +216,31 @@ const numReach = 1 << 24
 // known, and so many more that were handed out since.
 func (s *State) Reach() uint64 {
 	next := max(s.NextFile, s.LogNum+1, s.PrevLogNum+1)
-	for num := range s.Files {
+	for num := range s.tables() {
 		next = max(next, num+1)
 	}
 	return next + numReach
 }
 
 // Levels returns the live tables by level, in no order.
-func (s *State) Levels() (levels [NumLevels][]*FileMeta) {
-	for _, f := range s.Files {
+func (k *KeyspaceState) Levels() (levels [NumLevels][]*FileMeta) {
+	for _, f := range k.Files {
 		levels[f.Level] = append(levels[f.Level], f.Meta)
 	}
 	return levels
+}
+
+// tables goes over the live tables of all keyspaces.
+func (s *State) tables() iter.Seq2[uint64, AddedFile] {
+	return func(yield func(uint64, AddedFile) bool) {
+		for _, k := range s.keyspaces() {
+			for num, f := range k.Files {
+				if !yield(num, f) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // checkComparer fails with base.ErrComparerMismatch when the names differ.

@@ -134,7 +134,7 @@ func (r *repair) readManifest(name string) (*knowledge, int64, error) {
 			return nil, 0, fmt.Errorf("reading %s: %w", name, err)
 		}
 		var e manifest.Edit
-		err = e.Decode(rec)
+		err = e.Decode(rec, false)
 		if err == nil {
 			if e.HasComparer && e.Comparer != r.o.Comparer.Name {
 				return nil, 0, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, e.Comparer, r.o.Comparer.Name)

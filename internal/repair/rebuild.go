@@ -86,11 +86,9 @@ func byLevel(tables []*table) (levels [manifest.NumLevels][]*manifest.FileMeta) 
 // state is the database of these tables.
 func (r *repair) state(tables []*table, levels bool) *manifest.State {
 	k := &r.known.st
-	st := &manifest.State{
-		Comparer: r.o.Comparer.Name, HasComparer: true,
-		LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true,
-		Files: make(map[uint64]manifest.AddedFile),
-	}
+	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true}
+	st.Comparer, st.HasComparer = r.o.Comparer.Name, true
+	st.Files = make(map[uint64]manifest.AddedFile)
 	if levels {
 		st.Pointers = k.Pointers
 	}

@@ -230,7 +230,7 @@ func dump(t testing.TB, m *vfs.Mem) map[string]entry {
 	s, err := manifest.Load(manifest.Options{FS: m, Dir: dir, Comparer: base.Bytewise}, true)
 	check(t, err)
 	defer s.Close()
-	v := s.Current()
+	v := s.Current(0)
 	defer v.Unref()
 	set := files.New(files.Options{FS: m, Dir: dir, Comparer: base.Bytewise})
 	defer set.Close()

@@ -56,7 +56,7 @@ func newHouse(t *testing.T) *house {
 // open makes and starts a tree whose first log has the given number.
 func (h *house) open(id uint32, firstLog uint64) *Tree {
 	t := New(Options{ID: id, Comparer: base.Bytewise, MemTableSize: 64 << 10}, h.Shared)
-	t.Start(firstLog, nil, h.manifest.Current())
+	t.Start(firstLog, nil, h.manifest.Current(base.DefaultKeyspace))
 	return t
 }
 
@@ -163,15 +163,15 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
-	tree.Install(h.manifest.Current(), oldest)
-	tree.Install(h.manifest.Current(), newest)
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), oldest)
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), newest)
 	if now := tree.Current(); len(now.Sealed) != 0 || now.OldestLog() != 8 {
 		t.Errorf("%d sealed memtables and log %d after the flushes", len(now.Sealed), now.OldestLog())
 	}
 	wantGet(t, tree, nil, "a", "") // this flush made no table
 	s.Unref()
 	tree.Close()
-	tree.Install(h.manifest.Current(), nil)
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), nil)
 	if !tree.Closed() || tree.Acquire() != nil {
 		t.Error("Install has opened a closed tree")
 	}
@@ -186,7 +186,7 @@ func TestGuardKeepsState(t *testing.T) {
 	g := h.Reads.Enter()
 	s := tree.Current()
 	h.rotate(t, tree, 2) // other states follow
-	tree.Install(h.manifest.Current(), tree.Current().Sealed[0])
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), tree.Current().Sealed[0])
 	if n := s.refs.Load(); tree.Current() == s || n < 1 {
 		t.Errorf("%d references inside a guard", n)
 	}
@@ -239,7 +239,7 @@ func TestPanicOfComparerFails(t *testing.T) {
 		return base.Bytewise.Compare(a, b)
 	}
 	tree := New(Options{Comparer: &cmp, MemTableSize: 64 << 10}, h.Shared)
-	tree.Start(1, nil, h.manifest.Current())
+	tree.Start(1, nil, h.manifest.Current(base.DefaultKeyspace))
 	h.put(t, tree, "a", "1")
 	h.put(t, tree, "b", "2")
 	broken = true

@@ -265,6 +265,16 @@ func encodeManifest(lines []string) ([]byte, error) {
 			return nil, err
 		}
 		switch words[0] {
+		case "max-keyspace":
+			e.MaxKeyspace, e.HasMaxKeyspace = base.KeyspaceID(number(words[1])), true
+		case "keyspace":
+			e.Keyspace = base.KeyspaceID(number(words[1]))
+		case "new-keyspace":
+			e.NewKeyspace = &manifest.KeyspaceNames{Name: words[1], Comparer: words[2]}
+		case "drop-keyspace":
+			e.DropKeyspace = true
+		case "first-log":
+			e.SetFirstLog(number(words[1]))
 		case "comparer":
 			e.SetComparer(words[1])
 		case "log":
@@ -305,8 +315,23 @@ func decodeManifest(data []byte) (lines []string, err error) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, rec := range all {
 		var e manifest.Edit
-		if err := e.Decode(rec); err != nil {
+		if err := e.Decode(rec, true); err != nil {
 			return nil, err
+		}
+		if e.HasMaxKeyspace {
+			add("max-keyspace %d", e.MaxKeyspace)
+		}
+		if e.Keyspace != base.DefaultKeyspace {
+			add("keyspace %d", e.Keyspace)
+		}
+		if k := e.NewKeyspace; k != nil {
+			add("new-keyspace %q %q", k.Name, k.Comparer)
+		}
+		if e.DropKeyspace {
+			add("drop-keyspace")
+		}
+		if e.HasFirstLog {
+			add("first-log %d", e.FirstLog)
 		}
 		if e.HasComparer {
 			add("comparer %q", e.Comparer)

@@ -36,7 +36,7 @@ var table = []mutant{
 		{"internal/manifest/current.go", "fsys.SyncDir(dir)", "error(nil)"}}},
 
 	{"current-before-manifest", "CURRENT names a MANIFEST that is not synced", states, []edit{
-		{"internal/manifest/apply.go", "err = w.Append(s.buf)\n\tif err == nil {", "err = w.Append(s.buf)\n\tif false {"}}},
+		{"internal/manifest/apply.go", "if err == nil {\n\t\terr = w.Sync()", "if false {\n\t\terr = w.Sync()"}}},
 
 	{"unlink-early", "the old MANIFEST goes before the rename of CURRENT is durable", states, []edit{
 		{"internal/manifest/apply.go", "\tif renamed, err := setCurrent(",

@@ -578,7 +578,7 @@ func makeHostile(t *testing.T, dir string) manifest.State {
 	must(t, db.Close())
 	name, err := manifest.ReadCurrent(vfs.Default, dir)
 	must(t, err)
-	res, err := manifest.ReadManifest(vfs.Default, dir, name)
+	res, err := manifest.ReadManifest(vfs.Default, dir, name, false)
 	must(t, err)
 	return res.State
 }

@@ -1,0 +1,288 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// ErrNoKeyspace is the cause where a keyspace does not exist, or not any more.
+var ErrNoKeyspace = errors.New("the keyspace does not exist")
+
+// Keyspace describes a keyspace of a Set.
+type Keyspace struct {
+	ID       base.KeyspaceID
+	Name     string
+	Comparer *base.Comparer
+	// FirstLog is the first log with entries of the keyspace that are not in tables.
+	FirstLog uint64
+}
+
+// keyspace is the state of one keyspace. A database in LevelDB's format has the
+// default one alone.
+type keyspace struct {
+	id   base.KeyspaceID
+	name string
+	cmp  *base.Comparer
+
+	// Guarded by Set.mu.
+	firstLog uint64
+	placed   map[uint64]AddedFile // tables of the current version by number
+	pointers []CompactPointer     // at most one a level
+
+	current *Version // guarded by Set.versions: newest of the list of versions with references
+}
+
+// begin adds a keyspace with the tables that a State has, while nobody else uses
+// the Set.
+func (s *Set) begin(st *KeyspaceState) error {
+	k := &keyspace{id: st.ID, name: st.Name, cmp: s.opts.Comparer, firstLog: st.FirstLog, placed: st.Files}
+	if k.id == base.DefaultKeyspace {
+		k.name = base.DefaultKeyspaceName
+	} else if k.cmp = s.comparer(st.Comparer); k.cmp == nil {
+		return fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, st.Name, st.Comparer)
+	}
+	for level, key := range st.Pointers {
+		if len(key.User) > 0 || key.Trailer != 0 {
+			k.pointers = append(k.pointers, CompactPointer{level, key})
+		}
+	}
+	v, err := NewVersion(k.cmp, st.Levels())
+	if err != nil {
+		return err
+	}
+	for num, f := range st.Files {
+		if other := s.versions.live[num]; other != nil {
+			return base.Corruptf(kindManifest, "%v and %v are in two keyspaces", f.Meta, other)
+		}
+		s.versions.live[num] = f.Meta
+		s.MarkFileNumUsed(num)
+		s.SetLastSeq(max(f.Meta.Smallest.Trailer.Seq(), f.Meta.Largest.Trailer.Seq()))
+	}
+	k.start(s, v)
+	return nil
+}
+
+// start makes v the first version of k and k part of s.
+func (k *keyspace) start(s *Set, v *Version) {
+	if k.placed == nil {
+		k.placed = make(map[uint64]AddedFile)
+	}
+	v.set, k.current = s, v
+	s.versions.keyspaces[k.id] = k
+}
+
+// place notes what an edit that was checked says of tables, pointers and logs, but
+// for deletions.
+func (k *keyspace) place(e *Edit) {
+	for _, a := range e.Added {
+		k.placed[a.Meta.Num] = a
+	}
+	for _, c := range e.CompactPointers {
+		c.Key = c.Key.Clone()
+		i := slices.IndexFunc(k.pointers, func(have CompactPointer) bool { return have.Level == c.Level })
+		if i < 0 {
+			k.pointers = append(k.pointers, c)
+		} else {
+			k.pointers[i] = c
+		}
+	}
+	if e.HasFirstLog {
+		k.firstLog = e.FirstLog
+	}
+}
+
+// comparer finds a keyspace's comparer, or nil.
+func (s *Set) comparer(name string) *base.Comparer {
+	if s.opts.Comparers != nil {
+		return s.opts.Comparers(name)
+	}
+	if name == s.opts.Comparer.Name {
+		return s.opts.Comparer
+	}
+	return nil
+}
+
+// find returns the keyspace id, or nil.
+func (s *Set) find(id base.KeyspaceID) *keyspace {
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	return s.versions.keyspaces[id]
+}
+
+// checkKeyspace finds the keyspace of an edit. s.mu is held.
+func (s *Set) checkKeyspace(e *Edit) (*keyspace, error) {
+	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.HasFirstLog && !s.opts.Keyspaces ||
+		e.HasComparer && e.Keyspace != base.DefaultKeyspace {
+		return nil, fmt.Errorf("%w: an edit creates or drops a keyspace, or says what one cannot say", base.ErrInvalidArgument)
+	}
+	k := s.find(e.Keyspace)
+	if k == nil {
+		return nil, fmt.Errorf("%w: keyspace %d", ErrNoKeyspace, e.Keyspace)
+	}
+	if e.HasFirstLog && e.FirstLog < k.firstLog {
+		return nil, fmt.Errorf("%w: first log of keyspace %d goes back from %d to %d", base.ErrInvalidArgument, k.id, k.firstLog, e.FirstLog)
+	}
+	if e.HasFirstLog {
+		s.MarkFileNumUsed(e.FirstLog)
+	}
+	return k, nil
+}
+
+// Current returns the newest version of a keyspace with a reference for the
+// caller; nil if there is no such keyspace. The default one always is.
+func (s *Set) Current(id base.KeyspaceID) *Version {
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	k := s.versions.keyspaces[id]
+	if k == nil {
+		return nil
+	}
+	k.current.Ref()
+	return k.current
+}
+
+// CompactPointer is where LevelDB's next compaction of a level of the default
+// keyspace would start; its key is empty when never set.
+func (s *Set) CompactPointer(level int) base.InternalKey {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.find(base.DefaultKeyspace).pointers {
+		if c.Level == level {
+			return c.Key
+		}
+	}
+	return base.InternalKey{}
+}
+
+// Keyspaces lists the keyspaces in the order of their IDs.
+func (s *Set) Keyspaces() []Keyspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.sorted()
+	list := make([]Keyspace, len(all))
+	for i, k := range all {
+		list[i] = Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp, FirstLog: k.firstLog}
+	}
+	return list
+}
+
+// sorted lists the keyspaces in the order of their IDs. s.mu is held.
+func (s *Set) sorted() []*keyspace {
+	all := slices.Collect(maps.Values(s.versions.keyspaces))
+	slices.SortFunc(all, func(a, b *keyspace) int { return int(int64(a.id) - int64(b.id)) })
+	return all
+}
+
+// MaxKeyspace is the largest ID that was ever given out. Logs may name keyspaces
+// that were dropped, but none with a larger ID.
+func (s *Set) MaxKeyspace() base.KeyspaceID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.maxID
+}
+
+// CreateKeyspace makes an empty keyspace durable and returns its ID, which no
+// keyspace had before, and its first version with a reference for the caller. It
+// fails with base.ErrExists if the name is taken, otherwise as Apply does.
+func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *Version, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil {
+		return 0, nil, err
+	}
+	if !s.opts.Keyspaces || s.maxID == 1<<32-1 {
+		return 0, nil, fmt.Errorf("%w: the database can have no more keyspaces", base.ErrInvalidArgument)
+	}
+	for _, k := range s.versions.keyspaces {
+		if k.name == name {
+			return 0, nil, fmt.Errorf("%w: keyspace %q", base.ErrExists, name)
+		}
+	}
+	v, err := NewVersion(c, [NumLevels][]*FileMeta{})
+	if err != nil {
+		return 0, nil, err
+	}
+	s.maxID++ // used up, whatever comes
+	e := &Edit{Keyspace: s.maxID, NewKeyspace: &KeyspaceNames{Name: name, Comparer: c.Name}}
+	s.fill(e)
+	if err := s.write(e); err != nil {
+		return 0, nil, err
+	}
+	v.Ref()
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	k := &keyspace{id: e.Keyspace, name: name, cmp: c}
+	k.start(s, v)
+	return k.id, v, nil
+}
+
+// DropKeyspace makes durable that a keyspace is gone. Its tables become obsolete
+// with the last Version that somebody has of it. It fails with ErrNoKeyspace,
+// otherwise as Apply does: after a shortage the keyspace may be gone in what a crash
+// leaves, so that it must not be written until DropKeyspace or Mend has succeeded.
+func (s *Set) DropKeyspace(id base.KeyspaceID) error {
+	old, err := s.drop(id)
+	if err == nil {
+		old.Unref() // may call Options.Obsolete: outside of s.mu
+	}
+	return err
+}
+
+func (s *Set) drop(id base.KeyspaceID) (*Version, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	k := s.find(id)
+	if k == nil || id == base.DefaultKeyspace {
+		return nil, fmt.Errorf("%w, or is the default one: keyspace %d", ErrNoKeyspace, id)
+	}
+	e := &Edit{Keyspace: id, DropKeyspace: true}
+	s.fill(e)
+	if err := s.write(e); err != nil {
+		return nil, err
+	}
+	s.versions.Lock()
+	defer s.versions.Unlock()
+	delete(s.versions.keyspaces, id)
+	old := k.current
+	k.current = nil
+	for i := range old.Levels {
+		old.dropped = append(old.dropped, old.Levels[i].Files...)
+	}
+	return old, nil
+}
+
+// snapshot is the edits that lead from nothing to the current state, the default
+// keyspace first. s.mu is held.
+func (s *Set) snapshot() []*Edit {
+	all := s.sorted()
+	edits := make([]*Edit, len(all))
+	for i, k := range all {
+		e := &Edit{Keyspace: k.id, CompactPointers: k.pointers}
+		if k.id == base.DefaultKeyspace {
+			e.SetComparer(k.cmp.Name)
+			e.MaxKeyspace, e.HasMaxKeyspace = s.maxID, s.opts.Keyspaces
+		} else {
+			e.NewKeyspace = &KeyspaceNames{Name: k.name, Comparer: k.cmp.Name}
+		}
+		if k.firstLog != 0 {
+			e.SetFirstLog(k.firstLog)
+		}
+		if i == 0 {
+			s.fill(e)
+		}
+		for level := range k.current.Levels {
+			for _, f := range k.current.Levels[level].Files {
+				e.Add(level, f)
+			}
+		}
+		edits[i] = e
+	}
+	return edits
+}
