@@ -60,6 +60,10 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestConventionPrograms runs what the conventions of the header say that no other
+// program holds; see TestConventions.
+func TestConventionPrograms(t *testing.T) { testProgram(t, "conventions") }
+
 func TestFork(t *testing.T) {
 	execute(t, compile(t, false, "testdata/fork.c", "-lloam"))
 }

@@ -6,11 +6,13 @@
  *  1. Status. Functions that can fail return a loam_status. LOAM_OK is 0.
  *     Positive values are answers that are not failures (not found, end of the
  *     range, timeout). Negative values, LOAM_ERR_*, are failures.
- *  2. Message. The last parameter of such a function is char **err. NULL: no
- *     message wanted. Otherwise *err is overwritten on every call: a malloc'ed
- *     sentence for a failure, to be given to loam_free, and NULL for LOAM_OK
- *     and for answers. What *err held before is not freed. loam_error_errno and
- *     loam_error_path tell what else is known about the failure.
+ *  2. Message. The last parameter of such a function is char **err, save that
+ *     functions which close a handle other than a database's, or clear a batch,
+ *     have none. NULL: no message wanted. Otherwise *err is overwritten on every
+ *     call: a malloc'ed sentence for a failure, to be given to loam_free, and
+ *     NULL for LOAM_OK and for answers. What *err held before is not freed.
+ *     loam_error_errno and loam_error_path tell what else is known about the
+ *     failure.
  *  3. Handles. Every object is known by a handle of an opaque pointer type.
  *     Handles are never dereferenced: NULL, a handle of another type, a closed
  *     one or a random one gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED.

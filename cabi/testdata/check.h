@@ -48,4 +48,42 @@ static inline uint64_t rnd(void) {
   return x;
 }
 
+/* An object of each kind, and callbacks that do nothing, by the names that
+ * generated calls give them. */
+typedef struct {
+  loam_options *options;
+  loam_cache *cache;
+  loam_db *db;
+  loam_snapshot *snapshot;
+  loam_batch *batch;
+  loam_iter *iter;
+  loam_job *job;
+} objects;
+
+static inline int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }
+
+static inline int a_compare_compare(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
+  size_t n = an < bn ? an : bn;
+  int c = n ? memcmp(a, b, n) : 0;
+  (void)arg;
+  (void)failure;
+  return c ? c : an < bn ? -1 : an > bn;
+}
+
+static inline void a_log_log(void *arg, int level, const char *line, loam_failure *failure) {
+  (void)arg;
+  (void)level;
+  (void)line;
+  (void)failure;
+}
+
+static inline int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
+  (void)arg;
+  (void)operation;
+  (void)failure;
+  return 0;
+}
+
+static inline void a_destroy_destroy(void *arg) { (void)arg; }
+
 #endif

@@ -4,16 +4,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-typedef struct {
-  loam_options *options;
-  loam_cache *cache;
-  loam_db *db;
-  loam_snapshot *snapshot;
-  loam_batch *batch;
-  loam_iter *iter;
-  loam_job *job;
-} objects;
-
 static objects good, closed;
 static char bytes[16] = "bytes";
 static char long_text[100000];
@@ -33,32 +23,6 @@ OPTIONS(write);
 OPTIONS(iter);
 static int calls;
 static char *message;
-
-static int a_compare_compare(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
-  size_t n = an < bn ? an : bn;
-  int c = n ? memcmp(a, b, n) : 0;
-  (void)arg;
-  (void)failure;
-  return c ? c : an < bn ? -1 : an > bn;
-}
-
-static void a_log_log(void *arg, int level, const char *message, loam_failure *failure) {
-  (void)arg;
-  (void)level;
-  (void)message;
-  (void)failure;
-}
-
-static int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
-  (void)arg;
-  (void)operation;
-  (void)failure;
-  return 0;
-}
-
-static void a_destroy_destroy(void *arg) { (void)arg; }
-
-static int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }
 
 static void make(objects *o, const char *path) {
   char *err = NULL;

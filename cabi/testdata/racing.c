@@ -7,16 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-typedef struct {
-  loam_options *options;
-  loam_cache *cache;
-  loam_db *db;
-  loam_snapshot *snapshot;
-  loam_batch *batch;
-  loam_iter *iter;
-  loam_job *job;
-} objects;
-
 static objects good; /* each handle read and stored atomically */
 static volatile int stop;
 static char bytes[16] = "bytes";
@@ -27,30 +17,6 @@ static const loam_read_options read_options = {sizeof read_options, 0, NULL};
 static const loam_write_options write_options = {sizeof write_options, 0};
 static const loam_iter_options iter_options = {.struct_size = sizeof iter_options};
 static char *message;
-
-static int a_compare_compare(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
-  size_t n = an < bn ? an : bn;
-  int c = n ? memcmp(a, b, n) : 0;
-  (void)arg;
-  (void)failure;
-  return c ? c : an < bn ? -1 : an > bn;
-}
-
-static void a_log_log(void *arg, int level, const char *line, loam_failure *failure) {
-  (void)arg;
-  (void)level;
-  (void)line;
-  (void)failure;
-}
-
-static int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
-  (void)arg;
-  (void)operation;
-  (void)failure;
-  return 0;
-}
-
-static void a_destroy_destroy(void *arg) { (void)arg; }
 
 static objects now(void) {
   objects g;
@@ -70,8 +36,6 @@ static void *use(void *arg) {
   while (!stop) cases[(unsigned)rand_r(&seed) % (sizeof cases / sizeof *cases)]();
   return NULL;
 }
-
-static int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }
 
 /* Makes anew what the threads have closed. */
 static void renew(loam_cache *shared) {
