@@ -4,6 +4,7 @@
 
 typedef struct {
   PyObject_HEAD
+  const loam_functions *lib;
   loam_batch *batch;
   PyObject *owner; /* the database */
 } Batch;
@@ -21,8 +22,9 @@ static PyObject *batch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   b = (Batch *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (b == NULL) return NULL;
   Py_INCREF(owner);
+  b->lib = ((Reader *)owner)->lib;
   b->owner = owner;
-  status = loam.loam_batch_create(&b->batch, &err);
+  status = b->lib->loam_batch_create(&b->batch, &err);
   if (status != LOAM_OK) {
     Py_DECREF(b);
     return raise_status(status, err);
@@ -39,7 +41,7 @@ static int batch_traverse(PyObject *self, visitproc visit, void *arg) {
 static void batch_dealloc(PyObject *self) {
   Batch *b = (Batch *)self;
   PyObject_GC_UnTrack(self);
-  if (b->batch != NULL) loam.loam_batch_close(b->batch);
+  if (b->batch != NULL) b->lib->loam_batch_close(b->batch);
   Py_CLEAR(b->owner);
   free_object(self);
 }
@@ -56,13 +58,13 @@ static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object) {
   }
   if (bytes_of(key_object, &key) < 0) return -1;
   if (value_object == NULL) {
-    status = loam.loam_batch_delete(b->batch, key.data, key.len, &err);
+    status = b->lib->loam_batch_delete(b->batch, key.data, key.len, &err);
   } else {
     if (bytes_of(value_object, &value) < 0) {
       bytes_done(&key);
       return -1;
     }
-    status = loam.loam_batch_put(b->batch, key.data, key.len, value.data, value.len, &err);
+    status = b->lib->loam_batch_put(b->batch, key.data, key.len, value.data, value.len, &err);
     bytes_done(&value);
   }
   bytes_done(&key);
@@ -97,7 +99,7 @@ static PyObject *batch_delete(PyObject *self, PyObject *key) {
 
 static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value); }
 
-static PyObject *batch_handle(PyObject *self, void *unused) { return PyLong_FromVoidPtr(((Batch *)self)->batch); }
+static PyObject *batch_handle(PyObject *self, void *unused) { return handle_object(((Batch *)self)->lib, ((Batch *)self)->batch); }
 
 static PyMethodDef methods[] = {
     {"put", (PyCFunction)(void (*)(void))batch_put, METH_FASTCALL | METH_KEYWORDS,

@@ -57,7 +57,7 @@ static void report(loam_failure *failure, PyObject *exception) {
   PyObject *kind = exception ? PyType_GetName(Py_TYPE(exception)) : NULL;
   PyObject *words = kind ? PyUnicode_FromFormat("%U: %S", kind, exception) : NULL;
   PyObject *bytes = words ? PyUnicode_AsEncodedString(words, "utf-8", "replace") : NULL;
-  loam.loam_callback_fail(failure, bytes ? PyBytes_AsString(bytes) : "a Python exception");
+  loam->loam_callback_fail(failure, bytes ? PyBytes_AsString(bytes) : "a Python exception");
   PyErr_Clear();
   Py_XDECREF(bytes);
   Py_XDECREF(words);
@@ -137,7 +137,7 @@ static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, s
   Frame f;
   int order = 0, done = -1;
   if (begin(&f) < 0) {
-    loam.loam_callback_fail(failure, "the Python interpreter is ending");
+    loam->loam_callback_fail(failure, "the Python interpreter is ending");
     return 0;
   }
   x = PyBytes_FromStringAndSize(a, (Py_ssize_t)a_len);

@@ -18,10 +18,16 @@ void *loamdb_open_library(const char *path, const char **why);
 int loamdb_library_abi(void *library);
 int loamdb_library_revision(void *library);
 const char *loamdb_bind(void *library);
+void loamdb_release_signals(void *library);
 """
 
 SOURCE = """
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <dlfcn.h>
+#include <signal.h>
+#include <stdbool.h>
 #include "loam.h"
 
 #define LOAM_FUNCTIONS(X) %(functions)s
@@ -30,8 +36,35 @@ SOURCE = """
 LOAM_FUNCTIONS(X)
 #undef X
 
+/* What was done on each signal before the first copy of the library was loaded. */
+static struct {
+  bool known;
+  struct sigaction action;
+} loamdb_before[NSIG];
+
+static void loamdb_note_signals(void) {
+  static bool noted;
+  if (noted) return;
+  noted = true;
+  for (int i = 1; i < NSIG; i++) loamdb_before[i].known = sigaction(i, NULL, &loamdb_before[i].action) == 0;
+}
+
+/* Takes the handlers that a copy of the library has set out again, so that the next
+ * copy does not hand signals on to it. */
+static void loamdb_release_signals(void *library) {
+  Dl_info code, handler;
+  struct sigaction now;
+  void *function = dlsym(library, "loam_abi_version");
+  if (function == NULL || !dladdr(function, &code)) return;
+  for (int i = 1; i < NSIG; i++) {
+    if (!loamdb_before[i].known || sigaction(i, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) continue;
+    if (dladdr(*(void **)&now.sa_handler, &handler) && handler.dli_fbase == code.dli_fbase) sigaction(i, &loamdb_before[i].action, NULL);
+  }
+}
+
 /* The library stays for the life of the process: Go cannot be unloaded. */
 static void *loamdb_open_library(const char *path, const char **why) {
+  loamdb_note_signals();
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   *why = library ? NULL : dlerror();
   return library;

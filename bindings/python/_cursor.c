@@ -22,6 +22,7 @@ enum { FORWARD = 1, BACKWARD = -1 };
 
 typedef struct {
   PyObject_HEAD
+  const loam_functions *lib;
   loam_iter *iter;  /* NULL once closed */
   PyObject *owner;  /* the database */
   const char *next; /* the block's entries not yet returned, in the iterator's memory */
@@ -46,6 +47,7 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   int mode = MODE_ITEMS, reverse = 0, fill = 1, n = 0;
   Py_ssize_t strip = 0;
   loam_iter_options o = {sizeof o, 0};
+  const loam_functions *lib = NULL;
   loam_iter *iter = NULL;
   loam_db *db;
   char *err = NULL;
@@ -72,15 +74,16 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   }
   db = n < 3 ? NULL : reader_db(snapshot != Py_None ? (Reader *)snapshot : (Reader *)owner, (loam_snapshot **)&o.snapshot);
   if (db != NULL) {
+    lib = ((Reader *)owner)->lib;
     o.lower = bytes[0].data, o.lower_len = bytes[0].len;
     o.upper = bytes[1].data, o.upper_len = bytes[1].len;
     o.prefix = bytes[2].data, o.prefix_len = bytes[2].len;
     o.flags = (mode & MODE_VALUES ? 0 : LOAM_KEYS_ONLY) | (fill ? 0 : LOAM_NO_FILL);
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_iter_create(db, &o, &iter, &err);
+    status = lib->loam_iter_create(db, &o, &iter, &err);
     Py_END_ALLOW_THREADS
     if (finish((Reader *)owner, status, err) < 0 && iter != NULL) {
-      loam.loam_iter_close(iter);
+      lib->loam_iter_close(iter);
       iter = NULL;
     }
   }
@@ -88,10 +91,11 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   if (iter == NULL) return NULL;
   c = (Cursor *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (c == NULL) {
-    loam.loam_iter_close(iter);
+    lib->loam_iter_close(iter);
     return NULL;
   }
   Py_INCREF(owner);
+  c->lib = lib;
   c->owner = owner;
   c->iter = iter;
   c->mode = (char)mode;
@@ -134,7 +138,7 @@ static void close_now(Cursor *c) {
   forget_block(c);
   if (iter != NULL) {
     Py_BEGIN_ALLOW_THREADS
-    loam.loam_iter_close(iter);
+    c->lib->loam_iter_close(iter);
     Py_END_ALLOW_THREADS
   }
 }
@@ -146,7 +150,7 @@ static int leave(Cursor *c, loam_status status, char *err) {
   c->busy = 0;
   if (c->closing) {
     c->closing = 0;
-    if (err != NULL) loam.loam_free(err);
+    if (err != NULL) loam->loam_free(err);
     close_now(c);
     raise_closed("iterator");
     return -1;
@@ -172,11 +176,11 @@ static int move(Cursor *c, Move how, const void *key, size_t key_len) {
   c->has_last = 0;
   Py_BEGIN_ALLOW_THREADS
   switch (how) {
-    case MOVE_FIRST: status = loam.loam_iter_first(iter, &entry, &err); break;
-    case MOVE_LAST: status = loam.loam_iter_last(iter, &entry, &err); break;
-    case MOVE_SEEK: status = loam.loam_iter_seek(iter, key, key_len, &entry, &err); break;
-    case MOVE_NEXT: status = loam.loam_iter_next(iter, &entry, &err); break;
-    case MOVE_PREV: status = loam.loam_iter_prev(iter, &entry, &err); break;
+    case MOVE_FIRST: status = c->lib->loam_iter_first(iter, &entry, &err); break;
+    case MOVE_LAST: status = c->lib->loam_iter_last(iter, &entry, &err); break;
+    case MOVE_SEEK: status = c->lib->loam_iter_seek(iter, key, key_len, &entry, &err); break;
+    case MOVE_NEXT: status = c->lib->loam_iter_next(iter, &entry, &err); break;
+    case MOVE_PREV: status = c->lib->loam_iter_prev(iter, &entry, &err); break;
   }
   Py_END_ALLOW_THREADS
   if (leave(c, status, err) < 0) return -1;
@@ -208,9 +212,9 @@ static int fetch(Cursor *c, int direction) {
   c->has_last = 0;
   Py_BEGIN_ALLOW_THREADS
   if (direction == FORWARD) {
-    status = loam.loam_iter_next_block(iter, 0, 0, &block, &err);
+    status = c->lib->loam_iter_next_block(iter, 0, 0, &block, &err);
   } else {
-    status = loam.loam_iter_prev_block(iter, 0, 0, &block, &err);
+    status = c->lib->loam_iter_prev_block(iter, 0, 0, &block, &err);
   }
   Py_END_ALLOW_THREADS
   if (leave(c, status, err) < 0) return -1;
@@ -339,7 +343,7 @@ static PyObject *cursor_seek(PyObject *self, PyObject *target) {
     return NULL;
   }
   Py_BEGIN_ALLOW_THREADS
-  status = loam.loam_iter_place(iter, key.data, key.len, &err);
+  status = c->lib->loam_iter_place(iter, key.data, key.len, &err);
   Py_END_ALLOW_THREADS
   failed = leave(c, status, err) < 0;
   bytes_done(&key);

@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-loam_functions loam;
+loam_functions *loam;
 PyTypeObject *ReaderType, *DatabaseType, *SnapshotType;
 
 enum {
@@ -42,9 +42,9 @@ static PyObject *keep_of(Reader *r) { return r->owner ? ((Reader *)r->owner)->ke
 
 static PyObject *raise_for(PyObject *keep, loam_status status, char *err) {
   PyObject *message = PyUnicode_DecodeUTF8(err ? err : "", err ? (Py_ssize_t)strlen(err) : 0, "replace");
-  PyObject *exception = make_exception(status, message, err ? loam.loam_error_errno(err) : 0, err ? loam.loam_error_path(err) : NULL);
+  PyObject *exception = make_exception(status, message, err ? loam->loam_error_errno(err) : 0, err ? loam->loam_error_path(err) : NULL);
   Py_XDECREF(message);
-  if (err != NULL) loam.loam_free(err);
+  if (err != NULL) loam->loam_free(err);
   if (exception != NULL) exception = failure_behind(keep, status, exception);
   raise_exception(exception);
   return NULL;
@@ -55,7 +55,7 @@ PyObject *raise_status(loam_status status, char *err) { return raise_for(NULL, s
 int finish(Reader *r, loam_status status, char *err) {
   PyObject *keep = r->release ? keep_of(r) : NULL;
   if (keep != NULL && raise_interrupt(keep) < 0) {
-    if (status < 0 && err != NULL) loam.loam_free(err);
+    if (status < 0 && err != NULL) loam->loam_free(err);
     return -1;
   }
   if (status >= 0) return 0;
@@ -68,6 +68,11 @@ PyObject *raise_closed(const char *what) {
   raise_exception(make_exception(LOAM_ERR_CLOSED, message, 0, NULL));
   Py_XDECREF(message);
   return NULL;
+}
+
+PyObject *handle_object(const loam_functions *lib, void *handle) {
+  if (handle != NULL && lib->forked) return raise_status(LOAM_ERR_FORKED, NULL);
+  return PyLong_FromVoidPtr(handle);
 }
 
 void free_object(PyObject *self) {
@@ -106,13 +111,13 @@ static PyObject *read_large(Reader *r, loam_db *db, loam_snapshot *snapshot, con
     if (value == NULL) return NULL;
     p = PyBytes_AsString(value);
     if (n < LARGE_VALUE && flags == 0 && !r->release) {
-      *status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key->data, key->len, p, cap, &n, &err);
+      *status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key->data, key->len, p, cap, &n, &err);
     } else {
       *status = LOAM_WOULD_BLOCK;
     }
     if (*status == LOAM_WOULD_BLOCK) {
       Py_BEGIN_ALLOW_THREADS
-      *status = loam.loam_get(db, READ(snapshot, flags), key->data, key->len, p, cap, &n, &err);
+      *status = r->lib->loam_get(db, READ(snapshot, flags), key->data, key->len, p, cap, &n, &err);
       Py_END_ALLOW_THREADS
     }
     if (finish(r, *status, err) < 0) {
@@ -146,11 +151,11 @@ static PyObject *reader_fetch(Reader *r, PyObject *key_object, unsigned flags) {
   if (r->release || flags != 0) {
     status = LOAM_WOULD_BLOCK;
   } else {
-    status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
+    status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
   }
   if (status == LOAM_WOULD_BLOCK) {
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_get(db, READ(snapshot, flags), key.data, key.len, buf, sizeof buf, &n, &err);
+    status = r->lib->loam_get(db, READ(snapshot, flags), key.data, key.len, buf, sizeof buf, &n, &err);
     Py_END_ALLOW_THREADS
   }
   if (finish(r, status, err) == 0) {
@@ -226,7 +231,7 @@ static PyObject *reader_peek(PyObject *self, PyObject *args) {
   loam_db *db = reader_db(r, &snapshot);
 
   if (db == NULL || !PyArg_ParseTuple(args, "OO:_peek", &key_object, &answer) || bytes_of(key_object, &key) < 0) return NULL;
-  if (!r->release) status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
+  if (!r->release) status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, buf, sizeof buf, &n, &err);
   bytes_done(&key);
   if (status == LOAM_OK) return PyBytes_FromStringAndSize(buf, (Py_ssize_t)n);
   if (status == LOAM_NOT_FOUND) Py_RETURN_NONE;
@@ -251,10 +256,10 @@ static int reader_contains(PyObject *self, PyObject *key_object) {
   loam_db *db = reader_db(r, &snapshot);
 
   if (db == NULL || bytes_of(key_object, &key) < 0) return -1;
-  if (!r->release) status = loam.loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &n, &err);
+  if (!r->release) status = r->lib->loam_get(db, READ(snapshot, LOAM_MEMORY_ONLY), key.data, key.len, NULL, 0, &n, &err);
   if (status == LOAM_WOULD_BLOCK) {
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_has(db, READ(snapshot, 0), key.data, key.len, &err);
+    status = r->lib->loam_has(db, READ(snapshot, 0), key.data, key.len, &err);
     Py_END_ALLOW_THREADS
   }
   bytes_done(&key);
@@ -323,10 +328,10 @@ static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
   } else if (list_keys(list, n, pointers, lens) == 0 && (db = reader_db(r, &snapshot)) != NULL) {
     loam_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = loam.loam_multi_get(db, READ(snapshot, 0), n, pointers, lens, pointers + n, lens + n, &memory, &err);
+    status = r->lib->loam_multi_get(db, READ(snapshot, 0), n, pointers, lens, pointers + n, lens + n, &memory, &err);
     Py_END_ALLOW_THREADS
     if (finish(r, status, err) == 0) done = list_values(list, n, pointers + n, lens + n);
-    if (status == LOAM_OK) loam.loam_free(memory);
+    if (status == LOAM_OK) loam->loam_free(memory);
   }
   PyMem_Free(pointers);
   PyMem_Free(lens);
@@ -350,8 +355,8 @@ static void reader_close(Reader *r) {
   if (db != NULL) library_may_outlive(r->keep, 1);
   if (db != NULL || snapshot != NULL) {
     Py_BEGIN_ALLOW_THREADS
-    if (snapshot != NULL) loam.loam_snapshot_close(snapshot);
-    if (db != NULL) loam.loam_close(db, NULL);
+    if (snapshot != NULL) r->lib->loam_snapshot_close(snapshot);
+    if (db != NULL) r->lib->loam_close(db, NULL);
     Py_END_ALLOW_THREADS
   }
 }
@@ -433,6 +438,7 @@ static PyObject *database_attach(PyObject *self, PyObject *args) {
   r->keep = Py_NewRef(keep);
   library_may_outlive(keep, 0);
   r->release = release;
+  r->lib = loam;
   r->db = db;
   Py_RETURN_NONE;
 }
@@ -443,7 +449,7 @@ static PyObject *database_detach(PyObject *self, PyObject *unused) {
   loam_db *db = r->db;
   r->db = NULL;
   if (db != NULL) library_may_outlive(r->keep, 1);
-  return PyLong_FromVoidPtr(db);
+  return handle_object(r->lib, db);
 }
 
 /* Closes the database without a report, for finalizers. */
@@ -455,7 +461,7 @@ static PyObject *database_release(PyObject *self, PyObject *unused) {
 static PyObject *database_handle(PyObject *self, void *unused) {
   loam_snapshot *none;
   loam_db *db = reader_db((Reader *)self, &none);
-  return db == NULL ? NULL : PyLong_FromVoidPtr(db);
+  return db == NULL ? NULL : handle_object(((Reader *)self)->lib, db);
 }
 
 /* Puts value under key or, when value is NULL, removes key. */
@@ -473,9 +479,9 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   }
   Py_BEGIN_ALLOW_THREADS
   if (value_object != NULL) {
-    status = loam.loam_put(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
+    status = r->lib->loam_put(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
   } else {
-    status = loam.loam_delete(db, WRITE(flags), key.data, key.len, NULL, &err);
+    status = r->lib->loam_delete(db, WRITE(flags), key.data, key.len, NULL, &err);
   }
   Py_END_ALLOW_THREADS
   if (value_object != NULL) bytes_done(&value);
@@ -568,6 +574,7 @@ static PyType_Spec database_spec = {"loamdb._fast.Database", sizeof(Reader), 0,
 static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static char *names[] = {"db", NULL};
   PyObject *owner;
+  const loam_functions *lib;
   loam_snapshot *snapshot = NULL, *none;
   loam_db *db;
   loam_status status;
@@ -576,16 +583,18 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Snapshot", names, DatabaseType, &owner)) return NULL;
   if ((db = reader_db((Reader *)owner, &none)) == NULL) return NULL;
+  lib = ((Reader *)owner)->lib;
   Py_BEGIN_ALLOW_THREADS
-  status = loam.loam_snapshot_create(db, &snapshot, &err);
+  status = lib->loam_snapshot_create(db, &snapshot, &err);
   Py_END_ALLOW_THREADS
   if (status != LOAM_OK) return raise_status(status, err);
   r = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (r == NULL) {
-    loam.loam_snapshot_close(snapshot);
+    lib->loam_snapshot_close(snapshot);
     return NULL;
   }
   Py_INCREF(owner);
+  r->lib = lib;
   r->owner = owner;
   r->snapshot = snapshot;
   r->release = ((Reader *)owner)->release;
@@ -598,7 +607,7 @@ static PyObject *snapshot_close(PyObject *self, PyObject *unused) {
   r->snapshot = NULL;
   if (snapshot != NULL) {
     Py_BEGIN_ALLOW_THREADS
-    loam.loam_snapshot_close(snapshot);
+    r->lib->loam_snapshot_close(snapshot);
     Py_END_ALLOW_THREADS
   }
   Py_RETURN_NONE;
@@ -623,18 +632,21 @@ static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0,
 
 /* ---- Module ---- */
 
-/* bind(library): takes the functions from a dlopen'ed library. */
+/* bind(library): takes the functions from a dlopen'ed library, for what is opened from
+ * now on. */
 static PyObject *bind(PyObject *module, PyObject *library_object) {
-  void *library;
-  loam_functions found;
-  library = PyLong_AsVoidPtr(library_object);
+  void *library = PyLong_AsVoidPtr(library_object);
+  loam_functions *found;
   if (library == NULL) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "no library");
     return NULL;
   }
+  found = PyMem_Calloc(1, sizeof *found); /* stays: objects point to it */
+  if (found == NULL) return PyErr_NoMemory();
 #define X(name)                                                                       \
-  *(void **)&found.name = dlsym(library, #name);                                      \
-  if (found.name == NULL) {                                                           \
+  *(void **)&found->name = dlsym(library, #name);                                     \
+  if (found->name == NULL) {                                                          \
+    PyMem_Free(found);                                                                \
     PyErr_SetString(PyExc_ImportError, "the library has no function " #name);         \
     return NULL;                                                                      \
   }
@@ -644,7 +656,13 @@ static PyObject *bind(PyObject *module, PyObject *library_object) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+/* forked(): this process is a forked child, in which the library's copy is dead. */
+static PyObject *forked(PyObject *module, PyObject *unused) {
+  if (loam != NULL) loam->forked = 1;
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL}, {"forked", forked, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
 /* Single-phase: one copy per process, as the library is. */
 static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", -1, module_methods,

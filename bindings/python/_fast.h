@@ -27,13 +27,18 @@ typedef struct {
 #define X(name) __typeof__(name) *name;
   LOAM_FUNCTIONS(X)
 #undef X
+  int forked; /* the library was loaded by a process of which this one is a forked child */
 } loam_functions;
 
-extern loam_functions loam;
+/* The copy of the library that new databases use. Errors of all copies are freed and
+ * read by it. A forked child can load a second copy; objects of before the fork keep
+ * calling the first, which says that they are of no use here. */
+extern loam_functions *loam;
 
 /* A database or a snapshot: what can be read. */
 typedef struct {
   PyObject_HEAD
+  const loam_functions *lib; /* NULL before a database is opened */
   loam_db *db;             /* of a database; NULL once closed */
   loam_snapshot *snapshot; /* of a snapshot; NULL once closed */
   PyObject *owner;         /* a snapshot's database */
@@ -85,6 +90,10 @@ PyObject *raise_closed(const char *what);
 /* The database behind a reader and its snapshot (NULL: none), to be used after the
  * GIL is released; NULL with an exception when either is closed. */
 loam_db *reader_db(Reader *r, loam_snapshot **snapshot);
+
+/* A handle for Python's calls of the library, 0 for NULL; NULL with an exception when it
+ * is of before a fork. */
+PyObject *handle_object(const loam_functions *lib, void *handle);
 
 /* Closes and forgets the object of a heap type whose fields are released. */
 void free_object(PyObject *self);

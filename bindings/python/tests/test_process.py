@@ -1,4 +1,4 @@
-"""Fork, spawn, threads, garbage, exit and Ctrl-C, each in a process of its own where
+"""Spawn, threads, garbage, exit and Ctrl-C, each in a process of its own where
 it could take this one along."""
 
 from __future__ import annotations
@@ -59,50 +59,6 @@ def test_threads_of_go_block_signals(path):
     assert all(int(mask, 16) >> (signal.SIGINT - 1) & 1 and int(mask, 16) >> (signal.SIGUSR2 - 1) & 1 for mask in masks)
 
 
-def test_fork(path):
-    """A child gets a sentence from every call, and the parent works on."""
-    out = run(
-        """
-        import os, sys, warnings
-        import loamdb
-        warnings.simplefilter("ignore")
-        db = loamdb.open(sys.argv[1])
-        db[b"a"] = b"1"
-        snapshot, iterator, batch = db.snapshot(), db.items(), db.batch()
-        pid = os.fork()
-        if pid == 0:
-            calls = [
-                lambda: db[b"a"], lambda: db.put(b"a", b"2"), lambda: b"a" in db, lambda: next(iterator),
-                lambda: db.items(), lambda: snapshot[b"a"], lambda: db.multi_get([b"a"]), lambda: db.compact(),
-                lambda: db.flush(), lambda: batch.put(b"a", b"2"), lambda: db.close(),
-                lambda: loamdb.open(sys.argv[1] + "2"), lambda: loamdb.destroy(sys.argv[1]),
-            ]
-            failed = 0
-            for i, call in enumerate(calls):
-                try:
-                    call()
-                    failed += 1
-                    print("no error from call", i)
-                except loamdb.ForkedError as error:
-                    if "fork" not in str(error):
-                        print(error)
-            del snapshot, iterator, batch
-            sys.stdout.flush()
-            sys.exit(failed)
-        _, status = os.waitpid(pid, 0)
-        assert status == 0, status
-        assert db[b"a"] == b"1" and list(iterator) == [(b"a", b"1")]
-        db[b"b"] = b"2"
-        try:
-            loamdb.open(sys.argv[1])
-        except loamdb.LockedError:
-            print("still locked")
-        """,
-        path,
-    )
-    assert out == "still locked\n"
-
-
 def child(path: str, key: bytes) -> str:
     with loamdb.open(path) as db:
         db[key] = b"child"
@@ -126,25 +82,6 @@ def test_spawn(path, tmp_path):
             assert [r.get(60) for r in results] == ["done"] * 4
             assert pool.apply(locked_out, (str(path),)) == "LockedError"
         assert db[b"a"] == b"parent"
-
-
-def test_fork_before_the_first_open(tmp_path):
-    """Only opening makes a process unfit to fork."""
-    out = run(
-        """
-        import os, sys, loamdb
-        for i in range(3):
-            pid = os.fork()
-            if pid == 0:
-                with loamdb.open(f"{sys.argv[1]}/{i}") as db:
-                    db[b"a"] = b"1"
-                sys.exit(0)
-            assert os.waitpid(pid, 0)[1] == 0
-        print("ok")
-        """,
-        tmp_path,
-    )
-    assert out == "ok\n"
 
 
 def test_exit(tmp_path):

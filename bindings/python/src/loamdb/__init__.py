@@ -5,8 +5,8 @@
         for key, value in db.items(prefix=b"k"):
             ...
 
-Importing starts no thread and loads no library; opening the first database does.
-From then on the process must not fork: use multiprocessing's "spawn".
+Importing starts no thread and loads no library; opening the first database does. A
+child after fork() opens databases of its own; those of its parent are of no use to it.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ MOVE_NEXT: int
 MOVE_PREV: int
 
 def bind(library: int, /) -> None: ...
+def forked() -> None: ...
 
 @final
 class Callbacks:

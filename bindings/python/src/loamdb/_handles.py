@@ -88,8 +88,8 @@ class Handle(_fast.Database):
 
     def _call(self, function: str, *args: Any) -> int:
         """A call whose first argument is the database and whose last takes a message."""
-        err = error_slot()
-        return check(getattr(load(), function)(self._c(), *args, err), err, self._callbacks)
+        handle, err = self._c(), error_slot()
+        return check(getattr(load(), function)(handle, *args, err), err, self._callbacks)
 
     def _c(self) -> Any:
         return ffi.cast("loam_db *", self._handle)
@@ -128,9 +128,9 @@ class Handle(_fast.Database):
         return list(sizes)
 
     def _write(self, batch: _fast.Batch, sync: bool) -> None:
-        lib = load()
+        handle, lib = batch_c(batch), load()
         options = ffi.new("loam_write_options *", {"struct_size": ffi.sizeof("loam_write_options"), "flags": lib.LOAM_SYNC if sync else 0})
-        self._call("loam_write", options, batch_c(batch), ffi.NULL)
+        self._call("loam_write", options, handle, ffi.NULL)
 
 
 def parse(text: str) -> Any:
@@ -154,25 +154,26 @@ def batch_c(batch: _fast.Batch) -> Any:
 
 def batch_size(batch: _fast.Batch) -> int:
     """Bytes the batch takes in the log."""
-    data, length, err = ffi.new("const void **"), ffi.new("size_t *"), error_slot()
-    check(load().loam_batch_data(batch_c(batch), data, length, err), err)
+    handle, data, length, err = batch_c(batch), ffi.new("const void **"), ffi.new("size_t *"), error_slot()
+    check(load().loam_batch_data(handle, data, length, err), err)
     return int(length[0])
 
 
 def batch_count(batch: _fast.Batch) -> int:
     """The number of operations."""
-    count, err = ffi.new("size_t *"), error_slot()
-    check(load().loam_batch_count(batch_c(batch), count, err), err)
+    handle, count, err = batch_c(batch), ffi.new("size_t *"), error_slot()
+    check(load().loam_batch_count(handle, count, err), err)
     return int(count[0])
 
 
 def batch_clear(batch: _fast.Batch) -> None:
-    check(load().loam_batch_clear(batch_c(batch)))
+    handle = batch_c(batch)
+    check(load().loam_batch_clear(handle))
 
 
 def batch_append(batch: _fast.Batch, other: _fast.Batch) -> None:
-    err = error_slot()
-    check(load().loam_batch_append(batch_c(batch), batch_c(other), err), err)
+    handle, more, err = batch_c(batch), batch_c(other), error_slot()
+    check(load().loam_batch_append(handle, more, err), err)
 
 
 def destroy(path: StrPath) -> None:

@@ -9,7 +9,7 @@ from _thread import allocate_lock
 from collections.abc import Callable
 
 from . import _fast
-from .errors import LibraryError, from_status
+from .errors import LibraryError, NoMemoryError, from_status
 from ._types import Any
 
 
@@ -32,10 +32,16 @@ ffi: Any = _Lazy("ffi")
 _lib: Any = _Lazy("lib")
 
 _lock = allocate_lock()
-_loaded = False
+_tried = _loaded = False
+_library: Any = None  # what dlopen returned last
+_forks = 0  # how often this process and its parents were forked with a library in them
 
 #: How long a wait for libloam lasts before signals and progress are looked at.
 SLICE_MS = 100
+
+#: Address space that Go's runtime and an open database take; short of it, the runtime
+#: ends the process.
+ADDRESS_SPACE = 1400 << 20
 
 
 def path() -> str:
@@ -46,23 +52,49 @@ def path() -> str:
 
 def load() -> Any:
     """libloam's functions; loads the library when that has not been done."""
-    global _loaded
+    global _loaded, _tried
     if _loaded:
         return _lib
     with _lock:
         if not _loaded:
+            if not _tried:
+                _tried = True
+                os.register_at_fork(after_in_child=_in_child)
             _load(path())
             _loaded = True
     return _lib
 
 
+def _in_child() -> None:
+    """In a child after fork the parent's copy of the library is dead: Go's threads are
+    not there. The next load() gets this process a copy of its own."""
+    global _forks, _loaded, _lock
+    _fast.forked()
+    _lock = allocate_lock()
+    _forks += 1
+    if sys.platform == "linux":
+        _loaded = False
+
+
+def forks() -> int:
+    """A number that is another one after a fork: handles of before it are of no use."""
+    return _forks
+
+
 def _load(file: str) -> None:
+    global _library
     if not os.path.exists(file):
         raise LibraryError(f"{file} does not exist; reinstall loamdb, or set LOAM_LIBRARY to where libloam is")
-    why = ffi.new("const char **")
-    library = _lib.loamdb_open_library(os.fsencode(file), why)
-    if library == ffi.NULL:
-        raise LibraryError(f"cannot load libloam: {ffi.string(why[0]).decode(errors='replace')}")
+    if sys.platform == "linux":
+        _check_address_space()
+    if _forks == 0:
+        library = _open(file)
+    else:
+        from . import _forked
+
+        if _library is not None:
+            _lib.loamdb_release_signals(_library)
+        library = _forked.with_copy(file, _forks, _open)
     version = _lib.loamdb_library_abi(library)
     if version < 0:
         raise LibraryError(f"{file} is not libloam: it has no loam_abi_version")
@@ -71,10 +103,33 @@ def _load(file: str) -> None:
     revision = _lib.loamdb_library_revision(library)
     if version == 0 and revision != _fast.ABI_REVISION:
         raise LibraryError(f"{file} has ABI revision {version}.{revision}, but loamdb needs {version}.{_fast.ABI_REVISION}")
+    _library = library
     missing = _lib.loamdb_bind(library)
     if missing != ffi.NULL:
         raise LibraryError(f"{file} has no function {ffi.string(missing).decode()}: it is older than loamdb")
     _fast.bind(int(ffi.cast("uintptr_t", library)))
+
+
+def _open(file: str) -> Any:
+    why = ffi.new("const char **")
+    library = _lib.loamdb_open_library(os.fsencode(file), why)
+    if library == ffi.NULL:
+        raise LibraryError(f"cannot load libloam: {ffi.string(why[0]).decode(errors='replace')}")
+    return library
+
+
+def _check_address_space() -> None:
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    with open("/proc/self/statm", encoding="ascii") as f:
+        left = limit - int(f.read().split()[0]) * resource.getpagesize()
+    if left < ADDRESS_SPACE:
+        raise NoMemoryError(
+            f"libloam needs {ADDRESS_SPACE >> 20} MiB of address space, and the limit of this process (ulimit -v) leaves {left >> 20} MiB"
+        )
 
 
 def check(status: int, err: Any = None, callbacks: _fast.Callbacks | None = None) -> int:

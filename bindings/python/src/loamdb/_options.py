@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 
 from . import _fast
-from ._library import check, error_slot, ffi, load
+from ._library import check, error_slot, ffi, forks, load
 from ._types import Any, Compare, Logger, NoReturn, StrPath
-from .errors import ClosedError
+from .errors import ClosedError, from_status
 
 
 def byte_count(size: int | str) -> int:
@@ -39,6 +39,7 @@ class Cache:
         slot, err = ffi.new("loam_cache **"), error_slot()
         check(self._lib.loam_cache_create(size, slot, err), err)
         self._handle: Any = slot[0]
+        self._forks = forks()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Cache cannot be copied or pickled")
@@ -46,7 +47,7 @@ class Cache:
     def close(self) -> None:
         """Gives the cache up; databases that use it keep it. Closing twice is harmless."""
         handle, self._handle = self._handle, None
-        if handle is not None:
+        if handle is not None and self._forks == forks():
             self._lib.loam_cache_close(handle)
 
     def __del__(self) -> None:
@@ -108,6 +109,8 @@ class Options:
         if cache is not None:
             if cache._handle is None:
                 raise ClosedError("the cache is closed")
+            if cache._forks != forks():
+                raise from_status(self._lib.LOAM_ERR_FORKED, "")
             check(self._lib.loam_options_set_cache(self.handle, cache._handle, err), err)
         if logger is not None:
             _, log, destroy, arg = self._register()

@@ -113,7 +113,7 @@ class TooLargeError(Error, ValueError):
 
 
 class ForkedError(Error, RuntimeError):
-    """Used in a child after fork(); start processes with "spawn"."""
+    """An object of before fork(), used in the child, which must open its own."""
 
 
 class InUseError(Error, RuntimeError):
@@ -155,7 +155,7 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -11: (ComparatorMismatchError, "the database has another comparator"),
     -12: (TooLargeError, "too large"),
     -13: (NoMemoryError, "out of memory"),
-    -14: (ForkedError, "loamdb does not work in a child after fork(); use the \"spawn\" start method"),
+    -14: (ForkedError, "what was opened before fork() is the parent's; open it anew in this process, or start processes with \"spawn\""),
     -15: (InUseError, "another thread is using it"),
     -16: (CancelledError, "the operation was cancelled"),
     -17: (InternalError, "internal fault"),
@@ -189,7 +189,7 @@ def from_status(status: int, message: str, number: int = 0, path: str | None = N
     """The exception for a status of libloam, with the operating system's error number
     and the path concerned where they are known."""
     kind, standard = _BY_STATUS.get(status, (InternalError, f"unknown status {status}"))
-    message = message or standard
+    message = standard if kind is ForkedError else message or standard
     if not issubclass(kind, IOError):
         return kind(message)
     number = number or _NUMBERS[kind]
