@@ -6,27 +6,28 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // benchSources spreads n sorted keys over k sources at random (or, with chunk
 // above 1, chunk neighbours at a time), in chunks of 34 as 4 KiB blocks give.
 func benchSources(k, n, chunk int) []base.Source {
 	rng := rand.New(rand.NewPCG(1, 2))
-	parts := make([][]entry, k)
+	parts := make([][]model.Entry, k)
 	value := make([]byte, 100)
 	j := 0
 	for i := range n {
 		if i%chunk == 0 {
 			j = rng.IntN(k)
 		}
-		parts[j] = append(parts[j], entry{fmt.Appendf(nil, "%016d", i*7), value, base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+		parts[j] = append(parts[j], model.Entry{Key: fmt.Appendf(nil, "%016d", i*7), Value: value, Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
 	}
 	var out []base.Source
 	for _, es := range parts {
 		s := &memSource{}
 		for len(es) > 0 {
 			m := min(34, len(es))
-			s.chunks = append(s.chunks, fillEntries(base.Bytewise, es[:m]))
+			s.chunks = append(s.chunks, model.Chunk(base.Bytewise, es[:m]))
 			es = es[m:]
 		}
 		out = append(out, s)

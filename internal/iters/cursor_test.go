@@ -5,30 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// history is one random data set with a cursor and its oracle.
+// history is one random data set in several sources, with the model's cursor
+// over the same.
 type history struct {
 	rng          *rand.Rand
 	cmp          *base.Comparer
-	all          []entry
+	model        *model.Model
 	sources      []base.Source
 	seq          base.SeqNum
-	style        int
-	view         []entry // visible at seq
-	want         []entry // view within the bounds
-	pos          int     // index in want, -1: not valid
+	style        int // of keys
+	want         *model.Cursor
 	lower, upper []byte
 	log          []string
 }
 
 func newHistory(t testing.TB, seed uint64) *history {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	h := &history{rng: rng, style: rng.IntN(4), pos: -1}
-	h.cmp = []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase}[rng.IntN(3)]
+	h := &history{rng: rng, style: rng.IntN(4)}
+	h.cmp = []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold}[rng.IntN(3)]
+	h.model = model.New(h.cmp)
 	k := []int{0, 1, 1, 2, 3, 5, 8, 20}[rng.IntN(8)]
 	perSource := []int{1, 3, 30, 120}[rng.IntN(4)]
 	maxChunk := []int{1, 3, 10, 60}[rng.IntN(4)]
@@ -36,7 +38,7 @@ func newHistory(t testing.TB, seed uint64) *history {
 	repeat := rng.IntN(2) == 0 // several versions of a key in one source
 	seq := base.SeqNum(rng.IntN(3))
 	for range k {
-		var es []entry
+		var es []model.Entry
 		seen := map[string]bool{}
 		for range rng.IntN(perSource + 1) {
 			key := randomKey(rng, h.style)
@@ -52,14 +54,14 @@ func newHistory(t testing.TB, seed uint64) *history {
 				kind = base.KindDelete
 			}
 			seq++
-			value := fmt.Appendf(nil, "v%d", seq)
+			e := model.Entry{Key: key, Value: fmt.Appendf(nil, "v%d", seq), Trailer: base.MakeTrailer(seq, kind)}
 			if kind == base.KindDelete || rng.IntN(10) == 0 {
-				value = nil
+				e.Value = nil
 			}
-			es = append(es, entry{key, value, base.MakeTrailer(seq, kind)})
+			es = append(es, e)
+			h.model.Add(e)
 		}
-		h.all = append(h.all, es...)
-		sortEntries(h.cmp, es)
+		model.Sort(h.cmp, es)
 		if rng.IntN(3) == 0 {
 			h.sources = append(h.sources, levelOf(t, h.cmp, es, rng, maxChunk))
 		} else {
@@ -67,15 +69,13 @@ func newHistory(t testing.TB, seed uint64) *history {
 		}
 	}
 	// Newer sources first, as lsm passes them.
-	for i, j := 0, len(h.sources)-1; i < j; i, j = i+1, j-1 {
-		h.sources[i], h.sources[j] = h.sources[j], h.sources[i]
-	}
+	slices.Reverse(h.sources)
 	h.seq = base.MaxSeqNum
 	if rng.IntN(2) == 0 {
 		h.seq = base.SeqNum(rng.IntN(int(seq) + 1))
 	}
-	h.view = visible(h.cmp, h.all, h.seq)
 	h.randomBounds()
+	h.want = h.model.Cursor(h.seq, h.lower, h.upper)
 	return h
 }
 
@@ -87,68 +87,43 @@ func (h *history) randomBounds() {
 	if h.rng.IntN(2) == 0 {
 		h.upper = randomKey(h.rng, h.style)
 	}
-	h.want = clip(h.cmp, h.view, h.lower, h.upper)
-	h.pos = -1
 }
 
-// op does one random operation on the cursor and the oracle.
-func (h *history) op(c *Cursor) (got bool) {
-	n := len(h.want)
-	set := func(p int) {
-		h.pos = p
-		if p >= n {
-			h.pos = -1
-		}
-	}
+// op makes one random move of the cursor and of the model's.
+func (h *history) op(c *Cursor) (got, want bool) {
+	note := func(format string, args ...any) { h.log = append(h.log, fmt.Sprintf(format, args...)) }
 	switch r := h.rng.IntN(40); {
 	case r < 1:
-		h.log = append(h.log, "First")
-		set(0)
-		return c.First()
+		note("First")
+		return c.First(), h.want.First()
 	case r < 2:
-		h.log = append(h.log, "Last")
-		set(n - 1)
-		return c.Last()
+		note("Last")
+		return c.Last(), h.want.Last()
 	case r < 6:
 		k := randomKey(h.rng, h.style)
-		h.log = append(h.log, fmt.Sprintf("SeekGE(%q)", k))
-		p := 0
-		for p < n && h.cmp.Compare(h.want[p].key, k) < 0 {
-			p++
-		}
-		set(p)
-		return c.SeekGE(k)
+		note("SeekGE(%q)", k)
+		return c.SeekGE(k), h.want.SeekGE(k)
 	case r < 10:
 		k := randomKey(h.rng, h.style)
-		h.log = append(h.log, fmt.Sprintf("SeekLT(%q)", k))
-		p := n
-		for p > 0 && h.cmp.Compare(h.want[p-1].key, k) >= 0 {
-			p--
-		}
-		set(p - 1)
-		return c.SeekLT(k)
+		note("SeekLT(%q)", k)
+		return c.SeekLT(k), h.want.SeekLT(k)
 	case r < 11:
 		h.randomBounds()
-		h.log = append(h.log, fmt.Sprintf("SetBounds(%q, %q)", h.lower, h.upper))
+		note("SetBounds(%q, %q)", h.lower, h.upper)
 		c.SetBounds(h.lower, h.upper)
-		return c.Valid()
+		h.want.SetBounds(h.lower, h.upper)
+		return c.Valid(), false
 	case r < 26:
-		h.log = append(h.log, "Next")
-		if h.pos >= 0 {
-			set(h.pos + 1)
-		}
-		return c.Next()
+		note("Next")
+		return c.Next(), h.want.Next()
 	default:
-		h.log = append(h.log, "Prev")
-		if h.pos >= 0 {
-			set(h.pos - 1)
-		}
-		return c.Prev()
+		note("Prev")
+		return c.Prev(), h.want.Prev()
 	}
 }
 
-func (h *history) check(c *Cursor, got bool) string {
-	want := h.pos >= 0
+// check says how the cursor differs from the model's after a move.
+func (h *history) check(c *Cursor, got, want bool) string {
 	switch {
 	case got != want || c.Valid() != want:
 		return fmt.Sprintf("returned %v, Valid %v, want %v", got, c.Valid(), want)
@@ -158,9 +133,8 @@ func (h *history) check(c *Cursor, got bool) string {
 		}
 		return ""
 	}
-	w := h.want[h.pos]
-	if !bytes.Equal(c.Key(), w.key) || !bytes.Equal(c.Value(), w.value) {
-		return fmt.Sprintf("at %q=%q, want %q=%q", c.Key(), c.Value(), w.key, w.value)
+	if string(c.Key()) != h.want.Key() || string(c.Value()) != h.want.Value() {
+		return fmt.Sprintf("at %q=%q, want %q=%q", c.Key(), c.Value(), h.want.Key(), h.want.Value())
 	}
 	return ""
 }
@@ -180,9 +154,9 @@ func TestCursorAgainstModel(t *testing.T) {
 			c.Reset(h.cmp, h.sources, h.seq, h.lower, h.upper)
 		}
 		for range 120 {
-			got := h.op(c)
-			if bad := h.check(c, got); bad != "" {
-				t.Fatalf("seed %d (%s, %d sources, %d entries): %s\nbounds %q %q seq %d\n%v", seed, h.cmp.Name, len(h.sources), len(h.all), bad, h.lower, h.upper, h.seq, h.log)
+			got, want := h.op(c)
+			if bad := h.check(c, got, want); bad != "" {
+				t.Fatalf("seed %d (%s, %d sources, %d entries): %s\nbounds %q %q seq %d\n%v", seed, h.cmp.Name, len(h.sources), len(h.model.Entries()), bad, h.lower, h.upper, h.seq, h.log)
 			}
 		}
 		if err := c.Err(); err != nil {
@@ -208,26 +182,26 @@ func TestCursorAfterErrors(t *testing.T) {
 	for seed := range uint64(2000) {
 		h := newHistory(t, seed)
 		for _, s := range h.sources {
-			if ts, ok := s.(*testSource); ok && h.rng.IntN(2) == 0 {
-				ts.failAfter = h.rng.IntN(30)
+			if ts, ok := s.(*model.Source); ok && h.rng.IntN(2) == 0 {
+				ts.FailAfter = h.rng.IntN(30)
 			}
 		}
 		c := NewCursor(h.cmp, h.sources, h.seq, h.lower, h.upper)
 		for range 60 {
-			got := h.op(c)
+			got, want := h.op(c)
 			if c.Err() != nil {
-				if !errors.Is(c.Err(), errInjected) {
+				if !errors.Is(c.Err(), model.ErrInjected) {
 					t.Fatalf("seed %d: %v", seed, c.Err())
 				}
-				if got || c.Valid() || c.Next() || c.Prev() || !errors.Is(c.Err(), errInjected) {
+				if got || c.Valid() || c.Next() || c.Prev() || !errors.Is(c.Err(), model.ErrInjected) {
 					t.Fatalf("seed %d: valid after an error", seed)
 				}
 				failures++
 				h.log = append(h.log, "failed")
-				h.pos = -1
+				h.want.Unposition()
 				continue
 			}
-			if bad := h.check(c, got); bad != "" {
+			if bad := h.check(c, got, want); bad != "" {
 				t.Fatalf("seed %d: %s\n%v", seed, bad, h.log)
 			}
 		}
@@ -240,53 +214,3 @@ func TestCursorAfterErrors(t *testing.T) {
 		t.Fatalf("only %d histories met an error", failures)
 	}
 }
-
-func TestCursorRefusesUnknownKindAndCodec(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	good := func(k string, seq base.SeqNum) entry {
-		return entry{[]byte(k), []byte("v"), base.MakeTrailer(seq, base.KindSet)}
-	}
-	for _, kind := range []base.Kind{2, 7, 255} {
-		es := []entry{good("a", 1), {[]byte("b"), nil, base.MakeTrailer(2, kind)}, good("c", 3)}
-		for _, seq := range []base.SeqNum{1, 2, base.MaxSeqNum} {
-			c := NewCursor(base.Bytewise, []base.Source{newTestSource(t, base.Bytewise, es, rng, 3)}, seq, nil, nil)
-			for ok := c.First(); ok; ok = c.Next() {
-			}
-			if !errors.Is(c.Err(), base.ErrCorruption) {
-				t.Errorf("kind %d forward at %d: %v", kind, seq, c.Err())
-			}
-			c = NewCursor(base.Bytewise, []base.Source{newTestSource(t, base.Bytewise, es, rng, 3)}, seq, nil, nil)
-			for ok := c.Last(); ok; ok = c.Prev() {
-			}
-			if !errors.Is(c.Err(), base.ErrCorruption) {
-				t.Errorf("kind %d backward at %d: %v", kind, seq, c.Err())
-			}
-		}
-	}
-	packed := fillEntries(base.Bytewise, []entry{good("a", 1)})
-	packed.AllLiveSets, packed.Codecs = false, []base.Codec{9}
-	c := NewCursor(base.Bytewise, []base.Source{&fixedSource{e: packed}}, base.MaxSeqNum, nil, nil)
-	if c.First() || !errors.Is(c.Err(), base.ErrCorruption) {
-		t.Errorf("unknown codec: %v", c.Err())
-	}
-}
-
-// fixedSource is one chunk.
-type fixedSource struct{ e base.Chunk }
-
-func (f *fixedSource) First(e *base.Chunk) (int, error) { *e = f.e; return 0, nil }
-func (f *fixedSource) Last(e *base.Chunk) (int, error)  { *e = f.e; return f.e.Len() - 1, nil }
-func (f *fixedSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
-	*e = f.e
-	if i := lowerBound(base.Bytewise, &f.e, 0, f.e.Len(), key); i < f.e.Len() {
-		return i, nil
-	}
-	return -1, nil
-}
-func (f *fixedSource) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
-	*e = f.e
-	return lowerBound(base.Bytewise, &f.e, 0, f.e.Len(), key) - 1, nil
-}
-func (f *fixedSource) Next(e *base.Chunk) (bool, error) { return false, nil }
-func (f *fixedSource) Prev(e *base.Chunk) (bool, error) { return false, nil }
-func (f *fixedSource) Close()                           {}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"fmt"
 	"sort"
 
@@ -11,6 +12,13 @@ import (
 type Entry struct {
 	Key, Value []byte
 	Trailer    base.Trailer
+}
+
+// Fold is a comparer that takes upper and lower case for equal: distinct
+// spellings are one key.
+var Fold = &base.Comparer{
+	Name:    "test.Fold",
+	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
 }
 
 // Set is the entry that gives key a value.

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -98,16 +97,10 @@ func checkCursor(t *testing.T, rng *rand.Rand, c *Cursor, cmp *base.Comparer, pa
 	}
 }
 
-// fold takes upper and lower case for equal.
-var fold = &base.Comparer{
-	Name:    "test.Fold",
-	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
-}
-
 // TestVersionsOfOneKey reads the versions of two keys, one of them in two spellings,
 // which come in any order.
 func TestVersionsOfOneKey(t *testing.T) {
-	m := New(fold, Set("b", 4, "x"), Set("a", 5, "z"), Tombstone("A", 3), Set("A", 1, "y"), Set("a", 2, ""))
+	m := New(Fold, Set("b", 4, "x"), Set("a", 5, "z"), Tombstone("A", 3), Set("A", 1, "y"), Set("a", 2, ""))
 	if got, want := fmt.Sprint(m.Entries()), "[a#5=z A#3- a#2= A#1=y b#4=x]"; got != want {
 		t.Errorf("entries %s, want %s", got, want)
 	}
@@ -122,7 +115,7 @@ func TestVersionsOfOneKey(t *testing.T) {
 		for _, key := range []string{"a", "A", "b", "c"} {
 			e, found := m.Newest(seq, []byte(key))
 			value, live := m.Get(seq, []byte(key))
-			i := slices.IndexFunc(m.EntriesAt(seq), func(e Entry) bool { return fold.Compare(e.Key, []byte(key)) == 0 })
+			i := slices.IndexFunc(m.EntriesAt(seq), func(e Entry) bool { return Fold.Compare(e.Key, []byte(key)) == 0 })
 			if found != (i >= 0) || found && e.String() != m.EntriesAt(seq)[i].String() {
 				t.Errorf("at %d: newest of %s is %v, %v", at, key, e, found)
 			}
@@ -168,5 +161,74 @@ func TestChunkSaysWhatItHolds(t *testing.T) {
 				t.Errorf("%v: entry %d is %v", tc.es, i, got)
 			}
 		}
+	}
+}
+
+func TestParseReadsWhatFormatPrints(t *testing.T) {
+	const text = "a#3=x a#2- b#9,7=y b#1= #4="
+	es, ends, err := Parse("a#3=x a#2- | b#9,7=y b#1= | #4=")
+	if err != nil || Format(es) != text || fmt.Sprint(ends) != "[2 4 5]" {
+		t.Errorf("%v, chunks %v, %v", es, ends, err)
+	}
+	if es[1].Trailer.Kind() != base.KindDelete || es[2].Trailer.Kind() != 7 {
+		t.Errorf("kinds of %v", es)
+	}
+	for _, bad := range []string{"a", "a#", "a#x=1", "a#1,x=1", "a#-"} {
+		if es, _, err := Parse(bad); err == nil {
+			t.Errorf("%s is read as %v", bad, es)
+		}
+	}
+}
+
+// TestSourceWalksItsChunks moves over three chunks and looks at what was walked.
+func TestSourceWalksItsChunks(t *testing.T) {
+	es, ends, err := Parse("a#1=x b#1=x | c#1=x | d#1=x e#1=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSource(t, base.Bytewise, es, ends)
+	var c, before base.Chunk
+	want := func(what, keys string, walked ...int) {
+		t.Helper()
+		got := ""
+		for i := range c.Len() {
+			got += string(c.Key(i))
+		}
+		if got != keys {
+			t.Errorf("%s: %q, want %q", what, got, keys)
+		}
+		if from, to, n := s.Walked(); fmt.Sprint([]int{from, to, n}) != fmt.Sprint(walked) {
+			t.Errorf("%s: walked %d to %d, %d entries; want %v", what, from, to, n, walked)
+		}
+	}
+	if i, err := s.SeekGE([]byte("b"), base.MaxTrailer, &c); i != 1 || err != nil {
+		t.Fatal(i, err)
+	}
+	want("SeekGE", "ab", 0, 1, 2)
+	before = c
+	s.Next(&c)
+	want("Next", "c", 0, 2, 3)
+	if string(before.Key(0)) == "a" {
+		t.Error("a chunk outlives the next move")
+	}
+	s.Next(&c)
+	want("Next", "de", 0, 3, 5)
+	s.Prev(&c)
+	want("Prev", "c", 1, 2, 1)
+	s.Next(&c)
+	want("Next", "de", 1, 3, 3)
+	s.FailAfter = 1
+	if i, err := s.SeekLT([]byte("c"), base.MaxTrailer, &c); i != 1 || err != nil {
+		t.Fatal(i, err)
+	}
+	want("SeekLT", "ab", 0, 1, 2)
+	if ok, err := s.Next(&c); ok || err != ErrInjected || c.Len() != 0 {
+		t.Error(ok, err)
+	}
+	if i, err := s.Last(&c); i != 1 || err != nil {
+		t.Fatal(i, err)
+	}
+	if ok, err := s.Next(&c); ok || err != nil || c.Len() != 0 {
+		t.Error("a chunk behind the last", ok, err)
 	}
 }
