@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -43,12 +44,14 @@ var sideways = map[[2]string]bool{
 	{"internal/jobs", "internal/tree"}:              true,
 }
 
-// blind lists imports that would break a promise although the floors allow
-// them: tables are seen through the contract only, metadata never opens one.
+// formats are the table formats. Only internal/files imports them: it picks by a
+// table's magic, and everything else has readers and writers of internal/sstable.
+var formats = []string{"internal/sstable/ldb", "internal/sstable/native"}
+
+// blind lists imports that would break a promise although the floors allow them:
+// metadata never opens a table.
 var blind = map[string][]string{
-	"internal/iters":    {"internal/sstable/ldb", "internal/sstable/native"},
-	"internal/compact":  {"internal/sstable/ldb", "internal/sstable/native"},
-	"internal/manifest": {"internal/sstable", "internal/sstable/ldb", "internal/sstable/native"},
+	"internal/manifest": {"internal/sstable"},
 }
 
 // outside is what the module may import besides the standard library; the
@@ -107,7 +110,7 @@ func ruleFloors(t *tree) []string {
 			}
 		}
 	})
-	return append(bad, bothFormats(t)...)
+	return bad
 }
 
 // checkImport says why file f of package from may not import im, or "".
@@ -127,6 +130,8 @@ func checkImport(f *file, from, im string) string {
 	switch {
 	case !known:
 		return "imported package is on no floor"
+	case slices.Contains(formats, to) && to != from && from != "internal/files" && !f.isTest():
+		return "only internal/files imports table formats"
 	case isKit && !f.isTest() && toFloor > kit:
 		return fmt.Sprintf("this kit may see floors up to F%d, that is F%d", kit, toFloor)
 	case isKit || to == from || to == "internal/invariants":
@@ -135,7 +140,7 @@ func checkImport(f *file, from, im string) string {
 	if !f.isTest() {
 		for _, b := range blind[from] {
 			if b == to {
-				return "it knows tables only through the contract"
+				return "metadata never opens a table"
 			}
 		}
 	}
@@ -174,29 +179,4 @@ func checkOutside(f *file, from, im string) string {
 		}
 	}
 	return "not on the list of dependencies"
-}
-
-// bothFormats finds packages besides files that import both table formats.
-func bothFormats(t *tree) []string {
-	seen := map[string]int{}
-	t.goFiles(func(f *file) {
-		if f.isTest() {
-			return
-		}
-		for _, im := range f.imports() {
-			switch im {
-			case module + "/internal/sstable/ldb":
-				seen[f.dir()] |= 1
-			case module + "/internal/sstable/native":
-				seen[f.dir()] |= 2
-			}
-		}
-	})
-	var bad []string
-	for dir, m := range seen {
-		if m == 3 && dir != "internal/files" {
-			bad = append(bad, dir+": only internal/files imports both table formats")
-		}
-	}
-	return bad
 }

@@ -1,6 +1,7 @@
-// Package files owns the table files of a database: it opens each once and
-// keeps the parsed reader, shares a bounded number of descriptors among all
-// databases of the process, and deletes files that are no longer needed.
+// Package files owns the table files of a database: it opens each once, in the
+// format that its magic names, and keeps the parsed reader, shares a bounded
+// number of descriptors among all databases of the process, and deletes files
+// that are no longer needed.
 //
 // # Lifetimes
 //

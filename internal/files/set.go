@@ -1,10 +1,8 @@
 package files
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"sync"
@@ -14,7 +12,6 @@ import (
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/sstable/ldb"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -176,7 +173,7 @@ func (s *Set) load(m *manifest.FileMeta) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.parse(f, name)
+	r, err := OpenTable(f, TableOptions{Name: name, Cache: s.o.Cache, Comparer: s.o.Comparer, MaxDecoded: s.o.MaxDecoded})
 	if err != nil {
 		_ = f.Close()
 		return nil, base.LocateCorruption(err, name, 0, f.size)
@@ -206,47 +203,6 @@ func (t *table) close() error {
 	return errors.Join(t.reader.Close(), t.file.Close())
 }
 
-// footerTail is how many bytes at the end of a table tell its format.
-const footerTail = 8
-
-// magics are the last eight bytes of the table formats there are.
-var magics = map[uint64]string{
-	0x88e241b785f4cff7: "a RocksDB table",
-	0x8242229663bf9564: "a RocksDB plain table",
-	0x4f3418eb7a8f13b8: "an old RocksDB plain table",
-	0x926789d0c5f17873: "a RocksDB cuckoo table",
-	0xb3aa9ff0b3aa9ff0: "a Pebble table",
-	0:                  "zeros, as if it was never written",
-}
-
-// parse picks the format by the footer's magic.
-func (s *Set) parse(f *file, name string) (sstable.Reader, error) {
-	var tail [footerTail]byte
-	n, err := f.ReadAt(tail[:], f.size-footerTail)
-	if n < len(tail) {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, fmt.Errorf("table %s: footer: %w", name, err)
-	}
-	magic := binary.LittleEndian.Uint64(tail[:])
-	if magic == ldb.Magic {
-		r, err := ldb.Open(f, ldb.Env{
-			Name: name, Cache: s.o.Cache, Comparer: s.o.Comparer, MaxDecoded: s.o.MaxDecoded,
-		})
-		if err != nil {
-			return nil, err // not a nil *ldb.Reader in an interface
-		}
-		return r, nil
-	}
-	what, known := magics[magic]
-	if !known {
-		what = "no table format that is known"
-	}
-	return nil, &base.Corruption{Offset: f.size - footerTail, Length: footerTail, Kind: "table footer",
-		Reason: fmt.Sprintf("not a LevelDB table: magic %#x is %s", magic, what)}
-}
-
 // Create makes the file of a new table and returns its name too. The writer
 // owns the file; an abandoned one is deleted with DeleteFile.
 func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, string, error) {
@@ -259,7 +215,7 @@ func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, strin
 	if err != nil {
 		return nil, "", err
 	}
-	return ldb.NewWriter(f, o), name, nil
+	return NewTableWriter(f, o), name, nil
 }
 
 // Stats is a snapshot of a Set.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/sstable/ldb"
 )
 
 // output writes ascending entries to new tables. An entry that comes twice, as
@@ -63,7 +63,7 @@ func (o *output) begin() error {
 		return err
 	}
 	o.r.made = append(o.r.made, num)
-	o.w = ldb.NewWriter(f, o.r.o.Tables)
+	o.w = files.NewTableWriter(f, o.r.o.Tables)
 	o.t = &table{name: name, meta: &manifest.FileMeta{Num: num}, level: o.level, made: true}
 	return nil
 }

@@ -46,7 +46,6 @@ type repair struct {
 	made     []uint64        // tables created by this run
 	aside    map[string]bool // to be set aside once CURRENT is in place
 	lostMade bool
-	block    salvageBuffers
 }
 
 // Run repairs a directory. With an error the report says what was found up to
@@ -66,7 +65,6 @@ func Run(o Options) (*Report, error) {
 		o.MaxDecoded = block.DefaultMaxDecoded
 	}
 	r := &repair{o: o, aside: make(map[string]bool)}
-	defer r.block.free()
 	err := r.run()
 	return &r.report, err
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/sstable/ldb"
 )
 
 // table is a table of the database to be.
@@ -114,7 +114,7 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 	}
 	defer f.Close()
 	t.meta.Size = uint64(f.Size())
-	reader, err := ldb.Open(f, ldb.Env{Name: t.name, Comparer: r.o.Comparer, MaxDecoded: r.o.MaxDecoded})
+	reader, err := files.OpenTable(f, r.tableOptions(t.name))
 	if err == nil {
 		err = r.checkEntries(t, reader)
 		err = errors.Join(err, reader.Close())
@@ -134,7 +134,7 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 
 // checkEntries reads all entries. The reader checks that they ascend and are
 // where the index leads; what remains is that the filter admits them.
-func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
+func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 	src := reader.NewSource(sstable.Private | sstable.Scan)
 	defer src.Close()
 	var last []byte
@@ -160,4 +160,28 @@ func (r *repair) checkEntries(t *table, reader *ldb.Reader) error {
 	}
 	t.meta.Largest.User = last
 	return nil
+}
+
+// tableOptions are for a pass over a table, past any cache.
+func (r *repair) tableOptions(name string) files.TableOptions {
+	return files.TableOptions{Name: name, Comparer: r.o.Comparer, MaxDecoded: r.o.MaxDecoded}
+}
+
+// salvageTable writes the readable entries of a damaged table to new ones.
+func (r *repair) salvageTable(t *table) ([]*table, error) {
+	f, ok, err := r.open(t.name)
+	if !ok {
+		return nil, err
+	}
+	defer f.Close()
+	out := output{r: r, level: t.level}
+	err = files.SalvageTable(f, r.tableOptions(t.name), sstable.Salvage{Add: out.add, Lost: func(l sstable.Lost) {
+		r.report.Dropped = append(r.report.Dropped, Drop{File: t.name, Offset: l.Offset, Length: l.Length,
+			Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
+	}})
+	tables, err := out.finish(err)
+	if err != nil {
+		return nil, fmt.Errorf("salvaging %s: %w", t.name, err)
+	}
+	return tables, nil
 }

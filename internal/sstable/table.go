@@ -105,6 +105,24 @@ type Covered interface {
 	Coverage() Coverage
 }
 
+// Salvage takes what is readable of a damaged table.
+type Salvage struct {
+	// Add takes entries in strictly ascending internal order. An error ends the
+	// salvage.
+	Add func(key []byte, t base.Trailer, codec base.Codec, value []byte) error
+	// Lost is told of every part that cannot be read.
+	Lost func(Lost)
+}
+
+// Lost is a part of a damaged table that cannot be read.
+type Lost struct {
+	Offset, Length int64 // bytes of the file; Length is 0 when unknown
+	Reason         string
+	// Smallest and Largest are user keys between which the lost entries lie; nil
+	// where unknown.
+	Smallest, Largest []byte
+}
+
 // Meta describes a finished table.
 type Meta struct {
 	Props

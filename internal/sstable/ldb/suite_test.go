@@ -18,6 +18,9 @@ var format = sstabletest.Format{
 		}
 		return r, nil
 	},
+	Salvage: func(f vfs.ReadFile, e sstabletest.Env, out sstable.Salvage) error {
+		return ldb.Salvage(f, ldb.Env{Name: e.Name, Comparer: e.Comparer, MaxDecoded: e.MaxDecoded}, out)
+	},
 }
 
 func TestSuite(t *testing.T) { sstabletest.Run(t, format) }

@@ -34,6 +34,8 @@ type Env struct {
 type Format struct {
 	New  func(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer
 	Open func(f vfs.ReadFile, e Env) (sstable.Reader, error)
+	// Salvage reads a damaged table.
+	Salvage func(f vfs.ReadFile, e Env, out sstable.Salvage) error
 }
 
 // Run runs the whole suite.
@@ -56,6 +58,7 @@ func Run(t *testing.T, f Format) {
 		{"Flips", s.flips},
 		{"Truncations", s.truncations},
 		{"Garbage", s.garbage},
+		{"Salvage", s.salvage},
 		{"Concurrent", s.concurrent},
 		{"Allocations", s.allocations},
 	} {

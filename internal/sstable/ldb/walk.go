@@ -1,4 +1,4 @@
-package repair
+package ldb
 
 import (
 	"encoding/binary"
@@ -61,7 +61,7 @@ func (s *salvage) walk() error {
 
 func (s *salvage) lose(from, to uint64) {
 	if from < to {
-		s.r.report.drop(s.t.name, int64(from), int64(to-from), "table: no block can be made out")
+		s.lost(int64(from), int64(to-from), base.Corruptf("table", "no block can be made out"))
 	}
 }
 
@@ -90,7 +90,7 @@ func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (last
 		if !errors.As(err, &c) {
 			return err
 		}
-		s.r.report.drop(s.t.name, int64(off), int64(len(b)), c.Kind+": "+c.Reason)
+		s.lost(int64(off), int64(len(b)), c)
 		return nil
 	}
 	rows, err := s.unpack(b)

@@ -1,64 +1,56 @@
-package repair
+package ldb
 
 import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// salvageBuffers is memory that all salvages of a repair share.
-type salvageBuffers struct{ file, raw block.Buffer }
-
-func (b *salvageBuffers) free() {
-	b.file.Free()
-	b.raw.Free()
-}
-
-// salvage copies what is readable of one table.
+// salvage reads one damaged table.
 type salvage struct {
-	r    *repair
-	t    *table
-	f    vfs.ReadFile
-	size uint64
-	left uint64 // bytes of blocks that the index may still lead to
-	out  output
+	env     Env
+	f       vfs.ReadFile
+	size    uint64
+	left    uint64 // bytes of blocks that the index may still lead to
+	out     sstable.Salvage
+	scratch *scratch
 
 	any     bool // last and trailer are those of the last entry taken
 	last    []byte
 	trailer base.Trailer
 }
 
-// salvageTable writes the readable entries of a damaged table to new ones.
-func (r *repair) salvageTable(t *table) ([]*table, error) {
-	f, ok, err := r.open(t.name)
-	if !ok {
-		return nil, err
+// Salvage hands out what is readable of a damaged table: the blocks that the index
+// leads to or, without one, those that can be made out in the file.
+func Salvage(f vfs.ReadFile, env Env, out sstable.Salvage) error {
+	if env.MaxDecoded <= 0 {
+		env.MaxDecoded = block.DefaultMaxDecoded
 	}
-	defer f.Close()
-	s := &salvage{r: r, t: t, f: f, size: uint64(f.Size()), out: output{r: r, level: t.level}}
+	s := &salvage{env: env, f: f, size: uint64(f.Size()), out: out, scratch: getScratch()}
+	defer putScratch(s.scratch)
 	// Blocks do not overlap; holes may make them larger than the disk.
-	s.left = uint64(max(vfs.Stored(f, f.Size()), 0)) + uint64(r.o.MaxDecoded)
+	s.left = uint64(max(vfs.Stored(f, f.Size()), 0)) + uint64(env.MaxDecoded)
 	handles, err := s.readIndex()
 	var c *base.Corruption
 	switch {
 	case errors.As(err, &c):
-		r.report.dropCorruption(t.name, c, 0, 0)
-		err = s.walk()
-	case err == nil:
-		err = s.byIndex(handles)
+		s.lost(max(c.Offset, 0), c.Length, c)
+		return s.walk()
+	case err != nil:
+		return err
 	}
-	tables, err := s.out.finish(err)
-	if err != nil {
-		return nil, fmt.Errorf("salvaging %s: %w", t.name, err)
-	}
-	return tables, nil
+	return s.byIndex(handles)
+}
+
+// lost reports a stretch of the file whose entries have an unknown range.
+func (s *salvage) lost(off, length int64, c *base.Corruption) {
+	s.out.Lost(sstable.Lost{Offset: off, Length: length, Reason: c.Kind + ": " + c.Reason})
 }
 
 // indexEntry is where a data block is said to lie, and a key at or after its
@@ -77,21 +69,21 @@ func at(off, n uint64, format string, args ...any) *base.Corruption {
 // readIndex reads footer and index; every handle it returns lies in the file
 // and behind the one before.
 func (s *salvage) readIndex() ([]indexEntry, error) {
-	if s.size < ldb.FooterLen {
+	if s.size < FooterLen {
 		return nil, at(0, s.size, "too short for a footer")
 	}
-	end := s.size - ldb.FooterLen
-	foot, err := s.read(end, ldb.FooterLen)
+	end := s.size - FooterLen
+	foot, err := s.read(end, FooterLen)
 	if err != nil {
 		return nil, err
 	}
-	if magic := binary.LittleEndian.Uint64(foot[ldb.FooterLen-8:]); magic != ldb.Magic {
-		return nil, at(end, ldb.FooterLen, "the footer's magic is %#x", magic)
+	if magic := binary.LittleEndian.Uint64(foot[FooterLen-8:]); magic != Magic {
+		return nil, at(end, FooterLen, "the footer's magic is %#x", magic)
 	}
-	_, n := block.DecodeHandle(foot[:ldb.FooterLen-8])
-	index, m := block.DecodeHandle(foot[n : ldb.FooterLen-8])
+	_, n := block.DecodeHandle(foot[:FooterLen-8])
+	index, m := block.DecodeHandle(foot[n : FooterLen-8])
 	if n == 0 || m == 0 || index.End() > end {
-		return nil, at(end, ldb.FooterLen, "the footer does not lead to the index")
+		return nil, at(end, FooterLen, "the footer does not lead to the index")
 	}
 	rows, err := s.contents(index)
 	if err != nil {
@@ -103,7 +95,7 @@ func (s *salvage) readIndex() ([]indexEntry, error) {
 		k, ok := base.DecodeInternalKey(key)
 		h, n := block.DecodeHandle(value)
 		if !ok || n == 0 || h.Offset < last || h.End() > end {
-			s.r.report.drop(s.t.name, int64(index.Offset), int64(index.Size), "table index: an entry leads nowhere")
+			s.lost(int64(index.Offset), int64(index.Size), base.Corruptf("table index", "an entry leads nowhere"))
 			return nil
 		}
 		last = h.End()
@@ -135,7 +127,7 @@ func (s *salvage) byIndex(handles []indexEntry) error {
 		}
 		var c *base.Corruption
 		if errors.As(locate(err, h.Handle), &c) {
-			s.r.report.Dropped = append(s.r.report.Dropped, Drop{File: s.t.name, Offset: c.Offset, Length: c.Length,
+			s.out.Lost(sstable.Lost{Offset: c.Offset, Length: c.Length,
 				Reason: c.Kind + ": " + c.Reason, Smallest: before, Largest: h.separator})
 		} else if err != nil {
 			return err
@@ -150,10 +142,10 @@ func (s *salvage) read(off, n uint64) ([]byte, error) {
 	if off > s.size || n > s.size-off {
 		return nil, at(off, n, "lies outside of the file")
 	}
-	if stored := vfs.Stored(s.f, int64(s.size)); n > uint64(max(stored, s.r.o.MaxDecoded)) {
+	if stored := vfs.Stored(s.f, int64(s.size)); n > uint64(max(stored, s.env.MaxDecoded)) {
 		return nil, at(off, n, "a block of %d bytes in a file with %d on disk", n, stored)
 	}
-	b, err := s.r.block.file.Resize(int(n))
+	b, err := s.scratch.file.Resize(int(n))
 	if err != nil {
 		return nil, err
 	}
@@ -184,13 +176,13 @@ func (s *salvage) unpack(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return block.Decompress(&s.r.block.raw, stored, codec, s.r.o.MaxDecoded)
+	return block.Decompress(&s.scratch.raw, stored, codec, s.env.MaxDecoded)
 }
 
-// take writes the entries of a data block, up to the first that is malformed,
+// take hands out the entries of a data block, up to the first that is malformed,
 // and leaves out those that do not ascend.
 func (s *salvage) take(rows []byte) error {
-	left := max(s.r.o.MaxDecoded, int64(len(rows))) // keys may expand, but not without end
+	left := max(s.env.MaxDecoded, int64(len(rows))) // keys may expand, but not without end
 	skipped := 0
 	err := block.EachRow(rows, func(key, value []byte) error {
 		k, ok := base.DecodeInternalKey(key)
@@ -198,13 +190,13 @@ func (s *salvage) take(rows []byte) error {
 			return base.Corruptf("table block", "a key is not an internal key")
 		}
 		if left -= int64(len(key) + len(value)); left < 0 {
-			return base.Corruptf("table block", "its keys expand to more than %d bytes", s.r.o.MaxDecoded)
+			return base.Corruptf("table block", "its keys expand to more than %d bytes", s.env.MaxDecoded)
 		}
-		if s.any && s.r.o.Comparer.CompareInternal(s.last, s.trailer, k.User, k.Trailer) >= 0 {
+		if s.any && s.env.Comparer.CompareInternal(s.last, s.trailer, k.User, k.Trailer) >= 0 {
 			skipped++
 			return nil
 		}
-		if err := s.out.add(k.User, k.Trailer, base.CodecRaw, value); err != nil {
+		if err := s.out.Add(k.User, k.Trailer, base.CodecRaw, value); err != nil {
 			return err
 		}
 		s.any = true

@@ -1,0 +1,111 @@
+package sstabletest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// salvaged is what Salvage hands out of a file.
+func (s *suite) salvaged(f *memFile, env Env) (es []Entry, lost []sstable.Lost, err error) {
+	err = s.Salvage(f, env, sstable.Salvage{
+		Add: func(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
+			if codec != base.CodecRaw {
+				return fmt.Errorf("codec %d", codec)
+			}
+			es = append(es, Entry{append([]byte(nil), key...), t, append([]byte(nil), value...)})
+			return nil
+		},
+		Lost: func(l sstable.Lost) { lost = append(lost, l) },
+	})
+	return es, lost, err
+}
+
+// salvage checks that Salvage hands out every entry of a whole table, and of a
+// damaged one nothing but entries of the table in their order, and that it says
+// so when some are missing.
+func (s *suite) salvage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	for round := range 40 {
+		c := comparers[round%len(comparers)]
+		es := Random(rng, c, 1+rng.IntN(300))
+		o := RandomOptions(rng, c)
+		o.BlockSize = []int{64, 512, 4096}[rng.IntN(3)]
+		whole, _ := s.write(t, o, es)
+		env := Env{Name: "000007.ldb", Comparer: c}
+		got, lost, err := s.salvaged(&memFile{b: whole}, env)
+		if err != nil || len(got) != len(es) || len(lost) != 0 {
+			t.Fatalf("round %d: %d of %d entries of a whole table, lost %v: %v", round, len(got), len(es), lost, err)
+		}
+		some := 0
+		for range 8 {
+			b := append([]byte(nil), whole...)
+			switch rng.IntN(3) {
+			case 0:
+				b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
+			case 1:
+				b = b[:rng.IntN(len(b))]
+			case 2:
+				from := rng.IntN(len(b))
+				clear(b[from:min(len(b), from+1+rng.IntN(200))])
+			}
+			got, lost, err := s.salvaged(&memFile{b: b}, env)
+			if err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+			next := 0
+			for _, e := range got {
+				for next < len(es) && compare(c, es[next], e.Key, e.Trailer) < 0 {
+					next++
+				}
+				if next == len(es) || es[next].String() != e.String() || string(es[next].Value) != string(e.Value) {
+					t.Fatalf("round %d: %v is not an entry of the table, or out of order", round, e)
+				}
+				next++
+			}
+			if len(got) < len(es) && len(lost) == 0 {
+				t.Fatalf("round %d: %d of %d entries, and nothing is said to be lost", round, len(got), len(es))
+			}
+			some += len(got)
+			for _, l := range lost {
+				if l.Reason == "" || l.Offset < 0 || l.Length < 0 {
+					t.Errorf("does not say what or where: %+v", l)
+				}
+			}
+		}
+		if len(es) > 100 && some == 0 {
+			t.Errorf("round %d: nothing was readable of 8 damaged tables of %d entries", round, len(es))
+		}
+	}
+	s.salvageFailures(t)
+}
+
+// salvageFailures has reads of the file, and Add, fail: that is not damage.
+func (s *suite) salvageFailures(t *testing.T) {
+	b, _ := s.small(t)
+	env := Env{Name: "000007.ldb", Comparer: base.Bytewise}
+	for n := 1; ; n++ {
+		f := &memFile{b: b, failAt: n, fail: errInjected}
+		_, _, err := s.salvaged(f, env)
+		if f.failAt > 0 {
+			if err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if !errors.Is(err, errInjected) || errors.Is(err, base.ErrCorruption) {
+			t.Fatalf("failure of read %d: %v", n, err)
+		}
+	}
+	err := s.Salvage(&memFile{b: b}, env, sstable.Salvage{
+		Add:  func([]byte, base.Trailer, base.Codec, []byte) error { return errInjected },
+		Lost: func(l sstable.Lost) { t.Errorf("lost %+v", l) },
+	})
+	if !errors.Is(err, errInjected) {
+		t.Errorf("Add failed: %v", err)
+	}
+}
