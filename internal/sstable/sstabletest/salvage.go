@@ -27,7 +27,7 @@ func (s *suite) salvaged(f *memFile, env Env) (es []Entry, lost []sstable.Lost, 
 
 // salvage checks that Salvage hands out every entry of a whole table, and of a
 // damaged one nothing but entries of the table in their order, and that it says
-// so when some are missing.
+// where the blocks of the missing ones lay.
 func (s *suite) salvage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 8))
 	for round := range 40 {
@@ -41,34 +41,38 @@ func (s *suite) salvage(t *testing.T) {
 		if err != nil || len(got) != len(es) || len(lost) != 0 {
 			t.Fatalf("round %d: %d of %d entries of a whole table, lost %v: %v", round, len(got), len(es), lost, err)
 		}
+		r := s.open(t, whole, env)
 		some := 0
 		for range 8 {
 			b := append([]byte(nil), whole...)
-			switch rng.IntN(3) {
-			case 0:
-				b[rng.IntN(len(b))] ^= 1 << rng.IntN(8)
-			case 1:
-				b = b[:rng.IntN(len(b))]
-			case 2:
-				from := rng.IntN(len(b))
-				clear(b[from:min(len(b), from+1+rng.IntN(200))])
+			for range 1 + rng.IntN(3) {
+				b = damage(rng, b)
 			}
 			got, lost, err := s.salvaged(&memFile{b: b}, env)
 			if err != nil {
 				t.Fatalf("round %d: %v", round, err)
 			}
 			next := 0
+			missing := func(e Entry) {
+				off := int64(r.OffsetOf(e.Key, e.Trailer))
+				for _, l := range lost {
+					if l.Offset <= off && off < l.Offset+l.Length || off >= int64(len(b)) {
+						return
+					}
+				}
+				t.Fatalf("round %d: %v, of the block at %d, is missing, and lost is only %+v", round, e, off, lost)
+			}
 			for _, e := range got {
-				for next < len(es) && compare(c, es[next], e.Key, e.Trailer) < 0 {
-					next++
+				for ; next < len(es) && compare(c, es[next], e.Key, e.Trailer) < 0; next++ {
+					missing(es[next])
 				}
 				if next == len(es) || es[next].String() != e.String() || string(es[next].Value) != string(e.Value) {
 					t.Fatalf("round %d: %v is not an entry of the table, or out of order", round, e)
 				}
 				next++
 			}
-			if len(got) < len(es) && len(lost) == 0 {
-				t.Fatalf("round %d: %d of %d entries, and nothing is said to be lost", round, len(got), len(es))
+			for ; next < len(es); next++ {
+				missing(es[next])
 			}
 			some += len(got)
 			for _, l := range lost {
@@ -77,11 +81,31 @@ func (s *suite) salvage(t *testing.T) {
 				}
 			}
 		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 		if len(es) > 100 && some == 0 {
 			t.Errorf("round %d: nothing was readable of 8 damaged tables of %d entries", round, len(es))
 		}
 	}
 	s.salvageFailures(t)
+}
+
+// damage flips a bit, cuts the end off, or zeroes a part.
+func damage(rng *rand.Rand, b []byte) []byte {
+	if len(b) == 0 {
+		return b
+	}
+	at := rng.IntN(len(b))
+	switch rng.IntN(3) {
+	case 0:
+		b[at] ^= 1 << rng.IntN(8)
+	case 1:
+		b = b[:max(at, len(b)-400)] // the index, mostly
+	case 2:
+		clear(b[at:min(len(b), at+1+rng.IntN(200))])
+	}
+	return b
 }
 
 // salvageFailures has reads of the file, and Add, fail: that is not damage.
