@@ -80,9 +80,11 @@ func (b *Batch) Append(other *Batch) {
 	if other.Count() == 0 || !b.room(len(other.repr)) {
 		return
 	}
-	n := batchrepr.Count(b.repr) + batchrepr.Count(other.repr)
-	b.repr = append(b.repr, other.repr[batchrepr.HeaderLen:]...)
-	batchrepr.SetCount(b.repr, n)
+	repr, ok := batchrepr.AppendBatch(b.repr, other.repr)
+	if !ok && b.err == nil {
+		b.err = tooLarge("batch", len(b.repr)+len(other.repr))
+	}
+	b.repr = repr
 }
 
 // Clear empties the batch and keeps its memory.

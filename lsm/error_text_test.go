@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -86,7 +87,7 @@ func TestErrorTexts(t *testing.T) {
 		for _, forever := range []bool{false, true} {
 			failed := 0
 			for at := int64(0); ; at += step {
-				hook := &vfs.FailAt{At: at, Forever: forever, Outcome: vfs.Outcome{Err: errno}}
+				hook := &fstest.FailAt{At: at, Forever: forever, Outcome: vfs.Outcome{Err: errno}}
 				failed += errorsOf(t, vfs.NewFault(vfs.NewMem(), hook.Hook), "db")
 				if hook.Failed() == 0 {
 					break

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/vfs"
@@ -128,8 +129,8 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	if err := it.Close(); err != nil {
 		t.Errorf("iterator that was closed after its database: %v", err)
 	}
-	old.shared.Reads.Drain()
-	old.shared.Reads.Drain()
+	old.shared.Reads.DrainFor(time.Minute)
+	old.shared.Reads.DrainFor(time.Minute)
 	old.shared.Files.WaitDeleted()
 	if after := tables(); after != before {
 		t.Errorf("before the old iterator's Close:\n%s\nafter it:\n%s", before, after)
@@ -222,8 +223,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			t.Errorf("the blocked read: %q, %v", r.value, r.err)
 		}
 	}
-	db.shared.Reads.Drain() // the views
-	db.shared.Reads.Drain() // the readers
+	db.shared.Reads.DrainFor(time.Minute) // the views
+	db.shared.Reads.DrainFor(time.Minute) // the readers
 	if n := offheap.InUse(); n != start {
 		t.Errorf("%d bytes off the heap, %d at the start", n, start)
 	}
@@ -258,8 +259,8 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.shared.Reads.Drain()
-	db.shared.Reads.Drain()
+	db.shared.Reads.DrainFor(time.Minute)
+	db.shared.Reads.DrainFor(time.Minute)
 	err = db.Put(key(2), nil, NoSync)
 	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") || !strings.Contains(err.Error(), "detach") {
 		t.Errorf("write after a panic in a retired function: %v", err)
@@ -575,7 +576,7 @@ func TestScanError(t *testing.T) {
 	}()
 	snap.Close()
 	mustClose(t, db)
-	db.shared.Reads.Drain()
+	db.shared.Reads.DrainFor(time.Minute)
 	if db.cache.Ref() {
 		t.Error("the cache is still held")
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -24,7 +25,7 @@ func bytesOf(t *testing.T, fsys vfs.FS) map[string]string {
 		if name == "LOCK" {
 			continue
 		}
-		b, err := vfs.ReadAll(fsys, "db/"+name, 1<<30)
+		b, err := fstest.ReadFile(fsys, "db/"+name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +55,7 @@ func killedWith(t *testing.T, n int, damage bool) *vfs.Mem {
 	log := fmt.Sprintf("db/%06d.log", db.wal.Num())
 	_ = db.Close() // what is flushed meanwhile is not in the clone
 	if damage {
-		b, err := vfs.ReadAll(killed, log, 1<<30)
+		b, err := fstest.ReadFile(killed, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +158,7 @@ func TestFailedCreationLeavesNothing(t *testing.T) {
 		if err := mem.MkdirAll("db"); err != nil {
 			t.Fatal(err)
 		}
-		fault := &vfs.FailAt{At: at, Forever: true, Outcome: vfs.Outcome{Err: syscall.ENOSPC}, Match: func(op vfs.Op) bool {
+		fault := &fstest.FailAt{At: at, Forever: true, Outcome: vfs.Outcome{Err: syscall.ENOSPC}, Match: func(op vfs.Op) bool {
 			switch op.Kind {
 			case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend:
 				return true

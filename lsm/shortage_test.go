@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
@@ -15,7 +16,7 @@ import (
 // tablesOnDisk lists the tables in the directory, as soon as deletions are done.
 func tablesOnDisk(t *testing.T, db *DB) (tables []string) {
 	t.Helper()
-	db.shared.Reads.Drain()
+	db.shared.Reads.DrainFor(time.Minute)
 	db.shared.Files.WaitDeleted()
 	names, err := db.opts.FS.List(db.dir)
 	if err != nil {

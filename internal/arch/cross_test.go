@@ -61,55 +61,73 @@ type listed struct {
 	Error           *struct{ Err string }
 }
 
-// typeCheck checks all packages below dir for a platform and returns how many
-// of the module's own that were. Of other packages only the declarations are
-// read.
+// typeCheck checks all packages below dir, tests too, for a platform and returns
+// how many of the module's own that were.
 func typeCheck(dir, goos, goarch string) (own int, err error) {
-	cmd := exec.Command("go", "list", "-e", "-deps", "-test", "-json=ImportPath,Dir,GoFiles,ImportMap,Standard,Module,Error", "./...")
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		return 0, fmt.Errorf("go list: %w: %s", err, said.String())
-	}
-	c := &checker{sizes: types.SizesFor("gc", goarch), done: map[string]*types.Package{"unsafe": types.Unsafe}}
-	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p listed
-		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return own, nil
-		} else if err != nil {
-			return own, err
-		}
-		mine := p.Module != nil && p.Module.Main
-		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
-			continue
-		}
-		if mine && p.Error != nil {
-			return own, fmt.Errorf("%s: %s", p.ImportPath, p.Error.Err)
-		}
-		if err := c.check(&p, mine); mine && err != nil {
-			return own, err
-		}
-		if mine {
-			own++
-		}
-	}
+	c := newChecker(goarch)
+	err = c.checkAll(dir, goos, goarch, "-test")
+	return c.own, err
 }
 
 // checker holds the packages that were checked, which come in the order of
 // their imports.
 type checker struct {
 	sizes types.Sizes
+	fset  *token.FileSet
 	done  map[string]*types.Package
+	own   int // packages of the module
+
+	// visit is called for each package of the module, unless it is nil.
+	visit func(pkg *types.Package, files []*ast.File, info *types.Info)
 }
 
-func (c *checker) check(p *listed, bodies bool) error {
-	fset := token.NewFileSet()
+func newChecker(goarch string) *checker {
+	return &checker{
+		sizes: types.SizesFor("gc", goarch), fset: token.NewFileSet(),
+		done: map[string]*types.Package{"unsafe": types.Unsafe},
+	}
+}
+
+// checkAll checks all packages below dir and what they import, of which only the
+// declarations are read. flags are for go list.
+func (c *checker) checkAll(dir, goos, goarch string, flags ...string) error {
+	args := append([]string{"list", "-e", "-deps", "-json=ImportPath,Dir,GoFiles,ImportMap,Standard,Module,Error"}, flags...)
+	cmd := exec.Command("go", append(args, "./...")...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("go list: %w: %s", err, said.String())
+	}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		mine := p.Module != nil && p.Module.Main
+		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
+			continue
+		}
+		if mine && p.Error != nil {
+			return fmt.Errorf("%s: %s", p.ImportPath, p.Error.Err)
+		}
+		if err := c.check(&p, mine); mine && err != nil {
+			return err
+		}
+		if mine {
+			c.own++
+		}
+	}
+}
+
+func (c *checker) check(p *listed, mine bool) error {
 	var files []*ast.File
 	for _, name := range p.GoFiles {
-		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		f, err := parser.ParseFile(c.fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
@@ -117,15 +135,23 @@ func (c *checker) check(p *listed, bodies bool) error {
 	}
 	var first error
 	conf := types.Config{
-		Sizes: c.sizes, IgnoreFuncBodies: !bodies, FakeImportC: true, Importer: importer{c, p.ImportMap},
+		Sizes: c.sizes, IgnoreFuncBodies: !mine, FakeImportC: true, Importer: importer{c, p.ImportMap},
 		Error: func(err error) {
 			if first == nil {
 				first = err
 			}
 		},
 	}
+	var info *types.Info
+	if mine && c.visit != nil {
+		info = &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
+	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	c.done[p.ImportPath], _ = conf.Check(path, fset, files, nil) // the error is first
+	pkg, _ := conf.Check(path, c.fset, files, info) // the error is first
+	c.done[p.ImportPath] = pkg
+	if info != nil {
+		c.visit(pkg, files, info)
+	}
 	return first
 }
 

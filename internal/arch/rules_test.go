@@ -32,7 +32,6 @@ var longFunctions = map[string]int{}
 // panics may call panic: "path func" -> why it cannot be reached by input or
 // fault. The list only shrinks.
 var panics = map[string]string{
-	"internal/offheap/offheap.go Alloc":            "out of memory; sizes that come from input go through TryAlloc",
 	"lsm/iterator.go walk":                         "a nil error pointer, at the call: without it a scan that fails would look whole",
 	"internal/offheap/slab.go free":                "memory that Alloc never gave out: going on would corrupt other owners",
 	"internal/offheap/map_unix.go unmapPages":      "munmap refuses only addresses that were never mapped",

@@ -53,11 +53,6 @@ func DecodeInternalKey(b []byte) (InternalKey, bool) {
 	return InternalKey{User: b[:n:n], Trailer: Trailer(binary.LittleEndian.Uint64(b[n:]))}, true
 }
 
-// Encode returns the encoded form in a new slice.
-func (k InternalKey) Encode() []byte {
-	return AppendInternalKey(make([]byte, 0, len(k.User)+TrailerLen), k.User, k.Trailer)
-}
-
 // Clone returns a copy that shares no memory with k.
 func (k InternalKey) Clone() InternalKey {
 	return InternalKey{User: append([]byte(nil), k.User...), Trailer: k.Trailer}

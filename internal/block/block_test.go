@@ -79,7 +79,13 @@ func rowsOf(t testing.TB, es []entry, interval int) []byte {
 	return bytes.Clone(rows)
 }
 
-func aligned(n int) []byte { return offheap.Alloc(max(n, 8)) }
+func aligned(n int) []byte {
+	b, err := offheap.TryAlloc(max(n, 8))
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
 
 func viewOf(rows []byte, c *base.Comparer, cols Columns) (View, []byte, error) {
 	s, err := Measure(rows, DefaultMaxDecoded)

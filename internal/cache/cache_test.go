@@ -592,7 +592,7 @@ func torture(t *testing.T, capacity int64) {
 	time.Sleep(500 * time.Millisecond)
 	stop.Store(true)
 	wg.Wait()
-	reads.Drain()
+	reads.DrainFor(time.Minute)
 	var last []*cache.Slots
 	for i := range current {
 		last = append(last, current[i].Load().slots)

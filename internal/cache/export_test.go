@@ -65,3 +65,10 @@ func (s *Slots) Pinned() (n int) {
 
 // StrayPin adds n pins to slot i, as lookups do that are about to find it empty.
 func (s *Slots) StrayPin(i, n int) { s.words[i].Add(uint64(n) << pinShift) }
+
+// Pin returns another Frame of the same bytes, to be released by itself. A
+// frame with several pins is not published any more.
+func (f Frame) Pin() Frame {
+	f.pin.Add(pinOne)
+	return f
+}

@@ -87,13 +87,6 @@ func (f Frame) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f.h), headerLen)), f.h.len)
 }
 
-// Pin returns another Frame of the same bytes, to be released by itself. A
-// frame with several pins is not published any more.
-func (f Frame) Pin() Frame {
-	f.pin.Add(pinOne)
-	return f
-}
-
 // Release gives the pin back. The bytes must not be touched after it.
 func (f Frame) Release() {
 	w := f.pin.Add(unpin)

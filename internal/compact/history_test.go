@@ -267,7 +267,8 @@ func (s *store) check(seq base.SeqNum) {
 		}
 	}
 	want := visible(s.cmp, s.all, seq)
-	c := iters.NewCursor(s.cmp, sources, seq, nil, nil)
+	var c iters.Cursor
+	c.Reset(s.cmp, sources, seq, nil, nil)
 	defer c.Close()
 	i := 0
 	for ok := c.First(); ok; ok = c.Next() {

@@ -16,7 +16,7 @@
 // reads and exits the guard first. Iterators hold reference counts, too.
 //
 // All functions are safe for concurrent use. A function given to Retire must
-// not call Drain, and Drain must not be called inside a guard of the same
+// not call DrainFor, and DrainFor must not be called inside a guard of the same
 // domain: both would wait for themselves. A retired function may call Retire.
 package epoch
 
@@ -108,11 +108,8 @@ func (d *Domain) Retire(f func()) {
 	d.mu.Unlock()
 }
 
-// Drain returns when everything retired before the call has run.
-func (d *Domain) Drain() { d.drain(func() bool { return false }) }
-
-// DrainFor is Drain that gives up after patience. It reports whether everything
-// has run.
+// DrainFor waits until everything retired before the call has run, for at most
+// patience. It reports whether everything has run.
 func (d *Domain) DrainFor(patience time.Duration) bool {
 	over := false // guarded by d.mu
 	t := time.AfterFunc(patience, func() {

@@ -55,7 +55,8 @@ func (s *Set) DeleteFile(name string) {
 }
 
 // WaitDeleted returns when no deletion is under way or waiting. Files that
-// could not be deleted, or are kept by a Pin, are not waited for. Not to be called inside a guard.
+// could not be deleted, or are kept by a Pin, are not waited for. It is not called
+// inside a guard.
 func (s *Set) WaitDeleted() { s.queue.wait(nil) }
 
 // Leave ends what the Set does in the directory: after it no file is opened or

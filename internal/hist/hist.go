@@ -154,16 +154,6 @@ func (h *Histogram) Quantile(q float64) int64 {
 	return h.Max()
 }
 
-// Reset forgets everything. Values recorded meanwhile may be lost in part.
-func (h *Histogram) Reset() {
-	h.sum.Store(0)
-	h.max.Store(0)
-	h.low.Store(0)
-	for i := range h.counts {
-		h.counts[i].Store(0)
-	}
-}
-
 // Merge adds the values of o.
 func (h *Histogram) Merge(o *Histogram) {
 	for i := range o.counts {

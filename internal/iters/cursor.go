@@ -36,15 +36,6 @@ type Cursor struct {
 	bufArr [64]byte
 }
 
-// NewCursor makes a cursor over sources, newest first, as of seq. The bounds
-// [lower, upper) may be nil and are retained. The sources are closed by Close.
-// The cursor is not positioned.
-func NewCursor(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) *Cursor {
-	c := new(Cursor)
-	c.Reset(cmp, sources, seq, lower, upper)
-	return c
-}
-
 // Reset makes a closed or new cursor anew, keeping its buffers.
 func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
 	c.closed = false

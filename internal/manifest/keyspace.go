@@ -145,19 +145,6 @@ func (s *Set) Current(id base.KeyspaceID) *Version {
 	return k.current
 }
 
-// CompactPointer is where LevelDB's next compaction of a level of the default
-// keyspace would start; its key is empty when never set.
-func (s *Set) CompactPointer(level int) base.InternalKey {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.find(base.DefaultKeyspace).pointers {
-		if c.Level == level {
-			return c.Key
-		}
-	}
-	return base.InternalKey{}
-}
-
 // Keyspaces lists the keyspaces in the order of their IDs.
 func (s *Set) Keyspaces() []Keyspace {
 	s.mu.Lock()

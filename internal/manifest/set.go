@@ -43,8 +43,7 @@ type Set struct {
 	// Constant after construction.
 	opts     Options
 	readOnly bool
-	torn     *base.Corruption // what Load cut off
-	reach    uint64           // see Knows
+	reach    uint64 // see Knows
 
 	nextFile   atomic.Uint64
 	lastSeq    atomic.Uint64
@@ -79,20 +78,9 @@ func (o *Options) ensureDefaults() error {
 	return nil
 }
 
-// Create makes the MANIFEST and CURRENT of an empty database in a directory
-// that exists. It fails with base.ErrExists when there is a CURRENT.
-func Create(o Options) (*Set, error) {
-	s, err := New(o)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.StartManifest(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
-// New is Create, but leaves the writing to StartManifest.
+// New makes the Set of an empty database in a directory that exists; StartManifest
+// writes its MANIFEST and CURRENT. It fails with base.ErrExists when there is a
+// CURRENT.
 func New(o Options) (*Set, error) {
 	if err := o.ensureDefaults(); err != nil {
 		return nil, err
@@ -171,7 +159,6 @@ func fromState(o Options, readOnly bool, res *ReadResult, name string, names []s
 		return nil, base.LocateCorruption(err, name, 0, res.Size)
 	}
 	s.readOnly = readOnly
-	s.torn = res.Torn
 	s.manifest.Store(num)
 	s.obsolete = append(s.obsolete, name)
 	return s, nil
@@ -279,9 +266,6 @@ func (s *Set) Knows(name string) (t base.FileType, num uint64) {
 	}
 	return t, num
 }
-
-// Torn describes what Load cut off the end of the MANIFEST, or is nil.
-func (s *Set) Torn() *base.Corruption { return s.torn }
 
 // NewFileNum hands out a number for a new file of any type.
 func (s *Set) NewFileNum() uint64 {

@@ -175,14 +175,6 @@ func (v *Version) Unref() {
 	}
 }
 
-// NumFiles is how many tables the version has.
-func (v *Version) NumFiles() (n int) {
-	for i := range v.Levels {
-		n += len(v.Levels[i].Files)
-	}
-	return n
-}
-
 // Size is the sum of the sizes of the version's tables, in bytes.
 func (v *Version) Size() (n uint64) {
 	for i := range v.Levels {

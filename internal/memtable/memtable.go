@@ -153,11 +153,6 @@ func (m *MemTable) replan(n int64, entries int) error {
 	return nil
 }
 
-// SizeFor is an Options.Size with which a new table has room for a batch of n
-// bytes with that many entries. Above 4 GiB - 64 KiB there is none, and Room
-// says so.
-func SizeFor(n int64, entries int) int64 { return n + int64(entries)*maxHeader + arenaStart }
-
 func (m *MemTable) fits(n int64, entries int) bool {
 	need := uint64(n) + uint64(entries)*maxHeader
 	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) && m.n+int64(entries) <= m.maxEntries && !m.crowded

@@ -163,14 +163,16 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
-func TestSizeFor(t *testing.T) {
+// TestRoomAsPlanned makes tables that are just large enough for one batch.
+func TestRoomAsPlanned(t *testing.T) {
 	for _, n := range []int{1, 100, 20000} {
 		b := batchrepr.Init(nil)
 		for i := range n {
 			b = batchrepr.AppendDelete(b, fmt.Append(nil, i))
 		}
-		m := New(Options{Comparer: base.Bytewise, Size: SizeFor(int64(len(b)), n), EntrySize: maxEntryGuess})
-		if got := int64(m.planned.arena); got < SizeFor(int64(len(b)), n) {
+		size := int64(len(b)) + int64(n)*maxHeader + arenaStart
+		m := New(Options{Comparer: base.Bytewise, Size: size, EntrySize: maxEntryGuess})
+		if got := int64(m.planned.arena); got < size {
 			t.Errorf("arena of %d bytes for %d entries", got, n)
 		}
 		if m.Room(int64(len(b)), n) != nil {

@@ -34,21 +34,9 @@ var inUse atomic.Int64
 // size classes and pages.
 func InUse() int64 { return inUse.Load() }
 
-// Alloc returns n zeroed bytes, and nil for n <= 0. Its capacity is the size
-// really held and all of it may be used. It panics with an error that wraps
-// ErrNoMemory when the system refuses; where n comes from input use TryAlloc.
-func Alloc(n int) []byte {
-	if n <= 0 {
-		return nil
-	}
-	b, err := TryAlloc(n)
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
-// TryAlloc is Alloc with an error for a negative n and for a refusal.
+// TryAlloc returns n zeroed bytes, and nil for n = 0. Its capacity is the size
+// really held and all of it may be used. The error wraps ErrNoMemory when the system
+// refuses, and when n is negative or more than a process can have.
 func TryAlloc(n int) ([]byte, error) {
 	switch {
 	case n == 0:

@@ -50,7 +50,7 @@ func TestZeroedAndDisjoint(t *testing.T) {
 					continue
 				}
 				n := 1 + rng.Intn(1<<uint(rng.Intn(18)))
-				b := Alloc(n)
+				b := alloc(n)
 				if len(b) != n {
 					t.Errorf("len %d, want %d", len(b), n)
 				}
@@ -85,7 +85,7 @@ func TestZeroedAndDisjoint(t *testing.T) {
 
 func TestRelease(t *testing.T) {
 	for _, n := range []int{100, 4096, 70000, 5 << 20} {
-		b := Alloc(n)
+		b := alloc(n)
 		AdviseHuge(b)
 		for _, cut := range []int{0, 1, 4097} {
 			if cut >= n {
@@ -119,7 +119,7 @@ func TestTryAlloc(t *testing.T) {
 
 // TestPrefetch fetches what is there and what is not: neither changes anything.
 func TestPrefetch(t *testing.T) {
-	b := Alloc(1000)
+	b := alloc(1000)
 	b[999] = 7
 	for _, n := range []int{0, 1, 64, 1000, 100 << 10} { // beyond the end, too
 		Prefetch(unsafe.Pointer(&b[1]), n)
@@ -132,9 +132,17 @@ func TestPrefetch(t *testing.T) {
 }
 
 func BenchmarkSlab(b *testing.B) {
-	keep := Alloc(1000)
+	keep := alloc(1000)
 	for b.Loop() {
-		Free(Alloc(1000))
+		Free(alloc(1000))
 	}
 	Free(keep)
+}
+
+func alloc(n int) []byte {
+	b, err := TryAlloc(n)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }

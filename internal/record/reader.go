@@ -23,14 +23,13 @@ type Reader struct {
 	block    []byte // the block in buf, shorter at the end of the file
 	blockOff int64  // its file offset; -1: none
 
-	pos     int64  // where the next chunk begins
-	joined  []byte // the record in the making, when it has several chunks
-	start   int64  // of the last record returned
-	dropped int64
-	err     error
-	tail    bool
-	zeros   bool  // see Zeros
-	resume  int64 // where Resume continues; -1: nowhere
+	pos    int64  // where the next chunk begins
+	joined []byte // the record in the making, when it has several chunks
+	start  int64  // of the last record returned
+	err    error
+	tail   bool
+	zeros  bool  // see Zeros
+	resume int64 // where Resume continues; -1: nowhere
 }
 
 // NewReader reads the first size bytes of r. name is for errors.
@@ -73,10 +72,6 @@ func (r *Reader) Tail() bool { return r.tail }
 // must prove that nothing is missing.
 func (r *Reader) Zeros() bool { return r.zeros }
 
-// Dropped is how many bytes of unfinished records were left out, and how many
-// Resume skipped.
-func (r *Reader) Dropped() int64 { return r.dropped }
-
 // Resume lets Next go on, after a *base.Corruption, with the first intact
 // record behind the damage. It returns false when there is none.
 func (r *Reader) Resume() bool {
@@ -84,7 +79,6 @@ func (r *Reader) Resume() bool {
 	if !errors.As(r.err, &c) || r.resume < 0 {
 		return false
 	}
-	r.dropped += r.resume - c.Offset
 	r.pos, r.resume, r.err, r.tail, r.zeros = r.resume, -1, nil, false, false
 	return true
 }
@@ -100,9 +94,6 @@ func (r *Reader) next() ([]byte, error) {
 		at := r.pos
 		switch typ {
 		case chunkFull, chunkFirst:
-			if begin >= 0 {
-				r.dropped += at - begin
-			}
 			r.pos += int64(headerLen + len(data))
 			if typ == chunkFull {
 				r.start = at

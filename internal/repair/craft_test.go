@@ -101,8 +101,9 @@ func TestCraftedTables(t *testing.T) {
 func TestLogFromBefore(t *testing.T) {
 	m := vfs.NewMem()
 	check(t, m.MkdirAll(dir))
-	s, err := manifest.Create(manifest.Options{FS: m, Dir: dir, Comparer: base.Bytewise})
+	s, err := manifest.New(manifest.Options{FS: m, Dir: dir, Comparer: base.Bytewise})
 	check(t, err)
+	check(t, s.StartManifest())
 	f := writeTable(t, m, 10, []entry{{"a", base.MakeTrailer(50, base.KindSet), "new"}, {"b", base.MakeTrailer(51, base.KindSet), "b"}})
 	e := &manifest.Edit{}
 	e.SetLogNum(12)

@@ -73,8 +73,9 @@ func newBuilder(t testing.TB, seed uint64) *builder {
 		latest: map[string]entry{}, data: map[uint64][]entry{}}
 	check(t, b.m.MkdirAll(dir))
 	var err error
-	b.set, err = manifest.Create(manifest.Options{FS: b.m, Dir: dir, Comparer: base.Bytewise})
+	b.set, err = manifest.New(manifest.Options{FS: b.m, Dir: dir, Comparer: base.Bytewise})
 	check(t, err)
+	check(t, b.set.StartManifest())
 	b.newLog()
 	return b
 }

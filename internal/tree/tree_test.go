@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -44,7 +45,7 @@ func newHouse(t *testing.T) *house {
 	}
 	h.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise, Reads: h.Reads})
 	t.Cleanup(func() {
-		h.Reads.Drain()
+		h.Reads.DrainFor(time.Minute)
 		if err := errors.Join(h.Files.Close(), set.Close()); err != nil {
 			t.Error(err)
 		}
@@ -122,7 +123,7 @@ func TestTreesShareSequences(t *testing.T) {
 	wantGet(t, b, nil, "k", "b1")
 	b.Close()
 	h.Holders.Release()
-	h.Reads.Drain()
+	h.Reads.DrainFor(time.Minute)
 	if h.released != 1 {
 		t.Errorf("files and cache were released %d times", h.released)
 	}
@@ -191,7 +192,7 @@ func TestGuardKeepsState(t *testing.T) {
 		t.Errorf("%d references inside a guard", n)
 	}
 	g.Exit()
-	h.Reads.Drain()
+	h.Reads.DrainFor(time.Minute)
 	if n := s.refs.Load(); n != 0 {
 		t.Errorf("%d references after the guard", n)
 	}
@@ -211,7 +212,7 @@ func TestIteratorOutlivesItsTree(t *testing.T) {
 	}
 	tree.Close()
 	h.Holders.Release()
-	h.Reads.Drain()
+	h.Reads.DrainFor(time.Minute)
 	if h.released != 0 {
 		t.Error("files and cache were released beneath an iterator")
 	}
@@ -219,7 +220,7 @@ func TestIteratorOutlivesItsTree(t *testing.T) {
 		t.Errorf("a move after Close: %v", it.Err())
 	}
 	it.Close()
-	h.Reads.Drain()
+	h.Reads.DrainFor(time.Minute)
 	if h.released != 1 {
 		t.Errorf("files and cache were released %d times", h.released)
 	}

@@ -10,10 +10,18 @@ import (
 // TestOpenDirAgain: a directory whose name could not be made durable is made
 // again by the next try, name and all.
 func TestOpenDirAgain(t *testing.T) {
-	for at := range int64(3) {
+	for at := 1; at <= 3; at++ {
 		mem := NewMem()
-		fail := &FailAt{At: at, Match: func(op Op) bool { return op.Kind == OpSyncDir }, Outcome: Outcome{Err: errors.New("boom")}}
-		fsys := NewFault(mem, fail.Hook)
+		syncs := 0
+		fsys := NewFault(mem, func(op Op) Outcome {
+			if op.Kind != OpSyncDir {
+				return Outcome{}
+			}
+			if syncs++; syncs == at {
+				return Outcome{Err: errors.New("boom")}
+			}
+			return Outcome{}
+		})
 		if _, err := OpenDir(fsys, "a/b/db", DirOptions{Create: true}); err == nil {
 			t.Fatalf("the directory opens although sync %d fails", at)
 		}

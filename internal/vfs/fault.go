@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -315,65 +313,3 @@ type faultCloser struct {
 func (c *faultCloser) Close() error { return c.f.close(c.name, c.inner) }
 
 func clampShort(short, n int) int { return min(max(short, 0), n) }
-
-// FailAt fails calls by count; its Hook goes into NewFault. It is safe for
-// concurrent use.
-type FailAt struct {
-	// At is the index, from 0, of the first call that fails, among those that
-	// Match; a negative one never does.
-	At int64
-	// Forever: all later calls that Match fail too.
-	Forever bool
-	// Match picks the calls that count; nil: all.
-	Match func(Op) bool
-	// Outcome is what a failing call gets.
-	Outcome Outcome
-
-	seen, failed atomic.Int64
-}
-
-// Hook decides about one call.
-func (a *FailAt) Hook(op Op) Outcome {
-	if a.Match != nil && !a.Match(op) {
-		return Outcome{}
-	}
-	i := a.seen.Add(1) - 1
-	if a.At < 0 || i < a.At || i > a.At && !a.Forever {
-		return Outcome{}
-	}
-	a.failed.Add(1)
-	return a.Outcome
-}
-
-// Seen is how many calls matched.
-func (a *FailAt) Seen() int64 { return a.seen.Load() }
-
-// Failed is how many calls failed.
-func (a *FailAt) Failed() int64 { return a.failed.Load() }
-
-// Trace records calls. It is safe for concurrent use.
-type Trace struct {
-	mu  sync.Mutex
-	ops []Op
-}
-
-// Hook returns a hook that records each call and then asks next; nil lets all
-// pass.
-func (t *Trace) Hook(next func(Op) Outcome) func(Op) Outcome {
-	return func(op Op) Outcome {
-		t.mu.Lock()
-		t.ops = append(t.ops, op)
-		t.mu.Unlock()
-		if next == nil {
-			return Outcome{}
-		}
-		return next(op)
-	}
-}
-
-// Ops returns what was recorded.
-func (t *Trace) Ops() []Op {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return append([]Op(nil), t.ops...)
-}

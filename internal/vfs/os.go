@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"sort"
 
@@ -161,26 +160,3 @@ func (w *osWriteFile) Write(p []byte) (int, error) {
 
 func (w *osWriteFile) Sync() error  { return syncFile(w.f) }
 func (w *osWriteFile) Close() error { return w.f.Close() }
-
-// ReadAll reads a whole regular file of at most limit bytes. A larger one is
-// base.ErrTooLarge.
-func ReadAll(fsys FS, name string, limit int64) ([]byte, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size := f.Size()
-	if size > limit || size > math.MaxInt {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: base.ErrTooLarge}
-	}
-	b := make([]byte, size)
-	n, err := f.ReadAt(b, 0)
-	if int64(n) == size {
-		return b, nil
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		err = &fs.PathError{Op: "read", Path: name, Err: io.ErrUnexpectedEOF}
-	}
-	return nil, err
-}

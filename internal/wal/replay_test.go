@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -39,7 +40,7 @@ func contents(t testing.TB, batches ...[]byte) []byte {
 		must(t, w.Append(b))
 	}
 	must(t, w.Close())
-	b, err := vfs.ReadAll(mem, "log", 1<<30)
+	b, err := fstest.ReadFile(mem, "log")
 	must(t, err)
 	return b
 }

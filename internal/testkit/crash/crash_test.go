@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -82,7 +83,7 @@ func TestWorkloadsAlone(t *testing.T) {
 		mem := vfs.NewMem()
 		var calls [vfs.NumOps]int
 		s := newSession(w, 1, mem, false)
-		trace := &vfs.Trace{}
+		trace := &fstest.Trace{}
 		s.fs = vfs.NewFault(mem, trace.Hook(nil))
 		if err := w.run(s); err != nil {
 			t.Errorf("%s: %v", w.name, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/script"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -18,7 +19,7 @@ import (
 type tracer struct {
 	fs    vfs.FS
 	calls atomic.Int64
-	trace *vfs.Trace
+	trace *fstest.Trace
 	seen  int
 	db    *lsm.DB
 	l     testkit.Ledger
@@ -98,7 +99,7 @@ func lines(ops []vfs.Op) string {
 // TestTraces holds the order of file-system calls against what was thought
 // through once: testdata/trace.
 func TestTraces(t *testing.T) {
-	tr := &tracer{trace: &vfs.Trace{}, l: testkit.Ledger{Seed: 1}}
+	tr := &tracer{trace: &fstest.Trace{}, l: testkit.Ledger{Seed: 1}}
 	tr.fs = vfs.NewFault(vfs.NewMem(), tr.trace.Hook(func(vfs.Op) vfs.Outcome {
 		tr.calls.Add(1)
 		return vfs.Outcome{}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -77,7 +78,7 @@ func TestNoDescriptorAtEachOpen(t *testing.T) {
 		cases := 0
 		for at := int64(0); ; at += step {
 			dir := filepath.Join(t.TempDir(), "db")
-			fail := &vfs.FailAt{At: at, Match: opens, Forever: forever, Outcome: vfs.Outcome{Err: syscall.EMFILE}}
+			fail := &fstest.FailAt{At: at, Match: opens, Forever: forever, Outcome: vfs.Outcome{Err: syscall.EMFILE}}
 			var healed atomic.Bool
 			fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
 				if healed.Load() {
