@@ -80,7 +80,7 @@ func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
 // makeRoom sees to it that the memtable takes a group of so many bytes and
 // entries: it delays the writer in proportion to the debt of the background,
 // and rotates a full memtable. Commit leader only.
-func (db *DB) makeRoom(bytes int64, entries int, mode commit.Mode) error {
+func (db *DB) makeRoom(_ [][]byte, bytes int64, entries int, mode commit.Mode) error {
 	if err := db.bg.delay(bytes, mode); err != nil {
 		return err
 	}

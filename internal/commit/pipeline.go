@@ -39,10 +39,10 @@ type Env struct {
 	Apply func(batch []byte, seq base.SeqNum) error
 	// Publish makes everything up to seq visible.
 	Publish func(seq base.SeqNum)
-	// Room sees to it that so many bytes and entries can be applied. With
-	// NoStall it fails with base.ErrBusy rather than wait. Its errors fail the
-	// group and nothing else.
-	Room func(bytes int64, entries int, mode Mode) error
+	// Room sees to it that a group, which has so many bytes and entries, can be
+	// applied. With NoStall it fails with base.ErrBusy rather than wait. Its errors
+	// fail the group and nothing else.
+	Room func(group [][]byte, bytes int64, entries int, mode Mode) error
 	// Failed is told of a failure, a panic for instance, that ends all commits.
 	// nil: nobody is.
 	Failed func(err error)
@@ -251,7 +251,7 @@ func (p *Pipeline) append(mode Mode) error {
 	if entries >= uint64(base.MaxSeqNum-p.last) {
 		return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
 	}
-	if err := p.env.Room(bytes, int(entries), mode); err != nil {
+	if err := p.env.Room(p.batches, bytes, int(entries), mode); err != nil {
 		return err
 	}
 	seq := p.last + 1

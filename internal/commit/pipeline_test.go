@@ -59,8 +59,19 @@ func (d *fakeDB) enter(step string, after ...string) func() {
 	return func() { d.inside.Add(-1) }
 }
 
-func (d *fakeDB) room(bytes int64, entries int, mode Mode) error {
+func (d *fakeDB) room(group [][]byte, bytes int64, entries int, mode Mode) error {
 	defer d.enter("room")()
+	for _, b := range group {
+		bytes -= int64(len(b))
+		entries -= int(batchrepr.Count(b))
+	}
+	if bytes != 0 || entries != 0 {
+		d.t.Errorf("room for a group of %d batches is off by %d bytes, %d entries", len(group), bytes, entries)
+	}
+	for _, b := range group {
+		bytes += int64(len(b))
+		entries += int(batchrepr.Count(b))
+	}
 	if bytes <= int64(entries) || entries == 0 {
 		d.t.Errorf("room for %d bytes, %d entries", bytes, entries)
 	}
@@ -537,7 +548,7 @@ func nopEnv() Env {
 		Sync:    func() error { return nil },
 		Apply:   func([]byte, base.SeqNum) error { return nil },
 		Publish: func(base.SeqNum) {},
-		Room:    func(int64, int, Mode) error { return nil },
+		Room:    func([][]byte, int64, int, Mode) error { return nil },
 	}
 }
 

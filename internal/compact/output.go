@@ -76,7 +76,8 @@ func (o *output) finish() error {
 	if entries != meta.Entries && meta.Entries != 0 {
 		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
 	}
-	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest, Leftovers: o.older || meta.Deletes > 0}
+	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest,
+		Comparer: o.env.Comparer, Leftovers: o.older || meta.Deletes > 0}
 	o.older = false
 	if n := len(o.res.Added); n > 0 {
 		prev := o.res.Added[n-1].Meta

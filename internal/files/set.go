@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,7 +21,7 @@ type Options struct {
 	FS       vfs.FS
 	Dir      string
 	Cache    *cache.Cache
-	Comparer *base.Comparer
+	Comparer *base.Comparer // of tables whose FileMeta names none
 	// Reads has the guards of those who read tables without a reference on a
 	// Version; nil: there are none.
 	Reads      *epoch.Domain
@@ -173,7 +174,7 @@ func (s *Set) load(m *manifest.FileMeta) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := OpenTable(f, TableOptions{Name: name, Cache: s.o.Cache, Comparer: s.o.Comparer, MaxDecoded: s.o.MaxDecoded})
+	r, err := OpenTable(f, TableOptions{Name: name, Cache: s.o.Cache, Comparer: cmp.Or(m.Comparer, s.o.Comparer), MaxDecoded: s.o.MaxDecoded})
 	if err != nil {
 		_ = f.Close()
 		return nil, base.LocateCorruption(err, name, 0, f.size)

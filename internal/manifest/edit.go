@@ -89,6 +89,8 @@ type FileMeta struct {
 	// named tables.
 	OldName           bool
 	Smallest, Largest base.InternalKey
+	// Comparer orders the table's keys; nil stands for that of the default keyspace.
+	Comparer *base.Comparer
 
 	// Leftovers says that the table was written with deletions, or with versions
 	// kept for snapshots, so that a compaction may find something to drop in it.

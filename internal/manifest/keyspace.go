@@ -59,6 +59,7 @@ func (s *Set) begin(st *KeyspaceState) error {
 			return base.Corruptf(kindManifest, "%v and %v are in two keyspaces", f.Meta, other)
 		}
 		s.versions.live[num] = f.Meta
+		f.Meta.Comparer = k.cmp
 		s.MarkFileNumUsed(num)
 		s.SetLastSeq(max(f.Meta.Smallest.Trailer.Seq(), f.Meta.Largest.Trailer.Seq()))
 	}

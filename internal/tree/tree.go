@@ -28,7 +28,7 @@ type Shared struct {
 
 // Options configures a Tree.
 type Options struct {
-	ID       uint32 // the keyspace's number; 0 is the default keyspace
+	ID       base.KeyspaceID
 	Name     string
 	Comparer *base.Comparer
 	Tables   sstable.WriterOptions // for new tables
@@ -57,7 +57,7 @@ func New(o Options, s Shared) *Tree {
 }
 
 // ID is the number of the keyspace.
-func (t *Tree) ID() uint32 { return t.opts.ID }
+func (t *Tree) ID() base.KeyspaceID { return t.opts.ID }
 
 // Name is the name of the keyspace.
 func (t *Tree) Name() string { return t.opts.Name }
@@ -135,6 +135,19 @@ func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// BeginLog tells the tree that its next entries go to log num: an empty memtable
+// has none in older logs. Commit leader only, before it appends them.
+func (t *Tree) BeginLog(num uint64) {
+	if s := t.state.Load(); s.Mem.Len() > 0 || s.FirstLog >= num {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.state.Load() // Install may have replaced it
+	s.Version.Ref()
+	t.replaceLocked(t.newState(s.Mem, num, s.Sealed, s.Version))
 }
 
 // Apply inserts a batch, whose first entry has sequence number seq, into the

@@ -55,7 +55,7 @@ func newHouse(t *testing.T) *house {
 }
 
 // open makes and starts a tree whose first log has the given number.
-func (h *house) open(id uint32, firstLog uint64) *Tree {
+func (h *house) open(id base.KeyspaceID, firstLog uint64) *Tree {
 	t := New(Options{ID: id, Comparer: base.Bytewise, MemTableSize: 64 << 10}, h.Shared)
 	t.Start(firstLog, nil, h.manifest.Current(base.DefaultKeyspace))
 	return t
@@ -261,5 +261,31 @@ func TestPanicOfComparerFails(t *testing.T) {
 	}
 	it.Close()
 	broken = false
+	tree.Close()
+}
+
+// TestBeginLog: the first entries of a memtable say which logs it needs, however
+// long it stood empty.
+func TestBeginLog(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(0, 3)
+	firstLog := func(want uint64) {
+		t.Helper()
+		if got := tree.Current().FirstLog; got != want {
+			t.Errorf("first log %d, want %d", got, want)
+		}
+	}
+	before := tree.Acquire()
+	tree.BeginLog(3)
+	firstLog(3)
+	tree.BeginLog(8)
+	firstLog(8)
+	h.put(t, tree, "k", "v")
+	tree.BeginLog(9) // the memtable has entries in log 8
+	firstLog(8)
+	if before.FirstLog != 3 || before.Mem.Len() != 1 {
+		t.Error("a state that is held was changed, or its memtable is another")
+	}
+	before.Unref()
 	tree.Close()
 }
