@@ -173,3 +173,21 @@ def test_is_no_mapping(db):
 def test_signatures_can_be_read():
     parameters = inspect.signature(face.DB).parameters
     assert parameters["lru_cache_size"].default is None and parameters["name"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def test_repair_takes_the_options_of_the_constructor(tmp_path):
+    name = str(tmp_path / "db")
+    with face.DB(name, create_if_missing=True, bloom_filter_bits=10) as db:
+        db.put(b"a", b"1")
+    options = {p.name: p.default for p in inspect.signature(face.DB).parameters.values() if p.kind is p.KEYWORD_ONLY}
+    assert len(options) == 13
+    face.repair_db(name, **options)
+    face.repair_db(name, write_buffer_size=1 << 20, compression=None)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        face.repair_db(name, nonsense=1)
+    with pytest.raises(TypeError, match="'block_size' must be an integer"):
+        face.repair_db(name, block_size="4")
+    with pytest.raises(ValueError, match="'compression' must be None or 'snappy'"):
+        face.repair_db(name, compression="zstd")
+    with face.DB(name) as db:
+        assert db.get(b"a") == b"1"

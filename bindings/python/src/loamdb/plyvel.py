@@ -53,24 +53,11 @@ def _directory(name: object) -> str | bytes:
     return name
 
 
-def _settings(
-    *,
-    create_if_missing: bool = False,
-    error_if_exists: bool = False,
-    paranoid_checks: Any = None,
-    write_buffer_size: int | None = None,
-    max_open_files: int | None = None,
-    lru_cache_size: int | None = None,
-    block_size: int | None = None,
-    block_restart_interval: int | None = None,
-    max_file_size: int | None = None,
-    compression: Any = "snappy",
-    bloom_filter_bits: int = 0,
-    comparator: Any = None,
-    comparator_name: bytes | None = None,
-) -> dict[str, Any]:
-    """loamdb's options for plyvel's. LevelDB clips sizes to what it can do, so this
-    clips to Loam's limits."""
+def _settings(options: dict[str, Any]) -> dict[str, Any]:
+    """loamdb's options for all of plyvel's, which the constructor of DB lists. LevelDB clips
+    sizes to what it can do, so this clips to Loam's limits."""
+    compression, bits = options["compression"], options["bloom_filter_bits"]
+    comparator, comparator_name = options["comparator"], options["comparator_name"]
     if isinstance(compression, bytes):
         compression = compression.decode()
     if compression is not None and not isinstance(compression, str):
@@ -84,25 +71,26 @@ def _settings(
     if comparator is not None and not callable(comparator):
         raise TypeError("custom comparator object must be callable")
     return {
-        "error_if_missing": not create_if_missing,
+        "error_if_missing": not options["create_if_missing"],
         "create_dirs": False,  # LevelDB makes the directory, not its parents
-        "error_if_exists": bool(error_if_exists),
-        "write_buffer_size": _clip("write_buffer_size", write_buffer_size, 64 << 10, 1 << 30),
-        "max_open_files": _clip("max_open_files", max_open_files, 64, 50000),
-        "cache_size": _clip("lru_cache_size", lru_cache_size, 0, 1 << 46),
-        "block_size": _clip("block_size", block_size, 1 << 10, 4 << 20),
-        "block_restart_interval": _clip("block_restart_interval", block_restart_interval, 1, 1 << 16),
-        "max_file_size": _clip("max_file_size", max_file_size, 1 << 20, 1 << 30),
+        "error_if_exists": bool(options["error_if_exists"]),
+        "write_buffer_size": _clip(options, "write_buffer_size", 64 << 10, 1 << 30),
+        "max_open_files": _clip(options, "max_open_files", 64, 50000),
+        "cache_size": _clip(options, "lru_cache_size", 0, 1 << 46),
+        "block_size": _clip(options, "block_size", 1 << 10, 4 << 20),
+        "block_restart_interval": _clip(options, "block_restart_interval", 1, 1 << 16),
+        "max_file_size": _clip(options, "max_file_size", 1 << 20, 1 << 30),
         "compression": compression or "none",
         # A filter is Loam's default; LevelDB's own kind is written only when asked for.
-        "bloom_bits": min(bloom_filter_bits, 64) if bloom_filter_bits > 0 else None,
-        "leveldb_filter": bloom_filter_bits > 0,
+        "bloom_bits": min(bits, 64) if bits > 0 else None,
+        "leveldb_filter": bits > 0,
         "comparator": comparator,
         "comparator_name": comparator_name,
     }
 
 
-def _clip(name: str, value: object, least: int, most: int) -> int | None:
+def _clip(options: dict[str, Any], name: str, least: int, most: int) -> int | None:
+    value = options[name]
     if value is None:
         return None
     if not isinstance(value, int):
@@ -140,7 +128,7 @@ class DB(Handle):
     ) -> None:
         options = {k: v for k, v in locals().items() if k not in ("self", "name", "__class__")}
         directory = _directory(name)
-        settings = _settings(**options)
+        settings = _settings(options)
         self._name = name
         self._compare = comparator
         self._open(directory, settings)
@@ -249,8 +237,11 @@ class PrefixedDB:
 
 
 def repair_db(name: str | bytes, **options: Any) -> None:
-    """Saves what can be saved of a damaged database."""
-    settings = _settings(**options)
+    """Saves what can be saved of a damaged database. The options are those of DB."""
+    known: dict[str, Any] = DB.__init__.__kwdefaults__
+    for option in options.keys() - known.keys():
+        raise TypeError(f"repair_db() got an unexpected keyword argument {option!r}")
+    settings = _settings({**known, **options})
     settings.update(error_if_missing=None, error_if_exists=None)
     _handles.repair(_directory(name), settings)
 
