@@ -121,11 +121,6 @@ static PyType_Slot slots[] = {{Py_tp_new, batch_new},
 static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
                            slots};
 
-int add_batch_type(PyObject *module) {
-  PyObject *type = PyType_FromModuleAndSpec(module, &spec, NULL);
-  int result;
-  if (type == NULL) return -1;
-  result = PyModule_AddType(module, (PyTypeObject *)type);
-  Py_DECREF(type);
-  return result;
-}
+static PyTypeObject *BatchType;
+
+int add_batch_type(PyObject *module) { return add_type(module, &BatchType, &spec, NULL); }

@@ -207,9 +207,9 @@ void library_may_outlive(PyObject *keep, int may) {
   if (c == NULL || c->registered == 0 || c->counted == may) return;
   c->counted = (char)may;
   if (may) {
-    Py_INCREF(c);
+    Py_INCREF(keep);
   } else {
-    Py_DECREF(c);
+    Py_DECREF(keep);
   }
 }
 
@@ -289,7 +289,4 @@ static PyType_Slot slots[] = {{Py_tp_new, callbacks_new},
 
 static PyType_Spec spec = {"loamdb._fast.Callbacks", sizeof(Callbacks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
-int add_callbacks_type(PyObject *module) {
-  CallbacksType = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-  return CallbacksType == NULL ? -1 : PyModule_AddType(module, CallbacksType);
-}
+int add_callbacks_type(PyObject *module) { return add_type(module, &CallbacksType, &spec, NULL); }

@@ -465,8 +465,7 @@ int add_cursor_type(PyObject *module) {
   } constants[] = {{"NONE", MODE_NONE},       {"KEYS", MODE_KEYS},           {"VALUES", MODE_VALUES},    {"ITEMS", MODE_ITEMS},
                    {"MOVE_FIRST", MOVE_FIRST}, {"MOVE_LAST", MOVE_LAST}, {"MOVE_SEEK", MOVE_SEEK}, {"MOVE_NEXT", MOVE_NEXT},
                    {"MOVE_PREV", MOVE_PREV}};
-  CursorType = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
-  if (CursorType == NULL || PyModule_AddType(module, CursorType) < 0) return -1;
+  if (add_type(module, &CursorType, &spec, NULL) < 0) return -1;
   for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++) {
     if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) < 0) return -1;
   }

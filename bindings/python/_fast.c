@@ -664,26 +664,29 @@ static PyObject *forked(PyObject *module, PyObject *unused) {
 
 static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL}, {"forked", forked, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 
-/* Single-phase: one copy per process, as the library is. */
-static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", -1, module_methods,
-                                        NULL, NULL, NULL, NULL};
-
-static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, PyTypeObject *base) {
-  PyObject *type = PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
-  if (type != NULL && PyModule_AddType(module, (PyTypeObject *)type) < 0) Py_CLEAR(type);
-  return (PyTypeObject *)type;
+int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base) {
+  if (*type == NULL) *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);
+  return *type == NULL ? -1 : PyModule_AddType(module, *type);
 }
 
-PyMODINIT_FUNC PyInit__fast(void) {
-  PyObject *module = PyModule_Create(&module_def);
-  if (module == NULL) return NULL;
-  if ((ReaderType = add_type(module, &reader_spec, NULL)) == NULL || (DatabaseType = add_type(module, &database_spec, ReaderType)) == NULL ||
-      (SnapshotType = add_type(module, &snapshot_spec, ReaderType)) == NULL || add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
-      add_callbacks_type(module) < 0 ||
-      PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0 ||
-      PyModule_AddIntConstant(module, "ABI_REVISION", LOAM_ABI_REVISION) < 0) {
-    Py_DECREF(module);
-    return NULL;
+/* Fills the module. The types and the library's functions are those of the process, not
+ * of an interpreter, and callbacks come into the main one. */
+static int module_exec(PyObject *module) {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    PyErr_SetString(PyExc_ImportError, "loamdb works in the main interpreter only, and this is a sub-interpreter");
+    return -1;
   }
-  return module;
+  if (add_type(module, &ReaderType, &reader_spec, NULL) < 0 || add_type(module, &DatabaseType, &database_spec, ReaderType) < 0 ||
+      add_type(module, &SnapshotType, &snapshot_spec, ReaderType) < 0 || add_batch_type(module) < 0 || add_cursor_type(module) < 0 ||
+      add_callbacks_type(module) < 0)
+    return -1;
+  if (PyModule_AddIntConstant(module, "ABI_VERSION", LOAM_ABI_VERSION) < 0) return -1;
+  return PyModule_AddIntConstant(module, "ABI_REVISION", LOAM_ABI_REVISION);
 }
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
+
+static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", 0, module_methods,
+                                        module_slots, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__fast(void) { return PyModuleDef_Init(&module_def); }

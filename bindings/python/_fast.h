@@ -111,6 +111,8 @@ int raise_interrupt(PyObject *keep);
 PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception);
 void library_may_outlive(PyObject *keep, int may);
 
+/* Adds a type, which is made at the first time and stays for the life of the process. */
+int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base);
 int add_callbacks_type(PyObject *module);
 int add_cursor_type(PyObject *module);
 int add_batch_type(PyObject *module);

@@ -348,3 +348,52 @@ def test_ctrl_c_in_a_scan(db):
                 list(it)
                 it = db.keys()
     assert next(it, None) is not None
+
+
+def test_sub_interpreters(path):
+    """The types and the engine are the process's own: other interpreters get one sentence."""
+    out = run(
+        """
+        import sys
+        import loamdb
+
+        try:
+            import _interpreters as interpreters
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+
+        def run(*config):
+            interpreter = interpreters.create(*config)
+            failed = interpreters.run_string(interpreter, sys.argv[2])
+            assert failed is None, failed
+            interpreters.destroy(interpreter)
+
+        with loamdb.open(sys.argv[1]) as db:
+            db[b"a"] = b"1"
+            run()
+            run()
+            if sys.version_info >= (3, 13):
+                run("legacy")
+            assert db[b"a"] == b"1" and list(db.items()) == [(b"a", b"1")]
+
+        # A module that is imported anew has the same types.
+        database = loamdb._fast.Database
+        for name in [name for name in sys.modules if name.startswith("loamdb")]:
+            del sys.modules[name]
+        import loamdb
+        assert loamdb._fast.Database is database
+        with loamdb.open(sys.argv[1]) as db, db.snapshot() as snapshot:
+            assert list(snapshot.items()) == [(b"a", b"1")]
+        print("ok")
+        """,
+        path,
+        textwrap.dedent("""
+            try:
+                import loamdb
+            except ImportError as error:
+                assert "interpreter" in str(error), error
+            else:
+                raise RuntimeError("it was imported")
+            """),
+    )
+    assert out == "ok\n"
