@@ -9,7 +9,7 @@ const { BatchWriter } = require('./writer')
 const { Iterator, SyncIterator, bounds } = require('./iterator')
 const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
-const { invalidArgument, isError } = require('./errors')
+const { invalidArgument, isError, AbortError } = require('./errors')
 
 const kNative = Symbol('native')
 const kContext = Symbol('context')
@@ -216,7 +216,7 @@ class Loam extends AbstractLevel {
   async compact (start, stop, options) {
     if (this.status === 'opening') return this.deferAsync(() => this.compact(start, stop, options))
     sync.assertOpen(this, 'compact')
-    return this.#compact(this.#bound(start, options), this.#bound(stop, options))
+    return this.#compact(this.#bound(start, options), this.#bound(stop, options), options)
   }
 
   async compactRange (start, end, options) {
@@ -227,12 +227,43 @@ class Loam extends AbstractLevel {
     const behind = this.#behind(this.#bound(end, options))
     // As with LevelDB, there may be nothing in the range.
     if (first !== undefined && behind !== undefined && Buffer.compare(Buffer.from(first), Buffer.from(behind)) > 0) return
-    return this.#compact(first, behind)
+    return this.#compact(first, behind, options)
   }
 
-  async #compact (start, stop) {
+  async #compact (start, stop, options) {
+    const { signal, progress } = watched(options)
     await this.#writes.settled()
-    return native.compact(this.#context, start, stop)
+    if (signal === undefined && progress === undefined) return native.compact(this.#context, start, stop)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    return this.#watch(native.compactStart(this.#context, start, stop), signal, progress)
+  }
+
+  // Waits for a job. What progress throws cancels it, as the signal does.
+  async #watch (job, signal, progress) {
+    let failure = null
+    const abort = () => native.jobCancel(job)
+    const report = () => {
+      if (failure !== null) return
+      try {
+        progress(...native.jobProgress(job))
+      } catch (error) {
+        failure = { error }
+        abort()
+      }
+    }
+    const timer = progress === undefined ? undefined : setInterval(report, PROGRESS_MS)
+    signal?.addEventListener('abort', abort)
+    try {
+      await native.jobWait(this.#context, job)
+      if (progress !== undefined) report()
+    } catch (error) {
+      if (failure === null && signal?.aborted && error.code === 'LEVEL_ABORTED') throw new AbortError(signal.reason)
+      failure ??= { error }
+    } finally {
+      clearInterval(timer)
+      signal?.removeEventListener('abort', abort)
+    }
+    if (failure !== null) throw failure.error
   }
 
   async flush () {
@@ -344,6 +375,17 @@ function assertLocation (location) {
   if (typeof location !== 'string' || location === '') {
     throw new TypeError("The first argument 'location' must be a non-empty string")
   }
+}
+
+// How often progress is told, in milliseconds.
+const PROGRESS_MS = 100
+
+function watched (options) {
+  const signal = options?.signal ?? undefined
+  const progress = options?.progress ?? undefined
+  if (progress !== undefined && typeof progress !== 'function') throw new TypeError("The option 'progress' must be a function")
+  if (signal !== undefined && typeof signal.addEventListener !== 'function') throw new TypeError("The option 'signal' must be an AbortSignal")
+  return { signal, progress }
 }
 
 // undefined: no snapshot; null: one that is closed, which reading will notice.

@@ -3,8 +3,8 @@
 const ModuleError = require('module-error')
 
 class AbortError extends ModuleError {
-  constructor () {
-    super('Operation has been aborted', { code: 'LEVEL_ABORTED' })
+  constructor (cause) {
+    super('Operation has been aborted', { code: 'LEVEL_ABORTED', cause })
   }
 
   // Whatever the class is called, as with the errors of AbortSignal.
@@ -25,7 +25,7 @@ exports.notOpen = (method) => new ModuleError(`Database is not open: cannot call
 
 exports.iteratorNotOpen = () => new ModuleError('Iterator is not open: cannot read after close()', { code: 'LEVEL_ITERATOR_NOT_OPEN' })
 
-exports.notSupported = (message) => new ModuleError(message, { code: 'LEVEL_NOT_SUPPORTED' })
+exports.hookFailed = (method, cause) => new ModuleError(`The prewrite hook failed on ${method}()`, { code: 'LEVEL_HOOK_ERROR', cause })
 
 exports.cacheNotOpen = () => new ModuleError('Cache is not open: cannot use cache after close()', { code: 'LEVEL_CACHE_NOT_OPEN' })
 

@@ -89,7 +89,7 @@ export class Loam<KDefault = string, VDefault = string>
 
   /**
    * Write an entry on the calling thread. Comes after all earlier writes of this
-   * database, for which it waits. Does not run prewrite hooks: throws if there are any.
+   * database, for which it waits. Runs prewrite hooks, as put() does.
    */
   putSync (key: KDefault, value: VDefault): void
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
@@ -122,7 +122,7 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Compact the range `[start..stop)`; `undefined` or `null` is no bound. */
   compact (start?: KDefault | null | undefined, stop?: KDefault | null | undefined): Promise<void>
-  compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined, options: StartEndOptions<K>): Promise<void>
+  compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined, options: CompactOptions<K>): Promise<void>
 
   /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
   pauseCompaction (): void
@@ -142,7 +142,7 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Compact the range `[start..end]`. */
   compactRange (start: KDefault, end: KDefault): Promise<void>
-  compactRange<K = KDefault> (start: K, end: K, options: StartEndOptions<K>): Promise<void>
+  compactRange<K = KDefault> (start: K, end: K, options: CompactOptions<K>): Promise<void>
 
   /** A property of the engine such as `leveldb.stats`; empty when there is none of the name. */
   getProperty (property: string): string
@@ -286,6 +286,16 @@ export interface AdditionalIteratorOptions extends ReadOptions {
 export interface StartEndOptions<K> {
   /** Encoding of `start` and `end`. */
   keyEncoding?: string | Transcoder.PartialEncoder<K> | undefined
+}
+
+export interface CompactOptions<K> extends StartEndOptions<K> {
+  /** Ends the compaction when it is aborted; what has been compacted stays so. */
+  signal?: AbortSignal | undefined
+  /**
+   * Called some ten times a second, and at the end, with the bytes done and the
+   * bytes in all. What it throws ends the compaction too.
+   */
+  progress?: ((done: number, total: number) => void) | undefined
 }
 
 export class ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {

@@ -2,15 +2,10 @@
 
 // The synchronous methods that databases and their sublevels have in common.
 
-const { notOpen, notSupported, invalidArgument } = require('./errors')
+const { notOpen, invalidArgument, hookFailed } = require('./errors')
 
 function assertOpen (db, method) {
   if (db.status !== 'open') throw notOpen(method)
-}
-
-function assertWritable (db, method) {
-  assertOpen(db, method)
-  if (!db.hooks.prewrite.noop) throw notSupported(`Prewrite hooks cannot be run by ${method}()`)
 }
 
 // Each of the following encodes, gives db[kPut], db[kDel] or db[kBatch] keys and
@@ -20,7 +15,8 @@ const kDel = Symbol('del')
 const kBatch = Symbol('batch')
 
 function put (db, key, value, options) {
-  assertWritable(db, 'putSync')
+  assertOpen(db, 'putSync')
+  if (!db.hooks.prewrite.noop) return batch(db, [{ type: 'put', key, value }], options)
   db._assertValidKey(key)
   db._assertValidValue(value)
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
@@ -34,7 +30,8 @@ function put (db, key, value, options) {
 }
 
 function del (db, key, options) {
-  assertWritable(db, 'delSync')
+  assertOpen(db, 'delSync')
+  if (!db.hooks.prewrite.noop) return batch(db, [{ type: 'del', key }], options)
   db._assertValidKey(key)
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const encodedKey = keyEncoding.encode(key)
@@ -43,28 +40,75 @@ function del (db, key, options) {
 }
 
 function batch (db, operations, options) {
-  assertWritable(db, 'batchSync')
+  assertOpen(db, 'batchSync')
   if (!Array.isArray(operations)) throw new TypeError("The first argument 'operations' must be an array")
   if (operations.length === 0) return
   const events = db.listenerCount('write') > 0 ? [] : null
-  db[kBatch](operations.map((operation) => encode(db, { ...options, ...operation }, events)), options)
-  if (events !== null) db.emit('write', events)
+  const added = db.hooks.prewrite.noop ? null : new Added(db, events)
+  const encoded = operations.map((operation) => {
+    const op = { ...options, ...operation }
+    if (added !== null) prewrite(db, op, added)
+    return encode(db, op, events)
+  })
+  db[kBatch](added === null ? encoded : encoded.concat(added.operations), options)
+  if (events !== null) db.emit('write', added === null ? events : events.concat(added.events))
 }
 
-// The operation as the parent of db has it.
-function encode (db, op, events) {
+// What prewrite hooks add to a batch, behind its own operations.
+class Added {
+  #db
+  operations = []
+  events
+
+  constructor (db, events) {
+    this.#db = db
+    this.events = events === null ? null : []
+  }
+
+  add (op) {
+    this.operations.push(encode(this.#db, { ...op }, this.events))
+    return this
+  }
+}
+
+// Hooks see an operation that has been checked, with its encodings, and may
+// change it, but neither its type nor its sublevel.
+function prewrite (db, op, added) {
+  const { type, sublevel } = op
+  const target = check(db, op)
+  op.keyEncoding = target.keyEncoding(op.keyEncoding)
+  if (type === 'put') op.valueEncoding = target.valueEncoding(op.valueEncoding)
+  try {
+    db.hooks.prewrite.run(op, added)
+    target.keyEncoding(op.keyEncoding)
+    if (type === 'put') target.valueEncoding(op.valueEncoding)
+  } catch (err) {
+    throw hookFailed('batchSync', err)
+  }
+  op.type = type
+  if (op.sublevel !== sublevel) op.sublevel = sublevel
+}
+
+// Returns the database or sublevel that the operation concerns.
+function check (db, op) {
   const target = op.sublevel ?? db
   if (op.type !== 'put' && op.type !== 'del') {
     throw new TypeError("A batch operation must have a type property that is 'put' or 'del'")
   }
   target._assertValidKey(op.key)
+  if (op.type === 'put') target._assertValidValue(op.value)
+  return target
+}
+
+// The operation as the parent of db has it.
+function encode (db, op, events) {
+  const target = check(db, op)
   const keyEncoding = target.keyEncoding(op.keyEncoding)
   const keyFormat = keyEncoding.format
   const event = { ...op, keyEncoding }
   const encoded = { ...op, sublevel: null, keyEncoding: keyFormat }
   event.encodedKey = keyEncoding.encode(op.key)
   if (op.type === 'put') {
-    target._assertValidValue(op.value)
     event.valueEncoding = target.valueEncoding(op.valueEncoding)
     encoded.value = event.encodedValue = event.valueEncoding.encode(op.value)
     encoded.valueEncoding = event.valueEncoding.format

@@ -44,7 +44,7 @@ enum {
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB } kind;
 
 /* Per environment. */
 typedef struct addon {
@@ -199,6 +199,7 @@ loam_status shared_close(loam_db *db, char **err);
   X(snapshot) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \
+  X(compactStart) X(jobWait) X(jobProgress) X(jobCancel)                       \
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
   X(put) X(write) X(writeAsync) X(clear) X(finishWrite)                        \

@@ -74,6 +74,106 @@ napi_value js_compact(napi_env env, napi_callback_info info) {
   return work_queue(env, &u->w, db, true, "loamdb.compact");
 }
 
+/* ---- compaction as a job, to be watched and cancelled ---- */
+
+typedef struct job {
+  kind kind;
+  unsigned refs; /* the JavaScript object, and the item that waits */
+  loam_job *job;
+} job;
+
+typedef struct job_work {
+  work w;
+  job *job;
+} job_work;
+
+static void job_unref(job *j) {
+  if (--j->refs > 0) return;
+  loam.job_close(j->job);
+  free(j);
+}
+
+static void job_finalize(napi_env env, void *data, void *hint) {
+  (void)env, (void)hint;
+  job_unref(data);
+}
+
+static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range) {
+  char *error = NULL;
+  job *j = calloc(1, sizeof *j);
+  if (j == NULL) {
+    throw_memory(env);
+    return NULL;
+  }
+  j->kind = KIND_JOB;
+  j->refs = 1;
+  loam_status status = loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &j->job, &error);
+  if (status == LOAM_OK) return make_external(env, j, job_finalize);
+  free(j);
+  throw_status(env, status, error);
+  return NULL;
+}
+
+/* compactStart(database, start, stop): a job; undefined: no bound */
+napi_value js_compactStart(napi_env env, napi_callback_info info) {
+  ARGS(3);
+  napi_value result = NULL;
+  upkeep_work range = {0};
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL) return NULL;
+  if (ranges_new(env, &range, 1) && bytes_copy(env, argv[1], &range.keys[0], &range.key_lens[0]) && bytes_copy(env, argv[2], &range.keys[1], &range.key_lens[1]))
+    result = job_start(env, db->db, &range);
+  upkeep_release(&range.w);
+  return result;
+}
+
+static void job_run(work *w) { w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error); }
+
+/* On the JavaScript thread, as is the end of the object. */
+static void job_release(work *w) { job_unref(((job_work *)w)->job); }
+
+/* jobWait(database, job) */
+napi_value js_jobWait(napi_env env, napi_callback_info info) {
+  ARGS(2);
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL) return NULL;
+  job *j = get_external(env, argv[1], KIND_JOB);
+  if (j == NULL) return NULL;
+  job_work *w = work_new(env, sizeof *w);
+  if (w == NULL) return NULL;
+  w->w.run = job_run;
+  w->w.release = job_release;
+  w->job = j;
+  j->refs++;
+  return work_queue(env, &w->w, db, true, "loamdb.compact");
+}
+
+/* jobProgress(job): [bytes done, bytes in all] */
+napi_value js_jobProgress(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  uint64_t bytes[2] = {0, 0};
+  napi_value array, value;
+  job *j = get_external(env, argv[0], KIND_JOB);
+  if (j == NULL) return NULL;
+  loam.job_progress(j->job, &bytes[0], &bytes[1], NULL); /* of a job that has been closed there is nothing to tell */
+  array = make_array(env);
+  for (uint32_t i = 0; array != NULL && i < 2; i++) {
+    if (napi_create_int64(env, (int64_t)bytes[i], &value) != napi_ok || napi_set_element(env, array, i, value) != napi_ok) {
+      throw_failure(env);
+      return NULL;
+    }
+  }
+  return array;
+}
+
+/* jobCancel(job) */
+napi_value js_jobCancel(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  job *j = get_external(env, argv[0], KIND_JOB);
+  if (j != NULL) loam.job_cancel(j->job, NULL);
+  return NULL;
+}
+
 static void sizes_run(work *w) {
   upkeep_work *u = (upkeep_work *)w;
   const void *const *keys = (const void *const *)u->keys;

@@ -81,8 +81,11 @@ test('synchronous writes come after earlier ones, with sublevels, events and hoo
   t.is(thrown(() => db.putSync(null, 1)).code, 'LEVEL_INVALID_KEY')
   t.is(thrown(() => db.putSync('a', undefined)).code, 'LEVEL_INVALID_VALUE')
 
-  db.hooks.prewrite.add(() => {})
-  t.is(thrown(() => db.putSync('a', 1)).code, 'LEVEL_NOT_SUPPORTED')
+  db.hooks.prewrite.add(() => { throw new Error('no') })
+  const refused = thrown(() => db.putSync('a', 1))
+  t.is(refused.code, 'LEVEL_HOOK_ERROR')
+  t.is(refused.cause.message, 'no')
+  t.is(db.getSync('a'), undefined)
   await db.close()
 })
 

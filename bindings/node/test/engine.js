@@ -227,8 +227,96 @@ test('synchronous methods of sublevels', async (t) => {
   const foreign = other.sublevel('x')
   t.throws(() => db.batchSync([{ type: 'put', key: 'a', value: 'b', sublevel: foreign }]), { code: 'LEVEL_INVALID_ARGUMENT' })
   t.throws(() => a.batchSync([{ type: 'put', key: 'a', value: 'b', sublevel: foreign }]), { code: 'LEVEL_INVALID_ARGUMENT' })
-  a.hooks.prewrite.add(() => {})
-  t.throws(() => a.putSync('a', 1), { code: 'LEVEL_NOT_SUPPORTED' })
   await other.close()
   await db.close()
+})
+
+// What hooks see and add, what is written and what is emitted, of the same writes
+// made by the methods of abstract-level and by the synchronous ones.
+test('prewrite hooks run for synchronous writes as for others', async (t) => {
+  const outcome = async function (put, del, batch) {
+    const db = await opened()
+    const a = db.sublevel('a', { valueEncoding: 'json' })
+    const b = a.sublevel('b')
+    const index = db.sublevel('index')
+    const seen = []
+    const note = (name, op) => seen.push([name, op.type, op.key, op.value, op.keyEncoding.commonName, op.sublevel?.prefix])
+    await Promise.all([a.open(), b.open(), index.open()])
+    for (const [name, level] of Object.entries({ db, a, b, index })) {
+      level.on('write', (ops) => seen.push([name, ...Object.values(ops).map((op) => [op.type, op.key, op.value, op.encodedKey, op.encodedValue, op.valueEncoding?.commonName])]))
+    }
+    db.hooks.prewrite.add((op, batch) => {
+      note('db', op)
+      if (op.type === 'put') batch.add({ type: 'put', key: 'last', value: op.key, sublevel: index })
+    })
+    a.hooks.prewrite.add((op, batch) => {
+      note('a', op)
+      if (op.key === 'twice') batch.add({ type: 'del', key: 'k' }).add({ type: 'put', key: 'more', value: [1] })
+      if (op.key === 'changed') op.value = { now: op.value }
+    })
+    a.hooks.prewrite.add((op) => note('a again', op))
+    await put(db, 'plain', 'v')
+    await put(a, 'k', { x: 1 })
+    await put(b, 'k', 'v', { sync: true })
+    await put(a, 'twice', 2)
+    await put(a, 'changed', 3)
+    await batch(a, [
+      { type: 'put', key: '1', value: [1] },
+      { type: 'put', key: '2', value: 'two', sublevel: b },
+      { type: 'put', key: '3', value: 'three', sublevel: index },
+      { type: 'del', key: 'nothing' }
+    ])
+    await del(b, 'k')
+    a.hooks.prewrite.add((op) => { throw new TypeError(op.key) })
+    const failure = await (async () => put(a, 'refused', 1))().catch((err) => err)
+    const invalid = await (async () => put(a, null, 1))().catch((err) => err)
+    const entries = await db.iterator().all()
+    await db.close()
+    return { seen, entries, failures: [failure.code, failure.cause.message, invalid.code] }
+  }
+  const usual = await outcome((l, k, v, o) => l.put(k, v, o), (l, k) => l.del(k), (l, ops) => l.batch(ops))
+  const sync = await outcome((l, k, v, o) => l.putSync(k, v, o), (l, k) => l.delSync(k), (l, ops) => l.batchSync(ops))
+  t.ok(usual.seen.length > 30 && usual.entries.some(([key]) => key === '!index!last'), `${usual.seen.length} calls`)
+  t.same(sync.entries, usual.entries)
+  t.same(sync.seen, usual.seen)
+  t.same(sync.failures, usual.failures)
+})
+
+test('compaction with progress, and ended by a signal', async (t) => {
+  const db = await opened({ disableCompaction: true, writeBufferSize: '1MiB', compression: false })
+  const fill = async function () {
+    for (let i = 0; i < 20000; i++) db.putSync(`${Math.random()}`, 'x'.repeat(500))
+    await db.flush()
+  }
+  await fill()
+  const told = []
+  await db.compact(null, null, { progress: (done, total) => told.push([done, total]) })
+  const [done, total] = told.at(-1)
+  t.ok(done === total && total > 5e6, `${done} of ${total}`)
+  t.ok(told.every(([d], i) => i === 0 || d >= told[i - 1][0]), 'it goes on')
+
+  await fill()
+  const before = tables(db)
+  const controller = new AbortController()
+  const ended = db.compact(undefined, undefined, { signal: controller.signal })
+  await new Promise(setImmediate)
+  controller.abort(new Error('enough'))
+  const error = await ended.then(() => null, (err) => err)
+  t.is(error.name, 'AbortError')
+  t.is(error.code, 'LEVEL_ABORTED')
+  t.is(error.cause.message, 'enough')
+  t.ok(before > 1)
+  const late = await db.compactRange('0', '1', { signal: controller.signal }).catch((err) => err)
+  t.is(late.code, 'LEVEL_ABORTED', 'aborted before it began')
+
+  const thrown = await db.compact(null, null, { progress () { throw new RangeError('no more') } }).catch((err) => err)
+  t.ok(thrown instanceof RangeError, `${thrown}`)
+  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) t.ok(await db.compact(null, null, wrong).catch((err) => err) instanceof TypeError)
+  t.is((await db.compact('b', 'a', { progress () {} }).catch((err) => err)).code, 'LEVEL_INVALID_ARGUMENT')
+
+  // Closing waits for a compaction, which then ends or has ended.
+  const last = db.compact(null, null, { signal: new AbortController().signal }).catch((err) => err)
+  await db.close()
+  await last
+  t.is((await db.compact(null, null, { progress () {} }).catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
 })

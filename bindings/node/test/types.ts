@@ -32,6 +32,7 @@ export async function main (): Promise<void> {
   await db.compactRange('a', 'b')
   await db.compact()
   await db.compact('a', null)
+  await db.compact('a', null, { signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
   await db.flush()
   await db.sync()
   db.pauseCompaction()
