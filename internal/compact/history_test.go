@@ -10,17 +10,11 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// foldCase orders keys without regard to case: equal is not bytewise.
-var foldCase = &base.Comparer{
-	Name:    "test.FoldCase",
-	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
-}
-
 // store is the smallest database that Pick, Run, FlushLevel and Flush can serve:
-// a memtable, a version, plans in flight that end in any order, and every write
-// ever made, as the oracle.
+// a memtable, a version, plans in flight that end in any order, and the model.
 type store struct {
 	t     testing.TB
 	rng   *rand.Rand
@@ -28,8 +22,8 @@ type store struct {
 	cfg   Config
 	ts    *tables
 	v     *manifest.Version
-	mem   []entry
-	all   []entry
+	mem   []model.Entry
+	model *model.Model
 	seq   base.SeqNum
 	snaps []base.SeqNum
 	keys  int
@@ -43,8 +37,8 @@ type store struct {
 
 func newStore(t testing.TB, seed uint64) *store {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	cmp := []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase}[rng.IntN(3)]
-	s := &store{t: t, rng: rng, cmp: cmp, ts: newTables(cmp), pending: map[*Plan]*manifest.Edit{}, reasons: map[string]int{}}
+	cmp := []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold}[rng.IntN(3)]
+	s := &store{t: t, rng: rng, cmp: cmp, model: model.New(cmp), ts: newTables(t, cmp), pending: map[*Plan]*manifest.Edit{}, reasons: map[string]int{}}
 	s.cfg = Config{Comparer: cmp, FileSize: []uint64{40, 200, 2000}[rng.IntN(3)], WriteBuffer: 400,
 		L0Trigger: 1 + rng.IntN(4), MaxSubcompactions: 1 + rng.IntN(3)}
 	s.keys = []int{5, 60, 1000}[rng.IntN(3)]
@@ -69,10 +63,10 @@ func newStore(t testing.TB, seed uint64) *store {
 func (s *store) isDense(f *manifest.FileMeta) bool {
 	deletes := 0
 	for _, e := range s.ts.data[f.Num] {
-		if len(s.snaps) > 0 && e.t.Seq() >= s.snaps[0] {
+		if len(s.snaps) > 0 && e.Trailer.Seq() >= s.snaps[0] {
 			return false
 		}
-		if e.t.Kind() == base.KindDelete {
+		if e.Trailer.Kind() == base.KindDelete {
 			deletes++
 		}
 	}
@@ -90,24 +84,25 @@ func (s *store) key() []byte {
 	return k
 }
 
-func (s *store) entry() entry {
+func (s *store) entry() model.Entry {
 	s.seq++
 	if s.rng.IntN(3) == 0 {
-		return entry{s.key(), nil, base.MakeTrailer(s.seq, base.KindDelete)}
+		return model.Tombstone(string(s.key()), s.seq)
 	}
-	return entry{s.key(), fmt.Appendf(nil, "v%d", s.seq), base.MakeTrailer(s.seq, base.KindSet)}
+	return model.Set(string(s.key()), s.seq, fmt.Sprintf("v%d", s.seq))
 }
 
 // legacy fills levels as LevelDB may have left them: a key's entries split over
 // neighbouring files, and files of any size.
 func (s *store) legacy(levels *[manifest.NumLevels][]*manifest.FileMeta) {
 	for l := manifest.NumLevels - 1; l >= 1; l-- {
-		var es []entry
+		var es []model.Entry
 		for range s.rng.IntN(60) {
-			es = append(es, s.entry())
+			e := s.entry()
+			es = append(es, e)
+			s.model.Add(e)
 		}
-		s.all = append(s.all, es...)
-		sortEntries(s.cmp, es)
+		model.Sort(s.cmp, es)
 		for len(es) > 0 {
 			n := 1 + s.rng.IntN(min(len(es), 8))
 			levels[l] = append(levels[l], s.ts.put(es[:n]))
@@ -127,37 +122,16 @@ func (s *store) write() {
 		e := s.entry()
 		switch {
 		case ascending:
-			e.key = fmt.Appendf(nil, "z%06d", s.seq)
+			e.Key = fmt.Appendf(nil, "z%06d", s.seq)
 		case narrow:
-			e.key = fmt.Appendf(nil, "%s%06d", prefix, s.seq)
+			e.Key = fmt.Appendf(nil, "%s%06d", prefix, s.seq)
 		}
 		s.mem = append(s.mem, e)
-		s.all = append(s.all, e)
+		s.model.Add(e)
 	}
 }
 
-func (s *store) install(e *manifest.Edit) {
-	var levels [manifest.NumLevels][]*manifest.FileMeta
-	gone := map[manifest.DeletedFile]bool{}
-	for _, d := range e.Deleted {
-		gone[d] = true
-	}
-	for l := range levels {
-		for _, f := range s.v.Levels[l].Files {
-			if !gone[manifest.DeletedFile{Level: l, Num: f.Num}] {
-				levels[l] = append(levels[l], f)
-			}
-		}
-	}
-	for _, a := range e.Added {
-		levels[a.Level] = append(levels[a.Level], a.Meta)
-	}
-	v, err := manifest.NewVersion(s.cmp, levels)
-	if err != nil {
-		s.t.Fatalf("install: %v\n%v", err, s.v)
-	}
-	s.v = v
-}
+func (s *store) install(e *manifest.Edit) { s.v = applied(s.t, s.cmp, s.v, e) }
 
 // flush writes the memtable. Other steps happen while it runs.
 func (s *store) flush() {
@@ -165,14 +139,14 @@ func (s *store) flush() {
 		return
 	}
 	mem := s.mem
-	sortEntries(s.cmp, mem)
-	smallest, largest := mem[0].key, mem[len(mem)-1].key
+	model.Sort(s.cmp, mem)
+	smallest, largest := mem[0].Key, mem[len(mem)-1].Key
 	level := FlushLevel(s.v, s.busy, s.cmp, smallest, largest)
 	plan := FlushPlan(level, smallest, largest)
 	if level > 0 {
 		s.busy = append(s.busy, plan)
 	}
-	r, err := Flush(&tableSource{cmp: s.cmp, es: mem, chunk: 4}, uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
+	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -250,11 +224,11 @@ func (s *store) settle() {
 	}
 }
 
-// check reads everything at a sequence number and compares with the oracle.
+// check reads everything at a sequence number and compares with the model.
 func (s *store) check(seq base.SeqNum) {
 	mem := slices.Clone(s.mem)
-	sortEntries(s.cmp, mem)
-	sources := []base.Source{&tableSource{cmp: s.cmp, es: mem, chunk: 5}}
+	model.Sort(s.cmp, mem)
+	sources := []base.Source{newTableSource(s.t, s.cmp, mem, 5)}
 	open := func(m *manifest.FileMeta) (base.Source, error) { return s.ts.source(m.Num), nil }
 	for l := range s.v.Levels {
 		files := s.v.Levels[l].Files
@@ -266,13 +240,13 @@ func (s *store) check(seq base.SeqNum) {
 			sources = append(sources, iters.NewLevel(s.cmp, files, open))
 		}
 	}
-	want := visible(s.cmp, s.all, seq)
+	want := s.model.Scan(seq, nil, nil)
 	var c iters.Cursor
 	c.Reset(s.cmp, sources, seq, nil, nil)
 	defer c.Close()
 	i := 0
 	for ok := c.First(); ok; ok = c.Next() {
-		if i >= len(want) || !bytes.Equal(c.Key(), want[i].key) || !bytes.Equal(c.Value(), want[i].value) {
+		if i >= len(want) || string(c.Key()) != want[i].Key || string(c.Value()) != want[i].Value {
 			s.t.Fatalf("at %d: read %q=%q, want %v\n%v", seq, c.Key(), c.Value(), want[min(i, len(want)):min(i+1, len(want))], s.v)
 		}
 		i++
@@ -284,7 +258,7 @@ func (s *store) check(seq base.SeqNum) {
 	// key to lie in the shallowest place.
 	newest := map[string]base.SeqNum{}
 	id := func(k []byte) string {
-		if s.cmp == foldCase {
+		if s.cmp == model.Fold {
 			return string(bytes.ToLower(k))
 		}
 		return string(k)
@@ -294,10 +268,10 @@ func (s *store) check(seq base.SeqNum) {
 		for _, f := range s.v.Levels[l].Files {
 			inFile := map[string]base.SeqNum{}
 			for _, e := range s.ts.data[f.Num] {
-				if limit, ok := newest[id(e.key)]; ok && e.t.Seq() > limit {
+				if limit, ok := newest[id(e.Key)]; ok && e.Trailer.Seq() > limit {
 					s.t.Fatalf("level %d table %d: %v is newer than #%d above it", l, f.Num, e, limit)
 				}
-				inFile[id(e.key)] = e.t.Seq() // ends with the oldest
+				inFile[id(e.Key)] = e.Trailer.Seq() // ends with the oldest
 			}
 			for k, q := range inFile {
 				if l == 0 {
@@ -311,26 +285,6 @@ func (s *store) check(seq base.SeqNum) {
 			newest[k] = q
 		}
 	}
-}
-
-// visible is what a reader at seq sees of the entries.
-func visible(cmp *base.Comparer, all []entry, seq base.SeqNum) []entry {
-	es := slices.Clone(all)
-	sortEntries(cmp, es)
-	var out []entry
-	for i := 0; i < len(es); {
-		j, done := i, false
-		for ; j < len(es) && cmp.Compare(es[i].key, es[j].key) == 0; j++ {
-			if !done && es[j].t.Seq() <= seq {
-				done = true
-				if es[j].t.Kind() == base.KindSet {
-					out = append(out, es[j])
-				}
-			}
-		}
-		i = j
-	}
-	return out
 }
 
 func TestHistories(t *testing.T) {
@@ -433,7 +387,7 @@ func (s *store) compactAll() {
 			n += len(s.ts.data[f.Num])
 		}
 	}
-	if want := len(visible(s.cmp, s.all, s.seq)); n != want {
+	if want := len(s.model.Scan(s.seq, nil, nil)); n != want {
 		s.t.Fatalf("%d entries after a full compaction, want %d", n, want)
 	}
 	if s.ts.open != 0 {

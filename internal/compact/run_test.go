@@ -1,49 +1,21 @@
 package compact
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/script"
 )
-
-// parseEntries reads "k#5=v k#4- ...": a set and a deletion.
-func parseEntries(t testing.TB, s string) (es []entry) {
-	for _, w := range strings.Fields(s) {
-		var e entry
-		key, rest, _ := strings.Cut(w, "#")
-		var seq int
-		var value string
-		if n, _ := fmt.Sscanf(rest, "%d=%s", &seq, &value); n == 2 {
-			e = entry{[]byte(key), []byte(value), base.MakeTrailer(base.SeqNum(seq), base.KindSet)}
-		} else if n, _ := fmt.Sscanf(rest, "%d-", &seq); n == 1 {
-			e = entry{[]byte(key), nil, base.MakeTrailer(base.SeqNum(seq), base.KindDelete)}
-		} else {
-			t.Fatalf("entry %q", w)
-		}
-		es = append(es, e)
-	}
-	sortEntries(base.Bytewise, es)
-	return es
-}
-
-func formatEntries(es []entry) string {
-	var w []string
-	for _, e := range es {
-		if e.t.Kind() == base.KindDelete {
-			w = append(w, fmt.Sprintf("%s#%d-", e.key, e.t.Seq()))
-		} else {
-			w = append(w, fmt.Sprintf("%s#%d=%s", e.key, e.t.Seq(), e.value))
-		}
-	}
-	return strings.Join(w, " ")
-}
 
 func versionOf(t testing.TB, levels [manifest.NumLevels][]*manifest.FileMeta) *manifest.Version {
 	v, err := manifest.NewVersion(base.Bytewise, levels)
@@ -53,60 +25,90 @@ func versionOf(t testing.TB, levels [manifest.NumLevels][]*manifest.FileMeta) *m
 	return v
 }
 
-func TestWhatSurvives(t *testing.T) {
-	for _, tc := range []struct {
-		name, older, newer, below string
-		snapshots                 []base.SeqNum
-		want                      string
-	}{
-		{"newest only", "a#1=x b#2=x", "a#3=y", "", nil, "a#3=y b#2=x"},
-		{"deletion goes with what it hides", "a#1=x b#2=x", "a#3-", "", nil, "b#2=x"},
-		{"deletion stays above older data", "a#1=x", "a#3-", "a#0=w", nil, "a#3-"},
-		{"deletion outside of the tables below", "a#1=x k#2=x", "a#3- k#4-", "b#0=w c#0=w", nil, ""},
-		{"deletion between keys below", "k#2=x", "k#4-", "b#0=w z#0=w", nil, "k#4-"},
-		{"a snapshot sees the older", "a#1=x", "a#3=y", "", []base.SeqNum{2}, "a#3=y a#1=x"},
-		{"a snapshot sees the newer", "a#1=x", "a#3=y", "", []base.SeqNum{3}, "a#3=y"},
-		{"a snapshot sees what is deleted", "a#1=x", "a#3-", "", []base.SeqNum{1}, "a#3- a#1=x"},
-		{"a snapshot sees the deletion", "a#1=x", "a#3-", "", []base.SeqNum{3}, ""},
-		{"stripes", "k#3=c k#4- k#8=h", "k#10=j k#12=l", "", []base.SeqNum{5, 9}, "k#12=l k#8=h"},
-		{"stripes above older data", "k#3=c k#4- k#8=h", "k#10=j k#12=l", "k#1=a", []base.SeqNum{5, 9}, "k#12=l k#8=h k#4-"},
-		{"deletion of a middle stripe", "k#3=c", "k#7- k#12=l", "", []base.SeqNum{5, 9}, "k#12=l k#7- k#3=c"},
-		{"set over deletion", "k#3-", "k#7=g", "", nil, "k#7=g"},
-		{"empty key", "#3=c", "#7-", "", nil, ""},
-	} {
-		ts := newTables(base.Bytewise)
-		var levels [manifest.NumLevels][]*manifest.FileMeta
-		levels[4] = append(levels[4], ts.put(parseEntries(t, tc.older)))
-		levels[0] = append(levels[0], ts.put(parseEntries(t, tc.newer)))
-		if tc.below != "" {
-			levels[6] = append(levels[6], ts.put(parseEntries(t, tc.below)))
+// TestSurviveScript runs testdata/survive: what merges and flushes leave of the
+// entries they are given. The commands:
+//
+//	tables   each line of the input is a table, "L4 a#1=x b#2-": the newest version, a
+//	         tombstone. It forgets all tables before.
+//	merge    merges the tables of all levels to to=4 into it; snapshots=(2 5)
+//	flush    writes the entries of the input to level=0; memtable=5 is how many there
+//	         should be, if not as many as there are
+//
+// Printed are the entries of each new table and how many were dropped.
+func TestSurviveScript(t *testing.T) {
+	var ts *tables
+	var v *manifest.Version
+	script.Run(t, "testdata/survive", func(c *script.Command) string {
+		var snapshots []base.SeqNum
+		for _, s := range c.List("snapshots") {
+			n, err := strconv.Atoi(s)
+			if err != nil {
+				c.Fail("%v", err)
+			}
+			snapshots = append(snapshots, base.SeqNum(n))
 		}
-		v := versionOf(t, levels)
-		p := newPicker(v, nil, Config{})
-		plan := p.plan(0, levels[0], 4, "test")
-		if len(plan.Inputs[4]) == 0 { // no overlap: taken along for the test
-			plan.Inputs[4] = levels[4]
+		entries := func(s string) []model.Entry {
+			es, _, err := model.Parse(s)
+			if err != nil {
+				c.Fail("%v", err)
+			}
+			model.Sort(base.Bytewise, es)
+			return es
 		}
-		r, err := plan.Run(0, ts.env(), tc.snapshots)
+		var r Result
+		var err error
+		before := uint64(0)
+		if ts != nil {
+			before = ts.next
+		}
+		switch c.Name {
+		case "tables":
+			var levels [manifest.NumLevels][]*manifest.FileMeta
+			ts = newTables(t, base.Bytewise)
+			for _, line := range c.Lines() {
+				var level int
+				if _, err := fmt.Sscanf(line, "L%d", &level); err != nil {
+					c.Fail("%v", err)
+				}
+				levels[level] = append(levels[level], ts.put(entries(line[2:])))
+			}
+			v = versionOf(t, levels)
+			return ""
+		case "merge":
+			to := c.Int("to", 0)
+			p := newPicker(v, nil, Config{})
+			plan := p.plan(0, v.Levels[0].Files, to, "test")
+			for l := 1; l <= to; l++ { // what overlaps nothing is taken along
+				plan.Inputs[l] = v.Levels[l].Files
+			}
+			r, err = plan.Run(0, ts.env(), snapshots)
+		case "flush":
+			es := entries(c.Input)
+			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), v, c.Int("level", 0), 0, ts.env(), snapshots)
+		default:
+			return c.Unknown()
+		}
+		if ts.open != 0 || uint64(len(r.Added)+len(r.Abandoned)) != ts.next-before {
+			t.Errorf("line %d: %d writers are open; %d tables were made, %d added, %d abandoned", c.Line, ts.open, ts.next-before, len(r.Added), len(r.Abandoned))
+		}
 		if err != nil {
-			t.Fatal(err)
+			return "error: " + err.Error()
 		}
-		var got []entry
+		var b strings.Builder
 		for _, a := range r.Added {
-			got = append(got, ts.data[a.Meta.Num]...)
+			fmt.Fprintf(&b, "L%d %s\n", a.Level, model.Format(ts.data[a.Meta.Num]))
 		}
-		if s := formatEntries(got); s != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, s, tc.want)
-		}
-	}
+		fmt.Fprintf(&b, "dropped %d", r.Dropped)
+		return b.String()
+	})
 }
 
 // bigPlan merges a table and a run of n entries each; a third of the keys are the same.
 func bigPlan(t testing.TB, ts *tables, n int, pieces int) *Plan {
-	var a, b []entry
+	var a, b []model.Entry
 	for i := range n {
-		a = append(a, entry{fmt.Appendf(nil, "%06d", 2*i), make([]byte, 50), base.MakeTrailer(2, base.KindSet)})
-		b = append(b, entry{fmt.Appendf(nil, "%06d", 2*i+min(i%3, 1)), make([]byte, 50), base.MakeTrailer(1, base.KindSet)})
+		a = append(a, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i), Value: make([]byte, 50), Trailer: base.MakeTrailer(2, base.KindSet)})
+		b = append(b, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i+min(i%3, 1)), Value: make([]byte, 50), Trailer: base.MakeTrailer(1, base.KindSet)})
 	}
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	levels[0] = append(levels[0], ts.put(a))
@@ -119,7 +121,7 @@ func bigPlan(t testing.TB, ts *tables, n int, pieces int) *Plan {
 
 func TestPiecesCoverEverythingOnce(t *testing.T) {
 	for _, pieces := range []int{1, 2, 5} {
-		ts := newTables(base.Bytewise)
+		ts := newTables(t, base.Bytewise)
 		plan := bigPlan(t, ts, 1000, pieces)
 		if plan.Pieces() != pieces {
 			t.Fatalf("%d pieces, want %d", plan.Pieces(), pieces)
@@ -205,14 +207,14 @@ func TestRunFails(t *testing.T) {
 			}
 		}, errRead},
 		{"unknown kind", func(ts *tables, _ *Env, plan *Plan) {
-			ts.data[plan.Inputs[0][0].Num][400].t = base.MakeTrailer(2, 9)
+			ts.data[plan.Inputs[0][0].Num][400].Trailer = base.MakeTrailer(2, 9)
 		}, base.ErrCorruption},
 		{"order of the input", func(ts *tables, _ *Env, plan *Plan) {
 			es := ts.data[plan.Inputs[0][0].Num]
-			es[400].key, es[500].key = es[500].key, es[400].key
+			es[400].Key, es[500].Key = es[500].Key, es[400].Key
 		}, nil},
 	} {
-		ts := newTables(base.Bytewise)
+		ts := newTables(t, base.Bytewise)
 		plan := bigPlan(t, ts, 1000, 1)
 		before := ts.next
 		env := ts.env()
@@ -227,23 +229,6 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-func TestFlushOfNothingMakesNoTable(t *testing.T) {
-	ts := newTables(base.Bytewise)
-	v := versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{})
-	src := &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#1=x a#2-"), chunk: 4}
-	r, err := Flush(src, 2, v, 6, 0, ts.env(), nil)
-	if err != nil || len(r.Added) != 0 || ts.next != 0 || r.Dropped != 2 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	// A memtable of deletions keeps those that older data needs.
-	v = versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{0: {ts.put(parseEntries(t, "a#1=x m#1=x"))}})
-	src = &tableSource{cmp: base.Bytewise, es: parseEntries(t, "a#5- b#6- m#7- z#8-"), chunk: 4}
-	r, err = Flush(src, 4, v, 0, 0, ts.env(), nil)
-	if err != nil || len(r.Added) != 1 || r.Dropped != 1 {
-		t.Errorf("%+v, %v", r, err)
-	}
-}
-
 // gapSource leaves out a chunk, or ends early, without a word.
 type gapSource struct {
 	*tableSource
@@ -251,16 +236,25 @@ type gapSource struct {
 }
 
 func (s *gapSource) Next(e *base.Chunk) (bool, error) {
-	next := s.at/s.chunk + 1
+	_, next, _ := s.Walked()
 	if next == s.end {
 		return false, nil
 	}
 	ok, err := s.tableSource.Next(e)
 	if ok && next == s.gap {
-		ok, err = s.tableSource.Next(e)
-		s.cover.From, s.cover.Entries = s.cover.To-1, uint64(e.Len())
+		if ok, err = s.tableSource.Next(e); ok {
+			_, err = s.SeekGE(bytes.Clone(e.Key(0)), e.Trailers[0], e) // what is covered begins here
+		}
 	}
 	return ok, err
+}
+
+// lessOne is a source of a table that lost its last entry, which its properties
+// still count.
+func lessOne(t testing.TB, s *tableSource) *tableSource {
+	short := newTableSource(t, base.Bytewise, s.es[:len(s.es)-1], 3)
+	short.total = len(s.es)
+	return short
 }
 
 // lyingWriter says that it wrote one entry less.
@@ -272,7 +266,7 @@ func (w lyingWriter) Finish() (sstable.Meta, error) {
 	return m, err
 }
 
-// TestLostEntriesAreAnError loses entries on the way into a compaction or a flush
+// TestLostEntriesAreAnError loses entries on the way into a compaction
 // and on the way out.
 func TestLostEntriesAreAnError(t *testing.T) {
 	for _, tc := range []struct {
@@ -288,16 +282,14 @@ func TestLostEntriesAreAnError(t *testing.T) {
 		{name: "an early end", pieces: 1, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
 		{name: "an early end by three", pieces: 3, source: func(s *tableSource) base.Source { return &gapSource{s, 0, 5} }},
 		{name: "entries in a chunk", pieces: 1, source: func(s *tableSource) base.Source {
-			s.total, s.es = len(s.es), s.es[:len(s.es)-1]
-			return s
+			return lessOne(t, s)
 		}},
 		{name: "entries in a chunk by three", pieces: 3, source: func(s *tableSource) base.Source {
-			s.total, s.es = len(s.es), s.es[:len(s.es)-1]
-			return s
+			return lessOne(t, s)
 		}},
 		{name: "the writer", pieces: 1, writer: func(w sstable.Writer) sstable.Writer { return lyingWriter{w} }},
 	} {
-		ts := newTables(base.Bytewise)
+		ts := newTables(t, base.Bytewise)
 		plan := bigPlan(t, ts, 1000, tc.pieces)
 		env := ts.env()
 		open, write := env.Open, env.NewWriter
@@ -330,15 +322,6 @@ func TestLostEntriesAreAnError(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
-	v := versionOf(t, [manifest.NumLevels][]*manifest.FileMeta{})
-	es := parseEntries(t, "a#5=x b#6=x m#7=x z#8=x")
-	for n, want := range map[uint64]bool{3: true, 4: false, 5: true} {
-		ts := newTables(base.Bytewise)
-		r, err := Flush(&tableSource{cmp: base.Bytewise, es: es, chunk: 2}, n, v, 6, 0, ts.env(), nil)
-		if errors.Is(err, errCount) != want || want && len(r.Added) != 0 {
-			t.Errorf("4 entries of %d: %+v, %v", n, r, err)
-		}
-	}
 }
 
 // countWriter takes entries and forgets them.
@@ -358,8 +341,9 @@ func (w *countWriter) Close() error { return nil }
 
 // cachedSource hands out chunks made beforehand.
 type cachedSource struct {
-	tableSource
+	base.Source
 	chunks []base.Chunk
+	at     int
 }
 
 func (s *cachedSource) First(e *base.Chunk) (int, error) {
@@ -380,26 +364,21 @@ func BenchmarkRun(b *testing.B) {
 	for _, k := range []int{1, 4, 8} {
 		b.Run(fmt.Sprint("k=", k), func(b *testing.B) {
 			const n = 40_000
-			parts := make([][]entry, k)
+			parts := make([][]model.Entry, k)
 			value := make([]byte, 100)
 			x := uint64(1)
 			for i := range n {
 				x = x*6364136223846793005 + 1442695040888963407
 				j := int(x>>33) % k
-				parts[j] = append(parts[j], entry{fmt.Appendf(nil, "%016d", i*7), value, base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+				parts[j] = append(parts[j], model.Entry{Key: fmt.Appendf(nil, "%016d", i*7), Value: value, Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
 			}
 			var levels [manifest.NumLevels][]*manifest.FileMeta
 			sources := map[uint64][]base.Chunk{}
 			for j, es := range parts {
-				f := &manifest.FileMeta{Num: uint64(j + 1), Size: 1 << 20, Smallest: base.InternalKey{User: es[0].key, Trailer: es[0].t},
-					Largest: base.InternalKey{User: es[len(es)-1].key, Trailer: es[len(es)-1].t}}
+				f := &manifest.FileMeta{Num: uint64(j + 1), Size: 1 << 20, Smallest: es[0].Internal(), Largest: es[len(es)-1].Internal()}
 				levels[0] = append(levels[0], f)
-				ts := &tableSource{cmp: base.Bytewise, es: es, chunk: 34}
-				for at := 0; at < len(es); at += 34 {
-					var e base.Chunk
-					ts.old = nil
-					ts.fill(at, &e)
-					sources[f.Num] = append(sources[f.Num], e)
+				for chunk := range slices.Chunk(es, 34) {
+					sources[f.Num] = append(sources[f.Num], model.Chunk(base.Bytewise, chunk))
 				}
 			}
 			v := versionOf(b, levels)

@@ -74,28 +74,7 @@ func (s *sim) newFile(lo, hi, n float64) *manifest.FileMeta {
 		Largest:  base.InternalKey{User: simKey(hi), Trailer: base.MakeTrailer(1, base.KindSet)}}
 }
 
-func (s *sim) install(e *manifest.Edit) {
-	var levels [manifest.NumLevels][]*manifest.FileMeta
-	gone := map[manifest.DeletedFile]bool{}
-	for _, d := range e.Deleted {
-		gone[d] = true
-	}
-	for l := range levels {
-		for _, f := range s.v.Levels[l].Files {
-			if !gone[manifest.DeletedFile{Level: l, Num: f.Num}] {
-				levels[l] = append(levels[l], f)
-			}
-		}
-	}
-	for _, a := range e.Added {
-		levels[a.Level] = append(levels[a.Level], a.Meta)
-	}
-	v, err := manifest.NewVersion(s.cfg.Comparer, levels)
-	if err != nil {
-		s.t.Fatalf("%v\n%s", err, s.shape())
-	}
-	s.v = v
-}
+func (s *sim) install(e *manifest.Edit) { s.v = applied(s.t, s.cfg.Comparer, s.v, e) }
 
 // flush adds a table of n entries over [lo, hi).
 func (s *sim) flush(lo, hi, n float64) {

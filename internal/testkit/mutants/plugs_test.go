@@ -4,7 +4,7 @@ package mutants
 // of surroundings, in the form of table.
 var plugs = []mutant{
 
-	{"flush-not-counted", "a flush that wrote fewer entries than the memtable has succeeds", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
+	{"flush-not-counted", "a flush that wrote fewer entries than the memtable has succeeds", target{"internal/compact", "TestSurviveScript"}, []edit{
 		{"internal/compact/run.go", "w.exactly != nil && *w.exactly != r.EntriesIn", "false"}}},
 
 	{"inputs-not-counted", "a compaction that did not read all of its inputs succeeds", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
