@@ -4,7 +4,7 @@ package memtable
 
 import "github.com/loamdb/loam/internal/offheap"
 
-// raceDetector says whether it is built in.
+// raceDetector says whether this is a build with the race detector.
 const raceDetector = false
 
 type extent = offheap.Extent

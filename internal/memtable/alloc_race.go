@@ -4,12 +4,12 @@ package memtable
 
 import "github.com/loamdb/loam/internal/offheap"
 
-// The race detector watches only the Go heap, so under it memory comes from
-// there, 8-byte aligned. It is refused where memory off the heap would be.
+// The race detector watches the Go heap only, so with it all memory comes from there,
+// aligned to 8 bytes. It is refused where memory off the heap would be.
 
 const raceDetector = true
 
-// extent is all there from the beginning.
+// extent has all of its memory from the beginning.
 type extent struct {
 	mem []byte
 	n   int
@@ -22,7 +22,7 @@ func newExtent(n, limit int) (*extent, error) {
 	return &extent{allocateHeap(limit), n}, nil
 }
 
-// refused takes a byte off the heap for a moment.
+// refused reports whether memory off the heap is refused: it allocates a byte of it.
 func refused() error {
 	b, err := offheap.TryAlloc(1)
 	offheap.Free(b)

@@ -6,11 +6,11 @@ import (
 	"github.com/loamdb/loam/internal/offheap"
 )
 
-// heapBytes or less are left to the garbage collector.
+// Allocations of heapBytes or less come from the Go heap.
 const heapBytes = 32 << 10
 
-// allocateWhole is for memory that is written from end to end at once: in huge
-// pages that costs a tenth of the page faults. It is aligned to 8 bytes.
+// allocateWhole allocates memory that is written from end to end at once: huge pages
+// make that cost a tenth of the page faults. It is aligned to 8 bytes.
 func allocateWhole(n int) ([]byte, error) {
 	if n <= heapBytes {
 		return allocateHeap(n), nil

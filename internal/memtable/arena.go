@@ -31,36 +31,36 @@ const (
 	arenaStart = 8
 	maxArena   = 1<<32 - 64<<10
 
-	// Huge pages are asked for when the arena has grown this far: a table with
-	// a few entries stays small.
+	// Huge pages are asked for when the arena has grown this far, in bytes: a
+	// memtable with a few entries stays small.
 	hugeFrom = 1 << 20
 )
 
 const (
 	guessEntry    = 128  // bytes, when nothing is known
 	minEntryGuess = 24   // below this the index would outgrow the arena
-	maxEntryGuess = 1024 // so that a bad guess still leaves a useful table
+	maxEntryGuess = 1024 // a bad guess still leaves a useful memtable
 	minArena      = 64 << 10
 	minSlots      = 512
 
-	// The first table of a database begins small, with minArena bytes and minSlots
-	// slots: many are only ever given a few entries. The arena at least doubles, by
-	// growArena at most; the index takes slotGrowth times the slots when it is half
-	// full, so that few entries are ever moved.
+	// The first memtable of a database begins with minArena bytes and minSlots
+	// slots: many only ever get a few entries. The arena doubles, or grows by
+	// growArena if that is less; the index takes slotGrowth times the slots when it
+	// is half full, so that few slots are ever moved.
 	growArena  = 8 << 20
 	slotGrowth = 8
-	// A key further from its home slot than maxProbe ends the table early: that
-	// is about as likely as a full index.
+	// A key further from its home slot than maxProbe makes the index grow or the
+	// memtable count as full. With a good hash that is as unlikely as a full index.
 	maxProbe = 1024
 )
 
-// sizes are what a table's memory may grow to, in bytes and slots.
+// sizes are what a memtable's memory may grow to, in bytes and slots.
 type sizes struct {
 	arena  int
 	nslots uint64
 }
 
-// sizeFor aims at an index half full when the arena is full.
+// sizeFor makes the index half full when the arena is full.
 func sizeFor(size int64, entrySize int, hashed bool) sizes {
 	a := min(max(size, minArena), maxArena)
 	if entrySize <= 0 {
@@ -74,7 +74,7 @@ func sizeFor(size int64, entrySize int, hashed bool) sizes {
 	return s
 }
 
-// sizeForBatch is for a table that takes one batch.
+// sizeForBatch is for a memtable that takes one batch.
 func sizeForBatch(n int64, entries int, hashed bool) (sizes, bool) {
 	need := uint64(n) + uint64(entries)*maxHeader + arenaStart
 	if n > maxArena || uint64(entries) > maxArena/2 || need > maxArena {
@@ -87,27 +87,27 @@ func sizeForBatch(n int64, entries int, hashed bool) (sizes, bool) {
 	return s, true
 }
 
-// memory is a table's arena and hash index. A slot is 0 or tag<<32 | offset of
+// memory is a memtable's arena and hash index. A slot is 0 or tag<<32 | offset of
 // the newest entry of a key; the tag is the upper half of the key's hash and
 // also decides where probing begins. Only the writer stores.
 //
-// A memory does not change, but for what is stored in it: when the index grows,
-// the table gets another memory with the same arena. Readers that still hold the
-// one before find there all that was complete when they took it.
+// The fields of a memory do not change: when the index grows, the memtable gets
+// another memory with the same arena. A reader that holds the old one finds in it all
+// entries that were complete when it took it.
 type memory struct {
-	arena  []byte // as it is when grown: only entries that were written are there
+	arena  []byte // with the length that it may grow to; only written entries are mapped
 	base   unsafe.Pointer
 	slots  unsafe.Pointer
 	nslots uint64
 }
 
-// space is what the writer has for entries.
+// space is the memory that the writer has for entries.
 type space struct {
 	planned sizes
 	arena   *extent
 	index   []byte // the slots
-	// outgrown are indexes and arenas that readers may still look at, until the
-	// table goes.
+	// outgrown frees indexes and arenas that were replaced, which readers may use
+	// until the memtable goes.
 	outgrown []func()
 
 	maxEntries int64 // at which the index, as it is, is full

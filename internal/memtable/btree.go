@@ -9,20 +9,21 @@ import (
 	"github.com/loamdb/loam/internal/prefix"
 )
 
-// A B+tree over the entries of the arena. One goroutine at a time inserts, under
-// order.mu; entries are never removed. Readers take no lock: they copy what they
-// want of a leaf and look at its version before and after, and on the way down at
-// the tree's (a sequence lock). Meanwhile they may see anything, but always
-// offsets of entries, indices of nodes and counts within bounds. See page.go.
+// A B+tree over the entries of the arena. One goroutine at a time inserts, holding
+// lazyOrder.mu; entries are never removed. Readers take no lock (leaf_copy.go): they
+// copy a leaf and compare its version before and after, and on the way down the
+// tree's shape (sequence locks). What they read in between may be torn, but every
+// offset is that of an entry, every index that of a node, and every count in bounds,
+// so that a search in torn data ends and touches no foreign memory.
 
 const (
 	fanout = prefix.Width // of leaves and branches
-	maxIn  = 16           // branches above each other: more than 1<<32 entries need
-	// firstLeaf is the leftmost leaf: of a leaf that is split, the left half stays.
+	maxIn  = 16           // height of branches: more than 1<<32 entries need
+	// firstLeaf is the leftmost leaf for good: a split moves the right half away.
 	firstLeaf = 1
 )
 
-// node is a sorted array of entries, of a leaf or of a branch. ab[i] is the
+// node is a sorted array of entries, the part that leaves and branches have in common. ab[i] is the
 // abbreviation of entry i's key after the first prefixLen bytes, which all keys of the
 // node share. Behind the n-th it is the greatest there is, so that a search need not
 // wait for n.
@@ -33,26 +34,27 @@ type node struct {
 	keyLen    prefix.Length
 	// prefixCopy holds the prefix as far as it fits.
 	prefixCopy [24]byte
-	// Of a leaf: bit i of same says that entry i has the user key of the entry
-	// before it. next and prev are 0 for none. When a leaf is split, its
-	// successor's prev may for a while name a leaf further back.
+	// The following fields are those of a leaf. Bit i of same says that entry i has
+	// the user key of the entry before it. next and prev are 0 for none; while a
+	// leaf is split, prev of its successor may name a leaf further back.
 	same       uint64
 	next, prev uint32
-	_          [8]byte // to a whole cache line
+	_          [8]byte // fills a cache line
 	ab         [fanout]uint64
 	offs       [fanout]uint32
 }
 
-// branch is a node whose entry i is the first one of the subtree kids[i]. In the
-// leftmost subtrees smaller ones may have followed, until firstLeaf is split.
+// branch is a node whose entry i is the first entry of the subtree kids[i]. Smaller
+// entries may have come into the leftmost subtree since; firstLeaf's next split mends
+// that.
 type branch struct {
 	node
 	kids [fanout]uint32
 }
 
-// tree indices begin at firstLeaf for leaves and at 1 for branches.
+// btree refers to leaves and branches by their index in the pool, from 1 on.
 type btree struct {
-	shape    atomic.Uint32 // odd while branches change, or what lies in which leaf
+	shape    atomic.Uint32 // odd while branches change, or entries move between leaves
 	root     uint32        // a leaf while height is 0; 0 while there is no leaf
 	height   int
 	last     atomic.Uint32 // rightmost leaf
@@ -60,13 +62,13 @@ type btree struct {
 	branches pool[branch]
 }
 
-// step is a branch on the way to a leaf and which of its children was taken.
+// step is a branch on the way to a leaf, and the child that was taken.
 type step struct {
 	branch uint32
 	kid    int
 }
 
-// prefix is what all keys share. Not for a node that is empty.
+// prefix is what all keys share. REQUIRES: the node is not empty.
 func (x *node) prefix(mem *memory) prefix.Prefix {
 	skip := int(x.prefixLen)
 	if skip <= len(x.prefixCopy) {
@@ -76,7 +78,7 @@ func (x *node) prefix(mem *memory) prefix.Prefix {
 	return key[:min(skip, len(key))]
 }
 
-// lower is how many entries lie before (key, t).
+// lower is the number of entries before (key, t).
 func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) int {
 	n := int(x.n)
 	if n == 0 {
@@ -110,8 +112,8 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 // exact reports whether keys of the node are equal when their abbreviations are.
 func (x *node) exact(c *base.Comparer) bool { return x.keyLen.Exact(c, int(x.prefixLen)) }
 
-// equals reports whether entry i has this user key, whose abbreviation is ab if it
-// shares the prefix.
+// equals reports whether entry i has this user key. ab is its abbreviation, which
+// counts if the key has the node's prefix.
 func (x *node) equals(i int, c *base.Comparer, mem *memory, key []byte, ab uint64) bool {
 	if x.ab[i] != ab && c.HasAbbrev() {
 		return false
@@ -120,13 +122,13 @@ func (x *node) equals(i int, c *base.Comparer, mem *memory, key []byte, ab uint6
 		c.Cmp(mem.key(x.offs[i]), key) == 0
 }
 
-// reset makes the node an empty one.
+// reset empties the node.
 func (x *node) reset() {
 	x.clear(0)
 	x.n, x.same, x.next, x.prev = 0, 0, 0, 0
 }
 
-// clear makes the abbreviations from i on those of no entry.
+// clear sets the abbreviations from i on to that of no entry.
 func (x *node) clear(i int) {
 	ab := x.ab[i:]
 	for i := range ab {
@@ -139,7 +141,7 @@ func (x *node) setPrefix(p prefix.Prefix) {
 	copy(x.prefixCopy[:], p)
 }
 
-// put places an entry, whose key may be any.
+// put inserts an entry at index at. Its key may lack the prefix.
 func (x *node) put(at int, c *base.Comparer, mem *memory, off uint32) {
 	key := mem.key(off)
 	if x.n == 0 {
@@ -160,8 +162,8 @@ func (x *node) put(at int, c *base.Comparer, mem *memory, off uint32) {
 	x.n++
 }
 
-// moveTo moves the entries from mid on into y, which is empty. Of those that stay
-// and those that go, the prefix becomes longer where it helps.
+// moveTo moves the entries from mid on into y, which is empty. Fewer entries may
+// share more: both get a longer prefix where it helps.
 func (x *node) moveTo(y *node, mid int, c *base.Comparer, mem *memory) {
 	n := int(x.n)
 	copy(y.ab[:], x.ab[mid:n])
@@ -174,7 +176,8 @@ func (x *node) moveTo(y *node, mid int, c *base.Comparer, mem *memory) {
 	y.lengthenPrefix(c, mem)
 }
 
-// lengthenPrefix does so if distinct keys share an abbreviation.
+// lengthenPrefix makes the prefix as long as it can be if distinct keys share an
+// abbreviation.
 func (x *node) lengthenPrefix(c *base.Comparer, mem *memory) {
 	if !c.HasAbbrev() || x.exact(c) {
 		return
@@ -196,12 +199,12 @@ func (x *node) lengthenPrefix(c *base.Comparer, mem *memory) {
 	}
 }
 
-// kid is which child of a branch leads to (key, t).
+// kid is the index of the child that leads to (key, t).
 func (b *branch) kid(c *base.Comparer, mem *memory, key []byte, t base.Trailer) int {
 	return max(b.lower(c, mem, key, t)-1, 0)
 }
 
-// begin makes the first leaf.
+// begin makes firstLeaf.
 func (o *lazyOrder) begin() error {
 	if err := o.reserve(1); err != nil {
 		return err
@@ -215,8 +218,8 @@ func (o *lazyOrder) begin() error {
 	return nil
 }
 
-// reserve makes sure that so many leaves, and the branches above them, need no
-// memory. Splitting a node takes one leaf, and a branch each on the way up.
+// reserve allocates so many leaves and the branches that they may need above them, so
+// that splits do not fail halfway. A split takes one leaf, and a branch on each level.
 func (o *lazyOrder) reserve(leaves int) error {
 	a, err := o.leaves.reserve(leaves)
 	o.held.Add(a)
@@ -227,8 +230,8 @@ func (o *lazyOrder) reserve(leaves int) error {
 	return err
 }
 
-// leafFor is the leaf where an entry that comes belongs. Under mu. The way there is
-// noted in path, unless that is nil.
+// leafFor is the leaf where a new entry belongs. path, unless it is nil, gets the way
+// there, from the leaf's parent up. REQUIRES: mu is held.
 func (o *lazyOrder) leafFor(off uint32, path []step) uint32 {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	key, t := mem.key(off), o.rank(off)
@@ -244,24 +247,24 @@ func (o *lazyOrder) leafFor(off uint32, path []step) uint32 {
 	return id
 }
 
-// rank is the trailer with which an entry that comes takes its place.
+// rank is the trailer by which a new entry is placed among those of its key.
 func (o *lazyOrder) rank(off uint32) base.Trailer {
 	if o.m.disorder.Load() {
 		return o.m.mem.Load().trailer(off)
 	}
-	return base.MaxTrailer // it is its key's newest
+	return base.MaxTrailer // the entry is its key's newest
 }
 
-// prefetch has all of the leaf brought into the processor's cache.
+// prefetch starts loading all of the node into the processor's cache.
 func (x *node) prefetch() { offheap.Prefetch(unsafe.Pointer(x), int(unsafe.Sizeof(*x))) }
 
-// insert adds an entry to leaf id, where it belongs. Under mu.
+// insert adds an entry to leaf id, where it belongs. REQUIRES: mu is held.
 func (o *lazyOrder) insert(off, id uint32) error {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	key := mem.key(off)
 	x := o.leaves.at(id)
 	at := x.lower(c, mem, key, o.rank(off))
-	// A comparer may panic: it has been asked everything before anything changes.
+	// A comparer may panic, so all its answers are there before anything changes.
 	var same, sameNext uint64
 	ab := c.Abbrev(key, int(x.prefixLen))
 	if at > 0 && x.equals(at-1, c, mem, key, ab) {
@@ -302,16 +305,16 @@ func (o *lazyOrder) insert(off, id uint32) error {
 	return nil
 }
 
-// putLeaf is put for a leaf.
+// putLeaf is put in a leaf; same is 1 if the entry before has the same user key.
 func (x *node) putLeaf(at int, c *base.Comparer, mem *memory, off uint32, same uint64) {
 	x.put(at, c, mem, off)
 	below := uint64(1)<<at - 1
 	x.same = x.same&below | same<<at | x.same&^below<<1
 }
 
-// split inserts into leaf x, which is full. The left half stays; of a leaf that
-// grows at the right end of the tree, all of it does. It returns where the entry
-// is now.
+// split inserts into leaf x, which is full. The right half of x moves into a new leaf,
+// or nothing does when the tree grows at its right end, as it does when keys ascend:
+// leaves then stay full. It returns where the entry is now. REQUIRES: shape is odd.
 func (o *lazyOrder) split(x *node, id uint32, at int, path []step, off uint32, same uint64) (*node, int) {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	mid := fanout / 2
@@ -345,7 +348,8 @@ func (o *lazyOrder) split(x *node, id uint32, at int, path []step, off uint32, s
 	return to, at
 }
 
-// attach adds a child behind the one that path leads to. Under an odd shape.
+// attach adds a child, whose first entry is first, behind the one that path leads to.
+// REQUIRES: shape is odd.
 func (o *lazyOrder) attach(path []step, first, kid uint32) {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	for _, s := range path {
@@ -379,7 +383,7 @@ func (o *lazyOrder) attach(path []step, first, kid uint32) {
 	o.height++
 }
 
-// replaceFirst makes off, which may be smaller, the first entry in place of the one that is.
+// replaceFirst replaces the first entry by off, which is not greater.
 func (b *branch) replaceFirst(c *base.Comparer, mem *memory, off uint32) {
 	copy(b.ab[:], b.ab[1:b.n])
 	copy(b.offs[:], b.offs[1:b.n])
@@ -388,6 +392,7 @@ func (b *branch) replaceFirst(c *base.Comparer, mem *memory, off uint32) {
 	b.put(0, c, mem, off)
 }
 
+// adopt inserts a child at index at; first is its first entry.
 func (b *branch) adopt(at int, c *base.Comparer, mem *memory, first, kid uint32) {
 	n := int(b.n)
 	copy(b.kids[at+1:n+1], b.kids[at:n])

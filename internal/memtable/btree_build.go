@@ -8,7 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/prefix"
 )
 
-// head is a run inside a merge; entries from at on are still to come.
+// head is a sorted array in a merge; its entries from at on are still to come.
 type head struct {
 	r  *sortedArray
 	w  prefix.Widening
@@ -17,11 +17,11 @@ type head struct {
 
 func (h *head) ab(i int) uint64 { return h.w.Apply(h.r.ab[i]) }
 
-// candidate is the next entry of a run that is not exhausted.
+// candidate is the next entry of an array that is not exhausted.
 type candidate struct {
-	ab  uint64
-	off uint32
-	run int32
+	ab    uint64
+	off   uint32
+	array int32 // index in heads
 }
 
 // merger produces the entries of sorted arrays in order. prefix is what all of
@@ -34,7 +34,7 @@ type merger struct {
 	prefix prefix.Prefix
 	keyLen prefix.Length
 	last   candidate
-	rising bool // of two entries of a key the newer one lies behind in the arena
+	rising bool // of two entries of a key, the newer one has the greater offset
 	exact  bool // equal abbreviations mean equal keys
 }
 
@@ -73,17 +73,18 @@ func (g *merger) sameKey(x, y uint32) bool {
 	return g.exact || g.cmp.Cmp(g.mem.key(x), g.mem.key(y)) == 0
 }
 
-// next moves up to limit entries into x, which is empty.
+// next moves up to limit entries into x, which is empty. Entries of one array that
+// precede those of all others are moved without comparing again.
 func (g *merger) next(x *node, limit int) {
 	n := 0
 	for n < limit && len(g.live) > 0 {
 		best, second := g.least()
 		c := &g.live[best]
-		h := &g.heads[c.run]
+		h := &g.heads[c.array]
 		end := min(len(h.r.offs), h.at+limit-n)
 		i, ab := h.at, c.ab
 		same := h.r.same[i] != 0
-		if g.last.run != c.run {
+		if g.last.array != c.array {
 			same = g.last.off != 0 && g.last.ab == ab && g.sameKey(g.last.off, c.off)
 		}
 		for {
@@ -102,7 +103,7 @@ func (g *merger) next(x *node, limit int) {
 			}
 		}
 		h.at = i
-		g.last = candidate{x.ab[n-1], x.offs[n-1], c.run}
+		g.last = candidate{x.ab[n-1], x.offs[n-1], c.array}
 		if i == len(h.r.offs) {
 			last := len(g.live) - 1
 			g.live[best] = g.live[last]
@@ -131,8 +132,9 @@ func (g *merger) least() (best int, second uint64) {
 	return best, second
 }
 
-// build fills the tree, which has no leaf yet, from arrays; for sealing see add. A
-// comparer that panics leaves it unusable. Under mu.
+// build fills the tree, which has no leaf yet, from sorted arrays, leaf by leaf from
+// left to right. For sealing see add. A comparer that panics leaves the tree unusable.
+// REQUIRES: mu is held.
 func (o *lazyOrder) build(arrays []*sortedArray, sealing bool) error {
 	total, perLeaf := 0, liveLeaf
 	if sealing {
@@ -167,11 +169,11 @@ func (o *lazyOrder) build(arrays []*sortedArray, sealing bool) error {
 	return nil
 }
 
-// yieldLeaves are built in 160 us or so. Beside goroutines that fill their time
-// slices of 10 ms, who yields more often does not keep pace.
+// yieldLeaves are built in 160 us or so, then others get the processor. Yielding more
+// often starves the build when other goroutines use their full 10 ms slices.
 const yieldLeaves = 256
 
-// rightmost is the way to the last leaf.
+// rightmost is the path to the last leaf, see leafFor.
 func (o *lazyOrder) rightmost() []step {
 	path := make([]step, o.height, maxIn)
 	id := o.root

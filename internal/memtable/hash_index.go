@@ -9,8 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// seed is this process's own: no keys can be chosen so that they meet in the
-// index. What goes to disk has base.Hash.
+// seed is this process's own: nobody can choose keys that collide in the index.
+// Hashes that go to disk are base.Hash.
 var seed = maphash.MakeSeed()
 
 // hashKey is the hash of a user key in the index.
@@ -31,7 +31,7 @@ func (m *memory) home(hash uint64) uint64 {
 	return hi
 }
 
-// find probes for key. It returns the newest entry, or 0 and the empty slot
+// find probes for key. It returns the newest entry of it, or 0 and the empty slot
 // where probing ended. The index is never full, so there is one.
 func (m *memory) find(key []byte, hash uint64) (slot uint64, off uint32) {
 	tag := hash >> 32
@@ -65,12 +65,12 @@ func (m *memory) setSlot(i, hash uint64, off uint32) {
 	atomic.StoreUint64(m.slot(i), hash&^(1<<32-1)|uint64(off))
 }
 
-// touch brings the first slot that a probe for hash looks at into the cache. An
-// atomic load is one that the compiler keeps.
+// touch loads the first slot that a probe for hash looks at into the processor's
+// cache. The load is atomic so that the compiler keeps it.
 func (m *memory) touch(hash uint64) { atomic.LoadUint64(m.slot(m.home(hash))) }
 
-// takeOver fills the index from a smaller one. Homes ascend with the hash, so
-// both are gone through from front to back.
+// takeOver fills the index from a smaller one. Home slots ascend with the hash, so
+// both indexes are passed through from front to back.
 func (m *memory) takeOver(old *memory) {
 	for i := range old.nslots {
 		s := *old.slot(i)

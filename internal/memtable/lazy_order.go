@@ -13,37 +13,36 @@ import (
 )
 
 const (
-	// backlogEntries that no source asked for are put into the tree by the
-	// background.
+	// backlogEntries that are not in the tree make the background insert them.
 	backlogEntries = 4096
-	// markEvery entries the arena offset is noted, so that the arena can be cut
-	// into parts that are sorted side by side.
+	// Every markEvery entries the arena's offset is noted, so that the arena can be
+	// cut into parts that are sorted side by side.
 	markEvery = backlogEntries
-	// turnEntries it puts in before it lets others have the lock.
+	// turnEntries are inserted by the background before it gives up the lock for a
+	// moment.
 	turnEntries = 512
-	// groupEntries are inserted side by side.
+	// groupEntries are inserted together, so that their cache misses overlap.
 	groupEntries = 4
-	// liveLeaf entries are in a leaf at first when more are to come.
+	// liveLeaf entries fill a new leaf when more entries are expected.
 	liveLeaf = fanout * 3 / 4
-	// sortFrom entries that come first are sorted, not inserted one by one;
-	// parallelFrom by several goroutines.
+	// An empty tree is built by sorting from sortFrom entries on, and by several
+	// goroutines from parallelFrom on.
 	sortFrom     = 2 * fanout
 	parallelFrom = 4 * backlogEntries
 	maxParallel  = 8
 )
 
-// lazyOrder keeps a table's entries in a tree. It has those that lie in the arena
-// before covered; what lies behind is added when a source needs it and, once on,
-// in chunks by a background goroutine, which exists only while there is something
-// to add.
+// lazyOrder decides when entries get into the tree. The tree has the entries that lie
+// before covered in the arena. The others are added when a source is opened, and once
+// on is set also by a background goroutine, which exists only while there is a backlog.
 //
-// Locks: mu (held while entries are added) before markMu.
+// Locks: mu, which is held while entries are added, before markMu.
 type lazyOrder struct {
 	m        *MemTable
-	on       atomic.Bool
+	on       atomic.Bool  // backlogs are added in the background
 	used     atomic.Bool  // a source was opened
 	held     atomic.Int64 // bytes of the tree, and of arrays while it is built
-	working  atomic.Bool
+	working  atomic.Bool  // the background goroutine exists
 	stop     atomic.Bool
 	bg       sync.WaitGroup
 	backlogs int64 // of the writer: how often backlogEntries were written
@@ -53,9 +52,11 @@ type lazyOrder struct {
 
 	mu sync.Mutex
 	btree
-	covered atomic.Uint64
-	sorted  int64 // entries in the tree
-	err     error // a comparer that panicked, for good; no memory, until asked again
+	covered atomic.Uint64 // arena offset
+	sorted  int64         // entries in the tree
+	// err is why entries could not be added: for good when a comparer panicked,
+	// until the next attempt when there was no memory.
+	err error
 }
 
 func (o *lazyOrder) init(m *MemTable, on bool) {
@@ -64,7 +65,7 @@ func (o *lazyOrder) init(m *MemTable, on bool) {
 	o.on.Store(on)
 }
 
-// close ends background work and frees the tree. Nobody uses the table.
+// close ends background work and frees the tree. REQUIRES: nobody uses the memtable.
 func (o *lazyOrder) close() {
 	o.stop.Store(true)
 	o.bg.Wait()
@@ -74,14 +75,14 @@ func (o *lazyOrder) close() {
 
 func (o *lazyOrder) memoryUsage() int64 { return o.held.Load() }
 
-// mark notes where a chunk begins.
+// mark notes that the markEvery-th entry since the last mark begins at off.
 func (o *lazyOrder) mark(off uint32) {
 	o.markMu.Lock()
 	o.marks = append(o.marks, off)
 	o.markMu.Unlock()
 }
 
-// written tells that the table has n entries now.
+// written is told how many entries there are.
 func (o *lazyOrder) written(n int64) {
 	if c := (n - 1) / backlogEntries; c != o.backlogs {
 		o.backlogs = c
@@ -98,7 +99,7 @@ func (o *lazyOrder) wake() {
 	}
 }
 
-// work adds chunks until none waits.
+// work adds backlogs until there is none.
 func (o *lazyOrder) work() {
 	defer o.bg.Done()
 	for {
@@ -106,7 +107,7 @@ func (o *lazyOrder) work() {
 			runtime.Gosched()
 		}
 		o.working.Store(false)
-		// There may be something new since the last look.
+		// A writer that saw working set did not wake anybody: look once more.
 		if o.stop.Load() || !o.backlogWaits() || !o.working.CompareAndSwap(false, true) {
 			return
 		}
@@ -119,7 +120,7 @@ func (o *lazyOrder) backlogWaits() bool {
 	return o.err == nil && o.m.count.Load()-o.sorted >= backlogEntries
 }
 
-// addBacklog adds as many entries as wait, if that is a chunk.
+// addBacklog adds backlogEntries if that many wait, and reports whether it did.
 func (o *lazyOrder) addBacklog() bool {
 	if !o.backlogWaits() {
 		return false
@@ -145,7 +146,7 @@ func catchPanic(f func() error) (err error) {
 	return f()
 }
 
-// complete adds all that was published.
+// complete adds all entries that were published before the call.
 func (o *lazyOrder) complete() error {
 	if o.covered.Load() >= o.m.end.Load() {
 		return nil
@@ -156,16 +157,16 @@ func (o *lazyOrder) complete() error {
 	return o.add(math.MaxInt, false)
 }
 
-// retry forgets a lack of memory. Under mu.
+// retry forgets a lack of memory. REQUIRES: mu is held.
 func (o *lazyOrder) retry() {
 	if errors.Is(o.err, offheap.ErrNoMemory) {
 		o.err = nil
 	}
 }
 
-// add adds up to limit entries of those that were published, or all if there are
-// none in the tree. sealing says that no more will come, and that it is done in the
-// background. Under mu.
+// add adds up to limit published entries, or all of them if the tree is empty and they
+// are worth sorting. sealing says that no entry will follow, and that no caller waits.
+// REQUIRES: mu is held.
 func (o *lazyOrder) add(limit int, sealing bool) error {
 	end := o.m.end.Load()
 	n := o.m.count.Load() - o.sorted // at least what lies before end
@@ -189,7 +190,7 @@ func (o *lazyOrder) add(limit int, sealing bool) error {
 }
 
 // addGroup inserts up to limit entries, groupEntries at most, that lie before end.
-// Their leaves are touched side by side, so that the cache misses overlap.
+// Their leaves are prefetched together, so that the cache misses overlap.
 func (o *lazyOrder) addGroup(end uint64, limit int) (n int, err error) {
 	if o.root == 0 {
 		if err := o.begin(); err != nil {
@@ -215,7 +216,7 @@ func (o *lazyOrder) addGroup(end uint64, limit int) (n int, err error) {
 			leaves[i] = o.leafFor(off, nil)
 		}
 		if err := o.insert(off, leaves[i]); err != nil {
-			o.covered.Store(uint64(off)) // after a panic nothing is added any more
+			o.covered.Store(uint64(off))
 			return i, err
 		}
 	}
@@ -223,7 +224,7 @@ func (o *lazyOrder) addGroup(end uint64, limit int) (n int, err error) {
 	return n, nil
 }
 
-// sortFirst sorts what lies before end, at most n entries, and builds the tree.
+// sortFirst sorts the entries before end, at most n, and builds the tree from them.
 func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	cuts := []uint64{arenaStart, end}
 	if !sealing && n >= parallelFrom {
@@ -262,8 +263,8 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 	return err
 }
 
-// cut cuts what lies before end at chunk boundaries into parts of about the same
-// size.
+// cut divides the arena before end into parts of about the same number of entries. It
+// returns where they begin, and end.
 func (o *lazyOrder) cut(end uint64, n int64) []uint64 {
 	parts := min(runtime.GOMAXPROCS(0), maxParallel, int(n/(2*markEvery)))
 	cuts := []uint64{arenaStart}
@@ -281,14 +282,15 @@ func (o *lazyOrder) cut(end uint64, n int64) []uint64 {
 	return append(cuts, end)
 }
 
-// Seal says that no more writes come, and adds all entries to the tree. It may
-// be called from any one goroutine beside readers.
+// Seal adds all entries to the tree once no more are written, so that a flush finds
+// them in order. It may run beside readers, on one goroutine. Should it fail, sources
+// that are opened later report why.
 func (m *MemTable) Seal() {
 	o := &m.order
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.retry()
-	_ = o.add(math.MaxInt, true) // who opens a source is told
+	_ = o.add(math.MaxInt, true) // NewSource reports it
 }
 
 // getOrdered is Get without the index.
@@ -315,7 +317,7 @@ func (m *MemTable) getOrdered(l base.Lookup) (value []byte, t base.Trailer, foun
 	return nil, 0, false
 }
 
-// getUnordered looks at every entry: for when no order could be made.
+// getUnordered looks at every entry, for when order could not be made.
 func (m *MemTable) getUnordered(mem *memory, l base.Lookup) (value []byte, t base.Trailer, found bool) {
 	for at, end := uint64(arenaStart), m.end.Load(); at < end; {
 		e := mem.entry(uint32(at))

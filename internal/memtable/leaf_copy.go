@@ -6,8 +6,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// leafCopy is a copy of a leaf. A reader that has it follows next and prev as they
-// were: what has been inserted between since is not for it to see.
+// leafCopy is a copy of a leaf. Its reader follows next and prev as they were when it
+// was made: later inserts stay invisible to it.
 type leafCopy struct {
 	leaf       uint32
 	next, prev uint32
@@ -16,15 +16,16 @@ type leafCopy struct {
 	offs       [fanout]uint32
 }
 
-// lockFree says that readers do without the lock: where the processor keeps loads
-// in order, and the race detector does not take a sequence lock for a race.
+// lockFree says that readers copy leaves without the lock. That needs a processor that
+// does not reorder loads, and no race detector, which takes the copy of a leaf that
+// changes for a race although its result is thrown away.
 const lockFree = runtime.GOARCH == "amd64" && !raceDetector
 
-// lockFreeTries have been in vain before a reader takes the lock.
+// lockFreeTries is how often a reader copies in vain before it takes the lock.
 const lockFreeTries = 8
 
-// tryCopyLeaf copies leaf id. It reports false when the leaf changed
-// meanwhile.
+// tryCopyLeaf copies leaf id. It reports false when the leaf changed meanwhile: the
+// copy is then worthless.
 func (o *lazyOrder) tryCopyLeaf(id uint32, p *leafCopy) bool {
 	x := o.leaves.at(id)
 	v := x.version.Load()
@@ -46,9 +47,9 @@ func (o *lazyOrder) copyLeaf(id uint32, p *leafCopy) {
 	o.mu.Unlock()
 }
 
-// seekLeaf copies the leaf where (key, t) belongs, and returns how many entries of
-// it lie before that: none only if there are none in the tree. All of it may,
-// and entries behind (key, t) then begin in the next leaf.
+// seekLeaf copies the leaf where (key, t) belongs, and returns the number of its
+// entries that lie before (key, t). It is 0 only in an empty tree or before its first
+// entry. It may be all entries of the leaf: the next leaf then begins behind (key, t).
 func (o *lazyOrder) seekLeaf(key []byte, t base.Trailer, p *leafCopy) (at int) {
 	for i := 0; lockFree && i < lockFreeTries; i++ {
 		if at, ok := o.trySeekLeaf(key, t, p); ok {
@@ -67,7 +68,7 @@ func (o *lazyOrder) trySeekLeaf(key []byte, t base.Trailer, p *leafCopy) (at int
 	shape := o.shape.Load()
 	id, height := o.root, o.height
 	for {
-		// What was read may be nonsense before this is known.
+		// Before this check the root, or a child's index, may be torn.
 		if shape&1 != 0 || o.shape.Load() != shape {
 			return 0, false
 		}
@@ -88,7 +89,7 @@ func (o *lazyOrder) trySeekLeaf(key []byte, t base.Trailer, p *leafCopy) (at int
 	return at, true
 }
 
-// nextLeaf goes on to the next leaf.
+// nextLeaf copies the leaf behind p. It reports false at the last one.
 func (o *lazyOrder) nextLeaf(p *leafCopy) bool {
 	if p.next == 0 {
 		return false
@@ -96,7 +97,7 @@ func (o *lazyOrder) nextLeaf(p *leafCopy) bool {
 	last := p.offs[max(p.n-1, 0)]
 	o.copyLeaf(p.next, p)
 	if p.same&1 != 0 {
-		// The entry before it may be one that the page does not have.
+		// The entry before it may have been inserted after p was copied.
 		if mem := o.m.mem.Load(); o.m.cmp.Cmp(mem.key(last), mem.key(p.offs[0])) != 0 {
 			p.same &^= 1
 		}
@@ -104,7 +105,7 @@ func (o *lazyOrder) nextLeaf(p *leafCopy) bool {
 	return true
 }
 
-// prevLeaf goes to the leaf before.
+// prevLeaf copies the leaf before p. It reports false at the first one.
 func (o *lazyOrder) prevLeaf(p *leafCopy) bool {
 	leaf, before := p.leaf, p.prev
 	if before == 0 {
@@ -115,6 +116,6 @@ func (o *lazyOrder) prevLeaf(p *leafCopy) bool {
 		if p.next == leaf {
 			return true
 		}
-		before = p.next // a leaf was split, and leaf has not been told
+		before = p.next // that leaf was split; prev of the leaf behind is set later
 	}
 }

@@ -1,11 +1,3 @@
-// Package memtable is the in-memory table that takes writes: entries appended
-// to an off-heap arena, a hash index for point reads, and order made lazily, as a
-// B+tree of entry offsets.
-//
-// One goroutine at a time may write (Room, Apply, Add). Get, Prefetch and
-// NewSource may run beside it from any number of goroutines; Get takes no lock.
-// Whoever uses a table holds a reference, or otherwise knows that one is held.
-// A Source is used by one goroutine and holds its own reference.
 package memtable
 
 import (
@@ -19,40 +11,41 @@ import (
 	"github.com/loamdb/loam/internal/offheap"
 )
 
-// Options configures a table.
+// Options configures a MemTable.
 type Options struct {
 	Comparer *base.Comparer
-	// Size is how many arena bytes the table takes before Room says no.
+	// Size is how many arena bytes are taken before Room returns ErrFull.
 	Size int64
-	// EntrySize is what (*MemTable).EntrySize said of the previous table; 0 when
-	// unknown. It decides how large the hash index is against the arena.
+	// EntrySize is what EntrySize returned for the previous memtable, 0 when
+	// unknown. It decides how large the hash index is in proportion to the arena.
 	EntrySize int
-	// Ordered puts entries into the tree as they come from the start instead of
-	// from the first NewSource.
+	// Ordered inserts entries into the tree from the start instead of from the
+	// first NewSource on.
 	Ordered bool
 }
 
-// MemTable holds the latest writes. See the package comment for who may call what.
+// MemTable holds writes that are not in a table yet. The package comment says who may
+// call what.
 type MemTable struct {
 	cmp    *base.Comparer
-	hashed bool // the comparer's equality is that of bytes
+	hashed bool // there is a hash index: the comparer's equality is that of bytes
 
 	mem atomic.Pointer[memory]
 
-	// Writer's side. pos and n run ahead of end and count within a batch.
+	// Fields of the writer. pos and n are ahead of end and count within a batch.
 	pos   uint64
 	n     int64
 	last  base.Trailer
 	huge  bool
-	whole bool // take all memory at once
+	whole bool // allocate all memory at once
 	batch []pending
 	space
 
 	// end is the arena offset up to which entries are complete.
 	end   atomic.Uint64
 	count atomic.Int64
-	// disorder is set before the first entry whose trailer is not above that
-	// of the entry before it becomes visible.
+	// disorder says that trailers do not only rise from entry to entry. It is set
+	// before the first entry that does not becomes visible.
 	disorder atomic.Bool
 
 	refs  atomic.Int64
@@ -70,8 +63,8 @@ type pending struct {
 // cache misses overlap.
 const applyGroup = 16
 
-// New makes an empty table with one reference. It takes memory as entries come, or
-// address space for all of them at the first one where EntrySize is known.
+// New makes an empty memtable with one reference. It allocates memory as entries are
+// written; where EntrySize is known, the first entry reserves addresses for all.
 func New(o Options) *MemTable {
 	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0}
 	m.end.Store(arenaStart)
@@ -98,13 +91,13 @@ func (m *MemTable) Unref() {
 	m.mem.Store(new(memory))
 }
 
-// ErrFull says that a table with entries takes no more. An empty one may.
+// ErrFull says that the memtable has entries and takes no more: it is time to flush it.
 var ErrFull = errors.New("the memtable is full")
 
-// Room makes sure that a batch of n bytes with that many entries fits. A table with
-// entries that has no room is ErrFull, also for want of memory. An empty table makes
-// itself large enough, up to the 4 GiB that offsets reach, or else says
-// ErrTooLarge, or ErrNoMemory.
+// Room makes sure that a batch of n bytes with that many entries fits. If it does not,
+// or there is no memory for it, the error is ErrFull. An empty memtable makes itself
+// large enough instead, up to the 4 GiB that offsets reach; its errors are ErrTooLarge
+// and ErrNoMemory.
 func (m *MemTable) Room(n int64, entries int) error {
 	if m.fits(n, entries) {
 		return nil
@@ -140,7 +133,7 @@ func (m *MemTable) Room(n int64, entries int) error {
 	return nil
 }
 
-// replan sizes an empty table for one batch. Readers may still look at what it had.
+// replan sizes an empty memtable for one batch. Readers may still use its old memory.
 func (m *MemTable) replan(n int64, entries int) error {
 	s, ok := sizeForBatch(n, entries, m.hashed)
 	if !ok {
@@ -291,7 +284,7 @@ func (m *MemTable) Get(l base.Lookup) (value []byte, t base.Trailer, found bool)
 	return e.valueOf(mem), e.trailer, true
 }
 
-// Prefetch loads the index line that Get will look at.
+// Prefetch loads the cache line of the index that Get looks at first.
 func (m *MemTable) Prefetch(l base.Lookup) {
 	if mem := m.mem.Load(); mem.nslots != 0 {
 		mem.touch(l.Hash)
@@ -301,13 +294,13 @@ func (m *MemTable) Prefetch(l base.Lookup) {
 // Iterated reports whether a source was ever opened.
 func (m *MemTable) Iterated() bool { return m.order.used.Load() }
 
-// Len is the number of entries.
+// Len is the number of entries, versions and tombstones included.
 func (m *MemTable) Len() int { return int(m.count.Load()) }
 
 // Bytes is how much of the arena is filled.
 func (m *MemTable) Bytes() int64 { return int64(m.end.Load() - arenaStart) }
 
-// EntrySize is the average arena bytes of an entry, 0 for an empty table.
+// EntrySize is the average size of an entry in the arena in bytes, 0 without entries.
 func (m *MemTable) EntrySize() int {
 	n := m.count.Load()
 	if n == 0 {
@@ -316,8 +309,8 @@ func (m *MemTable) EntrySize() int {
 	return int(m.Bytes() / n)
 }
 
-// MemoryUsage is the bytes held: filled arena, index and tree. Index
-// pages that no entry has touched yet are counted too.
+// MemoryUsage is how many bytes are held: the filled part of the arena, the index and
+// the tree. Pages of the index that no entry has touched yet are counted too.
 func (m *MemTable) MemoryUsage() int64 {
 	if m.count.Load() == 0 {
 		return 0

@@ -6,30 +6,31 @@ import (
 	"unsafe"
 )
 
-// pool holds nodes, which do not move. Part k has smallestPart<<k of them.
+// pool allocates nodes, which have an index from 1 on and never move: part k holds
+// smallestPart<<k of them.
 type pool[T any] struct {
 	parts [28]atomic.Pointer[T]
 	mem   [][]byte
-	n     uint32 // given out
+	n     uint32 // nodes taken
 }
 
 const smallestPart = 4
 
+// partOf is where node i is.
 func partOf(i uint32) (part, at int) {
 	i += smallestPart - 1
 	part = bits.Len32(i) - bits.Len(smallestPart)
 	return part, int(i) - smallestPart<<part
 }
 
-// at is node i, which was given out or is reserved.
+// at is node i, which was taken or is reserved.
 func (p *pool[T]) at(i uint32) *T {
 	part, at := partOf(i)
 	first := p.parts[part].Load()
 	return (*T)(unsafe.Add(unsafe.Pointer(first), uintptr(at)*unsafe.Sizeof(*first)))
 }
 
-// reserve makes sure that the next n nodes need no memory, and tells how many
-// bytes that took.
+// reserve allocates memory for the next n nodes. held is how many bytes that took.
 func (p *pool[T]) reserve(n int) (held int64, err error) {
 	var t T
 	last, _ := partOf(p.n + uint32(n))
@@ -45,7 +46,7 @@ func (p *pool[T]) reserve(n int) (held int64, err error) {
 	return held, nil
 }
 
-// take gives out a reserved node.
+// take returns the next node and its index. REQUIRES: it was reserved.
 func (p *pool[T]) take() (uint32, *T) {
 	p.n++
 	return p.n, p.at(p.n)

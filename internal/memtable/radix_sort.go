@@ -12,17 +12,17 @@ import (
 	"github.com/loamdb/loam/internal/prefix"
 )
 
-// pair is what is sorted.
+// pair is an entry with the abbreviation of its key.
 type pair struct {
 	ab  uint64
 	off uint32
 }
 
-// sorter turns a range of the arena into a run.
+// sorter sorts the entries of a part of the arena.
 type sorter struct {
 	cmp    *base.Comparer
 	mem    *memory
-	ab     []uint64 // the run's columns while entries are collected
+	ab     []uint64 // columns of the sortedArray while entries are collected
 	offs   []uint32
 	same   []byte
 	spare  []pair
@@ -33,12 +33,13 @@ type sorter struct {
 	yield  bool // see yieldEvery
 }
 
-// yieldEvery entries a sort in the background lets other goroutines run.
-// Where a caller waits it must not: beside a writer that fills its time slice,
-// each turn it gives away costs it 10 ms.
+// yieldEvery entries, a sort in the background lets other goroutines run. A sort that
+// a caller waits for does not: beside a writer that uses its full time slice, every
+// yield costs 10 ms.
 const yieldEvery = 2048
 
-// sortRange sorts the entries in [from, to), at most n.
+// sortRange sorts the entries in [from, to) of the arena, at most n. yield says that
+// no caller waits.
 func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (*sortedArray, error) {
 	r, err := newSortedArray(n, held)
 	if err != nil {
@@ -62,7 +63,7 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 	return r, nil
 }
 
-// sort orders what was collected. Pairs are faster to sort than columns.
+// sort orders the collected entries, as pairs, which are faster to move than columns.
 func (s *sorter) sort() error {
 	n := len(s.offs)
 	buf, err := allocateWhole(2 * n * int(unsafe.Sizeof(pair{})))
@@ -86,7 +87,7 @@ func (s *sorter) sort() error {
 	return nil
 }
 
-// collect walks the arena and reports whether the entries came in order.
+// collect fills the columns from the arena and reports whether they are sorted already.
 func (s *sorter) collect(from, to uint64) (sorted bool) {
 	sorted = true
 	var lastKey []byte
@@ -139,7 +140,7 @@ const (
 	fewPairs  = 40 // insertion sort below
 )
 
-// topShift is where the highest digit in which the pairs differ begins.
+// topShift is the lowest bit of the highest digit in which the pairs differ.
 func topShift(a []pair) int {
 	var diff uint64
 	for i := range a {
@@ -148,8 +149,8 @@ func topShift(a []pair) int {
 	return max(64-bits.LeadingZeros64(diff)-radixBits, 0)
 }
 
-// radix sorts a by the abbreviations' bits below shift + radixBits, stably; the
-// bits above are equal. It recurses once per digit.
+// radix sorts a by the bits of abbreviations below shift + radixBits, stably; the bits
+// above are equal. tmp is as long as a. Each recursion sorts by the next digit.
 func radix(a, tmp []pair, shift int, yield bool) {
 	if len(a) <= fewPairs {
 		insertion(a)
@@ -201,11 +202,12 @@ func insertion(a []pair) {
 	}
 }
 
-// maxTieDepth bounds how often a group is abbreviated anew.
+// maxTieDepth bounds how often a group is abbreviated anew, after a longer prefix.
 const maxTieDepth = 8
 
-// sortTies orders each group of equal abbreviations after skip bytes, and notes
-// in same where a user key stands twice. Groups are in arena order before.
+// sortTies orders each group of entries with equal abbreviations after skip bytes, and
+// notes in same which entries have the user key of the one before. Before it, groups
+// are in the order of the arena.
 func (s *sorter) sortTies(a []pair, same []byte, skip, depth int) {
 	for i := 0; i < len(a); {
 		j := i + 1
@@ -254,7 +256,7 @@ func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
 	}
 }
 
-// newestFirst orders versions of one key; mostly they came oldest first.
+// newestFirst orders versions of one key. Mostly they were written oldest first.
 func (s *sorter) newestFirst(a []pair, same []byte) {
 	for i := 1; i < len(same); i++ {
 		same[i] = 1

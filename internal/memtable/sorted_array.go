@@ -7,9 +7,9 @@ import (
 	"github.com/loamdb/loam/internal/prefix"
 )
 
-// sortedArray is an array of entry offsets, what a sort makes. ab[i] is the
-// comparer's abbreviation of entry i's key after the prefix, which all keys
-// share. same[i] is not 0 when entry i has the user key of the entry before it.
+// sortedArray is the result of a sort: offsets of entries in order. ab[i] is the
+// abbreviation of entry i's key after the prefix. same[i] is not 0 when entry i has the
+// user key of the entry before it.
 type sortedArray struct {
 	mem    []byte
 	ab     []uint64
@@ -17,7 +17,7 @@ type sortedArray struct {
 	same   []byte
 	prefix prefix.Prefix
 	keyLen prefix.Length
-	held   *atomic.Int64 // the table's count of bytes beside the arena
+	held   *atomic.Int64 // see lazyOrder
 }
 
 const sortedEntryLen = 13

@@ -6,32 +6,32 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Stretches begin small after a seek, which often wants one entry only, and
-// double from there, up to maxChunk.
+// The first chunk after a seek is small, as many seeks read one entry; from there on
+// chunks double, up to maxChunk entries.
 const (
 	seekChunk = 1
 	scanChunk = 64
 	maxChunk  = 256
 )
 
-// source is an iterator over the entries that a table had when it was opened.
+// source iterates over the entries that a memtable had when the source was opened.
 type source struct {
 	m   *MemTable
 	mem *memory
 	end uint32 // of these entries in the arena
-	// all versions are handed out; else what a reader at seq sees.
+	// all says that all versions are returned; if not, only what is visible at seq.
 	all bool
 	seq base.SeqNum
 
 	leafCopy
-	at   int  // entry of the page that comes next, or running backward the one behind it
-	back bool // the last chunk was one before another
+	at   int  // entry of the leaf that comes next, or running backward the one behind it
+	back bool // the last move was towards smaller keys
 	// done: what is seen of the user key of the entry before at has been handed
 	// out. Not for running backward.
 	returned bool
-	repeated bool // a user key stands twice in the chunk, or may
-	want     int
-	from, to int // the chunk in offs
+	repeated bool // a user key occurs twice in the chunk, or may
+	want     int  // entries of the next chunk
+	from, to int  // the last chunk in offs
 
 	offs                   [maxChunk]uint32
 	keyOff, valOff, valEnd [maxChunk]uint32
@@ -40,13 +40,13 @@ type source struct {
 
 var sources = sync.Pool{New: func() any { return new(source) }}
 
-// NewSource iterates over all entries applied before the call; later ones are
-// not seen.
+// NewSource iterates over all entries, with all versions and tombstones, that were
+// applied before the call. Later ones stay invisible.
 func (m *MemTable) NewSource() base.Source { return m.newSource(true, base.MaxSeqNum) }
 
-// NewSourceAt is NewSource for a reader at seq: of each key only the newest entry
-// with at most that sequence is there, be it a deletion. Versions that are passed
-// over cost next to nothing.
+// NewSourceAt is NewSource for a reader at seq: of each key it has only the newest
+// entry with at most that sequence number, which may be a tombstone. Passing over
+// other versions costs next to nothing.
 func (m *MemTable) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
 
 func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
@@ -60,7 +60,7 @@ func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
 	}
 	m.Ref()
 	s := sources.Get().(*source)
-	// An empty table's memory may yet be replaced.
+	// end comes before mem: an empty memtable's memory may be replaced meanwhile.
 	s.end = uint32(o.covered.Load())
 	s.m, s.mem, s.all, s.seq = m, m.mem.Load(), all, seq
 	return s
@@ -126,7 +126,7 @@ func (s *source) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) 
 	return s.backward(e) - 1, nil
 }
 
-// seek stands before (key, t), with want entries for the next chunk.
+// seek positions the source before (key, t), with want entries for the next chunk.
 func (s *source) seek(key []byte, t base.Trailer, want int) {
 	s.leafCopy.n, s.next, s.prev = 0, 0, 0
 	at := 0
@@ -169,7 +169,7 @@ func (s *source) Prev(e *base.Chunk) (bool, error) {
 	return s.backward(e) > 0, nil
 }
 
-// ahead hands out the chunk that begins at at.
+// ahead returns the chunk that begins at at.
 func (s *source) ahead(e *base.Chunk) int {
 	s.back, s.repeated = false, false
 	n := 0
@@ -182,7 +182,7 @@ func (s *source) ahead(e *base.Chunk) int {
 	return n
 }
 
-// backward hands out the chunk that ends at at.
+// backward returns the chunk that ends at at.
 func (s *source) backward(e *base.Chunk) int {
 	s.back, s.repeated = true, false
 	n := 0
@@ -195,7 +195,8 @@ func (s *source) backward(e *base.Chunk) int {
 	return n
 }
 
-// more makes sure that an entry stands at at, and less that one stands before.
+// more loads the next leaf when the present one has no entry at at; less loads the
+// previous leaf when none is before at. Both return false at the end.
 func (s *source) more() bool {
 	if s.at < s.n {
 		return true
@@ -269,7 +270,7 @@ func (s *source) gather(e *base.Chunk, from, to int) {
 	}
 }
 
-// failed is the source of a table that could not be ordered: every move fails.
+// failed is the source of a memtable that could not be ordered: every move fails.
 type failed struct{ err error }
 
 func (f *failed) none(e *base.Chunk) (int, error) {

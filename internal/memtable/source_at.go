@@ -5,24 +5,24 @@ import (
 	"sort"
 )
 
-// What a reader at one sequence sees is handed out key by key: of all entries of a
-// user key, newest first, the first one that is old enough. The others are not
-// looked at.
+// A source at a sequence number goes key by key. The entries of a user key are
+// neighbours, newest first; the first one that is old enough is visible. Bits of the
+// leaf (same) say where a user key ends, so the others are not looked at.
 
-// groupEnd is the index behind the entries of the page that have the user key of
-// entry i.
+// groupEnd is the index behind the entries of this leaf that have the user key of entry
+// i.
 func (p *leafCopy) groupEnd(i int) int {
 	return min(i+1+bits.TrailingZeros64(^(p.same>>(i+1))), p.n)
 }
 
-// groupStart is the index of the first entry of entry i's user key, -1 when it may
-// stand on an earlier page.
+// groupStart is the index of the first entry with the user key of entry i, -1 when that
+// may be in an earlier leaf.
 func (p *leafCopy) groupStart(i int) int {
 	return bits.Len64(^p.same&(2<<i-1)) - 1
 }
 
-// visible is the first of entries [i, j), which have one user key, that a reader at
-// seq sees; j for none.
+// visible is the entry of [i, j), which have one user key, that is visible at seq; j
+// when none is.
 func (s *source) visible(i, j int) int {
 	if s.mem.trailer(s.leafCopy.offs[i]).Seq() <= s.seq {
 		return i

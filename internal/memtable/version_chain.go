@@ -2,7 +2,7 @@ package memtable
 
 import "github.com/loamdb/loam/internal/base"
 
-// links is what an entry says of its key's older entries; zero for none.
+// links leads to older entries of the same key; zero when there are none.
 type links struct{ older, jump, depth uint32 }
 
 // links of the entry at off; zero when it is its key's oldest.
@@ -13,8 +13,10 @@ func (m *memory) links(off uint32) links {
 	return links{m.u32(off + 16), m.u32(off + 20), m.u32(off + 24)}
 }
 
-// linksTo are the links of an entry that goes before the one at old. The jumps
-// form a skew-binary list (Myers, "An applicative random-access stack", 1983).
+// linksTo is the links of a new entry whose key's newest entry so far is at old. The
+// jumps form a skew-binary list (Myers, "An applicative random-access stack", 1983):
+// an entry jumps as far as two equal jumps of its predecessors together, or else to
+// its predecessor.
 func (m *memory) linksTo(old uint32) links {
 	p := m.links(old)
 	l := links{older: old, jump: old, depth: p.depth + 1}
@@ -31,8 +33,9 @@ func (m *memory) linksTo(old uint32) links {
 	return l
 }
 
-// olderThan finds the newest entry behind off with a sequence of at most seq,
-// given that sequences only fall along the chain; 0 for none.
+// olderThan finds the newest entry before the one at off, of the same key, whose
+// sequence is at most seq; 0 when there is none. REQUIRES: sequences fall along the
+// chain (no disorder).
 func (m *memory) olderThan(off uint32, seq base.SeqNum) uint32 {
 	for {
 		l := m.links(off)
@@ -50,8 +53,8 @@ func (m *memory) olderThan(off uint32, seq base.SeqNum) uint32 {
 	}
 }
 
-// newestOf looks through the whole chain of a table whose sequences do not only
-// rise.
+// newestOf is olderThan, off included, for a chain in disorder: it looks at every
+// entry.
 func (m *memory) newestOf(off uint32, seq base.SeqNum) uint32 {
 	best, bestTrailer := uint32(0), base.Trailer(0)
 	for ; off != 0; off = m.links(off).older {
