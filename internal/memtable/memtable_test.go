@@ -17,14 +17,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
-
-// foldCase takes letters of either case for the same, so its equality is not
-// that of bytes.
-var foldCase = &base.Comparer{
-	Name:    "test.FoldCase",
-	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
-}
 
 // TestVersions reads every version of a key with many.
 func TestVersions(t *testing.T) {
@@ -58,7 +52,7 @@ func TestVersions(t *testing.T) {
 
 // TestDisorder adds sequences that do not only rise, as a log from elsewhere may.
 func TestDisorder(t *testing.T) {
-	o := &model{cmp: base.Bytewise}
+	o := model.New(base.Bytewise)
 	m := New(Options{Comparer: base.Bytewise, Size: 1 << 20})
 	defer m.Unref()
 	rng := rand.New(rand.NewSource(1))
@@ -66,9 +60,8 @@ func TestDisorder(t *testing.T) {
 	for _, s := range rng.Perm(3000) {
 		k, v := key(), fmt.Sprint(s)
 		m.Add(base.SeqNum(s), base.KindSet, []byte(k), []byte(v))
-		o.items = append(o.items, item{k, v, base.MakeTrailer(base.SeqNum(s), base.KindSet)})
+		o.Add(model.Entry{Key: []byte(k), Value: []byte(v), Trailer: base.MakeTrailer(base.SeqNum(s), base.KindSet)})
 	}
-	o.dirty = true
 	checkGets(t, o, m, key, rng, 3000, 3000)
 	checkSources(t, o, m, key, rng, 3000)
 	m.Seal()
@@ -192,13 +185,13 @@ func TestRoomAsPlanned(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
+	for _, c := range []*base.Comparer{base.Bytewise, model.Fold} {
 		m := New(Options{Comparer: c, Size: 1 << 20})
 		if _, _, ok := m.Get(MakeLookup(m.cmp, []byte("a"), base.MaxSeqNum)); ok {
 			t.Error("found in an empty table")
 		}
 		src := m.NewSource()
-		full(t, &model{cmp: c}, src)
+		full(t, c, nil, src)
 		src.Close()
 		src.Close()
 		m.Seal()
@@ -249,7 +242,7 @@ func TestComparerPanics(t *testing.T) {
 
 // TestConcurrent has readers of all kinds beside the writer.
 func TestConcurrent(t *testing.T) {
-	for _, c := range []*base.Comparer{base.Bytewise, foldCase} {
+	for _, c := range []*base.Comparer{base.Bytewise, model.Fold} {
 		t.Run(c.Name, func(t *testing.T) { concurrent(t, c) })
 	}
 }
@@ -490,7 +483,7 @@ func TestAscending(t *testing.T) {
 func TestTies(t *testing.T) {
 	long := strings.Repeat("x", 100)
 	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise} {
-		o := &model{cmp: c}
+		o := model.New(c)
 		m := New(Options{Comparer: c, Size: 4 << 20})
 		rng := rand.New(rand.NewSource(1))
 		for i := range 6000 {
@@ -506,13 +499,13 @@ func TestTies(t *testing.T) {
 				k = long + "same"
 			}
 			m.Add(base.SeqNum(i+1), base.KindSet, []byte(k), nil)
-			o.items = append(o.items, item{k, "", base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
+			o.Add(model.Entry{Key: []byte(k), Trailer: base.MakeTrailer(base.SeqNum(i+1), base.KindSet)})
 		}
-		o.dirty = true
 		m.Seal()
-		key := func() string { return o.items[rng.Intn(len(o.items))].key }
+		es := o.Entries()
+		key := func() string { return string(es[rng.Intn(len(es))].Key) }
 		src := m.NewSource()
-		walk(t, o, src, key, rng, 300)
+		walk(t, c, es, src, key, rng, 300)
 		src.Close()
 		checkSources(t, o, m, key, rng, 6000)
 		m.Unref()
@@ -523,14 +516,14 @@ func TestTies(t *testing.T) {
 // length that abbreviations tell apart or do not, in order and not.
 func TestOverwrites(t *testing.T) {
 	formats := []string{"shared-prefix-%06[1]d", "%06[1]d-shared-suffix", "%[1]d", "%02[2]d------%[3]d"}
-	comparers := []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase}
+	comparers := []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold}
 	if testing.Short() { // one goroutine only
 		formats, comparers = formats[:2], comparers[:2]
 	}
 	for _, c := range comparers {
 		for f, format := range formats {
 			for _, rising := range []bool{true, false} {
-				o := &model{cmp: c}
+				o := model.New(c)
 				m := New(Options{Comparer: c, Size: 4 << 20, Ordered: true})
 				rng := rand.New(rand.NewSource(int64(f)))
 				key := func() string { k := rng.Intn(900); return fmt.Sprintf(format, k, k/9, k%9) }
@@ -550,12 +543,11 @@ func TestOverwrites(t *testing.T) {
 					if err := m.Add(base.SeqNum(s), kind, []byte(k), nil); err != nil {
 						t.Fatal(err)
 					}
-					o.items = append(o.items, item{k, "", base.MakeTrailer(base.SeqNum(s), kind)})
+					o.Add(model.Entry{Key: []byte(k), Trailer: base.MakeTrailer(base.SeqNum(s), kind)})
 					if i%3100 == 3000 {
 						m.NewSource().Close()
 					}
 				}
-				o.dirty = true
 				if m.disorder.Load() == rising {
 					t.Errorf("disorder %v", m.disorder.Load())
 				}

@@ -4,56 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand"
-	"sort"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
-
-type item struct {
-	key, value string
-	t          base.Trailer
-}
-
-// model is a sorted slice of all entries.
-type model struct {
-	cmp   *base.Comparer
-	items []item
-	dirty bool
-}
-
-func (o *model) less(a, b item) bool {
-	return o.cmp.CompareInternal([]byte(a.key), a.t, []byte(b.key), b.t) < 0
-}
-
-func (o *model) sorted() []item {
-	if o.dirty {
-		sort.Slice(o.items, func(i, j int) bool { return o.less(o.items[i], o.items[j]) })
-		o.dirty = false
-	}
-	return o.items
-}
-
-// at is the index of the first item at or after (key, t).
-func (o *model) at(key string, t base.Trailer) int {
-	s := o.sorted()
-	return sort.Search(len(s), func(i int) bool { return !o.less(s[i], item{key: key, t: t}) })
-}
-
-// seenAt is the model of what a reader at seq sees.
-func (o *model) seenAt(seq base.SeqNum) *model {
-	v := &model{cmp: o.cmp}
-	for _, x := range o.sorted() {
-		if n := len(v.items); x.t.Seq() <= seq &&
-			(n == 0 || o.cmp.Compare([]byte(v.items[n-1].key), []byte(x.key)) != 0) {
-			v.items = append(v.items, x)
-		}
-	}
-	return v
-}
 
 // checkNode looks at what a node says of its entries. same is what the first one's
 // bit should be.
@@ -136,10 +94,10 @@ func checkTree(t *testing.T, m *MemTable) {
 
 // checkSources compares m with the model at full length, all versions and as of a few
 // sequences.
-func checkSources(t *testing.T, o *model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum) {
+func checkSources(t *testing.T, o *model.Model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum) {
 	t.Helper()
 	src := m.NewSource()
-	full(t, o, src)
+	full(t, m.cmp, o.Entries(), src)
 	checkTree(t, m)
 	src.Close()
 	seqs := []base.SeqNum{base.SeqNum(rng.Int63n(int64(last) + 1)), base.MaxSeqNum, 0}
@@ -147,20 +105,11 @@ func checkSources(t *testing.T, o *model, m *MemTable, key func() string, rng *r
 		seqs = seqs[:1]
 	}
 	for _, seq := range seqs {
-		v, src := o.seenAt(seq), m.NewSourceAt(seq)
-		full(t, v, src)
-		walk(t, v, src, key, rng, 60)
+		es, src := o.EntriesAt(seq), m.NewSourceAt(seq)
+		full(t, m.cmp, es, src)
+		walk(t, m.cmp, es, src, key, rng, 60)
 		src.Close()
 	}
-}
-
-func (o *model) get(key string, seq base.SeqNum) (item, bool) {
-	s := o.sorted()
-	i := o.at(key, base.MakeTrailer(seq, base.KindForSeek))
-	if i < len(s) && o.cmp.Compare([]byte(s[i].key), []byte(key)) == 0 {
-		return s[i], true
-	}
-	return item{}, false
 }
 
 // keyMaker makes keys of a few shapes: shared prefixes of changing length, tails
@@ -186,22 +135,18 @@ func keyMaker(rng *rand.Rand, space int) func() string {
 	}
 }
 
-func toEntry(e *base.Chunk, i int) item {
-	return item{string(e.Key(i)), string(e.Value(i)), e.Trailers[i]}
-}
-
-// checkChunk verifies a chunk against the model from index at on.
-func checkChunk(t *testing.T, o *model, e *base.Chunk, at int) {
+// checkChunk verifies that a chunk holds the entries s[at:], as far as it goes.
+func checkChunk(t *testing.T, cmp *base.Comparer, s []model.Entry, e *base.Chunk, at int) {
 	t.Helper()
-	s := o.sorted()
 	var newest base.SeqNum
 	plain := true
 	for i := range e.Len() {
-		if at+i >= len(s) || toEntry(e, i) != s[at+i] {
-			t.Fatalf("entry %d: got %q", at+i, toEntry(e, i))
+		got := model.Entry{Key: e.Key(i), Value: e.Value(i), Trailer: e.Trailers[i]}
+		if at+i >= len(s) || !got.Equal(s[at+i]) {
+			t.Fatalf("entry %d: got %q", at+i, got)
 		}
 		newest = max(newest, e.Trailers[i].Seq())
-		same := at+i > 0 && o.cmp.Compare([]byte(s[at+i-1].key), e.Key(i)) == 0
+		same := at+i > 0 && cmp.Compare(s[at+i-1].Key, e.Key(i)) == 0
 		plain = plain && e.Trailers[i].Kind() == base.KindSet && !same
 	}
 	if e.MaxSeq != newest {
@@ -212,13 +157,12 @@ func checkChunk(t *testing.T, o *model, e *base.Chunk, at int) {
 	}
 }
 
-// walk moves a source about and compares it with the model.
-func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.Rand, steps int) {
+// walk moves a source of the entries s about.
+func walk(t *testing.T, cmp *base.Comparer, s []model.Entry, src base.Source, key func() string, rng *rand.Rand, steps int) {
 	t.Helper()
 	var e base.Chunk
-	s := o.sorted()
 	for range steps {
-		start := 0 // model index of e's first entry
+		start := 0 // index in s of e's first entry
 		var i int
 		var err error
 		tr := base.MakeTrailer(base.SeqNum(rng.Intn(len(s)+2)), base.Kind(rng.Intn(2)))
@@ -230,13 +174,13 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 			start = len(s) - 1 - i
 		case 2, 3:
 			i, err = src.SeekGE([]byte(k), tr, &e)
-			start = o.at(k, tr) - max(i, 0)
+			start = model.Search(cmp, s, []byte(k), tr) - max(i, 0)
 		default:
 			if rng.Intn(2) == 0 {
 				tr = base.MaxTrailer
 			}
 			i, err = src.SeekLT([]byte(k), tr, &e)
-			start = o.at(k, tr) - 1 - i
+			start = model.Search(cmp, s, []byte(k), tr) - 1 - i
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -250,7 +194,7 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 		if i > 1 && i != e.Len()-1 {
 			t.Fatalf("index %d in a chunk of %d", i, e.Len())
 		}
-		checkChunk(t, o, &e, start)
+		checkChunk(t, cmp, s, &e, start)
 		for range rng.Intn(12) {
 			if rng.Intn(5) < 3 {
 				start += e.Len()
@@ -269,28 +213,28 @@ func walk(t *testing.T, o *model, src base.Source, key func() string, rng *rand.
 				}
 				start -= e.Len()
 			}
-			checkChunk(t, o, &e, start)
+			checkChunk(t, cmp, s, &e, start)
 		}
 	}
 }
 
-// full compares a whole scan both ways.
-func full(t *testing.T, o *model, src base.Source) {
+// full scans a source of the entries s both ways.
+func full(t *testing.T, cmp *base.Comparer, s []model.Entry, src base.Source) {
 	t.Helper()
 	var e base.Chunk
 	at := 0
 	i, err := src.First(&e)
 	for ok := i >= 0; ok; ok, err = src.Next(&e) {
-		checkChunk(t, o, &e, at)
+		checkChunk(t, cmp, s, &e, at)
 		at += e.Len()
 	}
-	if at != len(o.items) || err != nil {
-		t.Fatalf("%d of %d entries forward, %v", at, len(o.items), err)
+	if at != len(s) || err != nil {
+		t.Fatalf("%d of %d entries forward, %v", at, len(s), err)
 	}
 	i, err = src.Last(&e)
 	for ok := i >= 0; ok; ok, err = src.Prev(&e) {
 		at -= e.Len()
-		checkChunk(t, o, &e, at)
+		checkChunk(t, cmp, s, &e, at)
 	}
 	if at != 0 || err != nil {
 		t.Fatalf("%d entries missing backward, %v", at, err)
@@ -298,7 +242,7 @@ func full(t *testing.T, o *model, src base.Source) {
 }
 
 func TestModel(t *testing.T) {
-	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise, foldCase} {
+	for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold} {
 		for seed := range int64(6) {
 			t.Run(fmt.Sprintf("%s/%d", c.Name, seed), func(t *testing.T) {
 				runModel(t, c, seed)
@@ -310,7 +254,7 @@ func TestModel(t *testing.T) {
 func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	before := offheap.InUse()
 	rng := rand.New(rand.NewSource(seed))
-	o := &model{cmp: c}
+	o, written := model.New(c), 0
 	m := New(Options{Comparer: c, Size: 8 << 20, EntrySize: 40, Ordered: seed%3 == 0})
 	key := keyMaker(rng, 50<<(2*seed))
 	total := []int{300, 3000, 9000, 20000, 45000, 45000}[seed]
@@ -322,7 +266,7 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 	if seed == 4 {
 		nextSource = total // the one-time sort of a large table
 	}
-	for len(o.items) < total {
+	for written < total {
 		b := batchrepr.Init(nil)
 		n := 1 + rng.Intn(40)*rng.Intn(2)
 		for i := range n {
@@ -334,9 +278,9 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 			} else {
 				b = batchrepr.AppendPut(b, []byte(k), []byte(v))
 			}
-			o.items = append(o.items, item{k, v, base.MakeTrailer(seq+base.SeqNum(i), kind)})
+			o.Add(model.Entry{Key: []byte(k), Value: []byte(v), Trailer: base.MakeTrailer(seq+base.SeqNum(i), kind)})
 		}
-		o.dirty = true
+		written += n
 		if m.Room(int64(len(b)), n) != nil {
 			t.Fatal("no room")
 		}
@@ -344,41 +288,41 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 			t.Fatal(err)
 		}
 		seq += base.SeqNum(n)
-		if len(o.items) >= nextSource {
+		if written >= nextSource {
 			nextSource += 1 + rng.Intn(total/6)
 			src := m.NewSource()
-			walk(t, o, src, key, rng, 20)
+			walk(t, c, o.Entries(), src, key, rng, 20)
 			checkGets(t, o, m, key, rng, seq, 20)
 			src.Close()
 			at := base.SeqNum(rng.Int63n(int64(seq) + 1))
 			src = m.NewSourceAt(at)
-			walk(t, o.seenAt(at), src, key, rng, 20)
+			walk(t, c, o.EntriesAt(at), src, key, rng, 20)
 			src.Close()
 		}
 	}
-	src := m.NewSource()
-	full(t, o, src)
+	src, all := m.NewSource(), o.Entries()
+	full(t, c, all, src)
 	checkSources(t, o, m, key, rng, seq)
 	m.Seal()
 	checkSources(t, o, m, key, rng, seq)
 	sealed := m.NewSource()
-	full(t, o, src)
-	full(t, o, sealed)
-	walk(t, o, sealed, key, rng, 100)
+	full(t, c, all, src)
+	full(t, c, all, sealed)
+	walk(t, c, all, sealed, key, rng, 100)
 	checkGets(t, o, m, key, rng, seq, 2000)
-	if m.Len() != len(o.items) || m.Bytes() <= 0 || m.MemoryUsage() < m.Bytes() || m.EntrySize() <= headerLen {
+	if m.Len() != written || m.Bytes() <= 0 || m.MemoryUsage() < m.Bytes() || m.EntrySize() <= headerLen {
 		t.Errorf("len %d bytes %d usage %d entry %d", m.Len(), m.Bytes(), m.MemoryUsage(), m.EntrySize())
 	}
 	src.Close()
 	m.Unref()
-	full(t, o, sealed) // holds its own reference
+	full(t, c, all, sealed) // holds its own reference
 	sealed.Close()
 	if got := offheap.InUse(); got != before {
 		t.Errorf("%d bytes in use before, %d after", before, got)
 	}
 }
 
-func checkGets(t *testing.T, o *model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
+func checkGets(t *testing.T, o *model.Model, m *MemTable, key func() string, rng *rand.Rand, last base.SeqNum, n int) {
 	t.Helper()
 	for range n {
 		k, seq := key(), base.SeqNum(rng.Int63n(int64(last)+1))
@@ -388,9 +332,9 @@ func checkGets(t *testing.T, o *model, m *MemTable, key func() string, rng *rand
 		l := MakeLookup(m.cmp, []byte(k), seq)
 		m.Prefetch(l)
 		v, tr, found := m.Get(l)
-		want, ok := o.get(k, seq)
-		if found != ok || tr != want.t || string(v) != want.value || found && (v == nil) != (tr.Kind() == base.KindDelete) {
-			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.value, want.t, ok)
+		want, ok := o.Newest(seq, []byte(k))
+		if found != ok || tr != want.Trailer || !bytes.Equal(v, want.Value) || found && (v == nil) != (tr.Kind() == base.KindDelete) {
+			t.Fatalf("Get(%q, %d) = %q, %d, %v; want %q, %d, %v", k, seq, v, tr, found, want.Value, want.Trailer, ok)
 		}
 	}
 }

@@ -48,6 +48,11 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%s#%d,%d=%s", e.Key, e.Trailer.Seq(), e.Trailer.Kind(), e.Value)
 }
 
+// Equal reports whether two entries are the same, byte for byte.
+func (e Entry) Equal(o Entry) bool {
+	return e.Trailer == o.Trailer && bytes.Equal(e.Key, o.Key) && bytes.Equal(e.Value, o.Value)
+}
+
 // Sort brings entries into internal order: keys ascend, the newest version of
 // a key comes first.
 func Sort(cmp *base.Comparer, es []Entry) {
