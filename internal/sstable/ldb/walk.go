@@ -27,7 +27,7 @@ func (s *salvage) walk() error {
 	steps := int64(walkSteps)
 	lost := uint64(0) // where the stretch without blocks begins
 	limit := uint64(walkWindow)
-	found := make(map[uint64]uint64) // offset -> end of the blocks made out
+	found := make(map[uint64]uint64) // offset -> end of the data blocks made out
 	off := uint64(0)
 	for off+block.TrailerLen < s.size && steps > 0 {
 		if data := uint64(vfs.NextData(s.f, int64(off))); data > off+1 {
@@ -45,15 +45,17 @@ func (s *salvage) walk() error {
 		}
 		s.lose(lost, off)
 		end := off + uint64(n)
-		last, err := s.walkBlock(b[:n], off, found)
+		role, err := s.walkBlock(b[:n], off, found)
 		if err != nil {
 			return err
 		}
-		found[off] = end
-		off, lost, limit = end, end, walkWindow
-		if last {
-			return nil
+		switch role {
+		case dataBlock:
+			found[off] = end
+		case indexBlock:
+			return nil // data ends here
 		}
+		off, lost, limit = end, end, walkWindow
 	}
 	s.lose(lost, s.size)
 	return nil
@@ -82,9 +84,18 @@ func blockLen(b []byte, steps *int64) int {
 	return -1
 }
 
-// walkBlock takes one block, if it is a data block. last says that data ends
-// here.
-func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (last bool, err error) {
+// blockRole is what a block of a table without an index is taken for.
+type blockRole uint8
+
+const (
+	otherBlock   blockRole = iota // filter, properties or metaindex, or damaged
+	dataBlock                     // its entries are taken
+	indexBlock                    // the last block of the table
+	unclearBlock                  // data or the index
+)
+
+// walkBlock takes one block, if it is a data block.
+func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (blockRole, error) {
 	damaged := func(err error) error {
 		var c *base.Corruption
 		if !errors.As(err, &c) {
@@ -95,22 +106,24 @@ func (s *salvage) walkBlock(b []byte, off uint64, found map[uint64]uint64) (last
 	}
 	rows, err := s.unpack(b)
 	if err != nil {
-		return false, damaged(err)
+		return otherBlock, damaged(err)
 	}
-	switch data, index := classify(rows, off, found); {
-	case index:
-		return true, nil
-	case !data:
-		return false, nil // filter, properties or metaindex
+	role := classify(rows, off, found)
+	switch role {
+	case dataBlock:
+		err = s.take(rows)
+	case unclearBlock:
+		err = base.Corruptf("table", "a block that may be data or the index, all before it being unreadable")
 	}
-	return false, damaged(s.take(rows))
+	return role, damaged(err)
 }
 
-// classify tells what the block at off can be, given the blocks found before
-// it. An index has handles for values, one behind the other, and some of them
-// are those of blocks that were found, if any were. Data of that form would
-// have to know where the table's blocks lie.
-func classify(rows []byte, off uint64, found map[uint64]uint64) (data, index bool) {
+// classify tells what the block at off can be, given the data blocks found before
+// it. An index has handles for values, one behind the other, and those of all
+// blocks that were found are among them: data of that form would have to know
+// where the table's blocks lie. Where none was found, data may have that form by
+// chance.
+func classify(rows []byte, off uint64, found map[uint64]uint64) blockRole {
 	n, hits, end := 0, 0, uint64(0)
 	handles := true
 	// Rows before a malformed one tell enough.
@@ -128,8 +141,13 @@ func classify(rows []byte, off uint64, found map[uint64]uint64) (data, index boo
 		}
 		return nil
 	})
-	if n == 0 {
-		return false, false
+	switch {
+	case n == 0:
+		return otherBlock
+	case handles && hits > 0:
+		return indexBlock
+	case handles && len(found) == 0 && off > 0:
+		return unclearBlock
 	}
-	return true, handles && (hits > 0 || len(found) == 0 && off > 0)
+	return dataBlock
 }
