@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,103 +13,64 @@ import (
 // Flush writes the memtable, and those waiting, into tables and returns when
 // they are durable.
 func (db *DB) Flush() error {
-	if err := db.writable(); err != nil {
+	if err := db.health.writable(); err != nil {
 		return err
 	}
-	db.bg.mu.Lock()
-	since := db.bg.flushTries
-	db.bg.mu.Unlock()
-	err := db.pipeline.Exclusive(func() error {
-		if v := db.tree.Current(); v == nil || v.Mem.Len() == 0 {
-			return nil
-		}
-		if err := db.bg.waitForRoom(0); err != nil {
-			return err
-		}
-		return db.rotate(0, 0)
-	})
+	since := db.jobs.FlushesBegun()
+	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(db.tree) }); err != nil {
+		return err
+	}
+	return db.jobs.WaitFlushed(db.tree, since)
+}
+
+// CompactRange merges everything from start up to, not including, limit into as
+// few tables as possible and drops what nobody can read any more, as far as this
+// opening of the database wrote it; nil is no bound. The memtable is flushed first.
+// It goes in steps: automatic compactions run beside and between them, and a writer
+// that waits for level 0 ends a step that is in the way. It works although automatic
+// compaction is paused. Close ends it with ErrClosed.
+func (db *DB) CompactRange(start, limit []byte) error {
+	return db.CompactRangeContext(context.Background(), start, limit)
+}
+
+// CompactRangeContext is CompactRange that gives up, with the context's error
+// and nothing lost, when ctx is done.
+func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err error) {
+	if ctx == nil {
+		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
+	}
+	defer db.health.catchPanic(&err)
+	if start != nil && limit != nil && db.opts.Comparer.Cmp(start, limit) > 0 {
+		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
+	}
+	flushed := make(chan error, 1)
+	go func() { flushed <- db.Flush() }()
+	select {
+	case err = <-flushed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if err != nil {
 		return err
 	}
-	return db.bg.waitFlushed(since)
-}
-
-// waitFlushed returns when the memtables sealed so far are in tables, or with
-// the error that keeps them from it. Of flushes that fail, those up to number
-// since do not count: there may be space by now.
-func (b *background) waitFlushed(since uint64) error {
-	v := b.db.tree.Acquire()
-	if v == nil {
-		return ErrClosed
-	}
-	defer v.Unref()
-	if len(v.Sealed) == 0 {
-		return nil
-	}
-	newest := v.Sealed[0].FirstLog
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for {
-		if p := b.db.failure.Load(); p != nil {
-			return *p
-		}
-		if b.closing || b.stopFlush.Load() {
-			return ErrClosed
-		}
-		now := b.db.tree.Current()
-		if now == nil || now.OldestLog() > newest {
-			return nil
-		}
-		if b.flushErr != nil && b.flushFailed > since {
-			return b.flushErr
-		}
-		b.scheduleLocked()
-		b.cond.Wait()
-	}
+	return db.jobs.CompactRange(ctx, db.tree, start, limit)
 }
 
 // PauseCompaction stops automatic compaction, running ones included, and
 // returns when none runs. Flushes go on. Each call needs a ResumeCompaction.
-func (db *DB) PauseCompaction() {
-	b := db.bg
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.paused++
-	b.stop.Store(true)
-	for len(b.running) > 0 {
-		b.cond.Wait()
-	}
-	b.stop.Store(b.closing || b.db.closing.Load())
-	b.cond.Broadcast() // manual compactions go on
-}
+func (db *DB) PauseCompaction() { db.jobs.Pause() }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
-func (db *DB) ResumeCompaction() {
-	b := db.bg
-	b.mu.Lock()
-	b.paused = max(b.paused-1, 0)
-	b.mu.Unlock()
-	b.wake()
-}
+func (db *DB) ResumeCompaction() { db.jobs.Unpause() }
 
 // Resume tries failed background work again at once, for instance after disk
 // space was freed, instead of at the end of its back-off. It returns why the
 // database is read-only if it is: that ends only with Close and Open.
 func (db *DB) Resume() error {
-	if err := db.writable(); err != nil {
+	if err := db.health.writable(); err != nil {
 		return err
 	}
-	b := db.bg
-	b.mu.Lock()
-	close(b.kick)
-	b.kick = make(chan struct{})
-	b.flushErr, b.compErr = nil, nil // writes wait for the next try
-	if b.retry != nil {
-		b.retry.Stop()
-		b.retry = nil
-	}
-	b.mu.Unlock()
-	b.wake()
+	db.jobs.Retry()
 	return nil
 }
 

@@ -635,19 +635,6 @@ func TestSeeksMergeRuns(t *testing.T) {
 	}
 }
 
-func TestAStopDoesNotHideAFailure(t *testing.T) {
-	broken := errors.New("broken")
-	if err := joinFailures([]error{nil, errStopped, broken}); !errors.Is(err, broken) || errors.Is(err, errStopped) {
-		t.Errorf("got %v", err)
-	}
-	if err := joinFailures([]error{nil, errStopped}); !errors.Is(err, errStopped) {
-		t.Errorf("got %v", err)
-	}
-	if err := joinFailures([]error{nil, nil}); err != nil {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestDestroy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db := mustOpen(t, dir, nil)

@@ -49,9 +49,7 @@ func stall(t *testing.T, db *DB, gate *gatedFS) (err error) {
 			case err = <-done:
 				ended = true
 			default:
-				db.bg.mu.Lock()
-				waits = db.bg.waitsFor != ""
-				db.bg.mu.Unlock()
+				waits = db.jobs.Status().WaitsFor != ""
 			}
 		}
 	}
@@ -145,9 +143,9 @@ func TestPanicInListenerIsTold(t *testing.T) {
 				db := mustOpen(t, "db", o)
 				mustPut(t, db, 1)
 				if strings.HasPrefix(from, "log") {
-					db.bg.report("flush", syscall.ENOSPC)
+					db.health.JobFailed("flush", syscall.ENOSPC)
 				}
-				for i := 0; db.writable() == nil; i++ {
+				for i := 0; db.health.writable() == nil; i++ {
 					stall(t, db, fsys)
 				}
 				event := <-told
@@ -183,7 +181,7 @@ func TestBlockedListenerStopsNobody(t *testing.T) {
 			})
 			within(t, from, func() {
 				db := mustOpen(t, "db", o)
-				db.bg.report("flush", syscall.ENOSPC)
+				db.health.JobFailed("flush", syscall.ENOSPC)
 				for i := range 5 {
 					if err := stall(t, db, fsys); err != nil {
 						t.Fatal(err)

@@ -119,23 +119,14 @@ func TestManualCompactionGoesInSteps(t *testing.T) {
 
 // quiet returns when no background work runs.
 func quiet(db *DB) {
-	b := db.bg
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for b.flushing || len(b.running) > 0 {
-		b.cond.Wait()
+	for db.jobs.Status().Running > 0 {
+		runtime.Gosched()
 	}
 }
 
 // awaitStall returns when a writer waits for cause.
 func awaitStall(db *DB, cause string) {
-	for {
-		db.bg.mu.Lock()
-		now := db.bg.waitsFor
-		db.bg.mu.Unlock()
-		if now == cause {
-			return
-		}
+	for db.jobs.Status().WaitsFor != cause {
 		runtime.Gosched()
 	}
 }
@@ -244,7 +235,7 @@ func TestCloseEndsMerges(t *testing.T) {
 				closed := make(chan error, 1)
 				if by == "Close" {
 					go func() { closed <- db.Close() }()
-					for !db.bg.stop.Load() {
+					for !db.jobs.Status().Closing {
 						runtime.Gosched()
 					}
 				} else {
@@ -340,7 +331,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 	}
 	within(t, "Close", func() {
 		gate.Lock()
-		if err := db.pipeline.Exclusive(func() error { return db.rotate(0, 0) }); err != nil {
+		if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(db.tree) }); err != nil {
 			t.Fatal(err)
 		}
 		for begun.Load() == 0 {
@@ -348,7 +339,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 		}
 		closed := make(chan error, 1)
 		go func() { closed <- db.Close() }()
-		for !db.bg.stopFlush.Load() {
+		for !db.jobs.Status().LastFlush {
 			runtime.Gosched()
 		}
 		gate.Unlock()

@@ -1,84 +1,16 @@
 package lsm
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/offheap"
 )
-
-// stats counts what the database does. Everything in it may be touched from
-// any goroutine.
-type stats struct {
-	mu          sync.Mutex // leaf; guards the rest
-	flushes     WorkMetrics
-	compactions WorkMetrics
-	levels      [manifest.NumLevels]levelWork
-	stalls      map[string]StallMetrics
-}
-
-// levelWork is what flushes and compactions wrote into a level.
-type levelWork struct {
-	read, written uint64
-	duration      time.Duration
-}
-
-func newStats() *stats { return &stats{stalls: map[string]StallMetrics{}} }
-
-func (s *stats) flushed(memtable int64, r compact.Result, d time.Duration, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.flushes.add(uint64(memtable), r, d, err)
-	if len(r.Added) > 0 {
-		l := &s.levels[r.Added[0].Level]
-		l.written += r.BytesWritten
-		l.duration += d
-	}
-}
-
-func (s *stats) compacted(p *compact.Plan, results []compact.Result, d time.Duration, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := &s.levels[p.OutputLevel]
-	l.duration += d
-	s.compactions.Count++
-	s.compactions.Duration += d
-	if err != nil {
-		s.compactions.Failed++
-		return
-	}
-	if p.TrivialMove {
-		s.compactions.Moves++
-		return
-	}
-	l.read += p.InputBytes
-	s.compactions.BytesIn += p.InputBytes
-	for _, r := range results {
-		l.written += r.BytesWritten
-		s.compactions.BytesOut += r.BytesWritten
-		s.compactions.EntriesIn += r.EntriesIn
-		s.compactions.EntriesOut += r.EntriesOut
-	}
-}
-
-func (s *stats) stalled(db *DB, cause string, d time.Duration) {
-	s.mu.Lock()
-	m := s.stalls[cause]
-	m.Count++
-	m.Duration += d
-	s.stalls[cause] = m
-	s.mu.Unlock()
-	if f := db.opts.Events.WriteStall; f != nil {
-		db.events.Post(func() { f(StallInfo{Cause: cause, Duration: d}) })
-	}
-}
 
 // WorkMetrics counts one kind of background work.
 type WorkMetrics struct {
@@ -86,19 +18,6 @@ type WorkMetrics struct {
 	BytesIn, BytesOut     uint64
 	EntriesIn, EntriesOut uint64
 	Duration              time.Duration
-}
-
-func (w *WorkMetrics) add(in uint64, r compact.Result, d time.Duration, err error) {
-	w.Count++
-	w.Duration += d
-	if err != nil {
-		w.Failed++
-		return
-	}
-	w.BytesIn += in
-	w.BytesOut += r.BytesWritten
-	w.EntriesIn += r.EntriesIn
-	w.EntriesOut += r.EntriesOut
 }
 
 // StallMetrics counts writes that had to wait, for one cause.
@@ -165,40 +84,37 @@ type Metrics struct {
 
 // Metrics returns the counters; on a closed database, zeros.
 func (db *DB) Metrics() Metrics {
-	v := db.tree.Acquire()
-	if v == nil {
+	state := db.tree.Acquire()
+	if state == nil {
 		return Metrics{ReadOnly: ErrClosed}
 	}
-	defer v.Unref()
+	defer state.Unref()
 	m := Metrics{
-		CompactionDebt: compact.Debt(v.Version, db.bg.config()), OffHeapBytes: offheap.InUse(),
-		WriteDelayPerKiB: time.Duration(db.bg.delayNanos.Load()), LastSequence: uint64(db.shared.Seqs.Visible()),
+		CompactionDebt: db.jobs.Debt(db.tree, state), OffHeapBytes: offheap.InUse(),
+		LastSequence: uint64(db.shared.Seqs.Visible()), Snapshots: db.shared.Seqs.NumSnapshots(),
 		WALBytesWritten: db.wal.Bytes(), WALSync: latencies(db.wal.Syncs()),
+		EventsDropped: db.health.events.Dropped(), DiskBytes: state.Version.Size(),
 	}
-	if db.opts.ReadOnly || db.failure.Load() != nil {
-		m.ReadOnly = db.writable()
+	if db.opts.ReadOnly || db.health.failed() != nil {
+		m.ReadOnly = db.health.writable()
 	}
-	db.bg.mu.Lock()
-	m.BackgroundError = errors.Join(db.bg.flushErr, db.bg.compErr)
-	db.bg.mu.Unlock()
-	m.EventsDropped = db.events.Dropped()
-	m.Memtables = 1 + len(v.Sealed)
-	m.MemtableBytes, m.MemtableEntries = v.Mem.MemoryUsage(), v.Mem.Len()
-	for _, s := range v.Sealed {
+	status := db.jobs.Status()
+	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
+	m.Memtables = 1 + len(state.Sealed)
+	m.MemtableBytes, m.MemtableEntries = state.Mem.MemoryUsage(), state.Mem.Len()
+	for _, s := range state.Sealed {
 		m.MemtableBytes += s.Mem.MemoryUsage()
 		m.MemtableEntries += s.Mem.Len()
 	}
-	m.Snapshots = db.shared.Seqs.NumSnapshots()
 	c := db.cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
 	f := db.shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.Descriptors
-	db.stats.fill(&m)
-	for i := range v.Version.Levels {
-		l := &v.Version.Levels[i]
+	m.addWork(db.jobs.Counters())
+	for i := range state.Version.Levels {
+		l := &state.Version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
 	}
-	m.DiskBytes = v.Version.Size()
 	if m.WALBytesWritten > 0 {
 		written := float64(m.WALBytesWritten) + float64(m.Flush.BytesOut) + float64(m.Compact.BytesOut)
 		m.WriteAmplification = written / float64(m.WALBytesWritten)
@@ -206,17 +122,16 @@ func (db *DB) Metrics() Metrics {
 	return m
 }
 
-func (s *stats) fill(m *Metrics) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.Flush, m.Compact = s.flushes, s.compactions
-	m.Stalls = make(map[string]StallMetrics, len(s.stalls))
-	for cause, stall := range s.stalls {
-		m.Stalls[cause] = stall
+// addWork fills in what the scheduler counts.
+func (m *Metrics) addWork(c jobs.Counters) {
+	m.Flush, m.Compact = WorkMetrics(c.Flushes), WorkMetrics(c.Compactions)
+	m.Stalls = make(map[string]StallMetrics, len(c.Stalls))
+	for cause, stall := range c.Stalls {
+		m.Stalls[cause] = StallMetrics(stall)
 		m.StallTime += stall.Duration
 	}
-	for i, l := range s.levels {
-		m.Levels[i].BytesRead, m.Levels[i].BytesWritten, m.Levels[i].Duration = l.read, l.written, l.duration
+	for i, l := range c.Levels {
+		m.Levels[i].BytesRead, m.Levels[i].BytesWritten, m.Levels[i].Duration = l.BytesRead, l.BytesWritten, l.Duration
 	}
 }
 
@@ -282,7 +197,7 @@ func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 		return nil, ErrClosed
 	}
 	defer v.Unref()
-	defer db.catch(&err)
+	defer db.health.catchPanic(&err)
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
 		if sizes[i], err = v.DiskSize(r.Start, r.Limit); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/events"
 	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
@@ -33,27 +34,26 @@ func Open(dir string, o *Options) (*DB, error) {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
 	opts.FS = files.RoomyFS{FS: place.FS}
-	db := &DB{dir: place.Path, dirLock: place, opts: opts, cmp: opts.Comparer, stats: newStats()}
-	db.events = events.New(func(v any, stack []byte) { db.fail(&base.Panic{Value: v, Stack: stack}) })
-	db.log = opts.Logger
+	db := &DB{dir: place.Path, dirLock: place, opts: opts}
+	h := &db.health
+	h.readOnly, h.notifier = opts.ReadOnly, notifier{dir: db.dir, events: events.New(h.panickedAt), logger: opts.Logger, listener: opts.Events}
 	if o != nil && o.Logger != nil {
-		db.log = db.events.Logger(o.Logger)
+		h.logger = h.events.Logger(o.Logger)
 	}
-	db.bg = newBackground(db)
 	db.wal = wal.New(wal.Options{
 		FS: opts.FS, Dir: db.dir, Preallocate: opts.WALPreallocate,
 		NewFileNum: func() uint64 { return db.manifest.NewFileNum() },
-		Fail:       db.fail, Panicked: db.panicked,
+		Fail:       h.fail, Panicked: h.panicked,
 	})
 	db.shared = tree.Shared{
-		Seqs: &tree.Sequences{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.fail,
+		Seqs: &tree.Sequences{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: h.fail,
 	}
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
 		db.abandon(found)
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
-	db.bg.wake()
+	db.jobs.Wake()
 	return db, nil
 }
 
@@ -71,6 +71,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if err := db.openCache(); err != nil {
 		return err
 	}
+	db.assemble()
 	if !db.opts.ReadOnly {
 		if err := found.Note(db.manifest); err != nil {
 			return err
@@ -87,9 +88,12 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		Sync:    db.wal.Sync,
 		Apply:   db.tree.Apply,
 		Publish: db.shared.Seqs.Publish,
-		Room:    db.makeRoom,
-		Failed:  func(err error) { db.fail(err) },
+		Room: func(_ [][]byte, bytes int64, entries int, mode commit.Mode) error {
+			return db.jobs.MakeRoom(db.tree, bytes, entries, mode)
+		},
+		Failed: func(err error) { db.health.fail(err) },
 	}, r.Last)
+	db.health.connect(db.pipeline, db.jobs)
 	if db.opts.ReadOnly {
 		db.adopt(r.tables, 0)
 		return nil
@@ -114,7 +118,7 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 // loadManifest reads the manifest, or makes that of a new database. It writes
 // nothing.
 func (db *DB) loadManifest() error {
-	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.cmp, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) }}
+	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.opts.Comparer, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) }}
 	set, err := manifest.Load(o, db.opts.ReadOnly)
 	switch {
 	case errors.Is(err, ErrDoesNotExist):
@@ -142,15 +146,33 @@ func (db *DB) openCache() error {
 		db.cache = cache.New(max(db.opts.CacheSize, 0))
 	}
 	db.shared.Files = files.New(files.Options{
-		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.cmp, Reads: db.shared.Reads,
+		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.opts.Comparer, Reads: db.shared.Reads,
 		MaxDecoded: db.opts.MaxDecodedBlock, MaxOpenFiles: db.opts.MaxOpenFiles,
-		OnError: func(err error) { db.log.Warn("table file", "dir", db.dir, "err", err) },
+		OnError: func(err error) { db.health.warn("table file", err) },
 	})
-	db.tree = tree.New(tree.Options{
-		Comparer: db.cmp, Tables: db.opts.tables(), MemTableSize: db.opts.WriteBufferSize,
-		RunsSought: func() { db.bg.wake() },
-	}, db.shared)
 	return nil
+}
+
+// assemble makes the tree and the scheduler. Neither does anything yet.
+func (db *DB) assemble() {
+	o, h := db.opts, &db.health
+	db.tree = tree.New(tree.Options{
+		Comparer: o.Comparer, Tables: o.tables(), MemTableSize: o.WriteBufferSize,
+		RunsSought: func() { db.jobs.Wake() },
+	}, db.shared)
+	db.jobs = jobs.New(jobs.Options{
+		Env: jobs.Env{
+			Writable: h.writable, Failure: h.failed,
+			Fail:       func(err error) error { cause, _ := h.setFailure(err); return cause },
+			BeginStall: func() { db.pipeline.BeginStall() }, EndStall: func() { db.pipeline.EndStall() },
+			Events: h,
+		},
+		Files: db.shared.Files, Manifest: db.manifest, WAL: db.wal, Cache: db.cache, Seqs: db.shared.Seqs,
+		ReadOnly: o.ReadOnly, Paused: o.DisableCompaction,
+		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
+		L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
+	})
+	db.jobs.Add(db.tree)
 }
 
 // adopt makes the first read state: an empty memtable, and for a read-only database
@@ -158,19 +180,19 @@ func (db *DB) openCache() error {
 func (db *DB) adopt(replayed []*tree.Sealed, wal uint64) {
 	replayed = slices.Clone(replayed)
 	slices.Reverse(replayed)
-	db.tree.Start(wal, replayed, db.manifest.Current(base.DefaultKeyspace))
+	db.tree.Start(wal, replayed, db.manifest.Current(db.tree.ID()))
 }
 
 // abandon undoes a failed open, what it made in the directory included.
 func (db *DB) abandon(found *manifest.Found) {
-	db.closing.Store(true)
+	db.health.closing.Store(true)
 	_ = protect(func() error { return db.wal.Close(false) })
 	if db.tree != nil {
 		db.tree.Close()
 	}
 	_ = protect(func() error { return found.Restore(db.recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
-	db.events.Close(eventPatience)
+	db.health.events.Close(eventPatience)
 }
 
 // releaseFor bounds how long release waits for reads that are under way.
@@ -204,10 +226,10 @@ func (db *DB) release() error {
 // Close, at once; reads under way are answered. Iterators must still be closed
 // to free what they hold. Nothing is lost by ending the process without Close.
 func (db *DB) Close() error {
-	if db.closing.Swap(true) {
+	if db.health.closing.Swap(true) {
 		return ErrClosed
 	}
-	db.bg.beginClose()
+	db.jobs.BeginClose()
 	closing := func() error {
 		db.tree.Close()
 		db.pipeline.Poison(ErrClosed)
@@ -217,10 +239,10 @@ func (db *DB) Close() error {
 	if err := db.pipeline.Exclusive(closing); err != nil && !db.tree.Closed() {
 		_ = closing() // it panicked
 	}
-	db.bg.close()
-	err := protect(func() error { return db.wal.Close(db.failure.Load() == nil) })
+	db.jobs.Close()
+	err := protect(func() error { return db.wal.Close(db.health.failed() == nil) })
 	err = errors.Join(err, db.release())
-	db.events.Close(eventPatience)
+	db.health.events.Close(eventPatience)
 	return err
 }
 

@@ -65,7 +65,7 @@ func (r *replay) logs() error {
 		db.recovery.Dropped = append(db.recovery.Dropped, DroppedLog(d))
 	}
 	if !db.recovery.WasClean {
-		db.log.Warn("part of the log was dropped", "dir", db.dir, "dropped", found.Dropped)
+		db.health.logger.Warn("part of the log was dropped", "dir", db.dir, "dropped", found.Dropped)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (r *replay) room(bytes int64, entries int, num uint64) (*tree.Sealed, error
 // writeOldest writes the oldest memtable into tables of the version to come.
 func (r *replay) writeOldest() error {
 	s := r.tables[0]
-	err := r.db.bg.writeSealed(s, func(result compact.Result) error {
+	err := r.db.jobs.WriteMemTable(r.db.tree, s, func(result compact.Result) error {
 		r.written += result.EntriesIn
 		return r.db.manifest.Stage(&manifest.Edit{Added: result.Added})
 	})
@@ -159,7 +159,7 @@ func (r *replay) finish() error {
 	db.adopt(nil, db.wal.Num())
 	db.manifest.TakeObsolete() // removeObsolete finds them
 	if err := db.removeObsolete(); err != nil {
-		db.log.Warn("files of an earlier run stay until the next opening", "dir", db.dir, "err", err)
+		db.health.warn("files of an earlier run stay until the next opening", err)
 	}
 	return nil
 }
@@ -174,11 +174,12 @@ func (r *replay) commit() error {
 			return err
 		}
 	}
-	if err := db.wal.Rotate(r.Last); err != nil {
+	log, err := db.wal.Rotate(r.Last)
+	if err != nil {
 		return err
 	}
 	edit := &manifest.Edit{}
-	edit.SetLogNum(db.wal.Num())
+	edit.SetLogNum(log)
 	edit.SetPrevLogNum(0)
 	if fresh {
 		v, err := db.manifest.Apply(edit)

@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -81,57 +80,12 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 					break
 				}
 			}
-			db.bg.mu.Lock()
-			if db.bg.forced > 0 {
-				t.Errorf("%s: %d waits for level 0 had nothing under way", what, db.bg.forced)
+			if n := db.jobs.Status().Forced; n > 0 {
+				t.Errorf("%s: %d waits for level 0 had nothing under way", what, n)
 			}
-			db.bg.mu.Unlock()
 			mustClose(t, db)
 		})
 	}
-}
-
-// TestFlushWaitsForItsMemtable has an older memtable's flush fail and then succeed
-// before the caller of Flush looks: Flush goes on waiting then. That it returns
-// nil means that its own memtable is in tables.
-func TestFlushWaitsForItsMemtable(t *testing.T) {
-	gate := make(chan struct{})
-	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") {
-			<-gate
-		}
-		return vfs.Outcome{}
-	})
-	db := mustOpen(t, "db", small(Options{FS: fsys}))
-	mustPut(t, db, 1)
-	if err := db.pipeline.Exclusive(func() error { return db.rotate(0, 0) }); err != nil {
-		t.Fatal(err)
-	}
-	var opened atomic.Bool
-	done := make(chan error, 1)
-	go func() {
-		err := db.bg.waitFlushed(0)
-		if err == nil && !opened.Load() {
-			err = errors.New("nil before the memtable was in tables")
-		}
-		done <- err
-	}()
-	for range 50 {
-		db.bg.mu.Lock()
-		db.bg.flushFailed++  // failed, and then
-		db.bg.flushErr = nil // succeeded
-		db.bg.cond.Broadcast()
-		db.bg.mu.Unlock()
-		time.Sleep(time.Millisecond)
-	}
-	opened.Store(true)
-	close(gate)
-	within(t, "Flush", func() {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		mustClose(t, db)
-	})
 }
 
 // TestFlushAfterSpaceReturned has space return while a flush is under way that
@@ -150,7 +104,7 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: fsys}))
 	full.Store(true)
 	mustPut(t, db, 1)
-	if err := db.pipeline.Exclusive(func() error { return db.rotate(0, 0) }); err != nil {
+	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(db.tree) }); err != nil {
 		t.Fatal(err)
 	}
 	<-began

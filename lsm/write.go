@@ -3,7 +3,6 @@ package lsm
 import (
 	"fmt"
 
-	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/commit"
 )
@@ -28,7 +27,7 @@ func (db *DB) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return tooLarge("key and value", len(key)+len(value))
 	}
-	if err := db.writable(); err != nil {
+	if err := db.health.writable(); err != nil {
 		return err
 	}
 	return db.pipeline.Put(key, value, commit.Mode(mode&(Sync|NoStall)))
@@ -39,7 +38,7 @@ func (db *DB) Delete(key []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 {
 		return tooLarge("key", len(key))
 	}
-	if err := db.writable(); err != nil {
+	if err := db.health.writable(); err != nil {
 		return err
 	}
 	return db.pipeline.Delete(key, commit.Mode(mode&(Sync|NoStall)))
@@ -55,7 +54,7 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 	if b.err != nil {
 		return b.err
 	}
-	if err := db.writable(); err != nil {
+	if err := db.health.writable(); err != nil {
 		return err
 	}
 	if b.Count() == 0 && mode&Sync == 0 {
@@ -75,33 +74,4 @@ func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
 		return tooLarge("batch", len(repr))
 	}
 	return db.Write(&Batch{repr: repr}, mode)
-}
-
-// makeRoom sees to it that the memtable takes a group of so many bytes and
-// entries: it delays the writer in proportion to the debt of the background,
-// and rotates a full memtable. Commit leader only.
-func (db *DB) makeRoom(_ [][]byte, bytes int64, entries int, mode commit.Mode) error {
-	if err := db.bg.delay(bytes, mode); err != nil {
-		return err
-	}
-	if fits, err := db.tree.HasRoom(bytes, entries); fits || err != nil {
-		return err
-	}
-	if err := db.bg.waitForRoom(mode); err != nil {
-		return err
-	}
-	return db.rotate(bytes, entries)
-}
-
-// rotate seals the memtable and starts another one, with room for a group of so
-// many bytes and entries and with a log of its own. Commit leader only.
-func (db *DB) rotate(bytes int64, entries int) error {
-	err := db.tree.Rotate(bytes, entries, func(last base.SeqNum) (uint64, error) {
-		err := db.wal.Rotate(last)
-		return db.wal.Num(), err
-	})
-	if err == nil {
-		db.bg.wake()
-	}
-	return err
 }

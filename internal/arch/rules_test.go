@@ -18,8 +18,8 @@ import (
 const (
 	capFile      = 800
 	capFunction  = 100
-	capPackage   = 4000 // without tests
-	capDBFields  = 24
+	capPackage   = 3000 // without tests
+	capDBFields  = 14
 	capDBMutexes = 2
 	capDBMethods = 40
 	capOptions   = 60
@@ -28,6 +28,10 @@ const (
 // longFunctions may exceed capFunction: "path func" -> lines. The list only
 // shrinks; an entry that is not needed any more fails the test.
 var longFunctions = map[string]int{}
+
+// largePackages may exceed capPackage: directory -> lines. The list only shrinks; an
+// entry that is not needed any more fails the test.
+var largePackages = map[string]int{"internal/kvbench": 4000, "internal/vfs": 3600}
 
 // panics may call panic: "path func" -> why it cannot be reached by input or
 // fault. The list only shrinks.
@@ -49,7 +53,9 @@ func ruleFileSize(t *tree) []string {
 	return bad
 }
 
-func rulePackageSize(t *tree) []string {
+func rulePackageSize(t *tree) []string { return packageSize(t, largePackages) }
+
+func packageSize(t *tree, allowed map[string]int) []string {
 	size := map[string]int{}
 	t.goFiles(func(f *file) {
 		if !f.isTest() {
@@ -58,8 +64,13 @@ func rulePackageSize(t *tree) []string {
 	})
 	var bad []string
 	for dir, n := range size {
-		if n > capPackage {
-			bad = append(bad, fmt.Sprintf("%s: %d lines without tests, cap %d", dir, n, capPackage))
+		if limit := max(allowed[dir], capPackage); n > limit {
+			bad = append(bad, fmt.Sprintf("%s: %d lines without tests, cap %d", dir, n, limit))
+		}
+	}
+	for dir := range allowed {
+		if size[dir] <= capPackage {
+			bad = append(bad, dir+": is not large any more; take it off the list")
 		}
 	}
 	sort.Strings(bad)

@@ -28,8 +28,6 @@ var testsOnly = map[string]bool{
 	"internal/files Pin.Release":           true,
 	"internal/files Set.Pin":               true,
 	"internal/files Set.WaitDeleted":       true,
-	"internal/tree Tree.ID":                true,
-	"internal/tree Tree.Tables":            true,
 }
 
 // TestUnused holds the module to this: what is declared outside of tests is used

@@ -219,6 +219,9 @@ func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, strin
 	return NewTableWriter(f, o), name, nil
 }
 
+// SyncDir makes the names of new tables durable.
+func (s *Set) SyncDir() error { return s.o.FS.SyncDir(s.o.Dir) }
+
 // Stats is a snapshot of a Set.
 type Stats struct {
 	Readers     int   // open readers

@@ -82,17 +82,15 @@ func (s *ReadState) retire() {
 }
 
 // OldestLog is the number of the oldest log that may have entries that are not in
-// tables.
-func (s *ReadState) OldestLog() uint64 { return s.OldestLogWithout(nil) }
-
-// OldestLogWithout is OldestLog for a state in which flushed is in tables.
-func (s *ReadState) OldestLogWithout(flushed *Sealed) uint64 {
+// tables, but for those of the memtable flushed, which may be nil; any is false when
+// there are none. An entry whose commit is under way is in the current log.
+func (s *ReadState) OldestLog(flushed *Sealed) (num uint64, any bool) {
 	for i := len(s.Sealed) - 1; i >= 0; i-- {
 		if s.Sealed[i] != flushed {
-			return s.Sealed[i].FirstLog
+			return s.Sealed[i].FirstLog, true
 		}
 	}
-	return s.FirstLog
+	return s.FirstLog, s.Mem.Len() > 0
 }
 
 // Holders counts who needs the table files and the block cache of a database: the

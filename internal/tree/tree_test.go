@@ -156,8 +156,10 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 		t.Errorf("sealed: %q, then log %d; want %q, then log 8", got, s.FirstLog, want)
 	}
 	newest, oldest := s.Sealed[0], s.Sealed[1]
-	if s.OldestLog() != 5 || s.OldestLogWithout(oldest) != 6 || s.OldestLogWithout(newest) != 5 {
-		t.Errorf("oldest log %d, without the oldest memtable %d, without the newest %d", s.OldestLog(), s.OldestLogWithout(oldest), s.OldestLogWithout(newest))
+	for flushed, want := range map[*Sealed]uint64{nil: 5, oldest: 6, newest: 5} {
+		if num, any := s.OldestLog(flushed); num != want || !any {
+			t.Errorf("oldest log %d, %v; want %d", num, any, want)
+		}
 	}
 	for _, key := range []string{"a", "b", "c"} {
 		if _, err := tree.Get([]byte(key), nil, nil, 0); err != nil {
@@ -166,8 +168,12 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 	}
 	tree.Install(h.manifest.Current(base.DefaultKeyspace), oldest)
 	tree.Install(h.manifest.Current(base.DefaultKeyspace), newest)
-	if now := tree.Current(); len(now.Sealed) != 0 || now.OldestLog() != 8 {
-		t.Errorf("%d sealed memtables and log %d after the flushes", len(now.Sealed), now.OldestLog())
+	if num, any := tree.Current().OldestLog(nil); any || len(tree.Current().Sealed) != 0 {
+		t.Errorf("%d sealed memtables after the flushes, and log %d is needed", len(tree.Current().Sealed), num)
+	}
+	h.put(t, tree, "d", "4")
+	if num, any := tree.Current().OldestLog(nil); num != 8 || !any {
+		t.Errorf("oldest log %d, %v after another write; want 8", num, any)
 	}
 	wantGet(t, tree, nil, "a", "") // this flush made no table
 	s.Unref()

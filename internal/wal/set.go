@@ -62,6 +62,7 @@ type Set struct {
 	head   [batchrepr.HeaderLen]byte
 
 	fullMu       sync.Mutex // a leaf
+	full         []uint64   // numbers of the full logs that are not obsolete, ascending
 	unsyncedFull []*fullLog // oldest first
 
 	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
@@ -167,23 +168,23 @@ func (s *Set) take() (*newLog, error) {
 	return s.create()
 }
 
-// Rotate starts the next log, which begins after sequence number last. When it
-// fails for a shortage the current log stays, and Rotate may be tried again; any
+// Rotate starts the next log, which begins after sequence number last, and returns
+// its number. When it fails for a shortage the current log stays, and Rotate may be tried again; any
 // other failure makes the database read-only.
-func (s *Set) Rotate(last base.SeqNum) error {
+func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 	next, err := s.take()
 	if err == nil {
 		err = s.mark(next, last+1)
 	}
 	if err != nil {
-		return s.failUnlessShort(err)
+		return 0, s.failUnlessShort(err)
 	}
 	if s.cur != nil {
 		s.retire()
 	}
 	s.cur = next.w
 	s.num.Store(next.num)
-	return nil
+	return next.num, nil
 }
 
 // mark writes the marker of a log that begins with sequence number first.
@@ -208,14 +209,16 @@ func (s *Set) retire() {
 			return false
 		}
 	})
+	s.fullMu.Lock()
+	s.full = append(s.full, old.num)
+	if !s.synced {
+		s.unsyncedFull = append(s.unsyncedFull, old)
+	}
+	s.fullMu.Unlock()
 	if s.synced {
 		s.synced = false
 		s.syncInBackground(old)
-		return
 	}
-	s.fullMu.Lock()
-	s.unsyncedFull = append(s.unsyncedFull, old)
-	s.fullMu.Unlock()
 }
 
 // syncInBackground syncs and closes a full log.
@@ -235,22 +238,32 @@ func (s *Set) syncInBackground(old *fullLog) {
 	}()
 }
 
-// takeUnsynced removes the logs up to num from the unsynced full ones.
+// takeUnsynced removes the logs before num from the unsynced full ones.
 func (s *Set) takeUnsynced(num uint64) (logs []*fullLog) {
 	s.fullMu.Lock()
 	defer s.fullMu.Unlock()
 	s.unsyncedFull = slices.DeleteFunc(s.unsyncedFull, func(o *fullLog) bool {
-		if o.num <= num {
+		if o.num < num {
 			logs = append(logs, o)
 		}
-		return o.num <= num
+		return o.num < num
 	})
 	return logs
 }
 
-// CloseUpTo closes the full logs up to num, whose entries are in tables now.
-// Any goroutine.
-func (s *Set) CloseUpTo(num uint64) {
+// TakeObsolete closes the full logs before oldest, whose entries are in tables now,
+// and returns their numbers, each once: the files may be deleted. Any goroutine.
+func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
+	s.fullMu.Lock()
+	n, _ := slices.BinarySearch(s.full, oldest)
+	nums, s.full = s.full[:n:n], s.full[n:]
+	s.fullMu.Unlock()
+	s.closeBefore(oldest)
+	return nums
+}
+
+// closeBefore closes the full logs before num that nobody syncs.
+func (s *Set) closeBefore(num uint64) {
 	for _, o := range s.takeUnsynced(num) {
 		o.w.Close()
 	}
@@ -343,7 +356,7 @@ func (s *Set) Close(sync bool) error {
 	for _, o := range s.older {
 		<-o.done
 	}
-	s.CloseUpTo(math.MaxUint64) // without a sync
+	s.closeBefore(math.MaxUint64) // without a sync
 	if p := s.spare; p != nil {
 		s.spare = nil
 		p.w.Close()

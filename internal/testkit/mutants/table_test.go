@@ -103,8 +103,8 @@ var table = []mutant{
 
 	{"failed-is-empty", "a memtable that could not be ordered counts as empty", unordered, []edit{
 		{"internal/memtable/source.go", "\treturn -1, f.err\n", "\treturn -1, nil\n"},
-		{"lsm/flush.go", "\tif err == nil && i < 0 {\n\t\terr = fmt.Errorf(", "\tif err == nil && i < 0 {\n\t\t_ = fmt.Errorf("},
-		{"lsm/flush.go", "\treturn smallest, slices.Clone(e.Key(i)), nil\n", "\treturn smallest, smallest, nil\n"},
+		{"internal/jobs/flush.go", "\tif err == nil && i < 0 {\n\t\terr = fmt.Errorf(", "\tif err == nil && i < 0 {\n\t\t_ = fmt.Errorf("},
+		{"internal/jobs/flush.go", "\treturn smallest, slices.Clone(e.Key(i)), nil\n", "\treturn smallest, smallest, nil\n"},
 		{"internal/compact/run.go", "case w.exactly != nil && *w.exactly != r.EntriesIn:", "case w.exactly == nil && r == nil:"}}},
 
 	{"flush-uncounted", "a flush does not compare its entries with the memtable's", counts, []edit{
@@ -233,8 +233,8 @@ var table = []mutant{
 	{"stop-below-patience", "level 0 is left alone while writers wait for it", target{"lsm", "TestNoWriterWaitsForNothing"}, []edit{
 		{"internal/compact/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},
 
-	{"flush-answers-early", "Flush returns nil when an older memtable's flush failed and then succeeded", target{"lsm", "TestFlushWaitsForItsMemtable"}, []edit{
-		{"lsm/admin.go", "if b.flushErr != nil && b.flushFailed > since {", "if b.flushFailed > since {"}}},
+	{"flush-answers-early", "Flush returns nil when an older memtable's flush failed and then succeeded", target{"internal/jobs", "TestFlushWaitsForItsMemtable"}, []edit{
+		{"internal/jobs/flush.go", "if s.flush.err != nil && s.flush.failed > since {", "if s.flush.failed > since {"}}},
 
 	{"listener-in-place", "the listener is called by whoever has something to tell", target{"internal/events", "TestPanicAndGoexit"}, []edit{
 		{"internal/events/events.go", "\tif q.idle == nil {\n", "\tcall()\n\tif q.idle == nil {\n"}}},
@@ -250,19 +250,19 @@ var table = []mutant{
 		{"internal/manifest/set.go", "s.err != nil || s.broken != nil {", "s.err != nil {"}}},
 
 	{"orphans-stay", "the tables of an edit that the disk refused stay for ever", target{"lsm", "TestManifestShortageHeals"}, []edit{
-		{"lsm/background.go", "\t\tb.db.shared.Files.Obsolete(a.Meta)\n\t}\n\tb.orphans = nil", "\t\t_ = a\n\t}\n\tb.orphans = nil"}}},
+		{"internal/jobs/install.go", "\t\ts.opts.Files.Obsolete(a.Meta)\n\t}\n\ts.orphans = nil", "\t\t_ = a\n\t}\n\ts.orphans = nil"}}},
 
 	{"opened-after-edit", "the background opens tables that others may have retired", target{"lsm", "TestTablesAreOpenedBeforeTheirEdit"}, []edit{
-		{"lsm/flush.go", "\t\t\tb.openDense(r)\n\t\t\treturn b.installFlush(s, r)\n", "\t\t\terr := b.installFlush(s, r)\n\t\t\tb.openDense(r)\n\t\t\treturn err\n"}}},
+		{"internal/jobs/flush.go", "\t\t\ts.openDense(r)\n\t\t\treturn s.installFlush(k, m, r)\n", "\t\t\terr := s.installFlush(k, m, r)\n\t\t\ts.openDense(r)\n\t\t\treturn err\n"}}},
 
 	{"manual-never-yields", "a writer waits for a step of a manual compaction", target{"lsm", "TestManualCompactionYields"}, []edit{
-		{"lsm/manual.go", "\t\tstop(errYield)\n", "\t\t_ = stop\n"}}},
+		{"internal/jobs/manual.go", "\t\tstop(errYield)\n", "\t\t_ = stop\n"}}},
 
 	{"leftovers-stay", "CompactRange leaves what closed snapshots held", target{"lsm", "TestCompactRangeDropsWhatSnapshotsKept"}, []edit{
 		{"internal/compact/output.go", "Leftovers: o.older || meta.Deletes > 0", "Leftovers: false"}}},
 
 	{"close-waits-for-flush", "Close waits for a flush on a slow disk", target{"lsm", "TestCloseEndsFlushes"}, []edit{
-		{"lsm/flush.go", "if b.stopFlush.Load() || ", "if "}}},
+		{"internal/jobs/flush.go", "if s.stopFlush.Load() || ", "if "}}},
 
 	{"close-waits-for-merge", "a merge looks for a stop only at its end", target{"lsm", "TestCloseEndsMerges"}, []edit{
 		{"internal/compact/run.go", "\tif w.env.Stop != nil {\n\t\treturn w.env.Stop()\n\t}\n", ""}}},

@@ -1,0 +1,190 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// errStopped ends a running compaction because of Close or a pause.
+var errStopped = errors.New("compaction stopped")
+
+// env is what a flush or compaction of a tree needs.
+func (s *Scheduler) env(t *tree.Tree) *compact.Env {
+	return &compact.Env{
+		Comparer: t.Comparer(),
+		Open:     t.OpenSource,
+		NewWriter: func() (uint64, sstable.Writer, error) {
+			num := s.opts.Manifest.NewFileNum()
+			w, _, err := s.opts.Files.Create(num, t.Tables())
+			return num, w, err
+		},
+	}
+}
+
+// startLocked runs a plan of a tree in the background. version is the one it was
+// picked from.
+//
+// REQUIRES: s.mu held.
+func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *compact.Plan, version *manifest.Version) <-chan error {
+	version.Ref()
+	k.running = append(k.running, plan)
+	if k.manual[plan] == nil { // those take no workers from the automatic ones
+		s.workers += plan.Pieces()
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := s.compact(ctx, k, plan)
+		version.Unref()
+		s.finishedCompaction(k, plan, err)
+		done <- err
+	}()
+	return done
+}
+
+// compact runs the pieces of a plan side by side and installs their results.
+func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan) (err error) {
+	defer s.catchPanic(&err)
+	s.opts.Events.CompactionBegin(plan)
+	start := time.Now()
+	var results []compact.Result
+	var edit *manifest.Edit
+	if err = s.mendManifest(); err != nil {
+		// reported below
+	} else if plan.TrivialMove {
+		edit, err = plan.Edit()
+	} else {
+		cached := s.cached(plan)
+		if results, edit, err = s.runPieces(ctx, k.Tree, plan); err == nil && cached {
+			s.warm(ctx, results)
+		}
+	}
+	if err == nil {
+		for _, r := range results {
+			s.openDense(r)
+		}
+		err = s.installCompaction(k, edit, results)
+	}
+	d := time.Since(start)
+	var added []manifest.AddedFile
+	for _, r := range results {
+		added = append(added, r.Added...)
+	}
+	s.stats.compacted(plan, results, d, err)
+	s.opts.Events.CompactionEnd(plan, added, d, err)
+	return err
+}
+
+// runPieces merges every piece on a goroutine of its own and makes the tables'
+// names durable. It returns the change to install. If a piece fails, or entries
+// were lost on the way, the outputs of all are deleted.
+func (s *Scheduler) runPieces(ctx context.Context, t *tree.Tree, plan *compact.Plan) ([]compact.Result, *manifest.Edit, error) {
+	env := s.env(t)
+	env.Stop = func() error {
+		if s.stop.Load() || s.opts.Failure() != nil {
+			return errStopped
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%w: %w", errStopped, err)
+		}
+		return nil
+	}
+	snapshots := s.opts.Seqs.Snapshots()
+	results := make([]compact.Result, plan.Pieces())
+	errs := make([]error, plan.Pieces())
+	var wg sync.WaitGroup
+	for i := range results {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer s.catchPanic(&errs[i])
+			results[i], errs[i] = plan.Run(i, env, snapshots)
+		}()
+	}
+	wg.Wait()
+	err := joinFailures(errs)
+	var edit *manifest.Edit
+	if err == nil {
+		edit, err = plan.Edit(results...)
+	}
+	if err == nil {
+		err = s.opts.Files.SyncDir()
+	}
+	if err != nil {
+		for _, r := range results {
+			s.discard(r)
+		}
+	}
+	return results, edit, err
+}
+
+// joinFailures joins the errors of a compaction's pieces. A piece that was only
+// told to stop does not hide that another one failed.
+func joinFailures(errs []error) error {
+	var failures []error
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, errStopped) {
+			failures = append(failures, err)
+		}
+	}
+	if len(failures) > 0 {
+		return errors.Join(failures...)
+	}
+	return errors.Join(errs...)
+}
+
+// finishedCompaction takes the plan off the list and starts what may come next;
+// after a failure automatic compaction pauses for a while.
+func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err error) {
+	if err != nil {
+		s.failed("compaction", err) // first: Close waits only for what is running
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.remove(plan)
+	if cancel := k.manual[plan]; cancel != nil {
+		delete(k.manual, plan)
+		cancel(nil)
+	} else {
+		s.workers -= plan.Pieces()
+	}
+	c := &s.compaction
+	c.err = err
+	switch {
+	case errors.Is(err, errStopped):
+		c.err = nil
+	case err != nil && c.retry == nil && !s.closing:
+		c.pause = longer(c.pause)
+		c.retry = time.AfterFunc(c.pause, s.retryCompaction)
+	case err == nil:
+		c.pause = 0
+	}
+	s.scheduleLocked()
+	s.cond.Broadcast()
+}
+
+// remove takes a plan off the list of those in progress.
+func (k *keyspace) remove(plan *compact.Plan) {
+	left := k.running[:0:0]
+	for _, p := range k.running {
+		if p != plan {
+			left = append(left, p)
+		}
+	}
+	k.running = left
+}
+
+// retryCompaction ends the pause after a failed compaction.
+func (s *Scheduler) retryCompaction() {
+	s.mu.Lock()
+	s.compaction.retry = nil
+	s.mu.Unlock()
+	s.Wake()
+}

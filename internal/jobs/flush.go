@@ -1,0 +1,227 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// nextFlushLocked is the tree whose flush frees the oldest log, or nil when no
+// memtable is sealed.
+func (s *Scheduler) nextFlushLocked() (next *keyspace) {
+	var oldest uint64
+	for _, k := range s.spaces {
+		state := k.Acquire()
+		if state == nil {
+			continue
+		}
+		if log, _ := state.OldestLog(nil); len(state.Sealed) > 0 && (next == nil || log < oldest) {
+			next, oldest = k, log
+		}
+		state.Unref()
+	}
+	return next
+}
+
+// flushLoop flushes sealed memtables, oldest first, until there is none.
+func (s *Scheduler) flushLoop() {
+	for {
+		s.mu.Lock()
+		k := s.nextFlushLocked()
+		var state *tree.ReadState
+		if k != nil && !s.closing && s.opts.Failure() == nil {
+			state = k.Acquire()
+		}
+		if state == nil || len(state.Sealed) == 0 {
+			s.flushing = false
+			s.cond.Broadcast()
+			s.mu.Unlock()
+			if state != nil {
+				state.Unref()
+			}
+			return
+		}
+		kick := s.kick
+		s.flush.begun++
+		s.mu.Unlock()
+		err := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])
+		state.Unref()
+		s.finishedFlush(err, kick)
+		s.prepareLog()
+	}
+}
+
+// prepareLog has the next log ready.
+func (s *Scheduler) prepareLog() {
+	var err error
+	defer s.catchPanic(&err)
+	s.opts.WAL.Prepare()
+}
+
+// finishedFlush records the outcome, and after a failure waits before the next
+// try.
+func (s *Scheduler) finishedFlush(err error, kick chan struct{}) {
+	if err != nil {
+		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
+	}
+	s.mu.Lock()
+	f := &s.flush
+	f.err = err
+	if err == nil {
+		f.pause = 0
+		s.scheduleLocked()
+		s.cond.Broadcast()
+		s.mu.Unlock()
+		return
+	}
+	f.pause = longer(f.pause)
+	f.failed = f.begun
+	pause := f.pause
+	s.cond.Broadcast()
+	s.mu.Unlock()
+	select {
+	case <-time.After(pause):
+	case <-kick:
+	}
+}
+
+// flushMemTable writes a sealed memtable into tables and makes those live.
+func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed) (err error) {
+	defer s.catchPanic(&err)
+	s.opts.Events.FlushBegin()
+	start := time.Now()
+	m.Mem.Seal()
+	var result compact.Result
+	if err = s.mendManifest(); err == nil {
+		err = s.WriteMemTable(k.Tree, m, func(r compact.Result) error {
+			result = r
+			if s.readSince(r) {
+				s.warm(context.Background(), []compact.Result{r})
+			}
+			s.openDense(r)
+			return s.installFlush(k, m, r)
+		})
+	}
+	d := time.Since(start)
+	s.stats.flushed(m.Mem.Bytes(), result, d, err)
+	s.opts.Events.FlushEnd(m.Mem.Bytes(), result.Added, d, err)
+	return err
+}
+
+// WriteMemTable writes a memtable into tables of level 0, or deeper where that
+// overlaps nothing, makes them and their names durable, and calls install. The
+// tables of a failed write are deleted; those of a failed install are not, as
+// the manifest may have them.
+func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(compact.Result) error) error {
+	if m.Mem.Len() == 0 {
+		return install(compact.Result{})
+	}
+	smallest, largest, err := extent(m.Mem)
+	if err != nil {
+		return err
+	}
+	k := s.space(t)
+	version, level, plan := s.placeFlush(k, smallest, largest)
+	defer func() {
+		s.mu.Lock()
+		k.remove(plan)
+		s.mu.Unlock()
+		version.Unref()
+	}()
+	env := s.env(t)
+	env.Stop = func() error {
+		if s.stopFlush.Load() || s.opts.Failure() != nil {
+			return errStopped
+		}
+		return nil
+	}
+	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Len()), version, level, 0, env, s.opts.Seqs.Snapshots())
+	if err == nil && len(result.Added) > 0 {
+		err = s.opts.Files.SyncDir()
+	}
+	if err != nil {
+		s.discard(result)
+		return err
+	}
+	return install(result)
+}
+
+// placeFlush chooses the level of a flush and reserves it.
+func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest.Version, int, *compact.Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock() // the comparer may panic
+	version := s.opts.Manifest.Current(k.ID())
+	level := compact.FlushLevel(version, k.running, k.Comparer(), smallest, largest)
+	plan := compact.FlushPlan(level, smallest, largest)
+	if level > 0 {
+		k.running = append(k.running, plan)
+	}
+	return version, level, plan
+}
+
+// extent is the smallest and the largest user key of a memtable, which is not empty.
+func extent(t *memtable.MemTable) (smallest, largest []byte, err error) {
+	src := t.NewSource()
+	defer src.Close()
+	var e base.Chunk
+	i, err := src.First(&e)
+	if i >= 0 {
+		smallest = slices.Clone(e.Key(i))
+		i, err = src.Last(&e)
+	}
+	if err == nil && i < 0 {
+		err = fmt.Errorf("a memtable of %d entries hands out none", t.Len())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return smallest, slices.Clone(e.Key(i)), nil
+}
+
+// FlushesBegun is how many flushes began so far, for WaitFlushed.
+func (s *Scheduler) FlushesBegun() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flush.begun
+}
+
+// WaitFlushed returns when the memtables of a tree that are sealed now are in
+// tables, or with the error that keeps them from it. Of flushes that fail, those up
+// to number since do not count: there may be space by now.
+func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
+	state := t.Acquire()
+	if state == nil {
+		return base.ErrClosed
+	}
+	defer state.Unref()
+	if len(state.Sealed) == 0 {
+		return nil
+	}
+	newest := state.Sealed[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if err := s.opts.Failure(); err != nil {
+			return err
+		}
+		if s.closing || s.stopFlush.Load() {
+			return base.ErrClosed
+		}
+		now := t.Current()
+		if now == nil || !slices.Contains(now.Sealed, newest) {
+			return nil
+		}
+		if s.flush.err != nil && s.flush.failed > since {
+			return s.flush.err
+		}
+		s.scheduleLocked()
+		s.cond.Wait()
+	}
+}

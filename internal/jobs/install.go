@@ -1,0 +1,122 @@
+package jobs
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// installFlush makes the tables live, and the memtable and the logs that only it
+// needed obsolete, in one edit.
+func (s *Scheduler) installFlush(k *keyspace, m *tree.Sealed, result compact.Result) error {
+	s.install.Lock()
+	defer s.install.Unlock()
+	oldest, ok := s.oldestLogWithout(m)
+	if !ok {
+		return errStopped // Close came first; the log still has it all
+	}
+	edit := &manifest.Edit{Added: result.Added}
+	edit.SetLogNum(oldest)
+	s.opts.Manifest.SetLastSeq(m.Last)
+	if err := s.installLocked(k, edit, m, result); err != nil {
+		return err
+	}
+	for _, num := range s.opts.WAL.TakeObsolete(oldest) {
+		s.opts.Files.DeleteFile(base.FileName(base.FileLog, num))
+	}
+	return nil
+}
+
+// oldestLogWithout is the number of the oldest log that any tree needs once a
+// memtable is in tables; ok is false when a tree is closed. The current log is always
+// needed. Its number is loaded first: an entry that goes to an older log is in its
+// memtable before the next log is begun.
+func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
+	oldest = s.opts.WAL.Num()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.spaces {
+		state := k.Acquire()
+		if state == nil {
+			return 0, false
+		}
+		if log, any := state.OldestLog(m); any {
+			oldest = min(oldest, log)
+		}
+		state.Unref()
+	}
+	return oldest, true
+}
+
+// installCompaction makes the change of a compaction live.
+func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit, results []compact.Result) error {
+	s.install.Lock()
+	defer s.install.Unlock()
+	return s.installLocked(k, edit, nil, results...)
+}
+
+// installLocked writes the edit of a tree to the manifest and makes its version current,
+// without the memtable flushed if that is not nil. results are the tables that the
+// edit adds, as far as they are new: if it fails they stay as orphans until the
+// MANIFEST is known to be without it.
+//
+// REQUIRES: s.install held.
+func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed, results ...compact.Result) error {
+	edit.Keyspace = k.ID()
+	version, err := s.opts.Manifest.Apply(edit)
+	if err != nil {
+		for _, r := range results {
+			s.orphans = append(s.orphans, r.Added...)
+		}
+		return s.manifestError(err)
+	}
+	s.dropOrphans()
+	for _, name := range s.opts.Manifest.TakeObsolete() {
+		s.opts.Files.DeleteFile(name)
+	}
+	k.Install(version, flushed)
+	s.updateDelay()
+	return nil
+}
+
+// mendManifest begins a new MANIFEST if the last edit failed for want of space or
+// descriptors. A job calls it before it writes tables: while the MANIFEST cannot be
+// written, none would be of use.
+func (s *Scheduler) mendManifest() error {
+	s.install.Lock()
+	defer s.install.Unlock()
+	if err := s.opts.Manifest.Mend(); err != nil {
+		return s.manifestError(err)
+	}
+	s.dropOrphans()
+	return nil
+}
+
+// manifestError makes the database read-only unless the error heals.
+func (s *Scheduler) manifestError(err error) error {
+	if base.IsShortage(err) && s.opts.Manifest.Err() == nil {
+		return err
+	}
+	return s.fail(err)
+}
+
+// dropOrphans deletes the tables of failed edits.
+//
+// REQUIRES: s.install held; the MANIFEST has been written since.
+func (s *Scheduler) dropOrphans() {
+	for _, a := range s.orphans {
+		s.opts.Files.Obsolete(a.Meta)
+	}
+	s.orphans = nil
+}
+
+// discard deletes the tables of a job that failed before its edit.
+func (s *Scheduler) discard(r compact.Result) {
+	for _, a := range r.Added {
+		s.opts.Files.Obsolete(a.Meta) // it may be open: warm, openDense
+	}
+	for _, num := range r.Abandoned {
+		s.opts.Files.DeleteFile(base.FileName(base.FileTable, num))
+	}
+}

@@ -1,0 +1,361 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/wal"
+)
+
+// database is what a Scheduler works for, with one tree. The test is the commit
+// leader.
+type database struct {
+	t      *testing.T
+	fs     vfs.FS
+	shared tree.Shared
+	wal    *wal.Set
+	tree   *tree.Tree
+	jobs   *Scheduler
+	last   base.SeqNum
+
+	failure atomic.Pointer[error]
+	closing atomic.Bool
+	stalls  atomic.Int64 // BeginStall less EndStall
+
+	mu     sync.Mutex
+	events []string
+}
+
+func openDatabase(t *testing.T, fsys vfs.FS) *database {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(fsys.MkdirAll("db"))
+	d := &database{t: t, fs: fsys}
+	fail := func(err error) error { d.failure.CompareAndSwap(nil, &err); return err }
+	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Fail: fail}
+	c := cache.New(1 << 20)
+	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise, Reads: d.shared.Reads})
+	d.shared.Holders = tree.NewHolders(func() {
+		d.shared.Reads.Retire(func() { check(d.shared.Files.Close()); c.Unref() })
+	})
+	set, err := manifest.New(manifest.Options{FS: fsys, Dir: "db", Comparer: base.Bytewise, Obsolete: d.shared.Files.Obsolete})
+	check(err)
+	check(set.StartManifest())
+	d.wal = wal.New(wal.Options{
+		FS: fsys, Dir: "db", NewFileNum: set.NewFileNum, Fail: fail,
+		Panicked: func(r any) error { return fail(base.NewPanic(r)) },
+	})
+	log, err := d.wal.Rotate(0)
+	check(err)
+	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Tables: sstable.WriterOptions{
+		Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
+	}}, d.shared)
+	d.tree.Start(log, nil, set.Current(base.DefaultKeyspace))
+	d.jobs = New(Options{
+		Env: Env{
+			Writable: d.writable, Failure: d.failed, Fail: fail,
+			BeginStall: func() { d.stalls.Add(1) }, EndStall: func() { d.stalls.Add(-1) }, Events: d,
+		},
+		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs,
+		MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3, L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10,
+	})
+	d.jobs.Add(d.tree)
+	d.jobs.Wake()
+	t.Cleanup(func() {
+		d.closing.Store(true)
+		d.jobs.BeginClose()
+		d.tree.Close()
+		d.jobs.Close()
+		check(d.wal.Close(true))
+		d.shared.Reads.DrainFor(time.Minute)
+		d.shared.Files.Leave()
+		check(set.Close())
+		d.shared.Holders.Release()
+		d.shared.Reads.DrainFor(time.Minute)
+		if n := d.stalls.Load(); n != 0 {
+			t.Errorf("%d stalls have not ended", n)
+		}
+	})
+	return d
+}
+
+func (d *database) failed() error {
+	if p := d.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (d *database) writable() error {
+	if d.closing.Load() {
+		return base.ErrClosed
+	}
+	return d.failed()
+}
+
+func (d *database) told(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.events = append(d.events, fmt.Sprintf(format, args...))
+}
+
+func (d *database) FlushBegin() { d.told("flush begins") }
+func (d *database) FlushEnd(_ int64, added []manifest.AddedFile, _ time.Duration, err error) {
+	d.told("flush ends: %d tables, %v", len(added), err)
+}
+func (d *database) CompactionBegin(p *compact.Plan) { d.told("compaction of %d begins", p.NumFiles()) }
+func (d *database) CompactionEnd(_ *compact.Plan, added []manifest.AddedFile, _ time.Duration, err error) {
+	d.told("compaction ends: %d tables, %v", len(added), err)
+}
+func (d *database) WriteStall(cause string, _ time.Duration) { d.told("stall: %s", cause) }
+func (d *database) JobFailed(job string, err error)          { d.told("%s failed: %v", job, err) }
+
+// put writes an entry as a commit leader does.
+func (d *database) put(key string, mode commit.Mode) error {
+	b := batchrepr.AppendPut(batchrepr.Init(nil), []byte(key), make([]byte, 1000))
+	if err := d.jobs.MakeRoom(d.tree, int64(len(b)), 1, mode); err != nil {
+		return err
+	}
+	batchrepr.SetSeq(b, d.last+1)
+	if err := errors.Join(d.wal.Append([][]byte{b}), d.tree.Apply(b, d.last+1)); err != nil {
+		return err
+	}
+	d.last++
+	d.shared.Seqs.Publish(d.last)
+	return nil
+}
+
+func (d *database) mustPut(key string) {
+	d.t.Helper()
+	if err := d.put(key, 0); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *database) seal() {
+	d.t.Helper()
+	if err := d.jobs.Seal(d.tree); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// logs lists the logs in the directory, when deletions are done.
+func (d *database) logs() (logs []uint64) {
+	d.t.Helper()
+	d.shared.Reads.DrainFor(time.Minute)
+	d.shared.Files.WaitDeleted()
+	names, err := d.fs.List("db")
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, name := range names {
+		if kind, num := base.ParseFileName(name); kind == base.FileLog {
+			logs = append(logs, num)
+		}
+	}
+	slices.Sort(logs)
+	return logs
+}
+
+// gated is a file system that waits for open at the creation of each table.
+func gated(open <-chan struct{}) vfs.FS {
+	return vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") {
+			<-open
+		}
+		return vfs.Outcome{}
+	})
+}
+
+// within fails the test if f takes for ever.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("%s: takes for ever", what)
+	}
+}
+
+// TestFlushWaitsForItsMemtable has an older memtable's flush fail and then succeed
+// before the caller of WaitFlushed looks: it goes on waiting then. That it returns
+// nil means that its own memtable is in tables.
+func TestFlushWaitsForItsMemtable(t *testing.T) {
+	gate := make(chan struct{})
+	d := openDatabase(t, gated(gate))
+	d.mustPut("k")
+	d.seal()
+	var opened atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		err := d.jobs.WaitFlushed(d.tree, 0)
+		if err == nil && !opened.Load() {
+			err = errors.New("nil before the memtable was in tables")
+		}
+		done <- err
+	}()
+	for range 50 {
+		d.jobs.mu.Lock()
+		d.jobs.flush.failed++  // failed, and then
+		d.jobs.flush.err = nil // succeeded
+		d.jobs.cond.Broadcast()
+		d.jobs.mu.Unlock()
+		time.Sleep(time.Millisecond)
+	}
+	opened.Store(true)
+	close(gate)
+	within(t, "WaitFlushed", func() {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestFlushFreesLogs: after a flush its log goes, and the current one stays.
+func TestFlushFreesLogs(t *testing.T) {
+	d := openDatabase(t, vfs.NewMem())
+	first := d.wal.Num()
+	if logs := d.logs(); !slices.Equal(logs, []uint64{first}) {
+		t.Fatalf("logs %d at the start, want %d", logs, first)
+	}
+	for range 3 {
+		d.mustPut("k")
+		d.seal()
+		if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.jobs.Close() // the flush goroutine makes a log ahead of time
+	logs := d.logs()
+	if slices.Contains(logs, first) || !slices.Contains(logs, d.wal.Num()) || len(logs) > 2 {
+		t.Errorf("logs %d after the flushes, the current one is %d", logs, d.wal.Num())
+	}
+	if got := d.jobs.opts.Manifest.LogNum(); got != d.wal.Num() {
+		t.Errorf("the manifest needs logs from %d on, the current one is %d", got, d.wal.Num())
+	}
+	if c := d.jobs.Counters().Flushes; c.Count != 3 || c.EntriesIn != 3 {
+		t.Errorf("%d flushes of %d entries are counted", c.Count, c.EntriesIn)
+	}
+}
+
+// TestLogIsNeededByAnyTree has two trees with entries in the same logs: a log is
+// obsolete when neither needs it.
+func TestLogIsNeededByAnyTree(t *testing.T) {
+	gate := make(chan struct{})
+	d := openDatabase(t, gated(gate))
+	other := tree.New(tree.Options{ID: 1, Name: "other", Comparer: base.Bytewise, MemTableSize: 64 << 10}, d.shared)
+	other.Start(1, nil, d.jobs.opts.Manifest.Current(base.DefaultKeyspace))
+	d.jobs.Add(other)
+	d.mustPut("k")
+	own := d.wal.Num()
+	d.seal()
+	m := d.tree.Current().Sealed[0]
+	if log, ok := d.jobs.oldestLogWithout(m); log != d.wal.Num() || !ok {
+		t.Errorf("oldest log %d, %v after the flush; neither tree has entries before log %d", log, ok, d.wal.Num())
+	}
+	if err := other.Apply(batchrepr.AppendPut(batchrepr.Init(nil), []byte("k"), nil), d.last+1); err != nil {
+		t.Fatal(err)
+	}
+	if log, ok := d.jobs.oldestLogWithout(nil); log != 1 || !ok {
+		t.Errorf("oldest log %d, %v; the other tree has entries in log 1", log, ok)
+	}
+	if log, ok := d.jobs.oldestLogWithout(m); log != 1 || !ok {
+		t.Errorf("oldest log %d, %v after the flush; the other tree has entries in log 1", log, ok)
+	}
+	d.jobs.mu.Lock()
+	if next := d.jobs.nextFlushLocked(); next == nil || next.Tree != d.tree {
+		t.Error("a tree without sealed memtables is to be flushed")
+	}
+	d.jobs.mu.Unlock()
+	if err := other.Rotate(0, 0, func(base.SeqNum) (uint64, error) { return d.wal.Num(), nil }); err != nil {
+		t.Fatal(err)
+	}
+	d.jobs.mu.Lock()
+	if next := d.jobs.nextFlushLocked(); next == nil || next.Tree != other {
+		t.Error("the flush that frees the oldest log is not the next one")
+	}
+	d.jobs.mu.Unlock()
+	other.Install(d.jobs.opts.Manifest.Current(base.DefaultKeyspace), other.Current().Sealed[0])
+	if log, ok := d.jobs.oldestLogWithout(nil); log != own || !ok {
+		t.Errorf("oldest log %d, %v; want %d", log, ok, own)
+	}
+	if log, ok := d.jobs.oldestLogWithout(m); log != d.wal.Num() || !ok {
+		t.Errorf("oldest log %d, %v after the flush; want the current one, %d", log, ok, d.wal.Num())
+	}
+	other.Close()
+	if _, ok := d.jobs.oldestLogWithout(nil); ok {
+		t.Error("a closed tree needs no log")
+	}
+	close(gate)
+}
+
+// TestWriterWaitsForMemTables: with as many memtables as there may be, a NoStall
+// writer fails and another one waits until a flush has ended.
+func TestWriterWaitsForMemTables(t *testing.T) {
+	gate := make(chan struct{})
+	d := openDatabase(t, gated(gate))
+	var err error
+	for err == nil {
+		err = d.put("k", commit.NoStall)
+	}
+	if !errors.Is(err, base.ErrBusy) || !strings.Contains(err.Error(), "waiting for memtables") || len(d.tree.Current().Sealed) != 2 {
+		t.Fatalf("%v, %d sealed memtables", err, len(d.tree.Current().Sealed))
+	}
+	done := make(chan error, 1)
+	go func() { done <- d.put("k", 0) }()
+	within(t, "the stall", func() {
+		for d.jobs.Status().WaitsFor != StallMemTables || d.stalls.Load() != 1 {
+			time.Sleep(time.Millisecond)
+		}
+		close(gate)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if st := d.jobs.Status(); st.WaitsFor != "" || st.Forced != 0 || d.jobs.Counters().Stalls[StallMemTables].Count != 1 {
+		t.Errorf("after the stall: %+v, %+v", st, d.jobs.Counters().Stalls)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.events, "stall: memtables") || d.events[0] != "flush begins" {
+		t.Errorf("events %q", d.events)
+	}
+}
+
+// TestAStopDoesNotHideAFailure joins the errors of pieces.
+func TestAStopDoesNotHideAFailure(t *testing.T) {
+	broken := errors.New("broken")
+	if err := joinFailures([]error{nil, errStopped, broken}); !errors.Is(err, broken) || errors.Is(err, errStopped) {
+		t.Errorf("got %v", err)
+	}
+	if err := joinFailures([]error{nil, errStopped}); !errors.Is(err, errStopped) {
+		t.Errorf("got %v", err)
+	}
+	if err := joinFailures([]error{nil, nil}); err != nil {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,134 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// errYield ends a step of a manual compaction that stands in the way of level 0.
+var errYield = errors.New("level 0 goes first")
+
+// CompactRange merges what a version of a tree has from start up to, not including,
+// limit into as few tables as possible; nil is no bound. It goes in steps, beside
+// and between which automatic compactions run. When ctx is done it fails with its
+// error, nothing being lost.
+func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit []byte) (err error) {
+	defer s.catchPanic(&err)
+	state := t.Acquire()
+	if state == nil {
+		return base.ErrClosed
+	}
+	last, some := compact.LastBelow(state.Version, t.Comparer(), limit)
+	state.Unref()
+	if !some {
+		return nil
+	}
+	unwatch := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	})
+	defer unwatch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.spaceLocked(t)
+	for m := compact.NewManual(start, last); ; {
+		done, err := s.manualStepLocked(ctx, k, m)
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// manualFirstLocked reports whether a manual compaction takes its turn before
+// further automatic ones: while level 0 is far from making writers wait.
+func (s *Scheduler) manualFirstLocked(k *keyspace, v *manifest.Version) bool {
+	return k.manualWaits > 0 && len(v.Levels[0].Files) < max(s.opts.L0Trigger, s.opts.L0Stop/2)
+}
+
+// manualStepLocked does the next step of a manual compaction, as soon as those that
+// are in its way have ended. It unlocks s.mu meanwhile.
+func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace, m *compact.Manual) (done bool, err error) {
+	plan, ctx, done, err := s.beginStepLocked(ctx, k, m)
+	if done || err != nil {
+		return done, err
+	}
+	s.mu.Unlock()
+	err = <-plan
+	s.mu.Lock()
+	switch {
+	case err == nil:
+		m.Done()
+	case !errors.Is(err, errStopped):
+		return false, err
+	case errors.Is(context.Cause(ctx), errYield):
+		m.Stopped()
+	} // otherwise Close, the caller's context, which show next time, or PauseCompaction
+	return false, nil
+}
+
+// beginStepLocked starts the next step when nothing is in its way. The context is
+// the step's.
+func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *compact.Manual) (end <-chan error, step context.Context, done bool, err error) {
+	k.manualWaits++
+	defer func() {
+		k.manualWaits--
+		s.scheduleLocked()
+		s.cond.Broadcast()
+	}()
+	for {
+		if err := errors.Join(ctx.Err(), s.opts.Writable()); err != nil {
+			return nil, nil, false, err
+		}
+		if s.closing {
+			return nil, nil, false, base.ErrClosed
+		}
+		if end, step, done = s.tryStepLocked(ctx, k, m); end != nil || done {
+			return end, step, done, nil
+		}
+		if len(k.running) == 0 && !s.stop.Load() && s.opts.Writable() == nil {
+			return nil, nil, false, errors.New("no step of the manual compaction can be planned")
+		}
+		s.cond.Wait()
+	}
+}
+
+// tryStepLocked starts the next step unless something is in its way.
+func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace, m *compact.Manual) (end <-chan error, step context.Context, done bool) {
+	state := k.Acquire()
+	if state == nil || s.stop.Load() {
+		if state != nil {
+			state.Unref()
+		}
+		return nil, nil, false
+	}
+	defer state.Unref()
+	plan := s.pickLocked(k, func(c compact.Config) (plan *compact.Plan) {
+		plan, done = m.Next(state.Version, k.running, c)
+		return plan
+	})
+	if plan == nil {
+		return nil, nil, done
+	}
+	step, cancel := context.WithCancelCause(ctx)
+	k.manual[plan] = cancel
+	return s.startLocked(step, k, plan, state.Version), step, false
+}
+
+// yieldManualLocked stops the steps of manual compactions of a tree if none of its
+// running merges takes from level 0, for which a writer waits.
+func (s *Scheduler) yieldManualLocked(k *keyspace) {
+	for _, plan := range k.running {
+		if len(plan.Inputs[0]) > 0 {
+			return
+		}
+	}
+	for _, stop := range k.manual {
+		stop(errYield)
+	}
+}

@@ -1,0 +1,361 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/wal"
+)
+
+// Env is what a Scheduler needs of its database. All fields are required. None of
+// the functions may block or call the Scheduler.
+type Env struct {
+	// Writable returns why the database takes no writes, Close among the reasons,
+	// or nil.
+	Writable func() error
+	// Failure returns why the database is read-only for good, or nil.
+	Failure func() error
+	// Fail makes the database read-only with err as the cause, and returns the
+	// error that later writes get.
+	Fail func(err error) error
+	// BeginStall and EndStall enclose a wait of the commit leader.
+	BeginStall, EndStall func()
+	// Events is told what happens, in order.
+	Events Events
+}
+
+// Events is told of the work of a Scheduler.
+type Events interface {
+	FlushBegin()
+	FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration, err error)
+	CompactionBegin(plan *compact.Plan)
+	CompactionEnd(plan *compact.Plan, added []manifest.AddedFile, d time.Duration, err error)
+	// WriteStall is told of every wait of a writer: StallMemTables, StallLevel0 or
+	// StallDebt.
+	WriteStall(cause string, d time.Duration)
+	// JobFailed is told of a flush or compaction that failed and is tried again.
+	JobFailed(job string, err error)
+}
+
+// Options configures a Scheduler.
+type Options struct {
+	Env
+
+	Files    *files.Set
+	Manifest *manifest.Set
+	WAL      *wal.Set
+	Cache    *cache.Cache
+	Seqs     *tree.Sequences
+
+	ReadOnly          bool  // the database was opened so: nothing is started
+	Paused            bool  // as after Pause
+	MaxJobs           int   // pieces of automatic compactions at once
+	MaxSubcompactions int   // pieces of one compaction
+	MaxMemTables      int   // memtables of a tree before writes wait
+	L0Trigger         int   // tables in level 0 that start a compaction
+	L0Stop            int   // tables in level 0 at which writes wait
+	FileSize          int64 // bytes at which a compaction starts another table
+	WriteBuffer       int64 // bytes of a memtable
+}
+
+// Scheduler does the background work of a database. It is safe for concurrent use,
+// but for the methods of the commit leader.
+type Scheduler struct {
+	opts Options
+
+	mu         sync.Mutex
+	cond       *sync.Cond // signalled at every change of the fields below
+	spaces     []*keyspace
+	closing    bool
+	paused     int  // Pause calls not yet undone
+	flushing   bool // the flush goroutine runs
+	workers    int  // running pieces of automatic compactions
+	waitsFor   string
+	flush      flushes
+	compaction compactions
+	forced     int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
+	kick       chan struct{} // closed and replaced to end the pause of flushes
+
+	install sync.Mutex           // serialises an edit and the read state that follows
+	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see installLocked
+
+	stop       atomic.Bool  // running compactions give up, and none begin
+	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
+	delayNanos atomic.Int64 // write delay per KiB, see updateDelay
+	owed       int64        // nanoseconds of delay not yet slept; commit leader only
+	lookups    int64        // in the cache, up to the last flush; flush goroutine only
+	stats      stats
+}
+
+// keyspace is a tree and the work on it. Its fields are guarded by Scheduler.mu.
+type keyspace struct {
+	*tree.Tree
+	running     compact.Busy
+	manual      map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
+	manualWaits int                                       // manual compactions that wait for their next step
+}
+
+// flushes is how the last flushes went.
+type flushes struct {
+	err    error  // of the last one, nil after a success
+	begun  uint64 // how many flushes began
+	failed uint64 // which of them failed last
+	pause  time.Duration
+}
+
+// compactions is how the last compactions went.
+type compactions struct {
+	err   error // of the last one, nil after a success
+	pause time.Duration
+	retry *time.Timer // after a failure: none is picked before it fires
+}
+
+// Pauses after failures.
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// longer is the pause after another failure.
+func longer(pause time.Duration) time.Duration { return min(max(2*pause, minPause), maxPause) }
+
+// New makes a Scheduler without trees. Wake begins its work.
+func New(o Options) *Scheduler {
+	s := &Scheduler{opts: o, kick: make(chan struct{})}
+	s.cond = sync.NewCond(&s.mu)
+	s.stats.stalls = map[string]Stall{}
+	if o.Paused {
+		s.paused = 1
+	}
+	return s
+}
+
+// Add takes on the work for a tree.
+func (s *Scheduler) Add(t *tree.Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spaces = append(s.spaces, &keyspace{Tree: t, manual: map[*compact.Plan]context.CancelCauseFunc{}})
+}
+
+// spaceLocked is the keyspace of a tree that was added.
+func (s *Scheduler) spaceLocked(t *tree.Tree) *keyspace {
+	for _, k := range s.spaces {
+		if k.Tree == t {
+			return k
+		}
+	}
+	return nil
+}
+
+// space is spaceLocked for callers without the lock.
+func (s *Scheduler) space(t *tree.Tree) *keyspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spaceLocked(t)
+}
+
+// runningLocked is how many plans are in progress.
+func (s *Scheduler) runningLocked() (n int) {
+	for _, k := range s.spaces {
+		n += len(k.running)
+	}
+	return n
+}
+
+// Wake starts whatever can be started and wakes all who wait.
+func (s *Scheduler) Wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scheduleLocked()
+	s.cond.Broadcast()
+}
+
+func (s *Scheduler) scheduleLocked() {
+	if s.closing || s.opts.ReadOnly || s.opts.Failure() != nil {
+		return
+	}
+	if !s.flushing && s.nextFlushLocked() != nil {
+		s.flushing = true
+		go s.flushLoop()
+	}
+	for started := true; started; {
+		started = false
+		for _, k := range s.spaces { // one each, in turn
+			if s.paused == 0 && !s.stop.Load() && s.workers < s.opts.MaxJobs && s.compaction.retry == nil {
+				started = s.startNextLocked(k) || started
+			}
+		}
+	}
+}
+
+// startNextLocked starts the most urgent compaction of a tree, if there is one.
+func (s *Scheduler) startNextLocked(k *keyspace) bool {
+	state := k.Acquire()
+	if state == nil {
+		return false
+	}
+	defer state.Unref()
+	if s.manualFirstLocked(k, state.Version) {
+		return false
+	}
+	plan := s.pickLocked(k, func(c compact.Config) *compact.Plan {
+		plan := compact.Pick(state.Version, k.running, c)
+		if plan == nil && !s.flushing {
+			plan = compact.PickRead(state.Version, k.running, c, k.RunsSought())
+		}
+		return plan
+	})
+	if plan == nil {
+		return false
+	}
+	k.ResetRunsSought()
+	s.startLocked(context.Background(), k, plan, state.Version)
+	return true
+}
+
+// pickLocked calls a decision of package compact. Decisions call the user's
+// comparer while s.mu is held: a panic must not leave it so.
+func (s *Scheduler) pickLocked(k *keyspace, decide func(compact.Config) *compact.Plan) (plan *compact.Plan) {
+	defer func() {
+		if r := recover(); r != nil {
+			_ = s.opts.Fail(base.NewPanic(r))
+			go s.Wake() // the caller may be about to wait
+			plan = nil
+		}
+	}()
+	return decide(s.config(k.Tree))
+}
+
+func (s *Scheduler) config(t *tree.Tree) compact.Config {
+	o := &s.opts
+	return compact.Config{
+		Comparer:          t.Comparer(),
+		FileSize:          uint64(o.FileSize),
+		WriteBuffer:       uint64(o.WriteBuffer),
+		L0Trigger:         o.L0Trigger,
+		L0Stop:            o.L0Stop,
+		MaxSubcompactions: o.MaxSubcompactions,
+		Dense:             s.tombstoneDense,
+	}
+}
+
+// Pause stops automatic compaction, running ones included, and returns when none
+// runs. Flushes go on. Each call needs an Unpause.
+func (s *Scheduler) Pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused++
+	s.stop.Store(true)
+	for s.runningLocked() > 0 {
+		s.cond.Wait()
+	}
+	s.stop.Store(s.closing || errors.Is(s.opts.Writable(), base.ErrClosed))
+	s.cond.Broadcast() // manual compactions go on
+}
+
+// Unpause undoes one Pause, or Options.Paused.
+func (s *Scheduler) Unpause() {
+	s.mu.Lock()
+	s.paused = max(s.paused-1, 0)
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// Retry tries failed work again at once instead of at the end of its pause.
+func (s *Scheduler) Retry() {
+	s.mu.Lock()
+	s.endPauseLocked()
+	s.flush.err, s.compaction.err = nil, nil // writes wait for the next try
+	if s.compaction.retry != nil {
+		s.compaction.retry.Stop()
+		s.compaction.retry = nil
+	}
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// endPauseLocked ends the pause after a failed flush.
+func (s *Scheduler) endPauseLocked() {
+	close(s.kick)
+	s.kick = make(chan struct{})
+}
+
+// flushPatience is how long Close lets sealed memtables reach tables. Their logs
+// have all that they have.
+const flushPatience = time.Second
+
+// BeginClose stops compactions, gives up writers that wait for room, and waits for
+// flushes, but not for long. Writable says already that the database is closed.
+func (s *Scheduler) BeginClose() {
+	s.mu.Lock()
+	s.stop.Store(true)
+	s.mu.Unlock()
+	s.Wake()
+	if s.opts.ReadOnly {
+		return
+	}
+	patience := time.AfterFunc(flushPatience, func() {
+		s.stopFlush.Store(true)
+		s.Wake()
+	})
+	defer patience.Stop()
+	s.mu.Lock()
+	spaces := s.spaces
+	s.mu.Unlock()
+	for _, k := range spaces {
+		_ = s.WaitFlushed(k.Tree, 0)
+	}
+}
+
+// Close stops everything and waits for it.
+func (s *Scheduler) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	s.stop.Store(true)
+	s.stopFlush.Store(true)
+	if s.compaction.retry != nil {
+		s.compaction.retry.Stop()
+	}
+	s.endPauseLocked()
+	s.cond.Broadcast()
+	for s.flushing || s.runningLocked() > 0 {
+		s.cond.Wait()
+	}
+}
+
+// fail makes the database read-only. The caller does not hold s.mu.
+func (s *Scheduler) fail(err error) error {
+	cause := s.opts.Fail(err)
+	s.Wake()
+	return cause
+}
+
+// catchPanic is deferred where a panic is to become err and the end of writing.
+func (s *Scheduler) catchPanic(err *error) {
+	if r := recover(); r != nil {
+		*err = s.fail(base.NewPanic(r))
+	}
+}
+
+// failed tells of a job that failed. A panic, even one that a package below
+// recovered, makes the database read-only; the rest is tried again.
+func (s *Scheduler) failed(job string, err error) {
+	if errors.Is(err, errStopped) || s.opts.Failure() != nil {
+		return
+	}
+	var p *base.Panic
+	if errors.As(err, &p) {
+		_ = s.fail(err)
+	}
+	s.opts.Events.JobFailed(job, err)
+}

@@ -1,0 +1,197 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// Why a writer waits.
+const (
+	StallMemTables = "memtables" // as many memtables as there may be wait for their flush
+	StallLevel0    = "level0"    // level 0 has as many tables as it may have
+	StallDebt      = "debt"      // level 0 is filling up
+)
+
+// MakeRoom sees to it that the memtable of a tree takes a group of so many bytes
+// and entries: it delays the writer in proportion to the debt, and rotates a full
+// memtable, when another one may be sealed. Commit leader only.
+func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode commit.Mode) error {
+	if err := s.delay(bytes, mode); err != nil {
+		return err
+	}
+	if fits, err := t.HasRoom(bytes, entries); fits || err != nil {
+		t.BeginLog(s.opts.WAL.Num()) // another tree may have begun it
+		return err
+	}
+	if err := s.waitForRoom(t, mode); err != nil {
+		return err
+	}
+	return s.rotate(t, bytes, entries)
+}
+
+// Seal rotates the memtable of a tree if it has any entry. Commit leader only.
+func (s *Scheduler) Seal(t *tree.Tree) error {
+	if state := t.Current(); state == nil || state.Mem.Len() == 0 {
+		return nil
+	}
+	if err := s.waitForRoom(t, 0); err != nil {
+		return err
+	}
+	return s.rotate(t, 0, 0)
+}
+
+// rotate seals the memtable of a tree and starts another one, with room for a group
+// of so many bytes and entries and with a log of its own. Commit leader only.
+func (s *Scheduler) rotate(t *tree.Tree, bytes int64, entries int) error {
+	if err := t.Rotate(bytes, entries, s.opts.WAL.Rotate); err != nil {
+		return err
+	}
+	s.Wake()
+	return nil
+}
+
+// delay makes the writer sleep in proportion to the bytes it writes and to the
+// debt, a millisecond or more at a time. Commit leader only.
+func (s *Scheduler) delay(bytes int64, mode commit.Mode) error {
+	perKiB := s.delayNanos.Load()
+	if perKiB == 0 {
+		s.owed = 0
+		return nil
+	}
+	s.owed += bytes * perKiB >> 10
+	if s.owed < int64(time.Millisecond) {
+		return nil
+	}
+	if mode&commit.NoStall != 0 {
+		s.owed = int64(time.Millisecond)
+		return fmt.Errorf("%w: compaction is behind", base.ErrBusy)
+	}
+	d := min(time.Duration(s.owed), 100*time.Millisecond)
+	s.owed = 0
+	time.Sleep(d)
+	s.stalled(StallDebt, d)
+	return nil
+}
+
+// updateDelay derives the write delay from level 0 of the fullest tree: nothing
+// below half of the limit, then growing smoothly, without bound as the limit comes
+// near, so that writers and compactions meet in between. At three quarters of the
+// limit it is 10 us per KiB.
+func (s *Scheduler) updateDelay() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var nanos int64
+	for _, k := range s.spaces {
+		state := k.Acquire()
+		if state == nil {
+			continue
+		}
+		pressure := float64(len(state.Version.Levels[0].Files))/float64(s.opts.L0Stop) - 0.5
+		state.Unref()
+		pressure = 2 * max(pressure, 0) // 0 at half of the limit, 1 at it
+		if pressure > 0 {
+			nanos = max(nanos, int64(10_000*min(pressure/max(1-pressure, 0.01), 100)))
+		}
+	}
+	if s.paused > 0 {
+		nanos = 0 // the caller wants no compaction: waiting would not help
+	}
+	s.delayNanos.Store(nanos)
+}
+
+// waitForRoom returns when another memtable of a tree may be sealed: at most
+// MaxMemTables in memory, and level 0 below its limit. It fails when the job that
+// would make room keeps failing. Commit leader only.
+func (s *Scheduler) waitForRoom(t *tree.Tree, mode commit.Mode) error {
+	var start time.Time
+	var cause string
+	s.mu.Lock()
+	defer func() {
+		s.waitsFor = ""
+		s.mu.Unlock()
+		if cause != "" {
+			s.opts.EndStall()
+			s.stalled(cause, time.Since(start))
+		}
+	}()
+	k := s.spaceLocked(t)
+	for {
+		if err := s.opts.Writable(); err != nil {
+			return err
+		}
+		now, err := s.noRoomLocked(t.Current())
+		if now == "" || err != nil {
+			return err
+		}
+		if mode&commit.NoStall != 0 {
+			return fmt.Errorf("%w: waiting for %s", base.ErrBusy, now)
+		}
+		if cause == "" {
+			cause, start = now, time.Now()
+			s.opts.BeginStall()
+		}
+		s.scheduleLocked()
+		if now == StallLevel0 {
+			s.yieldManualLocked(k)
+		}
+		if !s.underWayLocked(k, now) {
+			return s.opts.Writable() // nothing would end the wait
+		}
+		s.waitsFor = now
+		s.cond.Wait()
+	}
+}
+
+// noRoomLocked says why no other memtable may be sealed now, or "". It fails when
+// the job that would make room has failed.
+func (s *Scheduler) noRoomLocked(state *tree.ReadState) (cause string, err error) {
+	switch {
+	case len(state.Sealed) >= s.opts.MaxMemTables-1:
+		if s.flush.err != nil {
+			err = fmt.Errorf("no room for the write, as flushing fails: %w", s.flush.err)
+		}
+		return StallMemTables, err
+	case len(state.Version.Levels[0].Files) >= s.opts.L0Stop && s.paused == 0:
+		if s.compaction.err != nil {
+			err = fmt.Errorf("no room for the write, as compaction fails: %w", s.compaction.err)
+		}
+		return StallLevel0, err
+	}
+	return "", nil
+}
+
+// underWayLocked reports whether work runs, or stands on a timer, at whose end a
+// writer that waits looks again at the cause. A writer never waits without: where
+// Pick finds nothing, level 0 is merged by force, and if even that is impossible
+// the write goes on.
+func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {
+	switch {
+	case cause == StallMemTables:
+		return s.flushing
+	case len(k.running) > 0 || s.compaction.retry != nil || s.workers >= s.opts.MaxJobs:
+		return true
+	}
+	s.forced++
+	state := k.Acquire()
+	if state == nil {
+		return false
+	}
+	defer state.Unref()
+	plan := s.pickLocked(k, func(c compact.Config) *compact.Plan { return compact.Force(state.Version, k.running, c) })
+	if plan != nil {
+		s.startLocked(context.Background(), k, plan, state.Version)
+	}
+	return plan != nil
+}
+
+// stalled counts and tells of a wait. The caller does not hold s.mu.
+func (s *Scheduler) stalled(cause string, d time.Duration) {
+	s.stats.stalled(cause, d)
+	s.opts.Events.WriteStall(cause, d)
+}
