@@ -66,7 +66,7 @@ func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason strin
 // Within a level, files that share a user key go together: LevelDB splits a
 // key's entries over two files, and the older ones must not stay above.
 func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
-	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.FileSize, version: p.v}
+	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.outputSize(from, to), version: p.v}
 	plan.Inputs[from] = files
 	all := span(p.Comparer, files)
 	for l := max(from, 1); l <= to; l++ {
@@ -96,7 +96,7 @@ func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason
 
 // cut finds user keys that split a plan into pieces of about the same size.
 func (p *picker) cut(plan *Plan) [][]byte {
-	pieces := min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*p.FileSize))
+	pieces := min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*plan.FileSize))
 	if pieces < 2 {
 		return nil
 	}

@@ -76,7 +76,7 @@ func (o *output) finish() error {
 	if entries != meta.Entries && meta.Entries != 0 {
 		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
 	}
-	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest,
+	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest, Sample: meta.Sample,
 		Comparer: o.env.Comparer, Leftovers: o.older || meta.Deletes > 0}
 	o.older = false
 	if n := len(o.res.Added); n > 0 {

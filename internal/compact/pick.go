@@ -23,6 +23,16 @@ type Config struct {
 	// Dense reports that so much of a table are deletions, all of them older
 	// than every snapshot, that it is worth a compaction. nil: none is.
 	Dense func(*manifest.FileMeta) bool
+
+	// Live estimates the bytes of all tables without the entries that newer ones
+	// hide, see Live. 0: not known; then the bounds on space are spaceRatio's.
+	Live uint64
+	// MaxSpace bounds the bytes of all tables, as a multiple of Live, while no
+	// writer is fast. Default 1.3.
+	MaxSpace float64
+	// Fast reports that the writers keep the background busy: then the bound is
+	// fastSpace, if that is larger, as each merge for the sake of space delays them.
+	Fast bool
 }
 
 const (
@@ -39,10 +49,7 @@ const (
 	// that those can go on meanwhile.
 	quickBatches = 32
 	maxHeadroom  = 2
-	// sliceFiles is how many files' worth of bytes a merge of whole runs may
-	// have before it is done a key range at a time.
-	sliceFiles = 256
-	lastLevel  = manifest.NumLevels - 1
+	lastLevel    = manifest.NumLevels - 1
 )
 
 func (c Config) filled() Config {
@@ -62,6 +69,9 @@ func (c Config) filled() Config {
 		c.L0Stop = 24
 	}
 	c.MaxSubcompactions = max(c.MaxSubcompactions, 1)
+	if c.MaxSpace == 0 {
+		c.MaxSpace = defaultMaxSpace
+	}
 	return c
 }
 
@@ -74,6 +84,8 @@ type picker struct {
 	runs [manifest.NumLevels]uint64
 	// bottom is the deepest level with files, or the last level.
 	bottom int
+	// mostBytes of a merge of whole runs, instead of sliceBytes; 0: none.
+	mostBytes uint64
 }
 
 func newPicker(v *manifest.Version, busy Busy, c Config) *picker {
@@ -95,16 +107,16 @@ func newPicker(v *manifest.Version, busy Busy, c Config) *picker {
 // entry is so rewritten m times before C(k+m, k) level-0 batches have come.
 func Pick(v *manifest.Version, busy Busy, c Config) *Plan {
 	p := newPicker(v, busy, c)
-	if plan := p.levelZero(); plan != nil {
-		return plan
+	first, second := p.levelZero, p.space
+	if p.spaceFirst() {
+		first, second = second, first
 	}
-	if plan := p.space(); plan != nil {
-		return plan
+	for _, decide := range []func() *Plan{first, second, p.makeRoom, p.dense} {
+		if plan := decide(); plan != nil {
+			return plan
+		}
 	}
-	if plan := p.makeRoom(); plan != nil {
-		return plan
-	}
-	return p.dense()
+	return nil
 }
 
 // bottomLevel is the deepest level with files, or the last level when only
@@ -190,6 +202,12 @@ func (p *picker) levelZero() *Plan {
 		if sum(over[2:to+1]) > quickBatches*p.batch() {
 			to = 1 // makeRoom sees to the others
 		}
+		for to > 1 && !p.fits(p.runs[0]+sum(over[1:to+1])) {
+			to--
+		}
+		if to == 1 && !p.fits(p.runs[0]+over[1]) && over[1] > 2*p.batch() && len(files) < p.L0Stop*3/4 {
+			return nil // space sees to it
+		}
 		reason = "level 0 is full, no level is free"
 	}
 	return p.planZero(files, to, reason)
@@ -243,7 +261,12 @@ func cheapest(sizes [manifest.NumLevels]uint64, from, limit int) int {
 }
 
 // bloated reports that the runs are too large beside the largest of them.
-func (p *picker) bloated() bool { return p.bloatedBy(spaceRatio) }
+func (p *picker) bloated() bool {
+	if p.Live > 0 {
+		return p.spaceUsed() > p.spaceLimit()
+	}
+	return p.bloatedBy(spaceRatio)
+}
 
 func (p *picker) bloatedBy(ratio uint64) bool {
 	all, largest := sum(p.runs[1:]), slices.Max(p.runs[1:])
@@ -253,7 +276,7 @@ func (p *picker) bloatedBy(ratio uint64) bool {
 // space merges everything when bloated. What overlaps nothing only moves.
 func (p *picker) space() *Plan {
 	above := 0
-	if p.bloatedBy(2 * spaceRatio) {
+	if p.Live > 0 || p.bloatedBy(2*spaceRatio) {
 		above = p.busyDownTo()
 	}
 	if !p.bloated() || above >= p.bottom || above == 0 && p.limit() < p.bottom {
@@ -264,8 +287,20 @@ func (p *picker) space() *Plan {
 			return plan
 		}
 	}
+	if p.Live > 0 {
+		return p.merge(max(p.lead(), above+1), p.bottom, "too much space")
+	}
 	from, to := p.bloat()
 	return p.merge(max(from, above+1), to, "too much space")
+}
+
+// lead is the first level of a merge of all runs: not the first one, which is left
+// to level 0, unless it has most of what lies above the bottom.
+func (p *picker) lead() int {
+	if p.bottom > 2 && p.runs[1] <= sum(p.runs[2:p.bottom]) {
+		return 2
+	}
+	return 1
 }
 
 // bloat is what to merge when bloated: all runs, unless that takes too long for
@@ -409,7 +444,7 @@ func (p *picker) merge(from, to int, reason string) *Plan {
 		return nil
 	}
 	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
-	if sum(p.runs[from:to+1]) <= sliceFiles*p.FileSize {
+	if sum(p.runs[from:to+1]) <= p.sliceBytes() {
 		return p.plan(from, p.v.Levels[from].Files, to, reason)
 	}
 	return p.slice(from, to, reason)
@@ -417,8 +452,26 @@ func (p *picker) merge(from, to int, reason string) *Plan {
 
 // slice plans the part of merging levels from..to that moves the most bytes of
 // the upper runs per byte of the bottom one, out of some evenly spread parts of
-// sliceFiles files or less, where the tables' ranges allow.
+// sliceBytes or less, where the tables' ranges allow. Runs whose tables span too
+// much stay where they are, if they are the youngest.
 func (p *picker) slice(from, to int, reason string) *Plan {
+	var best *Plan
+	for ; from < to; from++ {
+		if p.runs[from] == 0 {
+			continue
+		}
+		plan := p.bestSlice(from, to, reason)
+		if plan != nil && (best == nil || plan.InputBytes < best.InputBytes/2) {
+			best = plan
+		}
+		if best != nil && best.InputBytes <= p.sliceBytes() {
+			break
+		}
+	}
+	return best
+}
+
+func (p *picker) bestSlice(from, to int, reason string) *Plan {
 	// The largest upper run is what slices are cut along.
 	along := from
 	for l := from; l < to; l++ {
@@ -458,7 +511,7 @@ func (p *picker) sliceAt(from, to int, files []*manifest.FileMeta, reason string
 				}
 			}
 		}
-		if plan == nil || best != nil && plan.InputBytes > sliceFiles*p.FileSize {
+		if plan == nil || best != nil && plan.InputBytes > p.sliceBytes() {
 			return best
 		}
 		best = plan
@@ -558,42 +611,6 @@ func (p *picker) denseZero() *Plan {
 		}
 	}
 	return nil
-}
-
-// visitWorth is how many bytes of tables are merged in the time that looking into
-// one run takes.
-const visitWorth = 128
-
-// PickRead plans to merge the youngest runs for the sake of seeks, which look into
-// every run: visits is how many looks they would have been spared so far, had
-// there been one. What has been paid in visits may be spent on merging, so that
-// neither costs much more than it has to. It is for when Pick finds nothing to do,
-// and nil when too little is paid for two runs or a plan is in flight.
-func PickRead(v *manifest.Version, busy Busy, c Config, visits uint64) *Plan {
-	p := newPicker(v, busy, c)
-	budget := visits * visitWorth
-	files := p.v.Levels[0].Files
-	total, runs, to := p.runs[0], len(files), 0
-	for l := 1; l <= p.bottom && total+p.runs[l] <= budget; l++ {
-		if p.runs[l] > 0 {
-			total += p.runs[l]
-			runs++
-			to = l
-		}
-	}
-	const reason = "often looked into"
-	switch {
-	case len(busy) > 0 || runs < 2 || total > budget:
-		return nil
-	case len(files) == 0:
-		return p.merge(1, to, reason)
-	case to == 0:
-		to = p.empty()
-	}
-	if to == 0 {
-		return nil
-	}
-	return p.planZero(files, to, reason)
 }
 
 // PickRange plans to merge everything that holds user keys from start to limit,

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
@@ -15,11 +16,12 @@ import (
 // TestPickScript runs testdata/pick. Its commands:
 //
 //	config trigger=4 file=64 buffer=64 pieces=1 dense=(7 8)   sizes in MiB, dense by table number
+//	       live=1000 space=1.3 fast                           live bytes in MiB
 //	version          the input lists tables: "L1 7 a-m 64", a level, number, keys and MiB;
 //	                 a key may carry a sequence: a#5-m#3. It ends all plans in flight.
 //	pick             prints the next plan; with start, it is then in flight
-//	read visits=100  the plan for the sake of seeks, after so many Ki visits
-//	range from=a to=m, flush from=a to=m, debt
+//	read visits=100  the plan for the sake of seeks, after so many Ki looks into runs
+//	range from=a to=m, flush from=a to=m, debt, idle, idleafter, pressure
 func TestPickScript(t *testing.T) {
 	var cfg compact.Config
 	var v *manifest.Version
@@ -50,6 +52,16 @@ func TestPickScript(t *testing.T) {
 				busy = append(busy, compact.FlushPlan(level, from, to))
 			}
 			return fmt.Sprintf("level %d", level)
+		case "idle":
+			plan = compact.PickIdle(v, busy, cfg)
+		case "idleafter":
+			after, ok := compact.IdleAfter(v, cfg)
+			if !ok {
+				return "one run"
+			}
+			return after.Round(100 * time.Millisecond).String()
+		case "pressure":
+			return fmt.Sprintf("%.2f", compact.Pressure(v, cfg))
 		case "debt":
 			return fmt.Sprintf("%d MiB", compact.Debt(v, cfg)>>20)
 		default:
@@ -65,6 +77,8 @@ func TestPickScript(t *testing.T) {
 func config(c *script.Command) compact.Config {
 	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: c.Int("trigger", 4), L0Stop: c.Int("stop", 24), FileSize: uint64(c.Int("file", 64)) << 20,
 		WriteBuffer: uint64(c.Int("buffer", 64)) << 20, MaxSubcompactions: c.Int("pieces", 1)}
+	cfg.Live, cfg.Fast = uint64(c.Int("live", 0))<<20, c.Has("fast")
+	cfg.MaxSpace, _ = strconv.ParseFloat(c.Arg("space", "0"), 64)
 	dense := map[string]bool{}
 	for _, num := range c.List("dense") {
 		dense[num] = true

@@ -97,6 +97,10 @@ type FileMeta struct {
 	// Constant; false for a table of an earlier opening.
 	Leftovers bool
 
+	// Sample is of the table's keys. Constant; nil for a table of an earlier opening,
+	// and where equal keys may differ in bytes.
+	Sample *base.KeySample
+
 	// Opened belongs to package files: the open reader.
 	Opened atomic.Value
 	// Compacting belongs to the compaction bookkeeping: some compaction has

@@ -127,6 +127,7 @@ type Lost struct {
 type Meta struct {
 	Props
 	Smallest, Largest base.InternalKey
+	Sample            *base.KeySample // nil where the comparer's equality is not bytewise
 }
 
 // Writer writes one table. It is used by one goroutine.

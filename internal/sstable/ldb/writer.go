@@ -70,6 +70,9 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 		}
 	}
 	w.meta.Format = format
+	if o.Comparer.EqualIsBytewise {
+		w.meta.Sample = new(base.KeySample)
+	}
 	return w
 }
 
@@ -95,8 +98,8 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	} else {
 		w.meta.Smallest = base.InternalKey{User: bytes.Clone(key), Trailer: t}
 	}
-	if w.wantFilter {
-		w.addFilter(key, sameKey)
+	if w.o.Comparer.EqualIsBytewise {
+		w.addHash(key, sameKey, t.Kind() == base.KindDelete)
 	}
 	if w.err == nil {
 		w.err = w.data.Add(key, t, value)
@@ -117,19 +120,22 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	return w.err
 }
 
-func (w *Writer) addFilter(key []byte, sameKey bool) {
+// addHash adds a key to the filters and the sample.
+func (w *Writer) addHash(key []byte, sameKey, tombstone bool) {
 	if w.ldbFilter != nil {
 		w.ldbFilter.Add(key)
 	}
 	if sameKey {
 		return
 	}
-	if w.fail(w.hashes.Room(8)) {
+	hash := base.Hash(key)
+	w.meta.Sample.Add(hash, tombstone)
+	if !w.wantFilter || w.fail(w.hashes.Room(8)) {
 		return
 	}
 	n := w.hashes.Len()
 	b := w.hashes.Bytes()[:n+8]
-	*(*uint64)(unsafe.Pointer(&b[n])) = base.Hash(key)
+	*(*uint64)(unsafe.Pointer(&b[n])) = hash
 	w.hashes.Set(b)
 }
 
