@@ -16,12 +16,12 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-const steps = 24 // edits of script
+const steps = 24 // edits of workload
 
-// script makes a database and changes it until the first error, through
+// workload makes a database and changes it until the first error, through
 // several MANIFESTs. After each step it calls acked with the state, before each
 // with what the step leads to.
-func script(fsys vfs.FS, about, acked func(state string)) (*Set, error) {
+func workload(fsys vfs.FS, about, acked func(state string)) (*Set, error) {
 	o := options(fsys)
 	o.MaxManifestSize = 400
 	about("created")
@@ -68,7 +68,7 @@ func (s *Set) versionSize() int {
 	return v.NumFiles()
 }
 
-// loadAfter opens what a run of script left. The tables and logs are made up
+// loadAfter opens what a run of workload left. The tables and logs are made up
 // for it, as they are no concern of this package.
 func loadAfter(t *testing.T, m *vfs.Mem) (*Set, error) {
 	t.Helper()
@@ -128,7 +128,7 @@ func TestCrashAnywhere(t *testing.T) {
 			}
 			return vfs.Outcome{}
 		})
-		_, err := script(ft, func(s string) { pending = s }, func(s string) { last = s })
+		_, err := workload(ft, func(s string) { pending = s }, func(s string) { last = s })
 		if err == nil {
 			break
 		}
@@ -194,7 +194,7 @@ func faultAnywhere(t *testing.T, errno syscall.Errno) {
 					return vfs.Outcome{}
 				})
 				var pending, last string
-				s, err := script(ft, func(s string) { pending = s }, func(s string) { last = s })
+				s, err := workload(ft, func(s string) { pending = s }, func(s string) { last = s })
 				if n <= at {
 					break // no such call
 				}
@@ -288,7 +288,7 @@ func checkOneManifest(t *testing.T, name string, m *vfs.Mem, obsolete []string) 
 // never taken for damage or an end, and nothing is written.
 func TestReadErrors(t *testing.T) {
 	m := newDir(t)
-	if _, err := script(m, func(string) {}, func(string) {}); err != nil {
+	if _, err := workload(m, func(string) {}, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := loadAfter(t, m); err != nil {
