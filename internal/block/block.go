@@ -1,7 +1,6 @@
-// Package block knows the blocks that tables are made of: where they lie
-// (Handle), how they are sealed (codec byte and checksum), LevelDB's row layout
-// (RowBuilder, Measure), and View, the one columnar shape in memory that every
-// format yields.
+// Package block implements the blocks that tables are made of: where a block is in its
+// file (Handle), its trailer (codec byte and checksum), LevelDB's row layout (RowBuilder,
+// Measure), and View, the columns in memory into which every format is decoded.
 //
 // A View is read-only and safe for concurrent use; it does not own the memory
 // it looks at. A Buffer, a RowBuilder and a Compressor belong to one goroutine
@@ -65,7 +64,7 @@ func AppendTrailer(dst []byte, from int, c Codec) []byte {
 	return binary.LittleEndian.AppendUint32(dst, base.MaskCRC(base.CRC(dst[from:])))
 }
 
-// codecBytes are all codec bytes, to be checksummed without making one escape.
+// codecBytes holds every codec byte, so that a checksum of one does not allocate.
 var codecBytes = func() (b [256]byte) {
 	for i := range b {
 		b[i] = byte(i)
@@ -73,7 +72,7 @@ var codecBytes = func() (b [256]byte) {
 	return b
 }()
 
-// Trailer returns the trailer of a block stored as p, which stands elsewhere.
+// Trailer returns the trailer of a block stored as p.
 func Trailer(p []byte, c Codec) (t [TrailerLen]byte) {
 	t[0] = byte(c)
 	crc := base.CRCUpdate(base.CRC(p), codecBytes[int(c):int(c)+1])

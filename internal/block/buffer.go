@@ -6,8 +6,8 @@ import "github.com/loamdb/loam/internal/offheap"
 // writable, so that short copies may be done in whole words.
 const Slack = 16
 
-// Buffer is a growing run of bytes off the Go heap. The zero value is empty.
-// Free gives the memory back; the Buffer may then be used again.
+// Buffer is a byte slice off the Go heap that grows. The zero value is empty.
+// Free frees the memory; the Buffer may then be used again.
 type Buffer struct {
 	b []byte
 }
@@ -57,8 +57,8 @@ func (b *Buffer) Resize(n int) ([]byte, error) {
 	return b.b, nil
 }
 
-// Set makes p, which was appended to Bytes within the room asked for, the
-// contents.
+// Set makes p the contents. REQUIRES: p is Bytes with bytes appended for which Room was
+// asked.
 func (b *Buffer) Set(p []byte) { b.b = p }
 
 // Append appends p.
@@ -79,7 +79,7 @@ func (b *Buffer) Trim(keep int) {
 	}
 }
 
-// Free gives the memory back.
+// Free frees the memory.
 func (b *Buffer) Free() {
 	offheap.Free(b.b)
 	b.b = nil

@@ -13,7 +13,7 @@ type RowBuilder struct {
 
 	buf      Buffer
 	restarts Buffer
-	last     Buffer // key before
+	last     Buffer // the previous key
 	next     Buffer // key being added
 	run      int    // entries since the last restart point
 	count    int
@@ -87,7 +87,7 @@ func (b *RowBuilder) Last() []byte { return b.last.Bytes() }
 // Count is the number of entries added since Reset.
 func (b *RowBuilder) Count() int { return b.count }
 
-// Size is the length that Finish would give now.
+// Size is the length of the block that Finish would return now.
 func (b *RowBuilder) Size() int {
 	return b.buf.Len() + max(b.restarts.Len(), 4) + 4
 }
@@ -120,7 +120,7 @@ func (b *RowBuilder) Reset() {
 	b.run, b.count = 0, 0
 }
 
-// Free gives the memory back; the builder is then empty.
+// Free frees the memory; the builder is then empty.
 func (b *RowBuilder) Free() {
 	b.buf.Free()
 	b.restarts.Free()

@@ -15,10 +15,10 @@ import (
 //	key[shared:], value
 //
 // where key is an internal key and shared counts the bytes it has in common
-// with the entry before; then a u32 offset for each restart point (an entry
+// with the previous entry; then a u32 offset for each restart point (an entry
 // with shared 0) and their u32 count.
 
-// Shape is what Measure found out about a row block.
+// Shape is what BuildView needs to know of a row block; Measure computes it.
 type Shape struct {
 	Count int // entries
 	data  uint64
@@ -49,7 +49,7 @@ func Measure(rows []byte, limit int64) (Shape, error) {
 	if end > 0 {
 		nextRestart = binary.LittleEndian.Uint32(restarts)
 	}
-	var last uint64 // length of the key before
+	var last uint64 // length of the previous key
 	for p := 0; p < end; {
 		at := p
 		shared, unshared, vlen, n := rowHeader(rows, p, end)
@@ -198,7 +198,7 @@ type rowBuilder struct {
 }
 
 func (b *rowBuilder) run() error {
-	var prev []byte // user key before
+	var prev []byte // previous user key
 	var prevTrailer base.Trailer
 	data, rows := b.data, b.rows
 	ascending := b.cmp.HasAbbrev() && b.cmp.Abbrev([]byte{0}, 0) < b.cmp.Abbrev([]byte{1}, 0)
@@ -211,8 +211,8 @@ func (b *rowBuilder) run() error {
 		// The whole internal key goes to pos; the value then covers its trailer.
 		ulen := shared + unshared - base.TrailerLen
 		if shared <= min(len(prev), wide) && unshared <= wide && p+wide <= len(rows) && pos+2*wide <= len(data) {
-			// The usual case in whole words; what they write too much is
-			// written over by what follows.
+			// The usual case copies whole words. Bytes beyond the key are
+			// overwritten by the value.
 			copyWide(data[pos:], data[prevPos:])
 			copyWide(data[pos+shared:], rows[p:])
 		} else {
@@ -254,8 +254,8 @@ func (b *rowBuilder) run() error {
 // wide is how many bytes copyWide copies.
 const wide = 32
 
-// copyWide copies through words, which may overlap, unlike arrays, without a
-// call.
+// copyWide copies wide bytes as words, which needs no call although dst and src may
+// overlap.
 func copyWide(dst, src []byte) {
 	d, s := (*[wide]byte)(dst), (*[wide]byte)(src)
 	w0 := binary.NativeEndian.Uint64(s[:])
@@ -286,7 +286,7 @@ func (b *rowBuilder) order(i, at int, prev, key []byte, shared int, pt, t base.T
 		return nil
 	}
 	if !b.cmp.HasAbbrev() {
-		shared = 0 // only for orders by bytes can a common prefix be left out
+		shared = 0 // only orders by bytes allow to leave out a common prefix
 	}
 	c := b.cmp.Cmp(prev[shared:], key[shared:])
 	if c == 0 {

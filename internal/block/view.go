@@ -45,13 +45,13 @@ const (
 	// Abbreviations make searches compare integers instead of keys.
 	Abbreviations
 
-	viewAllLiveSets // base.Chunk.AllLiveSets
+	viewAllLiveSets // see base.Chunk
 
-	// PointLookup is what random reads want.
+	// PointLookup is the columns for random reads.
 	PointLookup = Fingerprints | Abbreviations
 )
 
-// valid takes away the columns that mean nothing under cmp.
+// valid removes the columns that do not work with cmp.
 func (c Columns) valid(cmp *base.Comparer) Columns {
 	if !cmp.EqualIsBytewise {
 		c &^= Fingerprints
@@ -148,7 +148,7 @@ func (v *View) Trailer(i int) base.Trailer {
 	return *(*base.Trailer)(unsafe.Add(v.p, v.trailers+uintptr(i)*8))
 }
 
-// Chunk makes e show the whole view, without copying.
+// Chunk makes e the whole view, without copying.
 func (v *View) Chunk(e *base.Chunk) {
 	keyOff := unsafe.Slice((*uint32)(unsafe.Add(v.p, v.keyOffs)), v.n+1)
 	e.Data = v.data
@@ -178,14 +178,14 @@ func (v *View) Get(cmp *base.Comparer, l base.Lookup) int {
 	want := uint64(fingerprint(l.Hash)) * lowBits
 	for w := 0; w < v.n; w += 8 {
 		x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
-		// A byte of x that is zero marks a candidate. The borrow may mark
-		// bytes above a true one too; comparing keys sorts them out.
+		// A zero byte of x is a candidate. The borrow may mark bytes above a true
+		// one as well; comparing keys rules them out.
 		for m := (x - lowBits) &^ x & highBits; m != 0; m &= m - 1 {
 			i := w + bits.TrailingZeros64(m)/8
 			if i >= v.n || !bytes.Equal(v.Key(i), l.Key()) {
 				continue
 			}
-			// Versions of a key stand newest first, so i is the newest.
+			// The versions of a key are sorted newest first, so i is the newest.
 			if v.Trailer(i).Seq() <= l.Seq {
 				return i
 			}

@@ -2,11 +2,11 @@
 // within one budget of bytes that any number of databases share.
 //
 // There is no hash table. Each open table owns Slots, one word per block; the
-// word of a cached block holds where its frame lies, how many have it pinned
+// word of a cached block holds where its frame lies, how many readers pin it,
 // and its CLOCK bit. A hit is one atomic add on that word. Frames lie one after
-// another in the rings of a few shards; room is made by a hand that goes round
-// the ring, drops what was not read since it last came by and slides the rest
-// together. A block that is read once only, as in a scan, is dropped the first
+// another in the rings of a few shards. To make room, a hand goes round the ring,
+// evicts frames that were not read since it last came by, and slides the rest
+// together. A block that is read only once, as in a scan, is evicted the first
 // time the hand meets it.
 //
 // # Lifetimes
@@ -34,13 +34,13 @@ import (
 const (
 	// unit is the granularity of frames and of the memory of a ring.
 	unit = 64
-	// minShard is what a shard has at least before the cache is split further.
+	// minShard is the least size of a shard, unless the whole cache is smaller.
 	minShard  = 8 << 20
 	maxShards = 16
 	// hugeFrom is how much the cache has to hold before huge pages are asked for,
 	// so that a small database does not pay for pages it never fills.
 	hugeFrom = 1 << 20
-	// The memory at least doubles when there must be more, by maxStep at most.
+	// The memory doubles when more is needed, or grows by maxStep if that is less.
 	firstStep = 64 << 10
 	maxStep   = 2 << 20
 
@@ -94,9 +94,9 @@ type Stats struct {
 	Transients int64 // frames ever allocated outside the rings
 }
 
-// New makes a cache with one reference, which takes memory as it fills. A capacity
-// of 0 or less, and one for which the system has no addresses even when halved a
-// few times, gives a cache that holds nothing: every frame is then transient.
+// New makes a cache with one reference, which takes memory as it fills. With a capacity
+// of 0 or less, or when the system has no addresses for it even after it was halved a
+// few times, the cache holds nothing: every frame is then transient.
 func New(capacity int64) *Cache {
 	c := &Cache{capacity: min(max(capacity, 0), unit<<locBits-minShard)}
 	c.refs.Store(1)
@@ -125,8 +125,8 @@ func New(capacity int64) *Cache {
 // Capacity is the number of bytes the cache was made for.
 func (c *Cache) Capacity() int64 { return c.capacity }
 
-// Ref takes a reference for another user of the cache. It reports false when
-// the last one has been given back: then there is no cache any more.
+// Ref adds a reference. It reports false when the last one was dropped before: the
+// memory is then freed.
 func (c *Cache) Ref() bool {
 	for {
 		n := c.refs.Load()
@@ -185,9 +185,9 @@ func (c *Cache) extend(end int64) bool {
 	return true
 }
 
-// Reserve counts delta bytes, which may be negative, that somebody holds
-// elsewhere against the budget: the room for frames shrinks by it at once, but
-// never below a quarter of the capacity.
+// Reserve counts delta bytes, which may be negative, that are held outside of the cache
+// (filters, indexes) against the budget: the room for frames shrinks by delta at once,
+// but never below a quarter of the capacity.
 func (c *Cache) Reserve(delta int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,8 +215,7 @@ func (c *Cache) Reserve(delta int64) {
 	}
 }
 
-// Spare is about how many bytes of frames can come before anything is evicted for
-// them.
+// Spare is about how many bytes of frames can be added before anything is evicted.
 func (c *Cache) Spare() (n int64) {
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -293,10 +292,10 @@ func (c *Cache) Alloc(n int) Frame {
 		if full {
 			c.filling.CompareAndSwap(i, i+1)
 		} else {
-			break // the system has no more memory for now
+			break // the system refuses memory
 		}
 	}
-	// All shards, unless memory ended before: then those that have some.
+	// All shards, or if the system refused memory, those that have some.
 	usable := min(len(c.shards), max(1, int(c.filling.Load())))
 	first := int(c.next.Add(1))
 	for try := range min(usable, 2) {

@@ -9,14 +9,14 @@ import (
 	"github.com/loamdb/loam/internal/offheap"
 )
 
-// A pin word counts who has a frame pinned. It is a slot, for a published
-// frame, or the state in the frame's header, for one that is not.
+// A pin word counts the pins of a frame. It is the slot of a published frame, and the
+// state in the header of a private one.
 //
 //	bits 0..33   slot: place of the frame in units from the base, plus one; 0: none
 //	bits 34..43  slot without a frame: when its frame was evicted, 0: unknown
 //	bit  44      slot: CLOCK, set by lookups, cleared by the hand
-//	bit  45      special: whoever drops the last pin has work to do. In a slot: its
-//	             Slots was freed. In a header: always set.
+//	bit  45      special: dropping the last pin takes more work, see lastPin. In a
+//	             slot: its Slots was freed. In a header: always set.
 //	bits 46..63  pins
 const (
 	locBits    = 34
@@ -34,8 +34,7 @@ const (
 	unpin    = ^uint64(pinOne - 1) // added, it takes one pin away
 )
 
-// header stands before the bytes of each frame and of each stretch of free
-// memory in a ring. size and flags are guarded by the shard's lock; len is
+// header precedes the bytes of each frame and of each piece of free memory in a ring. size and flags are guarded by the shard's lock; len is
 // constant while the frame is pinned. It holds no Go pointer: the memory is not
 // the garbage collector's.
 type header struct {
@@ -66,8 +65,8 @@ func locOf(off int64) uint64 { return uint64(off/unit) + 1 }
 // offsetOf undoes locOf for the location bits in w, which are not 0.
 func offsetOf(w uint64) int64 { return int64(w&locMask-1) * unit }
 
-// slotAt is the slot at an address that a header holds. Slots are never Go
-// pointers' only holder: the Slots that owns the memory is alive.
+// slotAt is the slot at an address that a header holds. The address is no Go pointer;
+// the Slots that owns the memory is alive.
 func slotAt(addr uintptr) *atomic.Uint64 {
 	return *(**atomic.Uint64)(unsafe.Pointer(&addr))
 }
@@ -87,7 +86,7 @@ func (f Frame) Bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f.h), headerLen)), f.h.len)
 }
 
-// Release gives the pin back. The bytes must not be touched after it.
+// Release drops the pin. The bytes must not be touched after it.
 func (f Frame) Release() {
 	w := f.pin.Add(unpin)
 	if invariants.Enabled {
@@ -98,7 +97,7 @@ func (f Frame) Release() {
 	}
 }
 
-// lastPin does what was left to whoever dropped the last pin.
+// lastPin frees a frame whose last pin was dropped, if nothing else will.
 func (f Frame) lastPin(w uint64) {
 	c := f.c
 	switch {

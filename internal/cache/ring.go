@@ -8,7 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/offheap"
 )
 
-// Bounds on what one allocation does for others before it takes what it finds.
+// Bounds on the work of one allocation before it takes what it finds.
 const (
 	maxKept    = 24 // frames given a second chance
 	maxSkips   = 64 // pinned frames passed over
@@ -16,11 +16,11 @@ const (
 	maxPromote = 4  // frames moved from the small ring to the main one
 )
 
-// ring is a queue of frames in a stretch of the cache's memory; offsets are into that.
-// The ring is [lo, hi); [pos, end) in it is free and holds nothing of interest,
-// and both [lo, pos) and [end, hi) are tiled by headers with what they
-// describe. New frames go to pos; what stands from end on is the oldest: there
-// works the hand. The shard's lock guards all but the constants and limit.
+// ring is a queue of frames in a part of the cache's memory; offsets are into that
+// memory. The ring is [lo, hi). [pos, end) in it, the gap, is free; [lo, pos) and
+// [end, hi) are tiled by headers with what they describe. New frames go to pos. The
+// oldest frames begin at end, where the hand is. The shard's lock guards all but the
+// constants and limit.
 type ring struct {
 	c     *Cache
 	lo    int64        // constant
@@ -45,7 +45,7 @@ func (r *ring) init(c *Cache, lo, size int64) {
 // fits reports whether a frame of need bytes may stand in the ring.
 func (r *ring) fits(need int64) bool { return need <= (r.limit.Load()-r.lo)/2 }
 
-// dead is the bytes of freed frames that the hand has not come to yet.
+// dead is the bytes of freed frames that the hand has not reached yet.
 func (r *ring) dead() int64 { return r.hi - r.lo - (r.end - r.pos) - r.used }
 
 // bump reports whether there is room in the memory at the end of the ring,
@@ -86,7 +86,7 @@ func (r *ring) take(need int64) (off int64, ok bool) {
 	return off, true
 }
 
-// verdict is what becomes of the frame or free memory under the hand.
+// verdict says what happens to the frame or free memory at the hand.
 type verdict uint8
 
 const (
@@ -185,7 +185,7 @@ func idle(w, loc uint64) bool {
 func (r *ring) bury(h *header) {
 	h.flags = 0
 	r.used -= int64(h.size) * unit
-	if invariants.Enabled { // whoever still reads it shall notice
+	if invariants.Enabled { // a reader that is still there reads garbage
 		b := unsafe.Slice((*byte)(unsafe.Pointer(h)), int64(h.size)*unit)[headerLen:]
 		for i := range b {
 			b[i] = 0xdb
@@ -193,7 +193,7 @@ func (r *ring) bury(h *header) {
 	}
 }
 
-// skip leaves what stands at end, size bytes, in place and goes on behind it.
+// skip leaves the size bytes at end in place and moves the hand behind them.
 // bits is clockBit to leave that as well, else 0.
 func (r *ring) skip(size int64, bits uint64) {
 	if slot := r.c.header(r.end).slot.Load(); slot != 0 && bits == 0 {
@@ -235,8 +235,8 @@ func (r *ring) slide(h *header, size int64, bits uint64) {
 			return
 		}
 	} else {
-		// It does: nobody may read meanwhile, so the block is not cached for a
-		// moment. Somebody else may then publish it again.
+		// The copy overlaps: nobody may read meanwhile, so the block is not cached
+		// for a moment. Another reader may publish it again in that moment.
 		if !slot.CompareAndSwap(w, 0) {
 			r.skip(size, bits)
 			return
@@ -258,15 +258,15 @@ func (r *ring) slide(h *header, size int64, bits uint64) {
 	r.end += size
 }
 
-// wrap takes the hand from the end of the ring to its start.
+// wrap moves the hand from the end of the ring to its start.
 func (r *ring) wrap() {
 	r.fill()
 	r.pos, r.end = r.lo, r.lo
 	r.shrink()
 }
 
-// shrink drops what lies beyond the limit, and gives the memory back. What is
-// pinned there keeps the ring long until the hand comes round again.
+// shrink evicts the frames beyond the limit and frees their memory. Frames that are
+// pinned there keep the ring long until the hand comes round again.
 func (r *ring) shrink() {
 	limit := r.limit.Load()
 	if r.hi <= limit {
@@ -304,15 +304,14 @@ func (r *ring) shrink() {
 	}
 }
 
-// drop turns frame h, whose last pin is gone and which no slot shows any more,
-// into free memory.
+// drop turns frame h into free memory. REQUIRES: it has no pin, and no slot refers to it.
 func (r *ring) drop(h *header) {
 	h.slot.Store(0)
 	r.bury(h)
 	if r.used > 0 {
 		return
 	}
-	// Nothing is left: start afresh, with untouched memory if it is worth it.
+	// The ring is empty: begin again, with untouched memory if that is worth it.
 	r.pos, r.end = r.lo, r.hi
 	if r.touched-r.lo > hugeFrom {
 		offheap.Release(r.c.bytes(r.lo, r.touched-r.lo))

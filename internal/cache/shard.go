@@ -4,9 +4,9 @@ import "sync"
 
 // A shard with room for it puts new frames into a small ring; those that are
 // read again before they reach its end, or soon after, move on to the main
-// ring. So what is read once passes through a tenth of the memory and leaves
-// the rest alone (S3-FIFO; Yang et al., SOSP 2023). The queue of ghosts that
-// tells "soon after" is the age left in the slots of evicted blocks.
+// ring. A block that is read once passes through a tenth of the memory and does not
+// touch the rest (S3-FIFO; Yang et al., SOSP 2023). In place of S3-FIFO's queue of
+// ghosts, the slot of an evicted block keeps the time of its eviction.
 const (
 	smallShare = 10      // the small ring is 1/smallShare of a shard
 	minSplit   = 1 << 20 // a shard below this has the main ring only
@@ -18,7 +18,7 @@ const (
 	ghostTicks = 4
 )
 
-// shard is one lock's part of the cache.
+// shard is a part of the cache with a lock of its own.
 type shard struct {
 	c *Cache
 
@@ -40,11 +40,11 @@ func (s *shard) init(c *Cache, lo, size int64) {
 	s.main.init(c, lo+small, size-small)
 }
 
-// size is the bytes that the shard may have.
+// size is how many bytes the shard may have.
 func (s *shard) size() int64 { return s.small.max + s.main.max }
 
-// bump allocates in memory that was not used before, or fails: because the ring is
-// full, or the system has no memory.
+// bump allocates memory that was not used before. It fails when the ring is full or the
+// system refuses memory.
 func (s *shard) bump(need int64) (off int64, ok, full bool) {
 	if !s.main.bump(need) {
 		return 0, false, true
@@ -78,7 +78,7 @@ func (s *shard) alloc(need int64) (off int64, ok bool) {
 	return off, ok
 }
 
-// spare is what alloc may give before it evicts anything.
+// spare is how many bytes alloc can return before it evicts anything.
 func (s *shard) spare() (n int64) {
 	r := &s.main
 	if r.end == r.hi {
@@ -128,7 +128,7 @@ func (s *shard) promote(h *header, off int64) bool {
 	return true
 }
 
-// ghost is what an evicted block leaves in its slot now.
+// ghost is the value of the slot of a block that is evicted now.
 func (c *Cache) ghost() uint64 {
 	return (uint64(c.age.Load())%ages + 1) << ageShift
 }

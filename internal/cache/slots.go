@@ -54,7 +54,7 @@ func (s *Slots) Lookup(i int) (Frame, bool) {
 	return f, ok
 }
 
-// Peek is Lookup that counts no miss: for one who comes again with Lookup then.
+// Peek is Lookup that counts no miss: its caller calls Lookup after a miss.
 func (s *Slots) Peek(i int) (Frame, bool) {
 	f, ok := s.lookup(i)
 	if ok {
@@ -83,18 +83,18 @@ func (s *Slots) lookup(i int) (Frame, bool) {
 	return Frame{c: s.c, h: s.c.header(offsetOf(w)), pin: p}, true
 }
 
-// searched bytes at a block's front are what a search in it looks at, mostly: the
-// columns of a View of 4 KiB. Fetched side by side, they cost one wait instead of
-// five or six.
+// searched bytes at the beginning of a block are what a search mostly looks at: the
+// columns of a View of 4 KiB. Loaded together, they cost one cache miss instead of five
+// or six.
 const searched = 1280
 
 func (s *Slots) prefetch(w uint64) {
 	offheap.Prefetch(unsafe.Pointer(s.c.header(offsetOf(w))), searched)
 }
 
-// Touch reports whether block i is cached, without pinning or counting it, and
-// has the processor fetch what a Lookup will look at: after several of these,
-// several Lookups wait for memory only once.
+// Touch reports whether block i is cached, without pinning or counting it, and starts
+// loading what a search in it looks at into the processor's cache. Several Touches
+// before several Lookups make their cache misses overlap.
 func (s *Slots) Touch(i int) bool {
 	if uint(i) >= uint(len(s.words)) {
 		return false
@@ -117,10 +117,9 @@ func (s *Slots) Cached() (n int) {
 	return n
 }
 
-// Publish makes the filled frame f, which the caller has got from Alloc and
-// pinned no further, what lookups of block i find. It takes f over and returns
-// the pinned frame to use: f's bytes, or another's if that was first, or f
-// still private if it cannot be cached.
+// Publish makes lookups of block i find frame f, which comes from Alloc and is filled. It
+// takes f over and returns the pinned frame to use: f, or the frame of another caller
+// who was first, or f still private if it cannot be cached.
 func (s *Slots) Publish(i int, f Frame) Frame {
 	if uint(i) >= uint(len(s.words)) {
 		return f
@@ -135,7 +134,7 @@ func (s *Slots) Publish(i int, f Frame) Frame {
 		return f
 	}
 	loc := locOf(int64(uintptr(unsafe.Pointer(h)) - uintptr(s.c.base)))
-	// The hand leaves a frame alone whose slot points elsewhere.
+	// The hand skips a frame whose slot refers to another one.
 	h.slot.Store(uintptr(unsafe.Pointer(p)))
 	for {
 		w := p.Load()
@@ -163,8 +162,8 @@ func (s *Slots) Publish(i int, f Frame) Frame {
 	}
 }
 
-// Free drops the table's frames, those that are pinned at their Release.
-// Nobody may be in, or call later, another method of s.
+// Free evicts the table's frames; a pinned one goes at its last Release. No other method
+// of s may run beside Free or after it.
 func (s *Slots) Free() {
 	s.close.Close()
 	c := s.c
@@ -182,14 +181,14 @@ func (s *Slots) Free() {
 		s.refs.Add(1)
 		old := p.Or(specialBit)
 		if old>>pinShift != 0 {
-			continue // the last Release does the rest
+			continue // its last Release frees it
 		}
 		if old&locMask != 0 {
 			c.drop(offsetOf(old))
 		}
 		s.unref()
 	}
-	// A hand that was about to put a moved frame back is done after this.
+	// After this no hand is about to put a moved frame back into a slot.
 	for i := range c.shards {
 		c.shards[i].mu.Lock()
 		c.shards[i].mu.Unlock() //nolint:staticcheck // a barrier

@@ -1,4 +1,4 @@
-// Package filter holds the two kinds of Bloom filters that tables carry: one
+// Package filter implements the two kinds of Bloom filters that tables carry: one
 // for the whole table that touches a single cache line per key (Table), and
 // LevelDB's, one per 2 KiB of file (LevelDB).
 //
@@ -31,11 +31,11 @@ const (
 	version   = 1
 	maxProbes = 7 // times 9 bits: all that one word gives
 
-	usualProbes = 6 // what 9..11 bits per key lead to
+	usualProbes = 6 // at 9 to 11 bits per key
 	mix         = 0x9e3779b97f4a7c15
 
-	// Large filters are built in the background: foreground goroutines should
-	// not have to wait for the processor longer than some 100 us.
+	// A large filter is built in the background, in steps of some 100 us, between
+	// which other goroutines get the processor.
 	yieldEvery = 1 << 13
 )
 
@@ -53,7 +53,7 @@ func numLines(n, bitsPerKey int) int {
 }
 
 func numProbes(bitsPerKey int) int {
-	// A line's load varies, so a little fewer probes than the classic 0.69.
+	// Lines differ in load, so a little fewer probes than the classic 0.69 a bit.
 	return min(max((bitsPerKey*6+5)/10, 1), maxProbes)
 }
 

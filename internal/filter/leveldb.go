@@ -53,7 +53,7 @@ func NewLevelDBBuilder(bitsPerKey int) *LevelDBBuilder {
 	return &LevelDBBuilder{bitsPerKey: min(max(bitsPerKey, 1), MaxBitsPerKey)}
 }
 
-// StartBlock says that the keys to come belong to the data block at offset.
+// StartBlock says that the following keys belong to the data block at offset.
 func (b *LevelDBBuilder) StartBlock(offset uint64) {
 	for uint64(len(b.offsets)) < offset>>baseLg {
 		b.generate()
@@ -63,7 +63,7 @@ func (b *LevelDBBuilder) StartBlock(offset uint64) {
 // Add adds a user key. A key added twice counts twice, as in LevelDB.
 func (b *LevelDBBuilder) Add(key []byte) { b.hashes = append(b.hashes, levelDBHash(key)) }
 
-// Size is the number of bytes that Finish would give now.
+// Size is the length of the block that Finish would return now.
 func (b *LevelDBBuilder) Size() int {
 	n := len(b.filters) + 4*len(b.offsets) + 5
 	if len(b.hashes) > 0 {
@@ -154,7 +154,7 @@ func (f *LevelDB) MayContain(offset uint64, key []byte) bool {
 	}
 	filter := f.filters[f.offset(i):f.offset(i+1)]
 	if len(filter) < 2 {
-		return false // a stretch of the file without keys
+		return false // these 2 KiB of the file have no keys
 	}
 	array, k := filter[:len(filter)-1], filter[len(filter)-1]
 	if k > 30 {

@@ -10,33 +10,35 @@ import (
 // Cursor is what a user sees of the merged sources at one sequence number,
 // within bounds: the newest visible version of each key, deleted keys hidden.
 //
-// It holds a run: entries [lo, hi) of one chunk, each of which is the answer
-// after the one before it. Moves inside of the run touch nothing else.
+// It holds a span: entries [lo, hi) of one chunk, which are consecutive answers. Moves
+// within the span touch nothing else.
 //
-// Going forward, the merge stands on entry lo of the run. Going backward it
-// stands on entry hi-1, or (past) already on the last entry of a smaller key.
+// Forward, the merge is positioned on the span's entry lo. Backward it is on entry hi-1,
+// or, when past is set, already on the last entry of a smaller key.
 type Cursor struct {
 	e          *base.Chunk
-	at, lo, hi int // at in [lo, hi) when valid, all zero when not
+	at, lo, hi int // lo <= at < hi when Valid; all zero when not
 
 	m    Merge
 	past bool
-	// While hide is set, entries of user key last are passed over. last aliases
-	// a chunk or buf.
+	// While hide is set, entries of user key last are passed over: it was returned,
+	// or is deleted. last aliases a chunk or buf.
 	hide bool
 	last []byte
 	// own is a one-entry chunk for an entry whose chunk is gone.
 	own    base.Chunk
 	ownOff [3]uint32
 	ownTr  [1]base.Trailer
-	// closed makes every later call answer false.
+	// closed makes every later move return false.
 	closed bool
 	buf    []byte
 	ownBuf []byte
 	bufArr [64]byte
 }
 
-// Reset makes a closed or new cursor anew, keeping its buffers.
+// Reset makes a cursor, new or closed, one over sources, newest first, as of seq. It
+// keeps its buffers. The bounds [lower, upper) may be nil and are retained. The sources
+// are closed by Close. The cursor is not positioned.
 func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
 	c.closed = false
 	c.invalidate()
@@ -53,7 +55,7 @@ func (c *Cursor) SetBounds(lower, upper []byte) {
 	c.m.setBounds(lower, upper)
 }
 
-// Valid reports whether the cursor stands on an entry.
+// Valid reports whether the cursor is positioned on an entry.
 func (c *Cursor) Valid() bool { return c.at < c.hi }
 
 // Key is the present user key, valid until the next move. nil when not Valid.
@@ -105,8 +107,8 @@ func (c *Cursor) Prev() bool {
 	return c.prevSpan()
 }
 
-// Step is Next where that takes no more than a count: it reports false, and does
-// not move, at the end of the present run. It is small enough to be inlined.
+// Step is Next within the present span: at its end it returns false and does not move.
+// It is small enough to be inlined.
 func (c *Cursor) Step() bool {
 	if c.at+1 < c.hi {
 		c.at++
@@ -115,7 +117,7 @@ func (c *Cursor) Step() bool {
 	return false
 }
 
-// StepBack is Prev in the same way.
+// StepBack is Prev within the present span.
 func (c *Cursor) StepBack() bool {
 	if c.at > c.lo {
 		c.at--
@@ -188,7 +190,8 @@ func (c *Cursor) SeekLT(key []byte) bool {
 	return c.backward()
 }
 
-// empty reports, invalidating the cursor, that nothing can be found.
+// empty reports whether nothing can be found, the cursor being closed or the bounds
+// excluding all keys. It then invalidates the cursor.
 func (c *Cursor) empty() bool {
 	m := &c.m
 	if !c.closed {
@@ -206,7 +209,7 @@ func (c *Cursor) invalidate() {
 	c.hide, c.past, c.last = false, false, nil
 }
 
-// nextSpan is Next from the last entry of the run.
+// nextSpan is Next from the last entry of the span.
 func (c *Cursor) nextSpan() bool {
 	if c.at >= c.hi {
 		return false
@@ -224,7 +227,7 @@ func (c *Cursor) nextSpan() bool {
 	return c.forward()
 }
 
-// prevSpan is Prev from the first entry of the run.
+// prevSpan is Prev from the first entry of the span.
 func (c *Cursor) prevSpan() bool {
 	if c.at >= c.hi {
 		return false
@@ -244,7 +247,8 @@ func (c *Cursor) prevSpan() bool {
 	return c.backward()
 }
 
-// step advances the merge; it saves last first when its chunk may go away.
+// step advances the merge. If that may release the chunk that last aliases, it copies
+// last before.
 func (c *Cursor) step(to int) {
 	in := &c.m.in[c.m.ord[0].in]
 	if to < in.lo || to >= in.n {
@@ -277,7 +281,7 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 	return false
 }
 
-// forward finds the next answer at or after the merge's position.
+// forward finds the first visible entry at or after the merge's position.
 func (c *Cursor) forward() bool {
 	m := &c.m
 	for len(m.ord) > 0 {
@@ -315,10 +319,10 @@ func (c *Cursor) forward() bool {
 	return false
 }
 
-// backward finds the last answer at or before the merge's position.
+// backward finds the last visible entry at or before the merge's position.
 //
-// The versions of a key come oldest first: the candidate is the newest visible
-// one so far, and is the answer once another key or the end is met.
+// The versions of a key come oldest first. The candidate is the newest visible one so
+// far; it is the answer when another key, or the end, follows.
 func (c *Cursor) backward() bool {
 	m := &c.m
 	var cand *base.Chunk // nil: none. Its chunk is an input's or own
@@ -383,18 +387,18 @@ func (c *Cursor) keep(e *base.Chunk, i int) {
 	}
 }
 
-// AppendForward appends entries of the present run to dst, from the present one
-// on, each as key length, value length (32 bits, little-endian), key, value; at
-// most entries of them, and no further one once dst has limit bytes. It moves to
-// the last one appended and returns how many there were. A value is left out,
-// with length 0, unless values is set.
+// AppendForward appends entries of the present span to dst, from the present one on,
+// each as key length, value length (32 bits, little-endian), key, value. It stops after
+// the given number of entries, and when dst has limit bytes. It moves to the last entry
+// appended and returns how many there were. Without values, values are left out and have
+// length 0.
 //
 // REQUIRES: Valid, entries > 0, len(dst) < limit.
 func (c *Cursor) AppendForward(dst []byte, entries, limit int, values bool) ([]byte, int) {
 	return c.appendSpan(dst, entries, limit, values, 1, c.hi)
 }
 
-// AppendBackward is AppendForward towards the run's beginning.
+// AppendBackward is AppendForward towards the beginning of the span.
 func (c *Cursor) AppendBackward(dst []byte, entries, limit int, values bool) ([]byte, int) {
 	return c.appendSpan(dst, entries, limit, values, -1, c.lo-1)
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 )
 
-// level is the concatenation of the tables of one sorted run. It has one table
-// open at a time, and none of those that lie outside of the bounds.
+// level concatenates the tables of one sorted run. At most one table is open at a time,
+// and none that lies outside of the bounds.
 type level struct {
 	cmp          *base.Comparer
 	files        []*manifest.FileMeta
 	open         func(*manifest.FileMeta) (base.Source, error)
 	lower, upper []byte
 	cur          int // index of src's file
-	prefetched   int // the file that PrefetchSeek found, -1 for none
+	prefetched   int // index of the file that PrefetchSeek found, -1 for none
 	src          base.Source
 }
 
@@ -28,13 +28,13 @@ func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifes
 	return l
 }
 
-// levels are closed ones, for NewLevel to use again.
+// levels holds closed levels, which NewLevel uses again.
 var levels = sync.Pool{New: func() any { return new(level) }}
 
 // SetBounds says that no user key outside of [lower, upper) will be looked at.
 func (l *level) SetBounds(lower, upper []byte) { l.lower, l.upper = lower, upper }
 
-// enter makes file n the open one. It reports false when there is no such file
+// enter opens file n in place of the open one. It reports false when there is no file n
 // within the bounds.
 func (l *level) enter(n int) (bool, error) {
 	if n < 0 || n >= len(l.files) {
@@ -111,7 +111,7 @@ func (l *level) Last(e *base.Chunk) (int, error) {
 func (l *level) PrefetchSeek(key []byte, t base.Trailer) {
 	l.prefetched = l.find(key, t)
 	if ok, err := l.enter(l.prefetched); !ok || err != nil {
-		return // SeekGE enters it again, and tells a failure
+		return // SeekGE enters it again, and returns the error
 	}
 	if a, ok := l.src.(base.SeekPrefetcher); ok {
 		a.PrefetchSeek(key, t)

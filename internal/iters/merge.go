@@ -1,6 +1,6 @@
 // Package iters turns the sorted sources of a database (memtables, tables,
-// levels) into one: Merge for compactions, Level for a sorted run of tables,
-// Cursor for what a user sees at a snapshot.
+// levels) into one: NewLevel concatenates the tables of a sorted run, Merge merges
+// sources for compactions, and Cursor shows what a user sees at a snapshot.
 //
 // Nothing here is safe for concurrent use: one goroutine owns an iterator.
 package iters
@@ -10,21 +10,21 @@ import (
 	"github.com/loamdb/loam/internal/prefix"
 )
 
-// input is one source and the chunk it last handed out.
+// input is a source of a merge, with the chunk that the source returned last.
 type input struct {
 	src base.Source
 	e   base.Chunk
-	i   int // present entry; meaningful while live
+	i   int // present entry of e; valid while live
 	// Entries [lo, n) of e are within the bounds.
 	lo, n int
 	live  bool
-	// allVisible: a reader at the merge's sequence sees every entry of e.
+	// allVisible says that every entry of e is visible at the merge's sequence
+	// number.
 	allVisible bool
 }
 
-// item is a live input in the order of the merge. ab is its present key's
-// abbreviation, inverted when the merge runs backward, so that smaller always
-// comes first.
+// item is a live input. ab is the abbreviation of its present key, inverted when the
+// merge runs backward, so that the smaller one always comes first.
 type item struct {
 	ab uint64
 	in int32
@@ -33,8 +33,10 @@ type item struct {
 // Merge is the sorted union of sources, in internal order, within bounds. Equal
 // entries come in the order of the sources.
 //
-// The live inputs stand sorted in ord. The runner-up is ord[1], so a step that
-// stays below it touches nothing else, and a step that does not is one insertion.
+// ord holds the live inputs, sorted by their present entries. A step moves the first
+// input. As long as its entry precedes that of ord[1], the runner-up, nothing else is
+// touched; otherwise the first input is inserted further back. The entries that
+// precede the runner-up are the merge's span, and are found together.
 type Merge struct {
 	cmp  *base.Comparer
 	in   []input
@@ -49,13 +51,13 @@ type Merge struct {
 	// prefixIsPointOnly says that prefix and the abbreviations hold for the present
 	// entries only, not for the rest of their chunks.
 	prefixIsPointOnly bool
-	// peekAb is the abbreviation of entry peekAt of the first input, unless
-	// peekAt is negative.
+	// peekAb is the abbreviation of the first input's entry peekAt, if that is not
+	// negative: spanEnd computed it, and advance needs it again.
 	peekAt       int
 	peekAb       uint64
 	seq          base.SeqNum
 	lower, upper []byte
-	err          error // of the last move; a positioning forgets it
+	err          error // of the last move; positioning calls clear it
 	// prefix is what every entry in a live chunk begins with, in prefixMem.
 	prefix    prefix.Prefix
 	prefixMem [64]byte
@@ -103,7 +105,7 @@ func (m *Merge) setBounds(lower, upper []byte) {
 	m.ord = m.ord[:0]
 }
 
-// Valid reports whether the merge stands on an entry.
+// Valid reports whether the merge is positioned on an entry.
 func (m *Merge) Valid() bool { return len(m.ord) > 0 }
 
 // Close closes the sources.
@@ -168,7 +170,8 @@ func (m *Merge) seekGE(key []byte, t base.Trailer) {
 	m.build()
 }
 
-// prefetchSeek prepares SeekGE(key, t) of several sources.
+// prefetchSeek tells all sources of the SeekGE(key, t) that follows, so that they wait
+// for memory together. A single source has nobody to wait beside.
 func (m *Merge) prefetchSeek(key []byte, t base.Trailer) {
 	if len(m.in) == 1 {
 		return
@@ -201,9 +204,8 @@ func (m *Merge) direct(back bool) {
 	}
 }
 
-// turn changes direction. Every live input steps over the entry it stands on;
-// the others, which have run out in the old direction, are sought by key, the
-// user key that the caller stands on.
+// turn changes direction. Live inputs step over their present entry. The others have
+// run out in the old direction; they seek key, the user key of the caller's entry.
 func (m *Merge) turn(back bool, key []byte) {
 	if m.err != nil {
 		return
@@ -227,7 +229,7 @@ func (m *Merge) turn(back bool, key []byte) {
 	m.build()
 }
 
-// position takes over the answer of a positioning call.
+// position takes over what a positioning call of the input's source returned.
 func (m *Merge) position(in *input, i int, err error) {
 	in.live = false
 	if err != nil {
@@ -278,9 +280,9 @@ func lowerBound(cmp *base.Comparer, e *base.Chunk, i, j int, key []byte) int {
 	return i
 }
 
-// move puts the input on entry `to` of its chunk, or, one past either end of
-// it, on the neighbouring chunk in the merge's direction. It reports whether
-// the input is still live.
+// move positions the input on entry `to` of its chunk. An index one past either end of
+// the chunk means the next chunk in the merge's direction. It reports whether the input
+// is still live.
 func (m *Merge) move(in *input, to int) bool {
 	in.i = to
 	if to >= in.lo && to < in.n {
@@ -326,7 +328,7 @@ func (m *Merge) move(in *input, to int) bool {
 	return in.live
 }
 
-// build sorts the live inputs anew.
+// build fills ord after a positioning.
 func (m *Merge) build() {
 	m.ord = m.ord[:0]
 	m.peekAt = -1
@@ -353,16 +355,17 @@ func (m *Merge) build() {
 	}
 }
 
-// needWholePrefix makes the prefix one of whole chunks.
+// needWholePrefix extends a prefix that holds for present entries only to all entries
+// of the live chunks.
 func (m *Merge) needWholePrefix() {
 	if m.prefixIsPointOnly {
 		m.setPrefix(false)
 	}
 }
 
-// setPrefix makes the shared prefix as long as the live chunks allow, or with
-// present the entries at which they stand, and recomputes all abbreviations, which
-// does not change the order.
+// setPrefix makes the prefix as long as the live chunks allow, or with present, as their
+// present entries allow, and computes all abbreviations anew. The order of ord does not
+// change.
 func (m *Merge) setPrefix(present bool) {
 	m.prefixIsPointOnly = present
 	if m.abbrevs.None {
@@ -393,13 +396,13 @@ func (m *Merge) setPrefix(present bool) {
 	}
 }
 
-// widenPrefix keeps the shared prefix true after the input took a new chunk.
+// widenPrefix shortens the prefix if the input's new chunk does not have it.
 func (m *Merge) widenPrefix(in *input) {
 	if m.abbrevs.None {
 		return
 	}
 	if m.loads++; m.loads&15 == 0 {
-		m.setPrefix(false) // the chunks move on together: the prefix may have grown
+		m.setPrefix(false) // all inputs have moved on: a longer prefix may hold
 		return
 	}
 	p := m.prefix.With(in.e.Key(in.lo)).With(in.e.Key(in.n - 1))
@@ -412,7 +415,7 @@ func (m *Merge) widenPrefix(in *input) {
 	}
 }
 
-// before reports whether a's present entry comes before b's.
+// before reports whether the present entry of a comes before that of b.
 func (m *Merge) before(a, b item) bool {
 	if a.ab != b.ab {
 		return a.ab < b.ab
@@ -421,7 +424,8 @@ func (m *Merge) before(a, b item) bool {
 	return m.beforeFull(a.in, ia.i, b.in)
 }
 
-// beforeFull compares entry i of input a with the present entry of b in full.
+// beforeFull reports whether entry i of input a comes before the present entry of input
+// b, by their internal keys, then by the order of the inputs.
 func (m *Merge) beforeFull(a int32, i int, b int32) bool {
 	ia, ib := &m.in[a], &m.in[b]
 	c := m.cmp.CompareInternal(ia.e.Key(i), ia.e.Trailers[i], ib.e.Key(ib.i), ib.e.Trailers[ib.i])
@@ -431,7 +435,7 @@ func (m *Merge) beforeFull(a int32, i int, b int32) bool {
 	return c < 0 != m.back
 }
 
-// advance puts the first input on entry `to` (see move) and restores the order.
+// advance moves the first input to entry `to` (see move) and restores the order of ord.
 func (m *Merge) advance(to int) {
 	m.needWholePrefix()
 	top := m.ord[0].in
@@ -472,17 +476,17 @@ func (m *Merge) advance(to int) {
 	ord[j-1] = it
 }
 
-// NextSpan returns the chunk the merge stands in and the entries [i, end) of it
-// that come next, none of another source lying between. REQUIRES: Valid, and
-// not running backward.
+// NextSpan returns the next entries of the merge that are neighbours in one chunk:
+// entries [i, end) of e. No entry of another source comes between them. REQUIRES: Valid,
+// and not running backward.
 func (m *Merge) NextSpan() (e *base.Chunk, i, end int) {
 	in := &m.in[m.ord[0].in]
 	return &in.e, in.i, m.spanEnd(in)
 }
 
-// Advance goes on to entry `to` of the chunk that NextSpan returned, at most its
-// end. The chunk is valid until the end of it is passed. After an error the
-// merge is not Valid.
+// Advance moves to entry `to` of the chunk that NextSpan returned, at most the span's
+// end. The chunk stays valid until its last entry is passed. After an error the merge is
+// not Valid.
 func (m *Merge) Advance(to int) error {
 	m.advance(to)
 	return m.err
@@ -534,9 +538,9 @@ func (m *Merge) below(in *input, i int) bool {
 	return ab < r.ab || ab == r.ab && m.beforeFull(m.ord[0].in, i, r.in)
 }
 
-// spanStart is, running backward, the smallest index from which on, up to the
-// present entry, every user key of the first input lies above the runner-up's
-// and has no entries outside of this chunk. It is above in.i when there is none.
+// spanStart is, in a merge that runs backward, the start of the span that ends with the
+// present entry: from it on, every user key of the first input is above the runner-up's
+// and has no entries outside of this chunk. It is above in.i when the span is empty.
 func (m *Merge) spanStart(in *input) int {
 	// The preceding chunk may end with newer versions of entry 0's key.
 	i := max(in.lo, 1)
@@ -573,8 +577,8 @@ func (m *Merge) spanStart(in *input) int {
 	return j
 }
 
-// above reports whether the user key of entry i of the first input lies above
-// the runner-up's.
+// above reports whether the user key of entry i of the first input is above the
+// runner-up's.
 func (m *Merge) above(in *input, i int) bool {
 	r := m.ord[1]
 	ab := m.abbrevs.Abbrev(&in.e, i)

@@ -5,17 +5,17 @@ import (
 	"unsafe"
 )
 
-// Extent is memory that grows in place, up to a limit: nothing moves, so that
-// readers may go on. Where the system allows it, it takes address space only for
-// what it has. One goroutine at a time may call Grow, AdviseHuge and Free.
+// Extent is memory that grows in place, up to a limit: nothing moves, so readers need
+// not be stopped. Where the system allows it, address space is taken for its present
+// length only. One goroutine at a time may call Grow, AdviseHuge and Free.
 type Extent struct {
-	mem  []byte // what is there; its capacity goes up to the limit
+	mem  []byte // the present length; its capacity is the limit
 	huge bool
 	own  bool // mapped piece by piece, in a range of its own
 }
 
-// NewExtent takes n bytes that can grow to limit. When they are few, they are
-// there at once: a first touch of each page costs more.
+// NewExtent allocates n bytes that can grow to limit. Up to fewBytes are made resident
+// at once, which is cheaper than a page fault for each page.
 func NewExtent(n, limit int) (*Extent, error) {
 	if n <= 0 || limit < n || limit > maxSize()-pageSize {
 		return nil, fmt.Errorf("%w: %d bytes that grow to %d", ErrNoMemory, n, limit)
@@ -47,14 +47,14 @@ func (e *Extent) begin(n, limit int) error {
 	return nil
 }
 
-// fewBytes are touched at once.
+// fewBytes or less are made resident by NewExtent.
 const fewBytes = 1 << 20
 
-// Len is how many bytes there are.
+// Len is the present length in bytes.
 func (e *Extent) Len() int { return len(e.mem) }
 
-// Whole is the memory as it is when it has grown to its limit. What lies behind Len
-// must not be touched before.
+// Whole is the memory with the length that it may grow to. Bytes from Len on must not be
+// touched.
 func (e *Extent) Whole() []byte { return e.mem[:cap(e.mem)] }
 
 // Grow makes the extent n bytes or more. When the system refuses, nothing changes.
@@ -85,7 +85,7 @@ func (e *Extent) Grow(n int) error {
 	return nil
 }
 
-// AdviseHuge asks for huge pages, for what is to come too.
+// AdviseHuge asks for huge pages, for later growth too.
 func (e *Extent) AdviseHuge() {
 	if !e.huge {
 		e.huge = true
@@ -93,7 +93,7 @@ func (e *Extent) AdviseHuge() {
 	}
 }
 
-// Free gives everything back. A nil extent is ignored.
+// Free frees the memory and its addresses. A nil extent is ignored.
 func (e *Extent) Free() {
 	if e == nil || e.mem == nil {
 		return

@@ -1,4 +1,4 @@
-// Package offheap hands out data memory that the garbage collector neither
+// Package offheap allocates memory for data that the garbage collector neither
 // scans nor counts: anonymous mappings for large pieces, size-class slabs cut
 // from such mappings for small ones. Memory arrives zeroed. On systems without
 // mappings it comes from the Go heap instead, with the same rules.
@@ -15,8 +15,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// ErrNoMemory is what TryAlloc returns, and what Alloc panics with (wrapped),
-// when the system refuses.
+// ErrNoMemory says that the system refuses memory, or that no process can have as much
+// as was asked for.
 var ErrNoMemory = base.ErrNoMemory
 
 const (
@@ -30,8 +30,8 @@ const (
 
 var inUse atomic.Int64
 
-// InUse is the number of bytes handed out in the whole process, rounded up to
-// size classes and pages.
+// InUse is the number of bytes allocated in the whole process, rounded up to size
+// classes and pages.
 func InUse() int64 { return inUse.Load() }
 
 // TryAlloc returns n zeroed bytes, and nil for n = 0. Its capacity is the size
@@ -64,11 +64,11 @@ func TryAlloc(n int) ([]byte, error) {
 
 func noMemory(n int, why error) error { return fmt.Errorf("%w: %d bytes: %v", ErrNoMemory, n, why) }
 
-// fault is asked before every allocation, see SetFault.
+// fault is called before every allocation, see SetFault.
 var fault atomic.Pointer[func(n int) error]
 
-// SetFault has f asked before every allocation and growth, with its size; those
-// that it returns an error for fail with ErrNoMemory. nil ends that. For tests.
+// SetFault makes every allocation and growth call f, with its size in bytes, and fail
+// with ErrNoMemory when f returns an error. nil ends that. For tests.
 func SetFault(f func(n int) error) {
 	if f == nil {
 		fault.Store(nil)
@@ -84,8 +84,8 @@ func failing(n int) error {
 	return nil
 }
 
-// Free gives back b, which begins where an allocation began and has its
-// capacity. A nil b is ignored.
+// Free frees b, which begins where an allocation began and has its capacity. A nil b is
+// ignored.
 func Free(b []byte) {
 	n := cap(b)
 	if n == 0 {
@@ -101,8 +101,8 @@ func Free(b []byte) {
 	unmapPages(b)
 }
 
-// AdviseHuge asks for huge pages on the 2 MiB-aligned inside of b; it is a
-// hint and does nothing where they are not known.
+// AdviseHuge asks for huge pages in the part of b that is aligned to 2 MiB. It is a hint,
+// which systems without huge pages ignore.
 func AdviseHuge(b []byte) {
 	if in := inside(b, hugeSize); len(in) > 0 {
 		adviseHuge(in)

@@ -11,7 +11,7 @@ import (
 // Ranges are addresses kept for extents by convention: far from where the kernel,
 // the Go heap, and the shadow memory of sanitizers (below 0x1100_0000_0000) put
 // theirs, each with room for its limit. Only what an extent has is mapped there,
-// so only that counts against RLIMIT_AS. Nothing breaks when somebody else maps
+// so only that counts against RLIMIT_AS. Nothing breaks when other code maps
 // memory in between: MAP_FIXED_NOREPLACE then refuses, and the extent ends there,
 // or is mapped elsewhere as a whole.
 const (
@@ -70,7 +70,7 @@ func mapRange(n, limit int, touch bool) (mem []byte, ok bool) {
 			return at(p, n, limit), true
 		case err == nil: // a kernel before 4.17, or one with other address spaces
 			_ = unix.MunmapPtr(p, uintptr(n))
-		case err == unix.EEXIST: // somebody is there: never come back
+		case err == unix.EEXIST: // other code has mapped memory here: never come back
 			continue
 		case err == unix.ENOMEM && limit > n:
 			giveRange(addr, limit)

@@ -12,9 +12,9 @@ import (
 )
 
 // The Go runtime ends the process when it cannot map memory for itself, as under
-// RLIMIT_AS. So this package never takes the last addresses: it keeps a few
-// reserved, and gives them up when the system first refuses. Before it takes
-// anything again, it wants its reserve back.
+// RLIMIT_AS. So this package never takes the last addresses: it keeps some
+// reserved, and gives them up when the system first refuses. It maps nothing more
+// until it has its reserve back.
 
 // reserveBytes are for the runtime's own structures and a thread's stack.
 const reserveBytes = 16 << 20

@@ -11,9 +11,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// Reader returns the records of a file one after another. Unlike LevelDB's it
-// never steps over damage by itself: records after a hole could contradict
-// what the hole took away.
+// Reader returns the records of a file one after another. Unlike LevelDB's it never
+// skips damage by itself: a record behind it may depend on one that was lost in it.
 type Reader struct {
 	r    io.ReaderAt
 	size int64
@@ -24,7 +23,7 @@ type Reader struct {
 	blockOff int64  // its file offset; -1: none
 
 	pos    int64  // where the next chunk begins
-	joined []byte // the record in the making, when it has several chunks
+	joined []byte // chunks of an unfinished record
 	start  int64  // of the last record returned
 	err    error
 	tail   bool
@@ -47,7 +46,7 @@ func NewReader(r io.ReaderAt, size int64, name string) *Reader {
 //
 // A record whose chunks are intact but whose rest was never written, because
 // the writer died and a later one went on behind it (LevelDB's reuse_logs), is
-// not damage: it is left out and counted in Dropped.
+// not damage: it is left out.
 func (r *Reader) Next() ([]byte, error) {
 	if r.err != nil {
 		return nil, r.err
@@ -60,20 +59,19 @@ func (r *Reader) Next() ([]byte, error) {
 // Offset is where in the file the last record returned begins.
 func (r *Reader) Offset() int64 { return r.start }
 
-// Tail tells, after a *base.Corruption, whether a crash in the middle of
-// writing explains it: the damaged record is the last one, with nothing valid
-// after it. Otherwise acknowledged data may be gone.
+// Tail reports, after a *base.Corruption, whether a crash in the middle of a write
+// explains it: the damaged record is the last one, and nothing valid follows. Otherwise
+// acknowledged data may be lost.
 func (r *Reader) Tail() bool { return r.tail }
 
-// Zeros tells, after a *base.Corruption, whether nothing but zeros, and perhaps a
-// record without its end before them, keeps the reader from the next intact
-// record: what a killed writer allocated ahead, when another one has gone on
-// behind it (LevelDB's reuse_logs). A lost page looks the same, so what follows
-// must prove that nothing is missing.
+// Zeros reports, after a *base.Corruption, whether only zeros, and perhaps a record
+// without its end before them, lie before the next intact record: a killed writer had
+// allocated them ahead, and another writer appended behind them (LevelDB's reuse_logs). A
+// lost page looks the same, so the records that follow must prove that none is missing.
 func (r *Reader) Zeros() bool { return r.zeros }
 
-// Resume lets Next go on, after a *base.Corruption, with the first intact
-// record behind the damage. It returns false when there is none.
+// Resume makes Next continue, after a *base.Corruption, with the first intact record
+// behind the damage. It returns false when there is none.
 func (r *Reader) Resume() bool {
 	var c *base.Corruption
 	if !errors.As(r.err, &c) || r.resume < 0 {
@@ -85,7 +83,7 @@ func (r *Reader) Resume() bool {
 
 // next assembles one record.
 func (r *Reader) next() ([]byte, error) {
-	begin := int64(-1) // of the record in the making
+	begin := int64(-1) // offset of the unfinished record
 	for {
 		data, typ, err := r.chunk(begin)
 		if err != nil {
@@ -122,8 +120,8 @@ func (r *Reader) next() ([]byte, error) {
 }
 
 // chunk verifies the chunk at pos, skipping a block's trailer, and returns its
-// data and type without moving on. begin is where the unfinished record
-// begins, -1 for none.
+// data and type. It does not change pos. begin is the offset of the unfinished record,
+// -1 for none.
 func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
 	if room := blockSize - r.pos%blockSize; room < headerLen {
 		r.pos += room
@@ -163,8 +161,8 @@ func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
 	return b[headerLen : headerLen+n : headerLen+n], b[6], nil
 }
 
-// zerosThen is the answer where zeros stand at pos and something else behind
-// them. from is where the damage begins.
+// zerosThen returns the error for zeros at pos with other bytes behind them. from is
+// where the damage begins.
 func (r *Reader) zerosThen(from int64) error {
 	err := r.damaged(from, r.pos+1, true, "zeros where a chunk header is expected")
 	if r.resume < 0 {
@@ -186,8 +184,8 @@ func (r *Reader) zerosThen(from int64) error {
 	return err
 }
 
-// end is the answer where nothing but zeros is left: a record that was begun
-// has lost its tail.
+// end returns the error for zeros up to the end of the file: io.EOF, or damage when an
+// unfinished record lacks its last chunk.
 func (r *Reader) end(begin int64) error {
 	if begin < 0 {
 		return io.EOF
@@ -233,7 +231,7 @@ func (r *Reader) load(off int64) error {
 	return nil
 }
 
-// zeroToEnd tells whether all bytes from off on are zero. Holes are not read.
+// zeroToEnd reports whether all bytes from off on are zero. Holes are not read.
 func (r *Reader) zeroToEnd(off int64) (bool, error) {
 	for ; off < r.size; off = r.blockOff + blockSize {
 		if off = vfs.NextData(r.r, off); off >= r.size {
@@ -264,9 +262,9 @@ func allZero(b []byte) bool {
 	return true
 }
 
-// findRecord looks for a chunk that begins a record, at off or after it, -1
-// for none. A damaged length leaves no other way than to try every byte; the
-// checksums spent on that are bounded, and sure is false when they ran out.
+// findRecord is the offset of the first chunk that begins a record, at off or after it,
+// -1 for none. Behind a damaged length it has to try every byte. The checksums that it
+// computes are bounded; sure is false when it stopped for that.
 func (r *Reader) findRecord(off int64) (at int64, sure bool, err error) {
 	budget := int64(math.MaxUint32)
 	if left := max(r.size-off, 0); left < budget/64 {

@@ -1,6 +1,6 @@
-// Package record frames records in LevelDB's log format, which the write-ahead
-// log and the MANIFEST share, and reads them back, telling a log that simply
-// ends from one that was torn by a crash and from one that is damaged.
+// Package record writes and reads records in LevelDB's log format, which the write-ahead
+// log and the MANIFEST share. Reading distinguishes a log that ends, one that was torn by
+// a crash, and one that is damaged.
 //
 // A file is a sequence of 32 KiB blocks. A block holds chunks: masked crc32c
 // of type and data (u32), length of the data (u16), type, data. A record is

@@ -87,7 +87,7 @@ func chunkType(first, last bool) byte {
 	return chunkMiddle
 }
 
-// flush hands the framed bytes to the log.
+// flush appends the framed bytes to the log.
 func (w *Writer) flush() error {
 	if err := w.log.Append(w.buf); err != nil {
 		w.torn = w.err.Load() == nil
@@ -101,9 +101,9 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Cut takes back a record whose Append failed, by cutting the log back to its
-// last whole record; after that Append works again. It fails when there is
-// nothing to take back, or when the log cannot be cut. Not beside a Sync.
+// Cut removes what a failed Append left, by cutting the log back to its last whole
+// record; after that Append works again. It fails when the last error is not that of an
+// Append, or when the log cannot be cut. REQUIRES: no Sync runs.
 func (w *Writer) Cut() error {
 	if !w.torn {
 		return fmt.Errorf("record writer: %w: no failed append to take back", base.ErrInvalidArgument)
@@ -117,7 +117,7 @@ func (w *Writer) Cut() error {
 	return nil
 }
 
-// fail makes err, or the one that was first, the answer to all later calls.
+// fail makes err the result of all later calls, unless an earlier error is.
 func (w *Writer) fail(err error) error {
 	w.err.CompareAndSwap(nil, &err)
 	return *w.err.Load()
@@ -161,7 +161,7 @@ func (w *Writer) Sync() error {
 	return nil
 }
 
-// Size is the number of bytes in the log, as far as is known.
+// Size is the number of bytes appended to the log.
 func (w *Writer) Size() int64 { return w.size.Load() }
 
 // Close closes the log without syncing it. It reports an earlier error again.
