@@ -80,7 +80,7 @@ func rowsOf(t testing.TB, es []entry, interval int) []byte {
 }
 
 func aligned(n int) []byte {
-	b, err := offheap.TryAlloc(max(n, 8))
+	b, err := offheap.Alloc(max(n, 8))
 	if err != nil {
 		panic(err)
 	}

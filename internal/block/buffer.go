@@ -35,7 +35,7 @@ func (b *Buffer) Room(n int) error {
 
 func (b *Buffer) grow(n int) error {
 	need := len(b.b) + n + Slack
-	bigger, err := offheap.TryAlloc(max(need, min(2*cap(b.b), need+64<<20)))
+	bigger, err := offheap.Alloc(max(need, min(2*cap(b.b), need+64<<20)))
 	if err != nil {
 		return err
 	}

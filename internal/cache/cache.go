@@ -327,7 +327,7 @@ func (c *Cache) place(off, need int64, n int) Frame {
 
 // transient allocates a frame outside the rings.
 func (c *Cache) transient(n int) Frame {
-	mem, err := offheap.TryAlloc(n + headerLen)
+	mem, err := offheap.Alloc(n + headerLen)
 	if err != nil {
 		return Frame{}
 	}

@@ -29,7 +29,7 @@ func (c *Cache) NewSlots(n int) *Slots {
 	if n <= 0 || int64(n) > maxFrame/int64(wordLen) || c.base == nil {
 		return s
 	}
-	mem, err := offheap.TryAlloc(n * wordLen)
+	mem, err := offheap.Alloc(n * wordLen)
 	if err != nil {
 		return s
 	}

@@ -11,6 +11,6 @@ type extent = offheap.Extent
 
 func newExtent(n, limit int) (*extent, error) { return offheap.NewExtent(n, limit) }
 
-func allocate(n int) ([]byte, error) { return offheap.TryAlloc(n) }
+func allocate(n int) ([]byte, error) { return offheap.Alloc(n) }
 
 func release(b []byte) { offheap.Free(b) }

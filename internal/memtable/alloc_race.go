@@ -24,7 +24,7 @@ func newExtent(n, limit int) (*extent, error) {
 
 // refused reports whether memory off the heap is refused: it allocates a byte of it.
 func refused() error {
-	b, err := offheap.TryAlloc(1)
+	b, err := offheap.Alloc(1)
 	offheap.Free(b)
 	return err
 }

@@ -34,10 +34,10 @@ var inUse atomic.Int64
 // classes and pages.
 func InUse() int64 { return inUse.Load() }
 
-// TryAlloc returns n zeroed bytes, and nil for n = 0. Its capacity is the size
+// Alloc returns n zeroed bytes, and nil for n = 0. Its capacity is the size
 // really held and all of it may be used. The error wraps ErrNoMemory when the system
 // refuses, and when n is negative or more than a process can have.
-func TryAlloc(n int) ([]byte, error) {
+func Alloc(n int) ([]byte, error) {
 	switch {
 	case n == 0:
 		return nil, nil

@@ -105,14 +105,14 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-func TestTryAlloc(t *testing.T) {
+func TestAllocRefuses(t *testing.T) {
 	for _, n := range []int{-1, maxSize() + 1, int(^uint(0) >> 1)} {
-		if b, err := TryAlloc(n); !errors.Is(err, ErrNoMemory) {
-			t.Errorf("TryAlloc(%d) = %d bytes, %v", n, len(b), err)
+		if b, err := Alloc(n); !errors.Is(err, ErrNoMemory) {
+			t.Errorf("Alloc(%d) = %d bytes, %v", n, len(b), err)
 		}
 	}
-	if b, err := TryAlloc(0); len(b) != 0 || err != nil {
-		t.Errorf("TryAlloc(0) = %v, %v", b, err)
+	if b, err := Alloc(0); len(b) != 0 || err != nil {
+		t.Errorf("Alloc(0) = %v, %v", b, err)
 	}
 	Free(nil)
 }
@@ -140,7 +140,7 @@ func BenchmarkSlab(b *testing.B) {
 }
 
 func alloc(n int) []byte {
-	b, err := TryAlloc(n)
+	b, err := Alloc(n)
 	if err != nil {
 		panic(err)
 	}

@@ -120,7 +120,7 @@ func work(t *testing.T, dir string, room uint64) {
 		undo = setLimit(t, addressSpace(t)+room)
 		// As a limit comes out of the blue here, have the reserve for the runtime
 		// given up at once.
-		if _, err := offheap.TryAlloc(1 << 30); !errors.Is(err, lsm.ErrNoMemory) {
+		if _, err := offheap.Alloc(1 << 30); !errors.Is(err, lsm.ErrNoMemory) {
 			t.Fatalf("the limit bounds nothing: %v", err)
 		}
 	}
