@@ -2,7 +2,7 @@ package wal
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/script"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -45,112 +46,117 @@ func contents(t testing.TB, batches ...[]byte) []byte {
 	return b
 }
 
-func singles(first, last base.SeqNum) (batches [][]byte) {
-	for seq := first; seq <= last; seq++ {
-		batches = append(batches, batch(seq, 1))
-	}
-	return batches
-}
-
-func marked(first, last base.SeqNum) [][]byte {
-	return append([][]byte{batch(first, 0)}, singles(first, last)...)
-}
-
-// damaged has a byte of the last record changed.
-func damaged(b []byte) []byte {
-	b = slices.Clone(b)
-	b[len(b)-3] ^= 1
-	return b
-}
-
-// zeros is b with zeros behind it up to a multiple of n.
-func zeros(b []byte, n int) []byte { return append(b, make([]byte, n-len(b)%n)...) }
-
-// TestReplay says of each set of logs up to which entry it is replayed, and which
-// logs are set aside.
-func TestReplay(t *testing.T) {
-	const block = 32 << 10
-	log := func(b [][]byte) []byte { return contents(t, b...) }
-	join := func(parts ...[]byte) []byte { return slices.Concat(parts...) }
-	for _, c := range []struct {
-		name    string
-		last    base.SeqNum // the manifest's
-		logs    [][]byte    // from number 5 on
-		missing bool        // the first log is
-		want    string      // entries replayed, then the numbers of logs set aside
-		clean   bool
-	}{
-		{name: "one log", logs: [][]byte{log(singles(1, 20))}, want: "1-20", clean: true},
-		{name: "entries in tables come first", last: 99, logs: [][]byte{log(singles(100, 110))}, want: "100-110", clean: true},
-		{name: "a manifest from the middle of the log", last: 7, logs: [][]byte{log(singles(1, 20))}, want: "1-20", clean: true},
-		{name: "other engines leave gaps where a log begins", last: 9, logs: [][]byte{log(singles(15, 20))}, want: "15-20", clean: true},
-		{name: "two logs", logs: [][]byte{log(singles(1, 10)), log(singles(11, 20))}, want: "1-20", clean: true},
-		{name: "a record is damaged, the manifest is behind it", last: 0,
-			logs: [][]byte{damaged(log(singles(1, 10))), log(singles(11, 20))}, want: "1-9 6"},
-		{name: "a record is damaged, the manifest is beyond it", last: 15,
-			logs: [][]byte{damaged(log(singles(1, 10))), log(singles(11, 20))}, want: "1-9 6"},
-		{name: "cut off between two records", last: 15,
-			logs: [][]byte{log(singles(1, 9)), log(singles(11, 20))}, want: "1-9 6"},
-		{name: "lost pages in the middle", last: 300,
-			logs: [][]byte{join(log(singles(1, 9)), make([]byte, 4096), log(singles(11, 12))), log(singles(13, 20))}, want: "1-9 5 6"},
-		{name: "nothing of the first log can be read", last: 15,
-			logs: [][]byte{damaged(log(singles(1, 1))), log(singles(2, 20))}, want: " 6"},
-		{name: "the first log is missing", last: 15, missing: true,
-			logs: [][]byte{nil, log(singles(11, 20)), log(singles(21, 22))}, want: " 6 7"},
-		{name: "three logs, the second lost its end", last: 0,
-			logs: [][]byte{log(singles(1, 5)), log(singles(6, 9)), log(singles(11, 20)), log(singles(21, 22))}, want: "1-9 7 8"},
-		{name: "markers", last: 9, logs: [][]byte{log(marked(10, 12)), log(marked(13, 20))}, want: "10-20", clean: true},
-		{name: "a marker behind what is in tables", last: 8, logs: [][]byte{log(marked(10, 12))}, want: " 5"},
-		{name: "a marker alone, and the log after it", last: 9, logs: [][]byte{log(marked(10, 9)), log(marked(10, 20))}, want: "10-20", clean: true},
-		{name: "a marker alone, and a gap", last: 99, logs: [][]byte{log(marked(10, 9)), log(marked(12, 20))}, want: " 6"},
-		{name: "a log whose making failed", last: 9, logs: [][]byte{log(marked(10, 12)), log(marked(13, 12))[:9], log(marked(13, 20))}, want: "10-20"},
-		{name: "allocated ahead", logs: [][]byte{zeros(log(singles(1, 10)), block), log(singles(11, 20))}, want: "1-20", clean: true},
-		{name: "another writer went on behind the zeros",
-			logs: [][]byte{join(zeros(log(marked(1, 10)), block), log(singles(11, 20)))}, want: "1-20", clean: true},
-		{name: "twice, behind zeros of any length",
-			logs: [][]byte{join(zeros(log(marked(1, 10)), 4096), log(singles(11, 15)), make([]byte, 3*block+5), log(singles(16, 20)))}, want: "1-20", clean: true},
-		{name: "behind the zeros something is missing",
-			logs: [][]byte{join(zeros(log(marked(1, 10)), block), log(singles(12, 20)))}, want: "1-10 5"},
-		{name: "behind the zeros comes what was there before",
-			logs: [][]byte{join(zeros(log(marked(1, 10)), block), log(singles(10, 20)))}, want: "1-10 5"},
-		{name: "zeros first", logs: [][]byte{join(make([]byte, block), log(singles(1, 20)))}, want: " 5"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			mem := vfs.NewMem()
-			var nums []uint64
-			for i, b := range c.logs {
-				if c.missing && i == 0 {
-					continue
-				}
-				nums = append(nums, uint64(5+i))
-				w, err := mem.Create(base.FileName(base.FileLog, uint64(5+i)))
+// TestReplayScript runs testdata/replay: up to which entry sets of logs are replayed,
+// and which logs are set aside. The commands:
+//
+//	logs     each line of the input is a log: its number and what is in it, in order.
+//	         "1-20" are batches of one entry each, "@10" a marker that the log begins
+//	         with 10, "zeros=9" so many zeros, "pad=4096" zeros up to a multiple, "+"
+//	         says that another writer goes on, "damage" changes a byte of the last
+//	         record, "cut=9" leaves the first bytes only.
+//	replay   replays them; last=7 is the manifest's sequence number. The first log
+//	         should be 5.
+func TestReplayScript(t *testing.T) {
+	var mem *vfs.Mem
+	var nums []uint64
+	script.Run(t, "testdata/replay", func(c *script.Command) string {
+		switch c.Name {
+		case "logs":
+			mem, nums = vfs.NewMem(), nil
+			for _, line := range c.Lines() {
+				num, what, _ := strings.Cut(line, ":")
+				n, err := strconv.ParseUint(num, 10, 64)
 				must(t, err)
-				_, err = w.Write(b)
+				nums = append(nums, n)
+				w, err := mem.Create(base.FileName(base.FileLog, n))
+				must(t, err)
+				_, err = w.Write(parseLog(t, what))
 				must(t, err)
 				must(t, w.Close())
 			}
-			var seen []base.SeqNum
-			r := Replay{FS: mem, Dir: "/", Last: c.last, Apply: func(_ uint64, b []byte) error {
-				for i := range batchrepr.Count(b) {
-					seen = append(seen, batchrepr.Seq(b)+base.SeqNum(i))
-				}
-				return nil
-			}}
-			must(t, r.Run(nums, 5))
-			must(t, r.SetAside())
-			got := ""
-			if len(seen) > 0 {
-				got = fmt.Sprintf("%d-%d", seen[0], seen[len(seen)-1])
-				if int(seen[len(seen)-1]-seen[0]) != len(seen)-1 {
-					t.Errorf("a gap: %v", seen)
-				}
+			return ""
+		case "replay":
+			return replay(t, mem, nums, base.SeqNum(c.Int("last", 0)))
+		}
+		return c.Unknown()
+	})
+}
+
+// parseLog returns the bytes of a log; see TestReplayScript.
+func parseLog(t testing.TB, what string) []byte {
+	t.Helper()
+	var log []byte
+	var batches [][]byte // of the present writer
+	for _, word := range strings.Fields(what + " +") {
+		key, value, _ := strings.Cut(word, "=")
+		n, _ := strconv.Atoi(value)
+		if first, last, ok := strings.Cut(word, "-"); ok {
+			from, err := strconv.Atoi(first)
+			must(t, err)
+			to, err := strconv.Atoi(last)
+			must(t, err)
+			for seq := from; seq <= to; seq++ {
+				batches = append(batches, batch(base.SeqNum(seq), 1))
 			}
-			for _, name := range r.Report.SetAside {
-				got += " " + strings.TrimLeft(strings.TrimSuffix(name, ".log.lost"), "0")
-			}
-			if got != c.want || (len(r.Report.Dropped) == 0) != c.clean {
-				t.Errorf("%q instead of %q; dropped %+v", got, c.want, r.Report.Dropped)
-			}
-		})
+			continue
+		}
+		if word[0] == '@' {
+			seq, err := strconv.Atoi(word[1:])
+			must(t, err)
+			batches = append(batches, batch(base.SeqNum(seq), 0))
+			continue
+		}
+		log, batches = append(log, contents(t, batches...)...), nil
+		switch key {
+		case "zeros":
+			log = append(log, make([]byte, n)...)
+		case "pad":
+			log = append(log, make([]byte, n-len(log)%n)...)
+		case "damage":
+			log[len(log)-3] ^= 1
+		case "cut":
+			log = log[:n]
+		case "+":
+		default:
+			t.Fatalf("log: what is %s?", word)
+		}
 	}
+	return log
+}
+
+// replay describes what a Replay hands out and reports.
+func replay(t testing.TB, mem *vfs.Mem, nums []uint64, last base.SeqNum) string {
+	t.Helper()
+	var seen []base.SeqNum
+	r := Replay{FS: mem, Dir: "/", Last: last, Apply: func(_ uint64, b []byte) error {
+		for i := range batchrepr.Count(b) {
+			seen = append(seen, batchrepr.Seq(b)+base.SeqNum(i))
+		}
+		return nil
+	}}
+	must(t, r.Run(nums, 5))
+	must(t, r.SetAside())
+	var b strings.Builder
+	if n := len(seen); n == 0 {
+		b.WriteString("nothing")
+	} else {
+		fmt.Fprintf(&b, "%d-%d", seen[0], seen[n-1])
+		if int(seen[n-1]-seen[0]) != n-1 {
+			t.Errorf("a gap: %v", seen)
+		}
+	}
+	if r.Report.Logs > len(nums) || r.Report.Entries != uint64(len(seen)) || r.Report.Records < r.Report.Entries {
+		t.Errorf("%d logs, %d entries: %+v", len(nums), len(seen), r.Report)
+	}
+	b.WriteString("\n")
+	for _, d := range r.Report.Dropped {
+		fmt.Fprintf(&b, "%s, %d bytes at %d: %s\n", d.File, d.Bytes, d.Offset, d.Reason)
+	}
+	if r.Report.TornBytes > 0 {
+		fmt.Fprintf(&b, "torn: %d bytes\n", r.Report.TornBytes)
+	}
+	for _, name := range r.Report.SetAside {
+		fmt.Fprintf(&b, "set aside: %s\n", name)
+	}
+	return b.String()
 }
