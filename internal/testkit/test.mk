@@ -94,7 +94,7 @@ test-interop: $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.
 # disks copied as if the power had gone.
 KILL = $(GO) test -timeout $(TEST_TIMEOUT) ./internal/testkit/kill
 
-test-python: python-test
+test-python: python-test $(if $(LOAM_T2),python-asan python-freeze)
 	@LOAM_KILL_PYTHON=$(PYTHON_VENV)/bin/python $(KILL) -run '^(TestKillProgram|TestPowerCut)$$/^python$$'
 
 test-node: node-test

@@ -238,7 +238,7 @@ class PrefixedDB:
 
 def repair_db(name: str | bytes, **options: Any) -> None:
     """Saves what can be saved of a damaged database. The options are those of DB."""
-    known: dict[str, Any] = DB.__init__.__kwdefaults__
+    known: dict[str, Any] = DB.__init__.__kwdefaults__ or {}
     for option in options.keys() - known.keys():
         raise TypeError(f"repair_db() got an unexpected keyword argument {option!r}")
     settings = _settings({**known, **options})
