@@ -140,12 +140,15 @@ func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
 // BeginLog tells the tree that its next entries go to log num: an empty memtable
 // has none in older logs. Commit leader only, before it appends them.
 func (t *Tree) BeginLog(num uint64) {
-	if s := t.state.Load(); s.Mem.Len() > 0 || s.FirstLog >= num {
-		return
+	if s := t.state.Load(); s.FirstLog < num && s.Mem.Len() == 0 {
+		t.beginLog(num)
 	}
+}
+
+func (t *Tree) beginLog(num uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := t.state.Load() // Install may have replaced it
+	s := t.state.Load()
 	s.Version.Ref()
 	t.replaceLocked(t.newState(s.Mem, num, s.Sealed, s.Version))
 }
