@@ -115,7 +115,7 @@ var table = []mutant{
 		{"internal/compact/counts.go", "\tif to != first.Blocks {", "\tif to > first.Blocks {"}}},
 
 	{"index-entry-lost", "a table goes on after an index entry found no memory", memory, []edit{
-		{"internal/sstable/ldb/writer.go", "\tif w.fail(w.hashes.Room(8)) {", "\tif w.err = w.hashes.Room(8); w.err != nil {"},
+		{"internal/sstable/ldb/writer.go", "\tif !w.wantFilter || w.fail(w.hashes.Room(8)) {\n\t\treturn\n", "\tif !w.wantFilter {\n\t\treturn\n\t}\n\tif w.err = w.hashes.Room(8); w.err != nil {\n\t\treturn\n"},
 		{"internal/sstable/ldb/writer.go", "\tif w.err == nil && w.index.Count() != w.meta.Blocks {", "\tif w.err == nil && w.index.Count() < 0 {"}}},
 
 	{"replay-leak", "a failed open keeps its replayed memtables", memory, []edit{
@@ -132,6 +132,15 @@ var table = []mutant{
 
 	{"copied-order", "a copy of a comparer keeps the original's order", target{"internal/base", "TestCopiedComparer"}, []edit{
 		{"internal/base/comparer.go", "\tif c == &bytewise {\n\t\treturn bytes.Compare", "\tif c.Name == bytewise.Name {\n\t\treturn bytes.Compare"}}},
+
+	{"widened-short", "abbreviations keep a byte that has left them when a prefix shrinks by eight", target{"internal/prefix", "TestWidening"}, []edit{
+		{"internal/prefix/prefix.go", "8 * min(leave, 8)", "8 * min(leave, 7)"}}},
+
+	{"any-prefix", "a key of the right length counts as one with the prefix", target{"internal/prefix", "TestRangeAgreesWithComparing"}, []edit{
+		{"internal/prefix/prefix.go", "return bytes.HasPrefix(key, p)", "return bytes.HasPrefix(key[:0], p[:0]) && len(key) >= len(p)"}}},
+
+	{"exact-anyway", "keys of several lengths count as equal when their abbreviations are", target{"internal/memtable", "TestTies"}, []edit{
+		{"internal/prefix/prefix.go", "return l >= 0 && int(l)", "return int(l)"}}},
 
 	{"torn-leaf", "a memtable's reader copies a leaf while it changes", readers, []edit{
 		{"internal/memtable/leaf_copy.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},
