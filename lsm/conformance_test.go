@@ -8,18 +8,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/testkit/script"
 )
 
 // TestConformance runs the script that the C, Python and Node tests run too,
 // and compares with, or with -rewrite makes, what they must print.
 func TestConformance(t *testing.T) {
-	script, err := os.ReadFile("../testdata/conformance/script")
+	steps, err := os.ReadFile("../testdata/conformance/script")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := conformer{t: t, dir: t.TempDir(), snaps: map[string]*Snapshot{}}
 	c.db = mustOpen(t, c.dir, nil)
-	for line := range strings.Lines(string(script)) {
+	for line := range strings.Lines(string(steps)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
@@ -29,16 +31,7 @@ func TestConformance(t *testing.T) {
 		c.run(words[0], words[1:])
 	}
 	mustClose(t, c.db)
-	const file = "../testdata/conformance/expected"
-	if *rewrite {
-		if err := os.WriteFile(file, c.out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(want, c.out.Bytes()) {
-		t.Errorf("%v; got\n%s", err, c.out.String())
-	}
+	script.Golden(t, "../testdata/conformance/expected", c.out.String())
 }
 
 type conformer struct {

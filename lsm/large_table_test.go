@@ -51,13 +51,9 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 			t.Fatalf("%s: a scan has %d of %d entries, %v", when, n, len(want), err)
 		}
 	}
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	mustFlush(t, db)
 	look("flushed")
-	if err := db.CompactRange(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	mustCompact(t, db)
 	look("compacted")
 	if err := db.Close(); err != nil {
 		t.Fatal(err)

@@ -23,12 +23,8 @@ func TestClosedDatabaseReleasesCacheOnce(t *testing.T) {
 	c := NewCache(32 << 20)
 	a := mustOpen(t, t.TempDir(), &Options{Cache: c})
 	b := mustOpen(t, t.TempDir(), &Options{Cache: c})
-	for i := range 1000 {
-		mustPut(t, b, i)
-	}
-	if err := b.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	putKeys(t, b, 1000)
+	mustFlush(t, b)
 	wantValue(t, b, 1)
 	snap := a.Snapshot()
 	mustClose(t, a)
@@ -70,9 +66,7 @@ func TestClosedDatabaseReleasesCacheOnce(t *testing.T) {
 	if _, err := Open(t.TempDir(), &Options{Cache: new(Cache)}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("open with a cache that is none: %v", err)
 	}
-	for i := range 1000 {
-		wantValue(t, b, i)
-	}
+	wantValues(t, b, 1000)
 	n := 0
 	var err error
 	for range b.All(nil, nil, &err) {
@@ -90,12 +84,8 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	old := mustOpen(t, dir, small(Options{}))
 	for range 3 {
-		for i := range 100 {
-			mustPut(t, old, i)
-		}
-		if err := old.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		putKeys(t, old, 100)
+		mustFlush(t, old)
 	}
 	it := old.Iter(nil)
 	if !it.First() {
@@ -113,9 +103,7 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	for i := range 600 { // six tables, numbered as those of the iterator
 		mustPut(t, db, i)
 		if i%100 == 99 {
-			if err := db.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			mustFlush(t, db)
 		}
 	}
 	tables := func() string {
@@ -137,9 +125,7 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	}
 	mustClose(t, db)
 	db = mustOpen(t, dir, nil)
-	for i := range 600 {
-		wantValue(t, db, i)
-	}
+	wantValues(t, db, 600)
 	mustClose(t, db)
 }
 
@@ -172,9 +158,7 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 	o := Options{FS: vfs.NewFault(vfs.NewMem(), disk.hook), CacheSize: -1, WriteBufferSize: 1 << 20, WALPreallocate: -1, DisableCompaction: true}
 	db := mustOpen(t, "/db", &o)
 	mustPut(t, db, 1)
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	mustFlush(t, db)
 	wantValue(t, db, 1)
 	disk.armed.Store(true)
 	type result struct {
@@ -204,9 +188,7 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			if err := w.Put(key(i), large, NoSync); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			mustFlush(t, w)
 		}
 		if !w.shared.Reads.DrainFor(watchdog / 4) {
 			t.Error("flushed memtables are not freed beside a blocked read")
@@ -243,9 +225,7 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	db := mustOpen(t, "/db", small(Options{FS: fsys, DisableCompaction: true}))
 	for range 2 {
 		mustPut(t, db, 1)
-		if err := db.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		mustFlush(t, db)
 		wantValue(t, db, 1)
 	}
 	// The writers of tables close them, too: arm at the last moment.
@@ -367,9 +347,7 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 		}
 		runtime.Gosched()
 		snap.Close()
-		if err := db.CompactRange(nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		mustCompact(t, db)
 		wg.Wait()
 	}
 }
@@ -401,12 +379,8 @@ func TestIteratorTriesAgain(t *testing.T) {
 	})
 	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1, BlockSize: 1 << 10})
 	defer db.Close()
-	for i := range 1000 {
-		mustPut(t, db, i)
-	}
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	putKeys(t, db, 1000)
+	mustFlush(t, db)
 	moves := []struct {
 		name string
 		move func(it *Iterator) bool
@@ -465,9 +439,7 @@ func TestIteratorAfterPanic(t *testing.T) {
 	for i := range 500 {
 		mustPut(t, db, i)
 		if i%100 == 99 {
-			if err := db.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			mustFlush(t, db)
 		}
 	}
 	it := db.Iter(nil)
@@ -531,12 +503,8 @@ func TestScanError(t *testing.T) {
 		return vfs.Outcome{}
 	})
 	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1})
-	for i := range 100 {
-		mustPut(t, db, i)
-	}
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	putKeys(t, db, 100)
+	mustFlush(t, db)
 	snap := db.Snapshot()
 	failing.Store(true)
 	err := errors.New("from before")

@@ -144,9 +144,7 @@ func TestLogShortageHeals(t *testing.T) {
 				t.Fatal(err)
 			}
 			check()
-			if err := db.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			mustFlush(t, db)
 			if err := db.Put([]byte("a"), []byte("z"), Sync); err != nil {
 				t.Fatal(err)
 			}
@@ -230,12 +228,8 @@ func TestTakenLogNames(t *testing.T) {
 			}
 		}
 		mustPut(t, db, i)
-		if err := db.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		mustFlush(t, db)
 	}
-	for i := range 20 {
-		wantValue(t, db, i)
-	}
+	wantValues(t, db, 20)
 	mustClose(t, db)
 }

@@ -33,60 +33,68 @@ func failingComparer() (c *Comparer, bad *atomic.Bool) {
 	}}, bad
 }
 
-// TestFlushKeepsWhatItCannotOrder flushes a memtable whose order cannot be made:
-// Flush fails, and the log keeps the entries.
-func TestFlushKeepsWhatItCannotOrder(t *testing.T) {
-	const n = 1000
-	fsys := vfs.NewMem()
-	c, bad := failingComparer()
-	o := Options{FS: fsys, Comparer: c}
-	db := mustOpen(t, "/db", &o)
-	for i := range n {
-		if err := db.Put(key(i), value(i), Sync); err != nil {
+// failing is a database of synced keys whose comparer can be made to fail.
+type failing struct {
+	fs  *vfs.Mem
+	o   Options
+	bad *atomic.Bool
+	db  *DB
+}
+
+const failingKeys = 1000
+
+func newFailing(t *testing.T) *failing {
+	t.Helper()
+	f := &failing{fs: vfs.NewMem()}
+	f.o.FS = f.fs
+	f.o.Comparer, f.bad = failingComparer()
+	f.db = mustOpen(t, "/db", &f.o)
+	for i := range failingKeys {
+		if err := f.db.Put(key(i), value(i), Sync); err != nil {
 			t.Fatal(err)
 		}
 	}
-	bad.Store(true)
-	if err := db.Flush(); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
-		t.Errorf("Flush: %v", err)
-	}
-	bad.Store(false)
-	_ = db.Close() // it may report the same
-	db = mustOpen(t, "/db", &o)
-	if got := countKeys(t, db); got != n {
-		t.Errorf("%d of %d synced keys after reopening", got, n)
+	return f
+}
+
+// wantAll opens the database again.
+func (f *failing) wantAll(t *testing.T) {
+	t.Helper()
+	db := mustOpen(t, "/db", &f.o)
+	if got := countKeys(t, db); got != failingKeys {
+		t.Errorf("%d of %d synced keys after reopening", got, failingKeys)
 	}
 	mustClose(t, db)
 }
 
+// TestFlushKeepsWhatItCannotOrder flushes a memtable whose order cannot be made:
+// Flush fails, and the log keeps the entries.
+func TestFlushKeepsWhatItCannotOrder(t *testing.T) {
+	f := newFailing(t)
+	f.bad.Store(true)
+	if err := f.db.Flush(); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
+		t.Errorf("Flush: %v", err)
+	}
+	f.bad.Store(false)
+	_ = f.db.Close() // it may report the same
+	f.wantAll(t)
+}
+
 // TestOpenKeepsWhatItCannotOrder is the same for the memtable of a recovery.
 func TestOpenKeepsWhatItCannotOrder(t *testing.T) {
-	const n = 1000
-	fsys := vfs.NewMem()
-	c, bad := failingComparer()
-	o := Options{FS: fsys, Comparer: c}
-	db := mustOpen(t, "/db", &o)
-	for i := range n {
-		if err := db.Put(key(i), value(i), Sync); err != nil {
-			t.Fatal(err)
-		}
-	}
-	killed := fsys.CrashClone(vfs.KeepAll())
-	mustClose(t, db)
-	o.FS = killed
-	bad.Store(true)
-	if db, err := Open("/db", &o); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
+	f := newFailing(t)
+	killed := f.fs.CrashClone(vfs.KeepAll())
+	mustClose(t, f.db)
+	f.o.FS = killed
+	f.bad.Store(true)
+	if db, err := Open("/db", &f.o); err == nil || !strings.Contains(err.Error(), "the comparer gave up") {
 		t.Errorf("Open: %v", err)
 		if err == nil {
 			_ = db.Close()
 		}
 	}
-	bad.Store(false)
-	db = mustOpen(t, "/db", &o)
-	if got := countKeys(t, db); got != n {
-		t.Errorf("%d of %d synced keys after reopening", got, n)
-	}
-	mustClose(t, db)
+	f.bad.Store(false)
+	f.wantAll(t)
 }
 
 // TestComparerThatIsNoOrder flushes keys whose comparer is not transitive: either the

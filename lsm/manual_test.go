@@ -54,9 +54,7 @@ func fill(t *testing.T, db *DB) {
 			t.Fatal(err)
 		}
 	}
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	mustFlush(t, db)
 }
 
 func manualOptions(fsys FS) *Options {
@@ -86,9 +84,7 @@ func TestManualCompactionGoesInSteps(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := db.CompactRange(nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		mustCompact(t, db)
 		levels := 0
 		for _, l := range db.Metrics().Levels {
 			if l.Files > 0 {
@@ -135,18 +131,14 @@ func awaitStall(db *DB, cause string) {
 // level 1.
 func occupyLevels(t *testing.T, db *DB) {
 	t.Helper()
-	if err := db.CompactRange(nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	mustCompact(t, db)
 	for range 5 * 4 {
 		for i := 0; i < filled; i += 50 {
 			if err := db.Put(key(i), make([]byte, 500), NoSync); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := db.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		mustFlush(t, db)
 		quiet(db)
 	}
 	for i, l := range db.Metrics().Levels {
@@ -271,9 +263,7 @@ func TestCompactRangeDropsWhatSnapshotsKept(t *testing.T) {
 	const n = 500
 	compact := func() uint64 {
 		t.Helper()
-		if err := db.CompactRange(nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		mustCompact(t, db)
 		return db.Metrics().DiskBytes
 	}
 	var snaps []*Snapshot

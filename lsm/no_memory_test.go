@@ -64,12 +64,8 @@ func TestFlushWithoutMemory(t *testing.T) {
 // TestReadWithoutMemory reads blocks for which the cache has no frame.
 func TestReadWithoutMemory(t *testing.T) {
 	db := mustOpen(t, "/db", &Options{FS: vfs.NewMem()})
-	for i := range 2000 {
-		mustPut(t, db, i)
-	}
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	putKeys(t, db, 2000)
+	mustFlush(t, db)
 	wantValue(t, db, 0) // the table is open, and a scratch for a block is there
 	for range 3 {
 		offheap.SetFault(func(n int) error {
@@ -78,9 +74,7 @@ func TestReadWithoutMemory(t *testing.T) {
 			}
 			return nil
 		})
-		for i := range 2000 {
-			wantValue(t, db, i)
-		}
+		wantValues(t, db, 2000)
 		offheap.SetFault(nil)
 	}
 	mustClose(t, db)

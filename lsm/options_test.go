@@ -2,18 +2,15 @@ package lsm
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write docs/options.md anew")
+	"github.com/loamdb/loam/internal/testkit/script"
+)
 
 // TestOptionsPage keeps docs/options.md what the options table says.
 func TestOptionsPage(t *testing.T) {
-	const page = "../docs/options.md"
 	var b strings.Builder
 	b.WriteString("# Options\n\nBy name, for `Options.Set`, for C, Python and Node, and as flags of kvbench. Sizes take KiB, MiB or GiB behind the number.\n\n")
 	b.WriteString("| name | meaning | default | unit | from | to |\n|---|---|---|---|---|---|\n")
@@ -27,15 +24,7 @@ func TestOptionsPage(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", d.Name, d.Doc, d.Default, d.Unit, from, to)
 	}
-	if *rewrite {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(page)
-	if err != nil || string(got) != b.String() {
-		t.Errorf("%s is not what the table says (%v); go test ./lsm -run OptionsPage -rewrite", page, err)
-	}
+	script.Golden(t, "../docs/options.md", b.String())
 }
 
 // TestNumbersBelowNone: by name, 0 alone means "none"; -1 is what the field of
@@ -55,6 +44,35 @@ func TestNumbersBelowNone(t *testing.T) {
 		}
 		if _, err := o.resolve(); err != nil {
 			t.Errorf("%s = %d: %v", d.Name, d.Min, err)
+		}
+	}
+}
+
+func TestOptionsAreSetByName(t *testing.T) {
+	var o Options
+	for _, c := range []struct{ name, value, want string }{
+		{"cache_size", "1 GiB", ""}, {"write_buffer_size", "1048576", ""}, {"compression", "ZSTD", ""}, {"bloom_bits", "0", ""},
+		{"read_only", "true", ""}, {"comparator", "idb_cmp1", ""}, {"block_size", "16k", ""},
+		{"blok_size", "1", `"block_size"`}, {"block_size", "x", "number"}, {"block_size", "1", "256 to"},
+		{"compression", "lz4", "snappy"}, {"comparator", "mine", "idb_cmp1"}, {"read_only", "2", "true or false"}, {"block_size", "9000000000G", "number"},
+	} {
+		err := o.Set(c.name, c.value)
+		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
+		}
+	}
+	want := Options{CacheSize: 1 << 30, WriteBufferSize: 1 << 20, Compression: ZstdCompression, BloomBits: -1, ReadOnly: true, Comparer: IndexedDBComparer, BlockSize: 16 << 10}
+	if o != want {
+		t.Errorf("got %+v\nwant %+v", o, want)
+	}
+	for _, d := range OptionDocs() {
+		if d.Doc == "" || d.Default == "" {
+			t.Errorf("%+v is not documented", d)
+		}
+		if d.Max > 0 {
+			if err := new(Options).Set(d.Name, d.Default); err != nil {
+				t.Errorf("its own default: %v", err)
+			}
 		}
 	}
 }

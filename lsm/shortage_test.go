@@ -136,12 +136,8 @@ func TestTablesAreOpenedBeforeTheirEdit(t *testing.T) {
 		return vfs.Outcome{}
 	})
 	db := mustOpen(t, "db", small(Options{FS: fsys, DisableCompaction: true}))
-	for i := range 100 {
-		mustPut(t, db, i)
-	}
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	putKeys(t, db, 100)
+	mustFlush(t, db)
 	for i := range 100 {
 		if err := db.Delete(key(i), NoSync); err != nil {
 			t.Fatal(err)
@@ -150,9 +146,7 @@ func TestTablesAreOpenedBeforeTheirEdit(t *testing.T) {
 	mu.Lock()
 	trace = nil
 	mu.Unlock()
-	if err := db.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	mustFlush(t, db)
 	mustClose(t, db)
 	if got := strings.Join(trace, " "); got != "open edit" {
 		t.Errorf("a flush of deletions makes %q, want the table opened before its edit", got)

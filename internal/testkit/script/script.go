@@ -233,6 +233,29 @@ func writeStep(out *bytes.Buffer, s *step, got string) {
 	out.WriteString(dashes + got)
 }
 
+// Golden compares a whole file with what it should be. With the flag -rewrite it is
+// written anew.
+func Golden(t *testing.T, path, want string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	have, lines := strings.Split(string(b), "\n"), strings.Split(want, "\n")
+	for i := range max(len(have), len(lines)) {
+		if i >= len(have) || i >= len(lines) || have[i] != lines[i] {
+			t.Errorf("%s:%d: %q; want %q. To write it anew: go test -run %s -rewrite", path, i+1, have[min(i, len(have)):min(i+1, len(have))],
+				lines[min(i, len(lines)):min(i+1, len(lines))], t.Name())
+			return
+		}
+	}
+}
+
 // parseScript splits a script into steps; rest is what follows the last one.
 func parseScript(src string) (steps []step, rest string, err error) {
 	lines := strings.SplitAfter(src, "\n")

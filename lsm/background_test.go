@@ -1,0 +1,123 @@
+package lsm
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// TestNewTablesAreWarm: what readers had in memory is there after a flush and
+// after a compaction, and what nobody reads is not put there.
+func TestNewTablesAreWarm(t *testing.T) {
+	o := small(Options{})
+	o.CacheSize = 16 << 20
+	o.DisableCompaction = true
+	db := mustOpen(t, t.TempDir(), o)
+	defer mustClose(t, db)
+	const n = 20000
+	write := func(n int) {
+		putKeys(t, db, n)
+		mustFlush(t, db)
+	}
+	inMemory := func(n int) (found int) {
+		for i := range n {
+			v, err := db.TryGet(key(i), nil)
+			switch {
+			case err == nil && bytes.Equal(v, value(i)):
+				found++
+			case !errors.Is(err, ErrWouldBlock):
+				t.Fatalf("%s: %q, %v", key(i), v, err)
+			}
+		}
+		return found
+	}
+	write(n)
+	mustCompact(t, db)
+	if got := inMemory(n); got != 0 {
+		t.Errorf("%d of %d keys in memory before any read", got, n)
+	}
+	wantValues(t, db, n)
+	write(n / 50) // one memtable, after more reads than it gives blocks
+	if got := inMemory(n / 50); got != n/50 {
+		t.Errorf("%d of %d keys in memory after a flush", got, n/50)
+	}
+	write(n / 50)
+	mustCompact(t, db)
+	if got := inMemory(n); got != n {
+		t.Errorf("%d of %d keys in memory after a compaction", got, n)
+	}
+}
+
+// TestDeletionsAreCompactedAway deletes nearly everything: no table full of
+// deletions may stay below level 0.
+func TestDeletionsAreCompactedAway(t *testing.T) {
+	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+	defer db.Close()
+	const n = 20_000
+	putKeys(t, db, n)
+	mustCompact(t, db)
+	for i := range n {
+		if err := db.Delete(key(i), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustFlush(t, db)
+	deadline := time.Now().Add(2 * time.Minute) // ends a hang
+	for {
+		m := db.Metrics()
+		below := uint64(0)
+		for _, l := range m.Levels[1:] {
+			below += l.Bytes
+		}
+		if below < 256<<10 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes are left below level 0: %+v", below, m.Levels)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestSeeksMergeRuns: runs that no rule of writing wants merged are merged once
+// seeks have paid for it, and not for reads that pass most runs by.
+func TestSeeksMergeRuns(t *testing.T) {
+	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+	defer db.Close()
+	const n = 1000
+	for range 3 {
+		putKeys(t, db, n)
+		mustFlush(t, db)
+	}
+	runs := func() int {
+		m := db.Metrics()
+		runs := m.Levels[0].Files
+		for _, l := range m.Levels[1:] {
+			runs += min(l.Files, 1)
+		}
+		return runs
+	}
+	before := runs()
+	for i := range 100 * n {
+		wantValue(t, db, i%n)
+	}
+	if got := runs(); got != before || got < 2 {
+		t.Fatalf("%d runs, then %d after gets", before, got)
+	}
+	deadline := time.Now().Add(2 * time.Minute) // ends a hang
+	for i := 0; runs() > 1; i++ {
+		it := db.Iter(nil)
+		if !it.SeekGE(key(i%n)) || !bytes.Equal(it.Key(), key(i%n)) {
+			t.Fatal(i, it.Err())
+		}
+		if err := it.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d runs after %d seeks", runs(), i)
+		}
+	}
+}

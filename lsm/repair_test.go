@@ -1,0 +1,52 @@
+package lsm
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestRepairLosesOneBlockOnly(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, dir, small(Options{}))
+	const n = 5_000
+	putKeys(t, db, n)
+	mustCompact(t, db)
+	mustClose(t, db)
+	tables, _ := filepath.Glob(filepath.Join(dir, "*.ldb"))
+	data, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[1000] ^= 0xff
+	if err := os.WriteFile(tables[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "CURRENT")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, nil); !errors.Is(err, ErrCorruption) {
+		t.Fatalf("open: %v", err)
+	}
+	report, err := Repair(dir, nil)
+	if err != nil || len(report.Dropped) == 0 || len(report.SetAside) == 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	db = mustOpen(t, dir, nil)
+	defer db.Close()
+	found := 0
+	for i := range n {
+		v, err := db.Get(key(i), nil)
+		if err == nil && !bytes.Equal(v, value(i)) || err != nil && !errors.Is(err, ErrNotFound) {
+			t.Fatalf("%d: %q %v", i, v, err)
+		}
+		if err == nil {
+			found++
+		}
+	}
+	if found < n*9/10 || found == n {
+		t.Errorf("%d of %d entries are left after the loss of one block", found, n)
+	}
+}

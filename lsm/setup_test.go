@@ -1,0 +1,89 @@
+package lsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// small options make flushes and compactions happen with little data.
+func small(o Options) *Options {
+	o.WriteBufferSize = 256 << 10
+	o.MaxFileSize = 128 << 10
+	o.CacheSize = 1 << 20
+	return &o
+}
+
+func mustOpen(t testing.TB, dir string, o *Options) *DB {
+	t.Helper()
+	db, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func mustClose(t testing.TB, db *DB) {
+	t.Helper()
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func key(i int) []byte { return fmt.Appendf(nil, "key%08d", i) }
+
+func value(i int) []byte { return fmt.Appendf(nil, "value-%d-%s", i, strings.Repeat("x", i%97)) }
+
+func mustPut(t testing.TB, db *DB, i int) {
+	t.Helper()
+	if err := db.Put(key(i), value(i), NoSync); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putKeys puts keys 0 to n-1.
+func putKeys(t testing.TB, db *DB, n int) {
+	t.Helper()
+	for i := range n {
+		mustPut(t, db, i)
+	}
+}
+
+func mustFlush(t testing.TB, db *DB) {
+	t.Helper()
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustCompact(t testing.TB, db *DB) {
+	t.Helper()
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantValue(t testing.TB, db *DB, i int) {
+	t.Helper()
+	v, err := db.Get(key(i), nil)
+	if err != nil || !bytes.Equal(v, value(i)) {
+		t.Fatalf("get %s: %q, %v; want %q", key(i), v, err, value(i))
+	}
+}
+
+// wantValues reads what putKeys put.
+func wantValues(t testing.TB, db *DB, n int) {
+	t.Helper()
+	for i := range n {
+		wantValue(t, db, i)
+	}
+}
+
+func wantMissing(t testing.TB, db *DB, i int) {
+	t.Helper()
+	if v, err := db.Get(key(i), nil); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("get %s: %q, %v; want not found", key(i), v, err)
+	}
+}
