@@ -19,11 +19,12 @@ type Lookup struct {
 }
 
 // MakeLookup makes a Lookup for tables. It aliases key.
-func MakeLookup(c *Comparer, key []byte, seq SeqNum) Lookup {
+func MakeLookup(c *Comparer, key []byte, seq SeqNum) (l Lookup) {
+	l = HashedLookup(key, 0, seq)
 	if c.EqualIsBytewise {
-		return HashedLookup(key, Hash(key), seq)
+		l.Hash = Hash(key)
 	}
-	return HashedLookup(key, 0, seq)
+	return l
 }
 
 // HashedLookup makes a Lookup with this hash. It aliases key.

@@ -18,10 +18,11 @@ func hashKey(key []byte) uint64 { return maphash.Bytes(seed, key) }
 
 // MakeLookup makes a Lookup for memtables.
 func MakeLookup(c *base.Comparer, key []byte, seq base.SeqNum) base.Lookup {
+	l := base.HashedLookup(key, 0, seq)
 	if c.EqualIsBytewise {
-		return base.HashedLookup(key, hashKey(key), seq)
+		l.Hash = hashKey(key)
 	}
-	return base.HashedLookup(key, 0, seq)
+	return l
 }
 
 func (m *memory) slot(i uint64) *uint64 { return (*uint64)(unsafe.Add(m.slots, int(i*8))) }

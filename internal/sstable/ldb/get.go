@@ -40,8 +40,8 @@ func (r *Reader) MayContain(l base.Lookup) bool {
 // Find returns the only data block that can hold what Get looks for. It reports
 // false when the table ends before it.
 func (r *Reader) Find(l base.Lookup) (sstable.Position, bool) {
-	i := r.find(l.Key(), l.Trailer())
-	return sstable.Position(i), i >= 0
+	i := r.index.SeekGE(r.cmp, l.Key(), l.Trailer())
+	return sstable.Position(i), i < r.index.Len()
 }
 
 // find returns the index of the only block that can hold the first entry at or
@@ -68,28 +68,43 @@ func (r *Reader) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlag
 	if p >= sstable.Position(r.index.Len()) {
 		return dst, sstable.Hit{}, false, nil
 	}
-	i := int(p)
-	if f, ok := r.cachedBlock(i, flags); ok {
-		v := block.OpenView(f.Bytes())
-		dst, hit, found = r.getIn(i, &v, l, dst)
-		f.Release()
-		return dst, hit, found, nil
+	memoryOnly := flags&sstable.MemoryOnly != 0
+	if r.slots != nil {
+		var f cache.Frame
+		var ok bool
+		if memoryOnly {
+			f, ok = r.slots.Peek(int(p)) // the read from the file counts the miss
+		} else {
+			f, ok = r.slots.Lookup(int(p))
+		}
+		if ok {
+			v := block.OpenView(f.Bytes())
+			at := v.Get(r.cmp, l)
+			if found = at >= 0; found {
+				dst, hit = take(p, &v, at, dst)
+			}
+			f.Release()
+			return dst, hit, found, nil
+		}
 	}
-	if flags&sstable.MemoryOnly != 0 {
+	if memoryOnly {
 		return dst, sstable.Hit{Position: p}, false, base.ErrWouldBlock
 	}
-	return r.getCold(i, l, flags, dst)
+	return r.getCold(p, l, flags, dst)
 }
 
 // getCold is GetAt of a block that is not cached.
-func (r *Reader) getCold(i int, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+func (r *Reader) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	s := getScratch()
 	defer putScratch(s)
-	f, v, err := r.readBlock(i, flags, s)
+	f, v, err := r.readBlock(int(p), flags, s)
 	if err != nil {
 		return dst, sstable.Hit{}, false, err
 	}
-	dst, hit, found = r.getIn(i, &v, l, dst)
+	at := v.Get(r.cmp, l)
+	if found = at >= 0; found {
+		dst, hit = take(p, &v, at, dst)
+	}
 	if f.Valid() {
 		f.Release()
 	}
@@ -115,7 +130,7 @@ func (r *Reader) GetNext(prev sstable.Hit, l base.Lookup, flags sstable.ReadFlag
 			// The key goes on in the next block only if it is what keeps them apart.
 			more = r.cmp.Cmp(r.index.Key(i), key) == 0
 		case r.cmp.Cmp(v.Key(at), key) == 0:
-			dst, hit = r.take(i, &v, at, dst)
+			dst, hit = take(sstable.Position(i), &v, at, dst)
 			found = true
 		}
 		if f.Valid() {
@@ -128,23 +143,20 @@ func (r *Reader) GetNext(prev sstable.Hit, l base.Lookup, flags sstable.ReadFlag
 // RangeDels is nil: the format has no range tombstones.
 func (r *Reader) RangeDels(sstable.ReadFlags) base.Source { return nil }
 
-// cachedBlock pins data block i if it is in the cache.
-func (r *Reader) cachedBlock(i int, flags sstable.ReadFlags) (cache.Frame, bool) {
-	if r.slots == nil {
-		return cache.Frame{}, false
-	}
-	if flags&sstable.MemoryOnly != 0 {
-		return r.slots.Peek(i) // the read from the file counts the miss
-	}
-	return r.slots.Lookup(i)
-}
-
 // anyBlock returns data block i, out of the cache or the file; see readBlock.
 func (r *Reader) anyBlock(i int, flags sstable.ReadFlags, s *scratch) (cache.Frame, block.View, error) {
-	if f, ok := r.cachedBlock(i, flags); ok {
-		return f, block.OpenView(f.Bytes()), nil
+	memoryOnly := flags&sstable.MemoryOnly != 0
+	if r.slots != nil {
+		// A miss of the cache is counted once.
+		lookup := r.slots.Lookup
+		if memoryOnly {
+			lookup = r.slots.Peek
+		}
+		if f, ok := lookup(i); ok {
+			return f, block.OpenView(f.Bytes()), nil
+		}
 	}
-	if flags&sstable.MemoryOnly != 0 {
+	if memoryOnly {
 		return cache.Frame{}, block.View{}, base.ErrWouldBlock
 	}
 	return r.readBlock(i, flags, s)
@@ -168,23 +180,13 @@ func (r *Reader) readBlock(i int, flags sstable.ReadFlags, s *scratch) (cache.Fr
 	return r.buildCached(i, stored, s)
 }
 
-// getIn looks into the view of data block i.
-func (r *Reader) getIn(i int, v *block.View, l base.Lookup, dst []byte) ([]byte, sstable.Hit, bool) {
-	at := v.Get(r.cmp, l)
-	if at < 0 {
-		return dst, sstable.Hit{}, false
-	}
-	dst, hit := r.take(i, v, at, dst)
-	return dst, hit, true
-}
-
-// take appends the value of entry at of data block i, if it has one.
-func (r *Reader) take(i int, v *block.View, at int, dst []byte) ([]byte, sstable.Hit) {
+// take appends the value of entry at, if it has one; v is the block at p.
+func take(p sstable.Position, v *block.View, at int, dst []byte) ([]byte, sstable.Hit) {
 	t := v.Trailer(at)
 	if t.Kind().HasValue() {
 		dst = append(dst, v.Value(at)...)
 	}
-	return dst, sstable.Hit{Trailer: t, Position: sstable.Position(i)}
+	return dst, sstable.Hit{Trailer: t, Position: p}
 }
 
 // OffsetOf estimates the file offset at which the key's data begins.
