@@ -28,6 +28,11 @@ func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifes
 	return l
 }
 
+var (
+	_ base.SeekPrefetcher = (*level)(nil)
+	_ base.Bounded        = (*level)(nil)
+)
+
 // levels holds closed levels, which NewLevel uses again.
 var levels = sync.Pool{New: func() any { return new(level) }}
 

@@ -90,12 +90,12 @@ type Props struct {
 	Format     string // "ldb"
 }
 
-// Coverage is what a source has handed out on its way forward since it was last
-// positioned.
+// Coverage is the part of a table that a source returned since it was last
+// positioned, moving forward.
 type Coverage struct {
-	From, To int    // blocks [From, To), none left out
-	Entries  uint64 // in them
-	Blocks   int    // of the whole table, as its index has it
+	From, To int    // blocks [From, To), without a gap
+	Entries  uint64 // of these blocks
+	Blocks   int    // of the whole table, by its index
 	Total    uint64 // entries of the whole table; 0 where the format does not record it
 }
 

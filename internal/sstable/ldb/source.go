@@ -38,6 +38,11 @@ type source struct {
 	cover sstable.Coverage // with chunks
 }
 
+var (
+	_ base.SeekPrefetcher = (*source)(nil)
+	_ sstable.Covered     = (*source)(nil)
+)
+
 // sources are closed ones, for NewSource to use again.
 var sources = sync.Pool{New: func() any { return new(source) }}
 

@@ -99,7 +99,7 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		w.meta.Smallest = base.InternalKey{User: bytes.Clone(key), Trailer: t}
 	}
 	if w.o.Comparer.EqualIsBytewise {
-		w.addHash(key, sameKey, t.Kind() == base.KindDelete)
+		w.addHash(key, sameKey, t.Kind().IsTombstone())
 	}
 	if w.err == nil {
 		w.err = w.data.Add(key, t, value)
