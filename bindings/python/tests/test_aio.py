@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import loamdb
 import loamdb.aio
@@ -88,5 +89,58 @@ def test_long_ranges_are_fetched_in_parts(path):
                 assert key == b"09999"
                 break
             assert len(await db.keys(start=b"09000").all()) == 1000
+
+    asyncio.run(main())
+
+
+def test_the_loop_goes_on_while_writers_are_stalled(path, tmp_path):
+    """No memtable can be flushed, so every write waits; the loop does not, other databases
+    answer, and a caller can give up."""
+    held, going = threading.Event(), threading.Event()
+    main_thread = threading.get_ident()
+
+    def compare(a: bytes, b: bytes) -> int:
+        assert threading.get_ident() != main_thread, "the event loop's thread compares keys"
+        if held.is_set():
+            assert going.wait(60)
+        return (a > b) - (a < b)
+
+    async def main() -> None:
+        options = {"comparator": compare, "comparator_name": "gate", "write_buffer_size": "64KiB", "max_memtables": 2}
+        async with loamdb.aio.open(path, **options) as db, loamdb.aio.open(tmp_path / "other") as other:
+            await db.put(b"a", b"1")
+            held.set()
+            writes = [asyncio.ensure_future(db.put(b"%d" % i, b"v" * 20_000)) for i in range(40)]
+            turns, slowest, last = 0, 0.0, time.monotonic()
+            while turns < 200:
+                await asyncio.sleep(0.001)
+                await other.put(b"%d" % turns, b"x")
+                assert await other.get(b"%d" % turns) == b"x"
+                slowest, last = max(slowest, time.monotonic() - last), time.monotonic()
+                turns += 1
+            assert slowest < 5 and not all(write.done() for write in writes)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(db.put(b"late", b"1"), 0.05)
+            assert not all(write.done() for write in writes)
+            going.set()
+            await asyncio.gather(*writes)
+            assert await db.count() >= 41 and await other.count() == 200
+
+    asyncio.run(main())
+
+
+def test_a_closed_database_is_closed_once(path):
+    """Calls that meet the close get ClosedError, never a lost answer."""
+
+    async def main() -> None:
+        db = await loamdb.aio.open(path)
+        calls = [asyncio.ensure_future(db.put(b"%d" % i, b"v", sync=True)) for i in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.gather(db.close(), db.close())
+        done = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(answer is None or isinstance(answer, loamdb.ClosedError) for answer in done), done
+        assert db.closed
+        with loamdb.open(path) as again:
+            assert len(again) == done.count(None)
 
     asyncio.run(main())

@@ -103,6 +103,7 @@ def test_types(tmp_path):
     for command, where, path in (
         (["mypy", "--strict", "-p", "loamdb"], source, str(source)),
         (["mypy.stubtest", "loamdb._fast", "--ignore-missing-stub"], tmp_path, ""),
+        (["mypy", "--strict", HERE / "tests" / "typed_sample.py"], tmp_path, ""),
     ):
         done = subprocess.run(
             [sys.executable, "-m", *command], cwd=where, env={**os.environ, "MYPYPATH": path}, capture_output=True, text=True

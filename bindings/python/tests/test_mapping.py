@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import pydoc
 import typing
 
 import loamdb
@@ -95,7 +96,15 @@ def test_star_import_leaves_the_built_in_names():
     assert names["DB"] is loamdb.DB and names["errors"] is loamdb.errors
 
 
-@pytest.mark.parametrize("module", [loamdb, loamdb.db, loamdb.plyvel, loamdb.aio])
+@pytest.mark.parametrize("module", [loamdb, loamdb.aio])
+def test_help_is_about_loam(module):
+    """Not about what exceptions and tuples inherit from Python's own classes."""
+    text = pydoc.render_doc(module, renderer=pydoc.plaintext)
+    assert "with_traceback" not in text and len(text.splitlines()) < 800
+    assert "Stores a value under a key" in text
+
+
+@pytest.mark.parametrize("module", [loamdb, loamdb.db, loamdb.errors, loamdb.iterator, loamdb._options, loamdb.plyvel, loamdb.aio])
 def test_hints_can_be_read_at_run_time(module):
     """typing.get_type_hints finds every name, of every public function and method."""
     read = 0
@@ -107,4 +116,4 @@ def test_hints_can_be_read_at_run_time(module):
                 if callable(member) and hasattr(member, "__annotations__"):
                     typing.get_type_hints(member)
                     read += 1
-    assert read > 10
+    assert read > 2
