@@ -8,20 +8,19 @@ func below(a, b uint64) int {
 	return int(borrow)
 }
 
-// halveAbove abbreviations a search halves its range before it counts.
+// halveAbove is the longest range of abbreviations that is counted, not halved.
 const halveAbove = 64
 
 // Search is the number of abbreviations below x, which ascend: the index of the
-// first one that is not. It halves long columns. Of the rest it counts every eighth
-// one first, and then those of the one eighth that the count leads to: that waits
-// for two cache misses, not for one after the other.
+// first one that is not. It halves long columns, by arithmetic in place of a branch that
+// would be mispredicted every other time. Of the rest it counts every eighth one first,
+// and then those of the one eighth that the count leads to: the loads of a count do not
+// wait for each other.
 func Search(abbrevs []uint64, x uint64) int {
 	lo, n := 0, len(abbrevs)
 	for n > halveAbove {
 		half := n >> 1
-		if abbrevs[lo+half-1] < x {
-			lo += half
-		}
+		lo += half & -below(abbrevs[lo+half-1], x)
 		n -= half
 	}
 	a := abbrevs[lo : lo+n]
