@@ -233,6 +233,15 @@ var table = []mutant{
 	{"holes-are-bytes", "a block may be as long as the file, holes and all", target{"internal/sstable/ldb", "TestSparseTable"}, []edit{
 		{"internal/sstable/ldb/reader.go", "if n > r.maxRead {", "if false {"}}},
 
+	{"versions-in-one-block", "older versions of a key in the next block are not found", target{"internal/sstable/ldb", "TestSuite/OlderVersions"}, []edit{
+		{"internal/sstable/ldb/get.go", "more = r.cmp.Cmp(r.index.Key(i), key) == 0", "more = false"}}},
+
+	{"index-as-data", "a salvage takes the index for data when all data blocks are lost", target{"internal/sstable/ldb", "TestSuite/Salvage"}, []edit{
+		{"internal/sstable/ldb/walk.go", "\tcase handles && len(found) == 0 && off > 0:\n\t\treturn unclearBlock\n", ""}}},
+
+	{"foreign-kinds", "a block may have kinds that LevelDB's format does not", target{"internal/block", "TestDamagedRows"}, []edit{
+		{"internal/block/rows.go", "if !t.Kind().InLevelDB() {", "if false {"}}},
+
 	{"bomb-again", "a block that is damaged for good is unpacked each time", target{"internal/sstable/ldb", "TestBadBlockIsRemembered"}, []edit{
 		{"internal/sstable/ldb/reader.go", "\tr.bad.any.Store(true)\n", ""}}},
 
