@@ -97,6 +97,15 @@ func TestLoading(t *testing.T) {
 	execute(t, compile(t, false, "testdata/loading.c", "-ldl"), library(t, false)+"/libloam.so.0")
 }
 
+// TestLean bounds what the library takes, and runs it where that is bounded.
+func TestLean(t *testing.T) {
+	program, so := compile(t, false, "testdata/lean.c", "-ldl"), library(t, false)+"/libloam.so.0"
+	for range 5 {
+		execute(t, program, so)
+	}
+	execute(t, program, so, "600000")
+}
+
 // TestLevelDB runs programs that know LevelDB's interface alone.
 func TestLevelDB(t *testing.T) {
 	t.Setenv("TEST_TMPDIR", t.TempDir())

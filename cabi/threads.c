@@ -23,6 +23,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -69,17 +70,85 @@ static void block_after_start(void) {
   pthread_kill(pthread_self(), SIGSTKFLT);
 }
 
-typedef struct {
+/* ---- Go's threads ---- */
+
+typedef struct start {
   void *(*run)(void *);
   void *arg;
+  struct start *next;
 } start;
 
+static _Atomic(start *) spent; /* of threads that have begun */
+
+static void spend(start *s) {
+  s->next = atomic_load(&spent);
+  while (!atomic_compare_exchange_weak(&spent, &s->next, s)) continue;
+}
+
+#ifndef __SANITIZE_ADDRESS__ /* which wants to see every free */
+
+/* glibc reserves 64 MiB of addresses for each thread that allocates or frees
+ * memory. Go's threads do so once, in the beginning, for the argument that Go's
+ * function for new threads frees. It is kept instead, and freed by who starts the
+ * next thread: a thread that starts others allocates anyway. */
+static __thread start *beginning __attribute__((tls_model("initial-exec"))); /* its argument has not been freed */
+static atomic_int beginners;
+static void (*free_of_libc)(void *);
+
+__attribute__((constructor(101))) static void find_free(void) { free_of_libc = (__typeof__(free_of_libc))dlsym(RTLD_DEFAULT, "free"); }
+
+static bool keeps(void *p) {
+  start *s = beginning;
+  if (!s || s->arg != p) return false;
+  beginning = NULL;
+  atomic_fetch_sub(&beginners, 1);
+  spend(s);
+  return true;
+}
+
+/* Stands in front of the C library's for the code of this library. */
+HIDDEN void free(void *p) {
+  if (__builtin_expect(atomic_load_explicit(&beginners, memory_order_relaxed) > 0, 0) && p && keeps(p)) return;
+  free_of_libc(p);
+}
+
+static void begin(start *s) {
+  if (!s->arg) {
+    spend(s);
+    return;
+  }
+  beginning = s;
+  atomic_fetch_add(&beginners, 1);
+}
+
+static void free_start(start *s) {
+  free(s->arg);
+  free(s);
+}
+
+#else
+
+static void begin(start *s) { spend(s); }
+
+static void free_start(start *s) { free(s); }
+
+#endif
+
 static void *run(void *p) {
-  start s = *(start *)p;
-  free(p);
+  start *s = p;
+  void *(*function)(void *) = s->run;
+  void *arg = s->arg;
+  begin(s);
   loam_go_thread = true;
   block_after_start();
-  return s.run(s.arg);
+  return function(arg);
+}
+
+static void free_spent(void) {
+  for (start *s = atomic_exchange(&spent, NULL), *next; s; s = next) {
+    next = s->next;
+    free_start(s);
+  }
 }
 
 /* Stands in front of the C library's for the code of this library, Go's runtime
@@ -89,7 +158,8 @@ HIDDEN int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
   if (!create) create = (__typeof__(create))dlsym(RTLD_DEFAULT, "pthread_create");
   start *s = malloc(sizeof *s);
   if (!s) return EAGAIN;
-  *s = (start){f, arg};
+  free_spent();
+  *s = (start){f, arg, NULL};
   int err = create(thread, attr, run, s);
   /* Go ends the process when it gets no thread: where there is no address space
    * for a stack of the usual 8 MiB, one that is enough for Go will do. */
