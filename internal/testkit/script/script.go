@@ -36,6 +36,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of data-driven tests into their files")
@@ -231,6 +232,21 @@ func writeStep(out *bytes.Buffer, s *step, got string) {
 		return
 	}
 	out.WriteString(dashes + got)
+}
+
+// Await returns what f returns as soon as that is the command's expected output, or
+// after a time that ends a hang.
+func (c *Command) Await(f func() string) (got string) {
+	limit := 10 * time.Second
+	if *rewrite {
+		limit = 500 * time.Millisecond
+	}
+	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		got = f()
+		if strings.TrimSuffix(got, "\n") == strings.TrimSuffix(c.Expected, "\n") || time.Since(start) > limit {
+			return got
+		}
+	}
 }
 
 // Golden compares a whole file with what it should be. With the flag -rewrite it is
