@@ -29,8 +29,12 @@ func (s *suite) salvaged(f *memFile, env Env) (es []Entry, lost []sstable.Lost, 
 // damaged one nothing but entries of the table in their order, and that it says
 // where the blocks of the missing ones lay.
 func (s *suite) salvage(t *testing.T) {
+	rounds := 60
+	if testing.Short() {
+		rounds = 16
+	}
 	rng := rand.New(rand.NewPCG(8, 8))
-	for round := range 40 {
+	for round := range rounds {
 		c := comparers[round%len(comparers)]
 		es := Random(rng, c, 1+rng.IntN(300))
 		o := RandomOptions(rng, c)
