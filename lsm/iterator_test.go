@@ -15,48 +15,39 @@ func TestBlocksHoldAllEntriesInOrder(t *testing.T) {
 	putKeys(t, db, n)
 	it := db.Iter(nil)
 	defer it.Close()
-	read := func(block []byte, count int, each func(k, v []byte)) {
+	// walk reads blocks until one is empty.
+	walk := func(block func() ([]byte, int), each func(k, v []byte)) {
 		t.Helper()
-		for range count {
-			k := int(binary.LittleEndian.Uint32(block))
-			v := int(binary.LittleEndian.Uint32(block[4:]))
-			each(block[8:8+k], block[8+k:8+k+v])
-			block = block[8+k+v:]
-		}
-		if len(block) != 0 {
-			t.Fatalf("%d bytes left over", len(block))
+		for b, count := block(); count > 0; b, count = block() {
+			for range count {
+				k := int(binary.LittleEndian.Uint32(b))
+				v := int(binary.LittleEndian.Uint32(b[4:]))
+				each(b[8:8+k], b[8+k:8+k+v])
+				b = b[8+k+v:]
+			}
+			if len(b) != 0 {
+				t.Fatalf("%d bytes left over", len(b))
+			}
 		}
 	}
 	i := 0
 	it.First()
-	for {
-		block, count := it.NextBlock(nil, 100, 4096)
-		if count == 0 {
-			break
+	walk(func() ([]byte, int) { return it.NextBlock(nil, 100, 4096) }, func(k, v []byte) {
+		if !bytes.Equal(k, key(i)) || !bytes.Equal(v, value(i)) {
+			t.Fatalf("at %d: %q %q", i, k, v)
 		}
-		read(block, count, func(k, v []byte) {
-			if !bytes.Equal(k, key(i)) || !bytes.Equal(v, value(i)) {
-				t.Fatalf("at %d: %q %q", i, k, v)
-			}
-			i++
-		})
-	}
+		i++
+	})
 	if i != n || it.Err() != nil {
 		t.Fatalf("forward: %d, %v", i, it.Err())
 	}
 	it.Last()
-	for {
-		block, count := it.PrevBlock(nil, 0, 1000)
-		if count == 0 {
-			break
+	walk(func() ([]byte, int) { return it.PrevBlock(nil, 0, 1000) }, func(k, v []byte) {
+		i--
+		if !bytes.Equal(k, key(i)) || !bytes.Equal(v, value(i)) {
+			t.Fatalf("at %d: %q %q", i, k, v)
 		}
-		read(block, count, func(k, v []byte) {
-			i--
-			if !bytes.Equal(k, key(i)) {
-				t.Fatalf("at %d: %q", i, k)
-			}
-		})
-	}
+	})
 	if i != 0 || it.Err() != nil {
 		t.Fatalf("backward: %d, %v", i, it.Err())
 	}

@@ -413,16 +413,20 @@ func TestIteratorTriesAgain(t *testing.T) {
 			t.Errorf("%s after a failure that passed: %q, %v; want %q", m.name, it.Key(), it.Err(), key(m.want))
 		}
 	}
-	n := 0
-	for ok := it.First(); ok; ok = it.Next() {
-		n++
-	}
-	if n != 1000 || it.Err() != nil {
+	if n := countEntries(it); n != 1000 || it.Err() != nil {
 		t.Errorf("%d entries after a failure that passed, %v", n, it.Err())
 	}
 	if err := it.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// countEntries moves an iterator over all of its entries.
+func countEntries(it *Iterator) (n int) {
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	return n
 }
 
 // A panic of the comparer in a move is that move's failure.
@@ -449,11 +453,7 @@ func TestIteratorAfterPanic(t *testing.T) {
 			t.Errorf("a seek in which the comparer panics: %v", it.Err())
 		}
 		armed.Store(false)
-		n := 0
-		for ok := it.First(); ok; ok = it.Next() {
-			n++
-		}
-		if n != 500 || it.Err() != nil {
+		if n := countEntries(it); n != 500 || it.Err() != nil {
 			t.Errorf("%d entries after a panic that passed, %v", n, it.Err())
 		}
 	}

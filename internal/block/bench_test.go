@@ -10,17 +10,18 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // benchRows is a 4 KiB block of 16-byte keys and 100-byte values that compress
 // to half.
 func benchRows(b *testing.B, seed uint64) (rows []byte, keys []string) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	var es []entry
+	var es []model.Entry
 	for i := range 34 {
 		k := fmt.Sprintf("%016d", seed*10000+uint64(i)*3)
 		keys = append(keys, k)
-		es = append(es, entry{k, base.SeqNum(rng.IntN(1 << 20)), 1, string(compressible(rng, 100))})
+		es = append(es, model.Set(k, base.SeqNum(rng.IntN(1<<20)), string(compressible(rng, 100))))
 	}
 	return rowsOf(b, es, 16), keys
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sort"
 	"testing"
 
 	"github.com/golang/snappy"
@@ -17,58 +16,17 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-type entry struct {
-	key   string
-	seq   base.SeqNum
-	kind  base.Kind
-	value string
-}
+var orders = []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.LengthFirst, model.Fold}
 
-func (e entry) trailer() base.Trailer { return base.MakeTrailer(e.seq, e.kind) }
-
-// customOrder compares by length first: neither abbreviations nor common
-// prefixes mean anything under it.
-var customOrder = &base.Comparer{
-	Name: "test.length-first",
-	Compare: func(a, b []byte) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return bytes.Compare(a, b)
-	},
-	EqualIsBytewise: true,
-}
-
-// foldOrder makes different bytes equal.
-var foldOrder = &base.Comparer{
-	Name:    "test.fold",
-	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
-}
-
-var orders = []*base.Comparer{base.Bytewise, base.ReverseBytewise, customOrder, foldOrder}
-
-func sortEntries(c *base.Comparer, es []entry) []entry {
-	sort.SliceStable(es, func(i, j int) bool {
-		return c.CompareInternal([]byte(es[i].key), es[i].trailer(), []byte(es[j].key), es[j].trailer()) < 0
-	})
-	out := es[:0]
-	for i, e := range es {
-		if i > 0 && c.CompareInternal([]byte(out[len(out)-1].key), out[len(out)-1].trailer(), []byte(e.key), e.trailer()) == 0 {
-			continue
-		}
-		out = append(out, e)
-	}
-	return out
-}
-
-func rowsOf(t testing.TB, es []entry, interval int) []byte {
+func rowsOf(t testing.TB, es []model.Entry, interval int) []byte {
 	t.Helper()
 	b := RowBuilder{Interval: interval}
 	defer b.Free()
 	for _, e := range es {
-		if err := b.Add([]byte(e.key), e.trailer(), []byte(e.value)); err != nil {
+		if err := b.Add(e.Key, e.Trailer, e.Value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,17 +55,20 @@ func viewOf(rows []byte, c *base.Comparer, cols Columns) (View, []byte, error) {
 	return v, mem, err
 }
 
-func randomEntries(rng *rand.Rand, c *base.Comparer, n int) []entry {
-	es := make([]entry, n)
+func randomEntries(rng *rand.Rand, c *base.Comparer, n int) []model.Entry {
+	es := make([]model.Entry, n)
 	prefix := []string{"", "k", "a-long-common-prefix/"}[rng.IntN(3)]
 	for i := range es {
 		tail := make([]byte, rng.IntN(14))
 		for j := range tail {
 			tail[j] = "\x00\x01aAbB\xfe\xff"[rng.IntN(8)]
 		}
-		es[i] = entry{prefix + string(tail), base.SeqNum(rng.IntN(600)), base.Kind(rng.IntN(2)), fmt.Sprint(rng.Int())[:rng.IntN(12)]}
+		es[i] = model.Entry{
+			Key: append([]byte(prefix), tail...), Value: []byte(fmt.Sprint(rng.Int())[:rng.IntN(12)]),
+			Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(600)), base.Kind(rng.IntN(2))),
+		}
 	}
-	return sortEntries(c, es)
+	return model.SortUnique(c, es)
 }
 
 func TestViewHoldsRows(t *testing.T) {
@@ -120,16 +81,16 @@ func TestViewHoldsRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []entry
+		var got []model.Entry
 		var e base.Chunk
 		v.Chunk(&e)
 		plain, maxSeq := true, base.SeqNum(0)
 		for i := range e.Len() {
-			got = append(got, entry{string(e.Key(i)), e.Trailers[i].Seq(), e.Trailers[i].Kind(), string(e.Value(i))})
-			plain = plain && es[i].kind == base.KindSet && (i == 0 || c.Cmp([]byte(es[i].key), []byte(es[i-1].key)) != 0)
-			maxSeq = max(maxSeq, es[i].seq)
+			got = append(got, model.Entry{Key: bytes.Clone(e.Key(i)), Value: bytes.Clone(e.Value(i)), Trailer: e.Trailers[i]})
+			plain = plain && es[i].Trailer.Kind() == base.KindSet && (i == 0 || c.Cmp(es[i].Key, es[i-1].Key) != 0)
+			maxSeq = max(maxSeq, es[i].Trailer.Seq())
 		}
-		if d := cmp.Diff(es, got, cmp.AllowUnexported(entry{})); d != "" {
+		if d := cmp.Diff(es, got); d != "" {
 			t.Fatal(d)
 		}
 		if e.AllLiveSets != plain || e.MaxSeq != maxSeq {
@@ -141,10 +102,10 @@ func TestViewHoldsRows(t *testing.T) {
 }
 
 // checkSearches compares Get, SeekGE and SeekLT with linear searches.
-func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []entry, v View) {
+func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []model.Entry, v View) {
 	t.Helper()
 	for range 80 {
-		key := []byte(es[rng.IntN(len(es))].key)
+		key := bytes.Clone(es[rng.IntN(len(es))].Key)
 		switch rng.IntN(4) {
 		case 0:
 			key = append(key, "\x00ab\xff"[rng.IntN(4)])
@@ -153,9 +114,7 @@ func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []entry, v
 		}
 		seq := base.SeqNum(rng.IntN(700))
 		target := base.MakeTrailer(seq, base.KindForSeek)
-		ge := sort.Search(len(es), func(i int) bool {
-			return c.CompareInternal([]byte(es[i].key), es[i].trailer(), key, target) >= 0
-		})
+		ge := model.Search(c, es, key, target)
 		if got := v.SeekGE(c, key, target); got != ge {
 			t.Fatalf("%s: SeekGE(%q, %d) = %d, want %d", c.Name, key, seq, got, ge)
 		}
@@ -163,7 +122,7 @@ func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []entry, v
 			t.Fatalf("%s: SeekLT(%q, %d) = %d, want %d", c.Name, key, seq, got, ge-1)
 		}
 		want := -1
-		if ge < len(es) && c.Cmp([]byte(es[ge].key), key) == 0 {
+		if ge < len(es) && c.Cmp(es[ge].Key, key) == 0 {
 			want = ge
 		}
 		if got := v.Get(c, base.MakeLookup(c, key, seq)); got != want {
@@ -174,7 +133,7 @@ func checkSearches(t *testing.T, rng *rand.Rand, c *base.Comparer, es []entry, v
 
 func TestRowsByteForByte(t *testing.T) {
 	// Worked by hand: "deck"@1="v1", "dock"@2 deleted, restart, "duck"@3="v3".
-	es := []entry{{"deck", 1, 1, "v1"}, {"dock", 2, 0, ""}, {"duck", 3, 1, "v3"}}
+	es := []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2), model.Set("duck", 3, "v3")}
 	want := "\x00\x0c\x02deck\x01\x01\x00\x00\x00\x00\x00\x00v1" +
 		"\x01\x0b\x00ock\x00\x02\x00\x00\x00\x00\x00\x00" +
 		"\x00\x0c\x02duck\x01\x03\x00\x00\x00\x00\x00\x00v3" +
@@ -189,20 +148,20 @@ func TestRowsByteForByte(t *testing.T) {
 
 // Versions of one key share bytes of their trailers too.
 func TestSharedTrailers(t *testing.T) {
-	var es []entry
+	var es []model.Entry
 	for i := range 300 {
-		es = append(es, entry{"k", 1<<40 + base.SeqNum(300-i), 1, "v"})
+		es = append(es, model.Set("k", 1<<40+base.SeqNum(300-i), "v"))
 	}
 	for _, k := range []string{"k\x01", "k\x01\x05", "k\x01\x05\x00\x00\x00\x00\x01\x00\x00", "k\x02"} {
-		es = append(es, entry{k, 1<<40 + 5, 1, "v"})
+		es = append(es, model.Set(k, 1<<40+5, "v"))
 	}
 	v, _, err := viewOf(rowsOf(t, es, 16), base.Bytewise, PointLookup)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, e := range es {
-		if string(v.Key(i)) != e.key || v.Trailer(i) != e.trailer() {
-			t.Fatalf("entry %d is %q %d, want %q %d", i, v.Key(i), v.Trailer(i).Seq(), e.key, e.seq)
+		if !bytes.Equal(v.Key(i), e.Key) || v.Trailer(i) != e.Trailer {
+			t.Fatalf("entry %d is %q %d, want %q %d", i, v.Key(i), v.Trailer(i).Seq(), e.Key, e.Trailer.Seq())
 		}
 	}
 }
@@ -435,7 +394,7 @@ func TestReadingDoesNotAllocate(t *testing.T) {
 	packed := snappy.Encode(nil, rows)
 	mem := aligned(1 << 20)
 	var buf Buffer
-	key := []byte(es[len(es)/2].key)
+	key := bytes.Clone(es[len(es)/2].Key)
 	var e base.Chunk
 	if n := testing.AllocsPerRun(100, func() {
 		raw, err := Decompress(&buf, packed, Snappy, 1<<20)

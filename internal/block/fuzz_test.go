@@ -9,13 +9,14 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // FuzzRows: any bytes are refused as a Corruption or make a view whose entries
 // ascend and that answers for each of them.
 func FuzzRows(f *testing.F) {
-	f.Add(rowsOf(f, []entry{{"deck", 1, 1, "v1"}, {"dock", 2, 0, ""}, {"duck", 3, 1, "v3"}}, 2), []byte("dock"))
-	f.Add(rowsOf(f, []entry{{"k", 9, 1, "a"}, {"k", 8, 1, "b"}, {"k\x01", 8, 1, "b"}}, 16), []byte("k"))
+	f.Add(rowsOf(f, []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2), model.Set("duck", 3, "v3")}, 2), []byte("dock"))
+	f.Add(rowsOf(f, []model.Entry{model.Set("k", 9, "a"), model.Set("k", 8, "b"), model.Set("k\x01", 8, "b")}, 16), []byte("k"))
 	f.Fuzz(func(t *testing.T, rows, key []byte) {
 		for _, c := range orders {
 			s, err := Measure(rows, 1<<20)

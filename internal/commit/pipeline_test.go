@@ -249,15 +249,18 @@ func TestPoisonFromOutsideFirstCauseWins(t *testing.T) {
 	}
 }
 
+// stalls is the room of a database in which writes have to wait.
+func stalls(mode Mode) error {
+	if mode&NoStall != 0 {
+		return base.ErrBusy
+	}
+	return nil
+}
+
 func TestRoomErrorsDoNotPoison(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
-	d.roomFn = func(mode Mode) error {
-		if mode&NoStall != 0 {
-			return base.ErrBusy
-		}
-		return nil
-	}
+	d.roomFn = stalls
 	if err := p.Put([]byte("a"), nil, NoStall); !errors.Is(err, base.ErrBusy) {
 		t.Errorf("NoStall: %v", err)
 	}
@@ -401,12 +404,7 @@ func TestGroupFailsTogether(t *testing.T) {
 func TestBusyMembersOfAGroup(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
-	d.roomFn = func(mode Mode) error {
-		if mode&NoStall != 0 {
-			return base.ErrBusy
-		}
-		return nil
-	}
+	d.roomFn = stalls
 	put := func(mode Mode) func() error {
 		return func() error { return p.Put([]byte("k"), nil, mode) }
 	}

@@ -180,12 +180,8 @@ func TestExperiments(t *testing.T) {
 	if !head.MatchString(out) {
 		t.Errorf("no table in\n%s", out)
 	}
-	b, err := os.ReadFile(file)
+	r, err := readReport(file)
 	if err != nil {
-		t.Fatal(err)
-	}
-	var r Report
-	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
 	if !r.Complete || r.Schema != 1 || len(r.Runs) != 10 || r.Engine.Name != "loam" || r.Environment.Cores == 0 || r.Environment.Go == "" || r.Harness["fillseq"] == 0 {

@@ -2,7 +2,6 @@ package kvbench
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,12 +52,8 @@ func TestPeers(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	b, err := os.ReadFile(file)
+	r, err := readReport(file)
 	if err != nil {
-		t.Fatal(err)
-	}
-	var r Report
-	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
 	var order []string

@@ -132,6 +132,12 @@ func keepOps(kinds ...DirOpKind) CrashOptions {
 }
 
 func TestCrashEntries(t *testing.T) {
+	again := func(m *Mem) { // the name of a file that was removed
+		writeFile(t, m, "a", "1")
+		m.SyncDir("/")
+		m.Remove("a")
+		writeFile(t, m, "a", "2")
+	}
 	swap := func(m *Mem) { // how CURRENT changes
 		writeFile(t, m, "CURRENT", "1")
 		must(t, m.SyncDir("/"))
@@ -154,18 +160,8 @@ func TestCrashEntries(t *testing.T) {
 		{"swap, create kept alone", swap, keepOps(DirCreate), "CURRENT=1x1 tmp=2x1"},
 		{"swap, rename kept alone", swap, keepOps(DirRename), "CURRENT=2x1"},
 		{"swap synced", func(m *Mem) { swap(m); m.SyncDir("/") }, DropAll(), "CURRENT=2x1"},
-		{"name used again, creation lost", func(m *Mem) {
-			writeFile(t, m, "a", "1")
-			m.SyncDir("/")
-			m.Remove("a")
-			writeFile(t, m, "a", "2")
-		}, keepOps(DirRemove), ""},
-		{"name used again, removal lost", func(m *Mem) {
-			writeFile(t, m, "a", "1")
-			m.SyncDir("/")
-			m.Remove("a")
-			writeFile(t, m, "a", "2")
-		}, keepOps(DirCreate), "a=2x1"},
+		{"name used again, creation lost", again, keepOps(DirRemove), ""},
+		{"name used again, removal lost", again, keepOps(DirCreate), "a=2x1"},
 		{"directory lost with what is in it", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1"); m.SyncDir("d") }, DropAll(), ""},
 		{"directory kept, entry lost", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1") }, keepOps(DirMkdir), "d{}"},
 		{"directory synced", func(m *Mem) { m.MkdirAll("d"); writeFile(t, m, "d/a", "1"); m.SyncDir("d"); m.SyncDir("/") }, DropAll(), "d{a=1x1}"},

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
-	"sort"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // flagSets are the ways to read.
@@ -45,7 +45,7 @@ func (s *suite) contents(t *testing.T) {
 	}
 }
 
-func checkProps(t *testing.T, es []Entry, o sstable.WriterOptions, meta sstable.Meta, p sstable.Props) {
+func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta sstable.Meta, p sstable.Props) {
 	t.Helper()
 	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks, Format: meta.Format}
 	for _, e := range es {
@@ -65,19 +65,19 @@ func checkProps(t *testing.T, es []Entry, o sstable.WriterOptions, meta sstable.
 		t.Errorf("reader says %+v, want %+v", p, want)
 	}
 	if n := len(es); n > 0 {
-		first, last := Entry{meta.Smallest.User, meta.Smallest.Trailer, nil}, Entry{meta.Largest.User, meta.Largest.Trailer, nil}
-		if compare(o.Comparer, first, es[0].Key, es[0].Trailer) != 0 || compare(o.Comparer, last, es[n-1].Key, es[n-1].Trailer) != 0 {
+		first, last := model.Entry{Key: meta.Smallest.User, Trailer: meta.Smallest.Trailer}, model.Entry{Key: meta.Largest.User, Trailer: meta.Largest.Trailer}
+		if o.Comparer.CompareInternal(first.Key, first.Trailer, es[0].Key, es[0].Trailer) != 0 || o.Comparer.CompareInternal(last.Key, last.Trailer, es[n-1].Key, es[n-1].Trailer) != 0 {
 			t.Errorf("bounds are %v .. %v", first, last)
 		}
 	}
 }
 
 // same reports whether entry i of e is want.
-func same(e *base.Chunk, i int, want Entry) bool {
+func same(e *base.Chunk, i int, want model.Entry) bool {
 	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer && bytes.Equal(e.Value(i), want.Value) && e.Codec(i) == base.CodecRaw
 }
 
-func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
+func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
 	t.Helper()
 	src := r.NewSource(flags)
 	var e base.Chunk
@@ -124,7 +124,7 @@ func checkStretch(t *testing.T, c *base.Comparer, e *base.Chunk) {
 }
 
 // probe returns a key that is in the table, or near one.
-func probe(rng *rand.Rand, es []Entry) ([]byte, base.SeqNum) {
+func probe(rng *rand.Rand, es []model.Entry) ([]byte, base.SeqNum) {
 	key := bytes.Clone(es[rng.IntN(len(es))].Key)
 	switch rng.IntN(5) {
 	case 0:
@@ -135,14 +135,14 @@ func probe(rng *rand.Rand, es []Entry) ([]byte, base.SeqNum) {
 	return key, base.SeqNum(rng.IntN(1100))
 }
 
-func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
+func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
 	t.Helper()
 	src := r.NewSource(flags)
 	var e base.Chunk
 	for range 60 {
 		key, seq := probe(rng, es)
 		target := base.MakeTrailer(seq, base.KindForSeek)
-		want := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
+		want := model.Search(c, es, key, target)
 		var i int
 		var err error
 		if rng.IntN(2) == 0 {
@@ -184,16 +184,16 @@ func checkSeeks(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader
 }
 
 // newest finds what a Get must find.
-func newest(c *base.Comparer, es []Entry, key []byte, seq base.SeqNum) (Entry, bool) {
+func newest(c *base.Comparer, es []model.Entry, key []byte, seq base.SeqNum) (model.Entry, bool) {
 	target := base.MakeTrailer(seq, base.KindForSeek)
-	i := sort.Search(len(es), func(i int) bool { return compare(c, es[i], key, target) >= 0 })
+	i := model.Search(c, es, key, target)
 	if i < len(es) && c.Cmp(es[i].Key, key) == 0 {
 		return es[i], true
 	}
-	return Entry{}, false
+	return model.Entry{}, false
 }
 
-func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []Entry) {
+func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
 	t.Helper()
 	for range 100 {
 		key, seq := probe(rng, es)
@@ -205,7 +205,7 @@ func checkGets(t *testing.T, rng *rand.Rand, c *base.Comparer, r sstable.Reader,
 	}
 }
 
-func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte, seq base.SeqNum, want Entry, ok bool) {
+func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, key []byte, seq base.SeqNum, want model.Entry, ok bool) {
 	t.Helper()
 	l := base.MakeLookup(c, key, seq)
 	got, hit, found, err := r.Get(l, flags, []byte("dst:"))
@@ -224,7 +224,7 @@ func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.Re
 	}
 }
 
-func checkOffsets(t *testing.T, r sstable.Reader, es []Entry, size uint64) {
+func checkOffsets(t *testing.T, r sstable.Reader, es []model.Entry, size uint64) {
 	t.Helper()
 	last := uint64(0)
 	for _, e := range es {
@@ -246,16 +246,16 @@ func (s *suite) shapes(t *testing.T) {
 	for i := range noise {
 		noise[i] = byte(rng.Uint32())
 	}
-	set := func(key string, seq base.SeqNum, value []byte) Entry {
-		return Entry{[]byte(key), base.MakeTrailer(seq, base.KindSet), value}
+	set := func(key string, seq base.SeqNum, value []byte) model.Entry {
+		return model.Entry{Key: []byte(key), Trailer: base.MakeTrailer(seq, base.KindSet), Value: value}
 	}
-	var versions, ff []Entry
+	var versions, ff []model.Entry
 	for i := range 2000 {
 		versions = append(versions, set("key", base.SeqNum(5000-i), []byte{byte(i)}))
 		ff = append(ff, set(string(bytes.Repeat([]byte{0xff}, i%60)), base.SeqNum(i), nil))
 	}
 	versions = append(versions, set("kez", 1, nil), set("a", 1, nil))
-	for name, es := range map[string][]Entry{
+	for name, es := range map[string][]model.Entry{
 		"empty":            nil,
 		"one":              {set("k", 1, []byte("v"))},
 		"empty key":        {set("", 1, nil), set("", 0, []byte("older"))},
@@ -264,12 +264,12 @@ func (s *suite) shapes(t *testing.T) {
 		"large keys":       {set(string(noise[:1<<20]), 3, nil), set(string(noise[:1<<20]), 2, nil), set(string(noise[:1<<20+1]), 2, nil)},
 		"many versions":    versions,
 		"keys of 0xff":     ff,
-		"only deletions":   {{[]byte("a"), base.MakeTrailer(3, base.KindDelete), nil}, {[]byte("b"), base.MakeTrailer(2, base.KindDelete), nil}},
-		"kinds at one key": {{[]byte("a"), base.MakeTrailer(3, base.KindDelete), nil}, set("a", 3, []byte("v")), set("a", 1, nil)},
+		"only deletions":   {model.Tombstone("a", 3), model.Tombstone("b", 2)},
+		"kinds at one key": {model.Tombstone("a", 3), set("a", 3, []byte("v")), set("a", 1, nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := base.Bytewise
-			es := Sort(c, es)
+			es := model.SortUnique(c, es)
 			for _, z := range []sstable.Compression{sstable.NoCompression, sstable.Snappy, sstable.Zstd} {
 				o := usual(c)
 				o.Compression = z
@@ -283,7 +283,7 @@ func (s *suite) shapes(t *testing.T) {
 						for _, e := range es {
 							checkGet(t, c, r, flags, e.Key, e.Trailer.Seq(), firstOf(c, es, e), true)
 						}
-						checkGet(t, c, r, flags, []byte("absent"), base.MaxSeqNum, Entry{}, false)
+						checkGet(t, c, r, flags, []byte("absent"), base.MaxSeqNum, model.Entry{}, false)
 					}
 					r.Close()
 				})
@@ -292,7 +292,7 @@ func (s *suite) shapes(t *testing.T) {
 	}
 }
 
-func firstOf(c *base.Comparer, es []Entry, e Entry) Entry {
+func firstOf(c *base.Comparer, es []model.Entry, e model.Entry) model.Entry {
 	w, _ := newest(c, es, e.Key, e.Trailer.Seq())
 	return w
 }

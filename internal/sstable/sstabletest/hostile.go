@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 var errInjected = errors.New("injected failure")
@@ -114,7 +115,7 @@ func (s *suite) readFailures(t *testing.T) {
 
 // readAll opens the table and reads it by all means. It returns the first
 // error; a wrong answer without one fails the test.
-func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []Entry) error {
+func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []model.Entry) error {
 	t.Helper()
 	r, err := s.Open(f, env)
 	if err != nil {
@@ -144,7 +145,7 @@ func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []Entry) error {
 	return err
 }
 
-func scanAll(t *testing.T, r sstable.Reader, flags sstable.ReadFlags, es []Entry) error {
+func scanAll(t *testing.T, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) error {
 	t.Helper()
 	src := r.NewSource(flags)
 	defer src.Close()
@@ -177,7 +178,7 @@ func located(t *testing.T, err error) {
 }
 
 // small is a table of a few KiB with all that a table can have.
-func (s *suite) small(t *testing.T) ([]byte, []Entry) {
+func (s *suite) small(t *testing.T) ([]byte, []model.Entry) {
 	t.Helper()
 	es := Random(rand.New(rand.NewPCG(3, 3)), base.Bytewise, 60)
 	o := usual(base.Bytewise)

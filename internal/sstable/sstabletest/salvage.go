@@ -8,16 +8,17 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // salvaged is what Salvage hands out of a file.
-func (s *suite) salvaged(f *memFile, env Env) (es []Entry, lost []sstable.Lost, err error) {
+func (s *suite) salvaged(f *memFile, env Env) (es []model.Entry, lost []sstable.Lost, err error) {
 	err = s.Salvage(f, env, sstable.Salvage{
 		Add: func(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
 			if codec != base.CodecRaw {
 				return fmt.Errorf("codec %d", codec)
 			}
-			es = append(es, Entry{append([]byte(nil), key...), t, append([]byte(nil), value...)})
+			es = append(es, model.Entry{Key: append([]byte(nil), key...), Trailer: t, Value: append([]byte(nil), value...)})
 			return nil
 		},
 		Lost: func(l sstable.Lost) { lost = append(lost, l) },
@@ -57,7 +58,7 @@ func (s *suite) salvage(t *testing.T) {
 				t.Fatalf("round %d: %v", round, err)
 			}
 			next := 0
-			missing := func(e Entry) {
+			missing := func(e model.Entry) {
 				off := int64(r.OffsetOf(e.Key, e.Trailer))
 				for _, l := range lost {
 					if l.Offset <= off && off < l.Offset+l.Length || off >= int64(len(b)) {
@@ -67,7 +68,7 @@ func (s *suite) salvage(t *testing.T) {
 				t.Fatalf("round %d: %v, of the block at %d, is missing, and lost is only %+v", round, e, off, lost)
 			}
 			for _, e := range got {
-				for ; next < len(es) && compare(c, es[next], e.Key, e.Trailer) < 0; next++ {
+				for ; next < len(es) && c.CompareInternal(es[next].Key, es[next].Trailer, e.Key, e.Trailer) < 0; next++ {
 					missing(es[next])
 				}
 				if next == len(es) || es[next].String() != e.String() || string(es[next].Value) != string(e.Value) {

@@ -8,17 +8,15 @@ package sstabletest
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"math/rand/v2"
-	"sort"
-	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -74,58 +72,12 @@ func Run(t *testing.T, f Format) {
 
 type suite struct{ Format }
 
-// Entry is one entry of a table.
-type Entry struct {
-	Key     []byte
-	Trailer base.Trailer
-	Value   []byte
-}
-
-func (e Entry) String() string {
-	return fmt.Sprintf("%q@%d/%d=%.20q", e.Key, e.Trailer.Seq(), e.Trailer.Kind(), e.Value)
-}
-
-// LengthFirst orders keys by length, then bytes: what holds for orders by
-// bytes does not hold for it.
-var LengthFirst = &base.Comparer{
-	Name: "test.length-first",
-	Compare: func(a, b []byte) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return bytes.Compare(a, b)
-	},
-	EqualIsBytewise: true,
-}
-
-// Fold takes upper and lower case for equal.
-var Fold = &base.Comparer{
-	Name:    "test.fold",
-	Compare: func(a, b []byte) int { return strings.Compare(strings.ToLower(string(a)), strings.ToLower(string(b))) },
-}
-
-var comparers = []*base.Comparer{base.Bytewise, base.ReverseBytewise, LengthFirst, Fold}
-
-// Sort brings entries into internal order and drops repetitions.
-func Sort(c *base.Comparer, es []Entry) []Entry {
-	sort.SliceStable(es, func(i, j int) bool { return compare(c, es[i], es[j].Key, es[j].Trailer) < 0 })
-	out := es[:0]
-	for i, e := range es {
-		if i == 0 || compare(c, out[len(out)-1], e.Key, e.Trailer) != 0 {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-func compare(c *base.Comparer, e Entry, key []byte, t base.Trailer) int {
-	return c.CompareInternal(e.Key, e.Trailer, key, t)
-}
+var comparers = []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.LengthFirst, model.Fold}
 
 // Random makes n or fewer entries with long and short keys, several versions
 // of some, and deletions.
-func Random(rng *rand.Rand, c *base.Comparer, n int) []Entry {
-	es := make([]Entry, 0, n)
+func Random(rng *rand.Rand, c *base.Comparer, n int) []model.Entry {
+	es := make([]model.Entry, 0, n)
 	prefix := []string{"", "user", "a/rather/long/prefix/of/all/keys/"}[rng.IntN(3)]
 	for len(es) < n {
 		tail := make([]byte, rng.IntN(12))
@@ -134,7 +86,7 @@ func Random(rng *rand.Rand, c *base.Comparer, n int) []Entry {
 		}
 		key := append([]byte(prefix), tail...)
 		for range 1 + rng.IntN(3)*rng.IntN(3) {
-			e := Entry{Key: key, Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(1000)), base.KindSet)}
+			e := model.Entry{Key: key, Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(1000)), base.KindSet)}
 			if rng.IntN(5) == 0 {
 				e.Trailer = base.MakeTrailer(e.Trailer.Seq(), base.KindDelete)
 			} else {
@@ -143,7 +95,7 @@ func Random(rng *rand.Rand, c *base.Comparer, n int) []Entry {
 			es = append(es, e)
 		}
 	}
-	return Sort(c, es[:n])
+	return model.SortUnique(c, es[:n])
 }
 
 // RandomOptions picks writer options.
@@ -164,7 +116,7 @@ func usual(c *base.Comparer) sstable.WriterOptions {
 }
 
 // write makes a table and returns its bytes.
-func (s *suite) write(t testing.TB, o sstable.WriterOptions, es []Entry) ([]byte, sstable.Meta) {
+func (s *suite) write(t testing.TB, o sstable.WriterOptions, es []model.Entry) ([]byte, sstable.Meta) {
 	t.Helper()
 	f := new(memFile)
 	w := s.New(f, o)

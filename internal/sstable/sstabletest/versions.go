@@ -10,10 +10,11 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // versions are what Get and then GetNext, until it finds no more, must find.
-func versions(c *base.Comparer, es []Entry, key []byte, seq base.SeqNum) (out []Entry) {
+func versions(c *base.Comparer, es []model.Entry, key []byte, seq base.SeqNum) (out []model.Entry) {
 	for _, e := range es {
 		if c.Cmp(e.Key, key) == 0 && e.Trailer.Seq() <= seq {
 			out = append(out, e)
@@ -25,7 +26,7 @@ func versions(c *base.Comparer, es []Entry, key []byte, seq base.SeqNum) (out []
 // walkVersions compares every version of a key with what it should be. With
 // MemoryOnly, what is not in memory is asked for again without; it reports how
 // often. It returns the first error.
-func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.ReadFlags, want []Entry) (blocked int, err error) {
+func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.ReadFlags, want []model.Entry) (blocked int, err error) {
 	t.Helper()
 	const before = "dst:"
 	get := r.Get
@@ -68,12 +69,12 @@ func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.R
 
 // manyVersions makes entries of few keys with many versions, deletions among
 // them, some with the sequence number of another.
-func manyVersions(rng *rand.Rand, c *base.Comparer) []Entry {
-	var es []Entry
+func manyVersions(rng *rand.Rand, c *base.Comparer) []model.Entry {
+	var es []model.Entry
 	for k := range 1 + rng.IntN(12) {
 		for range 1 + rng.IntN(150) {
 			// Fold takes both cases for one key.
-			e := Entry{Key: fmt.Appendf(nil, "%cey%02d", "kK"[rng.IntN(2)], k), Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(400)), base.KindSet)}
+			e := model.Entry{Key: fmt.Appendf(nil, "%cey%02d", "kK"[rng.IntN(2)], k), Trailer: base.MakeTrailer(base.SeqNum(rng.IntN(400)), base.KindSet)}
 			if rng.IntN(4) == 0 {
 				e.Trailer = base.MakeTrailer(e.Trailer.Seq(), base.KindDelete)
 			} else {
@@ -82,7 +83,7 @@ func manyVersions(rng *rand.Rand, c *base.Comparer) []Entry {
 			es = append(es, e)
 		}
 	}
-	return Sort(c, es)
+	return model.SortUnique(c, es)
 }
 
 // olderVersions checks GetNext: within blocks and across them, under every flag,

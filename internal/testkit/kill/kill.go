@@ -229,8 +229,15 @@ func (b *bounds) verify(dir string, l *testkit.Ledger) error {
 // time this process looks in between; otherwise the next writer finds what was
 // left behind.
 func Kill(seed int64, rounds int, fresh func() string) error {
-	const perDirectory = 30
 	rng := rand.New(rand.NewPCG(uint64(seed), 8))
+	return repeat(seed, rounds, 30, 4, fresh, func(dir string, l *testkit.Ledger, b *bounds) error {
+		return killOne(dir, l, b, time.Duration(rng.IntN(60_000))*time.Microsecond)
+	})
+}
+
+// repeat kills time and again, with a fresh directory every perDirectory rounds. This
+// process looks into it every look rounds, and in the end.
+func repeat(seed int64, rounds, perDirectory, look int, fresh func() string, kill func(dir string, l *testkit.Ledger, b *bounds) error) error {
 	var dir string
 	var l *testkit.Ledger
 	var b bounds
@@ -238,8 +245,8 @@ func Kill(seed int64, rounds int, fresh func() string) error {
 		if round%perDirectory == 0 {
 			dir, l, b = fresh(), ledger(seed+int64(round)), bounds{}
 		}
-		err := killOne(dir, l, &b, time.Duration(rng.IntN(60_000))*time.Microsecond)
-		if err == nil && (round%4 == 3 || round%perDirectory == perDirectory-1 || round == rounds-1) {
+		err := kill(dir, l, &b)
+		if err == nil && (round%look == look-1 || round%perDirectory == perDirectory-1 || round == rounds-1) {
 			err = b.verify(dir, l)
 		}
 		if err != nil {

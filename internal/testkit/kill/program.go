@@ -113,24 +113,10 @@ func synced(i int) bool { return i%16 == 0 }
 
 // KillProgram does as Kill does with the writer that the command starts.
 func KillProgram(seed int64, rounds int, fresh func() string, command ...string) error {
-	const perDirectory = 20
 	rng := rand.New(rand.NewPCG(uint64(seed), 10))
-	var dir string
-	var l *testkit.Ledger
-	var b bounds
-	for round := range rounds {
-		if round%perDirectory == 0 {
-			dir, l, b = fresh(), ledger(seed+int64(round)), bounds{}
-		}
-		err := killProgram(command, dir, l, &b, rng)
-		if err == nil && (round%3 == 2 || round%perDirectory == perDirectory-1 || round == rounds-1) {
-			err = b.verify(dir, l)
-		}
-		if err != nil {
-			return fmt.Errorf("seed %d, round %d, in %s: %w", seed, round, dir, err)
-		}
-	}
-	return nil
+	return repeat(seed, rounds, 20, 3, fresh, func(dir string, l *testkit.Ledger, b *bounds) error {
+		return killProgram(command, dir, l, b, rng)
+	})
 }
 
 // killProgram starts the program, kills it at a random moment, in every fourth

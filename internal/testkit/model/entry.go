@@ -3,6 +3,7 @@ package model
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sort"
 
 	"github.com/loamdb/loam/internal/base"
@@ -19,6 +20,19 @@ type Entry struct {
 var Fold = &base.Comparer{
 	Name:    "test.Fold",
 	Compare: func(a, b []byte) int { return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b)) },
+}
+
+// LengthFirst is a comparer that orders keys by length, then bytes: what holds for
+// orders by bytes does not hold for it.
+var LengthFirst = &base.Comparer{
+	Name: "test.LengthFirst",
+	Compare: func(a, b []byte) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return bytes.Compare(a, b)
+	},
+	EqualIsBytewise: true,
 }
 
 // Set is the entry that gives key a value.
@@ -58,6 +72,15 @@ func (e Entry) Equal(o Entry) bool {
 func Sort(cmp *base.Comparer, es []Entry) {
 	sort.SliceStable(es, func(i, j int) bool {
 		return cmp.CompareInternal(es[i].Key, es[i].Trailer, es[j].Key, es[j].Trailer) < 0
+	})
+}
+
+// SortUnique is Sort that drops all entries but the first of the same internal key,
+// as a table must not have two.
+func SortUnique(cmp *base.Comparer, es []Entry) []Entry {
+	Sort(cmp, es)
+	return slices.CompactFunc(es, func(a, b Entry) bool {
+		return cmp.CompareInternal(a.Key, a.Trailer, b.Key, b.Trailer) == 0
 	})
 }
 

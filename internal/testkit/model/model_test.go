@@ -142,6 +142,13 @@ func TestSortAndSearch(t *testing.T) {
 	}
 }
 
+func TestSortUniqueDropsRepetitions(t *testing.T) {
+	es := SortUnique(Fold, []Entry{Set("b", 1, "x"), Set("a", 1, "x"), Set("A", 1, "y"), Set("a", 2, "z"), Set("b", 1, "y")})
+	if got, want := fmt.Sprint(es), "[a#2=z a#1=x b#1=x]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestChunkSaysWhatItHolds(t *testing.T) {
 	for _, tc := range []struct {
 		es   []Entry
