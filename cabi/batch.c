@@ -17,8 +17,10 @@ enum { HEADER = 12, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
 typedef struct {
   uint8_t *data; /* whole at all times: sequence number 0, and the count */
   size_t len, cap; /* cap <= MAX_BYTES */
-  uint32_t count;
 } batch;
+
+/* An operation takes two bytes at least: they can be counted. */
+_Static_assert(MAX_BYTES / 2 < UINT32_MAX, "a batch's count has 32 bits");
 
 static inline loam_status acquire(const loam_batch *handle, batch **b) {
   void *object = NULL;
@@ -34,19 +36,28 @@ static loam_status share(const loam_batch *handle, batch **b) {
   return status;
 }
 
-static inline void count(batch *b, uint32_t n) {
-  b->count += n;
-  uint32_t v = b->count;
+static inline uint32_t little(uint32_t v) {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
   v = __builtin_bswap32(v);
 #endif
+  return v;
+}
+
+static inline uint32_t counted(const batch *b) {
+  uint32_t v;
+  memcpy(&v, b->data + 8, sizeof v);
+  return little(v);
+}
+
+static inline void count(batch *b, uint32_t n) {
+  uint32_t v = little(counted(b) + n);
   memcpy(b->data + 8, &v, sizeof v);
 }
 
 /* Makes room for n more bytes: LOAM_OK, LOAM_ERR_TOO_LARGE or
  * LOAM_ERR_NO_MEMORY. */
 static loam_status grow(batch *b, size_t n) {
-  if (n > MAX_BYTES - b->len || b->count == UINT32_MAX) return LOAM_ERR_TOO_LARGE;
+  if (n > MAX_BYTES - b->len) return LOAM_ERR_TOO_LARGE;
   size_t cap = 2 * b->cap > b->len + n ? 2 * b->cap : b->len + n;
   if (cap > MAX_BYTES) cap = MAX_BYTES;
   uint8_t *data = realloc(b->data, cap);
@@ -82,7 +93,6 @@ static loam_status create(const void *data, size_t len, loam_batch **out, char *
   b->len = len;
   memcpy(b->data, data, len);
   memset(b->data, 0, 8);
-  for (int i = 0; i < 4; i++) b->count |= (uint32_t)b->data[8 + i] << 8 * i;
   *out = (loam_batch *)(uintptr_t)handle;
   return LOAM_OK;
 }
@@ -121,12 +131,13 @@ loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, 
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
-  batch *b;
-  loam_status status = acquire(handle, &b);
+  loam_slot *slot;
+  loam_status status = loam_slot_take(HANDLE(handle), KIND_BATCH, &slot);
   if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "batch");
+  batch *b = slot->object;
   size_t most = 11 + key_len + value_len;
-  if (__builtin_expect(most > b->cap - b->len || b->count == UINT32_MAX, 0) && (status = grow(b, most)) != LOAM_OK) {
-    loam_slot_release(HANDLE(handle));
+  if (__builtin_expect(most > b->cap - b->len, 0) && (status = grow(b, most)) != LOAM_OK) {
+    loam_slot_give(slot, HANDLE(handle));
     return fail_grow(err, status);
   }
   uint8_t *p = b->data + b->len;
@@ -135,7 +146,7 @@ loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, 
   p = put_bytes(p, value, value_len);
   b->len = (size_t)(p - b->data);
   count(b, 1);
-  loam_slot_release(HANDLE(handle));
+  loam_slot_give(slot, HANDLE(handle));
   return LOAM_OK;
 }
 
@@ -146,7 +157,7 @@ loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_le
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
   size_t most = 6 + key_len;
-  if ((most > b->cap - b->len || b->count == UINT32_MAX) && (status = grow(b, most)) != LOAM_OK) {
+  if (most > b->cap - b->len && (status = grow(b, most)) != LOAM_OK) {
     loam_slot_release(HANDLE(handle));
     return fail_grow(err, status);
   }
@@ -164,7 +175,7 @@ loam_status loam_batch_clear(loam_batch *handle) {
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return status;
   b->len = HEADER;
-  count(b, -b->count);
+  count(b, -counted(b));
   uint8_t *smaller = b->cap > KEEP ? realloc(b->data, KEEP) : NULL;
   if (smaller) {
     b->data = smaller;
@@ -188,9 +199,8 @@ loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char 
     return loam_fail_slot(err, status, "batch");
   }
   size_t n = o->len - HEADER;
-  uint32_t operations = o->count;
-  if (operations > UINT32_MAX - b->count) status = LOAM_ERR_TOO_LARGE;
-  else if (n > b->cap - b->len) status = grow(b, n);
+  uint32_t operations = counted(o);
+  if (n > b->cap - b->len) status = grow(b, n);
   if (status == LOAM_OK) {
     memcpy(b->data + b->len, o->data + HEADER, n);
     b->len += n;
@@ -207,7 +217,7 @@ loam_status loam_batch_count(const loam_batch *handle, size_t *operations, char 
   batch *b;
   loam_status status = share(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
-  *operations = b->count;
+  *operations = counted(b);
   loam_slot_unshare(HANDLE(handle));
   return LOAM_OK;
 }
@@ -269,7 +279,7 @@ loam_status loam_write(loam_db *db, const loam_write_options *options, const loa
   if (sequence && status == LOAM_OK) {
     uint64_t first = 0;
     for (int i = 0; i < 8; i++) first |= (uint64_t)b->data[i] << 8 * i;
-    *sequence = b->count ? first + b->count - 1 : 0;
+    *sequence = counted(b) ? first + counted(b) - 1 : 0;
   }
   memset(b->data, 0, 8); /* the write stored its sequence number */
   loam_slot_release(HANDLE(handle));

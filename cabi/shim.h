@@ -216,23 +216,34 @@ HIDDEN loam_status loam_slot_mismatch(uint64_t handle, uint64_t word) __attribut
 /* Ends the handle once nobody has the object, and hands the object over. */
 HIDDEN loam_status loam_slot_remove(uint64_t handle, int kind, void **object);
 
-/* Takes the object: LOAM_OK, or the reason why not. */
-static inline loam_status loam_slot_acquire(uint64_t handle, int kind, void **object) {
+/* Takes the slot with its object: LOAM_OK, or the reason why not. */
+static inline loam_status loam_slot_take(uint64_t handle, int kind, loam_slot **slot) {
   loam_slot *s = loam_slot_at(handle);
   if (__builtin_expect((int)(handle >> 56) != kind || !s, 0)) return LOAM_ERR_INVALID_HANDLE;
   uint64_t word = loam_slot_word(handle, SLOT_IDLE);
   if (__builtin_expect(!atomic_compare_exchange_strong_explicit(&s->word, &word, loam_slot_word(handle, SLOT_BUSY), memory_order_acquire, memory_order_relaxed), 0))
     return loam_slot_mismatch(handle, word);
   atomic_store_explicit(&s->owner, (uintptr_t)&loam_slot_self, memory_order_relaxed);
-  *object = s->object;
+  *slot = s;
   return LOAM_OK;
+}
+
+static inline void loam_slot_give(loam_slot *s, uint64_t handle) {
+  atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
+  atomic_store_explicit(&s->word, loam_slot_word(handle, SLOT_IDLE), memory_order_release);
+}
+
+static inline loam_status loam_slot_acquire(uint64_t handle, int kind, void **object) {
+  loam_slot *s;
+  loam_status status = loam_slot_take(handle, kind, &s);
+  if (status == LOAM_OK) *object = s->object;
+  return status;
 }
 
 static inline void loam_slot_release(uint64_t handle) {
   loam_slot *s = loam_slot_at(handle);
   if (!s) __builtin_unreachable(); /* it was acquired */
-  atomic_store_explicit(&s->owner, 0, memory_order_relaxed);
-  atomic_store_explicit(&s->word, loam_slot_word(handle, SLOT_IDLE), memory_order_release);
+  loam_slot_give(s, handle);
 }
 
 /* Shares the object with others who share it: LOAM_OK, or the reason why not. */
