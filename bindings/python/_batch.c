@@ -52,7 +52,7 @@ static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object) {
   char *err = NULL;
   loam_status status;
 
-  if (((Reader *)b->owner)->db == NULL) {
+  if (HANDLE_OF(((Reader *)b->owner)->db) == NULL) {
     raise_closed("database");
     return -1;
   }
@@ -99,12 +99,20 @@ static PyObject *batch_delete(PyObject *self, PyObject *key) {
 
 static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value); }
 
+static PyObject *batch_clear(PyObject *self, PyObject *unused) {
+  Batch *b = (Batch *)self;
+  loam_status status = b->lib->loam_batch_clear(b->batch);
+  if (status != LOAM_OK) return raise_status(status, NULL);
+  Py_RETURN_NONE;
+}
+
 static PyObject *batch_handle(PyObject *self, void *unused) { return handle_object(((Batch *)self)->lib, ((Batch *)self)->batch); }
 
 static PyMethodDef methods[] = {
     {"put", (PyCFunction)(void (*)(void))batch_put, METH_FASTCALL | METH_KEYWORDS,
      "put($self, key, value)\n--\n\nAdds: store a value under a key."},
     {"delete", batch_delete, METH_O, "delete($self, key, /)\n--\n\nAdds: remove a key."},
+    {"_clear", batch_clear, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef getset[] = {{"_handle", batch_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
@@ -122,5 +130,17 @@ static PyType_Spec spec = {"loamdb._fast.Batch", sizeof(Batch), 0, Py_TPFLAGS_DE
                            slots};
 
 static PyTypeObject *BatchType;
+
+loam_batch *batch_of(PyObject *batch, Reader *db) {
+  if (PyObject_IsInstance(batch, (PyObject *)BatchType) != 1) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "not a batch");
+    return NULL;
+  }
+  if (((Batch *)batch)->lib != db->lib) {
+    raise_status(LOAM_ERR_FORKED, NULL);
+    return NULL;
+  }
+  return ((Batch *)batch)->batch;
+}
 
 int add_batch_type(PyObject *module) { return add_type(module, &BatchType, &spec, NULL); }

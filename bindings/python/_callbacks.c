@@ -16,7 +16,8 @@
  * may outlive the database (while it opens, and from the beginning of its close) the
  * reference is counted.
  *
- * All fields are guarded by the GIL.
+ * compare and logger never change. The other fields are guarded by the GIL or, where
+ * there is none, the object's lock.
  */
 #include "_fast.h"
 
@@ -69,17 +70,26 @@ static Callbacks *callbacks_of(PyObject *keep) {
 }
 
 static void hold_back(Callbacks *c, PyObject *exception) {
-  Py_XDECREF(c->interrupt);
+  PyObject *before;
+  LOCK(c);
+  before = c->interrupt;
   c->interrupt = exception;
   c->interrupted = PyThread_get_thread_ident();
+  UNLOCK();
+  Py_XDECREF(before);
 }
 
 int raise_interrupt(PyObject *keep) {
   Callbacks *c = callbacks_of(keep);
-  PyObject *exception;
-  if (c == NULL || c->interrupt == NULL || c->interrupted != PyThread_get_thread_ident()) return 0;
-  exception = c->interrupt;
-  c->interrupt = NULL;
+  PyObject *exception = NULL;
+  if (c == NULL) return 0;
+  LOCK(c);
+  if (c->interrupted == PyThread_get_thread_ident()) {
+    exception = c->interrupt;
+    c->interrupt = NULL;
+  }
+  UNLOCK();
+  if (exception == NULL) return 0;
   raise_object(exception);
   Py_DECREF(exception);
   return -1;
@@ -87,15 +97,21 @@ int raise_interrupt(PyObject *keep) {
 
 PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception) {
   Callbacks *c = callbacks_of(keep);
-  if (c == NULL || c->failure == NULL || (status != LOAM_ERR_CALLBACK && status != LOAM_ERR_READ_ONLY)) return exception;
-  Py_INCREF(c->failure);
-  if (c->told) {
-    PyException_SetCause(exception, c->failure);
+  PyObject *failure;
+  int told;
+  if (c == NULL || (status != LOAM_ERR_CALLBACK && status != LOAM_ERR_READ_ONLY)) return exception;
+  LOCK(c);
+  failure = Py_XNewRef(c->failure);
+  told = c->told;
+  if (failure != NULL) c->told = 1;
+  UNLOCK();
+  if (failure == NULL) return exception;
+  if (told) {
+    PyException_SetCause(exception, failure);
     return exception;
   }
-  c->told = 1;
   Py_DECREF(exception);
-  return c->failure;
+  return failure;
 }
 
 /* ---- What the library calls ---- */
@@ -152,10 +168,12 @@ static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, s
   }
   if (done < 0) {
     report(failure, first);
+    LOCK(c);
     if (c->failure == NULL) {
       c->failure = first;
       first = NULL;
     }
+    UNLOCK();
   } else if (first != NULL) {
     hold_back(c, first);
     first = NULL;
@@ -194,23 +212,26 @@ static void log_message(void *arg, int level, const char *message, loam_failure 
 static void destroy(void *arg) {
   Callbacks *c = arg;
   Frame f;
+  int last;
   if (begin(&f) < 0) return;
-  if (--c->registered == 0 && c->counted) {
-    c->counted = 0;
-    Py_DECREF(c);
-  }
+  LOCK(c);
+  last = --c->registered == 0 && c->counted;
+  if (last) c->counted = 0;
+  UNLOCK();
+  if (last) Py_DECREF(c);
   end(&f);
 }
 
 void library_may_outlive(PyObject *keep, int may) {
   Callbacks *c = callbacks_of(keep);
-  if (c == NULL || c->registered == 0 || c->counted == may) return;
-  c->counted = (char)may;
-  if (may) {
-    Py_INCREF(keep);
-  } else {
-    Py_DECREF(keep);
-  }
+  int change;
+  if (c == NULL) return;
+  LOCK(c);
+  change = c->registered > 0 && c->counted != may;
+  if (change) c->counted = (char)may;
+  if (change && may) Py_INCREF(keep);
+  UNLOCK();
+  if (change && !may) Py_DECREF(keep);
 }
 
 /* ---- The type ---- */
@@ -230,7 +251,9 @@ static PyObject *callbacks_new(PyTypeObject *type, PyObject *args, PyObject *kwa
  * comparator, logger, destroy and arg. */
 static PyObject *callbacks_register(PyObject *self, PyObject *unused) {
   Callbacks *c = (Callbacks *)self;
+  LOCK(c);
   c->registered++;
+  UNLOCK();
   library_may_outlive(self, 1);
   return Py_BuildValue("NNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
                        PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));

@@ -8,7 +8,7 @@
  *
  * The GIL is released while the library fetches a block. busy guards the cursor
  * meanwhile: another thread gets an error, and its close() is left to the thread
- * that is fetching.
+ * that is fetching. Methods take the cursor's lock; what they call does not.
  */
 #include "_fast.h"
 
@@ -120,7 +120,7 @@ static int enter(Cursor *c) {
     raise_closed("iterator");
     return -1;
   }
-  if (((Reader *)c->owner)->db == NULL) {
+  if (HANDLE_OF(((Reader *)c->owner)->db) == NULL) {
     raise_closed("database");
     return -1;
   }
@@ -308,7 +308,7 @@ static int step_slow(Cursor *c, int direction) {
 }
 
 static inline PyObject *step(Cursor *c, int direction) {
-  if (c->left > 0 && c->direction == direction && !c->busy && ((Reader *)c->owner)->db != NULL) {
+  if (c->left > 0 && c->direction == direction && !c->busy && HANDLE_OF(((Reader *)c->owner)->db) != NULL) {
     take(c);
   } else if (step_slow(c, direction) != 1) {
     return NULL;
@@ -318,68 +318,87 @@ static inline PyObject *step(Cursor *c, int direction) {
 
 static PyObject *cursor_next(PyObject *self) {
   Cursor *c = (Cursor *)self;
-  return step(c, c->reverse ? BACKWARD : FORWARD);
+  PyObject *entry;
+  LOCK(c);
+  entry = step(c, c->reverse ? BACKWARD : FORWARD);
+  UNLOCK();
+  return entry;
 }
 
 static PyObject *cursor_prev(PyObject *self, PyObject *unused) {
   Cursor *c = (Cursor *)self;
-  PyObject *entry = step(c, c->reverse ? FORWARD : BACKWARD);
+  PyObject *entry;
+  LOCK(c);
+  entry = step(c, c->reverse ? FORWARD : BACKWARD);
+  UNLOCK();
   if (entry == NULL && !PyErr_Occurred()) PyErr_SetNone(PyExc_StopIteration);
   return entry;
 }
 
 /* ---- Seeking ---- */
 
-static PyObject *cursor_seek(PyObject *self, PyObject *target) {
-  Cursor *c = (Cursor *)self;
+/* Goes to the gap before a key: 0, or -1 with an exception. */
+static int seek(Cursor *c, const Bytes *key) {
   loam_iter *iter = c->iter;
-  Bytes key;
   char *err = NULL;
   loam_status status;
-  int failed;
-  if (bytes_of(target, &key) < 0) return NULL;
-  if (enter(c) < 0) {
-    bytes_done(&key);
-    return NULL;
-  }
+  if (enter(c) < 0) return -1;
   Py_BEGIN_ALLOW_THREADS
-  status = c->lib->loam_iter_place(iter, key.data, key.len, &err);
+  status = c->lib->loam_iter_place(iter, key->data, key->len, &err);
   Py_END_ALLOW_THREADS
-  failed = leave(c, status, err) < 0;
-  bytes_done(&key);
-  if (failed) return NULL;
+  if (leave(c, status, err) < 0) return -1;
   forget_block(c);
   c->place = BETWEEN;
-  Py_RETURN_NONE;
+  return 0;
 }
 
-static PyObject *seek_to_edge(Cursor *c, int place) {
-  if (enter(c) < 0 || leave(c, LOAM_OK, NULL) < 0) return NULL;
+static PyObject *cursor_seek(PyObject *self, PyObject *target) {
+  Bytes key;
+  int found;
+  if (bytes_of(target, &key) < 0) return NULL;
+  LOCK(self);
+  found = seek((Cursor *)self, &key);
+  UNLOCK();
+  bytes_done(&key);
+  return found < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static int go_to_edge(Cursor *c, int place) {
+  if (enter(c) < 0 || leave(c, LOAM_OK, NULL) < 0) return -1;
   if (c->place != place) {
     forget_block(c);
     c->place = (char)place;
     c->synced = 0;
   }
-  Py_RETURN_NONE;
+  return 0;
 }
 
-static PyObject *cursor_seek_to_start(PyObject *self, PyObject *unused) { return seek_to_edge((Cursor *)self, AT_BEGIN); }
-static PyObject *cursor_seek_to_stop(PyObject *self, PyObject *unused) { return seek_to_edge((Cursor *)self, AT_END); }
+static PyObject *seek_to_edge(PyObject *self, int place) {
+  int found;
+  LOCK(self);
+  found = go_to_edge((Cursor *)self, place);
+  UNLOCK();
+  return found < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *cursor_seek_to_start(PyObject *self, PyObject *unused) { return seek_to_edge(self, AT_BEGIN); }
+static PyObject *cursor_seek_to_stop(PyObject *self, PyObject *unused) { return seek_to_edge(self, AT_END); }
 
 /* _move(how, key=None): the library's own moves, for LevelDB's kind of iterator. A
  * cursor used this way is not stepped. Returns the entry or None. */
 static PyObject *cursor_move(PyObject *self, PyObject *args) {
   Cursor *c = (Cursor *)self;
   int how, found;
-  PyObject *target = NULL;
+  PyObject *target = NULL, *entry = NULL;
   Bytes key = {NULL, 0, {0}};
   if (!PyArg_ParseTuple(args, "i|O:_move", &how, &target)) return NULL;
   if (target != NULL && bytes_of(target, &key) < 0) return NULL;
+  LOCK(c);
   found = move(c, (Move)how, key.data, key.len);
+  if (found == 1) entry = entry_object(&c->last, MODE_ITEMS, 0);
+  UNLOCK();
   if (target != NULL) bytes_done(&key);
-  if (found < 0) return NULL;
-  if (found == 0) Py_RETURN_NONE;
-  return entry_object(&c->last, MODE_ITEMS, 0);
+  return found == 0 ? Py_NewRef(Py_None) : entry;
 }
 
 /* _count(): steps to the end of the range and returns over how many entries. */
@@ -387,26 +406,34 @@ static PyObject *cursor_count(PyObject *self, PyObject *unused) {
   Cursor *c = (Cursor *)self;
   size_t n = 0;
   int direction = c->reverse ? BACKWARD : FORWARD, found;
+  LOCK(c);
   do {
     n += c->left;
     found = fetch(c, direction);
   } while (found == 1);
+  UNLOCK();
   return found < 0 ? NULL : PyLong_FromSize_t(n);
 }
 
 static PyObject *cursor_close(PyObject *self, PyObject *unused) {
   Cursor *c = (Cursor *)self;
+  LOCK(c);
   if (c->busy) {
     c->closing = 1;
   } else {
     close_now(c);
   }
+  UNLOCK();
   Py_RETURN_NONE;
 }
 
 static PyObject *cursor_closed(PyObject *self, void *unused) {
   Cursor *c = (Cursor *)self;
-  return PyBool_FromLong(c->iter == NULL || c->closing || ((Reader *)c->owner)->db == NULL);
+  int closed;
+  LOCK(c);
+  closed = c->iter == NULL || c->closing || HANDLE_OF(((Reader *)c->owner)->db) == NULL;
+  UNLOCK();
+  return PyBool_FromLong(closed);
 }
 
 static PyObject *cursor_iter(PyObject *self) {

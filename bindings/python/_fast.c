@@ -85,16 +85,16 @@ void free_object(PyObject *self) {
 /* ---- Reading ---- */
 
 loam_db *reader_db(Reader *r, loam_snapshot **snapshot) {
-  loam_db *db = r->owner ? ((Reader *)r->owner)->db : r->db;
+  loam_db *db = HANDLE_OF((r->owner ? (Reader *)r->owner : r)->db);
+  *snapshot = HANDLE_OF(r->snapshot);
   if (db == NULL) {
     raise_closed("database");
     return NULL;
   }
-  if (r->owner && r->snapshot == NULL) {
+  if (r->owner && *snapshot == NULL) {
     raise_closed("snapshot");
     return NULL;
   }
-  *snapshot = r->snapshot;
   return db;
 }
 
@@ -341,17 +341,15 @@ static PyObject *reader_multi_get(PyObject *self, PyObject *keys) {
 
 static PyObject *reader_closed(PyObject *self, void *unused) {
   Reader *r = (Reader *)self;
-  if (r->owner == NULL) return PyBool_FromLong(r->db == NULL);
-  return PyBool_FromLong(r->snapshot == NULL || ((Reader *)r->owner)->db == NULL);
+  if (r->owner == NULL) return PyBool_FromLong(HANDLE_OF(r->db) == NULL);
+  return PyBool_FromLong(HANDLE_OF(r->snapshot) == NULL || HANDLE_OF(((Reader *)r->owner)->db) == NULL);
 }
 
 /* Closes the handle. The library may call back into Python until loam_close returns,
  * so keep is released only afterwards. */
 static void reader_close(Reader *r) {
-  loam_db *db = r->db;
-  loam_snapshot *snapshot = r->snapshot;
-  r->db = NULL;
-  r->snapshot = NULL;
+  loam_db *db = TAKE_HANDLE(r->db);
+  loam_snapshot *snapshot = TAKE_HANDLE(r->snapshot);
   if (db != NULL) library_may_outlive(r->keep, 1);
   if (db != NULL || snapshot != NULL) {
     Py_BEGIN_ALLOW_THREADS
@@ -426,28 +424,32 @@ static PyObject *database_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static PyObject *database_attach(PyObject *self, PyObject *args) {
   Reader *r = (Reader *)self;
   PyObject *handle, *keep;
-  int release;
+  int release, taken = 0;
   void *db;
   if (!PyArg_ParseTuple(args, "OOp:_attach", &handle, &keep, &release)) return NULL;
   db = PyLong_AsVoidPtr(handle);
   if (db == NULL && PyErr_Occurred()) return NULL;
-  if (r->db != NULL || r->keep != NULL) {
+  LOCK(self);
+  if (r->db == NULL && r->keep == NULL) {
+    taken = 1;
+    r->keep = Py_NewRef(keep);
+    library_may_outlive(keep, 0);
+    r->release = release;
+    r->lib = loam;
+    __atomic_store_n(&r->db, db, __ATOMIC_RELEASE);
+  }
+  UNLOCK();
+  if (!taken) {
     PyErr_SetString(PyExc_RuntimeError, "the database is open already");
     return NULL;
   }
-  r->keep = Py_NewRef(keep);
-  library_may_outlive(keep, 0);
-  r->release = release;
-  r->lib = loam;
-  r->db = db;
   Py_RETURN_NONE;
 }
 
 /* Gives the handle away, to be closed; 0 when there is none. */
 static PyObject *database_detach(PyObject *self, PyObject *unused) {
   Reader *r = (Reader *)self;
-  loam_db *db = r->db;
-  r->db = NULL;
+  loam_db *db = TAKE_HANDLE(r->db);
   if (db != NULL) library_may_outlive(r->keep, 1);
   return handle_object(r->lib, db);
 }
@@ -542,11 +544,31 @@ static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize
 
 static int database_assign(PyObject *self, PyObject *key, PyObject *value) { return database_write((Reader *)self, key, value, 0); }
 
+/* _write(batch, sync): writes a batch, which stays as it is. */
+static PyObject *database_write_batch(PyObject *self, PyObject *args) {
+  Reader *r = (Reader *)self;
+  PyObject *object;
+  int sync;
+  char *err = NULL;
+  loam_status status;
+  loam_snapshot *none;
+  loam_batch *batch;
+  loam_db *db;
+  if (!PyArg_ParseTuple(args, "Op:_write", &object, &sync)) return NULL;
+  if ((db = reader_db(r, &none)) == NULL || (batch = batch_of(object, r)) == NULL) return NULL;
+  Py_BEGIN_ALLOW_THREADS
+  status = r->lib->loam_write(db, WRITE(sync ? LOAM_SYNC : 0), batch, NULL, &err);
+  Py_END_ALLOW_THREADS
+  if (finish(r, status, err) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef database_methods[] = {
     {"put", FASTCALL(database_put), METH_FASTCALL | METH_KEYWORDS,
      "put($self, key, value, *, sync=False)\n--\n\nStores a value under a key. sync: return when it is on disk."},
     {"delete", FASTCALL(database_delete), METH_FASTCALL | METH_KEYWORDS,
      "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. sync: return when it is on disk."},
+    {"_write", database_write_batch, METH_VARARGS, NULL},
     {"_attach", database_attach, METH_VARARGS, NULL},
     {"_detach", database_detach, METH_NOARGS, NULL},
     {"_release", database_release, METH_NOARGS, NULL},
@@ -603,8 +625,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 
 static PyObject *snapshot_close(PyObject *self, PyObject *unused) {
   Reader *r = (Reader *)self;
-  loam_snapshot *snapshot = r->snapshot;
-  r->snapshot = NULL;
+  loam_snapshot *snapshot = TAKE_HANDLE(r->snapshot);
   if (snapshot != NULL) {
     Py_BEGIN_ALLOW_THREADS
     r->lib->loam_snapshot_close(snapshot);
@@ -684,7 +705,11 @@ static int module_exec(PyObject *module) {
   return PyModule_AddIntConstant(module, "ABI_REVISION", LOAM_ABI_REVISION);
 }
 
-static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec}, {0, NULL}};
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)module_exec},
+#ifdef Py_GIL_DISABLED
+                                          {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+                                          {0, NULL}};
 
 static struct PyModuleDef module_def = {PyModuleDef_HEAD_INIT, "_fast", "The calls that are made per key or per entry.", 0, module_methods,
                                         module_slots, NULL, NULL, NULL};

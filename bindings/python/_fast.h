@@ -1,14 +1,27 @@
 /* Shared by the parts of the extension loamdb._fast: the table of libloam's
- * functions, errors, byte arguments and the types that hold handles. Everything
- * here is guarded by the GIL, except as a comment says. */
+ * functions, errors, byte arguments and the types that hold handles.
+ *
+ * Fields of objects are guarded by the GIL. A free-threaded Python has none: there the
+ * object's own lock (LOCK) guards a cursor and callbacks, and the handles of readers
+ * are taken and given up atomically. A batch is guarded by the library. As the GIL is,
+ * an object's lock is given up wherever Py_BEGIN_ALLOW_THREADS stands. */
 #ifndef LOAMDB_FAST_H
 #define LOAMDB_FAST_H
 
-#define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include "loam.h"
+
+/* Begins and ends a block in which the thread has the object's lock; it is not left by
+ * return. */
+#ifdef Py_GIL_DISABLED
+#define LOCK(object) Py_BEGIN_CRITICAL_SECTION((PyObject *)(object))
+#define UNLOCK() Py_END_CRITICAL_SECTION()
+#else
+#define LOCK(object) {
+#define UNLOCK() }
+#endif
 
 /* The functions used here, resolved by bind() when the first database opens. */
 #define LOAM_FUNCTIONS(X)                                                      \
@@ -17,7 +30,7 @@
   X(loam_put) X(loam_delete) X(loam_close)                                     \
   X(loam_snapshot_create) X(loam_snapshot_close)                               \
   X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
-  X(loam_batch_delete)                                                         \
+  X(loam_batch_delete) X(loam_batch_clear) X(loam_write)                       \
   X(loam_iter_create) X(loam_iter_close) X(loam_iter_place)                    \
   X(loam_iter_first) X(loam_iter_last) X(loam_iter_seek)                       \
   X(loam_iter_next) X(loam_iter_prev)                                          \
@@ -47,6 +60,11 @@ typedef struct {
 } Reader;
 
 extern PyTypeObject *ReaderType, *DatabaseType, *SnapshotType;
+
+/* The handle, NULL once closed; taken by whoever is to close it. Where a handle is used
+ * after another thread closed it, the library says so. */
+#define HANDLE_OF(field) __atomic_load_n(&(field), __ATOMIC_ACQUIRE)
+#define TAKE_HANDLE(field) __atomic_exchange_n(&(field), NULL, __ATOMIC_ACQ_REL)
 
 /* Options of one call of the library. */
 #define READ(snap, what) (&(loam_read_options){sizeof(loam_read_options), (what), (snap)})
@@ -113,6 +131,10 @@ void library_may_outlive(PyObject *keep, int may);
 
 /* Adds a type, which is made at the first time and stays for the life of the process. */
 int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base);
+/* A batch's handle for a database; NULL with an exception when it is not a batch, or of
+ * before a fork. */
+loam_batch *batch_of(PyObject *batch, Reader *db);
+
 int add_callbacks_type(PyObject *module);
 int add_cursor_type(PyObject *module);
 int add_batch_type(PyObject *module);

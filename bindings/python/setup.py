@@ -1,5 +1,6 @@
 """The two extensions, both of the stable ABI of Python 3.11 and later, and the
-wheel's platform tag."""
+wheel's platform tag. Free-threaded Python has no stable ABI: there the wheel is of one
+version."""
 
 import os
 import re
@@ -13,16 +14,18 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import _cffi_build  # noqa: E402
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+
 
 class Wheel(bdist_wheel):
     """A wheel that says which glibc its libraries need (PEP 600)."""
 
     def get_tag(self):
-        _, _, platform = super().get_tag()
+        python, abi, platform = super().get_tag()
         if platform.startswith("linux_"):
             minor = max([17, *self.needed_glibc()])
             platform = f"manylinux_2_{minor}_{platform.removeprefix('linux_')}"
-        return "cp311", "abi3", platform
+        return (python, abi, platform) if FREE_THREADED else ("cp311", "abi3", platform)
 
     def needed_glibc(self):
         for folder, _, names in os.walk(self.bdist_dir):
@@ -38,17 +41,15 @@ fast = Extension(
     ["_fast.c", "_batch.c", "_callbacks.c", "_cursor.c"],
     depends=["_fast.h"],
     include_dirs=[os.path.dirname(_cffi_build.header())],
+    define_macros=[] if FREE_THREADED else [("Py_LIMITED_API", "0x030B0000")],
     extra_compile_args=["-O2", "-g0", "-fvisibility=hidden", *old_glibc.get("extra_compile_args", [])],
     extra_link_args=old_glibc.get("extra_link_args", []),
-    py_limited_api=True,
+    py_limited_api=not FREE_THREADED,
 )
-
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    sys.exit("loamdb: free-threaded Python is not supported: it has no stable ABI")
 
 setup(
     ext_modules=[fast],
     cffi_modules=["_cffi_build.py:ffi"],
     cmdclass={"bdist_wheel": Wheel},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={} if FREE_THREADED else {"bdist_wheel": {"py_limited_api": "cp311"}},
 )

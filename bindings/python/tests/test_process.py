@@ -397,3 +397,81 @@ def test_sub_interpreters(path):
             """),
     )
     assert out == "ok\n"
+
+
+def test_threads_share_everything(path):
+    """One iterator, batch, snapshot and database in the hands of many threads, closed under
+    them: an error is allowed, a wrong entry or a crash is not. Without an interpreter lock
+    they really meet."""
+    out = run(
+        """
+        import sys, threading, random, time
+        import loamdb
+        allowed = (loamdb.ClosedError, loamdb.InUseError)
+        failures = []
+        entries = {b"%04d" % i: b"%04d" % i * 5 for i in range(2000)}
+
+        def loop(function):
+            def work():
+                started.wait()
+                try:
+                    while going:
+                        try:
+                            function()
+                        except allowed:
+                            pass
+                        except StopIteration:
+                            it.seek_to_start()
+                except allowed:
+                    pass
+                except BaseException as error:
+                    failures.append(error)
+            return threading.Thread(target=work)
+
+        def right(entry):
+            assert entries[entry[0]] == entry[1], entry
+
+        def scan():
+            for entry in db.items(prefix=random.choice([b"0", b"1"])):
+                right(entry)
+
+        def write():
+            with db.batch() as mine:
+                mine.put(b"0007", entries[b"0007"])
+
+        def read():
+            assert db[b"0100"] == snapshot[b"0100"] == entries[b"0100"]
+
+        compare = lambda a, b: (a > b) - (a < b)
+        for round in range(6):
+            extra = {"comparator": compare, "comparator_name": "mine"} if round % 3 == 2 else {}
+            db = loamdb.open(sys.argv[1] + str(round % 3), **extra)
+            db.update(entries)
+            if round % 2:
+                db.compact()
+            it, snapshot, batch = db.items(), db.snapshot(), db.batch()
+            going, started = True, threading.Event()
+            threads = [
+                loop(lambda: right(next(it))), loop(lambda: right(next(it))), loop(lambda: right(it.prev())),
+                loop(lambda: it.seek(b"%04d" % random.randrange(2000))), loop(scan), loop(write), loop(read),
+                loop(lambda: batch.put(b"1", b"2")), loop(lambda: batch.clear()), loop(lambda: db.multi_get([b"0001"])),
+            ]
+            for thread in threads:
+                thread.start()
+            started.set()
+            time.sleep(0.4)
+            closers = [threading.Thread(target=thing.close) for thing in random.sample([it, snapshot, db, db, it], 5)]
+            for thread in closers:
+                thread.start()
+            time.sleep(0.1)
+            going = False
+            for thread in threads + closers:
+                thread.join()
+            assert it.closed and snapshot.closed and db.closed
+            assert not failures, failures
+        print("ok")
+        """,
+        path,
+        timeout=120,
+    )
+    assert out == "ok\n"

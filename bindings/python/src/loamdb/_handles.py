@@ -127,11 +127,6 @@ class Handle(_fast.Database):
         self._call("loam_approximate_sizes", n, *columns, sizes)
         return list(sizes)
 
-    def _write(self, batch: _fast.Batch, sync: bool) -> None:
-        handle, lib = batch_c(batch), load()
-        options = ffi.new("loam_write_options *", {"struct_size": ffi.sizeof("loam_write_options"), "flags": lib.LOAM_SYNC if sync else 0})
-        self._call("loam_write", options, handle, ffi.NULL)
-
 
 def parse(text: str) -> Any:
     """The value of a JSON text of the library."""
@@ -164,11 +159,6 @@ def batch_count(batch: _fast.Batch) -> int:
     handle, count, err = batch_c(batch), ffi.new("size_t *"), error_slot()
     check(load().loam_batch_count(handle, count, err), err)
     return int(count[0])
-
-
-def batch_clear(batch: _fast.Batch) -> None:
-    handle = batch_c(batch)
-    check(load().loam_batch_clear(handle))
 
 
 def batch_append(batch: _fast.Batch, other: _fast.Batch) -> None:

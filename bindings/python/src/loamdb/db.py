@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from types import TracebackType
 
 from . import _fast
-from ._handles import Handle, batch_append, batch_clear, batch_count, batch_size
+from ._handles import Handle, batch_append, batch_count, batch_size
 from ._library import load
 from ._options import Cache
 from ._types import Any, Buffer, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
@@ -493,12 +493,12 @@ class Batch(_fast.Batch):
 
     def clear(self) -> None:
         """Drops all operations."""
-        batch_clear(self)
+        self._clear()
 
     def write(self) -> None:
         """Writes the operations and clears the batch."""
         self._db._write(self, self._sync)
-        batch_clear(self)
+        self._clear()
 
     def __enter__(self) -> Self:
         return self

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 
 from . import _fast, _handles
-from ._handles import Handle, batch_append, batch_clear, batch_size
+from ._handles import Handle, batch_append, batch_size
 from ._types import Any, Buffer, NoReturn
 from .errors import ClosedError, CorruptionError, Error, IOError
 
@@ -273,7 +273,7 @@ class WriteBatch(_fast.Batch):
 
     def clear(self) -> None:
         self._check_open()
-        batch_clear(self)
+        self._clear()
 
     def write(self) -> None:
         self._db._write(self, self._sync)
