@@ -368,15 +368,21 @@ func TestSnapshotOfAnotherDatabase(t *testing.T) {
 	}
 }
 
-// After a failure an iterator is good again as soon as what failed is.
-func TestIteratorTriesAgain(t *testing.T) {
-	var failing atomic.Bool
-	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+// failingReads is a file system in memory whose reads of tables fail while failing is
+// set.
+func failingReads() (fsys FS, failing *atomic.Bool) {
+	failing = new(atomic.Bool)
+	return vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && failing.Load() {
 			return vfs.Outcome{Err: syscall.EIO}
 		}
 		return vfs.Outcome{}
-	})
+	}), failing
+}
+
+// After a failure an iterator is good again as soon as what failed is.
+func TestIteratorTriesAgain(t *testing.T) {
+	fsys, failing := failingReads()
 	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1, BlockSize: 1 << 10})
 	defer db.Close()
 	putKeys(t, db, 1000)
@@ -495,13 +501,7 @@ func TestIteratorAfterItsClose(t *testing.T) {
 
 // A scan that ends early tells its caller, and one that could not is refused.
 func TestScanError(t *testing.T) {
-	var failing atomic.Bool
-	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && failing.Load() {
-			return vfs.Outcome{Err: syscall.EIO}
-		}
-		return vfs.Outcome{}
-	})
+	fsys, failing := failingReads()
 	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1})
 	putKeys(t, db, 100)
 	mustFlush(t, db)

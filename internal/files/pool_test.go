@@ -54,6 +54,17 @@ func (f countedFile) Close() error {
 	return f.ReadFile.Close()
 }
 
+// newPooled makes n files in memory whose descriptors a pool of at most bound holds.
+func newPooled(t *testing.T, bound, n int, o *owner) (*counting, *pool, []*file) {
+	t.Helper()
+	c := &counting{FS: vfs.NewMem()}
+	if err := c.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	p := newPool(bound)
+	return c, p, makeFiles(t, c, "/db", n, p, o)
+}
+
 // makeFiles writes n files of 100 bytes, each full of its number.
 func makeFiles(t *testing.T, fsys vfs.FS, dir string, n int, p *pool, o *owner) []*file {
 	t.Helper()
@@ -120,12 +131,7 @@ func closeAll(t *testing.T, c *counting, p *pool, all []*file) {
 
 func TestPoolKeepsItsBound(t *testing.T) {
 	for _, bound := range []int{1, 3, 10} {
-		c := &counting{FS: vfs.NewMem()}
-		if err := c.MkdirAll("/db"); err != nil {
-			t.Fatal(err)
-		}
-		p := newPool(bound)
-		all := makeFiles(t, c, "/db", 30, p, &owner{})
+		c, p, all := newPooled(t, bound, 30, &owner{})
 		hammer(t, all, 8, 2000)
 		if m := c.most.Load(); m > int64(bound) {
 			t.Errorf("bound %d: %d descriptors were open", bound, m)
@@ -135,13 +141,8 @@ func TestPoolKeepsItsBound(t *testing.T) {
 }
 
 func TestOwnersBound(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(100)
 	o := &owner{max: 2}
-	all := makeFiles(t, c, "/db", 20, p, o)
+	c, p, all := newPooled(t, 100, 20, o)
 	hammer(t, all, 6, 1000)
 	if m := c.most.Load(); m > 2 {
 		t.Errorf("%d descriptors were open", m)
@@ -154,12 +155,7 @@ func TestOwnersBound(t *testing.T) {
 
 // CLOCK keeps the descriptor that is read between any two others.
 func TestPoolKeepsTheHotOne(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(5)
-	all := makeFiles(t, c, "/db", 40, p, &owner{})
+	c, p, all := newPooled(t, 5, 40, &owner{})
 	for round := range 10 {
 		for i := 1; i < len(all); i++ {
 			readFile(t, all[0], 0)
@@ -174,12 +170,7 @@ func TestPoolKeepsTheHotOne(t *testing.T) {
 
 // Lowering the bound closes descriptors as others are asked for.
 func TestBoundLowered(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(20)
-	all := makeFiles(t, c, "/db", 30, p, &owner{})
+	c, p, all := newPooled(t, 20, 30, &owner{})
 	for i := range 20 {
 		readFile(t, all[i], i)
 	}
@@ -197,12 +188,7 @@ func TestBoundLowered(t *testing.T) {
 // When the system has fewer descriptors than the pool may use, reads go on
 // with those it has.
 func TestSystemOutOfDescriptors(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(100)
-	all := makeFiles(t, c, "/db", 30, p, &owner{})
+	c, p, all := newPooled(t, 100, 30, &owner{})
 	c.limit.Store(5)
 	for round := range 3 {
 		for i := range all {
@@ -217,12 +203,7 @@ func TestSystemOutOfDescriptors(t *testing.T) {
 }
 
 func TestErrorsAreNotSticky(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(2)
-	all := makeFiles(t, c, "/db", 3, p, &owner{})
+	c, p, all := newPooled(t, 2, 3, &owner{})
 	eio := error(&fs.PathError{Op: "open", Path: "x", Err: syscall.EIO})
 	c.fail.Store(&eio)
 	var b [1]byte
@@ -241,12 +222,7 @@ func TestErrorsAreNotSticky(t *testing.T) {
 
 // A file that has become shorter is found when its descriptor is opened again.
 func TestShorterFile(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(2)
-	all := makeFiles(t, c, "/db", 1, p, &owner{})
+	c, p, all := newPooled(t, 2, 1, &owner{})
 	all[0].size = 101
 	var b [1]byte
 	_, err := all[0].ReadAt(b[:], 0)
@@ -261,12 +237,7 @@ func TestShorterFile(t *testing.T) {
 }
 
 func TestReservationWaitsForAPin(t *testing.T) {
-	c := &counting{FS: vfs.NewMem()}
-	if err := c.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	p := newPool(1)
-	all := makeFiles(t, c, "/db", 2, p, &owner{})
+	c, p, all := newPooled(t, 1, 2, &owner{})
 	if err := all[0].acquire(); err != nil {
 		t.Fatal(err)
 	}

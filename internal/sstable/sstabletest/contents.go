@@ -239,13 +239,19 @@ func checkOffsets(t *testing.T, r sstable.Reader, es []model.Entry, size uint64)
 	}
 }
 
+// noise is n bytes that no codec makes smaller.
+func noise(n int) []byte {
+	b := make([]byte, n)
+	rng := rand.New(rand.NewPCG(9, 9))
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
 // shapes are tables that chunk something.
 func (s *suite) shapes(t *testing.T) {
-	noise := make([]byte, 3<<20)
-	rng := rand.New(rand.NewPCG(9, 9))
-	for i := range noise {
-		noise[i] = byte(rng.Uint32())
-	}
+	noise := noise(3 << 20)
 	set := func(key string, seq base.SeqNum, value []byte) model.Entry {
 		return model.Entry{Key: []byte(key), Trailer: base.MakeTrailer(seq, base.KindSet), Value: value}
 	}

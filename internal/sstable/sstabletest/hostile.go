@@ -54,11 +54,7 @@ func (s *suite) writerRefuses(t *testing.T) {
 
 // writeFailures fails each write and sync in turn.
 func (s *suite) writeFailures(t *testing.T) {
-	big := make([]byte, 1<<20)
-	rng := rand.New(rand.NewPCG(1, 1))
-	for i := range big {
-		big[i] = byte(rng.Uint32())
-	}
+	big := noise(1 << 20)
 	for n := 1; ; n++ {
 		f := &memFile{failAt: n, fail: errInjected}
 		w := s.New(f, usual(base.Bytewise))
@@ -97,10 +93,19 @@ func (s *suite) readFailures(t *testing.T) {
 	c := base.Bytewise
 	es := Random(rand.New(rand.NewPCG(2, 2)), c, 60)
 	b, _ := s.write(t, usual(c), es)
+	failEachRead(t, b, func(f *memFile) (err error) {
+		withCache(1<<20, func(ca *cache.Cache) { err = s.readAll(t, f, Env{Name: "t", Cache: ca, Comparer: c}, es) })
+		return err
+	})
+}
+
+// failEachRead calls do with a file whose first read fails, then its second, until none
+// fails any more. The failure must come out of do as itself.
+func failEachRead(t *testing.T, b []byte, do func(f *memFile) error) {
+	t.Helper()
 	for n := 1; ; n++ {
 		f := &memFile{b: b, failAt: n, fail: errInjected}
-		var err error
-		withCache(1<<20, func(ca *cache.Cache) { err = s.readAll(t, f, Env{Name: "t", Cache: ca, Comparer: c}, es) })
+		err := do(f)
 		if f.failAt > 0 {
 			if err != nil {
 				t.Error(err)

@@ -117,19 +117,10 @@ func damage(rng *rand.Rand, b []byte) []byte {
 func (s *suite) salvageFailures(t *testing.T) {
 	b, _ := s.small(t)
 	env := Env{Name: "000007.ldb", Comparer: base.Bytewise}
-	for n := 1; ; n++ {
-		f := &memFile{b: b, failAt: n, fail: errInjected}
+	failEachRead(t, b, func(f *memFile) error {
 		_, _, err := s.salvaged(f, env)
-		if f.failAt > 0 {
-			if err != nil {
-				t.Error(err)
-			}
-			break
-		}
-		if !errors.Is(err, errInjected) || errors.Is(err, base.ErrCorruption) {
-			t.Fatalf("failure of read %d: %v", n, err)
-		}
-	}
+		return err
+	})
 	err := s.Salvage(&memFile{b: b}, env, sstable.Salvage{
 		Add:  func([]byte, base.Trailer, base.Codec, []byte) error { return errInjected },
 		Lost: func(l sstable.Lost) { t.Errorf("lost %+v", l) },
