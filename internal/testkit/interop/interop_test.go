@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/model"
 )
 
 // TestMain lets the test program be the Loam that is killed.
@@ -67,26 +70,26 @@ func TestHandOver(t *testing.T) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(round), 7))
 			dir := filepath.Join(t.TempDir(), "db")
-			model := map[string][]byte{}
+			want := model.New(base.Bytewise)
 			for step := range 8 {
 				p := peers[r.IntN(len(peers))]
 				if step%2 == 0 {
 					p = loams[r.IntN(len(loams))]
 				}
-				ops := history(r, model)
+				ops := history(r, want)
 				kill := r.IntN(2) == 0
 				got, err := p.Play(dir, ops, kill)
 				if err != nil {
 					t.Fatalf("step %d, %s: %v", step, p.Name(), err)
 				}
-				compare(t, fmt.Sprintf("step %d, %s", step, p.Name()), got, model)
+				compare(t, fmt.Sprintf("step %d, %s", step, p.Name()), got, want.Scan(want.Now(), nil, nil))
 			}
 		})
 	}
 }
 
 // history makes random operations and applies them to the model.
-func history(r *rand.Rand, model map[string][]byte) []Op {
+func history(r *rand.Rand, m *model.Model) []Op {
 	var ops []Op
 	for range 200 + r.IntN(3000) {
 		key := fmt.Appendf(nil, "key%05d", r.IntN(4000))
@@ -100,7 +103,7 @@ func history(r *rand.Rand, model map[string][]byte) []Op {
 			ops = append(ops, Op{Name: "reopen"})
 		case n < 200:
 			ops = append(ops, Op{Name: "del", Key: key})
-			delete(model, string(key))
+			m.Delete(key)
 		default:
 			value := make([]byte, r.IntN(120))
 			for i := range value {
@@ -110,21 +113,20 @@ func history(r *rand.Rand, model map[string][]byte) []Op {
 				value = bytes.Repeat(value, 1000)
 			}
 			ops = append(ops, Op{Name: "put", Key: key, Value: value})
-			model[string(key)] = value
+			m.Put(key, value)
 		}
 	}
 	return ops
 }
 
-func compare(t *testing.T, where string, got []Pair, model map[string][]byte) {
+func compare(t *testing.T, where string, got []Pair, want []model.Pair) {
 	t.Helper()
-	keys := slices.Sorted(maps.Keys(model))
-	for i, k := range keys {
-		if i >= len(got) || string(got[i].Key) != k || !bytes.Equal(got[i].Value, model[k]) {
-			t.Fatalf("%s: entry %d of %d: want %q, got %d entries", where, i, len(keys), k, len(got))
+	for i, w := range want {
+		if i >= len(got) || string(got[i].Key) != w.Key || string(got[i].Value) != w.Value {
+			t.Fatalf("%s: entry %d of %d: want %q, got %d entries", where, i, len(want), w.Key, len(got))
 		}
 	}
-	if len(got) != len(keys) {
-		t.Fatalf("%s: %d entries, want %d", where, len(got), len(keys))
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d entries, want %d", where, len(got), len(want))
 	}
 }
