@@ -45,8 +45,10 @@ function batch (db, operations, options) {
   if (operations.length === 0) return
   const events = db.listenerCount('write') > 0 ? [] : null
   const added = db.hooks.prewrite.noop ? null : new Added(db, events)
+  // Nothing looks at options that are none of an operation's.
+  const apart = added === null && events === null && db.parent === null && Object.keys(options ?? {}).every((name) => name === 'sync')
   const encoded = operations.map((operation) => {
-    const op = { ...options, ...operation }
+    const op = apart ? operation : { ...options, ...operation }
     if (added !== null) prewrite(db, op, added)
     return encode(db, op, events)
   })
@@ -100,28 +102,45 @@ function check (db, op) {
   return target
 }
 
-// The operation as the parent of db has it.
+// The operation as the parent of db has it. Copies of operations cost ten times
+// what writing them does: where nobody looks at them there are none.
 function encode (db, op, events) {
   const target = check(db, op)
   const keyEncoding = target.keyEncoding(op.keyEncoding)
-  const keyFormat = keyEncoding.format
-  const event = { ...op, keyEncoding }
-  const encoded = { ...op, sublevel: null, keyEncoding: keyFormat }
-  event.encodedKey = keyEncoding.encode(op.key)
+  const key = keyEncoding.encode(op.key)
+  let valueEncoding, value
   if (op.type === 'put') {
-    event.valueEncoding = target.valueEncoding(op.valueEncoding)
-    encoded.value = event.encodedValue = event.valueEncoding.encode(op.value)
-    encoded.valueEncoding = event.valueEncoding.format
+    valueEncoding = target.valueEncoding(op.valueEncoding)
+    value = valueEncoding.encode(op.value)
   }
-  const within = prefixWithin(event.encodedKey, keyFormat, target, db)
-  if (within === null) return sibling(db, op, encoded, event)
-  if (target !== db) {
-    Object.assign(event, { sublevel: null, key: within, keyEncoding: db.keyEncoding(keyFormat), encodedKey: within })
-    if (op.type === 'put') Object.assign(event, { value: encoded.value, valueEncoding: db.valueEncoding(encoded.valueEncoding) })
+  const within = prefixWithin(key, keyEncoding.format, target, db)
+  if (within === null) {
+    // A sublevel that is not below db is a matter of the parent.
+    if (db.parent === null) throw invalidArgument('A batch operation has a sublevel of another database')
+    return parentOperation(op, op.sublevel, key, keyEncoding, value, valueEncoding)
   }
-  encoded.key = db.prefixKey(within, keyFormat, true)
-  events?.push(event)
+  const prefixed = db.prefixKey(within, keyEncoding.format, true)
+  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value, sublevel: null }
+  if (events !== null) events.push(target === db ? event(op, key, keyEncoding, value, valueEncoding) : eventBelow(db, op, within, keyEncoding, value, valueEncoding))
+  return parentOperation(op, null, prefixed, keyEncoding, value, valueEncoding)
+}
+
+// What the parent is given.
+function parentOperation (op, sublevel, key, keyEncoding, value, valueEncoding) {
+  const encoded = { ...op, sublevel, key, keyEncoding: keyEncoding.format }
+  if (op.type === 'put') Object.assign(encoded, { value, valueEncoding: valueEncoding.format })
   return encoded
+}
+
+function event (op, encodedKey, keyEncoding, encodedValue, valueEncoding) {
+  const told = { ...op, keyEncoding, encodedKey }
+  return op.type === 'put' ? Object.assign(told, { valueEncoding, encodedValue }) : told
+}
+
+// The event of an operation on a sublevel below db, as db has it.
+function eventBelow (db, op, key, keyEncoding, value, valueEncoding) {
+  const told = { ...op, sublevel: null, key, keyEncoding: db.keyEncoding(keyEncoding.format), encodedKey: key }
+  return op.type === 'put' ? Object.assign(told, { value, valueEncoding: db.valueEncoding(valueEncoding.format), encodedValue: value }) : told
 }
 
 // The key of a sublevel as its ancestor has it; null when it is none.
@@ -131,14 +150,6 @@ function prefixWithin (key, format, sublevel, ancestor) {
     key = db.prefixKey(key, format, true)
   }
   return key
-}
-
-// An operation on a sublevel that is not below db: a matter of the parent.
-function sibling (db, op, encoded, event) {
-  if (db.parent === null) throw invalidArgument('A batch operation has a sublevel of another database')
-  encoded.sublevel = op.sublevel
-  encoded.key = event.encodedKey
-  return encoded
 }
 
 // ---- Iterators ----
