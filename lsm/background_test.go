@@ -82,33 +82,54 @@ func TestDeletionsAreCompactedAway(t *testing.T) {
 	}
 }
 
+// numRuns is how many sorted runs a read looks into.
+func numRuns(db *DB) int {
+	m := db.Metrics()
+	runs := m.Levels[0].Files
+	for _, l := range m.Levels[1:] {
+		runs += min(l.Files, 1)
+	}
+	return runs
+}
+
+// threeRuns writes keys 0 to n-1 into three runs, and fails if they do not stay.
+func threeRuns(t *testing.T, db *DB, n int) {
+	t.Helper()
+	for range 3 {
+		putKeys(t, db, n)
+		mustFlush(t, db)
+	}
+	if got := numRuns(db); got < 2 {
+		t.Fatalf("%d runs after three flushes", got)
+	}
+}
+
+// stayBusy writes now and then, so that the database is never idle.
+func stayBusy(t *testing.T, db *DB, n, i int) {
+	t.Helper()
+	if i%1000 == 0 {
+		mustPut(t, db, n+1)
+	}
+}
+
 // TestSeeksMergeRuns: runs that no rule of writing wants merged are merged once
 // seeks have paid for it, and not for reads that pass most runs by.
 func TestSeeksMergeRuns(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
 	defer db.Close()
 	const n = 1000
-	for range 3 {
-		putKeys(t, db, n)
-		mustFlush(t, db)
-	}
-	runs := func() int {
-		m := db.Metrics()
-		runs := m.Levels[0].Files
-		for _, l := range m.Levels[1:] {
-			runs += min(l.Files, 1)
-		}
-		return runs
-	}
-	before := runs()
+	threeRuns(t, db, n)
+	before := numRuns(db)
 	for i := range 100 * n {
 		wantValue(t, db, i%n)
+		stayBusy(t, db, n, i)
 	}
-	if got := runs(); got != before || got < 2 {
+	if got := numRuns(db); got != before {
 		t.Fatalf("%d runs, then %d after gets", before, got)
 	}
 	deadline := time.Now().Add(2 * time.Minute) // ends a hang
-	for i := 0; runs() > 1; i++ {
+	for i := 0; numRuns(db) > 1; i++ {
+		stayBusy(t, db, n, i)
 		it := db.Iter(nil)
 		if !it.SeekGE(key(i%n)) || !bytes.Equal(it.Key(), key(i%n)) {
 			t.Fatal(i, it.Err())
@@ -117,7 +138,7 @@ func TestSeeksMergeRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d runs after %d seeks", runs(), i)
+			t.Fatalf("%d runs after %d seeks", numRuns(db), i)
 		}
 	}
 }

@@ -68,7 +68,11 @@ func (e *estimate) count(v *manifest.Version) {
 	var keys []sampledKey
 	for l := range v.Levels {
 		for f := range sampled(v.Levels[l].Files) {
-			f.Sample.Each(e.shift, func(key uint32, tombstone bool) { keys = append(keys, sampledKey{key, tombstone, f}) })
+			// A tombstone in the bottom run is kept for a snapshot, and what it hides with
+			// it: no merge can drop it now.
+			f.Sample.Each(e.shift, func(key uint32, tombstone bool) {
+				keys = append(keys, sampledKey{key, tombstone && l != e.bottom, f})
+			})
 		}
 	}
 	seen := make(map[uint32]struct{}, len(keys))

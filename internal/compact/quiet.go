@@ -6,18 +6,9 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 )
 
-// What a read costs that looks into a run in vain, in units of runSoughtWorth.
-const (
-	SoughtCached   = 1 // its block is in the cache
-	SoughtUncached = 8 // its block is read from the file and decompressed
-)
-
 // runSoughtWorth is how many bytes of tables are merged in the time that looking
 // into one run takes whose block is cached.
 const runSoughtWorth = 128
-
-// SoughtBytes is how many bytes of merging so many looks into runs have paid for.
-func SoughtBytes(runsSought uint64) uint64 { return runsSought * runSoughtWorth }
 
 // RunsSought is how many looks into runs pay for merging a plan's inputs.
 func (p *Plan) RunsSought() uint64 {
@@ -27,15 +18,15 @@ func (p *Plan) RunsSought() uint64 {
 	return p.InputBytes / runSoughtWorth
 }
 
-// PickRead plans to merge the youngest runs for the sake of reads: seeks
+// PickReadTriggered plans to merge the youngest runs for the sake of reads: seeks
 // look into every run, and Gets into every younger one that has no filter, or whose
 // filter errs. runsSought is how many looks they would have been spared so far, had
 // there been one run. What has been paid so may be spent on merging, so that
 // neither costs much more than it has to. It is for when Pick finds nothing to do,
 // and nil when too little is paid for two runs or a plan is in flight.
-func PickRead(v *manifest.Version, busy Busy, c Config, runsSought uint64) *Plan {
+func PickReadTriggered(v *manifest.Version, busy Busy, c Config, runsSought uint64) *Plan {
 	p := newPicker(v, busy, c)
-	budget := SoughtBytes(runsSought)
+	budget := runsSought * runSoughtWorth
 	files := p.v.Levels[0].Files
 	total, runs, to := p.runs[0], len(files), 0
 	for l := 1; l <= p.bottom && total+p.runs[l] <= budget; l++ {
@@ -53,11 +44,24 @@ func PickRead(v *manifest.Version, busy Busy, c Config, runsSought uint64) *Plan
 		return p.merge(1, to, reason)
 	case to == 0:
 		to = p.empty()
+	case total > p.sliceBytes():
+		to = p.reach() // the rest is merged a slice at a time
 	}
 	if to == 0 {
 		return nil
 	}
 	return p.planZero(files, to, reason)
+}
+
+// reach is the level that level 0 is merged into before all runs are: past those
+// that one plan may take along, or the level above the first run.
+func (p *picker) reach() int {
+	total, to := p.runs[0], 0
+	for l := 1; l <= p.bottom && (p.runs[l] == 0 || total+p.runs[l] <= p.sliceBytes()); l++ {
+		total += p.runs[l]
+		to = l
+	}
+	return max(to, 1)
 }
 
 // An idle tree waits for idleAfter, and as long as merging it into one run takes at
@@ -108,7 +112,7 @@ func PickIdle(v *manifest.Version, busy Busy, c Config) *Plan {
 	}
 	const reason = "idle"
 	if files := p.v.Levels[0].Files; len(files) > 0 {
-		return p.planZero(files, p.idleZero(), reason)
+		return p.planZero(files, p.reach(), reason)
 	}
 	for l := p.bottom - 1; l > 0; l-- {
 		if plan := p.moveToBottom(l); plan != nil {
@@ -116,15 +120,4 @@ func PickIdle(v *manifest.Version, busy Busy, c Config) *Plan {
 		}
 	}
 	return p.merge(1, p.bottom, reason)
-}
-
-// idleZero is the level that level 0 is merged into: past the runs that one plan
-// may take along, or the level above the first run.
-func (p *picker) idleZero() int {
-	total, to := p.runs[0], 0
-	for l := 1; l <= p.bottom && (p.runs[l] == 0 || total+p.runs[l] <= p.sliceBytes()); l++ {
-		total += p.runs[l]
-		to = l
-	}
-	return max(to, 1)
 }

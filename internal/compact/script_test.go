@@ -43,7 +43,7 @@ func TestPickScript(t *testing.T) {
 		case "pick":
 			plan = compact.Pick(v, busy, cfg)
 		case "read":
-			plan = compact.PickRead(v, busy, cfg, uint64(c.Int("visits", 0))<<10)
+			plan = compact.PickReadTriggered(v, busy, cfg, uint64(c.Int("visits", 0))<<10)
 		case "range":
 			plan = compact.PickRange(v, busy, cfg, from, to)
 		case "flush":

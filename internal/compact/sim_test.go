@@ -377,6 +377,9 @@ func TestSimulateFillRandom(t *testing.T) {
 		{"4 MB, 50M", small, 50e6, 50e6, 6, 5.2},
 		{"4 MB, 20M of 1M", small, 1e6, 20e6, 3, 3.9},
 	} {
+		if testing.Short() && tc.draws > 500e6 {
+			continue
+		}
 		for _, known := range []bool{false, true} {
 			s := newSim(t, tc.cfg)
 			s.universe, s.known = tc.universe, known

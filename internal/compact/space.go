@@ -17,6 +17,8 @@ const (
 	// held up for as long as a merge takes.
 	delaySpace = 1.7
 	peakSpace  = 2.0
+	// maxSpacePressure: an estimate holds nobody up for good.
+	maxSpacePressure = 0.95
 )
 
 const (
@@ -61,8 +63,12 @@ func (p *picker) spaceUsed() float64 {
 	if p.Live == 0 || all <= slack {
 		return 0
 	}
-	return float64(all-slack) / float64(p.Live)
+	return float64(all-slack) / p.liveBytes()
 }
+
+// liveBytes are Config.Live, but at least what level 0 brings at a time: the bounds
+// say nothing of smaller trees.
+func (p *picker) liveBytes() float64 { return float64(max(p.Live, 2*p.slack())) }
 
 // room is how many bytes the outputs of merges may take. While the tree holds
 // little that is not live, it has no bound: what they take they give back.
@@ -70,7 +76,7 @@ func (p *picker) room() float64 {
 	if p.spaceUsed() <= p.MaxSpace {
 		return math.Inf(1)
 	}
-	return p.spaceBound()*float64(p.Live) + float64(p.slack()) - float64(sum(p.runs[:]))
+	return p.spaceBound()*p.liveBytes() + float64(p.slack()) - float64(sum(p.runs[:]))
 }
 
 // spaceBound is what the space taken stays below, outputs of merges included.
@@ -107,5 +113,5 @@ func Pressure(v *manifest.Version, c Config) float64 {
 	zero := 2*float64(len(v.Levels[0].Files))/float64(p.L0Stop) - 1
 	scale := max(1, p.MaxSpace/fastSpace)
 	space := (p.spaceUsed()/scale - delaySpace) / (peakSpace - delaySpace)
-	return max(zero, space)
+	return max(zero, min(space, maxSpacePressure))
 }

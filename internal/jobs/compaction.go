@@ -62,7 +62,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 		edit, err = plan.Edit()
 	} else {
 		cached := s.cached(plan)
-		if results, edit, err = s.runPieces(ctx, k.Tree, plan); err == nil && cached {
+		if results, edit, err = s.runPieces(ctx, k, plan); err == nil && cached {
 			s.warm(ctx, results)
 		}
 	}
@@ -85,9 +85,9 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 // runPieces merges every piece on a goroutine of its own and makes the tables'
 // names durable. It returns the change to install. If a piece fails, or entries
 // were lost on the way, the outputs of all are deleted.
-func (s *Scheduler) runPieces(ctx context.Context, t *tree.Tree, plan *compact.Plan) ([]compact.Result, *manifest.Edit, error) {
-	env := s.env(t)
-	env.Stop = func() error {
+func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Plan) ([]compact.Result, *manifest.Edit, error) {
+	env := s.env(k.Tree)
+	env.Stop = s.giveWay(k, plan, func() error {
 		if s.stop.Load() || s.opts.Failure() != nil {
 			return errStopped
 		}
@@ -95,7 +95,7 @@ func (s *Scheduler) runPieces(ctx context.Context, t *tree.Tree, plan *compact.P
 			return fmt.Errorf("%w: %w", errStopped, err)
 		}
 		return nil
-	}
+	})
 	snapshots := s.opts.Seqs.Snapshots()
 	results := make([]compact.Result, plan.Pieces())
 	errs := make([]error, plan.Pieces())

@@ -41,6 +41,7 @@ func (s *Scheduler) flushLoop() {
 		}
 		if state == nil || len(state.Sealed) == 0 {
 			s.flushing = false
+			s.scheduleLocked()
 			s.cond.Broadcast()
 			s.mu.Unlock()
 			if state != nil {
@@ -53,7 +54,7 @@ func (s *Scheduler) flushLoop() {
 		s.mu.Unlock()
 		err := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])
 		state.Unref()
-		s.finishedFlush(err, kick)
+		s.finishedFlush(k, err, kick)
 		s.prepareLog()
 	}
 }
@@ -67,7 +68,7 @@ func (s *Scheduler) prepareLog() {
 
 // finishedFlush records the outcome, and after a failure waits before the next
 // try.
-func (s *Scheduler) finishedFlush(err error, kick chan struct{}) {
+func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
 	}
@@ -76,6 +77,7 @@ func (s *Scheduler) finishedFlush(err error, kick chan struct{}) {
 	f.err = err
 	if err == nil {
 		f.pause = 0
+		k.quiet.flushed(time.Now())
 		s.scheduleLocked()
 		s.cond.Broadcast()
 		s.mu.Unlock()

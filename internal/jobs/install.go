@@ -76,6 +76,7 @@ func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tre
 		s.opts.Files.DeleteFile(name)
 	}
 	k.Install(version, flushed)
+	s.estimateLive(k)
 	s.updateDelay()
 	return nil
 }

@@ -65,6 +65,9 @@ type Options struct {
 	L0Stop            int   // tables in level 0 at which writes wait
 	FileSize          int64 // bytes at which a compaction starts another table
 	WriteBuffer       int64 // bytes of a memtable
+	// MaxSpaceAmplification bounds the bytes of a tree's tables when writers are not
+	// fast, as a multiple of those that are live.
+	MaxSpaceAmplification float64
 }
 
 // Scheduler does the background work of a database. It is safe for concurrent use,
@@ -94,6 +97,7 @@ type Scheduler struct {
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 	stats      stats
+	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
 }
 
 // keyspace is a tree and the work on it. Its fields are guarded by Scheduler.mu.
@@ -102,6 +106,7 @@ type keyspace struct {
 	running     compact.Busy
 	manual      map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
 	manualWaits int                                       // manual compactions that wait for their next step
+	quiet       quiet
 }
 
 // flushes is how the last flushes went.
@@ -195,6 +200,7 @@ func (s *Scheduler) scheduleLocked() {
 			}
 		}
 	}
+	s.watchLocked()
 }
 
 // startNextLocked starts the most urgent compaction of a tree, if there is one.
@@ -210,14 +216,18 @@ func (s *Scheduler) startNextLocked(k *keyspace) bool {
 	plan := s.pickLocked(k, func(c compact.Config) *compact.Plan {
 		plan := compact.Pick(state.Version, k.running, c)
 		if plan == nil && !s.flushing {
-			plan = compact.PickRead(state.Version, k.running, c, k.RunsSought())
+			plan = compact.PickReadTriggered(state.Version, k.running, c, k.RunsSought())
+		}
+		if plan == nil && !s.flushing && s.idleLocked(k, state.Version, c) {
+			plan = compact.PickIdle(state.Version, k.running, c)
+			k.quiet.plan = plan
 		}
 		return plan
 	})
 	if plan == nil {
 		return false
 	}
-	k.ResetRunsSought()
+	k.SpendRunsSought(plan.RunsSought())
 	s.startLocked(context.Background(), k, plan, state.Version)
 	return true
 }
@@ -232,19 +242,23 @@ func (s *Scheduler) pickLocked(k *keyspace, decide func(compact.Config) *compact
 			plan = nil
 		}
 	}()
-	return decide(s.config(k.Tree))
+	return decide(s.configLocked(k))
 }
 
-func (s *Scheduler) config(t *tree.Tree) compact.Config {
+// configLocked is what decisions about a tree go by.
+func (s *Scheduler) configLocked(k *keyspace) compact.Config {
 	o := &s.opts
 	return compact.Config{
-		Comparer:          t.Comparer(),
+		Comparer:          k.Comparer(),
 		FileSize:          uint64(o.FileSize),
 		WriteBuffer:       uint64(o.WriteBuffer),
 		L0Trigger:         o.L0Trigger,
 		L0Stop:            o.L0Stop,
 		MaxSubcompactions: o.MaxSubcompactions,
 		Dense:             s.tombstoneDense,
+		Live:              k.quiet.live,
+		MaxSpace:          o.MaxSpaceAmplification,
+		Fast:              k.quiet.fast(time.Now()),
 	}
 }
 
@@ -325,6 +339,9 @@ func (s *Scheduler) Close() {
 	s.stopFlush.Store(true)
 	if s.compaction.retry != nil {
 		s.compaction.retry.Stop()
+	}
+	if s.calm != nil {
+		s.calm.Stop()
 	}
 	s.endPauseLocked()
 	s.cond.Broadcast()

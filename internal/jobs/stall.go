@@ -15,7 +15,7 @@ import (
 const (
 	StallMemTables = "memtables" // as many memtables as there may be wait for their flush
 	StallLevel0    = "level0"    // level 0 has as many tables as it may have
-	StallDebt      = "debt"      // level 0 is filling up
+	StallDebt      = "debt"      // level 0 is filling up, or the tables take much space
 )
 
 // MakeRoom sees to it that the memtable of a tree takes a group of so many bytes
@@ -79,10 +79,10 @@ func (s *Scheduler) delay(bytes int64, mode commit.Mode) error {
 	return nil
 }
 
-// updateDelay derives the write delay from level 0 of the fullest tree: nothing
-// below half of the limit, then growing smoothly, without bound as the limit comes
-// near, so that writers and compactions meet in between. At three quarters of the
-// limit it is 10 us per KiB.
+// updateDelay derives the write delay from level 0 and the space taken of the tree
+// under most pressure: nothing below half of the way to a limit, then growing
+// smoothly, without bound as the limit of level 0 comes near, so that writers and
+// compactions meet in between. At three quarters of the limit it is 10 us per KiB.
 func (s *Scheduler) updateDelay() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,9 +92,8 @@ func (s *Scheduler) updateDelay() {
 		if state == nil {
 			continue
 		}
-		pressure := float64(len(state.Version.Levels[0].Files))/float64(s.opts.L0Stop) - 0.5
+		pressure := compact.Pressure(state.Version, s.configLocked(k))
 		state.Unref()
-		pressure = 2 * max(pressure, 0) // 0 at half of the limit, 1 at it
 		if pressure > 0 {
 			nanos = max(nanos, int64(10_000*min(pressure/max(1-pressure, 0.01), 100)))
 		}

@@ -65,7 +65,9 @@ func (s *Scheduler) Status() Status {
 
 // Debt is how many bytes compactions still have to move in a state of a tree.
 func (s *Scheduler) Debt(t *tree.Tree, state *tree.ReadState) uint64 {
-	return compact.Debt(state.Version, s.config(t))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return compact.Debt(state.Version, s.configLocked(s.spaceLocked(t)))
 }
 
 // Counters says what was done so far.

@@ -1,5 +1,5 @@
 // Package sstable is the contract between the engine and its table formats
-// (sstable/ldb). The engine sees tables only through
+// (sstable/ldb; the native one beside it). The engine sees tables only through
 // Reader and Writer; package files picks the format by the footer's magic.
 package sstable
 
@@ -25,11 +25,20 @@ const (
 // it. It means something to the Reader that gave it and to no other.
 type Position uint64
 
-// Hit is an entry that a point read found.
+// Hit is an entry that a point read found, or what it cost to find none.
 type Hit struct {
 	Trailer  base.Trailer
 	Position Position // from which GetNext goes on
+	// Searched is what was spent when a block was searched in vain, in searches of
+	// a cached block: SearchedCached or SearchedRead; 0 when none was.
+	Searched uint32
 }
+
+// Costs of searching a block for a key that it does not have.
+const (
+	SearchedCached = 1
+	SearchedRead   = 8 // the block is read from the file and decompressed
+)
 
 // Reader reads one immutable table. It is safe for concurrent use.
 //

@@ -103,8 +103,10 @@ func (s *ReadState) memGet(l base.Lookup) ([]byte, base.Trailer, bool) {
 }
 
 // tableGet searches the tables, newest first: every file of level 0 that may
-// hold the key, then one file of each deeper level.
+// hold the key, then one file of each deeper level. What it searches in vain counts
+// as sought.
 func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
+	var sought, last uint32
 	tree, v, key := h.tree, h.state.Version, l.Key()
 	for _, m := range v.Levels[0].Files {
 		if tree.cmp.Cmp(key, m.Smallest.User) < 0 || tree.cmp.Cmp(key, m.Largest.User) > 0 {
@@ -112,7 +114,12 @@ func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]b
 		}
 		value, hit, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
+			tree.soughtInVain(sought)
 			return value, hit.Trailer, found, err
+		}
+		if hit.Searched > 0 {
+			last = hit.Searched
+			sought += last
 		}
 	}
 	for i := 1; i < manifest.NumLevels; i++ {
@@ -126,9 +133,15 @@ func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]b
 		}
 		value, hit, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
+			tree.soughtInVain(sought)
 			return value, hit.Trailer, found, err
 		}
+		if hit.Searched > 0 {
+			last = hit.Searched
+			sought += last
+		}
 	}
+	tree.soughtInVain(sought - last) // one run would have been searched, too
 	return dst, 0, false, nil
 }
 

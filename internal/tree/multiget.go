@@ -168,6 +168,8 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 		if found {
 			r.record(l, &spans[i], value, hit.Trailer)
 			answered++
+		} else {
+			t.soughtInVain(hit.Searched)
 		}
 	}
 	return answered, nil

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type Options struct {
 	Tables   sstable.WriterOptions // for new tables
 	// MemTableSize is how many bytes a memtable takes.
 	MemTableSize int64
-	// RunsSought is told of every soughtStep extra sorted runs that seeks searched.
+	// RunsSought is told of every soughtStep extra sorted runs that reads searched.
 	RunsSought func()
 }
 
@@ -206,19 +207,37 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
 // Options.RunsSought.
 const soughtStep = 1 << 15
 
-// addRunsSought counts extra sorted runs that seeks searched.
+// addRunsSought counts extra sorted runs that reads searched.
 func (t *Tree) addRunsSought(n uint64) {
 	if sum := t.runsSought.Add(n); sum/soughtStep != (sum-n)/soughtStep && t.opts.RunsSought != nil {
 		t.opts.RunsSought()
 	}
 }
 
-// RunsSought counts the extra sorted runs that seeks searched since ResetRunsSought:
-// those that they would have been spared had there been only one.
+// soughtSample is how many Gets that searched a run in vain there are for each that
+// counts: the counter's cache line is not written by each.
+const soughtSample = 16
+
+// soughtInVain counts what a Get spent on runs that do not have its key.
+func (t *Tree) soughtInVain(n uint32) {
+	if n > 0 && rand.Uint32()%soughtSample == 0 {
+		t.addRunsSought(soughtSample * uint64(n))
+	}
+}
+
+// RunsSought counts the extra sorted runs that reads searched, less what was spent
+// of it: those that they would have been spared had there been only one.
 func (t *Tree) RunsSought() uint64 { return t.runsSought.Load() }
 
-// ResetRunsSought begins the count anew.
-func (t *Tree) ResetRunsSought() { t.runsSought.Store(0) }
+// SpendRunsSought takes n off the count, or all that there is.
+func (t *Tree) SpendRunsSought(n uint64) {
+	for {
+		have := t.runsSought.Load()
+		if t.runsSought.CompareAndSwap(have, have-min(n, have)) {
+			return
+		}
+	}
+}
 
 // panicked makes the database read-only after a panic of the engine or of what the
 // user plugged in.

@@ -82,6 +82,8 @@ func (r *Reader) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlag
 			at := v.Get(r.cmp, l)
 			if found = at >= 0; found {
 				dst, hit = take(p, &v, at, dst)
+			} else {
+				hit.Searched = sstable.SearchedCached
 			}
 			f.Release()
 			return dst, hit, found, nil
@@ -104,6 +106,8 @@ func (r *Reader) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFl
 	at := v.Get(r.cmp, l)
 	if found = at >= 0; found {
 		dst, hit = take(p, &v, at, dst)
+	} else {
+		hit.Searched = sstable.SearchedRead
 	}
 	if f.Valid() {
 		f.Release()

@@ -288,6 +288,30 @@ var table = []mutant{
 	{"urgent-merges-wait", "merges for space wait until level 0 has nothing to merge", target{"internal/compact", "TestPickScript"}, []edit{
 		{"internal/compact/pick.go", "\t\tabove = p.busyDownTo()\n", "\t\tabove = 0\n"}}},
 
+	{"space-behind-level0", "merges for space wait until level 0 is below its limit", target{"internal/compact", "TestPickScript"}, []edit{
+		{"internal/compact/space.go", "return p.spacePressure() > p.zeroPressure()", "return false"}}},
+
+	{"merge-without-space", "a merge of level 0 takes more space than there is", target{"internal/compact", "TestPickScript"}, []edit{
+		{"internal/compact/space.go", "return float64(bytes) <= p.room()", "return true"}}},
+
+	{"whole-merges", "runs are merged whole, however large", target{"internal/compact", "TestSimulateOverwrite"}, []edit{
+		{"internal/compact/pick.go", "if sum(p.runs[from:to+1]) <= p.sliceBytes() {", "if true {"}}},
+
+	{"hidden-is-live", "what newer entries hide counts as live", target{"internal/compact", "TestLive"}, []edit{
+		{"internal/compact/live.go", "!hidden && !k.tombstone", "(!hidden || true) && !k.tombstone"}}},
+
+	{"idle-for-ever", "a tree of one run is merged again", target{"internal/compact", "TestSimulateOverwrite"}, []edit{
+		{"internal/compact/quiet.go", "return runs <= 1", "return runs <= 0"}}},
+
+	{"idle-in-the-way", "the merge of an idle tree goes on beside a writer", target{"internal/jobs", "TestIdleMergeGivesWay"}, []edit{
+		{"internal/jobs/quiet.go", "if now == seq {", "if now >= seq {"}}},
+
+	{"space-costs-nothing", "writers are not delayed for the space taken", target{"internal/jobs", "TestDelayCountsSpace"}, []edit{
+		{"internal/compact/space.go", "return max(zero, min(space, maxSpacePressure))", "_ = space\n\treturn zero"}}},
+
+	{"gets-do-not-count", "runs that Gets search in vain stay", target{"lsm", "TestGetsMergeRuns"}, []edit{
+		{"internal/tree/tree.go", "if n > 0 && rand.Uint32()%soughtSample == 0 {", "if n > 0 && rand.Uint32()%soughtSample == soughtSample {"}}},
+
 	{"repair-panics", "a panic of the file system ends a repair's process", target{"internal/testkit/callbacks", "TestCallbacks"}, []edit{
 		{"lsm/repair.go", "protect(func() error { return do(d) })", "do(d)"}}},
 }

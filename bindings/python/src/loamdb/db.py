@@ -203,6 +203,7 @@ class DB(_Mapping, Handle):
         max_subcompactions: int | None = None,
         l0_compaction: int | None = None,
         l0_stop: int | None = None,
+        max_space_amplification: float | None = None,
         wal_preallocate: int | str | None = None,
         disable_compaction: bool | None = None,
         create_dirs: bool | None = None,

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// TestIdleMergeGivesWay: the merge of an idle tree goes on while nobody writes, pauses
+// while somebody does, and is given up for a full memtable and for a writer who goes on.
+func TestIdleMergeGivesWay(t *testing.T) {
+	open := make(chan struct{})
+	d := openDatabase(t, gated(open)) // no flush ends before
+	defer close(open)
+	k := d.jobs.space(d.tree)
+	never := func() error { return nil }
+	idle, other := &compact.Plan{}, &compact.Plan{}
+	d.jobs.mu.Lock()
+	k.quiet.plan = idle
+	d.jobs.mu.Unlock()
+
+	d.mustPut("a")
+	stop := d.jobs.giveWay(k, idle, never)
+	if err := stop(); err != nil {
+		t.Errorf("nobody writes: %v", err)
+	}
+	d.mustPut("b")
+	begin := time.Now()
+	if err := stop(); err != nil || time.Since(begin) < giveWayStep {
+		t.Errorf("after a write: %v, after %v", err, time.Since(begin))
+	}
+	if err := stop(); err != nil {
+		t.Errorf("nobody writes again: %v", err)
+	}
+	if err := d.jobs.giveWay(k, idle, func() error { return base.ErrClosed })(); !errors.Is(err, base.ErrClosed) {
+		t.Errorf("Close: %v", err)
+	}
+
+	// Writes that do not end. Seqs stands for them: one goroutine may put.
+	seq := d.last
+	end := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(giveWayStep / 10):
+				seq++
+				d.shared.Seqs.Publish(seq)
+			}
+		}
+	}()
+	stop = d.jobs.giveWay(k, idle, never)
+	within(t, "giving way to a writer who goes on", func() {
+		for stop() == nil {
+			time.Sleep(giveWayStep)
+		}
+	})
+	close(end)
+	<-done
+	d.last = seq
+
+	stop, others := d.jobs.giveWay(k, idle, never), d.jobs.giveWay(k, other, never)
+	d.mustPut("c")
+	d.seal()
+	if err := stop(); !errors.Is(err, errStopped) {
+		t.Errorf("a memtable waits for its flush: %v", err)
+	}
+	if err := others(); err != nil {
+		t.Errorf("a plan that is none of an idle tree: %v", err)
+	}
+}
+
+// TestFast: writers are fast while they fill memtables one after the other.
+func TestFast(t *testing.T) {
+	var q quiet
+	now := time.Now()
+	if q.fast(now) {
+		t.Error("fast before the first flush")
+	}
+	q.flushed(now)
+	if q.fast(now) {
+		t.Error("fast after one flush")
+	}
+	now = now.Add(fastFor / 2)
+	q.flushed(now)
+	if !q.fast(now) || q.fast(now.Add(fastFor)) {
+		t.Error("after two flushes in a row", q.fast(now), q.fast(now.Add(fastFor)))
+	}
+	now = now.Add(2 * fastFor)
+	if q.flushed(now); q.fast(now) {
+		t.Error("fast after a pause")
+	}
+}
+
+// TestDelayCountsSpace: writers are delayed for the space that a tree takes, but never
+// by an estimate alone for good.
+func TestDelayCountsSpace(t *testing.T) {
+	d := openDatabase(t, vfs.NewMem())
+	for _, key := range []string{"a", "b", "c"} {
+		for i := range 100 {
+			d.mustPut(key + string(rune('0'+i%10)))
+		}
+		d.seal()
+		if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.jobs.Pause()
+	k := d.jobs.space(d.tree)
+	set := func(live uint64) time.Duration {
+		d.jobs.mu.Lock()
+		k.quiet.live = live
+		d.jobs.paused = 0
+		d.jobs.mu.Unlock()
+		d.jobs.updateDelay()
+		delay := d.jobs.Status().DelayPerKiB
+		d.jobs.mu.Lock()
+		d.jobs.paused = 1
+		d.jobs.mu.Unlock()
+		return delay
+	}
+	size := d.tree.Current().Version.Size()
+	if delay := set(size); delay != 0 {
+		t.Errorf("all is live: %v", delay)
+	}
+	d.jobs.opts.WriteBuffer = 1 // no slack, and no least tree
+	if delay := set(size * 100 / 185); delay < 5*time.Microsecond || delay > 20*time.Microsecond {
+		t.Errorf("1.85 times the live bytes: %v", delay)
+	}
+	if delay := set(1); delay < 100*time.Microsecond || delay > 250*time.Microsecond {
+		t.Errorf("nothing is live: %v", delay)
+	}
+}

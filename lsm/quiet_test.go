@@ -1,0 +1,114 @@
+package lsm
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// TestGetsMergeRuns: Gets that search runs in vain pay for merging them, be the blocks
+// cached or not.
+func TestGetsMergeRuns(t *testing.T) {
+	for _, cacheSize := range []int64{-1, 1 << 20} {
+		o := small(Options{FS: vfs.NewMem(), BloomBits: -1})
+		o.CacheSize = cacheSize
+		db := mustOpen(t, "db", o)
+		const n = 1000
+		threeRuns(t, db, n)
+		for i := range n / 2 { // the newest run has not the odd ones
+			mustPut(t, db, 2*i)
+		}
+		mustFlush(t, db)
+		deadline := time.Now().Add(2 * time.Minute)
+		for i := 0; numRuns(db) > 1; i++ {
+			stayBusy(t, db, n, i)
+			wantValue(t, db, 2*(i%(n/2))+1)
+			if time.Now().After(deadline) {
+				t.Fatalf("cache of %d: %d runs after %d gets", cacheSize, numRuns(db), i)
+			}
+		}
+		mustClose(t, db)
+	}
+}
+
+// TestIdleBecomesOneRun: a database that nobody writes ends as one run, and then does
+// nothing at all.
+func TestIdleBecomesOneRun(t *testing.T) {
+	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+	defer db.Close()
+	const n = 20_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 5 {
+		for range n {
+			mustPut(t, db, rng.IntN(n))
+		}
+	}
+	for i := range n {
+		mustPut(t, db, i)
+	}
+	mustFlush(t, db)
+	deadline := time.Now().Add(2 * time.Minute)
+	for numRuns(db) > 1 {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d runs", numRuns(db))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for db.jobs.Status().Running > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	before, goroutines := db.Metrics().Compact, runtime.NumGoroutine()
+	time.Sleep(1500 * time.Millisecond)
+	if after := db.Metrics().Compact; after != before {
+		t.Errorf("work on one run: %+v, then %+v", before, after)
+	}
+	if got := runtime.NumGoroutine(); got > goroutines {
+		t.Errorf("%d goroutines, then %d", goroutines, got)
+	}
+	for i := range n {
+		wantValue(t, db, i)
+	}
+}
+
+// TestSpaceAmplification: after overwrites, and while few writes come, the tables take
+// what the option allows and what level 0 has before it is merged.
+func TestSpaceAmplification(t *testing.T) {
+	for _, limit := range []float64{0, 1.1} {
+		o := small(Options{FS: vfs.NewMem()})
+		o.MaxSpaceAmplification = limit
+		db := mustOpen(t, "db", o)
+		const n = 40_000
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range n {
+			mustPut(t, db, i)
+		}
+		if err := db.CompactRange(nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		live := float64(db.Metrics().DiskBytes)
+		for range 4 * n {
+			mustPut(t, db, rng.IntN(n))
+		}
+		// The estimate is off by a few hundredths.
+		times := limit
+		if limit == 0 {
+			times = 1.3
+		}
+		bound := 1.05*times*live + float64(2*o.WriteBufferSize)
+		deadline := time.Now().Add(2 * time.Minute)
+		for {
+			mustPut(t, db, rng.IntN(n)) // not idle
+			time.Sleep(100 * time.Millisecond)
+			if float64(db.Metrics().DiskBytes) <= bound {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("limit %.1f: %.2f times the live bytes", limit, float64(db.Metrics().DiskBytes)/live)
+			}
+		}
+		mustClose(t, db)
+	}
+}
