@@ -25,7 +25,9 @@ bench: build
 
 # LevelDB and RocksDB are C++ libraries. Debian's are installed if that is
 # possible and they are not there; an engine whose library is missing is left
-# out. LEVELDB and ROCKSDB name the prefix of another build (include/, lib/).
+# out. RocksDB's own release build comes from Maven Central where it can be
+# fetched; Debian's package has the headers. LEVELDB and ROCKSDB name the prefix
+# of another build (include/, lib/); ROCKSDB=/usr is Debian's.
 N ?= 2000000
 ROUNDS ?= 2
 PEERS ?= all

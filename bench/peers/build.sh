@@ -22,12 +22,19 @@ there() {
 	return $r
 }
 
+# install ENGINE PACKAGE: where the user may do that.
+install() {
+	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || return 0
+	echo "$1: installing $2"
+	apt-get install -y "$2" >/dev/null 2>&1 || { apt-get update && apt-get install -y "$2"; } >/dev/null 2>&1 || true
+}
+
+# header NAME: whether the compiler finds it.
+header() { printf '#include <%s>\n' "$1" | ${CC:-cc} -E - >/dev/null 2>&1; }
+
 # add ENGINE PREFIX HEADER PACKAGE
 add() {
-	if ! there "$2" "$1" "$3" && [ -z "$2" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		echo "$1: installing $4"
-		apt-get install -y "$4" >/dev/null 2>&1 || { apt-get update && apt-get install -y "$4"; } >/dev/null 2>&1 || true
-	fi
+	there "$2" "$1" "$3" || [ -n "$2" ] || install "$1" "$4"
 	if ! there "$2" "$1" "$3"; then
 		echo "$1: left out: no library${2:+ in $2} (Debian has it in $4; another build can be named, see the Makefile)"
 		return
@@ -42,6 +49,15 @@ add() {
 
 if command -v "${CC:-cc}" >/dev/null; then
 	add leveldb "${LEVELDB:-}" leveldb/c.h libleveldb-dev
+	if [ -z "${ROCKSDB:-}" ]; then # the release build, with the system's headers
+		header rocksdb/c.h || install rocksdb librocksdb-dev
+		release=$(cd ../.. && pwd)/build/rocksdb
+		if CGO_ENABLED=0 "$go" run ./rocksdb/release "$release" && there "$release" rocksdb rocksdb/c.h; then
+			ROCKSDB=$release
+			# It exports a snappy of its own: LevelDB's comes first.
+			! there "" :libsnappy.so.1 stddef.h || CGO_LDFLAGS="$CGO_LDFLAGS -Wl,--push-state,--no-as-needed -l:libsnappy.so.1 -Wl,--pop-state"
+		fi
+	fi
 	add rocksdb "${ROCKSDB:-}" rocksdb/c.h librocksdb-dev
 	export CGO_ENABLED=1
 else

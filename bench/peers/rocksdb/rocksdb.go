@@ -60,7 +60,7 @@ func (Driver) Check(s store.Setting) error      { return table.Check(s) }
 func (Driver) Destroy(dir string) error         { return os.RemoveAll(dir) }
 func (Driver) Codec(string) (store.Codec, bool) { return store.Codec{}, false }
 
-// Version is that of the headers.
+// Version is that of the library loaded.
 func (Driver) Version() string { return C.GoString(C.kv_version()) }
 
 // Notes tells what the figures depend on, the library's build among it.

@@ -2,9 +2,10 @@
 
 #include <rocksdb/version.h>
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
+#include <string>
 
+// The library's own version: the headers may be of another release.
 extern "C" const char* kv_version(void) {
-  return TEXT(ROCKSDB_MAJOR) "." TEXT(ROCKSDB_MINOR) "." TEXT(ROCKSDB_PATCH);
+  static const std::string version = rocksdb::GetRocksVersionAsString(true);
+  return version.c_str();
 }
