@@ -59,9 +59,10 @@ if command -v "${CC:-cc}" >/dev/null; then
 		fi
 	fi
 	add rocksdb "${ROCKSDB:-}" rocksdb/c.h librocksdb-dev
+	add lmdb "${LMDB:-}" lmdb.h liblmdb-dev
 	export CGO_ENABLED=1
 else
-	echo "leveldb, rocksdb: left out: no C compiler; Pebble's cache lies on the Go heap"
+	echo "leveldb, rocksdb, lmdb: left out: no C compiler; Pebble's cache lies on the Go heap"
 	export CGO_ENABLED=0
 fi
 export CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
