@@ -11,7 +11,8 @@ import (
 )
 
 // Flush writes the memtable, and those waiting, into tables and returns when
-// they are durable.
+// they are durable. It fails as a write does, or with the error of the flush, which
+// is tried again in the background.
 func (db *DB) Flush() error {
 	if err := db.health.writable(); err != nil {
 		return err
@@ -28,7 +29,9 @@ func (db *DB) Flush() error {
 // opening of the database wrote it; nil is no bound. The memtable is flushed first.
 // It goes in steps: automatic compactions run beside and between them, and a writer
 // that waits for level 0 ends a step that is in the way. It works although automatic
-// compaction is paused. Close ends it with ErrClosed.
+// compaction is paused. A start behind limit is ErrInvalidArgument. Close ends it with
+// ErrClosed; otherwise it fails with the error of the flush or compaction, nothing
+// being lost.
 func (db *DB) CompactRange(start, limit []byte) error {
 	return db.CompactRangeContext(context.Background(), start, limit)
 }
@@ -57,7 +60,8 @@ func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err
 }
 
 // PauseCompaction stops automatic compaction, running ones included, and
-// returns when none runs. Flushes go on. Each call needs a ResumeCompaction.
+// returns when none runs. Flushes go on, and writes do not wait for level 0. Each
+// call needs a ResumeCompaction.
 func (db *DB) PauseCompaction() { db.jobs.Pause() }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
@@ -75,8 +79,9 @@ func (db *DB) Resume() error {
 }
 
 // Destroy deletes the database in dir: the files that are its own by name, and
-// the directory when nothing else is in it. It is an error if the database is
-// open; there being none is not.
+// the directory when nothing else is in it. It fails with ErrLocked if the database
+// is open, and with the file system's error where a file cannot be removed. Where
+// there is none it does nothing.
 func Destroy(dir string, o *Options) error {
 	opts, err := o.resolve()
 	if err != nil {

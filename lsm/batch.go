@@ -24,7 +24,8 @@ type Batch struct {
 func NewBatch() *Batch { return &Batch{repr: batchrepr.Init(nil)} }
 
 // BatchFromBytes makes a batch from its wire form (Bytes), which may come from
-// outside: tags, lengths and count are all checked. The bytes are copied.
+// outside: tags, lengths and count are all checked, and ErrInvalidArgument or
+// ErrTooLarge says what is wrong. The bytes are copied.
 func BatchFromBytes(repr []byte) (*Batch, error) {
 	if err := batchrepr.Validate(repr, nil); err != nil {
 		return nil, fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
@@ -54,7 +55,7 @@ func (b *Batch) room(n int) bool {
 	return true
 }
 
-// Put sets key to value. A batch that grows above its limit (nearly 4 GiB)
+// Put sets key to value. Both are copied. A batch that grows above its limit (nearly 4 GiB)
 // fails at Write with ErrTooLarge.
 func (b *Batch) Put(key, value []byte) {
 	if b.room(len(key) + len(value)) {
@@ -62,14 +63,15 @@ func (b *Batch) Put(key, value []byte) {
 	}
 }
 
-// Delete removes key, whether it exists or not.
+// Delete removes key, whether it exists or not. The key is copied.
 func (b *Batch) Delete(key []byte) {
 	if b.room(len(key)) {
 		b.repr = batchrepr.AppendDelete(b.repr, key)
 	}
 }
 
-// Append adds the operations of other, if it is not nil, behind those of b.
+// Append adds the operations of other, if it is not nil, behind those of b. They are
+// copied.
 func (b *Batch) Append(other *Batch) {
 	if other == nil {
 		return
@@ -114,7 +116,8 @@ func (b *Batch) Bytes() []byte {
 }
 
 // Each calls put or del for every operation in order, until one of them
-// returns an error, which Each returns. The slices are valid during the call.
+// returns an error, which Each returns. The slices are valid during the call, and
+// not to be changed.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
 	if put == nil || del == nil {
 		return fmt.Errorf("%w: Each needs both functions", ErrInvalidArgument)

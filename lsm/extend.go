@@ -26,20 +26,21 @@ var (
 	// ErrReadOnly: the database was opened read-only, or a failed write to the
 	// log or manifest made it so; the cause is wrapped.
 	ErrReadOnly = base.ErrReadOnly
-	// ErrLocked: somebody else, in this process or another, has it open.
+	// ErrLocked: another opening, in this process or another, has the directory.
 	ErrLocked = base.ErrLocked
 	// ErrBusy: a NoStall write would have had to wait.
 	ErrBusy = base.ErrBusy
 	// ErrWouldBlock: TryGet could not answer from memory.
 	ErrWouldBlock = base.ErrWouldBlock
-	// ErrInvalidArgument: an option, name or batch makes no sense.
+	// ErrInvalidArgument: an option, a name or the bytes of a batch are malformed or
+	// out of range, or a snapshot is another database's.
 	ErrInvalidArgument = base.ErrInvalidArgument
 	// ErrNotADatabase: the directory holds something else.
 	ErrNotADatabase = base.ErrNotADatabase
-	// ErrExists: Options.ErrorIfExists and the database exists.
+	// ErrExists: the database exists, and Options.ErrorIfExists is set.
 	ErrExists = base.ErrExists
-	// ErrDoesNotExist: Options.ErrorIfMissing, or a read-only open, and there
-	// is no database.
+	// ErrDoesNotExist: there is no database, and Options.ErrorIfMissing or ReadOnly
+	// is set.
 	ErrDoesNotExist = base.ErrDoesNotExist
 	// ErrComparerMismatch: the database was created with another comparer.
 	ErrComparerMismatch = base.ErrComparerMismatch
@@ -52,11 +53,11 @@ var (
 	// The next three are shortages: no later operation fails because of one,
 	// and what the background has to do is tried again, at once after Resume.
 
-	// ErrNoSpace: the disk or a quota is full, or a file would pass RLIMIT_FSIZE.
+	// ErrNoSpace: a shortage that heals. The disk or a quota is full, or a file would pass RLIMIT_FSIZE.
 	ErrNoSpace = base.ErrNoSpace
-	// ErrNoMemory: the system refused memory.
+	// ErrNoMemory: a shortage that heals. The system refused memory.
 	ErrNoMemory = base.ErrNoMemory
-	// ErrTooManyFiles: the process or the system has no descriptor left.
+	// ErrTooManyFiles: a shortage that heals. The process or the system has no descriptor left.
 	ErrTooManyFiles = base.ErrTooManyFiles
 )
 
@@ -103,6 +104,7 @@ const (
 
 var compressionNames = []string{"default", "none", "snappy", "zstd"}
 
+// String is the name that Options.Set takes: "none", "snappy" or "zstd".
 func (c Compression) String() string {
 	if int(c) < len(compressionNames) {
 		return compressionNames[c]
@@ -135,7 +137,7 @@ func NewCache(capacity int64) *Cache { return &Cache{c: cache.New(max(capacity, 
 
 // Close gives up the caller's hold; the memory goes when the last database
 // using the cache is closed. Open with it fails with ErrClosed from then on.
-// Closing twice is harmless.
+// Closing twice is harmless. It is safe for concurrent use.
 func (c *Cache) Close() {
 	if c.c != nil && !c.closed.Swap(true) {
 		c.c.Unref()
@@ -155,34 +157,37 @@ func (c *Cache) hold() (*cache.Cache, error) {
 
 // TableInfo names a table in an event.
 type TableInfo struct {
-	Number uint64
-	Level  int
+	Number uint64 // of its file
+	Level  int    // where it was, of an input; where it is, of an output
 	Size   uint64 // bytes
 }
 
 // FlushInfo describes a flush of one memtable.
 type FlushInfo struct {
-	Bytes    int64 // of the memtable
-	Output   []TableInfo
-	Duration time.Duration
-	Err      error
+	Bytes    int64         // of the memtable's entries
+	Output   []TableInfo   // tables written
+	Duration time.Duration // of the flush
+	Err      error         // why it failed, or nil; a failed flush is tried again
 }
 
-// CompactionInfo describes a compaction.
+// CompactionInfo describes a compaction. At its begin Output, Duration and Err are
+// not set.
 type CompactionInfo struct {
-	Reason      string
-	Inputs      []TableInfo
-	OutputLevel int
-	Output      []TableInfo
-	TrivialMove bool
-	Duration    time.Duration
-	Err         error
+	Reason      string        // why it was picked, in words
+	Inputs      []TableInfo   // tables merged or moved
+	OutputLevel int           // the level of the outputs
+	Output      []TableInfo   // tables written or moved
+	TrivialMove bool          // the inputs change their level without being rewritten
+	Duration    time.Duration // of the compaction
+	Err         error         // why it failed or was given up, or nil
 }
 
 // StallInfo describes a write that had to wait.
 type StallInfo struct {
-	Cause    string // "memtables", "level0" or "debt"
-	Duration time.Duration
+	// Cause is "memtables" (as many as there may be wait for their flush), "level0"
+	// (Options.L0Stop is reached) or "debt" (level 0 fills up).
+	Cause    string
+	Duration time.Duration // of the wait
 }
 
 // EventListener is told what happens in the background. Fields may be nil. Calls
@@ -194,12 +199,17 @@ type StallInfo struct {
 // for the calls to end; none begins after Close has returned. A panic in one of
 // them makes the database read-only.
 type EventListener struct {
-	FlushBegin      func()
-	FlushEnd        func(FlushInfo)
+	// FlushBegin reports that a flush begins.
+	FlushBegin func()
+	// FlushEnd reports that a flush ended, well or with an error.
+	FlushEnd func(FlushInfo)
+	// CompactionBegin reports that a compaction begins.
 	CompactionBegin func(CompactionInfo)
-	CompactionEnd   func(CompactionInfo)
-	WriteStall      func(StallInfo)
-	// BackgroundError reports a failed flush or compaction, which is retried.
+	// CompactionEnd reports that a compaction ended, well or with an error.
+	CompactionEnd func(CompactionInfo)
+	// WriteStall reports a wait of a writer, when it has ended.
+	WriteStall func(StallInfo)
+	// BackgroundError reports a failed flush or compaction, which is tried again.
 	BackgroundError func(error)
 	// ReadOnly reports the failure that made the database read-only.
 	ReadOnly func(cause error)

@@ -9,15 +9,20 @@ import (
 // IterOptions configures an iterator. nil and zero fields mean: everything,
 // with values, at present, filling the cache.
 type IterOptions struct {
-	Lower  []byte // first key to return; nil: no bound
-	Upper  []byte // first key not to return; nil: no bound
-	Prefix []byte // only keys that begin so; joined with the bounds (bytewise order only)
-	// KeysOnly leaves values out of blocks; Value is nil.
+	// Lower is the first key to return; nil: no bound. It is copied.
+	Lower []byte
+	// Upper is the first key not to return; nil: no bound. It is copied.
+	Upper []byte
+	// Prefix restricts the iterator to keys that begin with it, within the bounds.
+	// It is copied. It needs the order of BytewiseComparer; nil: no restriction.
+	Prefix []byte
+	// KeysOnly returns keys without values: Value is nil, and NextBlock's values are
+	// empty. The default is false.
 	KeysOnly bool
 	// NoFillCache leaves the block cache as it is: for scans whose data will
-	// not be read again.
+	// not be read again. The default is false.
 	NoFillCache bool
-	// Snapshot to read from, of the same database; nil: the present.
+	// Snapshot is the state to read, of the same database; nil: the present.
 	Snapshot *Snapshot
 }
 
@@ -29,8 +34,10 @@ type IterOptions struct {
 // First, Last or Seek, which tries again from the beginning.
 type Iterator struct{ tree tree.Iterator }
 
-// Iter opens an iterator that is at no entry yet: call First, Last or a Seek.
-// A failure to open shows in Err. Close it.
+// Iter opens an iterator that is at no entry yet: call First, Last or a Seek, and
+// Close when done. A nil o means all keys. A failure to open shows in Err: ErrClosed,
+// or ErrInvalidArgument for a snapshot of another database. Writes that come later
+// are not seen.
 func (db *DB) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
@@ -75,11 +82,13 @@ func (it *Iterator) Key() []byte { return it.tree.Key() }
 // Close. nil when the iterator is at no entry, or was opened with KeysOnly.
 func (it *Iterator) Value() []byte { return it.tree.Value() }
 
-// Err returns what made the last move fail, or nil at a plain end. Close does not
-// change it; a move after Close fails with ErrClosed.
+// Err returns what made the last move fail, or nil at a plain end: ErrCorruption,
+// ErrTooManyFiles, ErrNoMemory, an error of the file system, or ErrClosed once the
+// iterator or its database is closed. Close does not change it.
 func (it *Iterator) Err() error { return it.tree.Err() }
 
-// SetBounds replaces Lower and Upper; the iterator is then at no entry.
+// SetBounds replaces Lower and Upper, which are copied; the iterator is then at no
+// entry.
 func (it *Iterator) SetBounds(lower, upper []byte) {
 	it.tree.SetBounds(lower, upper)
 }
@@ -90,10 +99,10 @@ func (it *Iterator) Close() error { return it.tree.Close() }
 
 // NextBlock appends entries to dst, beginning with the current one, and moves
 // behind them: at most maxEntries, and no further one once maxBytes have been
-// appended (0: no limit). Each entry is its key's length and its value's length, as 32-bit
-// little-endian integers, then key and value. n is how many were appended;
-// when it is less than asked for, the iterator has become invalid and Err tells
-// why.
+// appended (0: no limit). Each entry is its key's length and its value's length, as
+// 32-bit little-endian integers, then key and value. n is how many were appended.
+// Where neither limit was reached the iterator is at no entry, and Err tells the end
+// from a failure.
 func (it *Iterator) NextBlock(dst []byte, maxEntries, maxBytes int) (block []byte, n int) {
 	return it.tree.NextBlock(dst, maxEntries, maxBytes)
 }
@@ -111,12 +120,13 @@ func (db *DB) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
 }
 
-// Backward is All in descending order.
+// Backward is All in descending order, from the last key before upper down to lower.
 func (db *DB) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
-// Prefix is All over the keys that begin with prefix.
+// Prefix is All over the keys that begin with prefix. It needs the order of
+// BytewiseComparer.
 func (db *DB) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
 	return db.walk(IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
 }

@@ -12,39 +12,52 @@ import (
 	"github.com/loamdb/loam/internal/offheap"
 )
 
-// WorkMetrics counts one kind of background work.
+// WorkMetrics counts one kind of background work: flushes or compactions.
 type WorkMetrics struct {
-	Count, Failed, Moves  int64
-	BytesIn, BytesOut     uint64
-	EntriesIn, EntriesOut uint64
-	Duration              time.Duration
+	Count      int64         // flushes or compactions that ended, failed ones included
+	Failed     int64         // those that failed
+	Moves      int64         // compactions that moved tables without rewriting them
+	BytesIn    uint64        // of memtables or input tables
+	BytesOut   uint64        // of the tables written
+	EntriesIn  uint64        // read
+	EntriesOut uint64        // written; the others had been overwritten or deleted
+	Duration   time.Duration // sum, failed ones included
 }
 
 // StallMetrics counts writes that had to wait, for one cause.
 type StallMetrics struct {
-	Count    int64
-	Duration time.Duration
+	Count    int64         // waits
+	Duration time.Duration // sum of the waits
 }
 
 // LevelMetrics describes one level.
 type LevelMetrics struct {
-	Files                   int
-	Bytes                   uint64 // of its tables
-	BytesRead, BytesWritten uint64 // by compactions into it, and flushes
-	Duration                time.Duration
+	Files        int           // tables now
+	Bytes        uint64        // of these tables
+	BytesRead    uint64        // by compactions into the level
+	BytesWritten uint64        // by compactions into the level, and flushes
+	Duration     time.Duration // of these compactions and flushes
 }
 
 // CacheMetrics describes the block cache, which other databases may share.
 type CacheMetrics struct {
-	Capacity, Used          int64
-	Hits, Misses, Evictions uint64
+	Capacity  int64  // bytes
+	Used      int64  // bytes of blocks, indexes, filters and metadata
+	Hits      uint64 // lookups of a block that was there
+	Misses    uint64 // lookups of a block that was not
+	Evictions uint64 // blocks dropped to make room
 }
 
-// LatencyMetrics summarises a histogram, in nanoseconds.
+// LatencyMetrics summarises a histogram of durations. Its figures are nanoseconds,
+// but for Count.
 type LatencyMetrics struct {
-	Count                      int64
-	Mean                       float64
-	P50, P99, P999, P9999, Max int64
+	Count int64   // durations measured
+	Mean  float64 // their average
+	P50   int64   // half of them are not above it
+	P99   int64   // the 99th percentile
+	P999  int64   // the 99.9th percentile
+	P9999 int64   // the 99.99th percentile
+	Max   int64   // the largest
 }
 
 func latencies(h *hist.Histogram) LatencyMetrics {
@@ -54,35 +67,43 @@ func latencies(h *hist.Histogram) LatencyMetrics {
 	}
 }
 
-// Metrics is a snapshot of the database's counters since Open.
+// Metrics is a snapshot of the database's counters, which begin with 0 at Open, and
+// of its state.
 type Metrics struct {
-	Levels             [manifest.NumLevels]LevelMetrics
-	Flush              WorkMetrics
-	Compact            WorkMetrics
-	Stalls             map[string]StallMetrics // by cause: memtables, level0, debt
-	StallTime          time.Duration
-	WriteDelayPerKiB   time.Duration // what the debt costs writers now
-	CompactionDebt     uint64        // bytes that compactions still have to move
-	Memtables          int
-	MemtableBytes      int64
-	MemtableEntries    int
-	WALBytesWritten    int64 // batches as encoded
-	WALSync            LatencyMetrics
-	WriteAmplification float64 // bytes written to log and tables / bytes of batches
-	Cache              CacheMetrics
-	TableReaders       int
-	TableReaderBytes   int64 // indexes, filters and cache slots
-	OpenDescriptors    int
-	OffHeapBytes       int64 // of the whole process: set GOMEMLIMIT with this in mind
-	Snapshots          int
-	DiskBytes          uint64 // tables of the current version
-	LastSequence       uint64
-	ReadOnly           error  // why the database takes no writes, nil if it does; of a panic, with its stack
-	BackgroundError    error  // of the last flush or compaction if it failed and is to be tried again, else nil
-	EventsDropped      uint64 // calls of the listener and records of the logger that a slow one missed
+	Levels  [manifest.NumLevels]LevelMetrics // by level
+	Flush   WorkMetrics                      // flushes of memtables
+	Compact WorkMetrics                      // compactions, manual ones included
+
+	Stalls           map[string]StallMetrics // writes that waited, by cause: "memtables", "level0", "debt"
+	StallTime        time.Duration           // sum over the causes
+	WriteDelayPerKiB time.Duration           // what writers wait now for each KiB, as level 0 fills up
+	CompactionDebt   uint64                  // bytes that compactions still have to move
+
+	Memtables       int   // in memory: the one that takes writes, and those that wait for their flush
+	MemtableBytes   int64 // memory of these
+	MemtableEntries int   // in these
+
+	WALBytesWritten    int64          // bytes of batches appended to the log
+	WALSync            LatencyMetrics // syncs of the log
+	WriteAmplification float64        // bytes written to log and tables / bytes of batches; 0 before the first write
+
+	Cache            CacheMetrics // the block cache
+	TableReaders     int          // open tables
+	TableReaderBytes int64        // memory of their indexes, filters and cache slots
+	OpenDescriptors  int          // of table files
+	OffHeapBytes     int64        // memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
+
+	Snapshots    int    // open snapshots
+	DiskBytes    uint64 // tables of the current version
+	LastSequence uint64 // sequence number of the last visible write
+
+	ReadOnly        error  // why the database takes no writes, nil if it does; of a panic, with its stack
+	BackgroundError error  // of the last flush or compaction if it failed and is to be tried again, else nil
+	EventsDropped   uint64 // calls of the listener and records of the logger that a slow one missed
 }
 
-// Metrics returns the counters; on a closed database, zeros.
+// Metrics returns the counters; on a closed database, zeros, and ErrClosed in
+// ReadOnly.
 func (db *DB) Metrics() Metrics {
 	state := db.tree.Acquire()
 	if state == nil {
@@ -186,11 +207,17 @@ func (db *DB) statsProperty() string {
 	return b.String()
 }
 
-// Range is the keys from Start up to, not including, Limit; nil is no bound.
-type Range struct{ Start, Limit []byte }
+// Range is the keys from Start up to, not including, Limit.
+type Range struct {
+	Start []byte // the first key; nil: no bound
+	Limit []byte // the first key behind the range; nil: no bound
+}
 
 // ApproximateSizes estimates the bytes on disk that hold each range's data, not
-// counting what is still in memtables.
+// counting what is still in memtables. sizes has one figure for each range. Tables
+// at the ends of a range that are not open are opened, which may fail: with
+// ErrCorruption, ErrTooManyFiles or an error of the file system. On a closed
+// database it fails with ErrClosed.
 func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
 	v := db.tree.Acquire()
 	if v == nil {

@@ -24,6 +24,12 @@ import (
 // Close: within this process and against others, LevelDB and goleveldb among
 // them. Any LevelDB directory opens; RecoveryReport says what an unclean end
 // cost.
+//
+// It fails with ErrInvalidArgument (an option), ErrLocked, ErrDoesNotExist, ErrExists,
+// ErrNotADatabase, ErrComparerMismatch, ErrCorruption (Repair may help), ErrClosed
+// (the shared cache), a shortage (ErrNoSpace, ErrNoMemory, ErrTooManyFiles) or an
+// error of the file system. A failed Open gives back what it took and leaves the
+// directory as it was.
 func Open(dir string, o *Options) (*DB, error) {
 	opts, err := o.resolve()
 	if err != nil {
@@ -226,6 +232,8 @@ func (db *DB) release() error {
 // database and moves of its iterators, fail with ErrClosed, and so does a second
 // Close, at once; reads under way are answered. Iterators must still be closed
 // to free what they hold. Nothing is lost by ending the process without Close.
+// Other errors are those of the log's last sync, which may have cost unsynced
+// writes, and of giving back the directory.
 func (db *DB) Close() error {
 	if db.health.closing.Swap(true) {
 		return ErrClosed

@@ -13,57 +13,128 @@ import (
 )
 
 // Options configures a database. A nil *Options and a zero field mean the
-// default. Options are read at Open; changing them later has no effect.
+// default. Options are read at Open; changing them later has no effect. A value
+// out of range fails Open with ErrInvalidArgument.
 type Options struct {
 	// What is opened.
 
-	ErrorIfMissing bool // do not create the database
-	ErrorIfExists  bool // refuse an existing database
-	ReadOnly       bool // change nothing on disk; writes fail with ErrReadOnly; any number of readers share the directory
-	NoCreateDirs   bool // create the database's directory, but not its parents
+	// ErrorIfMissing fails Open with ErrDoesNotExist where there is no database.
+	// The default, false, creates one.
+	ErrorIfMissing bool
+	// ErrorIfExists fails Open with ErrExists where there is a database. The
+	// default is false.
+	ErrorIfExists bool
+	// ReadOnly changes nothing on disk: writes fail with ErrReadOnly, and any
+	// number of readers share the directory. The logs are replayed into memory. The
+	// default is false.
+	ReadOnly bool
+	// NoCreateDirs creates the directory of a new database, but not its parents, so
+	// that a misspelled path is an error. The default, false, creates both.
+	NoCreateDirs bool
 
-	// What the caller plugs in. Comparer and FS are called in the midst of reads,
-	// writes and background work, with locks held: they must not call the database
-	// and wait for it. Logger and Events may, see EventListener.
+	// What the caller plugs in.
 
-	Comparer *Comparer      // order of keys; default BytewiseComparer
-	FS       FS             // file system; default the operating system's
-	Logger   *slog.Logger   // where messages go; default nowhere
-	Events   *EventListener // who is told of background work; default nobody
+	// Comparer is the order of keys. The default is BytewiseComparer, LevelDB's. Its
+	// name is stored: another one fails Open with ErrComparerMismatch. It is called
+	// with locks held, so it must not call the database.
+	Comparer *Comparer
+	// FS is the file system. The default is the operating system's. It is called
+	// with locks held, so it must not call the database.
+	FS FS
+	// Logger takes messages about failures. It may call the database, see
+	// EventListener. The default discards them.
+	Logger *slog.Logger
+	// Events is told of background work. The default is nobody.
+	Events *EventListener
 
 	// Memory.
 
-	Cache           *Cache // block cache to share; overrides CacheSize
-	CacheSize       int64  // bytes of a block cache of its own; negative: none
-	WriteBufferSize int64  // bytes of one memtable
-	MaxMemtables    int    // memtables in memory before writes wait
-	MaxOpenFiles    int    // table files kept open at once
+	// Cache is a block cache that databases share; it overrides CacheSize. The
+	// default, nil, is a cache of the database's own.
+	Cache *Cache
+	// CacheSize is the size of the database's own block cache in bytes, with the
+	// tables' indexes and filters in it. The default is 64 MiB; negative: none. Size
+	// it to the data that is read again and again.
+	CacheSize int64
+	// WriteBufferSize is the size of a memtable in bytes. The default is 64 MiB. A
+	// larger one makes fewer and larger tables in level 0, and takes longer to
+	// replay from the log at Open.
+	WriteBufferSize int64
+	// MaxMemtables is how many memtables there may be, the one that takes writes
+	// included, before writes wait for a flush. The default is 3: one takes writes
+	// while one is flushed and one waits.
+	MaxMemtables int
+	// MaxOpenFiles is how many table files the database keeps open at once, within
+	// the process's limit of descriptors. The default is 1000. A read of a table
+	// that is not open opens it first.
+	MaxOpenFiles int
 
-	// Tables.
+	// Tables. A change applies to tables written from then on.
 
-	BlockSize            int         // bytes of a block before compression
-	BlockRestartInterval int         // entries between restart points
-	MaxFileSize          int64       // bytes at which a compaction starts another table
-	Compression          Compression // of blocks
-	ZstdLevel            int         // 1 (fast) to 4 (small)
-	BloomBits            int         // filter bits per key; negative: none
-	LevelDBFilter        bool        // also write the filter that LevelDB reads
-	MaxDecodedBlock      int64       // bytes above which a compressed block is refused
+	// BlockSize is the size of a table's block in bytes before compression, the unit
+	// of reading. The default is 4 KiB, LevelDB's. Larger blocks compress better and
+	// make a random read dearer.
+	BlockSize int
+	// BlockRestartInterval is the number of entries between restart points, whose
+	// keys are stored whole. The default is 16, LevelDB's; a larger one saves bytes.
+	BlockRestartInterval int
+	// MaxFileSize is the size in bytes at which a compaction starts another table.
+	// The default is 64 MiB. A smaller one lets a compaction rewrite less at a time,
+	// at the price of more files.
+	MaxFileSize int64
+	// Compression is how blocks are packed. The default is SnappyCompression, which
+	// every LevelDB reads.
+	Compression Compression
+	// ZstdLevel is the effort of ZstdCompression, from 1 (fast) to 4 (small). The
+	// default is 1, as compactions repeat the effort.
+	ZstdLevel int
+	// BloomBits is the size of a table's filter in bits per key. The default is 10,
+	// where about one lookup of a missing key in a hundred reads a block for nothing;
+	// negative: no filter. A Comparer without EqualIsBytewise has none either.
+	BloomBits int
+	// LevelDBFilter also writes the filter blocks that LevelDB reads, beside Loam's
+	// own. The default, false, saves their bytes; LevelDB opens the tables all the
+	// same.
+	LevelDBFilter bool
+	// MaxDecodedBlock is the size in bytes above which a compressed block is refused
+	// as damage, so that a hostile file cannot take all memory. The default is 64 MiB.
+	MaxDecodedBlock int64
 
 	// Background work.
 
-	MaxBackgroundJobs int   // flushes and compactions at once
-	MaxSubcompactions int   // parts of one compaction that run in parallel
-	L0Compaction      int   // tables in level 0 that start a compaction
-	L0Stop            int   // tables in level 0 at which writes wait
-	WALPreallocate    int64 // bytes of log allocated ahead of the end; negative: none
-	PlainWAL          bool  // append to the log by system calls only, never by stores into its mapped file
-	DisableCompaction bool  // start with automatic compaction paused
-
-	// MaxSpaceAmplification is what the tables may take when writes are not coming in
-	// fast, as a multiple of the entries that are neither overwritten nor deleted.
-	// Beside fast writes it is at least 1.5, and up to 2 while merges run.
+	// MaxBackgroundJobs is how many pieces of automatic compactions run at once. The
+	// flush is not counted: it has a goroutine of its own. The default is the number
+	// of processors that Go uses, at least 2.
+	MaxBackgroundJobs int
+	// MaxSubcompactions is into how many pieces one compaction is cut, each on a
+	// goroutine of its own. The default is the number of processors that Go uses, at
+	// least 2.
+	MaxSubcompactions int
+	// L0Compaction is the number of tables in level 0 that starts a compaction. The
+	// default is 4, LevelDB's. A larger one writes less, and every read searches more
+	// tables.
+	L0Compaction int
+	// L0Stop is the number of tables in level 0 at which writes wait. The default is
+	// 24. From half of it on, writes are delayed. If it is not above L0Compaction, it
+	// is L0Compaction + 8.
+	L0Stop int
+	// MaxSpaceAmplification is what the tables may take while writes are not fast, as
+	// a multiple of the bytes that are neither overwritten nor deleted. The default is
+	// 1.3. Beside fast writes it is at least 1.5, as each merge for the sake of space
+	// delays them; from 1.7 on they are delayed, and while merges run it is up to 2.
+	// Level 0, which is merged when it has L0Compaction tables, comes on top.
 	MaxSpaceAmplification float64
+	// WALPreallocate is how many bytes of the log are allocated ahead of its end, so
+	// that an append changes no metadata of the file. The default is 8 MiB; negative:
+	// none. A killed process leaves them as zeros.
+	WALPreallocate int64
+	// PlainWAL appends to the log by system calls only, never by stores into its
+	// mapped file, for hosts that take SIGBUS for themselves. The default is false,
+	// as a store costs less than a system call.
+	PlainWAL bool
+	// DisableCompaction opens the database with automatic compaction paused, for
+	// instance to load much data; ResumeCompaction starts it. The default is false.
+	DisableCompaction bool
 }
 
 // option is one row of the table that drives defaults, validation, Set, and
@@ -97,7 +168,7 @@ var options = []option{
 	{name: "bloom_bits", doc: "filter bits per key; 0: none", unit: "bits", def: 10, min: -1, max: 64, noneBelow: true, field: func(o *Options) any { return &o.BloomBits }},
 	{name: "leveldb_filter", doc: "also write the filter blocks that LevelDB reads", field: func(o *Options) any { return &o.LevelDBFilter }},
 	{name: "max_decoded_block", doc: "compressed blocks that declare more than this are refused", unit: "bytes", def: 64 << 20, min: 1 << 20, max: 4<<30 - 1, field: func(o *Options) any { return &o.MaxDecodedBlock }},
-	{name: "max_background_jobs", doc: "flushes and compactions at once", unit: "jobs", min: 1, max: 256, field: func(o *Options) any { return &o.MaxBackgroundJobs }},
+	{name: "max_background_jobs", doc: "pieces of automatic compactions at once; the flush is not counted", unit: "jobs", min: 1, max: 256, field: func(o *Options) any { return &o.MaxBackgroundJobs }},
 	{name: "max_subcompactions", doc: "parts of one compaction that run in parallel", unit: "parts", min: 1, max: 256, field: func(o *Options) any { return &o.MaxSubcompactions }},
 	{name: "l0_compaction", doc: "tables in level 0 that start a compaction", unit: "tables", def: 4, min: 1, max: 1 << 10, field: func(o *Options) any { return &o.L0Compaction }},
 	{name: "l0_stop", doc: "tables in level 0 at which writes wait", unit: "tables", def: 24, min: 2, max: 1 << 12, field: func(o *Options) any { return &o.L0Stop }},
@@ -109,9 +180,11 @@ var options = []option{
 
 // OptionDoc describes one option that Set knows.
 type OptionDoc struct {
-	Name, Doc, Unit string
-	Default         string
-	Min, Max        int64 // both 0 for switches
+	Name     string // as Set takes it, such as "block_size"
+	Doc      string // one line of text
+	Unit     string // "bytes", for instance; empty for switches and names
+	Default  string // as Set takes it
+	Min, Max int64  // the range of a number; both 0 for switches
 }
 
 // OptionDocs lists the options by name, for documentation and for other
@@ -147,7 +220,8 @@ func (row *option) defaultValue() int64 {
 
 // Set sets an option by its name in the options table, from text: switches
 // take true and false, sizes take a number with an optional KiB, MiB or GiB,
-// compression takes a name. An unknown name's error says the nearest one.
+// compression and comparator take a name. It fails with ErrInvalidArgument; for
+// an unknown name the error says the nearest one.
 func (o *Options) Set(name, value string) error {
 	for i := range options {
 		if options[i].name == name {

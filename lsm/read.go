@@ -8,7 +8,13 @@ import (
 )
 
 // Get appends the value of key to dst and returns the result; with room in dst
-// it allocates nothing. A missing key is ErrNotFound, and dst as it was.
+// it allocates nothing. A missing key is ErrNotFound, and dst as it was. Neither key
+// nor dst is retained.
+//
+// Reads fail with ErrClosed after Close, with ErrCorruption where the bytes on disk
+// are damaged, with ErrTooManyFiles or ErrNoMemory for want of these, and with the
+// file system's error where a file cannot be read. A panic of the comparer becomes
+// the error and makes the database read-only.
 func (db *DB) Get(key, dst []byte) ([]byte, error) {
 	return db.tree.Get(key, dst, nil, 0)
 }
@@ -25,12 +31,14 @@ func (db *DB) GetNoFill(key, dst []byte) ([]byte, error) {
 	return db.tree.Get(key, dst, nil, sstable.NoFill)
 }
 
-// Has reports whether key has a value.
+// Has reports whether key has a value. It fails as Get does, but a missing key is
+// no error.
 func (db *DB) Has(key []byte) (bool, error) {
 	return db.tree.Has(key, nil)
 }
 
-// MultiResult receives the values of a MultiGet. Reuse one to allocate nothing.
+// MultiResult receives the values of a MultiGet. Reuse one to allocate nothing. It
+// is used by one goroutine at a time; the zero value is ready.
 type MultiResult struct{ r tree.MultiResult }
 
 // Len is the number of keys asked for.
@@ -40,8 +48,10 @@ func (r *MultiResult) Len() int { return r.r.Len() }
 // there is no key i. The slice is valid until the next use of r.
 func (r *MultiResult) Value(i int) (value []byte, found bool) { return r.r.Value(i) }
 
-// MultiGet looks up many keys in one state of the database. On an error the
-// results are not to be used.
+// MultiGet looks up many keys in one state of the database: r.Value(i) is that of
+// keys[i]. It is faster than as many calls of Get, because the lookups overlap. It
+// fails as Get does, but a missing key is no error; after an error the results are
+// not to be used. The keys are not retained.
 func (db *DB) MultiGet(keys [][]byte, r *MultiResult) error {
 	return db.multiGet(keys, nil, r)
 }

@@ -14,25 +14,26 @@ import (
 
 // RecoveryReport says what Open found in the logs of the last run.
 type RecoveryReport struct {
-	Logs      int    // logs replayed
-	Records   uint64 // batches in them
-	Entries   uint64
-	Dropped   []DroppedLog
-	SetAside  []string // files copied to *.lost
-	LastSeq   uint64
-	WasClean  bool // nothing was dropped
-	TornBytes int64
+	Logs      int          // logs replayed
+	Records   uint64       // batches replayed
+	Entries   uint64       // puts and deletes in these batches
+	Dropped   []DroppedLog // what was not replayed, and why
+	SetAside  []string     // names of the copies *.lost that were made of damaged logs
+	LastSeq   uint64       // sequence number of the last write found
+	WasClean  bool         // nothing was dropped
+	TornBytes int64        // bytes dropped as the torn ends of logs, which a crash leaves
 }
 
 // DroppedLog is a stretch of a log that was not replayed.
 type DroppedLog struct {
-	File   string
-	Offset int64
-	Bytes  int64
-	Reason string
+	File   string // name within the directory
+	Offset int64  // bytes from the start of the file
+	Bytes  int64  // length
+	Reason string // in words, lower case
 }
 
-// RecoveryReport returns what this Open found.
+// RecoveryReport returns what this Open found. It does not change, and is answered
+// after Close too.
 func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 
 // replay collects the memtables that the logs are read back into.

@@ -9,14 +9,16 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// RepairReport is what Repair did.
+// RepairReport is what Repair did: what it dropped, rewrote and set aside.
 type RepairReport = repair.Report
 
 // Repair brings a damaged database in dir back to a state that opens, with
 // everything that can still be read and nothing else: it works in place, keeps
 // the originals of what it replaces in the folder "lost" within dir, and
-// reports what it dropped. A database without damage is left as it is. The
-// database must not be open.
+// reports what it dropped. A database without damage is left as it is. It fails
+// with ErrLocked if the database is open, with ErrDoesNotExist or ErrNotADatabase if
+// there is none, and with the error of a read or write, which leaves the database as
+// it was.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
 	if err != nil {

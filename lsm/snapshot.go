@@ -15,8 +15,8 @@ type Snapshot struct {
 	at tree.Snapshot
 }
 
-// Snapshot fixes the present state. After Close of the database its reads fail
-// with ErrClosed.
+// Snapshot fixes the present state. Close it when done. After Close of the snapshot
+// or of the database its reads fail with ErrClosed.
 func (db *DB) Snapshot() *Snapshot {
 	s := &Snapshot{db: db}
 	db.shared.Seqs.Open(&s.at)
@@ -24,7 +24,7 @@ func (db *DB) Snapshot() *Snapshot {
 }
 
 // Close releases the snapshot. Iterators made from it go on working. Closing
-// twice is harmless.
+// twice is harmless. The error is always nil.
 func (s *Snapshot) Close() error {
 	s.at.Close()
 	return nil

@@ -23,6 +23,13 @@ const (
 )
 
 // Put sets key to value. Both are copied.
+//
+// Writes fail with ErrClosed from the beginning of Close on, with ErrReadOnly when
+// the database was opened so or a failed write made it so, with ErrTooLarge above
+// the limit of a batch, and with ErrBusy where NoStall forbids a wait. After ErrNoSpace,
+// ErrTooManyFiles or ErrNoMemory the write is not visible and later ones may succeed;
+// so it is when flushes or compactions fail and the memtables or level 0 are full.
+// Any other failure of the log makes the database read-only.
 func (db *DB) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return tooLarge("key and value", len(key)+len(value))
@@ -33,7 +40,7 @@ func (db *DB) Put(key, value []byte, mode WriteMode) error {
 	return db.pipeline.Put(key, value, commit.Mode(mode&(Sync|NoStall)))
 }
 
-// Delete removes key, whether it exists or not.
+// Delete removes key, whether it exists or not. It fails as Put does.
 func (db *DB) Delete(key []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 {
 		return tooLarge("key", len(key))
@@ -45,8 +52,10 @@ func (db *DB) Delete(key []byte, mode WriteMode) error {
 }
 
 // Write makes all operations of the batch take effect together. The batch may
-// be larger than the write buffer and may be reused afterwards. An empty batch
-// with Sync makes all earlier writes durable.
+// be larger than the write buffer and may be reused afterwards; it must not be
+// changed meanwhile. An empty batch with Sync makes all earlier writes durable. It
+// fails as Put does, with ErrTooLarge if an operation did not fit into the batch, and
+// with ErrInvalidArgument if b is nil.
 func (db *DB) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
 		return fmt.Errorf("%w: Write needs a batch", ErrInvalidArgument)
@@ -64,8 +73,9 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 }
 
 // WriteBytes is Write for a batch in wire form (Batch.Bytes, LevelDB's), which
-// may come from outside: tags, lengths and count are checked first. The
-// sequence number in its header is overwritten; nothing is copied or retained.
+// may come from outside: tags, lengths and count are checked first, and
+// ErrInvalidArgument says what is wrong. The sequence number in its header is
+// overwritten; nothing is copied or retained.
 func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
 	if err := batchrepr.Validate(repr, nil); err != nil {
 		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)

@@ -27,10 +27,11 @@ var (
 // CallbackError is a failure that a callback without a result for it reports by
 // panicking with it. The error is told as it is, without a stack.
 type CallbackError struct {
-	Callback string // "comparator"
-	Reason   string
+	Callback string // what failed: "comparator"
+	Reason   string // in the callback's words
 }
 
+// Error says which callback failed and why.
 func (e *CallbackError) Error() string { return "the " + e.Callback + " failed: " + e.Reason }
 
 // Corruption says where damaged bytes are and why they were refused.
@@ -46,6 +47,7 @@ type Corruption struct {
 	Final  bool   // the checksum is right: another read gives the same bytes
 }
 
+// Error names file, place, structure and reason.
 func (c *Corruption) Error() string {
 	where := c.File
 	if where == "" {

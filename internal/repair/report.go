@@ -43,10 +43,10 @@ type Report struct {
 	// LevelsLost says that the levels of the tables were not known or could
 	// not be relied on.
 	LevelsLost bool
-	Tables     int    // in the database now
-	Logs       int    // turned into tables
-	Entries    uint64 // in Tables, where they were counted: new ones, and old ones that were read
-	Manifest   string // the new one; "" when nothing was changed
+	Tables     int    // tables in the database now
+	Logs       int    // logs turned into tables
+	Entries    uint64 // entries of the tables that were written or read; others are not counted
+	Manifest   string // name of the new MANIFEST; "" when nothing was changed
 }
 
 // Changed reports whether the repair changed anything.
@@ -54,30 +54,31 @@ func (r *Report) Changed() bool { return r.Manifest != "" }
 
 // Drop is a stretch of a file that is not in the database any more.
 type Drop struct {
-	File   string
-	Offset int64 // bytes
-	Length int64 // bytes; 0 when unknown
-	Reason string
+	File   string // name within the directory
+	Offset int64  // bytes from the start of the file
+	Length int64  // bytes; 0 when unknown
+	Reason string // in words, lower case
 	// Smallest and Largest are user keys between which the lost entries lie;
 	// nil where unknown.
 	Smallest, Largest []byte
 }
 
+// String names file, place and reason.
 func (d Drop) String() string {
 	return fmt.Sprintf("%s at offset %d, length %d: %s", d.File, d.Offset, d.Length, d.Reason)
 }
 
 // Rewrite is a table that was replaced, and why.
 type Rewrite struct {
-	File   string
-	Reason string
+	File   string // name of the original
+	Reason string // in words, lower case
 }
 
 func (r *Report) drop(file string, off, length int64, reason string) {
 	r.Dropped = append(r.Dropped, Drop{File: file, Offset: off, Length: length, Reason: reason})
 }
 
-// dropped records the damage that c describes; the place in it is used when it
+// dropCorruption records the damage that c describes; the place in it is used when it
 // has one.
 func (r *Report) dropCorruption(file string, c *base.Corruption, off, length int64) {
 	if c.Offset >= 0 {

@@ -1,5 +1,5 @@
 // Package sstable is the contract between the engine and its table formats
-// (sstable/ldb; the native one beside it). The engine sees tables only through
+// (sstable/ldb). The engine sees tables only through
 // Reader and Writer; package files picks the format by the footer's magic.
 package sstable
 

@@ -15,9 +15,9 @@ import (
 	"io/fs"
 )
 
-// FS is a file system. An FS may also be a Linker and a SharedLocker. Names are paths as the operating system takes them; a
-// database uses absolute ones, but for a Mem, so that a change of the working
-// directory does not matter.
+// FS is a file system. An FS may also be a Linker and a SharedLocker. Names are
+// paths as the operating system takes them. A database uses absolute ones, so that a
+// change of the working directory does not matter; with a Mem it takes them as given.
 type FS interface {
 	// Create makes a new regular file for writing, mode 0600. It fails with
 	// fs.ErrExist when the name exists, whatever it is (a link is not followed).
@@ -28,6 +28,7 @@ type FS interface {
 	// Open opens a regular file for reading. Links, directories, FIFOs and
 	// devices are refused without blocking.
 	Open(name string) (ReadFile, error)
+	// Remove deletes a file or an empty directory.
 	Remove(name string) error
 	// Rename replaces newName atomically.
 	Rename(oldName, newName string) error
@@ -41,8 +42,8 @@ type FS interface {
 	SyncDir(dir string) error
 	// Lock takes the exclusive lock that the file name stands for, creating it
 	// if needed (never truncating): within this process, by flock and by fcntl.
-	// It ends with the process, forked children notwithstanding. When somebody
-	// else holds it, errors.Is(err, base.ErrLocked) holds. Closing releases.
+	// It ends with the process, forked children notwithstanding. If it is
+	// held already, errors.Is(err, base.ErrLocked) holds. Closing releases it.
 	Lock(name string) (io.Closer, error)
 }
 
@@ -50,6 +51,7 @@ type FS interface {
 type ReadFile interface {
 	io.ReaderAt
 	io.Closer
+	// Size is the length in bytes when the file was opened.
 	Size() int64
 	// Prefetch hints that [off, off+n) will be read soon. It does not block.
 	Prefetch(off, n int64)
@@ -59,6 +61,7 @@ type ReadFile interface {
 // write-back every few MiB so that Sync never meets a mountain of dirty pages.
 type WriteFile interface {
 	io.Writer
+	// Sync makes what was written durable.
 	Sync() error
 	// Close does not sync.
 	Close() error
