@@ -7,21 +7,24 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Flush writes the memtable, and those waiting, into tables and returns when
 // they are durable. It fails as a write does, or with the error of the flush, which
 // is tried again in the background.
-func (db *DB) Flush() error {
+func (db *DB) Flush() error { return db.flush(db.tree) }
+
+func (db *DB) flush(t *tree.Tree) error {
 	if err := db.health.writable(); err != nil {
 		return err
 	}
 	since := db.jobs.FlushesBegun()
-	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(db.tree) }); err != nil {
+	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(t) }); err != nil {
 		return err
 	}
-	return db.jobs.WaitFlushed(db.tree, since)
+	return db.jobs.WaitFlushed(t, since)
 }
 
 // CompactRange merges everything from start up to, not including, limit into as
@@ -38,16 +41,20 @@ func (db *DB) CompactRange(start, limit []byte) error {
 
 // CompactRangeContext is CompactRange that gives up, with the context's error
 // and nothing lost, when ctx is done.
-func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err error) {
+func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) error {
+	return db.compactRange(ctx, db.tree, start, limit)
+}
+
+func (db *DB) compactRange(ctx context.Context, t *tree.Tree, start, limit []byte) (err error) {
 	if ctx == nil {
 		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
 	}
 	defer db.health.catchPanic(&err)
-	if start != nil && limit != nil && db.opts.Comparer.Cmp(start, limit) > 0 {
+	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
 	}
 	flushed := make(chan error, 1)
-	go func() { flushed <- db.Flush() }()
+	go func() { flushed <- db.flush(t) }()
 	select {
 	case err = <-flushed:
 	case <-ctx.Done():
@@ -56,7 +63,7 @@ func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) (err
 	if err != nil {
 		return err
 	}
-	return db.jobs.CompactRange(ctx, db.tree, start, limit)
+	return db.jobs.CompactRange(ctx, t, start, limit)
 }
 
 // PauseCompaction stops automatic compaction, running ones included, and

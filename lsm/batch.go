@@ -3,6 +3,7 @@ package lsm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/loamdb/loam/internal/batchrepr"
 )
@@ -16,8 +17,9 @@ const maxBatchSize = min(math.MaxUint32-1<<20, math.MaxInt)
 // is given and may be written more than once and reused after Clear. It is
 // used by one goroutine at a time.
 type Batch struct {
-	repr []byte
-	err  error // the first operation that did not fit
+	repr   []byte
+	err    error       // the first operation that did not fit
+	spaces []*keyspace // those that operations name
 }
 
 // NewBatch returns an empty batch.
@@ -82,6 +84,9 @@ func (b *Batch) Append(other *Batch) {
 	if other.Count() == 0 || !b.room(len(other.repr)) {
 		return
 	}
+	for _, k := range other.spaces {
+		b.note(k)
+	}
 	repr, ok := batchrepr.AppendBatch(b.repr, other.repr)
 	if !ok && b.err == nil {
 		b.err = tooLarge("batch", len(b.repr)+len(other.repr))
@@ -89,10 +94,17 @@ func (b *Batch) Append(other *Batch) {
 	b.repr = repr
 }
 
+// note remembers that operations name a keyspace.
+func (b *Batch) note(k *keyspace) {
+	if !slices.Contains(b.spaces, k) {
+		b.spaces = append(b.spaces, k)
+	}
+}
+
 // Clear empties the batch and keeps its memory.
 func (b *Batch) Clear() {
 	b.repr = batchrepr.Init(b.repr[:0])
-	b.err = nil
+	b.err, b.spaces = nil, b.spaces[:0]
 }
 
 // Count is the number of operations.

@@ -30,6 +30,7 @@ type DB struct {
 	pipeline *commit.Pipeline // orders writes
 	shared   tree.Shared      // what all trees need: table files, guards, sequence numbers
 	tree     *tree.Tree       // the default keyspace
+	spaces   keyspaces        // the others
 	jobs     *jobs.Scheduler  // flushes and compactions
 }
 

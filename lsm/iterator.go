@@ -42,12 +42,16 @@ func (db *DB) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
 	}
+	return newIterator(db.tree, o)
+}
+
+func newIterator(t *tree.Tree, o *IterOptions) *Iterator {
 	in := tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache}
 	if o.Snapshot != nil {
 		in.Snapshot = &o.Snapshot.at
 	}
 	it := &Iterator{}
-	db.tree.Init(&it.tree, &in)
+	t.Init(&it.tree, &in)
 	return it
 }
 

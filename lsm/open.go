@@ -3,7 +3,6 @@ package lsm
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -89,7 +88,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return err
 	}
 	db.shared.Seqs.Publish(r.Last)
-	db.pipeline = commit.New(commit.Env{
+	env := commit.Env{
 		Append:  db.wal.Append,
 		Sync:    db.wal.Sync,
 		Apply:   db.tree.Apply,
@@ -98,10 +97,14 @@ func (db *DB) open(found *manifest.Found) (err error) {
 			return db.jobs.MakeRoom(db.tree, bytes, entries, mode)
 		},
 		Failed: func(err error) { db.health.fail(err) },
-	}, r.Last)
+	}
+	if db.opts.keyspaces != nil {
+		env.Apply, env.Room = db.applyAll, db.makeRoomAll
+	}
+	db.pipeline = commit.New(env, r.Last)
 	db.health.connect(db.pipeline, db.jobs)
 	if db.opts.ReadOnly {
-		db.adopt(r.tables, 0)
+		r.adopt(0)
 		return nil
 	}
 	return r.finish()
@@ -125,6 +128,9 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 // nothing.
 func (db *DB) loadManifest() error {
 	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.opts.Comparer, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) }}
+	if k := db.opts.keyspaces; k != nil {
+		o.Keyspaces, o.Comparers = true, k.named
+	}
 	set, err := manifest.Load(o, db.opts.ReadOnly)
 	switch {
 	case errors.Is(err, ErrDoesNotExist):
@@ -159,13 +165,10 @@ func (db *DB) openCache() error {
 	return nil
 }
 
-// assemble makes the tree and the scheduler. Neither does anything yet.
+// assemble makes the trees and the scheduler. Neither does anything yet.
 func (db *DB) assemble() {
 	o, h := db.opts, &db.health
-	db.tree = tree.New(tree.Options{
-		Comparer: o.Comparer, Tables: o.tables(), MemTableSize: o.WriteBufferSize,
-		RunsSought: func() { db.jobs.Wake() },
-	}, db.shared)
+	db.tree = db.newTree(base.DefaultKeyspace, base.DefaultKeyspaceName, o.Comparer)
 	db.jobs = jobs.New(jobs.Options{
 		Env: jobs.Env{
 			Writable: h.writable, Failure: h.failed,
@@ -178,16 +181,18 @@ func (db *DB) assemble() {
 		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
 		L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
 		MaxSpaceAmplification: o.MaxSpaceAmplification,
+		Keyspaces:             o.keyspaces != nil, MaxLogs: maxLogs * o.WriteBufferSize,
 	})
 	db.jobs.Add(db.tree)
+	db.spaces.init(db)
 }
 
-// adopt makes the first read state: an empty memtable, and for a read-only database
-// the replayed ones.
-func (db *DB) adopt(replayed []*tree.Sealed, wal uint64) {
-	replayed = slices.Clone(replayed)
-	slices.Reverse(replayed)
-	db.tree.Start(wal, replayed, db.manifest.Current(db.tree.ID()))
+// newTree makes the tree of a keyspace, which does nothing before its Start.
+func (db *DB) newTree(id base.KeyspaceID, name string, c *Comparer) *tree.Tree {
+	return tree.New(tree.Options{
+		ID: id, Name: name, Comparer: c, Tables: db.opts.tables(c), MemTableSize: db.opts.WriteBufferSize,
+		RunsSought: func() { db.jobs.Wake() },
+	}, db.shared)
 }
 
 // abandon undoes a failed open, what it made in the directory included.
@@ -196,6 +201,7 @@ func (db *DB) abandon(found *manifest.Found) {
 	_ = protect(func() error { return db.wal.Close(false) })
 	if db.tree != nil {
 		db.tree.Close()
+		db.spaces.close()
 	}
 	_ = protect(func() error { return found.Restore(db.recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
@@ -241,6 +247,7 @@ func (db *DB) Close() error {
 	db.jobs.BeginClose()
 	closing := func() error {
 		db.tree.Close()
+		db.spaces.close()
 		db.pipeline.Poison(ErrClosed)
 		return nil
 	}

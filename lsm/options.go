@@ -12,10 +12,15 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
+// comparers finds the comparers of keyspaces by name, nil for unknown ones.
+type comparers struct{ named func(name string) *Comparer }
+
 // Options configures a database. A nil *Options and a zero field mean the
 // default. Options are read at Open; changing them later has no effect. A value
 // out of range fails Open with ErrInvalidArgument.
 type Options struct {
+	keyspaces *comparers // that there are keyspaces, see package preview; default none
+
 	// What is opened.
 
 	// ErrorIfMissing fails Open with ErrDoesNotExist where there is no database.
@@ -366,9 +371,9 @@ func (o *Options) resolve() (*Options, error) {
 }
 
 // tables returns what table writers need to know. o is resolved.
-func (o *Options) tables() sstable.WriterOptions {
+func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
-		Comparer: o.Comparer, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
 		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
 		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
 	}

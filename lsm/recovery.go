@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -40,8 +42,16 @@ func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 type replay struct {
 	wal.Replay
 	db      *DB
-	tables  []*tree.Sealed // oldest first, each with a reference
-	written uint64         // entries that came into tables of the disk
+	spaces  map[base.KeyspaceID]*replayed
+	written uint64 // entries that came into tables of the disk
+	skipped uint64 // entries that are in tables already, or of keyspaces that were dropped
+}
+
+// replayed is what was read back of one keyspace.
+type replayed struct {
+	tree     *tree.Tree
+	firstLog uint64         // entries of older logs are in tables
+	tables   []*tree.Sealed // oldest first, each with a reference
 }
 
 // logs reads the logs that the manifest says are needed into memtables. On disk
@@ -50,6 +60,14 @@ type replay struct {
 func (r *replay) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{FS: db.opts.FS, Dir: db.dir, Last: db.manifest.LastSeq(), Apply: r.apply}
+	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.tree}}
+	if db.opts.keyspaces != nil {
+		newest := db.manifest.MaxKeyspace()
+		r.Keyspaces = func(id base.KeyspaceID) bool { return id <= newest }
+		for _, k := range db.manifest.Keyspaces() {
+			r.spaces[k.ID] = &replayed{tree: db.spaces.tree(db, k.ID), firstLog: k.FirstLog}
+		}
+	}
 	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
 	if err != nil {
 		return err
@@ -73,17 +91,22 @@ func (r *replay) logs() error {
 
 // free gives up the memtables, as far as nothing else holds them.
 func (r *replay) free() {
-	for _, s := range r.tables {
-		s.Mem.Unref()
+	for _, k := range r.spaces {
+		for _, s := range k.tables {
+			s.Mem.Unref()
+		}
+		k.tables = nil
 	}
-	r.tables = nil
 }
 
 // apply inserts one batch into the newest memtable, starting another when that
 // is full.
 func (r *replay) apply(num uint64, batch []byte) error {
 	n, seq := batchrepr.Count(batch), batchrepr.Seq(batch)
-	mem, err := r.room(int64(len(batch)), int(n), num)
+	if r.Keyspaces != nil {
+		return r.applyEntries(num, batch, seq)
+	}
+	mem, err := r.room(r.spaces[base.DefaultKeyspace], int64(len(batch)), int(n), num)
 	if err != nil {
 		return err
 	}
@@ -94,40 +117,64 @@ func (r *replay) apply(num uint64, batch []byte) error {
 	return nil
 }
 
+// applyEntries inserts a batch of a database with keyspaces, without entries that
+// the keyspace has in tables already and those of keyspaces that were dropped.
+func (r *replay) applyEntries(num uint64, batch []byte, seq base.SeqNum) error {
+	for it := batchrepr.Read(batch); ; seq++ {
+		id, kind, key, value, ok := it.Next()
+		if !ok {
+			return it.Err()
+		}
+		k := r.spaces[id]
+		if k == nil || num < k.firstLog {
+			r.skipped++
+			continue
+		}
+		mem, err := r.room(k, int64(len(key)+len(value)), 1, num)
+		if err == nil {
+			err = mem.Mem.Add(seq, kind, key, value)
+		}
+		if err != nil {
+			return err
+		}
+		mem.Last = max(r.Last, seq)
+	}
+}
+
 // room returns a memtable for a batch of so many bytes and entries of log num.
 // Before there are more memtables than an open database has, the oldest becomes
 // a table; a read-only database has to hold them all.
-func (r *replay) room(bytes int64, entries int, num uint64) (*tree.Sealed, error) {
+func (r *replay) room(k *replayed, bytes int64, entries int, num uint64) (*tree.Sealed, error) {
 	var prev *memtable.MemTable
-	if n := len(r.tables); n > 0 {
-		newest := r.tables[n-1]
+	if n := len(k.tables); n > 0 {
+		newest := k.tables[n-1]
 		if newest.Mem.Room(bytes, entries) == nil {
 			return newest, nil
 		}
 		prev = newest.Mem
 		if n >= r.db.opts.MaxMemtables && !r.db.opts.ReadOnly {
-			if err := r.writeOldest(); err != nil {
+			if err := r.writeOldest(k); err != nil {
 				return nil, err
 			}
 		}
 	}
-	mem, err := r.db.tree.NewMemTable(prev, bytes, entries)
+	mem, err := k.tree.NewMemTable(prev, bytes, entries)
 	s := &tree.Sealed{Mem: mem, FirstLog: num}
-	r.tables = append(r.tables, s)
+	k.tables = append(k.tables, s)
 	return s, err
 }
 
 // writeOldest writes the oldest memtable into tables of the version to come.
-func (r *replay) writeOldest() error {
-	s := r.tables[0]
-	err := r.db.jobs.WriteMemTable(r.db.tree, s, func(result compact.Result) error {
+func (r *replay) writeOldest(k *replayed) error {
+	s := k.tables[0]
+	err := r.db.jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {
 		r.written += result.EntriesIn
-		return r.db.manifest.Stage(&manifest.Edit{Added: result.Added})
+		return r.db.manifest.Stage(&manifest.Edit{Keyspace: k.tree.ID(), Added: result.Added})
 	})
 	if err != nil {
 		return err
 	}
-	r.tables = r.tables[1:]
+	k.tables = k.tables[1:]
 	s.Mem.Unref()
 	return nil
 }
@@ -139,14 +186,18 @@ func (r *replay) writeOldest() error {
 // nobody knows.
 func (r *replay) finish() error {
 	db := r.db
-	for len(r.tables) > 0 {
-		if err := r.writeOldest(); err != nil {
-			return err
+	for _, id := range slices.Sorted(maps.Keys(r.spaces)) {
+		k := r.spaces[id]
+		for len(k.tables) > 0 {
+			if err := r.writeOldest(k); err != nil {
+				return err
+			}
 		}
 	}
 	// Only with all entries in tables may the logs become obsolete.
-	if r.written != db.recovery.Entries {
-		return fmt.Errorf("%d entries were replayed, %d came into tables; the logs are kept", db.recovery.Entries, r.written)
+	if r.written+r.skipped != db.recovery.Entries {
+		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into tables; the logs are kept",
+			db.recovery.Entries, r.skipped, r.written)
 	}
 	err := r.SetAside()
 	db.recovery.SetAside = r.Report.SetAside
@@ -157,12 +208,22 @@ func (r *replay) finish() error {
 	if err := r.commit(); err != nil {
 		return err
 	}
-	db.adopt(nil, db.wal.Num())
+	r.adopt(db.wal.Num())
 	db.manifest.TakeObsolete() // removeObsolete finds them
 	if err := db.removeObsolete(); err != nil {
 		db.health.warn("files of an earlier run stay until the next opening", err)
 	}
 	return nil
+}
+
+// adopt makes the first read states: empty memtables whose entries will go to log,
+// and for a read-only database the replayed ones.
+func (r *replay) adopt(log uint64) {
+	for id, k := range r.spaces {
+		sealed := slices.Clone(k.tables)
+		slices.Reverse(sealed)
+		k.tree.Start(log, sealed, r.db.manifest.Current(id))
+	}
 }
 
 // commit starts a log and the MANIFEST. A new database has its MANIFEST first:

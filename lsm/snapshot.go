@@ -27,6 +27,7 @@ func (db *DB) Snapshot() *Snapshot {
 // twice is harmless. The error is always nil.
 func (s *Snapshot) Close() error {
 	s.at.Close()
+	s.db.spaces.closeUnread(s.db.shared.Seqs)
 	return nil
 }
 

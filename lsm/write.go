@@ -66,6 +66,9 @@ func (db *DB) Write(b *Batch, mode WriteMode) error {
 	if err := db.health.writable(); err != nil {
 		return err
 	}
+	if err := db.checkSpaces(b); err != nil {
+		return err
+	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
 	}

@@ -12,7 +12,7 @@ var floors = []struct {
 	floor int
 	paths []string
 }{
-	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events"}},
+	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events", "internal/preview"}},
 	{1, []string{"internal/vfs", "internal/prefix"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/filter", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
@@ -40,6 +40,7 @@ var sideways = map[[2]string]bool{
 	{"internal/sstable/ldb", "internal/sstable"}:    true,
 	{"internal/sstable/native", "internal/sstable"}: true,
 	{"internal/offheap", "internal/base"}:           true,
+	{"internal/preview", "internal/base"}:           true,
 	{"internal/compact", "internal/iters"}:          true,
 	{"internal/jobs", "internal/tree"}:              true,
 }

@@ -19,15 +19,9 @@ import (
 // "directory name" or "directory Type.method". The list only shrinks; an entry
 // that is not needed any more fails the test.
 var testsOnly = map[string]bool{
-	"internal/batchrepr AppendDeleteIn":    true,
-	"internal/batchrepr AppendPutIn":       true,
-	"internal/manifest Set.CreateKeyspace": true,
-	"internal/manifest Set.DropKeyspace":   true,
-	"internal/manifest Set.Keyspaces":      true,
-	"internal/manifest Set.MaxKeyspace":    true,
-	"internal/files Pin.Release":           true,
-	"internal/files Set.Pin":               true,
-	"internal/files Set.WaitDeleted":       true,
+	"internal/files Pin.Release":     true,
+	"internal/files Set.Pin":         true,
+	"internal/files Set.WaitDeleted": true,
 }
 
 // TestUnused holds the module to this: what is declared outside of tests is used

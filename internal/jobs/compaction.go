@@ -16,6 +16,10 @@ import (
 // errStopped ends a running compaction because of Close or a pause.
 var errStopped = errors.New("compaction stopped")
 
+// errDropped ends a job of a keyspace that was dropped meanwhile. There is nothing
+// left to do for it.
+var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
+
 // env is what a flush or compaction of a tree needs.
 func (s *Scheduler) env(t *tree.Tree) *compact.Env {
 	return &compact.Env{
@@ -149,6 +153,7 @@ func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k.remove(plan)
+	s.forgetDroppedLocked()
 	if cancel := k.manual[plan]; cancel != nil {
 		delete(k.manual, plan)
 		cancel(nil)

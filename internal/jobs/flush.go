@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,9 @@ import (
 func (s *Scheduler) nextFlushLocked() (next *keyspace) {
 	var oldest uint64
 	for _, k := range s.spaces {
+		if k.dropped {
+			continue
+		}
 		state := k.Acquire()
 		if state == nil {
 			continue
@@ -111,6 +115,9 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed) (err error) {
 			return s.installFlush(k, m, r)
 		})
 	}
+	if errors.Is(err, errDropped) {
+		err = nil
+	}
 	d := time.Since(start)
 	s.stats.flushed(m.Mem.Bytes(), result, d, err)
 	s.opts.Events.FlushEnd(m.Mem.Bytes(), result.Added, d, err)
@@ -130,7 +137,13 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 		return err
 	}
 	k := s.space(t)
+	if k == nil {
+		return errDropped
+	}
 	version, level, plan := s.placeFlush(k, smallest, largest)
+	if version == nil {
+		return errDropped
+	}
 	defer func() {
 		s.mu.Lock()
 		k.remove(plan)
@@ -160,6 +173,9 @@ func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest
 	s.mu.Lock()
 	defer s.mu.Unlock() // the comparer may panic
 	version := s.opts.Manifest.Current(k.ID())
+	if version == nil {
+		return nil, 0, nil
+	}
 	level := compact.FlushLevel(version, k.running, k.Comparer(), smallest, largest)
 	plan := compact.FlushPlan(level, smallest, largest)
 	if level > 0 {

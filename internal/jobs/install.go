@@ -1,6 +1,8 @@
 package jobs
 
 import (
+	"errors"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
@@ -10,22 +12,44 @@ import (
 // installFlush makes the tables live, and the memtable and the logs that only it
 // needed obsolete, in one edit.
 func (s *Scheduler) installFlush(k *keyspace, m *tree.Sealed, result compact.Result) error {
+	if err := s.syncLogsOf(k, m); err != nil {
+		s.discard(result)
+		return err
+	}
 	s.install.Lock()
 	defer s.install.Unlock()
 	oldest, ok := s.oldestLogWithout(m)
-	if !ok {
+	state := k.Acquire()
+	if state == nil && s.isDropped(k) {
+		s.discard(result)
+		return errDropped
+	}
+	if state == nil {
 		return errStopped // Close came first; the log still has it all
+	}
+	defer state.Unref()
+	if !ok {
+		return errStopped
 	}
 	edit := &manifest.Edit{Added: result.Added}
 	edit.SetLogNum(oldest)
+	if s.opts.Keyspaces {
+		first, _ := state.OldestLog(m)
+		edit.SetFirstLog(first)
+	}
 	s.opts.Manifest.SetLastSeq(m.Last)
 	if err := s.installLocked(k, edit, m, result); err != nil {
 		return err
 	}
+	s.deleteLogs(oldest)
+	return nil
+}
+
+// deleteLogs deletes the logs before oldest, which the MANIFEST says are obsolete.
+func (s *Scheduler) deleteLogs(oldest uint64) {
 	for _, num := range s.opts.WAL.TakeObsolete(oldest) {
 		s.opts.Files.DeleteFile(base.FileName(base.FileLog, num))
 	}
-	return nil
 }
 
 // oldestLogWithout is the number of the oldest log that any tree needs once a
@@ -37,6 +61,9 @@ func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range s.spaces {
+		if k.dropped {
+			continue
+		}
 		state := k.Acquire()
 		if state == nil {
 			return 0, false
@@ -46,7 +73,8 @@ func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 		}
 		state.Unref()
 	}
-	return oldest, true
+	// A state of before BeginLog may name a log that is obsolete already.
+	return max(oldest, s.opts.Manifest.LogNum()), true
 }
 
 // installCompaction makes the change of a compaction live.
@@ -65,6 +93,12 @@ func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit, results 
 func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed, results ...compact.Result) error {
 	edit.Keyspace = k.ID()
 	version, err := s.opts.Manifest.Apply(edit)
+	if errors.Is(err, manifest.ErrNoKeyspace) {
+		for _, r := range results {
+			s.discard(r)
+		}
+		return errDropped
+	}
 	if err != nil {
 		for _, r := range results {
 			s.orphans = append(s.orphans, r.Added...)

@@ -37,6 +37,9 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.spaceLocked(t)
+	if k == nil {
+		return manifest.ErrNoKeyspace
+	}
 	for m := compact.NewManual(start, last); ; {
 		done, err := s.manualStepLocked(ctx, k, m)
 		if done || err != nil {
@@ -87,6 +90,9 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *compact
 		}
 		if s.closing {
 			return nil, nil, false, base.ErrClosed
+		}
+		if k.dropped {
+			return nil, nil, false, manifest.ErrNoKeyspace
 		}
 		if end, step, done = s.tryStepLocked(ctx, k, m); end != nil || done {
 			return end, step, done, nil

@@ -56,6 +56,7 @@ type Options struct {
 	Cache    *cache.Cache
 	Seqs     *tree.Sequences
 
+	Keyspaces         bool  // there may be more trees than that of the default keyspace
 	ReadOnly          bool  // the database was opened so: nothing is started
 	Paused            bool  // as after Pause
 	MaxJobs           int   // pieces of automatic compactions at once
@@ -68,6 +69,9 @@ type Options struct {
 	// MaxSpaceAmplification bounds the bytes of a tree's tables when writers are not
 	// fast, as a multiple of those that are live.
 	MaxSpaceAmplification float64
+	// MaxLogs is how many bytes of logs there may be before the trees that keep the
+	// oldest one are flushed; with Keyspaces.
+	MaxLogs int64
 }
 
 // Scheduler does the background work of a database. It is safe for concurrent use,
@@ -96,6 +100,7 @@ type Scheduler struct {
 	delayNanos atomic.Int64 // write delay per KiB, see updateDelay
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
+	nextLook   int64        // bytes appended to logs at which boundLogs looks again; commit leader only
 	stats      stats
 	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
 }
@@ -103,6 +108,7 @@ type Scheduler struct {
 // keyspace is a tree and the work on it. Its fields are guarded by Scheduler.mu.
 type keyspace struct {
 	*tree.Tree
+	dropped     bool // nothing is started for it any more
 	running     compact.Busy
 	manual      map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
 	manualWaits int                                       // manual compactions that wait for their next step
@@ -210,6 +216,9 @@ func (s *Scheduler) startNextLocked(k *keyspace) bool {
 		return false
 	}
 	defer state.Unref()
+	if k.dropped {
+		return false
+	}
 	if s.manualFirstLocked(k, state.Version) {
 		return false
 	}

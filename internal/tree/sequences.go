@@ -41,6 +41,20 @@ func (s *Sequences) Open(n *Snapshot) {
 	s.snapshots = append(s.snapshots, n.seq) // stays ascending: visible only grows
 }
 
+// Seq is the sequence number that the snapshot reads at.
+func (n *Snapshot) Seq() base.SeqNum { return n.seq }
+
+// Oldest is the sequence number of the oldest open snapshot; ok is false when there
+// is none.
+func (s *Sequences) Oldest() (seq base.SeqNum, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.snapshots) == 0 {
+		return 0, false
+	}
+	return s.snapshots[0], true
+}
+
 // Close takes the snapshot off the list. Further calls do nothing.
 func (n *Snapshot) Close() {
 	if n.closed.Swap(true) {

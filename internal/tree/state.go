@@ -35,6 +35,7 @@ type Sealed struct {
 func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) *ReadState {
 	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t}
 	s.refs.Store(1)
+	t.states.Add(1)
 	t.shared.Holders.n.Add(1)
 	mem.Ref()
 	for _, m := range sealed {
@@ -68,6 +69,7 @@ func (s *ReadState) free() {
 		m.Mem.Unref()
 	}
 	s.Version.Unref()
+	s.tree.states.Add(-1)
 	s.tree.shared.Holders.Release()
 }
 

@@ -49,6 +49,9 @@ type Tree struct {
 	state atomic.Pointer[ReadState] // nil before Start and after Close
 	mu    sync.Mutex                // held to replace state; never during I/O
 
+	dropped atomic.Bool  // there is no state because of Drop
+	states  atomic.Int64 // how many exist
+
 	runsSought atomic.Uint64
 }
 
@@ -90,16 +93,29 @@ func (t *Tree) replaceLocked(s *ReadState) {
 	}
 }
 
-// Close takes the state away: later reads fail with base.ErrClosed. Iterators and
-// reads under way keep what they use.
+// Close takes the state away: later reads, and moves of iterators, fail with
+// base.ErrClosed. Iterators and reads under way keep what they use.
 func (t *Tree) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.dropped.Store(false)
 	t.replaceLocked(nil)
 }
 
-// Closed reports whether there is no state.
-func (t *Tree) Closed() bool { return t.state.Load() == nil }
+// Drop takes the state away of a keyspace that was dropped: later reads fail with
+// base.ErrClosed, but open iterators go on until Close.
+func (t *Tree) Drop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropped.Store(true)
+	t.replaceLocked(nil)
+}
+
+// Closed reports whether the Tree was closed, or not started.
+func (t *Tree) Closed() bool { return t.state.Load() == nil && !t.dropped.Load() }
+
+// Unused reports whether nobody, iterators among them, has a state.
+func (t *Tree) Unused() bool { return t.states.Load() == 0 }
 
 // Current returns the current state without a reference, or nil once closed. What
 // the state holds may be used inside a guard, and by the commit leader.
@@ -158,6 +174,11 @@ func (t *Tree) beginLog(num uint64) {
 // memtable. Commit leader only.
 func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
 	return t.state.Load().Mem.Apply(batch, seq)
+}
+
+// Add inserts one entry of a batch. Commit leader only.
+func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
+	return t.state.Load().Mem.Add(seq, kind, key, value)
 }
 
 // Rotate seals the memtable and starts another one, with room for a group of so

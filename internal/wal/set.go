@@ -57,18 +57,19 @@ type Set struct {
 	cur    *record.Writer
 	num    atomic.Uint64 // of cur
 	synced bool          // Sync was called since the rotation
-	older  []*fullLog    // being synced in the background, oldest first
 	parts  [][]byte
 	head   [batchrepr.HeaderLen]byte
 
 	fullMu       sync.Mutex // a leaf
-	full         []uint64   // numbers of the full logs that are not obsolete, ascending
+	older        []*fullLog // being synced in the background, oldest first
+	full         []fullSize // full logs that are not obsolete, in the order of their numbers
 	unsyncedFull []*fullLog // oldest first
 
 	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
 	spare   *newLog
 
 	bytes atomic.Int64
+	kept  atomic.Int64 // bytes of full
 	syncs hist.Histogram
 }
 
@@ -76,6 +77,12 @@ type Set struct {
 type newLog struct {
 	w   *record.Writer
 	num uint64
+}
+
+// fullSize is the size of a full log.
+type fullSize struct {
+	num   uint64
+	bytes int64
 }
 
 // fullLog is a log that was rotated away.
@@ -94,6 +101,13 @@ func (s *Set) Num() uint64 { return s.num.Load() }
 
 // Bytes is how many bytes of batches were appended.
 func (s *Set) Bytes() int64 { return s.bytes.Load() }
+
+// Size is how many bytes the current log has. Commit leader only.
+func (s *Set) Size() int64 { return s.cur.Size() }
+
+// Kept is how many bytes the logs have that are not obsolete, the current one
+// included. Commit leader only.
+func (s *Set) Kept() int64 { return s.kept.Load() + s.cur.Size() }
 
 // Syncs tells how long the syncs of the current log took.
 func (s *Set) Syncs() *hist.Histogram { return &s.syncs }
@@ -201,27 +215,21 @@ func (s *Set) mark(l *newLog, first base.SeqNum) error {
 // retire puts the current log among the full ones.
 func (s *Set) retire() {
 	old := &fullLog{w: s.cur, num: s.Num(), done: make(chan struct{})}
-	s.older = slices.DeleteFunc(s.older, func(o *fullLog) bool {
-		select {
-		case <-o.done:
-			return o.err == nil
-		default:
-			return false
-		}
-	})
 	s.fullMu.Lock()
-	s.full = append(s.full, old.num)
-	if !s.synced {
-		s.unsyncedFull = append(s.unsyncedFull, old)
-	}
-	s.fullMu.Unlock()
+	s.full = append(s.full, fullSize{old.num, old.w.Size()})
+	s.kept.Add(old.w.Size())
 	if s.synced {
 		s.synced = false
 		s.syncInBackground(old)
+	} else {
+		s.unsyncedFull = append(s.unsyncedFull, old)
 	}
+	s.fullMu.Unlock()
 }
 
 // syncInBackground syncs and closes a full log.
+//
+// REQUIRES: fullMu held.
 func (s *Set) syncInBackground(old *fullLog) {
 	s.older = append(s.older, old)
 	go func() {
@@ -238,10 +246,47 @@ func (s *Set) syncInBackground(old *fullLog) {
 	}()
 }
 
-// takeUnsynced removes the logs before num from the unsynced full ones.
-func (s *Set) takeUnsynced(num uint64) (logs []*fullLog) {
+// SyncBefore makes the full logs before num durable that are not obsolete. Where a
+// batch is in several trees, the tables of one must not survive a power cut that
+// takes the logs with the rest. Any goroutine.
+func (s *Set) SyncBefore(num uint64) error {
+	for _, o := range s.syncFull(num, num) {
+		<-o.done
+		if o.err != nil {
+			return s.fail("syncing", o.err)
+		}
+	}
+	return nil
+}
+
+// syncFull begins to sync the full logs before begin, and returns those before num
+// whose sync has not ended or has failed.
+func (s *Set) syncFull(begin, num uint64) (logs []*fullLog) {
 	s.fullMu.Lock()
 	defer s.fullMu.Unlock()
+	s.older = slices.DeleteFunc(s.older, func(o *fullLog) bool {
+		select {
+		case <-o.done:
+			return o.err == nil
+		default:
+			return false
+		}
+	})
+	for _, o := range s.takeUnsyncedLocked(begin) {
+		s.syncInBackground(o)
+	}
+	for _, o := range s.older {
+		if o.num < num {
+			logs = append(logs, o)
+		}
+	}
+	return logs
+}
+
+// takeUnsyncedLocked removes the logs before num from the unsynced full ones.
+//
+// REQUIRES: fullMu held.
+func (s *Set) takeUnsyncedLocked(num uint64) (logs []*fullLog) {
 	s.unsyncedFull = slices.DeleteFunc(s.unsyncedFull, func(o *fullLog) bool {
 		if o.num < num {
 			logs = append(logs, o)
@@ -255,8 +300,12 @@ func (s *Set) takeUnsynced(num uint64) (logs []*fullLog) {
 // and returns their numbers, each once: the files may be deleted. Any goroutine.
 func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
 	s.fullMu.Lock()
-	n, _ := slices.BinarySearch(s.full, oldest)
-	nums, s.full = s.full[:n:n], s.full[n:]
+	n := 0
+	for ; n < len(s.full) && s.full[n].num < oldest; n++ {
+		nums = append(nums, s.full[n].num)
+		s.kept.Add(-s.full[n].bytes)
+	}
+	s.full = slices.Delete(s.full, 0, n)
 	s.fullMu.Unlock()
 	s.closeBefore(oldest)
 	return nums
@@ -264,7 +313,10 @@ func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
 
 // closeBefore closes the full logs before num that nobody syncs.
 func (s *Set) closeBefore(num uint64) {
-	for _, o := range s.takeUnsynced(num) {
+	s.fullMu.Lock()
+	logs := s.takeUnsyncedLocked(num)
+	s.fullMu.Unlock()
+	for _, o := range logs {
 		o.w.Close()
 	}
 }
@@ -319,16 +371,9 @@ func (s *Set) failUnlessShort(err error) error {
 // Sync makes everything appended so far durable, the older logs first.
 func (s *Set) Sync() error {
 	s.synced = true
-	for _, o := range s.takeUnsynced(math.MaxUint64) {
-		s.syncInBackground(o)
+	if err := s.SyncBefore(math.MaxUint64); err != nil {
+		return err
 	}
-	for _, o := range s.older {
-		<-o.done
-		if o.err != nil {
-			return s.fail("syncing", o.err)
-		}
-	}
-	s.older = s.older[:0]
 	start := time.Now()
 	err := s.cur.Sync()
 	s.syncs.Record(int64(time.Since(start)))
@@ -353,7 +398,7 @@ func (s *Set) Close(sync bool) error {
 		}
 		s.cur.Close()
 	}
-	for _, o := range s.older {
+	for _, o := range s.syncFull(0, math.MaxUint64) {
 		<-o.done
 	}
 	s.closeBefore(math.MaxUint64) // without a sync

@@ -1,0 +1,345 @@
+package lsm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/jobs"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// maxLogs is how many write buffers of logs there may be before the keyspaces that
+// keep the oldest log are flushed.
+const maxLogs = 4
+
+// keyspaces is the keyspaces of a database besides the default one. They have one
+// write-ahead log, one sequence of numbers, one MANIFEST, one scheduler and one
+// cache.
+type keyspaces struct {
+	mu     sync.Mutex // held while one is created or dropped; outermost
+	byName map[string]*keyspace
+	gone   *tree.Tree // never started: what reads of a dropped keyspace get
+
+	unread  atomic.Int32 // how many of dropped are for snapshots
+	dropMu  sync.Mutex   // a leaf
+	dropped []*keyspace  // those that snapshots may still read, and those with open iterators
+
+	// Used by the commit leader, changed in pipeline.Exclusive.
+	trees  map[base.KeyspaceID]*tree.Tree
+	shares []jobs.Share
+	index  map[base.KeyspaceID]int // of shares
+}
+
+// keyspace is a keyspace besides the default one. It is safe for concurrent use.
+type keyspace struct {
+	db   *DB
+	tree *tree.Tree
+
+	// gone is set when the keyspace is being dropped: writes are refused, and reads
+	// but for those of snapshots up to last.
+	gone atomic.Bool
+	last atomic.Uint64
+}
+
+// init makes the trees of the keyspaces that the manifest has.
+func (s *keyspaces) init(db *DB) {
+	s.gone = db.newTree(base.DefaultKeyspace, base.DefaultKeyspaceName, db.opts.Comparer)
+	s.byName = map[string]*keyspace{}
+	s.trees, s.index = map[base.KeyspaceID]*tree.Tree{}, map[base.KeyspaceID]int{}
+	for _, k := range db.manifest.Keyspaces() {
+		if k.ID != base.DefaultKeyspace {
+			s.add(&keyspace{db: db, tree: db.newTree(k.ID, k.Name, k.Comparer)})
+		}
+	}
+}
+
+// add takes a keyspace in. The commit leader does nothing meanwhile.
+func (s *keyspaces) add(k *keyspace) {
+	s.byName[k.tree.Name()] = k
+	s.trees[k.tree.ID()] = k.tree
+	k.db.jobs.Add(k.tree)
+}
+
+// tree returns the tree of a keyspace, or nil. Commit leader only.
+func (s *keyspaces) tree(db *DB, id base.KeyspaceID) *tree.Tree {
+	if id == base.DefaultKeyspace {
+		return db.tree
+	}
+	return s.trees[id]
+}
+
+// close closes the trees of all keyspaces, when the commit leader does nothing any
+// more.
+func (s *keyspaces) close() {
+	for _, t := range s.trees {
+		t.Close()
+	}
+	s.dropMu.Lock()
+	defer s.dropMu.Unlock()
+	for _, k := range s.dropped {
+		k.tree.Close()
+	}
+	s.dropped = nil
+	s.unread.Store(0)
+}
+
+// closeUnread gives up the trees of dropped keyspaces that no open snapshot may
+// read, and forgets those that have no iterator either.
+func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
+	if s.unread.Load() == 0 {
+		return
+	}
+	oldest, open := seqs.Oldest()
+	s.dropMu.Lock()
+	defer s.dropMu.Unlock()
+	unread := int32(0)
+	s.dropped = slices.DeleteFunc(s.dropped, func(k *keyspace) bool {
+		if open && uint64(oldest) <= k.last.Load() {
+			unread++
+			return false
+		}
+		k.tree.Drop()
+		return k.tree.Unused()
+	})
+	s.unread.Store(unread)
+}
+
+// openKeyspace returns a keyspace, which it creates if there is none of that name.
+func (db *DB) openKeyspace(name string, c *Comparer) (*keyspace, error) {
+	if db.opts.keyspaces == nil {
+		return nil, fmt.Errorf("%w: the database was opened without keyspaces", ErrInvalidArgument)
+	}
+	s := &db.spaces
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.byName[name]; k != nil {
+		switch {
+		case k.gone.Load():
+			return nil, fmt.Errorf("keyspace %q: a drop has failed, and must be tried again first", name)
+		case c != nil && c.Name != k.tree.Comparer().Name:
+			return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", ErrComparerMismatch, name, k.tree.Comparer().Name, c.Name)
+		}
+		return k, nil
+	}
+	if err := db.health.writable(); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		c = db.opts.Comparer
+	}
+	if db.opts.keyspaces.named(c.Name) == nil {
+		return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open knows", ErrInvalidArgument, c.Name, name)
+	}
+	id, version, err := db.jobs.CreateKeyspace(name, c)
+	if err != nil {
+		return nil, err
+	}
+	k := &keyspace{db: db, tree: db.newTree(id, name, c)}
+	err = db.pipeline.Exclusive(func() error {
+		if db.tree.Closed() {
+			version.Unref()
+			return ErrClosed
+		}
+		k.tree.Start(db.wal.Num(), nil, version)
+		s.add(k)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// dropKeyspace drops a keyspace. When that fails the keyspace is gone or not: it can
+// only be dropped again.
+func (db *DB) dropKeyspace(name string) error {
+	s := &db.spaces
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.byName[name]
+	if k == nil {
+		return fmt.Errorf("%w: %q", manifest.ErrNoKeyspace, name)
+	}
+	if err := db.health.writable(); err != nil {
+		return err
+	}
+	// Writes that are on their way come before the drop.
+	k.last.Store(uint64(db.shared.Seqs.Visible()))
+	k.gone.Store(true)
+	if err := db.jobs.DropKeyspace(k.tree); err != nil {
+		return err
+	}
+	delete(s.byName, name)
+	err := db.pipeline.Exclusive(func() error {
+		delete(s.trees, k.tree.ID())
+		s.dropMu.Lock()
+		defer s.dropMu.Unlock()
+		s.dropped = append(s.dropped, k)
+		s.unread.Add(1)
+		return nil
+	})
+	s.closeUnread(db.shared.Seqs)
+	if err != nil {
+		return err
+	}
+	return db.jobs.ReleaseLogs()
+}
+
+// keyspaceNames lists all keyspaces, the default one first.
+func (db *DB) keyspaceNames() (names []string) {
+	for _, k := range db.manifest.Keyspaces() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// checkSpaces refuses a batch for keyspaces that were dropped, or are another
+// database's.
+func (db *DB) checkSpaces(b *Batch) error {
+	for _, k := range b.spaces {
+		if k.db != db {
+			return fmt.Errorf("%w: the batch names a keyspace of another database", ErrInvalidArgument)
+		}
+		if k.gone.Load() {
+			return fmt.Errorf("%w: %q was dropped", manifest.ErrNoKeyspace, k.tree.Name())
+		}
+	}
+	return nil
+}
+
+// entryOverhead bounds the bytes of an entry in a batch besides key and value.
+const entryOverhead = 16
+
+// makeRoomAll makes room in each tree that the group writes to. Commit leader only.
+func (db *DB) makeRoomAll(group [][]byte, _ int64, _ int, mode commit.Mode) error {
+	s := &db.spaces
+	s.shares = s.shares[:0]
+	clear(s.index)
+	for _, b := range group {
+		last := -1
+		for it := batchrepr.Read(b); ; {
+			id, _, key, value, ok := it.Next()
+			if !ok {
+				break
+			}
+			if last < 0 || s.shares[last].Tree.ID() != id {
+				if last = s.share(db, id); last < 0 {
+					continue
+				}
+				s.shares[last].Bytes += batchrepr.HeaderLen
+			}
+			s.shares[last].Bytes += int64(len(key) + len(value) + entryOverhead)
+			s.shares[last].Entries++
+		}
+	}
+	return db.jobs.MakeRoomFor(s.shares, mode)
+}
+
+// share finds or makes the share of a keyspace, or returns -1 if that was dropped.
+func (s *keyspaces) share(db *DB, id base.KeyspaceID) int {
+	if i, ok := s.index[id]; ok {
+		return i
+	}
+	t := s.tree(db, id)
+	if t == nil {
+		return -1
+	}
+	s.index[id] = len(s.shares)
+	s.shares = append(s.shares, jobs.Share{Tree: t})
+	return len(s.shares) - 1
+}
+
+// applyAll inserts a batch into the trees that it writes to. Operations on a
+// keyspace that was dropped after the batch was checked come before the drop: they
+// have no effect any more. Commit leader only.
+func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
+	s := &db.spaces
+	if id, one := soleKeyspace(batch); one {
+		if t := s.tree(db, id); t != nil {
+			return t.Apply(batch, seq)
+		}
+		return nil
+	}
+	for it := batchrepr.Read(batch); ; seq++ {
+		id, kind, key, value, ok := it.Next()
+		if !ok {
+			return it.Err()
+		}
+		if t := s.tree(db, id); t != nil {
+			if err := t.Add(seq, kind, key, value); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// soleKeyspace returns the keyspace that all entries of a batch name, if there is
+// one.
+func soleKeyspace(batch []byte) (sole base.KeyspaceID, one bool) {
+	it := batchrepr.Read(batch)
+	sole, _, _, _, _ = it.Next()
+	for {
+		id, _, _, _, ok := it.Next()
+		if !ok {
+			return sole, true
+		}
+		if id != sole {
+			return 0, false
+		}
+	}
+}
+
+// at is the tree to read in a snapshot, or at present if that is nil: an empty one
+// that is closed, when the keyspace was dropped before.
+func (k *keyspace) at(snap *Snapshot) (*tree.Tree, *tree.Snapshot) {
+	if snap == nil {
+		if k.gone.Load() {
+			return k.db.spaces.gone, nil
+		}
+		return k.tree, nil
+	}
+	if k.gone.Load() && uint64(snap.at.Seq()) > k.last.Load() {
+		return k.db.spaces.gone, &snap.at
+	}
+	return k.tree, &snap.at
+}
+
+func (k *keyspace) get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) ([]byte, error) {
+	t, at := k.at(snap)
+	return t.Get(key, dst, at, flags)
+}
+
+func (k *keyspace) iter(o *IterOptions) *Iterator {
+	if o == nil {
+		o = &IterOptions{}
+	}
+	t, _ := k.at(o.Snapshot)
+	return newIterator(t, o)
+}
+
+func (k *keyspace) compactRange(start, limit []byte) error {
+	return k.db.compactRange(context.Background(), k.tree, start, limit)
+}
+
+// put adds an operation on the keyspace to a batch.
+func (k *keyspace) put(b *Batch, key, value []byte) {
+	if b.room(len(key) + len(value)) {
+		b.note(k)
+		b.repr = batchrepr.AppendPutIn(b.repr, k.tree.ID(), key, value)
+	}
+}
+
+func (k *keyspace) delete(b *Batch, key []byte) {
+	if b.room(len(key)) {
+		b.note(k)
+		b.repr = batchrepr.AppendDeleteIn(b.repr, k.tree.ID(), key)
+	}
+}

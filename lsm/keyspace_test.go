@@ -1,0 +1,536 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// openSpaces opens a database with keyspaces in fsys.
+func openSpaces(t testing.TB, fsys vfs.FS, change func(*Options)) *DB {
+	t.Helper()
+	o := &Options{FS: fsys, WriteBufferSize: 64 << 10}
+	if change != nil {
+		change(o)
+	}
+	previewKeyspaces{}.Enable(o, nil)
+	db, err := Open("db", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func mustSpace(t testing.TB, db *DB, name string) *keyspace {
+	t.Helper()
+	k, err := db.openKeyspace(name, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// putIn writes one entry into each keyspace, nil being the default one, in one batch.
+func putIn(t testing.TB, db *DB, key, value string, spaces ...*keyspace) {
+	t.Helper()
+	b := NewBatch()
+	for _, k := range spaces {
+		if k == nil {
+			b.Put([]byte(key), []byte(value))
+		} else {
+			k.put(b, []byte(key), []byte(value))
+		}
+	}
+	if err := db.Write(b, NoSync); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantIn(t testing.TB, k *keyspace, key, value string) {
+	t.Helper()
+	if got, err := k.get([]byte(key), nil, nil, 0); err != nil || string(got) != value {
+		t.Errorf("keyspace %s: %s is %q, %v; want %q", k.tree.Name(), key, got, err, value)
+	}
+}
+
+// filesIn counts the files of a directory with a suffix, and their bytes.
+func filesIn(t testing.TB, fsys vfs.FS, suffix string) (n int, bytes int64) {
+	t.Helper()
+	names, err := fsys.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, suffix) {
+			info, err := fsys.Stat(filepath.Join("db", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, bytes = n+1, bytes+info.Size()
+		}
+	}
+	return n, bytes
+}
+
+func TestKeyspacesNeedTheSwitch(t *testing.T) {
+	fsys := vfs.NewMem()
+	db, err := Open("db", &Options{FS: fsys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.openKeyspace("users", nil); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("keyspace in LevelDB's format: %v", err)
+	}
+	if err := db.Put([]byte("k"), []byte("old"), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = openSpaces(t, fsys, nil) // a LevelDB directory becomes one with keyspaces
+	users := mustSpace(t, db, "users")
+	putIn(t, db, "k", "new", users)
+	if got, err := db.Get([]byte("k"), nil); err != nil || string(got) != "old" {
+		t.Errorf("default keyspace: %q, %v", got, err)
+	}
+	b := NewBatch()
+	users.put(b, []byte("k"), nil)
+	if _, err := BatchFromBytes(b.Bytes()); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("batch of LevelDB's form that names a keyspace: %v", err)
+	}
+	other := openSpaces(t, vfs.NewMem(), nil)
+	if err := other.Write(b, NoSync); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("batch for another database's keyspace: %v", err)
+	}
+	if err := errors.Join(other.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open("db", &Options{FS: fsys}); !errors.Is(err, ErrCorruption) {
+		t.Errorf("opened without keyspaces: %v", err)
+	}
+}
+
+func TestKeyspaceComparers(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, nil)
+	down, err := db.openKeyspace("down", base.ReverseBytewise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "c", "b"} {
+		putIn(t, db, key, "1", down, nil)
+	}
+	order := func(it *Iterator) (keys string) {
+		for ok := it.First(); ok; ok = it.Next() {
+			keys += string(it.Key())
+		}
+		if err := it.Close(); err != nil {
+			t.Error(err)
+		}
+		return keys
+	}
+	for range 2 {
+		if up, down := order(db.Iter(nil)), order(down.iter(nil)); up != "abc" || down != "cba" {
+			t.Errorf("default %s, down %s", up, down)
+		}
+		if err := db.flush(down.tree); err != nil { // from tables
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.openKeyspace("down", base.Bytewise); !errors.Is(err, ErrComparerMismatch) {
+		t.Errorf("another comparer: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := &Options{FS: fsys}
+	previewKeyspaces{}.Enable(o, func(string) *Comparer { return nil })
+	if _, err := Open("db", o); !errors.Is(err, ErrComparerMismatch) || !strings.Contains(err.Error(), `"down"`) {
+		t.Errorf("a comparer that is not known: %v", err)
+	}
+}
+
+// TestIdleKeyspace: a keyspace that is not written costs little heap and no memory
+// outside of it.
+func TestIdleKeyspace(t *testing.T) {
+	const n = 1000
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, nil)
+	for i := range n {
+		mustSpace(t, db, fmt.Sprint("space", i))
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before, outside := heap(), offheap.InUse()
+	start := time.Now()
+	db = openSpaces(t, fsys, nil)
+	took := time.Since(start)
+	each := (int64(heap()) - int64(before)) / n
+	t.Logf("%d keyspaces open in %v, %d bytes of heap each", n, took, each)
+	if each > 4<<10 {
+		t.Errorf("an idle keyspace costs %d bytes of heap", each)
+	}
+	if more := offheap.InUse() - outside; more > 1<<20 {
+		t.Errorf("%d idle keyspaces cost %d bytes outside of the heap", n, more)
+	}
+	if names := db.keyspaceNames(); len(names) != n+1 || names[0] != base.DefaultKeyspaceName {
+		t.Errorf("%d keyspaces, the first %q", len(names), names[0])
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSeldomWrittenKeyspaceKeepsNoLogs fills one keyspace while another one has an
+// entry in the first log.
+func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, func(o *Options) { o.WALPreallocate = -1; o.DisableCompaction = true; o.L0Stop = 1000 })
+	seldom, idle := mustSpace(t, db, "seldom"), mustSpace(t, db, "idle")
+	putIn(t, db, "k", "v", seldom)
+	value := strings.Repeat("v", 4000)
+	most := int64(0)
+	for i := range 400 { // 25 write buffers
+		putIn(t, db, fmt.Sprint(i), value, nil)
+		if i%10 == 0 {
+			if err := db.jobs.WaitFlushed(db.tree, 0); err != nil {
+				t.Fatal(err)
+			}
+			db.shared.Files.WaitDeleted()
+			_, bytes := filesIn(t, fsys, ".log")
+			most = max(most, bytes)
+		}
+	}
+	if limit := (maxLogs + 3) * db.opts.WriteBufferSize; most > limit {
+		t.Errorf("logs of up to %d bytes, want at most %d", most, limit)
+	}
+	state := seldom.tree.Acquire()
+	if len(state.Version.Levels[manifest.NumLevels-1].Files)+len(state.Version.Levels[0].Files) == 0 || state.Mem.Len() > 0 {
+		t.Errorf("the keyspace that kept the first log was not flushed:\n%v", state.Version)
+	}
+	state.Unref()
+	wantIn(t, seldom, "k", "v")
+	if idle.tree.Current().Mem.Len() != 0 || len(idle.tree.Current().Sealed) != 0 {
+		t.Error("a keyspace without entries was sealed")
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRotationLeavesOtherKeyspaces: a full memtable is flushed alone, and recovery
+// reads back only what is not in tables.
+func TestRotationLeavesOtherKeyspaces(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, func(o *Options) { o.DisableCompaction = true })
+	a, b := mustSpace(t, db, "a"), mustSpace(t, db, "b")
+	putIn(t, db, "k", "1", a, b, nil)
+	if err := db.flush(a.tree); err != nil {
+		t.Fatal(err)
+	}
+	putIn(t, db, "l", "2", a, b)
+	for k, want := range map[*keyspace][2]int{a: {1, 1}, b: {0, 2}} {
+		state := k.tree.Acquire()
+		files := 0
+		for i := range state.Version.Levels {
+			files += len(state.Version.Levels[i].Files)
+		}
+		if got := [2]int{files, state.Mem.Len()}; got != want {
+			t.Errorf("keyspace %s has %d tables and %d entries in memory, want %v", k.tree.Name(), got[0], got[1], want)
+		}
+		state.Unref()
+	}
+	crashed := fsys.CrashClone(vfs.KeepAll())
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = openSpaces(t, crashed, func(o *Options) { o.DisableCompaction = true })
+	if r := db.RecoveryReport(); r.Entries != 5 || !r.WasClean {
+		t.Errorf("%+v", r)
+	}
+	a, b = mustSpace(t, db, "a"), mustSpace(t, db, "b")
+	entries := uint64(0)
+	state := a.tree.Acquire()
+	for i := range state.Version.Levels {
+		for _, f := range state.Version.Levels[i].Files {
+			r, err := db.shared.Files.Reader(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			entries += r.Props().Entries
+		}
+	}
+	state.Unref()
+	if entries != 2 {
+		t.Errorf("keyspace a has %d entries in tables, want 2: each once", entries)
+	}
+	for _, k := range []*keyspace{a, b} {
+		wantIn(t, k, "k", "1")
+		wantIn(t, k, "l", "2")
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDropKeyspace(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, func(o *Options) { o.WALPreallocate = -1 })
+	a := mustSpace(t, db, "a")
+	putIn(t, db, "k", "table", a)
+	if err := db.flush(a.tree); err != nil {
+		t.Fatal(err)
+	}
+	putIn(t, db, "k", "memory", a)
+	snap := db.Snapshot()
+	it := a.iter(nil)
+	if err := db.dropKeyspace("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.dropKeyspace("a"); !errors.Is(err, manifest.ErrNoKeyspace) {
+		t.Errorf("second drop: %v", err)
+	}
+	b := NewBatch()
+	a.put(b, []byte("k"), nil)
+	if err := db.Write(b, NoSync); !errors.Is(err, manifest.ErrNoKeyspace) {
+		t.Errorf("write into a dropped keyspace: %v", err)
+	}
+	if _, err := a.get([]byte("k"), nil, nil, 0); !errors.Is(err, ErrClosed) {
+		t.Errorf("read of a dropped keyspace: %v", err)
+	}
+	late := db.Snapshot()
+	putIn(t, db, "k", "v", nil)
+	if !it.First() || string(it.Value()) != "memory" {
+		t.Errorf("open iterator: %q, %v", it.Value(), it.Err())
+	}
+	if got, err := a.get([]byte("k"), nil, snap, 0); err != nil || string(got) != "memory" {
+		t.Errorf("open snapshot: %q, %v", got, err)
+	}
+	again := mustSpace(t, db, "a")
+	if _, err := again.get([]byte("k"), nil, nil, 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("made again under its name: %v", err)
+	}
+	db.shared.Files.WaitDeleted()
+	if n, _ := filesIn(t, fsys, ".ldb"); n != 1 {
+		t.Errorf("%d tables beside an iterator and a snapshot", n)
+	}
+	if err := errors.Join(snap.Close(), late.Close(), it.Close()); err != nil {
+		t.Error(err)
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for n := 1; n > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		db.shared.Reads.DrainFor(time.Second)
+		n, _ = filesIn(t, fsys, ".ldb")
+	}
+	if n, _ := filesIn(t, fsys, ".ldb"); n != 0 {
+		t.Errorf("%d tables of the dropped keyspace are left", n)
+	}
+	crashed := fsys.CrashClone(vfs.DropAll())
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = openSpaces(t, crashed, nil)
+	again = mustSpace(t, db, "a")
+	if _, err := again.get([]byte("k"), nil, nil, 0); !errors.Is(err, ErrNotFound) {
+		t.Errorf("after a power cut: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDropReleasesLogs: the logs that only a dropped keyspace needed go with it.
+func TestDropReleasesLogs(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, nil)
+	a := mustSpace(t, db, "a")
+	putIn(t, db, "k", "v", a, nil)
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	before := db.manifest.LogNum()
+	if err := db.dropKeyspace("a"); err != nil {
+		t.Fatal(err)
+	}
+	if now := db.manifest.LogNum(); now <= before || now != db.wal.Num() {
+		t.Errorf("the oldest log needed is %d, was %d, the current one is %d", now, before, db.wal.Num())
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKeyspacesUnderWay writes, flushes, compacts, drops and reads side by side.
+func TestKeyspacesUnderWay(t *testing.T) {
+	db := openSpaces(t, vfs.NewMem(), func(o *Options) { o.L0Compaction = 2 })
+	rounds := 300
+	if testing.Short() {
+		rounds = 60
+	}
+	value := strings.Repeat("v", 3000)
+	var wg sync.WaitGroup
+	for g := range 3 {
+		name := fmt.Sprint("space", g)
+		wg.Go(func() {
+			fixed := mustSpace(t, db, fmt.Sprint("fixed", g))
+			for i := range rounds {
+				k, err := db.openKeyspace(name, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				b := NewBatch()
+				for j := range 5 {
+					key := fmt.Appendf(nil, "%d-%d", i, j)
+					b.Put(key, []byte(value))
+					k.put(b, key, []byte(value))
+					fixed.put(b, key, []byte(value))
+				}
+				if err := db.Write(b, NoSync); err != nil {
+					t.Error(err)
+					return
+				}
+				if got, err := k.get(fmt.Appendf(nil, "%d-4", i), nil, nil, 0); err != nil || string(got) != value {
+					t.Errorf("round %d: %d bytes, %v", i, len(got), err)
+				}
+				switch i % 8 {
+				case 1:
+					err = db.flush(k.tree)
+				case 3:
+					err = k.compactRange(nil, nil)
+				case 5, 7:
+					err = db.dropKeyspace(name)
+				}
+				if err != nil {
+					t.Errorf("round %d: %v", i, err)
+				}
+			}
+			n := 0
+			it := fixed.iter(nil)
+			for ok := it.First(); ok; ok = it.Next() {
+				n++
+			}
+			if err := it.Close(); err != nil || n != 5*rounds {
+				t.Errorf("%d entries, want %d, %v", n, 5*rounds, err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	if db.health.failed() != nil {
+		t.Error(db.health.failed())
+	}
+}
+
+// TestDroppedWhileJobsRun drops keyspaces in the middle of their flushes and
+// compactions: the jobs end, and their tables go.
+func TestDroppedWhileJobsRun(t *testing.T) {
+	fsys := vfs.NewMem()
+	slow := vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".ldb") {
+			time.Sleep(2 * time.Millisecond)
+		}
+		return vfs.Outcome{}
+	})
+	db := openSpaces(t, slow, func(o *Options) { o.L0Compaction = 2 })
+	value := strings.Repeat("v", 2000)
+	for i := range 20 {
+		k := mustSpace(t, db, "a")
+		for j := range 40 + i { // more than a memtable
+			putIn(t, db, fmt.Sprint(j%30), value, k)
+		}
+		flushed := make(chan error)
+		go func() { flushed <- db.flush(k.tree) }()
+		if err := db.dropKeyspace("a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-flushed; err != nil && !errors.Is(err, ErrClosed) {
+			t.Errorf("round %d: flush of a keyspace that is dropped: %v", i, err)
+		}
+	}
+	if err := db.Flush(); err != nil {
+		t.Error(err)
+	}
+	if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
+		t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db = openSpaces(t, fsys, nil) // removes what is left over
+	db.shared.Files.WaitDeleted()
+	if n, _ := filesIn(t, fsys, ".ldb"); n != 0 {
+		t.Errorf("%d tables are left", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDroppedWhileCompacting drops a keyspace while a compaction of it writes its
+// last table: the compaction ends without effect, and the database goes on.
+func TestDroppedWhileCompacting(t *testing.T) {
+	var armed atomic.Bool
+	reached, proceed := make(chan struct{}), make(chan struct{})
+	fsys := vfs.NewMem()
+	db := openSpaces(t, vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".ldb") && armed.CompareAndSwap(true, false) {
+			reached <- struct{}{}
+			<-proceed
+		}
+		return vfs.Outcome{}
+	}), func(o *Options) { o.DisableCompaction = true })
+	a := mustSpace(t, db, "a")
+	for range 3 {
+		putIn(t, db, "k", "v", a)
+		putIn(t, db, "l", "v", a)
+		if err := db.flush(a.tree); err != nil {
+			t.Fatal(err)
+		}
+	}
+	armed.Store(true)
+	compacted := make(chan error)
+	go func() { compacted <- a.compactRange(nil, nil) }()
+	<-reached
+	if err := db.dropKeyspace("a"); err != nil {
+		t.Error(err)
+	}
+	close(proceed)
+	if err := <-compacted; !errors.Is(err, manifest.ErrNoKeyspace) && !errors.Is(err, ErrClosed) {
+		t.Errorf("compaction of a keyspace that was dropped: %v", err)
+	}
+	putIn(t, db, "k", "v", nil, mustSpace(t, db, "a"))
+	if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
+		t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
+	}
+	db.shared.Reads.DrainFor(time.Minute)
+	db.shared.Files.WaitDeleted()
+	if n, _ := filesIn(t, fsys, ".ldb"); n != 0 {
+		t.Errorf("%d tables are left", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,80 @@
+package lsm
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+func init() { preview.Keyspaces = previewKeyspaces{} }
+
+// previewKeyspaces and previewKeyspace are keyspaces as package preview has them.
+type (
+	previewKeyspaces struct{}
+	previewKeyspace  struct{ k *keyspace }
+)
+
+func (previewKeyspaces) Enable(options any, named func(name string) *base.Comparer) {
+	o := options.(*Options)
+	if named == nil {
+		named = func(name string) *base.Comparer {
+			if o.Comparer != nil && o.Comparer.Name == name {
+				return o.Comparer
+			}
+			c, _ := comparerNamed(name)
+			return c
+		}
+	}
+	o.keyspaces = &comparers{named}
+}
+
+func (previewKeyspaces) Open(db any, name string, c *base.Comparer) (preview.Keyspace, error) {
+	k, err := db.(*DB).openKeyspace(name, c)
+	if err != nil {
+		return nil, err
+	}
+	return previewKeyspace{k}, nil
+}
+
+func (previewKeyspaces) Drop(db any, name string) error { return db.(*DB).dropKeyspace(name) }
+
+func (previewKeyspaces) List(db any) []string { return db.(*DB).keyspaceNames() }
+
+// snapshotOf makes a nil interface a nil pointer.
+func snapshotOf(snapshot any) *Snapshot {
+	s, _ := snapshot.(*Snapshot)
+	return s
+}
+
+func (p previewKeyspace) Put(batch any, key, value []byte) { p.k.put(batch.(*Batch), key, value) }
+
+func (p previewKeyspace) Delete(batch any, key []byte) { p.k.delete(batch.(*Batch), key) }
+
+func (p previewKeyspace) Get(key, dst []byte, snapshot any) ([]byte, error) {
+	return p.k.get(key, dst, snapshotOf(snapshot), 0)
+}
+
+func (p previewKeyspace) TryGet(key, dst []byte, snapshot any) ([]byte, error) {
+	return p.k.get(key, dst, snapshotOf(snapshot), sstable.MemoryOnly)
+}
+
+func (p previewKeyspace) Has(key []byte, snapshot any) (bool, error) {
+	t, at := p.k.at(snapshotOf(snapshot))
+	return t.Has(key, at)
+}
+
+func (p previewKeyspace) MultiGet(keys [][]byte, snapshot, result any) error {
+	t, at := p.k.at(snapshotOf(snapshot))
+	return t.MultiGet(keys, at, &result.(*MultiResult).r)
+}
+
+func (p previewKeyspace) Iter(options any) any {
+	o, _ := options.(*IterOptions)
+	return p.k.iter(o)
+}
+
+func (p previewKeyspace) Flush() error { return p.k.db.flush(p.k.tree) }
+
+func (p previewKeyspace) CompactRange(start, limit []byte) error {
+	return p.k.compactRange(start, limit)
+}
