@@ -33,6 +33,24 @@ func TestCrashStates(t *testing.T) {
 	}
 }
 
+// TestTreeStates takes the crash states of a workload over four keyspaces with one
+// log.
+func TestTreeStates(t *testing.T) {
+	seed := testkit.Seed(t)
+	var total Result
+	start := time.Now()
+	for round := range testkit.Scale(1, 1, 8) {
+		r, err := TreeStates(seed+int64(round), testkit.Scale(40, 2, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total.States += r.States
+		total.Points += r.Points
+		total.Nested += r.Nested
+	}
+	t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Second))
+}
+
 func TestFaults(t *testing.T) {
 	names := []string{"create", "flush", "compact"}
 	if testkit.Full() {
@@ -97,7 +115,7 @@ func TestWorkloadsAlone(t *testing.T) {
 			}
 		}
 		x := &explorer{ledger: s.ledger}
-		if _, err := x.recover(mem, s.last, s.last, false); err != nil {
+		if _, err := x.recover(mem, s.last, s.last, drops{}, false); err != nil {
 			t.Errorf("%s: %v", w.name, err)
 		}
 		t.Logf("%s: %d batches, %d calls that change something", w.name, s.last, changing)

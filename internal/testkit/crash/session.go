@@ -26,6 +26,8 @@ const maxBatches = 400
 type progress struct {
 	begun  atomic.Int64 // the newest batch handed to Write
 	synced atomic.Int64 // the newest batch that must survive a power cut
+
+	dropsBegun, dropsEnded atomic.Int64 // of a keyspace
 }
 
 // session is a database that a workload works with.
@@ -33,6 +35,7 @@ type session struct {
 	fs     vfs.FS
 	opts   lsm.Options
 	ledger *testkit.Ledger
+	trees  *trees
 	progress
 	db    *lsm.DB
 	batch *lsm.Batch
@@ -63,12 +66,13 @@ var errNoDatabase = errors.New("the database could not be opened")
 func (s *session) open() error {
 	o := s.opts
 	o.FS = s.fs
+	s.trees.enable(&o)
 	db, err := lsm.Open(dir, &o)
 	if err != nil {
 		return errors.Join(s.fail("open", 0, err), errNoDatabase)
 	}
 	s.db = db
-	return nil
+	return s.trees.make(db)
 }
 
 func (s *session) close() error {
@@ -101,6 +105,9 @@ func (s *session) write(n, syncEvery int) error {
 	for range n {
 		s.last++
 		s.ledger.Fill(s.batch, s.last)
+		if err := s.trees.fill(s.db, s.batch, s.last, int(s.dropsBegun.Load())); err != nil {
+			return err
+		}
 		mode := lsm.NoSync
 		if syncEvery > 0 && s.last%syncEvery == 0 {
 			mode = lsm.Sync
@@ -242,7 +249,11 @@ func options() lsm.Options {
 func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
 	l := &testkit.Ledger{Seed: seed, MaxValue: w.maxValue, Sparse: sparse}
 	l.Prepare(maxBatches)
-	return &session{fs: fs, opts: options(), ledger: l}
+	s := &session{fs: fs, opts: options(), ledger: l}
+	if w == &treeWorkload {
+		s.trees = &trees{ledger: l}
+	}
+	return s
 }
 
 // Workloads names all workloads.

@@ -17,6 +17,7 @@ import (
 type state struct {
 	fs     *vfs.Mem
 	lo, hi int // batches that must be there, that may be
+	drops  drops
 	label  string
 	depth  int    // how many recoveries were cut before
 	pick   uint64 // draws what else is tried
@@ -25,6 +26,7 @@ type state struct {
 // explorer takes crash states while a workload runs and checks each.
 type explorer struct {
 	ledger *testkit.Ledger
+	trees  *trees
 	seed   int64
 	queue  *queue
 	points atomic.Int64
@@ -178,11 +180,12 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 		return
 	}
 	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
-	lo := int(p.synced.Load())
+	lo, d := int(p.synced.Load()), drops{ended: int(p.dropsEnded.Load())}
 	all := variants(m, rng)
 	hi := int(p.begun.Load())
+	d.begun = int(p.dropsBegun.Load())
 	for name, fs := range all {
-		take(state{fs: fs, lo: lo, hi: hi, depth: depth, pick: rng.Uint64(),
+		take(state{fs: fs, lo: lo, hi: hi, drops: d, depth: depth, pick: rng.Uint64(),
 			label: fmt.Sprintf("%s, crash %d before %v, %s", path, n, op, name)})
 	}
 }
@@ -196,13 +199,13 @@ func (x *explorer) check(s state) error {
 		fs = x.cutRecovery(s)
 	}
 	again := s.fs.Clone()
-	i, err := x.recover(fs, s.lo, s.hi, s.pick%4 == 0)
+	i, err := x.recover(fs, s.lo, s.hi, s.drops, s.pick%4 == 0)
 	if err != nil {
 		return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
 	}
 	if s.pick%8 == 0 {
 		// A recovery of the same state gives the same.
-		if _, err := x.recover(again, i, i, false); err != nil {
+		if _, err := x.recover(again, i, i, s.drops, false); err != nil {
 			return fmt.Errorf("seed %d: %s: recovered again: %w", x.seed, s.label, err)
 		}
 	}
@@ -215,14 +218,18 @@ func (x *explorer) check(s state) error {
 }
 
 // recover opens, checks, closes, and opens again; with on it writes as well.
-func (x *explorer) recover(fs vfs.FS, lo, hi int, on bool) (int, error) {
+func (x *explorer) recover(fs vfs.FS, lo, hi int, d drops, on bool) (int, error) {
 	o := options()
+	x.trees.enable(&o)
 	o.FS = fs
 	db, err := lsm.Open(dir, &o)
 	if err != nil {
 		return 0, fmt.Errorf("open: %w", err)
 	}
 	i, err := x.ledger.Check(db, lo, hi)
+	if err == nil {
+		err = x.trees.check(db, i, d)
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return i, err
 	}
@@ -230,7 +237,11 @@ func (x *explorer) recover(fs vfs.FS, lo, hi int, on bool) (int, error) {
 		return i, fmt.Errorf("second open: %w", err)
 	}
 	defer db.Close()
-	if _, err := x.ledger.Check(db, i, i); err != nil {
+	_, err = x.ledger.Check(db, i, i)
+	if err == nil {
+		err = x.trees.check(db, i, d)
+	}
+	if err != nil {
 		return i, fmt.Errorf("second open: %w", err)
 	}
 	if mem, ok := fs.(*vfs.Mem); ok && on {
@@ -251,6 +262,7 @@ func (x *explorer) goOn(db *lsm.DB, mem *vfs.Mem, next int) error {
 		return err
 	}
 	o := options()
+	x.trees.enable(&o)
 	o.FS = after
 	db, err := lsm.Open(dir, &o)
 	if err != nil {
@@ -269,6 +281,8 @@ func (x *explorer) cutRecovery(s state) vfs.FS {
 	p := &progress{}
 	p.begun.Store(int64(s.hi))
 	p.synced.Store(int64(s.lo))
+	p.dropsBegun.Store(int64(s.drops.begun))
+	p.dropsEnded.Store(int64(s.drops.ended))
 	var calls atomic.Uint64
 	return vfs.NewFault(s.fs, func(op vfs.Op) vfs.Outcome {
 		if changes(op.Kind) && x.failed() == nil {
@@ -303,7 +317,7 @@ func explore(w *workload, seed, every int64, also func(state) error) (Result, er
 		return vfs.Outcome{}
 	})
 	s = newSession(w, seed, fs, false)
-	x.ledger = s.ledger
+	x.ledger, x.trees = s.ledger, s.trees
 	var wg sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {

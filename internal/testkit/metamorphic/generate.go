@@ -14,7 +14,7 @@ var weights = [numKinds]int{
 	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
 	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
 	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
-	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opSizes: 2, opCheck: 1,
+	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opSizes: 2, opDrop: 1, opCheck: 1,
 }
 
 // generator draws the operations of one history.
@@ -68,8 +68,9 @@ func (g *generator) kind() kind {
 	return opPut
 }
 
-func (g *generator) op() op {
-	o := op{kind: g.kind(), slot: g.rng.IntN(slots), from: -1}
+func (g *generator) op() (o op) {
+	o = op{kind: g.kind(), slot: g.rng.IntN(slots), from: -1}
+	defer func(space int) { o.space = space }(g.rng.IntN(maxSpaces))
 	switch o.kind {
 	case opPut, opDelete:
 		o = g.write(o.kind)
@@ -80,7 +81,9 @@ func (g *generator) op() op {
 			if g.rng.IntN(4) == 0 {
 				k = opDelete
 			}
-			o.sub = append(o.sub, g.write(k))
+			w := g.write(k)
+			w.space = g.rng.IntN(maxSpaces)
+			o.sub = append(o.sub, w)
 		}
 		o.n = g.rng.IntN(3) // how the batch is put together
 		o.sync = g.rng.IntN(10) == 0

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -33,13 +34,17 @@ func (w *world) openIter(o *op) error {
 	if err := w.closeIter(o.slot); err != nil {
 		return err
 	}
-	opts := &lsm.IterOptions{Lower: o.key, Upper: o.limit, Prefix: o.prefix, KeysOnly: o.keysOnly, NoFillCache: o.n&1 == 1}
-	seq := w.model.Now()
-	if o.from >= 0 && w.snaps[o.from].s != nil {
-		opts.Snapshot, seq = w.snaps[o.from].s, w.snaps[o.from].seq
+	sp, prefix := w.space(o), o.prefix
+	if sp.cmp != base.Bytewise {
+		prefix = nil
 	}
-	lower, upper := prefixBounds(o.prefix, o.key, o.limit)
-	i := iterator{it: w.db.Iter(opts), model: w.model.Cursor(seq, lower, upper), prefix: o.prefix, keysOnly: o.keysOnly}
+	opts := &lsm.IterOptions{Lower: o.key, Upper: o.limit, Prefix: prefix, KeysOnly: o.keysOnly, NoFillCache: o.n&1 == 1}
+	seq := sp.model.Now()
+	if o.from >= 0 && w.snaps[o.from].s != nil {
+		opts.Snapshot, seq = w.snaps[o.from].s, w.snaps[o.from].seqs[w.index(o)]
+	}
+	lower, upper := prefixBounds(prefix, o.key, o.limit)
+	i := iterator{it: w.iter(sp, opts), model: sp.model.Cursor(seq, lower, upper), prefix: prefix, keysOnly: o.keysOnly}
 	w.iters[o.slot] = i
 	return i.compare(false, false)
 }

@@ -50,6 +50,7 @@ const (
 	opReopen
 	opOpenTwice
 	opSizes
+	opDrop // of a keyspace, which is made again under its name
 	opCheck
 	numKinds
 )
@@ -58,8 +59,11 @@ var kindNames = [numKinds]string{
 	"put", "delete", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
 	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
 	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
-	"reopen", "open-twice", "sizes", "check",
+	"reopen", "open-twice", "sizes", "drop", "check",
 }
+
+// maxSpaces is how many keyspaces a database has at most.
+const maxSpaces = 3
 
 // slots is how many snapshots and how many iterators are open at most.
 const slots = 4
@@ -67,6 +71,7 @@ const slots = 4
 // op is one step of a history. Which fields count depends on the kind.
 type op struct {
 	kind       kind
+	space      int    // of the keyspaces there are, counted round and round
 	slot, from int    // of the snapshot or iterator; from: of the iterator's snapshot, -1 for none
 	key, limit []byte // key, or bounds; nil is open
 	prefix     []byte
@@ -105,6 +110,9 @@ func (v value) append(dst []byte) []byte {
 func (o op) String() string {
 	var b strings.Builder
 	b.WriteString(kindNames[o.kind])
+	if o.space != 0 {
+		fmt.Fprintf(&b, " k%d", o.space)
+	}
 	switch o.kind {
 	case opPut:
 		fmt.Fprintf(&b, " %q %d*%d", o.key, o.value.seed, o.value.size)

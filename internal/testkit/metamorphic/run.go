@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -27,9 +28,9 @@ type world struct {
 	setup   Setup
 	dir     string
 	fs      lsm.FS
-	cmp     *base.Comparer
+	cmp     *base.Comparer // of the default keyspace
 	db      *lsm.DB
-	model   *model.Model
+	spaces  []space // the default one first
 	snaps   [slots]snapshot
 	iters   [slots]iterator
 	late    []*lsm.Iterator // that outlived their database
@@ -41,8 +42,10 @@ type world struct {
 }
 
 type snapshot struct {
-	s   *lsm.Snapshot
-	seq base.SeqNum
+	s     *lsm.Snapshot
+	seqs  [maxSpaces]base.SeqNum
+	gone  []space // dropped while the snapshot was open
+	atSeq []base.SeqNum
 }
 
 type iterator struct {
@@ -60,7 +63,7 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 		return err
 	}
 	defer clean()
-	w := &world{setup: s, dir: dir, fs: fs, cmp: cmp, model: model.New(cmp), batch: lsm.NewBatch()}
+	w := &world{setup: s, dir: dir, fs: fs, cmp: cmp, spaces: s.spaces(cmp), batch: lsm.NewBatch()}
 	if err := w.open(0); err != nil {
 		return &Failure{Index: -1, Op: "open", Err: err}
 	}
@@ -83,8 +86,13 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 func (w *world) open(n int) (err error) {
 	o := w.setup.options(n)
 	o.FS, o.Comparer, o.Cache = w.fs, w.cmp, w.setup.cache
-	w.db, err = lsm.Open(w.dir, o)
-	return err
+	if w.setup.Keyspaces {
+		preview.Keyspaces.Enable(o, nil)
+	}
+	if w.db, err = lsm.Open(w.dir, o); err != nil {
+		return err
+	}
+	return w.openSpaces(n)
 }
 
 // shut closes everything, in the order that users forget to keep at times: some
@@ -146,14 +154,14 @@ func (w *world) step(o *op) error {
 	case opPut, opDelete, opBatch:
 		return w.write(o)
 	case opGet, opHas, opTryGet, opMultiGet:
-		return w.read(w.db, w.model.Now(), o)
+		return w.read(o, nil, w.space(o).model.Now())
 	case opSnapshotGet, opSnapshotMultiGet, opSnapshotScan:
 		return w.readSnapshot(o)
 	case opSnapshot:
 		if err := w.closeSnapshot(o.slot); err != nil {
 			return err
 		}
-		w.snaps[o.slot] = snapshot{w.db.Snapshot(), w.model.Now()}
+		w.openSnapshot(o.slot)
 	case opCloseSnapshot:
 		return w.closeSnapshot(o.slot)
 	case opIter:
@@ -163,10 +171,10 @@ func (w *world) step(o *op) error {
 	case opAll, opBackward, opPrefix:
 		return w.scan(o)
 	case opFlush:
-		return w.db.Flush()
+		return w.flush(w.space(o))
 	case opCompact:
-		err := w.db.CompactRange(o.key, o.limit)
-		if o.key != nil && o.limit != nil && w.cmp.Compare(o.key, o.limit) > 0 {
+		err := w.compact(w.space(o), o.key, o.limit)
+		if o.key != nil && o.limit != nil && w.space(o).cmp.Compare(o.key, o.limit) > 0 {
 			if !errors.Is(err, lsm.ErrInvalidArgument) {
 				return fmt.Errorf("a range that ends before it starts: %v", err)
 			}
@@ -192,6 +200,8 @@ func (w *world) step(o *op) error {
 		return w.openTwice()
 	case opSizes:
 		return w.sizes(o)
+	case opDrop:
+		return w.drop(o)
 	case opCheck:
 		return w.check()
 	default:
@@ -206,12 +216,17 @@ func (w *world) write(o *op) error {
 		mode = lsm.Sync
 	}
 	w.scratch = o.value.append(w.scratch[:0])
-	switch o.kind {
-	case opPut:
-		w.model.Put(o.key, w.scratch)
+	switch sp := w.space(o); {
+	case o.kind == opBatch:
+	case sp.ks != nil:
+		w.batch.Clear()
+		sp.fill(w.batch, o, w.scratch)
+		return w.db.Write(w.batch, mode)
+	case o.kind == opPut:
+		sp.model.Put(o.key, w.scratch)
 		return w.db.Put(o.key, w.scratch, mode)
-	case opDelete:
-		w.model.Delete(o.key)
+	default:
+		sp.model.Delete(o.key)
 		return w.db.Delete(o.key, mode)
 	}
 	b, err := w.fill(o)
@@ -232,20 +247,14 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 		if o.n == 1 && i >= len(o.sub)/2 {
 			dst = part
 		}
-		if s.kind == opDelete {
-			dst.Delete(s.key)
-			w.model.Delete(s.key)
-			continue
-		}
 		w.scratch = s.value.append(w.scratch[:0])
-		dst.Put(s.key, w.scratch)
-		w.model.Put(s.key, w.scratch)
+		w.space(s).fill(dst, s, w.scratch)
 	}
 	b.Append(part)
 	if b.Count() != len(o.sub) {
 		return nil, fmt.Errorf("batch of %d operations counts %d", len(o.sub), b.Count())
 	}
-	if o.n != 2 {
+	if o.n != 2 || len(w.spaces) > 1 { // a batch of LevelDB's form names no keyspace
 		return b, nil
 	}
 	wire := bytes.Clone(b.Bytes())
@@ -284,24 +293,27 @@ func (w *world) readSnapshot(o *op) error {
 		return nil
 	}
 	if o.kind == opSnapshotScan {
-		return w.compareScan(s.s.Iter(nil), s.seq)
+		return w.scanSnapshot(o, s)
 	}
-	if err := w.read(s.s, s.seq, o); err != nil {
+	seq := s.seqs[w.index(o)]
+	if err := w.read(o, s.s, seq); err != nil {
 		return err
 	}
 	if o.kind != opSnapshotGet {
 		return nil
 	}
-	has := op{kind: opHas, key: o.key}
-	return w.read(s.s, s.seq, &has)
+	has := op{kind: opHas, key: o.key, space: o.space}
+	return w.read(&has, s.s, seq)
 }
 
-func (w *world) read(r reader, seq base.SeqNum, o *op) error {
+func (w *world) read(o *op, snap *lsm.Snapshot, seq base.SeqNum) error {
+	sp := w.space(o)
+	r := w.reader(sp, snap)
 	switch o.kind {
 	case opMultiGet, opSnapshotMultiGet:
-		return w.multiGet(r, seq, o)
+		return w.multiGet(r, sp.model, seq, o)
 	case opHas:
-		_, want := w.model.Get(seq, o.key)
+		_, want := sp.model.Get(seq, o.key)
 		if got, err := r.Has(o.key); err != nil || got != want {
 			return fmt.Errorf("%v, %v; want %v", got, err, want)
 		}
@@ -318,7 +330,7 @@ func (w *world) read(r reader, seq base.SeqNum, o *op) error {
 	} else {
 		w.buf, err = r.Get(o.key, w.buf)
 	}
-	want, found := w.model.Get(seq, o.key)
+	want, found := sp.model.Get(seq, o.key)
 	if !found {
 		if !errors.Is(err, lsm.ErrNotFound) || string(w.buf) != "front" {
 			return fmt.Errorf("%q, %v; want not found", clip(w.buf), err)
@@ -331,7 +343,7 @@ func (w *world) read(r reader, seq base.SeqNum, o *op) error {
 	return nil
 }
 
-func (w *world) multiGet(r reader, seq base.SeqNum, o *op) error {
+func (w *world) multiGet(r reader, m *model.Model, seq base.SeqNum, o *op) error {
 	keys := make([][]byte, len(o.sub))
 	for i := range o.sub {
 		keys[i] = o.sub[i].key
@@ -344,7 +356,7 @@ func (w *world) multiGet(r reader, seq base.SeqNum, o *op) error {
 	}
 	for i, k := range keys {
 		got, ok := w.multi.Value(i)
-		if want, found := w.model.Get(seq, k); ok != found || string(got) != want {
+		if want, found := m.Get(seq, k); ok != found || string(got) != want {
 			return fmt.Errorf("key %d %q: %q, %v; want %q, %v", i, k, clip(got), ok, clip(want), found)
 		}
 	}
@@ -354,18 +366,15 @@ func (w *world) multiGet(r reader, seq base.SeqNum, o *op) error {
 func (w *world) scan(o *op) error {
 	var err error
 	lower, upper := o.key, o.limit
-	seq := w.db.All(lower, upper, &err)
-	switch o.kind {
-	case opBackward:
-		seq = w.db.Backward(lower, upper, &err)
-	case opPrefix:
-		if w.cmp != base.Bytewise {
+	sp := w.space(o)
+	if o.kind == opPrefix {
+		if sp.cmp != base.Bytewise {
 			return nil
 		}
-		seq = w.db.Prefix(o.prefix, &err)
 		lower, upper = prefixBounds(o.prefix, nil, nil)
 	}
-	want := w.model.Scan(w.model.Now(), lower, upper)
+	seq := w.all(sp, o, &err)
+	want := sp.model.Scan(sp.model.Now(), lower, upper)
 	i := 0
 	for k, v := range seq {
 		j := i
@@ -398,14 +407,20 @@ func (w *world) sizes(o *op) error {
 
 // check compares the whole database with the model, in both directions.
 func (w *world) check() error {
-	if err := w.compareScan(w.db.Iter(nil), w.model.Now()); err != nil {
-		return err
+	for i := range w.spaces {
+		sp := &w.spaces[i]
+		if err := compareScan(w.iter(sp, nil), sp.model, sp.model.Now()); err != nil {
+			return fmt.Errorf("keyspace %d: %w", i, err)
+		}
+		if err := w.scan(&op{kind: opBackward, space: i}); err != nil {
+			return fmt.Errorf("keyspace %d: %w", i, err)
+		}
 	}
-	return w.scan(&op{kind: opBackward})
+	return nil
 }
 
-func (w *world) compareScan(it *lsm.Iterator, seq base.SeqNum) error {
-	want := w.model.Scan(seq, nil, nil)
+func compareScan(it *lsm.Iterator, m *model.Model, seq base.SeqNum) error {
+	want := m.Scan(seq, nil, nil)
 	i := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if i >= len(want) || string(it.Key()) != want[i].Key || string(it.Value()) != want[i].Value {

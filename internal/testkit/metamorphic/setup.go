@@ -17,6 +17,9 @@ type Setup struct {
 	// seed picks the options, together with the number that a reopen carries.
 	// 0 stands for the engine's own defaults, 1 for everything small.
 	seed int64
+	// Keyspaces runs the history over three trees with one log; otherwise all
+	// operations go to one.
+	Keyspaces bool
 
 	// Of one of several databases, see Several; all may be nil.
 	disk  vfs.FS     // instead of one of its own
@@ -25,11 +28,15 @@ type Setup struct {
 }
 
 // Setups returns n option sets for the history of a seed: the defaults on the
-// real file system, everything small, then random ones.
+// real file system, everything small, then random ones, every other with keyspaces.
 func Setups(seed int64, n int) []Setup {
 	out := []Setup{{Name: "defaults", Disk: true}, {Name: "small", seed: 1}}
 	for i := len(out); i < n; i++ {
-		out = append(out, Setup{Name: fmt.Sprintf("random %d", i), seed: seed*16 + int64(i)})
+		s := Setup{Name: fmt.Sprintf("random %d", i), seed: seed*16 + int64(i), Keyspaces: i%2 == 1}
+		if s.Keyspaces {
+			s.Name += ", three trees"
+		}
+		out = append(out, s)
 	}
 	return out[:n]
 }

@@ -17,6 +17,7 @@ type edit struct{ file, old, new string }
 var (
 	metamorphic = target{"internal/testkit/metamorphic", "TestHistories"}
 	states      = target{"internal/testkit/crash", "TestCrashStates"}
+	trees       = target{"internal/testkit/crash", "TestTreeStates"}
 	rotation    = target{"internal/testkit/crash", "TestCrashStates/rotate"}
 	faults      = target{"internal/testkit/crash", "TestFaults"}
 	corruption  = target{"internal/testkit/crash", "TestCorruption"}
@@ -54,6 +55,24 @@ var table = []mutant{
 	}
 	return db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 `}}},
+
+	{"keyspace-tables-before-logs", "a keyspace's tables are live before the logs with the rest of their batches are durable", trees, []edit{
+		{"internal/jobs/keyspaces.go", "return s.opts.WAL.SyncBefore(next)", "_ = next\n\treturn nil"}}},
+
+	{"keyspace-logs-of-others", "a flush deletes logs that another keyspace needs", trees, []edit{
+		{"internal/jobs/install.go", "oldest = min(oldest, log)", "_ = log"}}},
+
+	{"keyspace-id-again", "a keyspace gets the ID of one that was dropped", trees, []edit{
+		{"internal/manifest/keyspace.go", "s.maxID++ // used up, whatever comes", "for s.maxID = 1; s.find(s.maxID) != nil; s.maxID++ {\n\t}"}}},
+
+	{"keyspace-replayed-twice", "recovery reads back what a keyspace has in tables", target{"lsm", "TestRotationLeavesOtherKeyspaces"}, []edit{
+		{"lsm/recovery.go", "k == nil || num < k.firstLog", "k == nil"}}},
+
+	{"keyspace-keeps-logs", "a keyspace that is seldom written keeps all logs", target{"lsm", "TestSeldomWrittenKeyspaceKeepsNoLogs"}, []edit{
+		{"internal/jobs/keyspaces.go", "for _, t := range pinning {", "for _, t := range pinning[:0] {"}}},
+
+	{"keyspace-drop-not-seen", "jobs of a keyspace that was dropped make the database read-only", target{"lsm", "TestDroppedWhileCompacting"}, []edit{
+		{"internal/jobs/install.go", "if errors.Is(err, manifest.ErrNoKeyspace) {", "if errors.Is(err, manifest.ErrNoKeyspace) && false {"}}},
 
 	{"append-error-ignored", "writes go on after a failed append", faults, []edit{
 		{"internal/commit/pipeline.go", "p.env.Append(p.batches); err != nil {", "p.env.Append(p.batches); false {"}}},
