@@ -90,7 +90,7 @@ func (r *ring) take(need int64) (off int64, ok bool) {
 type verdict uint8
 
 const (
-	drop verdict = iota // free memory, or freed by examine
+	drop verdict = iota // free memory, or freed by evictOrKeep
 	keep                // unpinned, and to be kept
 	busy                // pinned
 )
@@ -120,7 +120,7 @@ func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *h
 		if promote != nil {
 			mayKeep = kept < maxPromote
 		}
-		switch r.examine(h, r.end, mayKeep, compact, ghost) {
+		switch r.evictOrKeep(h, r.end, mayKeep, compact, ghost) {
 		case drop:
 			r.end += size
 		case keep:
@@ -149,8 +149,8 @@ func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *h
 	return true
 }
 
-// examine decides about the frame or free memory h at off.
-func (r *ring) examine(h *header, off int64, mayKeep, compact bool, ghost uint64) verdict {
+// evictOrKeep decides about the frame or free memory h at off.
+func (r *ring) evictOrKeep(h *header, off int64, mayKeep, compact bool, ghost uint64) verdict {
 	if h.flags&flagLive == 0 {
 		return drop
 	}
@@ -281,7 +281,7 @@ func (r *ring) shrink() {
 			h := r.c.header(off)
 			next := off + int64(h.size)*unit
 			if next > limit {
-				if r.examine(h, off, false, false, 0) != drop {
+				if r.evictOrKeep(h, off, false, false, 0) != drop {
 					r.hi = max(r.hi, next)
 				} else if off < limit {
 					cut, cutAt = h, off

@@ -175,21 +175,21 @@ func (p *Pipeline) fail(err error) error {
 	return err
 }
 
-// recovered turns a panic of the deferring function into a failure.
-func (p *Pipeline) recovered(err *error) {
+// catchPanic turns a panic of the deferring function into a failure.
+func (p *Pipeline) catchPanic(err *error) {
 	if r := recover(); r != nil {
 		*err = p.fail(fmt.Errorf("committing: %w", base.NewPanic(r)))
 	}
 }
 
 func (p *Pipeline) runExclusive(f func() error) (err error) {
-	defer p.recovered(&err)
+	defer p.catchPanic(&err)
 	return f()
 }
 
 // entryAlone writes one entry without a group. The caller leads.
 func (p *Pipeline) entryAlone(kind base.Kind, key, value []byte, mode Mode) (err error) {
-	defer p.recovered(&err)
+	defer p.catchPanic(&err)
 	p.buf = encode(p.buf, kind, key, value)
 	err = p.alone(p.buf, mode)
 	if cap(p.buf) > maxKeptBuffer {
@@ -213,7 +213,7 @@ func (p *Pipeline) alone(batch []byte, mode Mode) error {
 // write takes p.batches, none of them empty, through all steps. The caller
 // leads.
 func (p *Pipeline) write(mode Mode) (err error) {
-	defer p.recovered(&err)
+	defer p.catchPanic(&err)
 	if cause := p.cause.Load(); cause != nil {
 		return *cause
 	}
@@ -319,7 +319,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 
 // leadGroup does the writes of w and of those who wait behind it.
 func (p *Pipeline) leadGroup(w *writer) {
-	p.take(w)
+	p.buildGroup(w)
 	p.writeGroup(w)
 	followers := w.next
 	p.release()

@@ -97,9 +97,9 @@ func (p *Pipeline) requeue(list *writer) {
 	p.waiting.Add(n)
 }
 
-// take moves the writers that go along with w from the queue to the list behind
+// buildGroup moves the writers that join w from the queue to the list behind
 // w: as many as the size allows, none past an Exclusive.
-func (p *Pipeline) take(w *writer) {
+func (p *Pipeline) buildGroup(w *writer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	size := len(w.batch)

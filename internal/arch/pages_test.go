@@ -1,0 +1,125 @@
+package arch
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A page names a function as `folder/file.go: Function` or `folder/file.go:
+// Type.Method`, and a file as `folder/file.go`, from the root or from internal.
+var pageName = regexp.MustCompile("`([a-z0-9_./-]+\\.(?:go|s|c|h|py|js))(?:: ([A-Za-z0-9_.]+))?`")
+
+// TestPagesNameWhatExists: each file and function that a page of docs names exists.
+func TestPagesNameWhatExists(t *testing.T) {
+	tr := loadModule(t)
+	pages, err := filepath.Glob(filepath.Join(moduleRoot(t), "docs", "*.md"))
+	if err != nil || len(pages) < 8 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	functions := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad, n := missingNames(tr, string(text))
+		functions += n
+		for _, b := range bad {
+			t.Errorf("%s: %s", filepath.Base(page), b)
+		}
+	}
+	if functions < 60 {
+		t.Errorf("the pages name %d functions", functions)
+	}
+}
+
+// TestQuestionsHaveAnswers: the page on architecture answers at least twenty
+// questions, each with a function.
+func TestQuestionsHaveAnswers(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(moduleRoot(t), "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Where is ...?")
+	table, _, _ = strings.Cut(table, "\n## ")
+	questions := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !strings.Contains(cells[1], "?") {
+			continue
+		}
+		questions++
+		if m := pageName.FindStringSubmatch(cells[2]); m == nil || m[2] == "" {
+			t.Errorf("no function answers%s", cells[1])
+		}
+	}
+	if questions < 20 {
+		t.Errorf("%d questions, want 20", questions)
+	}
+}
+
+// TestMissingNamesAreSeen plants a page.
+func TestMissingNamesAreSeen(t *testing.T) {
+	tr := mustTree(t, map[string]string{
+		"lsm/a.go":          "package lsm\n\nfunc F() {}\n\nfunc (t *T) M() {}\n\nfunc (t G[K]) N() {}\n",
+		"internal/x/y/b.go": "package y\n\nfunc f() {}\n",
+	})
+	bad, n := missingNames(tr, "`lsm/a.go: F`, `lsm/a.go: T.M`, `lsm/a.go: G.N` and `x/y/b.go: f`, `lsm/a.go`, `doc.go`\n"+
+		"`lsm/a.go: M`, `lsm/a.go: T.F`, `x/b.go`, `y/b.go: f`, `lsm/b.go: F`")
+	want := []string{"no lsm/a.go: M", "no lsm/a.go: T.F", "no x/b.go", "no y/b.go: f", "no lsm/b.go: F"}
+	if !slices.Equal(bad, want) || n != 8 {
+		t.Errorf("%d functions, missing: %q, want %q", n, bad, want)
+	}
+}
+
+// missingNames is what a page names that does not exist, and how many functions it
+// names. A file without a folder is one of the folder that the text speaks of.
+func missingNames(tr *tree, page string) (bad []string, functions int) {
+	for _, m := range pageName.FindAllStringSubmatch(page, -1) {
+		name, function := m[1], m[2]
+		if function != "" {
+			functions++
+		}
+		if !strings.Contains(name, "/") {
+			continue
+		}
+		i := slices.IndexFunc(tr.files, func(f *file) bool { return f.path == name || f.path == "internal/"+name })
+		switch {
+		case i < 0:
+			bad = append(bad, "no "+strings.Trim(m[0], "`"))
+		case function != "" && !declares(tr.files[i], function):
+			bad = append(bad, "no "+strings.Trim(m[0], "`"))
+		}
+	}
+	return bad, functions
+}
+
+// declares reports whether a Go file has a function "Name" or a method "Type.Name".
+func declares(f *file, name string) bool {
+	if !f.isGo() {
+		return false
+	}
+	return slices.ContainsFunc(f.ast.Decls, func(d ast.Decl) bool {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			return false
+		}
+		if fn.Recv == nil {
+			return fn.Name.Name == name
+		}
+		of := fn.Recv.List[0].Type
+		if p, ok := of.(*ast.StarExpr); ok {
+			of = p.X
+		}
+		if g, ok := of.(*ast.IndexExpr); ok {
+			of = g.X
+		}
+		id, ok := of.(*ast.Ident)
+		return ok && id.Name+"."+fn.Name.Name == name
+	})
+}
