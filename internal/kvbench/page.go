@@ -288,7 +288,7 @@ func (g *groupView) add(title, svg, note string, own ...legend) {
 
 var pageHead = []string{
 	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found", "CPU user s", "CPU sys s", "w-amp",
-	"stall", "stall s", "written MB", "disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
+	"stall", "stall s", "written MB", "disk MB", "peak disk MB", "quiet disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
 }
 
 // table has a row for every step and track.
@@ -308,6 +308,7 @@ func (g *groupView) table(tracks []track) {
 				orDash(strings.TrimPrefix(percent(v.spread()), "0%")), dash(st.Published, "%.3f"), timesFaster(st.Published, v.median(micros)), foundText(st),
 				fmt.Sprintf("%.2f", st.CPUUser), fmt.Sprintf("%.2f", st.CPUSystem), orDash(st.amplification("%.2f")),
 				stallText(st), optional(st.Stall, 1, "%.2f"), optional(st.Written, mb, "%.1f"), optional(st.DiskSize, mb, "%.1f"),
+				optional(st.DiskPeak, mb, "%.1f"), optional(st.DiskQuiet, mb, "%.1f"),
 				optional(positive(st.MaxRSS), mb, "%.0f"), optional(st.Quiet, 1, "%.2f"),
 			}
 			for _, q := range []string{"P50", "P75", "P99", "P99.9", "P99.99"} {

@@ -93,7 +93,7 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "published"}}
+	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "peak MB", "quiet MB", "published"}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -110,13 +110,15 @@ func (s *session) peers(columns []column) {
 					row[5], row[6], row[7] = number(median(p.ours)), fmt.Sprintf("%.2f", p.ratio()), percent(spreadOf(p.ratios))
 				}
 			}
-			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"), dash(st.Published, "%.3f"))
+			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"),
+				optional(st.DiskPeak, 1<<20, "%.1f"), optional(st.DiskQuiet, 1<<20, "%.1f"), dash(st.Published, "%.3f"))
 			rows = append(rows, row)
 		}
 	}
 	s.group(columns, rows[1:])
 	printTable(s.out, trimColumns(rows))
 	fmt.Fprintf(s.out, "times: how many times longer the engine takes than %s in the same pair (above 1: %s is faster).\n", ours, ours)
+	fmt.Fprintln(s.out, spaceLegend)
 	if disturbed > 0 {
 		fmt.Fprintf(s.out, "WARNING: others kept the machine busy before %d pairs of figures; those are left out where quiet ones remain.\n", disturbed)
 	}
@@ -128,6 +130,9 @@ func (s *session) peers(columns []column) {
 		fmt.Fprintln(s.out)
 	}
 }
+
+// spaceLegend explains the columns of space.
+const spaceLegend = "MB on disk: live tables; peak MB and quiet MB: all files of the directory, at most and after the time to quiet."
 
 // group puts the engines of one step together. Rows are in the order of the
 // columns: all steps of one variant of one engine after another.

@@ -59,7 +59,7 @@ func TestPeers(t *testing.T) {
 	var order []string
 	for _, run := range r.Runs {
 		order = append(order, run.Engine)
-		if len(run.Steps) != 3 || *run.Steps[1].Found != 2000 || len(run.Steps[0].Samples) == 0 {
+		if len(run.Steps) != 3 || *run.Steps[1].Found != 2000 || len(run.Steps[0].Samples) == 0 || run.Steps[0].DiskPeak == nil {
 			t.Errorf("%+v", run)
 		}
 	}

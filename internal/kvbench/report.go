@@ -89,6 +89,8 @@ type Step struct {
 	CacheHits    *int64   `json:"cache_hits,omitempty"`
 	CacheMisses  *int64   `json:"cache_misses,omitempty"`
 	DiskSize     *int64   `json:"disk_size_bytes,omitempty"`
+	DiskPeak     *int64   `json:"disk_peak_bytes,omitempty"`  // of the directory, all files
+	DiskQuiet    *int64   `json:"disk_quiet_bytes,omitempty"` // of the directory, after the time to quiet
 	Tables       *int64   `json:"tables,omitempty"`
 	Debt         *int64   `json:"compaction_debt_bytes,omitempty"`
 	Comparisons  *int64   `json:"comparisons,omitempty"`
@@ -182,6 +184,8 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 		MaxRSS:       res.MaxRSS,
 		Written:      res.Written,
 		Comparisons:  res.Comparisons,
+		DiskPeak:     res.DiskPeak,
+		DiskQuiet:    res.DiskQuiet,
 		Published:    published,
 	}
 	if res.Asked > 0 {

@@ -77,11 +77,21 @@ func (s *session) summary(columns []column, source string, notes []string) {
 
 // wide is the table of a single column.
 func (s *session) wide(c *column) {
-	rows := [][]string{{"benchmark", "micros/op", "ops/s", "MB/s", "CPU us/op", "stall", "found"}}
+	steps := c.runs[0].Steps
+	peak := slices.ContainsFunc(steps, func(st Step) bool { return st.DiskPeak != nil })
+	quiet := slices.ContainsFunc(steps, func(st Step) bool { return st.DiskQuiet != nil })
+	rows := [][]string{{"benchmark", "micros/op", "ops/s", "MB/s", "CPU us/op", "stall"}}
+	if peak {
+		rows[0] = append(rows[0], "peak MB")
+	}
+	if quiet {
+		rows[0] = append(rows[0], "quiet MB")
+	}
+	rows[0] = append(rows[0], "found")
 	if s.c.rounds > 1 {
 		rows[0] = append(rows[0], "spread")
 	}
-	for i, st := range c.runs[0].Steps {
+	for i, st := range steps {
 		v := c.series(i)
 		if len(v.steps) == 0 {
 			continue
@@ -93,8 +103,14 @@ func (s *session) wide(c *column) {
 			dash(v.median(func(s *Step) float64 { return s.MBPerSecond }), "%.1f"),
 			number(v.median(cpuMicros)),
 			stallText(v.steps[0]),
-			foundText(v.steps[0]),
 		}
+		if peak {
+			row = append(row, optional(st.DiskPeak, 1<<20, "%.1f"))
+		}
+		if quiet {
+			row = append(row, optional(st.DiskQuiet, 1<<20, "%.1f"))
+		}
+		row = append(row, foundText(v.steps[0]))
 		if s.c.rounds > 1 {
 			row = append(row, fmt.Sprintf("%.0f%%", v.spread()))
 		}
@@ -175,6 +191,8 @@ var stackedFigures = []figure{
 	{"stall", func(_ series, st *Step) string { return stallText(st) }},
 	{"quiet s", func(_ series, st *Step) string { return optional(st.Quiet, 1, "%.2f") }},
 	{"MB on disk", func(_ series, st *Step) string { return optional(st.DiskSize, 1<<20, "%.1f") }},
+	{"peak MB", func(_ series, st *Step) string { return optional(st.DiskPeak, 1<<20, "%.1f") }},
+	{"quiet MB", func(_ series, st *Step) string { return optional(st.DiskQuiet, 1<<20, "%.1f") }},
 	{"found", func(_ series, st *Step) string { return foundText(st) }},
 	{"spread", func(v series, _ *Step) string {
 		if len(v.steps) < 2 {

@@ -128,6 +128,8 @@ var Specs = []Spec{
 	{Name: "updaterandom", Doc: "read and write N random keys", Kind: Update, Order: Random, Count: true},
 	{Name: "newiterator", Doc: "make N iterators", Kind: NewIterator},
 	{Name: "seekrandom", Doc: "N seeks to random keys, a new iterator for each", Kind: Seek, Order: Random, Reopen: true, Count: true},
+	{Name: "seekrandomcold", Doc: "N/100 seeks to random keys, a new iterator for each, files dropped from the page cache", Kind: Seek, Order: Random, Divide: 100, Reopen: true, Count: true, State: Cold},
+	{Name: "seekrandomwarm", Doc: "N seeks to random keys, a new iterator for each, files in the page cache, a block cache of 8 MiB", Kind: Seek, Order: Random, Reopen: true, Count: true, State: Warm},
 	{Name: "seekordered", Doc: "N seeks forward with one iterator", Kind: Seek, Order: Ascending, Count: true},
 	{Name: "readwhilewriting", Doc: "readrandom while one more thread writes", Kind: Get, Order: Random, Count: true, Writers: 1},
 	{Name: "seekrandomwhilewriting", Doc: "seekrandom while one more thread writes", Kind: Seek, Order: Random, Reopen: true, Count: true, Writers: 1},

@@ -33,6 +33,8 @@ type Result struct {
 	Comparisons        *int64
 	Latency            *hist.Histogram // nanoseconds; nil: not asked for
 	Quiet              *time.Duration  // that background work went on; nil: not waited for
+	DiskPeak           *int64          // most bytes that the directory took, time to quiet included; nil: not watched
+	DiskQuiet          *int64          // bytes that it took when quiet; nil: not waited for
 	Samples            []Sample
 }
 
@@ -130,6 +132,13 @@ func (r *Result) addUsage(before, after usage) {
 	if before.written >= 0 && after.written >= 0 {
 		n := after.written - before.written
 		r.Written = &n
+	}
+}
+
+func (r *Result) addSpace(peak, last int64) {
+	r.DiskPeak = &peak
+	if r.Quiet != nil {
+		r.DiskQuiet = &last
 	}
 }
 

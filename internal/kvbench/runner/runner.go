@@ -160,6 +160,10 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if r.Params.Timeline && r.db != nil && spec.Writes() {
 		samples = r.sample(live)
 	}
+	var space *spaceWatch
+	if r.db != nil && r.Dir != "" && changes(spec) {
+		space = watchSpace(r.Dir)
+	}
 	watch := context.AfterFunc(ctx, func() { shared.stop.Store(true) })
 	shared.launch(spec, team, writers)
 	watch()
@@ -167,6 +171,9 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if r.settles(spec) {
 		quiet := waitQuiet(ctx)
 		res.Quiet = &quiet
+	}
+	if space != nil {
+		res.addSpace(space.finish())
 	}
 	if samples != nil {
 		res.Samples = samples.finish()

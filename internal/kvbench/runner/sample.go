@@ -93,5 +93,8 @@ func waitQuiet(ctx context.Context) time.Duration {
 
 // settles reports whether a benchmark leaves background work that is waited for.
 func (r *Runner) settles(spec *workload.Spec) bool {
-	return r.Params.Quiet && r.db != nil && spec.NeedsStore() && spec.Writes()
+	return r.Params.Quiet && r.db != nil && spec.NeedsStore() && changes(spec)
 }
+
+// changes reports whether a benchmark changes the files of the database.
+func changes(spec *workload.Spec) bool { return spec.Writes() || spec.Kind == workload.Compact }

@@ -3,10 +3,12 @@
 package runner
 
 import (
+	"io/fs"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,4 +45,12 @@ func bytesWritten() int64 {
 		}
 	}
 	return -1
+}
+
+// allocated is what a file takes on disk.
+func allocated(info fs.FileInfo) int64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int64(s.Blocks) * 512
+	}
+	return info.Size()
 }
