@@ -38,7 +38,8 @@ type DB struct {
 // database, or an iterator that outlived it. It frees memory and descriptors only,
 // see files.Set.Leave.
 func (db *DB) freeFiles() {
-	// Behind the tables that the last read states gave up.
+	// Retired functions run in order, so the tables of the last read states are
+	// closed before.
 	db.shared.Reads.Retire(func() {
 		if db.shared.Files == nil { // Open failed early
 			return

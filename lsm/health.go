@@ -14,20 +14,20 @@ import (
 // makes it read-only for good. It is safe for concurrent use.
 type health struct {
 	notifier
-	readOnly bool // the database was opened so
+	readOnly bool // the database was opened read-only
 
 	closing atomic.Bool           // Close was called: writes are refused
 	failure atomic.Pointer[error] // why the database is read-only for good
 	workers atomic.Pointer[workers]
 }
 
-// workers are those whom a failure stops.
+// workers is what a failure stops.
 type workers struct {
 	pipeline *commit.Pipeline
 	jobs     *jobs.Scheduler
 }
 
-// connect names those whom a failure stops. One that came before stops them now.
+// connect names what a failure stops. A failure that came before stops it now.
 func (h *health) connect(p *commit.Pipeline, s *jobs.Scheduler) {
 	h.workers.Store(&workers{p, s})
 	if err := h.failed(); err != nil {
@@ -46,8 +46,8 @@ func (h *health) fail(err error) error {
 	return cause
 }
 
-// setFailure is fail without waking those who wait for the scheduler, which wakes
-// them itself.
+// setFailure is fail without the Wake, for the scheduler, which wakes its waiters
+// itself.
 func (h *health) setFailure(err error) (cause error, first bool) {
 	cause = err
 	if !errors.Is(err, ErrReadOnly) {

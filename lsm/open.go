@@ -110,7 +110,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	return r.finish()
 }
 
-// openDir holds and locks the directory, and makes it if that is wanted.
+// openDir opens and locks the directory, and creates it if the options say so.
 func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -124,8 +124,8 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 	return d, err
 }
 
-// loadManifest reads the manifest, or makes that of a new database. It writes
-// nothing.
+// loadManifest reads the manifest, or makes an empty one for a new database. It writes
+// nothing to disk.
 func (db *DB) loadManifest() error {
 	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.opts.Comparer, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) }}
 	if k := db.opts.keyspaces; k != nil {
@@ -211,12 +211,12 @@ func (db *DB) abandon(found *manifest.Found) {
 // releaseFor bounds how long release waits for reads that are under way.
 const releaseFor = 500 * time.Millisecond
 
-// release gives back everything of a closed database but what open iterators
-// and reads under way still need, which goes with the last of them. The lock
-// comes last: nothing is done in the directory without it.
+// release gives back everything of a closed database. What open iterators and reads
+// under way still need is freed when the last of them ends. The lock comes last,
+// because nothing is done in the directory without it.
 func (db *DB) release() error {
 	var errs []error
-	// What may be deleted is deleted while the lock is held.
+	// First deletions that are waiting for reads: they need the lock.
 	db.shared.Reads.DrainFor(releaseFor)
 	if db.shared.Files != nil {
 		db.shared.Files.Leave()
@@ -251,9 +251,9 @@ func (db *DB) Close() error {
 		db.pipeline.Poison(ErrClosed)
 		return nil
 	}
-	// With the pipeline locked, so that no commit is in between.
+	// With the lead of the pipeline, so that no commit is under way.
 	if err := db.pipeline.Exclusive(closing); err != nil && !db.tree.Closed() {
-		_ = closing() // it panicked
+		_ = closing() // Exclusive failed by a panic before closing ended
 	}
 	db.jobs.Close()
 	err := protect(func() error { return db.wal.Close(db.health.failed() == nil) })
@@ -262,8 +262,8 @@ func (db *DB) Close() error {
 	return err
 }
 
-// eventPatience is how long Close waits for what the user plugged in to take the
-// last events.
+// eventPatience is how long Close waits for the listener and the logger to take the last
+// events.
 const eventPatience = time.Second
 
 // protect makes a panic of step an error, so that the steps after it are taken.

@@ -54,9 +54,8 @@ type replayed struct {
 	tables   []*tree.Sealed // oldest first, each with a reference
 }
 
-// logs reads the logs that the manifest says are needed into memtables. On disk
-// it makes tables at most, and those only a new MANIFEST makes part of the
-// database.
+// logs reads the logs that the manifest needs into memtables. On disk it writes tables
+// only, which become part of the database with a new MANIFEST.
 func (r *replay) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{FS: db.opts.FS, Dir: db.dir, Last: db.manifest.LastSeq(), Apply: r.apply}
@@ -89,7 +88,7 @@ func (r *replay) logs() error {
 	return nil
 }
 
-// free gives up the memtables, as far as nothing else holds them.
+// free gives up the references on the memtables.
 func (r *replay) free() {
 	for _, k := range r.spaces {
 		for _, s := range k.tables {
@@ -179,11 +178,11 @@ func (r *replay) writeOldest(k *replayed) error {
 	return nil
 }
 
-// finish writes the rest of what was replayed into tables and starts a new log:
-// nothing is ever appended to an old one. When all of it is durable, a new
-// MANIFEST makes it the database, in one step, and what it does not name goes.
-// Before that step a failure or a crash has changed nothing but for files that
-// nobody knows.
+// finish writes the remaining memtables into tables and starts a new log: nothing is
+// ever appended to an old one. When all of this is durable, a new MANIFEST makes it
+// the state of the database in one step, and files that the MANIFEST does not name are
+// deleted. A failure or a crash before that step leaves the old state, and new files
+// that no MANIFEST names.
 func (r *replay) finish() error {
 	db := r.db
 	for _, id := range slices.Sorted(maps.Keys(r.spaces)) {
@@ -226,8 +225,8 @@ func (r *replay) adopt(log uint64) {
 	}
 }
 
-// commit starts a log and the MANIFEST. A new database has its MANIFEST first:
-// without one, a log looks like the rest of a database that is damaged.
+// commit starts a log and the MANIFEST. In a new database the MANIFEST comes first: a
+// log without a MANIFEST looks like a damaged database.
 func (r *replay) commit() error {
 	db := r.db
 	fresh := db.manifest.ManifestNum() == 0
@@ -256,8 +255,8 @@ func (r *replay) commit() error {
 	return db.manifest.StartManifest()
 }
 
-// removeObsolete deletes what an earlier run left behind: files that are the
-// database's by name and in no version. All others stay.
+// removeObsolete deletes files of earlier runs that are the database's by name and in
+// no version. All others stay.
 func (db *DB) removeObsolete() error {
 	names, err := db.opts.FS.List(db.dir)
 	if err != nil {

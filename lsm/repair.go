@@ -38,8 +38,8 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 	return report, nil
 }
 
-// inDir does something with the directory of a database that is not open. A panic
-// of what the user plugged in is an error.
+// inDir opens and locks the directory of a database that is not open, and calls do. A
+// panic, of the user's FS or Comparer for instance, is an error.
 func inDir(opts *Options, dir string, do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
 	err := protect(func() (err error) {

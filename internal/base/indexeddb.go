@@ -9,8 +9,8 @@ import (
 
 // IndexedDB is the order of Chrome's IndexedDB directories ("idb_cmp1"). Keys
 // are tuples (Chromium, leveldb_coding_scheme.md): a prefix of database, object
-// store and index number, then fields that depend on it. What is no such tuple
-// comes after those that it begins like.
+// store and index number, then fields that depend on it. Bytes that are no such tuple
+// sort after the tuples with which they share their beginning.
 var IndexedDB = &Comparer{
 	Name:    "idb_cmp1",
 	Compare: compareIndexedDB,

@@ -46,7 +46,7 @@ func (k Kind) IsTombstone() bool { return k == KindDelete }
 func (k Kind) HasValue() bool { return k == KindSet }
 
 // EndsLookup reports whether an entry of this kind is the whole answer for its
-// key: older entries of the key do not matter to who sees it.
+// key: a read that sees it needs no older entry of the key.
 func (k Kind) EndsLookup() bool {
 	switch k {
 	case KindDelete, KindSet:

@@ -11,8 +11,8 @@
 // keyspace's ID as a varint before the key. LevelDB, goleveldb, RocksDB and
 // Pebble have no such kinds and refuse the batch.
 //
-// Everything is a pure function over bytes; a batch that nobody writes may be
-// read by any number of goroutines.
+// Everything is a pure function over bytes. Any number of goroutines may read a batch
+// that does not change.
 package batchrepr
 
 import (
@@ -36,9 +36,9 @@ func Init(dst []byte) []byte {
 	return append(dst[:0], make([]byte, HeaderLen)...)
 }
 
-// AppendPut adds an entry and counts it in the header. b begins with Init; key
-// and value are at most 4 GiB-1 long, which the caller has checked, as he has
-// that the count stays below 1<<32.
+// AppendPut adds an entry and counts it in the header. b is of Init. The caller has
+// checked that key and value are at most 4 GiB-1 long and that the count stays below
+// 1<<32.
 func AppendPut(b, key, value []byte) []byte {
 	return AppendEntry(b, base.DefaultKeyspace, base.KindSet, key, value)
 }
@@ -100,10 +100,10 @@ func Seq(b []byte) base.SeqNum { return base.SeqNum(binary.LittleEndian.Uint64(b
 func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s)) }
 
 // Validate reports whether b is a whole batch: a header whose sequence numbers
-// fit 56 bits, known kinds, lengths within b, the count right and nothing left
-// over. Entries may name the keyspaces of which known is true; without known none,
-// and only LevelDB's kinds, as its format has it. The error is a *base.Corruption with offsets
-// relative to b.
+// fit 56 bits, known kinds, lengths within b, the right count, and no bytes behind the
+// last entry. Entries may name the keyspaces of which known is true. A nil known
+// allows LevelDB's format only: its kinds, and no keyspaces. The error is a
+// *base.Corruption with offsets relative to b.
 func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 	if len(b) < HeaderLen {
 		return corrupt(0, "%d bytes are too short for a header", len(b))

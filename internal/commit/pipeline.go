@@ -3,11 +3,34 @@
 // at the same time share one log append and one sync. It knows the database as
 // a few functions only.
 //
-// Every write runs on a caller's own goroutine. A writer that finds nobody at
-// work leads alone: one atomic lock, no queue. Otherwise it queues; the leader
-// that finishes hands the lead to the first in the queue, before it wakes those
-// whose writes it has done, and the new leader takes with it everybody who
-// waits by then.
+// Every write runs on its caller's goroutine, in one of three roles:
+//
+//  1. Alone. If no other commit is under way, a writer takes the lead by one
+//     compare-and-swap and takes its batch through all steps. No queue, no lock.
+//
+//  2. Leader of a group. A writer that finds the lead taken queues and sleeps. A
+//     leader that is done hands the lead to the first writer of the queue (release),
+//     which takes the writers behind it as its group (buildGroup): one log append,
+//     one sync.
+//
+//  3. Follower. The leader of its group wakes it when the group is visible. The lead is
+//     handed over before that, so that the next group does not wait for the wake-ups.
+//
+// The leader applies its whole group to the memtable. An entry costs about 150 ns, so
+// that parallel application, with a queue for publication, would not pay. After a sync
+// its writers usually come back at once: a leader that is about to sync lets them queue
+// first (gather).
+//
+// The steps of a group, in this order (write):
+//
+//  1. Room: the memtable takes the group. This is where writes are delayed and stall.
+//  2. Sequence numbers, Append, and Sync if a writer of the group asks for it. A group
+//     whose append or sync fails is never visible.
+//  3. Apply and Publish. Readers look at the published sequence number only, so a
+//     group becomes visible as a whole.
+//
+// A failure that leaves the log or the memtable in doubt poisons the Pipeline: every
+// later commit fails with the cause.
 //
 // A Pipeline is safe for concurrent use.
 package commit
@@ -24,8 +47,8 @@ import (
 )
 
 // Env is what a Pipeline needs of a database. The functions are called by the
-// leader, never two at a time, in the order Room, Append, Sync (if anybody of
-// the group asked), Apply for each batch, Publish. None may call back into the
+// leader, never two at a time, in the order Room, Append, Sync (if a writer of the
+// group asks for it), Apply for each batch, Publish. None may call back into the
 // Pipeline except for Poison, Err, BeginStall and EndStall.
 type Env struct {
 	// Append writes the group to the log, in one go. The batches have ascending
@@ -43,8 +66,8 @@ type Env struct {
 	// applied. With NoStall it fails with base.ErrBusy rather than wait. Its errors
 	// fail the group and nothing else.
 	Room func(group [][]byte, bytes int64, entries int, mode Mode) error
-	// Failed is told of a failure, a panic for instance, that ends all commits.
-	// nil: nobody is.
+	// Failed, if not nil, is told of a failure, a panic for instance, that ends all
+	// commits.
 	Failed func(err error)
 }
 
@@ -73,7 +96,7 @@ const maxKeptBuffer = 1 << 20
 type Pipeline struct {
 	env Env
 
-	// lead is 1 while somebody leads. Handing over leaves it at 1.
+	// lead is 1 while a writer leads. Handing the lead over leaves it at 1.
 	lead atomic.Uint32
 	// waiting is the length of the queue.
 	waiting atomic.Int32
@@ -278,16 +301,16 @@ func (p *Pipeline) release() {
 			}
 		}
 		p.lead.Store(0)
-		// A writer that queued after the look above and found the lead still
-		// taken must not be left alone.
+		// A writer may have queued after waiting was loaded and found the lead
+		// still taken: look again, or it sleeps for ever.
 		if p.waiting.Load() == 0 || !p.lead.CompareAndSwap(0, 1) {
 			return
 		}
 	}
 }
 
-// submit sees w done: with lead, by leading at once, otherwise from the queue.
-// It gives w back to the pool.
+// submit returns when w is committed. With lead, the caller leads already; otherwise w
+// queues. w goes back to the pool.
 func (p *Pipeline) submit(w *writer, lead bool) error {
 	switch {
 	case lead:
@@ -297,7 +320,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 		w.err = base.ErrBusy
 	default:
 		if p.lead.CompareAndSwap(0, 1) {
-			p.release() // the lead fell free meanwhile: to the first, perhaps w
+			p.release() // the lead became free meanwhile: the first writer gets it, perhaps w
 		}
 		if w.wait() != leading {
 			break
@@ -317,7 +340,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 	return err
 }
 
-// leadGroup does the writes of w and of those who wait behind it.
+// leadGroup commits w and the writers that join it.
 func (p *Pipeline) leadGroup(w *writer) {
 	p.buildGroup(w)
 	p.writeGroup(w)
@@ -330,19 +353,18 @@ func (p *Pipeline) leadGroup(w *writer) {
 	}
 }
 
-// expectsNobody reports whether a leader that found no queue had better go
-// ahead alone: always, unless a sync is coming that others are about to ask
-// for as well.
+// expectsNobody reports whether a leader that found no queue commits alone: always,
+// unless it is about to sync and the last group had several writers, which may come
+// back at once.
 func (p *Pipeline) expectsNobody(mode Mode) bool { return mode&Sync == 0 || p.lastLen <= 1 }
 
 // gatherYields is how often a leader yields to let others queue. A yield costs
 // well below 1 us where nothing else runs; two are as good as fifty.
 const gatherYields = 2
 
-// gather lets up to n writers queue before a sync starts: those whose sync has
-// just ended usually come back at once, and one sync for all beats one for the
-// first of them and another for the rest (measured: 16 writers for each sync
-// instead of 8.5).
+// gather lets up to n writers queue before a sync starts: the writers of the last sync
+// usually come back at once, and one sync for all costs less than one for the first of
+// them and another for the others (measured: 16 writers for each sync instead of 8.5).
 func (p *Pipeline) gather(n int) {
 	for range gatherYields {
 		if int(p.waiting.Load()) >= n {

@@ -10,7 +10,7 @@ import (
 type outcome uint8
 
 const (
-	leading outcome = iota // it has been handed the lead
+	leading outcome = iota // it has the lead
 	done                   // err is set
 )
 
@@ -35,14 +35,13 @@ func (w *writer) free() {
 	writers.Put(w)
 }
 
-// wait returns what somebody else has decided about w.
+// wait returns when w has the lead or its commit is done by another leader.
 func (w *writer) wait() outcome { return <-w.wake }
 
 // signal ends w's wait. w must not be touched after it.
 func (w *writer) signal(o outcome) { w.wake <- o }
 
-// push queues w. It reports false when the leader is stalled and w would not
-// wait for that.
+// push queues w. It reports false when the leader is stalled and w has NoStall.
 func (p *Pipeline) push(w *writer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,9 +114,8 @@ func (p *Pipeline) buildGroup(w *writer) {
 	}
 }
 
-// BeginStall says that the leader is about to wait for room: writers that would
-// rather fail than wait fail with base.ErrBusy, those in the queue and those to
-// come. Only for Env.Room.
+// BeginStall says that the leader is about to wait for room. Until EndStall, writers
+// with NoStall fail with base.ErrBusy, those in the queue too. Only for Env.Room.
 func (p *Pipeline) BeginStall() {
 	p.mu.Lock()
 	p.stalled = true

@@ -6,11 +6,11 @@
 // # Lifetimes
 //
 // A FileMeta lives as long as some Version has it. Its reader is made by the
-// first Set.Reader, hangs in FileMeta.Opened, and stays until the last Version
+// first Set.Reader, is kept in FileMeta.Opened, and stays until the last Version
 // with the file is gone: the manifest then calls Set.Obsolete, which waits until
-// every guard of the database (Options.Reads) has exited that could have found
-// the file, closes the reader, and queues the file for deletion. So a reader may
-// be used by whoever holds a guard entered before it loaded the Version, or a
+// every guard of the database (Options.Reads) that could have found the file has
+// exited, closes the reader, and queues the file for deletion. So a reader may be
+// used inside a guard that was entered before the Version was loaded, or with a
 // reference on a Version that has the file; nothing counts readers per table.
 //
 // Iterators may outlive their database. Set.Leave ends what the Set does in the
@@ -21,15 +21,15 @@
 // A Pin keeps files from deletion whatever the Versions say: for checkpoints,
 // backups and others that link, copy or read files of the directory by name.
 //
-// A descriptor lives shorter than its reader. Every read pins the table's
+// A descriptor may be closed while its reader is kept. Every read pins the table's
 // descriptor for the time of the system call; when the process has as many open
 // as the limit allows (SetMaxOpen), a CLOCK hand closes one that is not pinned,
 // and the next read of that table opens it again. The parsed index, the filter
 // and the cached blocks are not touched by that.
 //
-// Failures to open are not remembered: the next caller tries again, so that a
-// passing I/O error passes. Damage under a right checksum is: it does not pass,
-// and finding it may take unpacking a bomb.
+// A failure to open is not remembered: the next read tries again, as an I/O error may
+// be gone by then. Damage under a right checksum is remembered: it is not going to
+// change, and finding it may mean unpacking a huge block.
 //
 // # Locks, outermost first
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// This file alone knows which table formats there are. The rest of the engine has
-// readers and writers of package sstable from it.
+// Only this file knows which table formats there are. The rest of the engine gets
+// readers and writers, as of package sstable, from it.
 
 // TableOptions says what a table is opened with.
 type TableOptions struct {
@@ -77,8 +77,8 @@ func NewTableWriter(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
 	return ldb.NewWriter(f, o)
 }
 
-// SalvageTable hands out what is readable of a damaged table. One whose magic is
-// not readable is taken for one in LevelDB's format.
+// SalvageTable hands out what is readable of a damaged table. If its magic is not
+// readable it is taken for a table in LevelDB's format.
 func SalvageTable(src vfs.ReadFile, o TableOptions, out sstable.Salvage) error {
 	return ldb.Salvage(src, o.ldb(), out)
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// Deleting a large file keeps the disk busy for a while: after each file the
-// queue rests for as long as a disk needs to discard its bytes at this rate.
+// Deleting a large file keeps the disk busy for a while. So the queue sleeps after each
+// file, for as long as a disk needs to discard the file's bytes at this rate.
 const (
-	deleteRate = 2 << 30  // bytes a second
-	maxRest    = 64 << 20 // bytes of a file that count
+	deleteRate  = 2 << 30  // bytes a second
+	maxSleepFor = 64 << 20 // bytes of a file that count towards the sleep
 )
 
 // leaveFor bounds how long Leave goes on deleting before it gives the rest up.
@@ -48,7 +48,7 @@ func (s *Set) detach(m *manifest.FileMeta) error {
 	return t.close()
 }
 
-// DeleteFile queues a file of the directory for deletion that nobody reads.
+// DeleteFile queues a file of the directory for deletion. It has no reader.
 func (s *Set) DeleteFile(name string) {
 	s.queue.expect()
 	s.queue.add(doomed{name: name})
@@ -60,12 +60,12 @@ func (s *Set) DeleteFile(name string) {
 func (s *Set) WaitDeleted() { s.queue.wait(nil) }
 
 // Leave ends what the Set does in the directory: after it no file is opened or
-// deleted there, whoever still holds readers. Deletions that are waiting get half a
+// deleted there, even if readers are still in use. Deletions that are waiting get half a
 // second; what is not deleted then is left for the next opening of the
 // database. The directory's lock is given back after Leave.
 //
-// Open readers stay good for those who hold them, except that a read of a table
-// whose descriptor is not open fails with base.ErrClosed.
+// Readers stay usable, except that a read of a table whose descriptor is not open
+// fails with base.ErrClosed.
 func (s *Set) Leave() {
 	s.mu.Lock()
 	s.closed = true
@@ -76,8 +76,8 @@ func (s *Set) Leave() {
 	s.queue.close(leaveFor)
 }
 
-// Close is Leave, and closes all readers. Nobody may use a reader any more. It
-// may be called in a retired function, not in a guard.
+// Close is Leave, and closes all readers. No reader may be in use. It may be called in
+// a retired function, not in a guard.
 func (s *Set) Close() error {
 	s.Leave()
 	s.mu.Lock()
@@ -115,7 +115,7 @@ type deleteQueue struct {
 	pins     map[*Pin]struct{}
 	pinned   []doomed // kept by pins
 	removing []string // names of the files that are being deleted
-	waiters  int      // in wait: do not rest
+	waiters  int      // in wait: the queue does not sleep
 	running  bool
 	closed   bool // nothing is deleted any more
 	deleted  uint64
@@ -159,8 +159,8 @@ func (q *deleteQueue) finishedLocked(n int) {
 	}
 }
 
-// wait returns when nothing is pending, or when over, if not nil, is true. Whoever
-// sets over does so with q.mu held, and broadcasts.
+// wait returns when nothing is pending, or when over, if not nil, is true. over is set
+// with q.mu held, and q.idle broadcast.
 func (q *deleteQueue) wait(over *bool) {
 	q.mu.Lock()
 	q.waiters++
@@ -247,7 +247,7 @@ func (q *deleteQueue) run() {
 		hurry := q.waiters > 0 || len(q.queue) == 0
 		q.mu.Unlock()
 		if !hurry {
-			time.Sleep(time.Duration(min(d.size, maxRest)) * time.Second / deleteRate)
+			time.Sleep(time.Duration(min(d.size, maxSleepFor)) * time.Second / deleteRate)
 		}
 	}
 }

@@ -42,9 +42,9 @@ func maxOpenFor(limit uint64) int {
 	return max(int(limit/2)-11, 4)
 }
 
-// reserve takes the right to open one descriptor for a file of set o, closing
-// another's if need be. It waits while all that it may close are pinned: pins
-// last for one read, and their holders wait for nothing here.
+// reserve takes the right to open one descriptor for a file of set o. At the bound it
+// closes the descriptor of another file; while all of these are pinned it waits. A pin
+// lasts for one read, and its holder waits for nothing here.
 func (p *pool) reserve(o *owner) {
 	p.mu.Lock()
 	for {
@@ -91,9 +91,9 @@ func (p *pool) unreserve(o *owner) {
 	p.mu.Unlock()
 }
 
-// MakeRoom calls open, which opens some file, and as long as that fails because
-// the process or the system has too many open, closes a table's idle descriptor
-// and calls it again.
+// MakeRoom calls open, which opens some file. While that fails because the process or
+// the system has too many files open, it closes the idle descriptor of a table and
+// calls open again.
 func MakeRoom(open func() error) error { return descriptors.retry(open) }
 
 func (p *pool) retry(open func() error) error {
@@ -123,8 +123,8 @@ func (p *pool) closeIdle() bool {
 	return true
 }
 
-// take detaches the descriptor that the hand chooses among those of only, or of
-// all when only is nil. The caller holds mu, closes it and keeps the counts.
+// take detaches the descriptor that the hand chooses, among those of only unless that
+// is nil. The caller holds mu, closes the descriptor and adjusts the counts.
 func (p *pool) take(only *owner) (*file, vfs.ReadFile) {
 	for range 2 * len(p.ring) {
 		p.hand++
@@ -246,7 +246,7 @@ func (f *file) release() {
 	}
 }
 
-// reopen opens the descriptor. The caller has a pin, so nobody takes it away.
+// reopen opens the descriptor. The caller has a pin, so take leaves it open.
 func (f *file) reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -276,7 +276,7 @@ func (f *file) reopen() error {
 	}
 	p := f.pool
 	p.mu.Lock()
-	if f.owner.closed { // by this path there may be another database's file now
+	if f.owner.closed { // the path may lead to another database's file now
 		p.mu.Unlock()
 		_ = d.Close()
 		p.unreserve(f.owner)
@@ -298,7 +298,7 @@ func (f *file) left() bool {
 	return f.owner.closed
 }
 
-// Close closes the descriptor. Nobody may be reading.
+// Close closes the descriptor. No read is under way.
 func (f *file) Close() error {
 	p := f.pool
 	p.mu.Lock()

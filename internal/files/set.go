@@ -22,8 +22,8 @@ type Options struct {
 	Dir      string
 	Cache    *cache.Cache
 	Comparer *base.Comparer // of tables whose FileMeta names none
-	// Reads has the guards of those who read tables without a reference on a
-	// Version; nil: there are none.
+	// Reads has the guards of reads that hold no reference on a Version; nil: all
+	// reads hold one.
 	Reads      *epoch.Domain
 	MaxDecoded int64       // largest block that is decompressed; 0: the format's default
 	OnError    func(error) // told of failures in background; may be nil, does not panic
@@ -89,7 +89,7 @@ func (s *Set) OpenNow(m *manifest.FileMeta) (sstable.Reader, bool) {
 	return nil, false
 }
 
-// Warm opens table m, which nobody may be closing, and reads it into the cache, see
+// Warm opens table m, which the caller keeps alive, and reads it into the cache; see
 // sstable.Reader.
 func (s *Set) Warm(m *manifest.FileMeta, room int64, stop func() error) (used int64, err error) {
 	r, err := s.Reader(m)
@@ -142,8 +142,7 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 	return t.reader, nil
 }
 
-// remember keeps an error that another try gives again: finding it may be much
-// work.
+// remember keeps an error that every further try would give again, at the same cost.
 func (s *Set) remember(m *manifest.FileMeta, err error) {
 	var c *base.Corruption
 	if !errors.As(err, &c) || !c.Final {

@@ -57,8 +57,8 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 	return r.state(kept, levels), nil
 }
 
-// inOrder reports whether all that the logs hold is newer than the tables, as
-// it is where nothing was mixed up.
+// inOrder reports whether the logs ascend and are newer than the tables, as they are
+// unless files of several databases were mixed.
 func inOrder(tables []*table, logs []*logFile) bool {
 	last := base.SeqNum(0)
 	for _, t := range tables {
@@ -95,7 +95,7 @@ func (r *repair) state(tables []*table, levels bool) *manifest.State {
 	if k.NextFile < maxNum {
 		r.next = max(r.next, k.NextFile)
 	}
-	// All logs there are have smaller numbers.
+	// The existing logs have smaller numbers, so none of them is replayed.
 	st.LogNum, st.HasLogNum = r.newNum(), true
 	st.NextFile, st.HasNextFile = r.next, true
 	for _, t := range tables {
@@ -216,8 +216,8 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 }
 
 // sortedRuns distributes tables, which are sorted by their smallest keys, over
-// as few runs without overlap as the greedy way gives, so that a merge has few
-// tables open at a time.
+// sorted runs, greedily: each goes to the first run that it does not overlap. So a
+// merge has few tables open at a time.
 func sortedRuns(c *base.Comparer, tables []*table) [][]*manifest.FileMeta {
 	var runs [][]*manifest.FileMeta
 next:

@@ -38,13 +38,13 @@ type repair struct {
 	o      Options
 	report Report
 
-	names    []string        // of the directory, sorted
-	current  string          // MANIFEST that CURRENT names, "" when CURRENT is unusable
-	known    knowledge       // what MANIFESTs say
-	next     uint64          // next file number
-	maxSeq   base.SeqNum     // largest in anything read
-	made     []uint64        // tables created by this run
-	aside    map[string]bool // to be set aside once CURRENT is in place
+	names    []string         // of the directory, sorted
+	current  string           // MANIFEST that CURRENT names, "" when CURRENT is unusable
+	known    salvagedManifest // what MANIFESTs say
+	next     uint64           // next file number
+	maxSeq   base.SeqNum      // largest in anything read
+	made     []uint64         // tables created by this run
+	aside    map[string]bool  // to be set aside once CURRENT is in place
 	lostMade bool
 }
 
@@ -127,9 +127,9 @@ func (r *repair) look() error {
 	return nil
 }
 
-// leaveStrays takes names off the list that cannot be the database's, given a
-// MANIFEST to go by: their numbers are out of its reach, or they are no regular
-// files and the MANIFEST does not name them. r.next lies beyond what is left.
+// leaveStrays takes names off the list that cannot be the database's, if there is a
+// usable MANIFEST: their numbers are out of its reach, or they are no regular files
+// and the MANIFEST does not name them. r.next is above the numbers that are left.
 func (r *repair) leaveStrays() error {
 	st := &r.known.st
 	kept := r.names[:0:0]
@@ -137,7 +137,7 @@ func (r *repair) leaveStrays() error {
 	for _, name := range r.names {
 		t, n := base.ParseFileName(name)
 		if r.known.from != "" && t != base.FileUnknown && t != base.FileCurrent {
-			if !r.known.holes && n >= st.Reach() {
+			if !r.known.editsMissing && n >= st.Reach() {
 				continue
 			}
 			info, err := r.o.FS.Stat(r.path(name))
@@ -196,11 +196,11 @@ func (r *repair) healthy(tables []*table) bool {
 	return s.Close() == nil
 }
 
-// install makes the state the database's. Everything it refers to is durable
-// already but for the names.
+// install makes the state the database's. The files that it refers to are durable
+// already, but their names are not.
 func (r *repair) install(st *manifest.State) error {
 	if r.current == "" && slices.Contains(r.names, base.CurrentName) {
-		// Whatever it is, it must not stand where the new one goes.
+		// Whatever it is, the new CURRENT takes its name.
 		if err := r.moveAside(base.CurrentName); err != nil {
 			return err
 		}
@@ -263,7 +263,7 @@ func (r *repair) moveAside(name string) error {
 		if err := r.o.FS.MkdirAll(lost); err != nil {
 			return err
 		}
-		// The folder must be there for good before anything is in it only.
+		// The folder must be durable before it has the only copy of a file.
 		if err := r.o.FS.SyncDir(r.o.Dir); err != nil {
 			return err
 		}

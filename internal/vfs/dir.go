@@ -52,11 +52,11 @@ type Dir struct {
 	FS
 	Path string // absolute, unless the FS is a Mem
 
-	hold io.Closer // nil: Path is all there is
+	hold io.Closer // the open directory; nil: names are resolved by Path
 	lock io.Closer // nil: none was asked for, or a read-only directory has none
 }
 
-// DirOptions says how OpenDir comes to its directory.
+// DirOptions says how OpenDir opens, creates and locks a directory.
 type DirOptions struct {
 	Create    bool // make it when it is missing
 	NoParents bool // but not its parents

@@ -20,9 +20,9 @@ import (
 
 // heldDir is the operating system's file system with one directory held open:
 // names below path are resolved from the descriptor, and no link on the way is
-// followed. While it holds a lock, nothing is created, renamed or removed once
-// LOCK, or a file that is being written, is not what stands under its name:
-// the directory's files are somebody else's then.
+// followed. While it holds a lock, every change checks that LOCK and the files being
+// written are still what their names lead to. If not, another program replaced the
+// directory's files, and nothing is created, renamed or removed any more.
 type heldDir struct {
 	OS
 	path string

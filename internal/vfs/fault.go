@@ -72,8 +72,8 @@ type Outcome struct {
 	Delay time.Duration
 }
 
-// Fault passes calls on to another file system unless its hook wants
-// otherwise. A failing Close closes nevertheless, as it does on real systems.
+// Fault passes calls on to another file system, as far as the Outcome of its hook
+// says so. A failing Close closes nevertheless, as it does on real systems.
 type Fault struct {
 	inner FS
 	hook  func(op Op) Outcome

@@ -15,10 +15,10 @@ import (
 // child does not keep it when the process has died. It is lost when anything in
 // the process closes another descriptor of the file; renewLocks takes it again.
 //
-// flock belongs to the open file, which a forked child shares. Where it is
-// refused although nobody has the fcntl lock, the process that took it may be
-// dead; then it guards nothing, and the database opens without it. Its own is
-// taken as soon as the child has ended.
+// A flock lock belongs to the open file, which a forked child shares. If it is
+// refused although the fcntl lock is free, the process that took it may be dead;
+// then it guards nothing, and the database opens without it. renewLocks takes it as
+// soon as the child has ended.
 
 // Magic numbers of file systems that turn flock into a byte-range lock, which
 // would then meet our own.
@@ -75,7 +75,7 @@ func fcntlLock(fd int, shared bool) error {
 
 // orphaned reports whether all processes that took a flock lock of the file
 // are dead, so that children that they forked hold it. The kernel lists each
-// lock with the process that took it; when in doubt, somebody is alive.
+// lock with the process that took it. In doubt the answer is false.
 func orphaned(fd int) bool {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {

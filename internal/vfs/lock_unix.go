@@ -23,7 +23,7 @@ var held struct {
 	files map[fileID]*lockedFile
 }
 
-// lockedFile is a file that this process has locked, once for all who share it.
+// lockedFile is a file that this process has locked, once for all its users.
 type lockedFile struct {
 	id     fileID
 	elem   string // last element of its name

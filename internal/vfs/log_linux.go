@@ -18,8 +18,8 @@ const (
 	// maxWrite is what one pwrite is asked to write: Linux cuts larger ones
 	// just below 2 GiB.
 	maxWrite = 1 << 30
-	// slowSync is the duration from which a sync says that the device is busy,
-	// so that even a write into the page cache may have to wait.
+	// slowSync is the duration of a sync from which the device counts as busy: even
+	// a write into the page cache may have to wait then.
 	slowSync = 20 * time.Millisecond
 	// firstStep is how much a new log allocates. The log of a small database,
 	// and what a killed process leaves of it, stays small.
@@ -32,8 +32,8 @@ const (
 // size grown, ahead of that: a sync then has no size to make durable. Close
 // cuts the rest off; after a crash it reads as zeros.
 //
-// Small appends between which nobody syncs are stores into a window, all
-// others are pwrite: the page cache is the same, whichever way it is reached.
+// Small appends, as long as no Sync comes between them, are stores into a window. All
+// others use pwrite. Both write to the same page cache.
 type osLog struct {
 	f      *os.File
 	fd     int
@@ -87,10 +87,9 @@ func (l *osLog) allocate(from, step int64) {
 	}
 }
 
-// startAllocate allocates the next stretch, twice as long as the last one, on a
-// goroutine of its own. Called by the appender when it is about to have less
-// than half a stretch left; an allocation that failed is tried again after as
-// much.
+// startAllocate allocates the next step, twice as long as the last one, on a
+// goroutine of its own. The appender calls it when less than half a step is left; a
+// failed allocation is tried again after another half.
 func (l *osLog) startAllocate() {
 	if l.growing.Swap(true) {
 		l.growAt = l.off + l.step/2
@@ -105,9 +104,9 @@ func (l *osLog) startAllocate() {
 	})
 }
 
-// Append writes p. A write that stays inside the page where the last one
-// ended meets a page that is already there and dirty: it does not block, and
-// goes without telling the scheduler about the system call.
+// Append writes p. A write within the page where the last one ended does not block,
+// because that page is dirty already; so it does not tell Go's scheduler about the
+// system call (pwriteNow).
 func (l *osLog) Append(p []byte) error {
 	if l.windowFor(len(p)) {
 		if err := l.window.store(l.off, p); err != nil {

@@ -303,7 +303,7 @@ func (m *Mem) Lock(name string) (io.Closer, error) {
 // LockShared takes a lock that others may share, of a file that exists.
 func (m *Mem) LockShared(name string) (io.Closer, error) { return m.lock(name, true) }
 
-// exclusive is the count of a lock that nobody shares.
+// exclusive is the count of an exclusive lock.
 const exclusive = -1
 
 func (m *Mem) lock(name string, shared bool) (io.Closer, error) {

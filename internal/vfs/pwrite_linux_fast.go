@@ -9,8 +9,8 @@ import (
 )
 
 // pwriteNow is pwrite(2) without entering and leaving the scheduler's
-// system-call state (about 240 ns). It holds up its P for as long as the
-// kernel takes. p must not be empty.
+// system-call state (about 240 ns). Its P runs no other goroutine until the kernel
+// returns. p must not be empty.
 func pwriteNow(fd int, p []byte, off int64) (int, error) {
 	for {
 		n, _, errno := unix.RawSyscall6(unix.SYS_PWRITE64, uintptr(fd),

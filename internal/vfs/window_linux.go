@@ -17,21 +17,20 @@ const (
 	// windowMax is the longest append that is stored: a longer one is not
 	// cheaper than the system call.
 	windowMax = 4 << 10
-	// windowQuiet is how many appends after a sync use pwrite. A sync
-	// write-protects the pages, and whoever syncs will sync again.
+	// windowQuiet is how many appends after a sync use pwrite: a sync
+	// write-protects the pages, and another one will probably follow.
 	windowQuiet = 256
 )
 
-// window is a stretch of a log's file, mapped for writing. A store costs a
-// fifth of a pwrite and is as safe: what is in the page cache survives the
-// process. It belongs to the appender.
+// window is a part of a log's file, mapped for writing. A store costs a fifth of a
+// pwrite and is as safe: the page cache survives the process. It belongs to the
+// appender.
 //
-// A store into a mapped file must not fail, as it has no way to say so but a
-// signal. So the window lies where fallocate has succeeded, which keeps a full
-// disk away, and its pages were made writable by a system call that returns
-// errors. What is left is a file that a stranger cuts off, a bad memory cell,
-// or a file system that turned read-only since the last sync: that fault is
-// caught and is the append's error.
+// A store into a mapped file reports a failure by a signal. So the window lies where
+// fallocate has succeeded, so that a full disk cannot fail it, and its pages are made
+// writable by a system call that returns errors. Three causes are left: another program
+// cuts the file off, a memory cell is bad, or the file system turned read-only since
+// the last sync. That fault is caught and becomes the append's error.
 type window struct {
 	never bool   // stores are not for this file
 	mem   []byte // nil: nothing is mapped
@@ -117,8 +116,8 @@ func populate(fd int, begin, empty int64, mem []byte) error {
 	return unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 }
 
-// store writes p at off, page after page: were it interrupted, no later page
-// would hold what an earlier one lacks.
+// store writes p at off, page after page. So if it is interrupted, what it has written
+// is a prefix of p.
 func (w *window) store(off int64, p []byte) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -12,22 +12,22 @@ import (
 	"github.com/loamdb/loam/internal/record"
 )
 
-// knowledge is what can be made out of the MANIFESTs.
-type knowledge struct {
+// salvagedManifest is what a repair could read of the MANIFEST that it chose.
+type salvagedManifest struct {
 	st   manifest.State
-	from string // name of the MANIFEST; "" when there is none to go by
-	// levels says that st is all of the truth: its tables at its levels, and no
-	// others.
+	from string // name of the MANIFEST; "" when none is usable
+	// levels says that st is complete and right: the live tables are those of st, at
+	// their levels there, and no others.
 	levels bool
-	// dead are tables that an edit took out. Nothing brings them back.
+	// dead are tables that an edit deleted. They stay out of the database.
 	dead map[uint64]bool
-	// holes says that edits are missing in st.
-	holes bool
-	torn  bool
+	// editsMissing says that edits are missing in st.
+	editsMissing bool
+	torn         bool
 }
 
-// readManifests finds the MANIFEST to go by: the one that CURRENT names, or
-// else the newest that says enough.
+// readManifests chooses the MANIFEST: the one that CURRENT names, or else the newest
+// one that is complete enough.
 func (r *repair) readManifests() error {
 	name, err := manifest.ReadCurrent(r.o.FS, r.o.Dir)
 	var c *base.Corruption
@@ -60,8 +60,8 @@ func (r *repair) readManifests() error {
 			r.report.drop(name, 0, size, c.Reason)
 			continue
 		}
-		// An older MANIFEST than the one in force stops short of the truth.
-		k.holes = k.holes || i > 0
+		// A MANIFEST older than the one in force lacks the latest edits.
+		k.editsMissing = k.editsMissing || i > 0
 		k.from = name
 		r.known = *k
 		break
@@ -103,15 +103,15 @@ func (r *repair) candidates() []string {
 	return found
 }
 
-// readManifest adds up the edits of one MANIFEST, going on behind damage. It
-// returns nil when the file is none.
-func (r *repair) readManifest(name string) (*knowledge, int64, error) {
+// readManifest applies the edits of one MANIFEST, those behind damage too. It
+// returns nil when the file is no MANIFEST.
+func (r *repair) readManifest(name string) (*salvagedManifest, int64, error) {
 	f, ok, err := r.open(name)
 	if !ok {
 		return nil, 0, err
 	}
 	defer f.Close()
-	k := &knowledge{dead: make(map[uint64]bool)}
+	k := &salvagedManifest{dead: make(map[uint64]bool)}
 	reader := record.NewReader(f, f.Size(), name)
 	for {
 		rec, err := reader.Next()
@@ -124,7 +124,7 @@ func (r *repair) readManifest(name string) (*knowledge, int64, error) {
 			if reader.Tail() {
 				k.torn = true
 			} else {
-				k.holes = true
+				k.editsMissing = true
 			}
 			if !reader.Resume() {
 				return k, f.Size(), nil
@@ -144,16 +144,16 @@ func (r *repair) readManifest(name string) (*knowledge, int64, error) {
 		switch {
 		case errors.As(err, &c):
 			r.report.dropCorruption(name, c, reader.Offset(), int64(len(rec)))
-			k.holes = true
+			k.editsMissing = true
 		case err != nil:
 			return nil, 0, fmt.Errorf("reading %s: %w", name, err)
 		}
 	}
 }
 
-// apply adds an edit. One that does not fit what came before is damage, or
-// comes behind a hole; what it says of each table still holds.
-func (k *knowledge) apply(e *manifest.Edit) error {
+// apply applies an edit. An edit that does not fit the state is damaged, or follows
+// edits that are missing. As much of it as fits is applied.
+func (k *salvagedManifest) apply(e *manifest.Edit) error {
 	for _, d := range e.Deleted {
 		k.dead[d.Num] = true
 	}
@@ -188,16 +188,15 @@ func (k *knowledge) apply(e *manifest.Edit) error {
 	if again := k.st.Apply(&rest); again != nil {
 		return again
 	}
-	if k.holes {
+	if k.editsMissing {
 		return nil
 	}
 	return err
 }
 
-// judge decides whether the tables and levels of the state are the truth. They
-// are not when edits are missing, which shows by damage, or by traces of a
-// later state: a log or table from before is gone, and there are tables of
-// which the state knows nothing.
+// judge decides whether the tables and levels of the state are right. They are not
+// when edits are missing. The signs are damage, or files of a later state: a log or
+// table of the state is gone, and there are tables that the state does not have.
 func (r *repair) judge() {
 	k := &r.known
 	if k.from == "" {
@@ -221,7 +220,7 @@ func (r *repair) judge() {
 		gone = true
 	}
 	switch {
-	case k.holes:
+	case k.editsMissing:
 		k.levels = !gone && !unknown
 	case gone && (unknown || k.torn):
 		k.levels = false
