@@ -37,6 +37,9 @@ func (s *session) banner(p *plan) {
 		system = append(system, "database on "+e.FileSystem)
 	}
 	line("System", "%s", strings.Join(system, ", "))
+	if s.c.memory > 0 {
+		line("Limit", "%d MB of memory, page cache included, no swap", s.c.memory>>20)
+	}
 
 	key, value := p.params.Keys.Len(), p.params.ValueSize
 	packed := float64(value) * p.params.CompressionRatio

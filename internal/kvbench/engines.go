@@ -12,6 +12,9 @@ import (
 // apart reports whether engines are compared.
 func (s *session) apart() bool { return len(s.drivers) > 1 }
 
+// processes reports whether every run is a process of its own.
+func (s *session) processes() bool { return s.apart() || s.c.memory > 0 }
+
 // turn is one run of the schedule.
 type turn struct {
 	driver store.Driver
@@ -43,7 +46,7 @@ func (s *session) schedule() []turn {
 
 // matched are the settings that every engine of a comparison gets, unless the
 // command line says otherwise: a cache of four times the data, at most half of
-// the machine's memory.
+// the machine's memory, or a quarter of --memory.
 func (s *session) matched(p *runner.Params) []store.Setting {
 	if !s.apart() {
 		return nil
@@ -51,6 +54,9 @@ func (s *session) matched(p *runner.Params) []store.Setting {
 	cache := max(4*p.Num*int64(p.Keys.Len()+p.ValueSize), 8<<20)
 	if s.env.Memory > 0 {
 		cache = min(cache, s.env.Memory/2)
+	}
+	if s.c.memory > 0 {
+		cache = min(cache, s.c.memory/4)
 	}
 	return []store.Setting{
 		{Name: "write_buffer_size", Value: "64MiB"},

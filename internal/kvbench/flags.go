@@ -27,6 +27,7 @@ type command struct {
 	html        string
 	tsv         string
 	rounds      int
+	memory      int64 // limit of a run's memory; 0: none
 	scale       float64
 	progress    string
 	params      runner.Params
@@ -84,6 +85,7 @@ var flags = []flag{
 	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
 	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "", (*command).setEngines},
 	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
+	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) { c.memory = n })},
 	{"quiet", "", "after every fill wait until background work is done, and time that", "0; 1 with several engines", boolFlag(func(c *command, on bool) { c.params.Quiet = on })},
 	{"json", "FILE", "write the results to FILE", "", textFlag(func(c *command) *string { return &c.json })},
 	{"html", "FILE", "write the results to FILE as a page with plots", "", textFlag(func(c *command) *string { return &c.html })},
@@ -93,6 +95,9 @@ var flags = []flag{
 	{"help", "", "print this text", "", boolFlag(func(c *command, on bool) { c.help = on })},
 	{"version", "", "print the version", "", boolFlag(func(c *command, on bool) { c.version = on })},
 }
+
+// leastMemory is what kvbench itself needs to start.
+const leastMemory = 32 << 20
 
 // aliases are LevelDB's names for options that engines call otherwise.
 var aliases = map[string]string{"open_files": "max_open_files"}

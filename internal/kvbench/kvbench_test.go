@@ -61,6 +61,7 @@ func TestUsage(t *testing.T) {
 		"--key_prefix=1000000":                   "--key_prefix: want at most 4096",
 		"--engine=loan":                          `no engine "loan"; did you mean "loam"?`,
 		"--compression=bad":                      "--compression=bad: option compression: want something good",
+		"--memory=1MiB":                          "--memory=1MiB: want 33554432 to 1125899906842624",
 		"--db=":                                  "--db=: want a name",
 		"--progress=x":                           "--progress=x: want auto, always or never",
 		"--scale=2":                              "--scale needs an experiment (" + strings.Join(experimentNames(), ", ") + ")",

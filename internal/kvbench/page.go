@@ -99,6 +99,9 @@ func (r *Report) stampPairs() []named {
 	if e.Memory > 0 {
 		add("Memory", fmt.Sprintf("%.1f GiB", float64(e.Memory)/(1<<30)))
 	}
+	if i := slices.IndexFunc(r.Runs, func(run *Run) bool { return run.MemoryLimit > 0 }); i >= 0 {
+		add("Limit", fmt.Sprintf("%d MB of memory for each run, page cache included, no swap", r.Runs[i].MemoryLimit>>20))
+	}
 	add("System", strings.TrimSpace(e.OS+" "+e.Kernel))
 	add("File system", e.FileSystem)
 	add("Go", e.Go)

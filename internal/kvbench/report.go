@@ -57,7 +57,9 @@ type Run struct {
 	Seed             uint32          `json:"seed"`
 	Sync             bool            `json:"sync"`
 	Load             float64         `json:"load_before"`
-	Busy             float64         `json:"busy_before"` // cores at work for others just before; negative: unknown
+	Busy             float64         `json:"busy_before"`                  // cores at work for others just before; negative: unknown
+	MemoryLimit      int64           `json:"memory_limit_bytes,omitempty"` // of the cgroup it ran in
+	MemoryPeak       int64           `json:"memory_peak_bytes,omitempty"`  // of the cgroup, page cache included
 	Steps            []Step          `json:"steps"`
 }
 

@@ -49,7 +49,7 @@ type plan struct {
 func (s *session) run(ctx context.Context, args []string) error {
 	s.env = readEnvironment(s.dir)
 	s.report = newReport(s.drivers, s.env, args)
-	if !s.apart() {
+	if !s.processes() {
 		s.bar = newBar(s.errs, s.c.progress)
 	}
 	defer s.bar.close()
@@ -210,10 +210,11 @@ func settingsText(settings []store.Setting) string {
 }
 
 // runPlan runs a plan: here, or, when engines are compared, in a process of its
-// own, so that neither memory nor garbage of one engine is another's.
+// own, so that neither memory nor garbage of one engine is another's. With
+// --memory that process is in a cgroup.
 func (s *session) runPlan(ctx context.Context, p *plan) (*Run, error) {
 	s.filter(p)
-	if s.apart() {
+	if s.processes() {
 		return s.runApart(ctx, p)
 	}
 	run, err := s.runHere(ctx, p)

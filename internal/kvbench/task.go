@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loamdb/loam/internal/kvbench/cgroup"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -25,7 +26,8 @@ type task struct {
 	Engine     string
 	Pair       string
 	Dir        string
-	Keep       bool // leave the database
+	Keep       bool   // leave the database
+	Cgroup     string // to be joined; "": none
 	Progress   string
 	Experiment string
 	Variant    string
@@ -46,13 +48,16 @@ type outcome struct {
 }
 
 // runApart runs a plan by calling this program again.
-func (s *session) runApart(ctx context.Context, p *plan) (*Run, error) {
+func (s *session) runApart(ctx context.Context, p *plan) (_ *Run, rerr error) {
 	if ctx.Err() != nil {
 		return nil, runner.ErrInterrupted
 	}
 	t := task{
 		Engine: p.driver.Name(), Pair: p.pair, Dir: filepath.Join(s.dir, p.driver.Name()), Keep: s.c.db != "", Progress: s.c.progress,
 		Experiment: p.experiment, Variant: p.variant, Round: p.round, Params: p.params, Settings: p.settings, Ignored: p.ignored,
+	}
+	if !s.apart() {
+		t.Dir = s.dir
 	}
 	for _, st := range p.steps {
 		t.Steps = append(t.Steps, st.bench)
@@ -63,6 +68,14 @@ func (s *session) runApart(ctx context.Context, p *plan) (*Run, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
+	var group *cgroup.Group
+	if s.c.memory > 0 {
+		if group, err = s.limit(p, t.Dir); err != nil {
+			return nil, fmt.Errorf("--memory: %w", err)
+		}
+		defer func() { rerr = errors.Join(rerr, group.Remove()) }()
+		t.Cgroup = group.Dir()
+	}
 	file := filepath.Join(dir, "task.json")
 	if err := writeJSON(file, &t); err != nil {
 		return nil, err
@@ -71,7 +84,9 @@ func (s *session) runApart(ctx context.Context, p *plan) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(s.out, "-- %s, round %d beside %s\n", p.driver.Title(), p.round, p.pair)
+	if s.apart() {
+		fmt.Fprintf(s.out, "-- %s, round %d beside %s\n", p.driver.Title(), p.round, p.pair)
+	}
 	cmd := exec.CommandContext(ctx, program, taskFlag+file)
 	cmd.Stdout, cmd.Stderr = s.out, s.errs
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -87,14 +102,33 @@ func (s *session) runApart(ctx context.Context, p *plan) (*Run, error) {
 		return nil, runner.ErrInterrupted
 	case err != nil:
 		return nil, err
+	case o.Run == nil && group != nil && group.Killed():
+		return nil, fmt.Errorf("%s: killed for taking more than the %d MB of --memory", p.driver.Name(), s.c.memory>>20)
 	case o.Run == nil && o.Code == exitOK: // it ended before it could say why
 		return nil, fmt.Errorf("%s: %w", p.driver.Name(), errors.Join(runErr, errors.New("no result")))
 	}
 	if o.Run != nil {
+		if group != nil {
+			o.Run.MemoryLimit = s.c.memory
+			if n, ok := group.Peak(); ok {
+				o.Run.MemoryPeak = n
+			}
+		}
 		s.report.Runs = append(s.report.Runs, o.Run)
 	}
 	s.report.noteText(p.driver.Name(), o.Notes)
 	return o.Run, o.failure(p.driver.Name())
+}
+
+// limit makes the cgroup of a run. What the page cache holds of a database that
+// was there before is dropped: it would be counted elsewhere.
+func (s *session) limit(p *plan, dir string) (*cgroup.Group, error) {
+	if p.params.UseExisting {
+		if err := runner.DropCache(dir); err != nil {
+			return nil, err
+		}
+	}
+	return cgroup.New(s.c.memory)
 }
 
 // failure is the error that the other process ended with.
@@ -127,6 +161,9 @@ func runTask(ctx context.Context, file string, stdout, stderr io.Writer, drivers
 	b, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(b, &t)
+	}
+	if err == nil && t.Cgroup != "" {
+		err = cgroup.Join(t.Cgroup)
 	}
 	i := slices.IndexFunc(drivers, func(d store.Driver) bool { return d.Name() == t.Engine })
 	if err == nil && i < 0 {

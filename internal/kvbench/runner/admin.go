@@ -20,7 +20,7 @@ func (t *thread) reopen(spec *workload.Spec) {
 			return
 		}
 		if spec.State == workload.Cold {
-			if err := dropCache(t.r.Dir); err != nil {
+			if err := DropCache(t.r.Dir); err != nil {
 				t.fail(err)
 				return
 			}

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCache takes the files in dir out of the page cache. They must be closed:
+// DropCache takes the files in dir out of the page cache. They must be closed:
 // what is mapped stays. Pages not written back stay too, so that comes first.
-func dropCache(dir string) error {
+func DropCache(dir string) error {
 	return eachFile(dir, func(f *os.File) error {
 		if err := f.Sync(); err != nil {
 			return err

@@ -34,7 +34,7 @@ func (r *Runner) bring(ctx context.Context, spec *workload.Spec) error {
 		return err
 	}
 	if spec.State == workload.Cold {
-		if err := dropCache(r.Dir); err != nil {
+		if err := DropCache(r.Dir); err != nil {
 			return errors.Join(err, r.open())
 		}
 		return r.open()

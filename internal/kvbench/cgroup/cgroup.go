@@ -1,0 +1,137 @@
+// Package cgroup limits the memory of another process, everything counted: what
+// it allocates, what it maps and its part of the page cache.
+//
+// A Group belongs to one goroutine.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// hierarchy is how one version of cgroups names its files.
+type hierarchy struct {
+	limit, swap, peak, events string
+	swapLimit                 func(limit int64) int64
+}
+
+var (
+	unified = hierarchy{
+		limit: "memory.max", swap: "memory.swap.max", peak: "memory.peak", events: "memory.events",
+		swapLimit: func(int64) int64 { return 0 },
+	}
+	legacy = hierarchy{ // its limit of swap is that of memory and swap together
+		limit: "memory.limit_in_bytes", swap: "memory.memsw.limit_in_bytes", peak: "memory.max_usage_in_bytes", events: "memory.oom_control",
+		swapLimit: func(limit int64) int64 { return limit },
+	}
+)
+
+// Group is a new cgroup with a limit.
+type Group struct {
+	dir string
+	hierarchy
+}
+
+// place is a cgroup in which a new one may be made.
+type place struct {
+	dir string
+	hierarchy
+}
+
+// New makes a group that may take limit bytes of memory and no swap.
+func New(limit int64) (*Group, error) {
+	places, err := places()
+	if err != nil {
+		return nil, err
+	}
+	var last error
+	for _, p := range places {
+		g, err := p.add(limit)
+		if err == nil {
+			return g, nil
+		}
+		last = err
+	}
+	if last == nil {
+		last = errors.New("none is mounted")
+	}
+	return nil, fmt.Errorf("no writable cgroup that counts memory: %w", last)
+}
+
+func (p place) add(limit int64) (*Group, error) {
+	dir, err := os.MkdirTemp(p.dir, "kvbench-")
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{dir, p.hierarchy}
+	err = g.write(g.limit, limit)
+	if err == nil {
+		if err = g.write(g.swap, g.swapLimit(limit)); errors.Is(err, os.ErrNotExist) { // a kernel without swap
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Remove())
+	}
+	return g, nil
+}
+
+// write sets a file of the group, which the kernel has made.
+func (g *Group) write(name string, n int64) error {
+	f, err := os.OpenFile(filepath.Join(g.dir, name), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strconv.FormatInt(n, 10))
+	return errors.Join(err, f.Close())
+}
+
+// Dir names the group for Join.
+func (g *Group) Dir() string { return g.dir }
+
+// Join moves the calling process into a group.
+func Join(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString("0")
+	return errors.Join(err, f.Close())
+}
+
+// Peak is the most memory that the group took; older kernels do not tell.
+func (g *Group) Peak() (int64, bool) {
+	b, err := os.ReadFile(filepath.Join(g.dir, g.peak))
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return n, err == nil
+}
+
+// Killed reports whether the kernel killed a process of the group for its memory.
+func (g *Group) Killed() bool {
+	b, err := os.ReadFile(filepath.Join(g.dir, g.events))
+	return err == nil && kills(string(b)) > 0
+}
+
+// kills reads the line that both versions have.
+func kills(events string) int64 {
+	for line := range strings.Lines(events) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == "oom_kill" {
+			n, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// Remove removes the group, which has no processes any more.
+func (g *Group) Remove() error { return os.Remove(g.dir) }

@@ -1,0 +1,62 @@
+package kvbench
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/kvbench/cgroup"
+)
+
+// TestMemory: a run within its limit says so in the report, one beyond it ends
+// with the reason, and where there are no cgroups nothing runs without one.
+func TestMemory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	small := []string{"--memory=256MiB", "--num=1000", "--benchmarks=fillseq,readrandom", "--json=" + file}
+	g, err := cgroup.New(leastMemory)
+	if err != nil {
+		if code, _, errs := invoke(t, newEngine(), small...); code != exitFailed || !strings.HasPrefix(errs, "kvbench: --memory: ") {
+			t.Errorf("exit %d, %q", code, errs)
+		}
+		t.Skip(err)
+	}
+	if err := g.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := invoke(t, newEngine(), small...)
+	if code != exitOK || !strings.Contains(out, "\nLimit:      256 MB of memory, page cache included, no swap\n") || !strings.Contains(out, "(1000 of 1000 found)") {
+		t.Fatalf("exit %d, %s%s", code, errs, out)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Runs) != 1 || r.Runs[0].MemoryLimit != 256<<20 || len(r.Runs[0].Steps) != 2 {
+		t.Errorf("%+v", r.Runs)
+	}
+	page, err := r.page()
+	if err != nil || !strings.Contains(string(page), "256 MB of memory for each run") {
+		t.Errorf("the page does not tell the limit: %v", err)
+	}
+
+	// The model keeps 200 MB in memory.
+	code, _, errs = invoke(t, newEngine(), "--memory=64MiB", "--num=200", "--value_size=1MiB", "--benchmarks=fillseq")
+	if code != exitFailed || errs != "kvbench: loam: killed for taking more than the 64 MB of --memory\n" {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+
+	// --db names the database itself, which the next run finds.
+	dir := filepath.Join(t.TempDir(), "db")
+	if code, _, errs := invoke(t, newEngine(), "--memory=256MiB", "--num=1000", "--benchmarks=fillseq", "--db", dir); code != exitOK {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "KVBENCH")); err != nil {
+		t.Error(err)
+	}
+}
