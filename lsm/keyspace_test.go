@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -116,8 +117,15 @@ func TestKeyspacesNeedTheSwitch(t *testing.T) {
 	if err := errors.Join(other.Close(), db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("db", &Options{FS: fsys}); !errors.Is(err, ErrCorruption) {
+	if _, err := Open("db", &Options{FS: fsys}); !errors.Is(err, ErrNotADatabase) {
 		t.Errorf("opened without keyspaces: %v", err)
+	}
+	before, _ := fsys.List("db")
+	if _, err := Repair("db", &Options{FS: fsys}); !errors.Is(err, ErrNotADatabase) {
+		t.Errorf("repaired without keyspaces: %v", err)
+	}
+	if after, _ := fsys.List("db"); !slices.Equal(before, after) {
+		t.Errorf("a repair that was refused left %v of %v", after, before)
 	}
 }
 

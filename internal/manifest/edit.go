@@ -281,7 +281,7 @@ func appendKey(dst []byte, k base.InternalKey) []byte {
 // Decode replaces e by the record b; it keeps nothing of b. Without keyspaces it
 // reads LevelDB's format, which has none. It fails with *base.Corruption, or with
 // an error that is base.ErrNotADatabase when a tag shows that another engine wrote
-// the record.
+// the record, or a database with keyspaces.
 func (e *Edit) Decode(b []byte, keyspaces bool) error {
 	*e = Edit{}
 	c := cursor{b: b}
@@ -292,7 +292,7 @@ func (e *Edit) Decode(b []byte, keyspaces bool) error {
 		}
 		if tag >= tagKeyspaces && tag <= tagFirstLog {
 			if !keyspaces {
-				return base.Corruptf(kindEdit, "tag %d belongs to keyspaces, which the database does not have", tag)
+				return fmt.Errorf("%w: the MANIFEST has keyspaces (tag %d)", base.ErrNotADatabase, tag)
 			}
 			if !e.decodeKeyspace(tag, &c) {
 				return base.Corruptf(kindEdit, "keyspace, name or file number (tag %d) is malformed, out of range or there twice", tag)

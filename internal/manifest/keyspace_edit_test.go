@@ -42,7 +42,7 @@ func TestKeyspaceEditEncoding(t *testing.T) {
 			t.Errorf("edit %d\ngot  %x\nwant %s", i, got, want)
 		}
 		var d Edit
-		if err := d.Decode(got, false); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "belongs to keyspaces") {
+		if err := d.Decode(got, false); !errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), "has keyspaces") {
 			t.Errorf("edit %d in LevelDB's format: %v", i, err)
 		}
 		if err := d.Decode(got, true); err != nil {

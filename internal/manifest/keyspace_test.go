@@ -158,7 +158,7 @@ func TestKeyspaceLifecycle(t *testing.T) {
 	if err := s.Close(); err != nil || gone[inDefault.Num] {
 		t.Error(err, gone)
 	}
-	if _, err := Load(options(m), false); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "keyspaces") {
+	if _, err := Load(options(m), false); !errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), "keyspaces") {
 		t.Errorf("opened without keyspaces: %v", err)
 	}
 	o.Comparers = nil
