@@ -185,7 +185,8 @@ type CompactionInfo struct {
 // StallInfo describes a write that had to wait.
 type StallInfo struct {
 	// Cause is "memtables" (as many as there may be wait for their flush), "level0"
-	// (Options.L0Stop is reached) or "debt" (level 0 fills up).
+	// (Options.L0Stop is reached) or "debt" (level 0 fills up, or the tables take much
+	// more space than what is live in them).
 	Cause    string
 	Duration time.Duration // of the wait
 }

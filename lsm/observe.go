@@ -76,7 +76,7 @@ type Metrics struct {
 
 	Stalls           map[string]StallMetrics // writes that waited, by cause: "memtables", "level0", "debt"
 	StallTime        time.Duration           // sum over the causes
-	WriteDelayPerKiB time.Duration           // what writers wait now for each KiB, as level 0 fills up
+	WriteDelayPerKiB time.Duration           // what writers wait now for each KiB, for the cause "debt"
 	CompactionDebt   uint64                  // bytes that compactions still have to move
 
 	Memtables       int   // in memory: the one that takes writes, and those that wait for their flush

@@ -171,7 +171,7 @@ func (m *Merge) seekGE(key []byte, t base.Trailer) {
 }
 
 // prefetchSeek tells all sources of the SeekGE(key, t) that follows, so that they wait
-// for memory together. A single source has nobody to wait beside.
+// for memory together. A single source gains nothing from it.
 func (m *Merge) prefetchSeek(key []byte, t base.Trailer) {
 	if len(m.in) == 1 {
 		return

@@ -128,8 +128,7 @@ func (s *Set) complete(e *Edit) (*keyspace, *Edit, error) {
 	return k, &full, nil
 }
 
-// check refuses edits that nobody should ask for, and finds the keyspace of e. s.mu
-// is held.
+// check refuses malformed edits, and finds the keyspace of e. s.mu is held.
 func (s *Set) check(e *Edit) (*keyspace, error) {
 	for _, d := range e.Deleted {
 		if uint(d.Level) >= NumLevels {
@@ -248,8 +247,8 @@ func (s *Set) keepBuf() {
 	}
 }
 
-// Mend begins a new MANIFEST if a shortage makes one necessary. After it, an edit
-// that failed so is in no MANIFEST that counts.
+// Mend begins a new MANIFEST if the last edit failed for a shortage. After Mend that
+// edit is not in the MANIFEST in force.
 func (s *Set) Mend() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +307,7 @@ func (s *Set) startManifest() error {
 	}
 	if err != nil {
 		err = fmt.Errorf("writing %s: %w", name, err)
-		// CURRENT does not name it: whatever becomes of it, it is not needed.
+		// CURRENT does not name the new file, so it may be removed or stay.
 		return errors.Join(err, w.Close(), s.opts.FS.Remove(s.path(name)))
 	}
 	if renamed, err := setCurrent(s.opts.FS, s.opts.Dir, num); err != nil {

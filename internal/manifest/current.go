@@ -9,8 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// errUnsynced: a sync on which the state relies failed. It is not tried again: a
-// second one may succeed although the first has lost what it was for.
+// errUnsynced is the failure of a sync that the state depends on. It is not tried
+// again: a second sync may succeed although the first one lost the data.
 var errUnsynced = errors.New("sync failed")
 
 // setCurrent makes CURRENT name MANIFEST num, which is durable already, by way

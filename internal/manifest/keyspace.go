@@ -36,8 +36,7 @@ type keyspace struct {
 	current *Version // guarded by Set.versions: newest of the list of versions with references
 }
 
-// begin adds a keyspace with the tables that a State has, while nobody else uses
-// the Set.
+// begin adds a keyspace with the tables that a State has. The Set is not shared yet.
 func (s *Set) begin(st *KeyspaceState) error {
 	k := &keyspace{id: st.ID, name: st.Name, cmp: s.opts.Comparer, firstLog: st.FirstLog, placed: st.Files}
 	if k.id == base.DefaultKeyspace {
@@ -208,8 +207,8 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 	return k.id, v, nil
 }
 
-// DropKeyspace makes durable that a keyspace is gone. Its tables become obsolete
-// with the last Version that somebody has of it. It fails with ErrNoKeyspace,
+// DropKeyspace makes durable that a keyspace is gone. Its tables become obsolete when the
+// last reference on a Version of it is given back. It fails with ErrNoKeyspace,
 // otherwise as Apply does: after a shortage the keyspace may be gone in what a crash
 // leaves, so that it must not be written until DropKeyspace or Mend has succeeded.
 func (s *Set) DropKeyspace(id base.KeyspaceID) error {

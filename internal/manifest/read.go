@@ -102,7 +102,7 @@ func ReadCurrent(fsys vfs.FS, dir string) (string, error) {
 	return string(name), nil
 }
 
-// noEOF turns an end of file where more was promised into what it is.
+// noEOF makes an end of file before the expected length an unexpected one.
 func noEOF(err error) error {
 	if err == nil || err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -131,7 +131,7 @@ func Load(o Options, readOnly bool) (*Set, error) {
 		return nil, base.LocateCorruption(base.Corruptf(kindCurrent, "names %s, which is missing", name), base.CurrentName, 0, 0)
 	}
 	res, err := ReadManifest(o.FS, o.Dir, name, o.Keyspaces)
-	// Another comparer explains damage better than the damage does.
+	// With another comparer an intact database looks damaged: check that first.
 	if err := res.State.checkComparer(o.Comparer); err != nil {
 		return nil, err
 	}
@@ -217,9 +217,9 @@ func checkTables(st *State, manifest string, names []string) error {
 		n, of, manifest, level), missing.Name(), -1, 0)
 }
 
-// checkTorn tells an edit that was never acknowledged from one that was and
-// is now damaged: after it was acknowledged, the log from before it is deleted,
-// so without that log the state before the edit would miss data.
+// checkTorn tells a torn last edit, which was never acknowledged, from a damaged one that
+// was. After an edit was acknowledged, the logs before it are deleted. So if the log
+// that the state before the edit needs is missing, the edit was acknowledged.
 func checkTorn(res *ReadResult, manifest string, names []string) error {
 	if res.Torn == nil || res.State.LogNum == 0 {
 		return nil
@@ -256,9 +256,9 @@ func (s *Set) markNames(names []string) {
 // number or a larger one is the database's.
 func (s *Set) NextFileNum() uint64 { return s.nextFile.Load() }
 
-// Knows tells what a name stands for if it can be that of a file of this
-// database: no number is beyond reach. All other files are somebody else's, and
-// are neither read nor deleted nor counted.
+// Knows tells what a name stands for if it can be that of a file of this database:
+// its number is within reach. All other files belong to other programs, and are neither
+// read nor deleted nor counted.
 func (s *Set) Knows(name string) (t base.FileType, num uint64) {
 	t, num = base.ParseFileName(name)
 	if num >= s.reach {
@@ -310,8 +310,8 @@ func (s *Set) LiveFiles(live map[uint64]struct{}) {
 	}
 }
 
-// Err is why the Set cannot be written any more, or nil. A shortage, which the next
-// Apply or Mend may find at an end, is not meant.
+// Err is why the Set cannot be written any more, or nil. A shortage does not count: the
+// next Apply or Mend may succeed.
 func (s *Set) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -380,8 +380,8 @@ func (s *Set) Close() error {
 }
 
 // fail notes that a write failed before anything relied on it. After a shortage
-// the next write begins a new MANIFEST, as nobody knows how much of the edit is in
-// this one; any other error is final. s.mu is held.
+// the next write begins a new MANIFEST, because it is unknown how much of the edit is
+// in this one. Any other error is final. s.mu is held.
 func (s *Set) fail(err error) error {
 	if errors.Is(err, errUnsynced) || !base.IsShortage(err) {
 		return s.poison(err)

@@ -207,9 +207,9 @@ func (s *State) Complete() error {
 	return base.Corruptf(kindManifest, "does not say the %s", missing)
 }
 
-// numReach is how far beyond the numbers that the MANIFEST knows those of files
-// can be that were begun after its last edit. A database that makes ten files a
-// second and never gets an edit down takes 19 days for as many.
+// numReach bounds how far the numbers of files that were made after the last edit can be
+// above those that the MANIFEST knows. A database that makes ten files a second and
+// never writes an edit takes 19 days for as many.
 const numReach = 1 << 24
 
 // Reach bounds the numbers of files that can be the database's: those that are

@@ -129,8 +129,8 @@ func (l *Level) Overlaps(c *base.Comparer, smallest, largest []byte) []*FileMeta
 	return l.Files[lo:hi:hi]
 }
 
-// Version is an immutable set of tables by level. It starts with one reference,
-// which belongs to whoever it was returned to.
+// Version is an immutable set of tables by level. It starts with one reference, which
+// belongs to the caller that it was returned to.
 type Version struct {
 	Levels [NumLevels]Level
 

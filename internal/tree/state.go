@@ -95,7 +95,7 @@ func (s *ReadState) OldestLog(flushed *Sealed) (num uint64, any bool) {
 	return s.FirstLog, s.Mem.Len() > 0
 }
 
-// Holders counts who needs the table files and the block cache of a database: the
+// Holders counts the users of the table files and the block cache of a database: the
 // open database itself, and each ReadState. Read states outlive their database when
 // iterators do.
 type Holders struct {

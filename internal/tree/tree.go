@@ -114,7 +114,7 @@ func (t *Tree) Drop() {
 // Closed reports whether the Tree was closed, or not started.
 func (t *Tree) Closed() bool { return t.state.Load() == nil && !t.dropped.Load() }
 
-// Unused reports whether nobody, iterators among them, has a state.
+// Unused reports whether no read and no iterator has a state.
 func (t *Tree) Unused() bool { return t.states.Load() == 0 }
 
 // Current returns the current state without a reference, or nil once closed. What
@@ -235,8 +235,8 @@ func (t *Tree) addRunsSought(n uint64) {
 	}
 }
 
-// soughtSample is how many Gets that searched a run in vain there are for each that
-// counts: the counter's cache line is not written by each.
+// soughtSample: of the Gets that searched a run in vain, one in soughtSample adds to the
+// counter, so that not every Get writes its cache line.
 const soughtSample = 16
 
 // soughtInVain counts what a Get spent on runs that do not have its key.
@@ -246,8 +246,8 @@ func (t *Tree) soughtInVain(n uint32) {
 	}
 }
 
-// RunsSought counts the extra sorted runs that reads searched, less what was spent
-// of it: those that they would have been spared had there been only one.
+// RunsSought is the count of sorted runs that reads searched beyond one, less what
+// SpendRunsSought took.
 func (t *Tree) RunsSought() uint64 { return t.runsSought.Load() }
 
 // SpendRunsSought takes n off the count, or all that there is.

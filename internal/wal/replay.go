@@ -49,11 +49,11 @@ type Replay struct {
 	replayed base.SeqNum // the last of the logs so far; valid if known
 	known    bool        // a batch or a marker was read
 	lost     []string    // logs to be set aside
-	torn     bool        // some log so far has lost its end, or is missing
+	torn     bool        // a log so far has lost its end, or is missing
 }
 
-// Needed returns the numbers, ascending, of the logs that a manifest with these
-// log numbers needs: regular files whose names knows says are a log's.
+// Needed returns the numbers, ascending, of the logs that a manifest with these log
+// numbers needs. Only regular files count, and only names that knows takes for a log's.
 func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum, prevLogNum uint64) ([]uint64, error) {
 	names, err := r.FS.List(r.Dir)
 	if err != nil {
@@ -165,7 +165,8 @@ func (r *Replay) follows(batch []byte) bool {
 	return batchrepr.Validate(batch, r.Keyspaces) == nil && batchrepr.Seq(batch) == r.replayed+1
 }
 
-// isMarker reports whether a log's first batch says only where the log begins.
+// isMarker reports whether a log's first batch is a marker: empty, with the sequence
+// number that the log begins with.
 func isMarker(batch []byte) bool {
 	return len(batch) == batchrepr.HeaderLen && batchrepr.Count(batch) == 0
 }
@@ -173,12 +174,12 @@ func isMarker(batch []byte) bool {
 // behindHole reports whether a log that begins with this batch was written
 // after entries that are gone.
 //
-// Once something was replayed, the log has to go on from there: a log before it
-// that was cut off between two records looks complete. The manifest's sequence
-// number says nothing about that, because LevelDB's may be from the middle of
-// the logs. Of the first log nobody knows where it has to begin, unless it says
-// so itself, by a marker, which has to follow what is in tables; other engines
-// leave gaps in their numbers there.
+// Once an entry was replayed, the log must begin with the next sequence number: a log
+// before it that was cut off between two records looks complete. The manifest's
+// sequence number does not help, because LevelDB's may be from the middle of the logs.
+// Where the first log has to begin is known only if it has a marker, which must follow
+// the entries in tables. Without one a gap is allowed there, because other engines
+// leave gaps.
 func (r *Replay) behindHole(first []byte) bool {
 	switch {
 	case len(first) < batchrepr.HeaderLen:
@@ -191,9 +192,8 @@ func (r *Replay) behindHole(first []byte) bool {
 	return r.torn
 }
 
-// drop reports what is not replayed, from offset to the file's end. Beyond a
-// torn tail there is nothing of value; otherwise the file is set aside, and the
-// logs after it too.
+// drop reports what is not replayed, from offset to the file's end. A torn tail is
+// dropped for good; otherwise the file is set aside, and the logs after it too.
 func (r *Replay) drop(name string, offset, size int64, why error, torn bool) {
 	n := size - offset
 	r.Report.Dropped = append(r.Report.Dropped, Dropped{File: name, Offset: offset, Bytes: n, Reason: why.Error()})
@@ -248,8 +248,8 @@ func (r *Replay) SetAside() error {
 	return r.FS.SyncDir(r.Dir)
 }
 
-// copyFile copies a file of the directory durably, but for its name. A copy
-// that an interrupted recovery left is made anew.
+// copyFile copies a file of the directory and syncs the copy, but not its name. It
+// replaces the copy of an interrupted recovery.
 func (r *Replay) copyFile(from, to string) error {
 	in, err := r.FS.Open(filepath.Join(r.Dir, from))
 	if err != nil {

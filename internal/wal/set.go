@@ -116,8 +116,8 @@ func (s *Set) path(num uint64) string {
 	return filepath.Join(s.opts.Dir, base.FileName(base.FileLog, num))
 }
 
-// create makes a log whose directory entry is durable. What it made of one that
-// fails is removed again.
+// create makes a log whose directory entry is durable. If it fails, the file is removed
+// again.
 //
 // REQUIRES: spareMu held.
 func (s *Set) create() (*newLog, error) {
@@ -137,7 +137,7 @@ func (s *Set) create() (*newLog, error) {
 	return next, nil
 }
 
-// maxTaken is how many names of new logs may be taken by files of strangers.
+// maxTaken is how many names of new logs may be taken by files of other programs.
 const maxTaken = 100
 
 // createFile makes the file of a log under the next free number.
@@ -183,7 +183,7 @@ func (s *Set) take() (*newLog, error) {
 }
 
 // Rotate starts the next log, which begins after sequence number last, and returns
-// its number. When it fails for a shortage the current log stays, and Rotate may be tried again; any
+// its number. After a shortage the current log stays, and Rotate may be tried again; any
 // other failure makes the database read-only.
 func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 	next, err := s.take()
@@ -246,9 +246,9 @@ func (s *Set) syncInBackground(old *fullLog) {
 	}()
 }
 
-// SyncBefore makes the full logs before num durable that are not obsolete. Where a
-// batch is in several trees, the tables of one must not survive a power cut that
-// takes the logs with the rest. Any goroutine.
+// SyncBefore makes the full logs before num durable, except obsolete ones. If a batch
+// has entries in several trees, the tables of one tree must not survive a power cut
+// that takes the log with the entries of the others. Any goroutine.
 func (s *Set) SyncBefore(num uint64) error {
 	for _, o := range s.syncFull(num, num) {
 		<-o.done
@@ -311,7 +311,7 @@ func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
 	return nums
 }
 
-// closeBefore closes the full logs before num that nobody syncs.
+// closeBefore closes the full logs before num whose sync has not begun.
 func (s *Set) closeBefore(num uint64) {
 	s.fullMu.Lock()
 	logs := s.takeUnsyncedLocked(num)
@@ -350,7 +350,8 @@ func (s *Set) Append(group [][]byte) error {
 	return nil
 }
 
-// failAppend deals with a failed append to the current log.
+// failAppend cuts the current log back after an append that failed for a shortage. Any
+// other failure, that of the cut too, makes the database read-only.
 func (s *Set) failAppend(err error) error {
 	if base.IsShortage(err) {
 		if cut := s.cur.Cut(); cut != nil {
