@@ -8,6 +8,7 @@ package crun
 import (
 	"bytes"
 	"encoding/binary"
+	"sync"
 )
 
 // Op is how an engine's iterator moves before entries are packed.
@@ -43,9 +44,14 @@ const (
 	longScan    = 256
 )
 
+// firsts are the buffers that closed cursors began with, for new ones: a seek
+// with a new iterator makes no garbage of that size.
+var firsts = sync.Pool{New: func() any { return new([4096]byte) }}
+
 // Cursor makes a benchmark's iterator of an engine's.
 type Cursor struct {
 	it         Iterator
+	first      *[4096]byte // nil once closed
 	buf        []byte
 	rest       []byte // packed entries behind the current one
 	left       int    // their number
@@ -59,7 +65,11 @@ type Cursor struct {
 
 // NewCursor returns an unpositioned cursor.
 func NewCursor(it Iterator) *Cursor {
-	return &Cursor{it: it, buf: make([]byte, 4096)}
+	first, ok := firsts.Get().(*[4096]byte)
+	if !ok {
+		first = new([4096]byte)
+	}
+	return &Cursor{it: it, first: first, buf: first[:]}
 }
 
 func (c *Cursor) First() bool            { return c.seek(First, nil, false) }
@@ -70,7 +80,15 @@ func (c *Cursor) Valid() bool            { return c.valid }
 func (c *Cursor) Key() []byte            { return c.key }
 func (c *Cursor) Value() []byte          { return c.value }
 func (c *Cursor) Err() error             { return c.it.Err() }
-func (c *Cursor) Close() error           { return c.it.Close() }
+
+// Close ends what Key and Value returned.
+func (c *Cursor) Close() error {
+	if c.first != nil {
+		firsts.Put(c.first)
+		c.first, c.buf, c.valid = nil, nil, false
+	}
+	return c.it.Close()
+}
 
 func (c *Cursor) seek(op Op, key []byte, backward bool) bool {
 	c.limit, c.seen, c.backward = 1, 0, backward

@@ -18,6 +18,10 @@ package lmdb
 #cgo nocallback kv_delete
 #cgo noescape kv_write
 #cgo nocallback kv_write
+#cgo noescape kv_iter_open
+#cgo nocallback kv_iter_open
+#cgo noescape kv_iter_close
+#cgo nocallback kv_iter_close
 #cgo noescape kv_fetch
 #cgo nocallback kv_fetch
 #include "shim.h"
