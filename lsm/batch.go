@@ -42,9 +42,9 @@ func tooLarge(what string, n int) error {
 	return fmt.Errorf("%w: a %s of %d bytes; a batch holds at most %d", ErrTooLarge, what, n, int64(maxBatchSize))
 }
 
-// room reports whether n more bytes of keys and values fit, and remembers it
-// if not: Write then fails with ErrTooLarge.
-func (b *Batch) room(n int) bool {
+// checkSize reports whether n more bytes of keys and values fit. If not, Write will fail
+// with ErrTooLarge.
+func (b *Batch) checkSize(n int) bool {
 	if b.repr == nil {
 		b.repr = batchrepr.Init(nil)
 	}
@@ -60,14 +60,14 @@ func (b *Batch) room(n int) bool {
 // Put sets key to value. Both are copied. A batch that grows above its limit (nearly 4 GiB)
 // fails at Write with ErrTooLarge.
 func (b *Batch) Put(key, value []byte) {
-	if b.room(len(key) + len(value)) {
+	if b.checkSize(len(key) + len(value)) {
 		b.repr = batchrepr.AppendPut(b.repr, key, value)
 	}
 }
 
 // Delete removes key, whether it exists or not. The key is copied.
 func (b *Batch) Delete(key []byte) {
-	if b.room(len(key)) {
+	if b.checkSize(len(key)) {
 		b.repr = batchrepr.AppendDelete(b.repr, key)
 	}
 }
@@ -81,7 +81,7 @@ func (b *Batch) Append(other *Batch) {
 	if other.err != nil && b.err == nil {
 		b.err = other.err
 	}
-	if other.Count() == 0 || !b.room(len(other.repr)) {
+	if other.Count() == 0 || !b.checkSize(len(other.repr)) {
 		return
 	}
 	for _, k := range other.spaces {

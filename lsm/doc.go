@@ -4,16 +4,22 @@
 // Open a directory, put, get, delete, and walk over keys in order. Writes go to
 // a log and a memtable, which is flushed into sorted tables that compactions
 // merge in the background. Reads take no lock. The directory is a LevelDB
-// directory: Loam opens what any LevelDB wrote, and the other way round.
+// directory: Loam opens what any LevelDB wrote, and any LevelDB opens what Loam wrote.
 //
 // # Durability
 //
 // A write that returned is in the kernel: it survives the death of the process.
 // With Sync it is on disk. After a power cut a suffix of the unsynced writes
 // may be gone, never one in the middle; batches are whole. Damaged bytes are
-// reported as a *CorruptionError, never passed over. A failed write to the log
-// or the manifest makes the database read-only, with the cause in every later
-// error; Open again to recover.
+// reported as a *CorruptionError, never passed over.
+//
+// # Failures
+//
+// Want of space, memory or descriptors (ErrNoSpace, ErrNoMemory, ErrTooManyFiles)
+// fails the call that met it and nothing else; background work is tried again. Any
+// other failed write to the log or the manifest makes the database read-only, with
+// the cause in every later error; Close and Open to recover. So does a panic of a
+// comparer, file system, listener or logger of the caller's.
 //
 // # Lifetimes
 //

@@ -23,8 +23,8 @@ var (
 	// ErrCorruption: bytes on disk are damaged; errors.As with
 	// *CorruptionError gives file, offset and reason.
 	ErrCorruption = base.ErrCorruption
-	// ErrReadOnly: the database was opened read-only, or a failed write to the
-	// log or manifest made it so; the cause is wrapped.
+	// ErrReadOnly: the database was opened read-only, or a failed write to the log or
+	// manifest, or a panic, made it so; the cause is wrapped.
 	ErrReadOnly = base.ErrReadOnly
 	// ErrLocked: another opening, in this process or another, has the directory.
 	ErrLocked = base.ErrLocked

@@ -20,17 +20,16 @@ import (
 // keep the oldest log are flushed.
 const maxLogs = 4
 
-// keyspaces is the keyspaces of a database besides the default one. They have one
-// write-ahead log, one sequence of numbers, one MANIFEST, one scheduler and one
-// cache.
+// keyspaces is the keyspaces of a database besides the default one. All share one
+// write-ahead log, one sequence of numbers, one MANIFEST, one scheduler and one cache.
 type keyspaces struct {
 	mu     sync.Mutex // held while one is created or dropped; outermost
 	byName map[string]*keyspace
-	gone   *tree.Tree // never started: what reads of a dropped keyspace get
+	gone   *tree.Tree // never started: stands for a dropped keyspace in reads, which fail
 
-	unread  atomic.Int32 // how many of dropped are for snapshots
+	unread  atomic.Int32 // how many of dropped a snapshot may still read
 	dropMu  sync.Mutex   // a leaf
-	dropped []*keyspace  // those that snapshots may still read, and those with open iterators
+	dropped []*keyspace  // dropped ones that a snapshot may still read, or with open iterators
 
 	// Used by the commit leader, changed in pipeline.Exclusive.
 	trees  map[base.KeyspaceID]*tree.Tree
@@ -43,8 +42,8 @@ type keyspace struct {
 	db   *DB
 	tree *tree.Tree
 
-	// gone is set when the keyspace is being dropped: writes are refused, and reads
-	// but for those of snapshots up to last.
+	// gone is set when the keyspace is being dropped. Writes are refused from then on,
+	// and reads too, except at snapshots whose sequence number is at most last.
 	gone atomic.Bool
 	last atomic.Uint64
 }
@@ -61,7 +60,7 @@ func (s *keyspaces) init(db *DB) {
 	}
 }
 
-// add takes a keyspace in. The commit leader does nothing meanwhile.
+// add adds a keyspace. It is called while no commit is under way.
 func (s *keyspaces) add(k *keyspace) {
 	s.byName[k.tree.Name()] = k
 	s.trees[k.tree.ID()] = k.tree
@@ -76,8 +75,7 @@ func (s *keyspaces) tree(db *DB, id base.KeyspaceID) *tree.Tree {
 	return s.trees[id]
 }
 
-// close closes the trees of all keyspaces, when the commit leader does nothing any
-// more.
+// close closes the trees of all keyspaces. It is called after the last commit.
 func (s *keyspaces) close() {
 	for _, t := range s.trees {
 		t.Close()
@@ -91,8 +89,8 @@ func (s *keyspaces) close() {
 	s.unread.Store(0)
 }
 
-// closeUnread gives up the trees of dropped keyspaces that no open snapshot may
-// read, and forgets those that have no iterator either.
+// closeUnread drops the trees of dropped keyspaces that no open snapshot may read, and
+// takes them off the list once they have no iterator either.
 func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
 	if s.unread.Load() == 0 {
 		return
@@ -158,8 +156,8 @@ func (db *DB) openKeyspace(name string, c *Comparer) (*keyspace, error) {
 	return k, nil
 }
 
-// dropKeyspace drops a keyspace. When that fails the keyspace is gone or not: it can
-// only be dropped again.
+// dropKeyspace drops a keyspace. If it fails, it is unknown whether the keyspace still
+// exists on disk, and nothing but another dropKeyspace is allowed.
 func (db *DB) dropKeyspace(name string) error {
 	s := &db.spaces
 	s.mu.Lock()
@@ -171,7 +169,7 @@ func (db *DB) dropKeyspace(name string) error {
 	if err := db.health.writable(); err != nil {
 		return err
 	}
-	// Writes that are on their way come before the drop.
+	// Writes that passed checkSpaces before count as written before the drop.
 	k.last.Store(uint64(db.shared.Seqs.Visible()))
 	k.gone.Store(true)
 	if err := db.jobs.DropKeyspace(k.tree); err != nil {
@@ -257,9 +255,9 @@ func (s *keyspaces) share(db *DB, id base.KeyspaceID) int {
 	return len(s.shares) - 1
 }
 
-// applyAll inserts a batch into the trees that it writes to. Operations on a
-// keyspace that was dropped after the batch was checked come before the drop: they
-// have no effect any more. Commit leader only.
+// applyAll inserts a batch into the trees that it writes to. If a keyspace was dropped
+// after the batch was checked, the operations on it count as written before the drop,
+// and are left out. Commit leader only.
 func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
 	s := &db.spaces
 	if id, one := soleKeyspace(batch); one {
@@ -297,8 +295,8 @@ func soleKeyspace(batch []byte) (sole base.KeyspaceID, one bool) {
 	}
 }
 
-// at is the tree to read in a snapshot, or at present if that is nil: an empty one
-// that is closed, when the keyspace was dropped before.
+// at is the tree to read at a snapshot, or at present if that is nil. If the keyspace was
+// dropped before, it is a closed tree.
 func (k *keyspace) at(snap *Snapshot) (*tree.Tree, *tree.Snapshot) {
 	if snap == nil {
 		if k.gone.Load() {
@@ -331,14 +329,14 @@ func (k *keyspace) compactRange(start, limit []byte) error {
 
 // put adds an operation on the keyspace to a batch.
 func (k *keyspace) put(b *Batch, key, value []byte) {
-	if b.room(len(key) + len(value)) {
+	if b.checkSize(len(key) + len(value)) {
 		b.note(k)
 		b.repr = batchrepr.AppendPutIn(b.repr, k.tree.ID(), key, value)
 	}
 }
 
 func (k *keyspace) delete(b *Batch, key []byte) {
-	if b.room(len(key)) {
+	if b.checkSize(len(key)) {
 		b.note(k)
 		b.repr = batchrepr.AppendDeleteIn(b.repr, k.tree.ID(), key)
 	}

@@ -26,7 +26,7 @@ type RecoveryReport struct {
 	TornBytes int64        // bytes dropped as the torn ends of logs, which a crash leaves
 }
 
-// DroppedLog is a stretch of a log that was not replayed.
+// DroppedLog is a part of a log that was not replayed.
 type DroppedLog struct {
 	File   string // name within the directory
 	Offset int64  // bytes from the start of the file
@@ -43,7 +43,7 @@ type replay struct {
 	wal.Replay
 	db      *DB
 	spaces  map[base.KeyspaceID]*replayed
-	written uint64 // entries that came into tables of the disk
+	written uint64 // entries that were written into tables
 	skipped uint64 // entries that are in tables already, or of keyspaces that were dropped
 }
 
@@ -105,7 +105,7 @@ func (r *replay) apply(num uint64, batch []byte) error {
 	if r.Keyspaces != nil {
 		return r.applyEntries(num, batch, seq)
 	}
-	mem, err := r.room(r.spaces[base.DefaultKeyspace], int64(len(batch)), int(n), num)
+	mem, err := r.memTableFor(r.spaces[base.DefaultKeyspace], int64(len(batch)), int(n), num)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (r *replay) applyEntries(num uint64, batch []byte, seq base.SeqNum) error {
 			r.skipped++
 			continue
 		}
-		mem, err := r.room(k, int64(len(key)+len(value)), 1, num)
+		mem, err := r.memTableFor(k, int64(len(key)+len(value)), 1, num)
 		if err == nil {
 			err = mem.Mem.Add(seq, kind, key, value)
 		}
@@ -140,10 +140,10 @@ func (r *replay) applyEntries(num uint64, batch []byte, seq base.SeqNum) error {
 	}
 }
 
-// room returns a memtable for a batch of so many bytes and entries of log num.
-// Before there are more memtables than an open database has, the oldest becomes
-// a table; a read-only database has to hold them all.
-func (r *replay) room(k *replayed, bytes int64, entries int, num uint64) (*tree.Sealed, error) {
+// memTableFor returns a memtable with room for a batch of so many bytes and entries of
+// log num. When there are as many memtables as an open database may have, the oldest is
+// written into a table first; a read-only database keeps them all.
+func (r *replay) memTableFor(k *replayed, bytes int64, entries int, num uint64) (*tree.Sealed, error) {
 	var prev *memtable.MemTable
 	if n := len(k.tables); n > 0 {
 		newest := k.tables[n-1]
@@ -163,7 +163,7 @@ func (r *replay) room(k *replayed, bytes int64, entries int, num uint64) (*tree.
 	return s, err
 }
 
-// writeOldest writes the oldest memtable into tables of the version to come.
+// writeOldest writes the oldest memtable into tables, which the next version has.
 func (r *replay) writeOldest(k *replayed) error {
 	s := k.tables[0]
 	err := r.db.jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {

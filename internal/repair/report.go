@@ -52,7 +52,7 @@ type Report struct {
 // Changed reports whether the repair changed anything.
 func (r *Report) Changed() bool { return r.Manifest != "" }
 
-// Drop is a stretch of a file that is not in the database any more.
+// Drop is a part of a file that could not be read and is not in the database any more.
 type Drop struct {
 	File   string // name within the directory
 	Offset int64  // bytes from the start of the file

@@ -78,8 +78,8 @@ type pendingOp struct {
 }
 
 // fate is shared by the two halves of a rename from one directory to another.
-// settled says that one of them was synced.
-type fate struct{ settled bool }
+// synced says that one of them was synced.
+type fate struct{ synced bool }
 
 func (n *memNode) added(op DirOp, child *memNode) {
 	n.pending = append(n.pending, pendingOp{op: op, node: child, fate: new(fate), adds: true})
@@ -92,7 +92,7 @@ func (n *memNode) removed(op DirOp, child *memNode) {
 // syncEntries makes the directory's present entries durable.
 func (n *memNode) syncEntries() {
 	for _, p := range n.pending {
-		p.fate.settled = true
+		p.fate.synced = true
 		p.apply(n.synced)
 	}
 	n.pending = nil
@@ -152,7 +152,7 @@ func (c *crasher) node(n *memNode, name string) *memNode {
 }
 
 func (c *crasher) keeps(p *pendingOp) bool {
-	if p.fate.settled {
+	if p.fate.synced {
 		return true
 	}
 	keep, decided := c.fates[p.fate]

@@ -516,7 +516,7 @@ func (c *cloner) entries(in map[string]*memNode) map[string]*memNode {
 
 func (c *cloner) fate(f *fate) *fate {
 	if c.fates[f] == nil {
-		c.fates[f] = &fate{settled: f.settled}
+		c.fates[f] = &fate{synced: f.synced}
 	}
 	return c.fates[f]
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// Dropped is a stretch of a log that was not replayed.
+// Dropped is a part of a log that was not replayed.
 type Dropped struct {
 	File   string
 	Offset int64

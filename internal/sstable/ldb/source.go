@@ -12,7 +12,7 @@ import (
 const (
 	// readAhead is the most that a source reads at once.
 	readAhead = 256 << 10
-	// firstAhead is where the doubling windows of a scan begin.
+	// firstAhead is readAheadSize of the first sequential read of a scan.
 	firstAhead = 16 << 10
 )
 
@@ -21,8 +21,8 @@ type source struct {
 	r      *Reader
 	cached bool // look into the cache
 	fill   bool // put blocks that were read into the cache
-	scan   bool // read ahead, by windows that double
-	chunks bool // read ahead, always a whole window
+	scan   bool // read ahead, twice as much each time
+	chunks bool // read ahead, readAhead bytes each time
 	memory bool // read nothing
 
 	at         int // block handed out, -1 when not positioned
@@ -30,10 +30,10 @@ type source struct {
 	view       block.View
 	frame      cache.Frame // of view; not valid when view lies in s
 
-	s        *scratch // taken with the first read
-	chunk    []byte   // bytes of the file in s.file
-	chunkOff uint64
-	window   uint64 // how much a scan reads next, 0 while it jumps about
+	s             *scratch // taken with the first read
+	chunk         []byte   // bytes of the file in s.file
+	chunkOff      uint64
+	readAheadSize uint64 // bytes that the next read of a scan asks for; 0 after a jump
 
 	cover sstable.Coverage // with chunks
 }
@@ -140,7 +140,7 @@ func (s *source) fetch(i, dir int) ([]byte, error) {
 		return s.chunk[lo-s.chunkOff : hi-s.chunkOff], nil
 	}
 	if s.scan || s.chunks {
-		lo, hi = s.widen(lo, hi, dir)
+		lo, hi = s.sequential(lo, hi, dir)
 	}
 	s.chunk = nil
 	b, err := s.r.read(&s.s.file, lo, hi-lo)
@@ -151,19 +151,20 @@ func (s *source) fetch(i, dir int) ([]byte, error) {
 	return b[h.Offset-lo : h.End()-lo], nil
 }
 
-// widen makes [lo, hi) a window of a sequential read, and asks for the window
-// after it. A scan's windows double as long as it goes on in one direction.
-func (s *source) widen(lo, hi uint64, dir int) (uint64, uint64) {
+// sequential extends [lo, hi) to readAheadSize bytes if blocks are read in order, and
+// prefetches as many after them. readAheadSize doubles while a scan goes on in one
+// direction.
+func (s *source) sequential(lo, hi uint64, dir int) (uint64, uint64) {
 	switch {
 	case s.chunks:
-		s.window = readAhead
+		s.readAheadSize = readAhead
 	case dir == jump:
-		s.window = 0
+		s.readAheadSize = 0
 		return lo, hi
 	default:
-		s.window = min(max(2*s.window, firstAhead), readAhead)
+		s.readAheadSize = min(max(2*s.readAheadSize, firstAhead), readAhead)
 	}
-	n := s.window
+	n := s.readAheadSize
 	if hi-lo >= n {
 		return lo, hi
 	}
