@@ -28,8 +28,8 @@ func (db *DB) flush(t *tree.Tree) error {
 }
 
 // CompactRange merges everything from start up to, not including, limit into as
-// few tables as possible and drops what nobody can read any more, as far as this
-// opening of the database wrote it; nil is no bound. The memtable is flushed first.
+// few tables as possible and drops entries that no read can see any more, as far as this
+// opening of the database wrote them; nil is no bound. The memtable is flushed first.
 // It goes in steps: automatic compactions run beside and between them, and a writer
 // that waits for level 0 ends a step that is in the way. It works although automatic
 // compaction is paused. A start behind limit is ErrInvalidArgument. Close ends it with

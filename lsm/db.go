@@ -13,10 +13,10 @@ import (
 )
 
 // DB is an open database. All methods are safe for concurrent use.
-//
-// It holds the parts together and has no lock of its own; docs/locking.md has the
-// order of theirs. What the parts need of each other they get as functions.
 type DB struct {
+	// DB holds the parts together and has no lock of its own; docs/locking.md has the
+	// order of theirs. The parts get what they need of each other as functions.
+	//
 	// All constant after Open.
 	dir      string
 	opts     *Options // resolved

@@ -61,15 +61,28 @@ var (
 	ErrTooManyFiles = base.ErrTooManyFiles
 )
 
-// CorruptionError says where damaged bytes are and why they were refused.
+// CorruptionError says where damaged bytes are and why they were refused. Its fields
+// are File (name within the directory), Offset and Length (bytes from the start of the
+// file; -1 and 0 when unknown), Kind (which structure, such as "table block"), Reason
+// (in words), and Final (the checksum is right, so that another read gives the same).
+// errors.Is(err, ErrCorruption) holds for it.
 type CorruptionError = base.Corruption
 
-// CallbackError is what a comparer panics with to report that it cannot
-// compare: the database, which loses nothing, becomes read-only with this cause.
+// CallbackError is what a comparer panics with to report that it cannot compare: the
+// database becomes read-only with this cause, and loses nothing. Its fields are
+// Callback (what failed: "comparator") and Reason.
 type CallbackError = base.CallbackError
 
-// Comparer orders the keys of a database. Its name is stored; a database opens
-// only with the comparer it was created with.
+// Comparer orders the keys of a database. Its fields:
+//
+//   - Name is stored. A database opens only with the comparer it was created with.
+//   - Compare returns a value below, equal to or above 0 for a below, equal to or above b.
+//   - Separator appends to dst a short key k with a <= k < b, for a < b; nil: a itself.
+//   - Successor appends to dst a short key k >= a; nil: a itself.
+//   - EqualIsBytewise says that equal keys are the same bytes. Without it there are no
+//     filters and no hash index.
+//
+// The functions must be pure and safe for concurrent use.
 type Comparer = base.Comparer
 
 // BytewiseComparer is the default order, LevelDB's.
@@ -81,7 +94,9 @@ var ReverseBytewiseComparer = base.ReverseBytewise
 // IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
 var IndexedDBComparer = base.IndexedDB
 
-// FS is the file system a database lives on. nil in Options is the real one. An FS
+// FS is the file system a database lives on. nil in Options is the operating system's.
+// Its methods are Create, CreateLog, Open, Remove, Rename, MkdirAll, List, Stat, SyncDir
+// and Lock; a wrapper embeds an FS and overrides some of them. An FS
 // that also has a method Link(oldName, newName string) error, which gives a file a
 // second name, spares copies of tables where a database is copied; FS does not
 // require it.

@@ -49,7 +49,7 @@ type Options struct {
 	// Logger takes messages about failures. It may call the database, see
 	// EventListener. The default discards them.
 	Logger *slog.Logger
-	// Events is told of background work. The default is nobody.
+	// Events is told of background work. The default, nil, is no listener.
 	Events *EventListener
 
 	// Memory.

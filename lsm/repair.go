@@ -9,7 +9,14 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// RepairReport is what Repair did: what it dropped, rewrote and set aside.
+// RepairReport is what Repair did. Its fields are Dropped (what could not be read, each
+// with File, Offset, Length, Reason, and Smallest and Largest, the keys between which
+// the lost entries lie), Rewritten (tables whose readable entries are in new tables, each
+// with File and Reason), SetAside (names of the originals within "lost"), LevelsLost (the
+// levels of the tables were not known), Tables, Logs and Entries (how many tables the
+// database has, logs became tables, and entries are in the tables that were written or
+// read), and Manifest (name of the new MANIFEST, "" when nothing was changed, as Changed
+// reports).
 type RepairReport = repair.Report
 
 // Repair brings a damaged database in dir back to a state that opens, with
