@@ -18,9 +18,9 @@ const (
 	StallDebt      = "debt"      // level 0 is filling up, or the tables take much space
 )
 
-// MakeRoom sees to it that the memtable of a tree takes a group of so many bytes
-// and entries: it delays the writer in proportion to the debt, and rotates a full
-// memtable, when another one may be sealed. Commit leader only.
+// MakeRoom makes sure that the memtable of a tree takes a group of so many bytes and
+// entries. It delays the writer (delay) and rotates a full memtable, as soon as another
+// one may be sealed (waitForRoom). Commit leader only.
 func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode commit.Mode) error {
 	if err := s.delay(bytes, mode); err != nil {
 		return err

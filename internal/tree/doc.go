@@ -17,7 +17,7 @@
 // epoch.Domain. No I/O happens inside a guard: iterators, MultiGet, and a Get from
 // its first I/O on, hold a reference on their ReadState instead. A ReadState holds
 // its memtables, its version, and the database's table files and block cache
-// (Holders), so whoever has a ReadState has everything that is in it.
+// (Holders). So a reference on a ReadState keeps everything in it alive.
 //
 // A reference is taken only on the current ReadState, inside a guard or with
 // Tree.mu held, or by a holder of another reference. The current state's own

@@ -73,8 +73,8 @@ func (s *ReadState) free() {
 	s.tree.shared.Holders.Release()
 }
 
-// retire gives back the own reference of a state that is current no more, when the
-// guards that may have seen it have exited.
+// retire gives back the Tree's reference on a state that is not current any more, when
+// the guards that may have seen it have exited.
 func (s *ReadState) retire() {
 	s.tree.shared.Reads.Retire(func() {
 		if s.refs.Add(-1) == 0 {
@@ -83,9 +83,9 @@ func (s *ReadState) retire() {
 	})
 }
 
-// OldestLog is the number of the oldest log that may have entries that are not in
-// tables, but for those of the memtable flushed, which may be nil; any is false when
-// there are none. An entry whose commit is under way is in the current log.
+// OldestLog is the number of the oldest log that may have entries of the state's
+// memtables. The memtable flushed, unless nil, does not count. any is false when no
+// memtable has an entry. An entry whose commit is under way is in the current log.
 func (s *ReadState) OldestLog(flushed *Sealed) (num uint64, any bool) {
 	for i := len(s.Sealed) - 1; i >= 0; i-- {
 		if s.Sealed[i] != flushed {
