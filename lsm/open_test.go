@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,5 +139,58 @@ func TestIdleDatabaseWritesNothing(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond)
 		before, after = after, listing(t, dir)
+	}
+}
+
+// TestFailedCreationCanBeCut opens a directory with a fault at each call in turn, once
+// with one that lasts, and cuts the power or kills the process at each call after it:
+// what a failed creation leaves is never taken for a damaged database.
+func TestFailedCreationCanBeCut(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	states := map[string]func() vfs.CrashOptions{
+		"kept": vfs.KeepAll, "dropped": vfs.DropAll, "random": func() vfs.CrashOptions { return vfs.RandomBlocks(rng) },
+	}
+	failures := 0
+	for n := 2; ; n++ {
+		fault, lasts := n/2, n%2 == 1
+		var cuts []string
+		clones := map[string]*vfs.Mem{}
+		mem, calls := vfs.NewMem(), 0
+		db, err := Open("/db", &Options{FS: vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+			calls++
+			if calls > fault {
+				for name, o := range states {
+					cut := fmt.Sprintf("fault at call %d (lasts: %v), cut before %v at %d, %s", fault, lasts, op, calls, name)
+					cuts = append(cuts, cut)
+					clones[cut] = mem.CrashClone(o())
+				}
+			}
+			if calls == fault || calls > fault && lasts {
+				return vfs.Outcome{Err: syscall.EIO}
+			}
+			return vfs.Outcome{}
+		})})
+		if err == nil {
+			done := calls < fault
+			_ = db.Close() // which may meet the fault
+			if done {
+				break
+			}
+			continue
+		}
+		failures++
+		for _, cut := range cuts {
+			db, err := Open("/db", &Options{FS: clones[cut]})
+			if err != nil {
+				t.Errorf("%s: %v", cut, err)
+				continue
+			}
+			putKeys(t, db, 1)
+			wantValues(t, db, 1)
+			mustClose(t, db)
+		}
+	}
+	if failures < 10 {
+		t.Errorf("only %d openings failed", failures)
 	}
 }

@@ -42,18 +42,45 @@ func (f *Found) Restore(copies []string) error {
 	}
 	_ = s.Close()
 	if f.current == "" {
-		_ = s.opts.FS.Remove(s.path(base.CurrentName)) // of an empty database
+		if err := f.uncreate(); err != nil {
+			return err
+		}
 	}
 	if current, err := currentName(s); err != nil || current != f.current {
 		return err
 	}
+	err := f.remove(base.FileTable, base.FileLog, base.FileManifest, base.FileTemp)
+	for _, name := range copies {
+		err = errors.Join(err, s.opts.FS.Remove(s.path(name)))
+	}
+	return err
+}
+
+// uncreate removes the logs and CURRENT of a new database, whose logs hold no batch. At
+// each step the directory is a database or none, also after a power cut: a log without
+// CURRENT, and CURRENT without its MANIFEST, would be damage.
+func (f *Found) uncreate() error {
+	s := f.set
+	if err := f.remove(base.FileLog); err != nil {
+		return err
+	}
+	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
+		return err
+	}
+	_ = s.opts.FS.Remove(s.path(base.CurrentName)) // there may be none yet
+	return s.opts.FS.SyncDir(s.opts.Dir)
+}
+
+// remove removes the files of these types that have new numbers.
+func (f *Found) remove(types ...base.FileType) (err error) {
+	s := f.set
 	for num := f.nextFile; num < s.NextFileNum(); num++ {
-		for _, t := range []base.FileType{base.FileTable, base.FileLog, base.FileManifest, base.FileTemp} {
-			_ = s.opts.FS.Remove(s.path(base.FileName(t, num))) // most are not there
+		for _, t := range types {
+			// Most are not there.
+			if e := s.opts.FS.Remove(s.path(base.FileName(t, num))); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
 		}
 	}
-	for _, name := range copies {
-		_ = s.opts.FS.Remove(s.path(name))
-	}
-	return nil
+	return err
 }
