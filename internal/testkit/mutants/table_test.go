@@ -319,7 +319,7 @@ var table = []mutant{
 	{"hidden-is-live", "what newer entries hide counts as live", target{"internal/compact", "TestLive"}, []edit{
 		{"internal/compact/live.go", "!hidden && !k.tombstone", "(!hidden || true) && !k.tombstone"}}},
 
-	{"idle-for-ever", "a tree of one run is merged again", target{"internal/compact", "TestSimulateOverwrite"}, []edit{
+	{"idle-for-ever", "a tree of one run waits to be merged", target{"internal/compact", "TestPickScript"}, []edit{
 		{"internal/compact/quiet.go", "return runs <= 1", "return runs <= 0"}}},
 
 	{"idle-in-the-way", "the merge of an idle tree goes on beside a writer", target{"internal/jobs", "TestIdleMergeGivesWay"}, []edit{
