@@ -44,7 +44,7 @@ const (
 	firstStep = 64 << 10
 	maxStep   = 2 << 20
 
-	counterBits = 4
+	counterBits = 6
 	numCounters = 1 << counterBits
 )
 
@@ -54,6 +54,7 @@ type Cache struct {
 	capacity int64
 	base     unsafe.Pointer // of the rings of all shards, side by side; nil for none
 	shards   []shard
+	_        [128]byte // lookups read what is above; insertions write what is below
 
 	growMu sync.Mutex      // a leaf
 	mem    *offheap.Extent // what is at base; guarded by growMu
@@ -70,6 +71,7 @@ type Cache struct {
 
 	transients     atomic.Int64 // frames ever allocated outside the rings
 	transientBytes atomic.Int64 // held by such frames now
+	_              [128]byte
 	counters       [numCounters]counter
 }
 

@@ -26,21 +26,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/loamdb/loam/internal/invariants"
 )
 
-const (
-	stripeBits = 6
-	numStripes = 1 << stripeBits
-)
-
-// stripe counts the readers inside, by the phase in which they entered. It
-// fills two cache lines because adjacent lines are fetched in pairs.
+// stripe counts the readers inside, by the phase in which they entered.
 type stripe struct {
 	inside [2]atomic.Int32
-	_      [120]byte
+	_      [lineLen - 8]byte
 }
 
 // Domain is a set of guards and what waits for them. The goroutine that runs
@@ -48,12 +41,10 @@ type stripe struct {
 type Domain struct {
 	// phase selects, by its lowest bit, the counters that new readers use. It
 	// is written only by the reclaiming goroutine.
-	phase atomic.Uint32
-	_     [124]byte
-
-	stripes [numStripes]stripe
-
+	phase   atomic.Uint32
+	stripes []stripe                  // constant
 	onPanic func(v any, stack []byte) // constant
+	_       [lineLen]byte
 
 	mu      sync.Mutex // guards the rest
 	done    sync.Cond  // finished has advanced, or a DrainFor is over; its L is &mu
@@ -68,6 +59,7 @@ type Domain struct {
 // still run.
 func New(onPanic func(v any, stack []byte)) *Domain {
 	d := &Domain{onPanic: onPanic}
+	d.stripes = make([]stripe, numStripes)
 	d.done.L = &d.mu
 	return d
 }
@@ -77,11 +69,7 @@ type Guard struct{ inside *atomic.Int32 }
 
 // Enter begins a read section. It never blocks.
 func (d *Domain) Enter() Guard {
-	var local byte
-	// The goroutine's stack address stands for the goroutine. A stack is at
-	// least 2 KiB; the multiplication spreads the power-of-two distances.
-	h := uint64(uintptr(unsafe.Pointer(&local))>>11) * 0x9e3779b97f4a7c15 >> (64 - stripeBits)
-	c := &d.stripes[h%numStripes].inside[d.phase.Load()&1]
+	c := &d.stripes[ownStripe(len(d.stripes))].inside[d.phase.Load()&1]
 	c.Add(1)
 	return Guard{c}
 }

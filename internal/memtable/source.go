@@ -41,12 +41,13 @@ type source struct {
 var sources = sync.Pool{New: func() any { return new(source) }}
 
 // NewSource iterates over all entries, with all versions and tombstones, that were
-// applied before the call. Later ones stay invisible.
+// applied before the call. Later ones stay invisible. The source has a reference on m.
 func (m *MemTable) NewSource() base.Source { return m.newSource(true, base.MaxSeqNum) }
 
 // NewSourceAt is NewSource for a reader at seq: of each key it has only the newest
 // entry with at most that sequence number, which may be a tombstone. Passing over
-// other versions costs next to nothing.
+// other versions costs next to nothing. The caller has a reference on m until it has
+// closed the source, which takes none: the count is one cache line for all readers.
 func (m *MemTable) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
 
 func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
@@ -58,7 +59,9 @@ func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
 	if err := o.complete(); err != nil {
 		return &failed{err}
 	}
-	m.Ref()
+	if all {
+		m.Ref()
+	}
 	s := sources.Get().(*source)
 	// end comes before mem: an empty memtable's memory may be replaced meanwhile.
 	s.end = uint32(o.covered.Load())
@@ -70,10 +73,12 @@ func (s *source) Close() {
 	if s.m == nil {
 		return
 	}
-	m := s.m
+	m, referenced := s.m, s.all
 	s.m, s.mem = nil, nil
 	sources.Put(s)
-	m.Unref()
+	if referenced {
+		m.Unref()
+	}
 }
 
 func (s *source) First(e *base.Chunk) (int, error) {

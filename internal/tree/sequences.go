@@ -11,8 +11,9 @@ import (
 // Sequences is the visible sequence number of a database and the list of its
 // snapshots. It is safe for concurrent use.
 type Sequences struct {
-	visible atomic.Uint64
-	_       [120]byte // visible is written by every commit
+	_       [120]byte
+	visible atomic.Uint64 // written by every commit, so on a cache line of its own
+	_       [120]byte
 
 	mu        sync.Mutex    // a leaf
 	snapshots []base.SeqNum // ascending, one for each open snapshot

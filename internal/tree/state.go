@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
 )
@@ -18,7 +18,7 @@ type ReadState struct {
 	Version  *manifest.Version
 
 	tree *Tree
-	refs atomic.Int64
+	refs epoch.Refs
 }
 
 // Sealed is a full memtable.
@@ -34,7 +34,7 @@ type Sealed struct {
 // REQUIRES: the Tree is not closed.
 func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) *ReadState {
 	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t}
-	s.refs.Store(1)
+	s.refs.Init()
 	t.states.Add(1)
 	t.shared.Holders.n.Add(1)
 	mem.Ref()
@@ -47,17 +47,12 @@ func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Seale
 // Ref takes a reference.
 //
 // REQUIRES: s is current and the caller in a guard, or the caller has a reference.
-func (s *ReadState) Ref() {
-	n := s.refs.Add(1)
-	if invariants.Enabled {
-		invariants.Check(n > 1, "tree: a read state was referenced after its last reference went")
-	}
-}
+func (s *ReadState) Ref() { s.refs.Ref() }
 
 // Unref gives a reference back. What the last one held is freed in the background:
 // a reader does not wait for that.
 func (s *ReadState) Unref() {
-	if s.refs.Add(-1) == 0 {
+	if s.refs.Unref() {
 		s.tree.shared.Reads.Retire(s.free)
 	}
 }
@@ -77,7 +72,7 @@ func (s *ReadState) free() {
 // the guards that may have seen it have exited.
 func (s *ReadState) retire() {
 	s.tree.shared.Reads.Retire(func() {
-		if s.refs.Add(-1) == 0 {
+		if s.refs.Settle() {
 			s.free()
 		}
 	})

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -52,12 +53,14 @@ type Tree struct {
 	dropped atomic.Bool  // there is no state because of Drop
 	states  atomic.Int64 // how many exist
 
-	runsSought atomic.Uint64
+	runsSought epoch.Tally
 }
 
 // New makes a Tree. Start begins its service.
 func New(o Options, s Shared) *Tree {
-	return &Tree{shared: s, opts: o, cmp: o.Comparer}
+	t := &Tree{shared: s, opts: o, cmp: o.Comparer}
+	t.runsSought.Init(tallyStep)
+	return t
 }
 
 // ID is the number of the keyspace.
@@ -228,15 +231,19 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
 // Options.RunsSought.
 const soughtStep = 1 << 15
 
+// tallyStep is how many of them are counted in a stripe before the total changes.
+const tallyStep = soughtStep / 64
+
 // addRunsSought counts extra sorted runs that reads searched.
 func (t *Tree) addRunsSought(n uint64) {
-	if sum := t.runsSought.Add(n); sum/soughtStep != (sum-n)/soughtStep && t.opts.RunsSought != nil {
+	before, after, moved := t.runsSought.Add(int64(n))
+	if moved && before/soughtStep != after/soughtStep && t.opts.RunsSought != nil {
 		t.opts.RunsSought()
 	}
 }
 
 // soughtSample: of the Gets that searched a run in vain, one in soughtSample adds to the
-// counter, so that not every Get writes its cache line.
+// counter: an atomic addition costs more than the decision.
 const soughtSample = 16
 
 // soughtInVain counts what a Get spent on runs that do not have its key.
@@ -248,17 +255,10 @@ func (t *Tree) soughtInVain(n uint32) {
 
 // RunsSought is the count of sorted runs that reads searched beyond one, less what
 // SpendRunsSought took.
-func (t *Tree) RunsSought() uint64 { return t.runsSought.Load() }
+func (t *Tree) RunsSought() uint64 { return uint64(max(t.runsSought.Sum(), 0)) }
 
 // SpendRunsSought takes n off the count, or all that there is.
-func (t *Tree) SpendRunsSought(n uint64) {
-	for {
-		have := t.runsSought.Load()
-		if t.runsSought.CompareAndSwap(have, have-min(n, have)) {
-			return
-		}
-	}
-}
+func (t *Tree) SpendRunsSought(n uint64) { t.runsSought.Take(int64(min(n, math.MaxInt64))) }
 
 // panicked makes the database read-only after a panic of the engine or of what the
 // user plugged in.

@@ -194,13 +194,13 @@ func TestGuardKeepsState(t *testing.T) {
 	s := tree.Current()
 	h.rotate(t, tree, 2) // other states follow
 	tree.Install(h.manifest.Current(base.DefaultKeyspace), tree.Current().Sealed[0])
-	if n := s.refs.Load(); tree.Current() == s || n < 1 {
-		t.Errorf("%d references inside a guard", n)
+	if n := h.Holders.n.Load(); tree.Current() == s || n != 4 { // the house, three states
+		t.Errorf("%d holders inside a guard", n)
 	}
 	g.Exit()
 	h.Reads.DrainFor(time.Minute)
-	if n := s.refs.Load(); n != 0 {
-		t.Errorf("%d references after the guard", n)
+	if n := h.Holders.n.Load(); n != 2 {
+		t.Errorf("%d holders after the guard", n)
 	}
 	tree.Close()
 }

@@ -25,8 +25,8 @@ var plugs = []mutant{
 		{"internal/epoch/epoch.go", "\td.phase.Add(1)\n\td.waitForPhase(old)\n", "\td.phase.Add(1)\n"}}},
 
 	{"state-revived", "the current read state's reference is given back at once", target{"internal/tree", "TestGuardKeepsState"}, []edit{
-		{"internal/tree/state.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Add(-1) == 0 {\n\t\t\ts.free()\n\t\t}\n\t})\n",
-			"\tif s.refs.Add(-1) == 0 {\n\t\ts.free()\n\t}\n"}}},
+		{"internal/tree/state.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Settle() {\n\t\t\ts.free()\n\t\t}\n\t})\n",
+			"\tif s.refs.Settle() {\n\t\ts.free()\n\t}\n"}}},
 
 	{"deletes-after-leave", "files are deleted after the lock was given back", target{"internal/files", "TestLeave"}, []edit{
 		{"internal/files/obsolete.go", "\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
