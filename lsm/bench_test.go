@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 )
 
@@ -236,6 +237,39 @@ func BenchmarkFirstPuts(b *testing.B) {
 					b.StopTimer()
 					mustClose(b, db)
 				}
+			})
+		}
+	}
+}
+
+// BenchmarkManyGoroutines runs each operation on 2, 16 and 64 goroutines.
+func BenchmarkManyGoroutines(b *testing.B) {
+	db := loaded(b)
+	ops := []struct {
+		name string
+		do   func(r *rand.Rand, key, buf []byte)
+	}{
+		{"Get", func(r *rand.Rand, key, buf []byte) { _, _ = db.Get(benchKey(key, r.Uint64N(benchKeys)), buf) }},
+		{"Seek", func(r *rand.Rand, key, _ []byte) {
+			it := db.Iter(nil)
+			it.SeekGE(benchKey(key, r.Uint64N(benchKeys)))
+			_ = it.Close()
+		}},
+		{"Put", func(r *rand.Rand, key, buf []byte) {
+			_ = db.Put(benchKey(key, r.Uint64N(benchKeys)), buf[:100], NoSync)
+		}},
+	}
+	for _, op := range ops {
+		for _, n := range []int{2, 16, 64} {
+			b.Run(fmt.Sprintf("%s/%d", op.name, n), func(b *testing.B) {
+				b.SetParallelism(max(n/runtime.GOMAXPROCS(0), 1))
+				b.RunParallel(func(pb *testing.PB) {
+					r := rand.New(rand.NewPCG(2, rand.Uint64()))
+					key, buf := make([]byte, 16), make([]byte, 0, 128)
+					for pb.Next() {
+						op.do(r, key, buf)
+					}
+				})
 			})
 		}
 	}

@@ -23,10 +23,12 @@
 package cache
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/offheap"
 )
@@ -43,9 +45,6 @@ const (
 	// The memory doubles when more is needed, or grows by maxStep if that is less.
 	firstStep = 64 << 10
 	maxStep   = 2 << 20
-
-	counterBits = 6
-	numCounters = 1 << counterBits
 )
 
 // Cache is a block cache of a fixed number of bytes.
@@ -54,7 +53,8 @@ type Cache struct {
 	capacity int64
 	base     unsafe.Pointer // of the rings of all shards, side by side; nil for none
 	shards   []shard
-	_        [128]byte // lookups read what is above; insertions write what is below
+
+	hits, misses epoch.Tally // padded: lookups read above, insertions write below
 
 	growMu sync.Mutex      // a leaf
 	mem    *offheap.Extent // what is at base; guarded by growMu
@@ -71,14 +71,6 @@ type Cache struct {
 
 	transients     atomic.Int64 // frames ever allocated outside the rings
 	transientBytes atomic.Int64 // held by such frames now
-	_              [128]byte
-	counters       [numCounters]counter
-}
-
-// counter is one stripe of the hit and miss counts.
-type counter struct {
-	hits, misses atomic.Int64
-	_            [112]byte
 }
 
 // Stats is a snapshot of a cache's state. Counts are since New.
@@ -102,6 +94,8 @@ type Stats struct {
 func New(capacity int64) *Cache {
 	c := &Cache{capacity: min(max(capacity, 0), unit<<locBits-minShard)}
 	c.refs.Store(1)
+	c.hits.Init(math.MaxInt64) // it all stays in the stripes
+	c.misses.Init(math.MaxInt64)
 	n := c.capacity / minShard
 	n = max(1, min(n, maxShards))
 	per := c.capacity / n &^ (unit - 1)
@@ -229,12 +223,7 @@ func (c *Cache) Spare() (n int64) {
 }
 
 // Lookups is how often blocks were looked up since New.
-func (c *Cache) Lookups() (n int64) {
-	for i := range c.counters {
-		n += c.counters[i].hits.Load() + c.counters[i].misses.Load()
-	}
-	return n
-}
+func (c *Cache) Lookups() int64 { return c.hits.Sum() + c.misses.Sum() }
 
 // Stats gathers the counters. It is not a consistent cut.
 func (c *Cache) Stats() Stats {
@@ -243,10 +232,8 @@ func (c *Cache) Stats() Stats {
 		Reserved:   c.reserved.Load(),
 		Transient:  c.transientBytes.Load(),
 		Transients: c.transients.Load(),
-	}
-	for i := range c.counters {
-		st.Hits += c.counters[i].hits.Load()
-		st.Misses += c.counters[i].misses.Load()
+		Hits:       c.hits.Sum(),
+		Misses:     c.misses.Sum(),
 	}
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -259,13 +246,6 @@ func (c *Cache) Stats() Stats {
 	}
 	st.Used = st.Frames + st.Reserved + st.Transient
 	return st
-}
-
-// counter returns the calling goroutine's stripe, by its stack address.
-func (c *Cache) counter() *counter {
-	var local byte
-	h := uint64(uintptr(unsafe.Pointer(&local))>>11) * 0x9e3779b97f4a7c15 >> (64 - counterBits)
-	return &c.counters[h%numCounters]
 }
 
 // Alloc returns a pinned frame of n bytes, whose contents are arbitrary and

@@ -47,9 +47,9 @@ func (s *Slots) MemoryUsage() int64 { return int64(len(s.mem)) }
 func (s *Slots) Lookup(i int) (Frame, bool) {
 	f, ok := s.lookup(i)
 	if ok {
-		s.c.counter().hits.Add(1)
+		s.c.hits.Add(1)
 	} else {
-		s.c.counter().misses.Add(1)
+		s.c.misses.Add(1)
 	}
 	return f, ok
 }
@@ -58,7 +58,7 @@ func (s *Slots) Lookup(i int) (Frame, bool) {
 func (s *Slots) Peek(i int) (Frame, bool) {
 	f, ok := s.lookup(i)
 	if ok {
-		s.c.counter().hits.Add(1)
+		s.c.hits.Add(1)
 	}
 	return f, ok
 }
