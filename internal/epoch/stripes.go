@@ -47,13 +47,19 @@ type cell struct {
 // Refs counts the references on an object whose owner has one until Settle. Before
 // Settle, references are counted in stripes, so that goroutines that take and return
 // them write different cache lines. Settle closes the stripes and moves their counts
-// to one counter, which tells the last reference from the others.
+// to one counter, which tells the last reference from the others. The first references
+// are counted there, too: an object that is seldom referenced has no stripes.
 type Refs struct {
-	cells []cell // constant
+	cells atomic.Pointer[[]cell] // nil at first; noCells from Settle on
 	n     atomic.Int64
+	early atomic.Int32 // references taken and returned without stripes
 }
 
+var noCells []cell
+
 const (
+	// stripesFrom is how often a Refs or a Tally is used before it gets stripes.
+	stripesFrom = 64
 	// unsettled is added to Refs.n until Settle, so that it does not reach 0.
 	unsettled = 1 << 40
 	// settledCell is the value of a cell that counts no more. Those who add to it
@@ -62,10 +68,7 @@ const (
 )
 
 // Init makes r, which is zero, hold the owner's reference.
-func (r *Refs) Init() {
-	r.cells = make([]cell, numStripes)
-	r.n.Store(unsettled)
-}
+func (r *Refs) Init() { r.n.Store(unsettled) }
 
 // Ref takes a reference.
 //
@@ -77,7 +80,13 @@ func (r *Refs) Ref() { r.add(1) }
 func (r *Refs) Unref() (last bool) { return r.add(-1) }
 
 func (r *Refs) add(d int64) (last bool) {
-	if r.cells[ownStripe(len(r.cells))].n.Add(d) > settledCell/2 {
+	p := r.cells.Load()
+	if p == nil {
+		if r.early.Add(1) == stripesFrom {
+			cells := make([]cell, numStripes)
+			r.cells.CompareAndSwap(nil, &cells)
+		}
+	} else if cells := *p; len(cells) > 0 && cells[ownStripe(len(cells))].n.Add(d) > settledCell/2 {
 		return false
 	}
 	n := r.n.Add(d)
@@ -91,33 +100,41 @@ func (r *Refs) add(d int64) (last bool) {
 // It is called once.
 func (r *Refs) Settle() (last bool) {
 	sum := int64(0)
-	for i := range r.cells {
-		sum += r.cells[i].n.Swap(settledCell)
+	if p := r.cells.Swap(&noCells); p != nil {
+		for i := range *p {
+			sum += (*p)[i].n.Swap(settledCell)
+		}
 	}
 	return r.n.Add(sum-unsettled) == 0
 }
 
 // Tally is a sum that many goroutines add to, each in a stripe of its own. A stripe
-// that has reached a step is moved to the total.
+// that has reached a step is moved to the total. The first additions are made to the total.
 type Tally struct {
-	cells []cell // constant
-	step  int64  // constant
+	cells atomic.Pointer[[]cell] // nil at first
+	step  int64                  // constant
 	_     [lineLen]byte
 	total atomic.Int64
+	early atomic.Int32 // additions made without stripes
 	_     [lineLen]byte
 }
 
 // Init makes t, which is zero, ready.
-func (t *Tally) Init(step int64) { t.cells, t.step = make([]cell, numStripes), step }
+func (t *Tally) Init(step int64) { t.step = step }
 
 // Add adds d, which is not negative. Where that changed the total, moved is true, and
 // the total was before and is after.
 func (t *Tally) Add(d int64) (before, after int64, moved bool) {
-	c := &t.cells[ownStripe(len(t.cells))]
-	if c.n.Add(d) < t.step {
-		return 0, 0, false
+	if p := t.cells.Load(); p != nil {
+		c := &(*p)[ownStripe(len(*p))]
+		if c.n.Add(d) < t.step {
+			return 0, 0, false
+		}
+		d = c.n.Swap(0)
+	} else if t.early.Add(1) == stripesFrom {
+		cells := make([]cell, numStripes)
+		t.cells.Store(&cells)
 	}
-	d = c.n.Swap(0)
 	after = t.total.Add(d)
 	return after - d, after, true
 }
@@ -125,19 +142,21 @@ func (t *Tally) Add(d int64) (before, after int64, moved bool) {
 // Sum is what has been added, less what was taken. Beside Add it is an estimate.
 func (t *Tally) Sum() int64 {
 	sum := t.total.Load()
-	for i := range t.cells {
-		sum += t.cells[i].n.Load()
+	if p := t.cells.Load(); p != nil {
+		for i := range *p {
+			sum += (*p)[i].n.Load()
+		}
 	}
 	return sum
 }
 
 // Take takes d off, or all that there is.
 func (t *Tally) Take(d int64) {
-	sum := int64(0)
-	for i := range t.cells {
-		sum += t.cells[i].n.Swap(0)
+	if p := t.cells.Load(); p != nil {
+		for i := range *p {
+			t.total.Add((*p)[i].n.Swap(0))
+		}
 	}
-	t.total.Add(sum)
 	for {
 		have := t.total.Load()
 		if t.total.CompareAndSwap(have, have-min(d, have)) {
