@@ -10,7 +10,7 @@
 // # Concurrency
 //
 // Everything is a function of its arguments and safe for concurrent use, with
-// one rule for the caller: a plan is picked, and its inputs are marked busy,
+// one rule for the caller: a plan is picked, and its inputs are marked in progress,
 // under one lock together with every other pick, FlushLevel and install, so
 // that no decision is taken on a Version that lacks what another has decided.
 //
@@ -22,5 +22,5 @@
 // that takes files of levels a to b and writes to level o >= b therefore also
 // takes every file of the levels from its first input down to o that shares a
 // user key with them, and every older file of level 0 that does. While it runs,
-// nothing else may put such keys into those levels: see Busy.
+// nothing else may put such keys into those levels: see InProgress.
 package compact

@@ -28,11 +28,11 @@ type store struct {
 	snaps []base.SeqNum
 	keys  int
 
-	busy    Busy
-	pending map[*Plan]*manifest.Edit // results of plans that are not installed
-	reasons map[string]int
-	dense   bool
-	long    bool // much data, so that merges are large for their parameters
+	inProgress InProgress
+	pending    map[*Plan]*manifest.Edit // results of plans that are not installed
+	reasons    map[string]int
+	dense      bool
+	long       bool // much data, so that merges are large for their parameters
 }
 
 func newStore(t testing.TB, seed uint64) *store {
@@ -46,7 +46,7 @@ func newStore(t testing.TB, seed uint64) *store {
 		s.keys, s.cfg.WriteBuffer, s.cfg.FileSize, s.cfg.L0Trigger = 1000, 40, 40, 2
 	}
 	if s.dense = rng.IntN(2) == 0 && !s.long; s.dense {
-		s.cfg.Dense = s.isDense
+		s.cfg.TombstoneDense = s.isDense
 	}
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	if rng.IntN(2) == 0 {
@@ -141,10 +141,10 @@ func (s *store) flush() {
 	mem := s.mem
 	model.Sort(s.cmp, mem)
 	smallest, largest := mem[0].Key, mem[len(mem)-1].Key
-	level := FlushLevel(s.v, s.busy, s.cmp, smallest, largest)
+	level := FlushLevel(s.v, s.inProgress, s.cmp, smallest, largest)
 	plan := FlushPlan(level, smallest, largest)
 	if level > 0 {
-		s.busy = append(s.busy, plan)
+		s.inProgress = append(s.inProgress, plan)
 	}
 	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
 	if err != nil {
@@ -161,14 +161,14 @@ func (s *store) flush() {
 func (s *store) snapshots() []base.SeqNum { return slices.Clone(s.snaps) }
 
 func (s *store) done(plan *Plan) {
-	s.busy = slices.DeleteFunc(slices.Clone(s.busy), func(p *Plan) bool { return p == plan })
+	s.inProgress = slices.DeleteFunc(slices.Clone(s.inProgress), func(p *Plan) bool { return p == plan })
 	delete(s.pending, plan)
 }
 
 // compaction picks, or runs, or installs.
 func (s *store) compaction() {
-	if len(s.busy) > 0 && s.rng.IntN(2) == 0 {
-		plan := s.busy[s.rng.IntN(len(s.busy))]
+	if len(s.inProgress) > 0 && s.rng.IntN(2) == 0 {
+		plan := s.inProgress[s.rng.IntN(len(s.inProgress))]
 		if plan.NumFiles() == 0 {
 			return // a flush
 		}
@@ -180,16 +180,16 @@ func (s *store) compaction() {
 		}
 		return
 	}
-	s.start(Pick(s.v, s.busy, s.cfg))
+	s.start(Pick(s.v, s.inProgress, s.cfg))
 }
 
 func (s *store) start(plan *Plan) {
 	if plan == nil {
 		return
 	}
-	checkPlan(s.t, s.v, s.busy, plan, s.cmp)
+	checkPlan(s.t, s.v, s.inProgress, plan, s.cmp)
 	s.reasons[plan.Reason]++
-	s.busy = append(s.busy, plan)
+	s.inProgress = append(s.inProgress, plan)
 }
 
 func (s *store) run(plan *Plan) {
@@ -214,8 +214,8 @@ func (s *store) run(plan *Plan) {
 }
 
 func (s *store) settle() {
-	for len(s.busy) > 0 {
-		plan := s.busy[0]
+	for len(s.inProgress) > 0 {
+		plan := s.inProgress[0]
 		if s.pending[plan] == nil {
 			s.run(plan)
 		}
@@ -340,7 +340,7 @@ func (s *store) history() {
 				hi = s.key()
 			}
 			if lo == nil || hi == nil || s.cmp.Compare(lo, hi) <= 0 {
-				s.start(PickRange(s.v, s.busy, s.cfg, lo, hi))
+				s.start(PickRange(s.v, s.inProgress, s.cfg, lo, hi))
 			}
 		case s.long && r < 99:
 		default:
@@ -364,17 +364,17 @@ func (s *store) compactAll() {
 	s.flush()
 	s.settle()
 	for range 2000 {
-		if plan := Pick(s.v, s.busy, s.cfg); plan != nil {
+		if plan := Pick(s.v, s.inProgress, s.cfg); plan != nil {
 			s.start(plan)
 			s.settle()
 			continue
 		}
 		break
 	}
-	if Pick(s.v, s.busy, s.cfg) != nil {
+	if Pick(s.v, s.inProgress, s.cfg) != nil {
 		s.t.Fatalf("compactions never end\n%v", s.v)
 	}
-	plan := PickRange(s.v, s.busy, s.cfg, nil, nil)
+	plan := PickRange(s.v, s.inProgress, s.cfg, nil, nil)
 	if plan == nil {
 		return
 	}

@@ -84,7 +84,7 @@ func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason
 		}
 	}
 	plan.Smallest, plan.Largest = all.lo, all.hi
-	if p.busy.meets(p.Comparer, from, to, all.lo, all.hi) {
+	if p.inProgress.meets(p.Comparer, from, to, all.lo, all.hi) {
 		return nil
 	}
 	for _, in := range plan.Inputs {

@@ -40,14 +40,14 @@ func NewManual(start, limit []byte) *Manual {
 
 // Next plans the next step. Without one, done says whether the end is reached:
 // otherwise a plan in flight is in the way. After the step comes Done or Stopped.
-func (m *Manual) Next(v *manifest.Version, busy Busy, c Config) (plan *Plan, done bool) {
-	p := newPicker(v, busy, c)
+func (m *Manual) Next(v *manifest.Version, inProgress InProgress, c Config) (plan *Plan, done bool) {
+	p := newPicker(v, inProgress, c)
 	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
 	m.step, m.next, m.whole = nil, nil, false
 	if m.ended {
 		return nil, true
 	}
-	if whole := PickRange(v, busy, c, m.all.lo, m.all.hi); whole != nil && !m.past && whole.InputBytes <= m.files*p.FileSize {
+	if whole := PickRange(v, inProgress, c, m.all.lo, m.all.hi); whole != nil && !m.past && whole.InputBytes <= m.files*p.FileSize {
 		m.step, m.whole = whole, true
 		return whole, false
 	}

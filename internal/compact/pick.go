@@ -20,9 +20,9 @@ type Config struct {
 	L0Stop int
 	// MaxSubcompactions is into how many pieces a plan may be cut. Default 1.
 	MaxSubcompactions int
-	// Dense reports that so much of a table are deletions, all of them older
+	// TombstoneDense reports that so much of a table are deletions, all of them older
 	// than every snapshot, that it is worth a compaction. nil: none is.
-	Dense func(*manifest.FileMeta) bool
+	TombstoneDense func(*manifest.FileMeta) bool
 
 	// Live estimates the bytes of all tables without the entries that newer ones
 	// hide, see Live. 0: not known; then the bounds on space are spaceRatio's.
@@ -39,7 +39,7 @@ const (
 	// spaceRatio bounds all runs but the largest: when they are together as many
 	// times larger than that, everything is merged. A run holds a key once, so a
 	// database without deletions takes at most 1+spaceRatio times its live data,
-	// and level 0; Dense sees to deletions.
+	// and level 0; TombstoneDense sees to deletions.
 	spaceRatio = 2
 	// joinRatio: a merge of level 0 takes along a run that is as many times
 	// smaller than what it merges anyway.
@@ -78,8 +78,8 @@ func (c Config) filled() Config {
 // picker is one decision.
 type picker struct {
 	Config
-	v    *manifest.Version
-	busy Busy
+	v          *manifest.Version
+	inProgress InProgress
 	// runs[l] is the bytes in level l.
 	runs [manifest.NumLevels]uint64
 	// bottom is the deepest level with files, or the last level.
@@ -88,8 +88,8 @@ type picker struct {
 	mostBytes uint64
 }
 
-func newPicker(v *manifest.Version, busy Busy, c Config) *picker {
-	p := &picker{Config: c.filled(), v: v, busy: busy, bottom: bottomLevel(v)}
+func newPicker(v *manifest.Version, inProgress InProgress, c Config) *picker {
+	p := &picker{Config: c.filled(), v: v, inProgress: inProgress, bottom: bottomLevel(v)}
 	for l := range p.runs {
 		p.runs[l] = v.Levels[l].Size
 	}
@@ -105,8 +105,8 @@ func newPicker(v *manifest.Version, busy Busy, c Config) *picker {
 // bytes. When all levels are taken, some of the youngest runs are merged into
 // one: as many as cost the fewest bytes per level set free. With k levels, an
 // entry is so rewritten m times before C(k+m, k) level-0 batches have come.
-func Pick(v *manifest.Version, busy Busy, c Config) *Plan {
-	p := newPicker(v, busy, c)
+func Pick(v *manifest.Version, inProgress InProgress, c Config) *Plan {
+	p := newPicker(v, inProgress, c)
 	first, second := p.levelZero, p.space
 	if p.spaceFirst() {
 		first, second = second, first
@@ -134,10 +134,10 @@ func bottomLevel(v *manifest.Version) int {
 // the bottom one when nothing in any level overlaps it or is about to, else 0.
 // (A level in between could take it too, but would then be taken by very little.)
 // Until the flush is installed, FlushPlan of the level, when it is not 0, must be
-// in Busy.
-func FlushLevel(v *manifest.Version, busy Busy, cmp *base.Comparer, smallest, largest []byte) int {
+// in InProgress.
+func FlushLevel(v *manifest.Version, inProgress InProgress, cmp *base.Comparer, smallest, largest []byte) int {
 	smallest, largest = closed(smallest), closed(largest)
-	if busy.meets(cmp, 0, lastLevel, smallest, largest) {
+	if inProgress.meets(cmp, 0, lastLevel, smallest, largest) {
 		return 0
 	}
 	for l := range v.Levels {
@@ -173,7 +173,7 @@ func (p *picker) levelZero() *Plan {
 	}
 	all := span(p.Comparer, files)
 	limit := p.bottom
-	for limit > 0 && p.busy.meets(p.Comparer, 0, limit, all.lo, all.hi) {
+	for limit > 0 && p.inProgress.meets(p.Comparer, 0, limit, all.lo, all.hi) {
 		limit--
 	}
 	if limit == 0 {
@@ -223,9 +223,9 @@ func (p *picker) patience() int {
 // Force is Pick for a writer that waits for level 0 while nothing runs: it takes
 // whatever level 0 has. It is nil only if a plan in flight is in the way or level
 // 0 is empty.
-func Force(v *manifest.Version, busy Busy, c Config) *Plan {
+func Force(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 	c.L0Trigger, c.L0Stop = 1, 1
-	return newPicker(v, busy, c).levelZero()
+	return newPicker(v, inProgress, c).levelZero()
 }
 
 // planZero plans to merge level 0 into the runs down to a level, or to move it
@@ -330,7 +330,7 @@ func (p *picker) empty() (n int) {
 // limit is the deepest level that no plan in flight works on or below.
 func (p *picker) limit() int {
 	limit := p.bottom
-	for _, b := range p.busy {
+	for _, b := range p.inProgress {
 		if b.NumFiles() > 0 {
 			limit = min(limit, max(b.firstLevel(), 1)-1)
 		}
@@ -343,7 +343,7 @@ func (p *picker) limit() int {
 // merges cost less; but level 0 always has something to merge while writers are
 // fast, so what is urgent does not wait for the end of that.
 func (p *picker) busyDownTo() (level int) {
-	for _, b := range p.busy {
+	for _, b := range p.inProgress {
 		level = max(level, b.OutputLevel)
 	}
 	return level
@@ -571,7 +571,7 @@ func (p *picker) above(r keyRange) int {
 // dense compacts a table that is full of deletions into the next run below, or
 // in place when there is none. In level 0 the older tables go along.
 func (p *picker) dense() *Plan {
-	if p.Dense == nil {
+	if p.TombstoneDense == nil {
 		return nil
 	}
 	if plan := p.denseZero(); plan != nil {
@@ -579,7 +579,7 @@ func (p *picker) dense() *Plan {
 	}
 	for l := 1; l <= lastLevel; l++ {
 		for _, f := range p.v.Levels[l].Files {
-			if !p.Dense(f) {
+			if !p.TombstoneDense(f) {
 				continue
 			}
 			to := l
@@ -599,7 +599,7 @@ func (p *picker) dense() *Plan {
 
 func (p *picker) denseZero() *Plan {
 	for _, f := range p.v.Levels[0].Files {
-		if !p.Dense(f) {
+		if !p.TombstoneDense(f) {
 			continue
 		}
 		files := p.withOlder([]*manifest.FileMeta{f})
@@ -616,8 +616,8 @@ func (p *picker) denseZero() *Plan {
 // PickRange plans to merge everything that holds user keys from start to limit,
 // nil being open, down to the deepest level that has such keys. It is nil when
 // that is one level only, or when a plan in flight is in the way.
-func PickRange(v *manifest.Version, busy Busy, c Config, start, limit []byte) *Plan {
-	p := newPicker(v, busy, c)
+func PickRange(v *manifest.Version, inProgress InProgress, c Config, start, limit []byte) *Plan {
+	p := newPicker(v, inProgress, c)
 	first, deepest := -1, 0
 	for l := 0; l <= lastLevel; l++ {
 		if len(p.v.Levels[l].Overlaps(p.Comparer, start, limit)) > 0 {

@@ -87,13 +87,13 @@ func (p *Plan) edit(results []Result) *manifest.Edit {
 	return e
 }
 
-// Busy is what decisions must know of the work in flight: the plans that were
+// InProgress is what decisions must know of the work in flight: the plans that were
 // picked, and the FlushPlan of a flush to a level below 0, until they are
 // installed or given up. No decision takes files of, or puts keys into or past,
 // the levels that one of them works on, where the key ranges meet.
-type Busy []*Plan
+type InProgress []*Plan
 
-// FlushPlan stands for a running flush in Busy. It has no inputs.
+// FlushPlan stands for a running flush in InProgress. It has no inputs.
 func FlushPlan(level int, smallest, largest []byte) *Plan {
 	return &Plan{OutputLevel: level, Smallest: smallest, Largest: largest, Reason: "flush"}
 }
@@ -110,7 +110,7 @@ func (p *Plan) firstLevel() int {
 
 // meets reports whether a plan in flight works on user keys of [smallest,
 // largest] in levels from to to.
-func (b Busy) meets(cmp *base.Comparer, from, to int, smallest, largest []byte) bool {
+func (b InProgress) meets(cmp *base.Comparer, from, to int, smallest, largest []byte) bool {
 	for _, p := range b {
 		if p.firstLevel() <= to && p.OutputLevel >= from && cmp.Cmp(p.Smallest, largest) <= 0 && cmp.Cmp(p.Largest, smallest) >= 0 {
 			return true

@@ -25,7 +25,7 @@ import (
 func TestPickScript(t *testing.T) {
 	var cfg compact.Config
 	var v *manifest.Version
-	var busy compact.Busy
+	var inProgress compact.InProgress
 	script.Run(t, "testdata/pick", func(c *script.Command) string {
 		from, to := c.Bytes("from"), c.Bytes("to")
 		var plan *compact.Plan
@@ -35,25 +35,25 @@ func TestPickScript(t *testing.T) {
 			return ""
 		case "version":
 			var err error
-			busy = nil
+			inProgress = nil
 			if v, err = parseVersion(c.Lines()); err != nil {
 				return err.Error()
 			}
 			return ""
 		case "pick":
-			plan = compact.Pick(v, busy, cfg)
+			plan = compact.Pick(v, inProgress, cfg)
 		case "read":
-			plan = compact.PickReadTriggered(v, busy, cfg, uint64(c.Int("visits", 0))<<10)
+			plan = compact.PickReadTriggered(v, inProgress, cfg, uint64(c.Int("visits", 0))<<10)
 		case "range":
-			plan = compact.PickRange(v, busy, cfg, from, to)
+			plan = compact.PickRange(v, inProgress, cfg, from, to)
 		case "flush":
-			level := compact.FlushLevel(v, busy, base.Bytewise, from, to)
+			level := compact.FlushLevel(v, inProgress, base.Bytewise, from, to)
 			if c.Has("start") {
-				busy = append(busy, compact.FlushPlan(level, from, to))
+				inProgress = append(inProgress, compact.FlushPlan(level, from, to))
 			}
 			return fmt.Sprintf("level %d", level)
 		case "idle":
-			plan = compact.PickIdle(v, busy, cfg)
+			plan = compact.PickIdle(v, inProgress, cfg)
 		case "idleafter":
 			after, ok := compact.IdleAfter(v, cfg)
 			if !ok {
@@ -68,7 +68,7 @@ func TestPickScript(t *testing.T) {
 			return c.Unknown()
 		}
 		if c.Has("start") && plan != nil {
-			busy = append(busy, plan)
+			inProgress = append(inProgress, plan)
 		}
 		return describe(plan)
 	})
@@ -83,7 +83,7 @@ func config(c *script.Command) compact.Config {
 	for _, num := range c.List("dense") {
 		dense[num] = true
 	}
-	cfg.Dense = func(f *manifest.FileMeta) bool { return dense[strconv.Itoa(int(f.Num))] }
+	cfg.TombstoneDense = func(f *manifest.FileMeta) bool { return dense[strconv.Itoa(int(f.Num))] }
 	return cfg
 }
 

@@ -19,11 +19,11 @@ type sim struct {
 	cfg Config
 	v   *manifest.Version
 	// entries of each table, by number
-	entries map[uint64]float64
-	nextNum uint64
-	clock   float64 // seconds
-	running []*simJob
-	busy    Busy
+	entries    map[uint64]float64
+	nextNum    uint64
+	clock      float64 // seconds
+	running    []*simJob
+	inProgress InProgress
 
 	universe      float64 // keys are drawn from [0, universe)
 	entryBytes    float64 // on disk
@@ -85,7 +85,7 @@ func (s *sim) install(e *manifest.Edit) { s.v = applied(s.t, s.cfg.Comparer, s.v
 func (s *sim) flush(lo, hi, n float64) {
 	f := s.newFile(lo, hi-1, n)
 	e := new(manifest.Edit)
-	e.Add(FlushLevel(s.v, s.busy, s.cfg.Comparer, f.Smallest.User, f.Largest.User), f)
+	e.Add(FlushLevel(s.v, s.inProgress, s.cfg.Comparer, f.Smallest.User, f.Largest.User), f)
 	s.install(e)
 	s.flushed += n
 	s.flushes++
@@ -105,7 +105,7 @@ func (s *sim) schedule() {
 		if plan == nil {
 			return
 		}
-		checkPlan(s.t, s.v, s.busy, plan, s.cfg.Comparer)
+		checkPlan(s.t, s.v, s.inProgress, plan, s.cfg.Comparer)
 		var n float64
 		plan.Files(func(_ int, m *manifest.FileMeta) { n += s.entries[m.Num] })
 		d := n * s.secondsPerKey / float64(plan.Pieces())
@@ -119,15 +119,15 @@ func (s *sim) schedule() {
 		}
 		s.maxJobFiles = max(s.maxJobFiles, plan.NumFiles())
 		s.running = append(s.running, &simJob{plan, s.clock + d})
-		s.busy = append(s.busy, plan)
+		s.inProgress = append(s.inProgress, plan)
 	}
 }
 
 func (s *sim) pick() *Plan {
 	s.tell()
-	plan := Pick(s.v, s.busy, s.cfg)
+	plan := Pick(s.v, s.inProgress, s.cfg)
 	if plan == nil && s.idle {
-		plan = PickIdle(s.v, s.busy, s.cfg)
+		plan = PickIdle(s.v, s.inProgress, s.cfg)
 	}
 	return plan
 }
@@ -150,7 +150,7 @@ func (s *sim) finish() {
 	j := s.running[k]
 	s.clock = max(s.clock, j.end)
 	s.running = slices.Delete(s.running, k, k+1)
-	s.busy = slices.Delete(slices.Clone(s.busy), k, k+1)
+	s.inProgress = slices.Delete(slices.Clone(s.inProgress), k, k+1)
 	var r Result
 	made := 0.0
 	if !j.plan.TrivialMove {
@@ -312,11 +312,11 @@ func (s *sim) report(name string, quiet float64) string {
 }
 
 // checkPlan verifies that a plan keeps the rules of the package.
-func checkPlan(t testing.TB, v *manifest.Version, busy Busy, p *Plan, cmp *base.Comparer) {
+func checkPlan(t testing.TB, v *manifest.Version, inProgress InProgress, p *Plan, cmp *base.Comparer) {
 	t.Helper()
 	in := map[*manifest.FileMeta]bool{}
 	p.Files(func(_ int, m *manifest.FileMeta) { in[m] = true })
-	for _, b := range busy {
+	for _, b := range inProgress {
 		b.Files(func(_ int, m *manifest.FileMeta) {
 			if in[m] {
 				t.Fatalf("table %d is in two plans", m.Num)
@@ -352,7 +352,7 @@ func checkPlan(t testing.TB, v *manifest.Version, busy Busy, p *Plan, cmp *base.
 			}
 		}
 	}
-	if busy.meets(cmp, p.firstLevel(), p.OutputLevel, p.Smallest, p.Largest) {
+	if inProgress.meets(cmp, p.firstLevel(), p.OutputLevel, p.Smallest, p.Largest) {
 		t.Fatalf("%s: meets a plan in flight", p.Reason)
 	}
 }

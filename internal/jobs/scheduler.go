@@ -109,7 +109,7 @@ type Scheduler struct {
 type keyspace struct {
 	*tree.Tree
 	dropped     bool // nothing is started for it any more
-	running     compact.Busy
+	running     compact.InProgress
 	manual      map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
 	manualWaits int                                       // manual compactions that wait for their next step
 	quiet       quiet
@@ -264,7 +264,7 @@ func (s *Scheduler) configLocked(k *keyspace) compact.Config {
 		L0Trigger:         o.L0Trigger,
 		L0Stop:            o.L0Stop,
 		MaxSubcompactions: o.MaxSubcompactions,
-		Dense:             s.tombstoneDense,
+		TombstoneDense:    s.tombstoneDense,
 		Live:              k.quiet.live,
 		MaxSpace:          o.MaxSpaceAmplification,
 		Fast:              k.quiet.fast(time.Now()),

@@ -320,10 +320,10 @@ var table = []mutant{
 		{"internal/compact/live.go", "!hidden && !k.tombstone", "(!hidden || true) && !k.tombstone"}}},
 
 	{"idle-for-ever", "a tree of one run waits to be merged", target{"internal/compact", "TestPickScript"}, []edit{
-		{"internal/compact/quiet.go", "return runs <= 1", "return runs <= 0"}}},
+		{"internal/compact/idle.go", "return runs <= 1", "return runs <= 0"}}},
 
 	{"idle-in-the-way", "the merge of an idle tree goes on beside a writer", target{"internal/jobs", "TestIdleMergeGivesWay"}, []edit{
-		{"internal/jobs/quiet.go", "if now == seq {", "if now >= seq {"}}},
+		{"internal/jobs/idle.go", "if now == seq {", "if now >= seq {"}}},
 
 	{"space-costs-nothing", "writers are not delayed for the space taken", target{"internal/jobs", "TestDelayCountsSpace"}, []edit{
 		{"internal/compact/space.go", "return max(zero, min(space, maxSpacePressure))", "_ = space\n\treturn zero"}}},
