@@ -48,6 +48,21 @@ func BenchmarkBuildView(b *testing.B) {
 	}
 }
 
+func BenchmarkSearchRows(b *testing.B) {
+	rows, keys := benchRows(b, 1)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var buf Buffer
+	defer buf.Free()
+	for b.Loop() {
+		key := keys[int(rng.Uint32())%len(keys)]
+		s, err := SearchRows(rows, DefaultMaxDecoded, base.Bytewise, base.MakeLookup(base.Bytewise, []byte(key), base.MaxSeqNum), &buf)
+		if err != nil || !s.Found {
+			b.Fatal("missing", err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(keys)), "ns/entry")
+}
+
 func BenchmarkMeasure(b *testing.B) {
 	rows, keys := benchRows(b, 1)
 	for b.Loop() {

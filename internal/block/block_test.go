@@ -155,10 +155,12 @@ func TestSharedTrailers(t *testing.T) {
 	for _, k := range []string{"k\x01", "k\x01\x05", "k\x01\x05\x00\x00\x00\x00\x01\x00\x00", "k\x02"} {
 		es = append(es, model.Set(k, 1<<40+5, "v"))
 	}
-	v, _, err := viewOf(rowsOf(t, es, 16), base.Bytewise, PointLookup)
+	rows := rowsOf(t, es, 16)
+	v, _, err := viewOf(rows, base.Bytewise, PointLookup)
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkSearchRows(t, base.Bytewise, rows, v, []byte("k\x01\x05\x00"))
 	for i, e := range es {
 		if !bytes.Equal(v.Key(i), e.Key) || v.Trailer(i) != e.Trailer {
 			t.Fatalf("entry %d is %q %d, want %q %d", i, v.Key(i), v.Trailer(i).Seq(), e.Key, e.Trailer.Seq())
@@ -207,6 +209,11 @@ func TestDamagedRows(t *testing.T) {
 		if !errors.Is(err, base.ErrCorruption) || !bytes.Contains([]byte(err.Error()), []byte(tc.reason)) {
 			t.Errorf("%s: %v, want a corruption with %q", tc.name, err, tc.reason)
 		}
+		var buf Buffer
+		if _, got := SearchRows([]byte(tc.rows), 1<<20, base.Bytewise, base.MakeLookup(base.Bytewise, []byte("a"), 1), &buf); got == nil || got.Error() != err.Error() {
+			t.Errorf("%s: a search says %v, the view %v", tc.name, got, err)
+		}
+		buf.Free()
 	}
 }
 
@@ -218,14 +225,19 @@ func TestExpansionIsCapped(t *testing.T) {
 	rows = binary.AppendUvarint(rows, uint64(len(long)+8))
 	rows = append(append(rows, 0), long...)
 	rows = append(rows, "\x01\xff\xff\xff\xff\xff\xff\xff"...)
-	for range 1 << 16 {
+	for i := range 255 {
 		rows = binary.AppendUvarint(rows, uint64(len(long)+7))
-		rows = append(rows, 1, 0, 0)
+		rows = append(rows, 1, 0, byte(254-i))
 	}
 	rows = append(rows, 0, 0, 0, 0, 1, 0, 0, 0)
 	_, err := Measure(rows, 8<<20)
 	if !errors.Is(err, base.ErrCorruption) {
 		t.Fatal(err)
+	}
+	var buf Buffer
+	defer buf.Free()
+	if _, got := SearchRows(rows, 8<<20, base.Bytewise, base.MakeLookup(base.Bytewise, long, 1), &buf); got == nil || got.Error() != err.Error() {
+		t.Fatalf("a search says %v, want %v", got, err)
 	}
 }
 

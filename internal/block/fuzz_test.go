@@ -13,7 +13,8 @@ import (
 )
 
 // FuzzRows: any bytes are refused as a Corruption or make a view whose entries
-// ascend and that answers for each of them.
+// ascend and that answers for each of them. A search of the rows finds the same, or
+// refuses them as well.
 func FuzzRows(f *testing.F) {
 	f.Add(rowsOf(f, []model.Entry{model.Set("deck", 1, "v1"), model.Tombstone("dock", 2), model.Set("duck", 3, "v3")}, 2), []byte("dock"))
 	f.Add(rowsOf(f, []model.Entry{model.Set("k", 9, "a"), model.Set("k", 8, "b"), model.Set("k\x01", 8, "b")}, 16), []byte("k"))
@@ -22,7 +23,8 @@ func FuzzRows(f *testing.F) {
 			s, err := Measure(rows, 1<<20)
 			if err != nil {
 				fuzzError(t, err)
-				return
+				checkRefused(t, c, rows, key)
+				continue
 			}
 			mem := aligned(s.ViewSize(PointLookup))
 			if len(mem) > 1<<20+64 {
@@ -32,6 +34,9 @@ func FuzzRows(f *testing.F) {
 			fuzzError(t, err)
 			if err == nil {
 				fuzzView(t, c, v, key)
+				checkSearchRows(t, c, rows, v, key)
+			} else {
+				checkRefused(t, c, rows, key)
 			}
 			offheap.Free(mem)
 		}

@@ -41,9 +41,7 @@ func Measure(rows []byte, limit int64) (Shape, error) {
 		return Shape{}, err
 	}
 	s := Shape{end: end}
-	const perEntry = 1 + 8 + 8 + 4 + 4 // columns
-	budget := uint64(min(max(limit, 0), 1<<32-1, math.MaxInt))
-	budget -= min(budget, viewHeader+7+4+base.TrailerLen+Slack)
+	budget := viewBudget(limit)
 	nextRestart, numRestarts := uint32(0), len(restarts)/4
 	ri := 0
 	if end > 0 {
@@ -83,14 +81,37 @@ func Measure(rows []byte, limit int64) (Shape, error) {
 		last = klen
 		s.Count++
 		s.data += klen - base.TrailerLen + vlen
-		if s.data+uint64(s.Count)*perEntry > budget {
-			return Shape{}, base.Corruptf("table block", "takes more than %d bytes in memory after %d of its %d", limit, p, len(rows))
+		if s.data+uint64(s.Count)*viewPerEntry > budget {
+			return Shape{}, tooLarge(limit, p, len(rows))
 		}
 	}
-	if ri != numRestarts && (end > 0 || numRestarts != 1 || binary.LittleEndian.Uint32(restarts) != 0) {
-		return Shape{}, base.Corruptf("table block", "restart point %d is not the start of an entry", ri)
+	if err := checkRestarts(restarts, ri, end); err != nil {
+		return Shape{}, err
 	}
 	return s, nil
+}
+
+// viewPerEntry is what the columns of a View take for an entry.
+const viewPerEntry = 1 + 8 + 8 + 4 + 4
+
+// viewBudget is what columns and data of a View of limit bytes may take.
+func viewBudget(limit int64) uint64 {
+	budget := uint64(min(max(limit, 0), 1<<32-1, math.MaxInt))
+	return budget - min(budget, viewHeader+7+4+base.TrailerLen+Slack)
+}
+
+func tooLarge(limit int64, p, n int) error {
+	return base.Corruptf("table block", "takes more than %d bytes in memory after %d of its %d", limit, p, n)
+}
+
+// checkRestarts checks that all restart points were met as starts of entries. A
+// block without entries may have one, at 0.
+func checkRestarts(restarts []byte, met, end int) error {
+	n := len(restarts) / 4
+	if met != n && (end > 0 || n != 1 || binary.LittleEndian.Uint32(restarts) != 0) {
+		return base.Corruptf("table block", "restart point %d is not the start of an entry", met)
+	}
+	return nil
 }
 
 // splitRestarts returns where the entries end and the restart array.
