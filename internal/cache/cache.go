@@ -7,7 +7,8 @@
 // another in the rings of a few shards. To make room, a hand goes round the ring,
 // evicts frames that were not read since it last came by, and slides the rest
 // together. A block that is read only once, as in a scan, is evicted the first
-// time the hand meets it.
+// time the hand meets it. Where the caller asks Admit first, a full cache
+// takes a block only the second time.
 //
 // # Lifetimes
 //
@@ -248,6 +249,11 @@ func (c *Cache) Stats() Stats {
 	return st
 }
 
+// frameSize is the room in a ring that a frame of n bytes takes.
+func frameSize(n int64) int64 {
+	return (n + int64(headerLen) + unit - 1) &^ (unit - 1)
+}
+
 // Alloc returns a pinned frame of n bytes, whose contents are arbitrary and
 // which no lookup can find before Publish. Where the rings have no room (all is
 // pinned, or n is large against a shard), the frame is transient: memory
@@ -257,7 +263,7 @@ func (c *Cache) Alloc(n int) Frame {
 	if n < 0 || int64(n) > maxFrame {
 		return Frame{}
 	}
-	need := (int64(n) + int64(headerLen) + unit - 1) &^ (unit - 1)
+	need := frameSize(int64(n))
 	// While there is untouched memory, one shard after another is filled, so
 	// that a cache costs what is in it.
 	for i := c.filling.Load(); int(i) < len(c.shards); i = c.filling.Load() {
@@ -298,6 +304,23 @@ func (c *Cache) Alloc(n int) Frame {
 		}
 	}
 	return c.transient(n)
+}
+
+// admits reports whether a block of n bytes that no ghost knows should be put into the
+// cache. If not, the block counts towards the age of ghosts.
+func (c *Cache) admits(n int64) bool {
+	if int(c.filling.Load()) < len(c.shards) {
+		return true
+	}
+	// The shard that Alloc would take, or the next one after a refusal.
+	s := &c.shards[int(c.next.Load()+1)%len(c.shards)]
+	s.mu.Lock()
+	ok := s.admits(frameSize(n))
+	s.mu.Unlock()
+	if !ok {
+		c.next.Add(1)
+	}
+	return ok
 }
 
 // place wraps the private frame at off, whose header the shard has written.

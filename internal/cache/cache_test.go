@@ -356,6 +356,77 @@ func TestScanResistance(t *testing.T) {
 	finish(t, c, s)
 }
 
+// A cache with room takes every block. A full one refuses a block that it did not see
+// lately, takes it when it comes again soon, and keeps what it has.
+func TestAdmit(t *testing.T) {
+	const blocks, size = 6000, 4000
+	for _, capacity := range []int64{8 << 20, 32 << 20} {
+		c := cache.New(capacity)
+		s := c.NewSlots(20 * blocks)
+		read := func(i int) (hit, admitted bool) {
+			if f, ok := s.Lookup(i); ok {
+				check(t, f, 1, i, 0, 8)
+				f.Release()
+				return true, true
+			}
+			if !s.Admit(i, size) {
+				return false, false
+			}
+			f, _ := load(t, c, s, 1, i, size)
+			f.Release()
+			return false, true
+		}
+		// The cache fills until the first refusal, which comes when it is full.
+		first := 0
+		for ; ; first++ {
+			if _, ok := read(first); !ok {
+				break
+			}
+		}
+		if used := c.Stats().Used; used < capacity*9/10 {
+			t.Errorf("cache of %d: first refusal with %d bytes used", capacity, used)
+		}
+		before := c.Stats()
+		for i := first; i < first+200; i++ {
+			if hit, ok := read(i); hit || ok && i > first {
+				t.Fatalf("cache of %d: new block %d is admitted", capacity, i)
+			}
+		}
+		for i := first + 1; i < first+200; i++ {
+			if hit, ok := read(i); hit || !ok {
+				t.Fatalf("cache of %d: block %d is refused again", capacity, i)
+			}
+			if hit, _ := read(i); !hit {
+				t.Fatalf("cache of %d: block %d was admitted and is not cached", capacity, i)
+			}
+		}
+		// Blocks that are read once evict nothing, and age what was refused.
+		evictions := c.Stats().Evictions
+		for i := range 18 * blocks {
+			read(blocks*2 + i)
+		}
+		if after := c.Stats(); after.Evictions != evictions || after.Frames < before.Frames*9/10 {
+			t.Errorf("cache of %d: a scan evicts %d frames and leaves %d bytes of %d", capacity, after.Evictions-evictions, after.Frames, before.Frames)
+		}
+		if s.Admit(blocks*2, size) {
+			t.Errorf("cache of %d: a block refused %d blocks ago is remembered", capacity, 18*blocks)
+		}
+		if s.Admit(20*blocks, size) {
+			t.Errorf("cache of %d: a block beyond the slots is admitted", capacity)
+		}
+		finish(t, c, s)
+	}
+	small := cache.New(512 << 10)
+	s := small.NewSlots(1000)
+	for i := range 1000 {
+		if !s.Admit(i, size) {
+			t.Fatal("a cache without ghosts refuses a block")
+		}
+		bare(small, s, i, size)
+	}
+	finish(t, small, s)
+}
+
 func TestHitDoesNotAllocate(t *testing.T) {
 	c := cache.New(1 << 20)
 	s := c.NewSlots(1)
@@ -381,14 +452,20 @@ func TestHitDoesNotAllocate(t *testing.T) {
 // Skewed reads hit as often as S3-FIFO lets expect, with scans between them as
 // without (measured 0.65 and 0.65; CLOCK alone has 0.60 and 0.51).
 func TestHitRatio(t *testing.T) {
-	for _, scans := range []bool{false, true} {
+	for _, tc := range []struct{ scans, admit bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+		scans := tc.scans
 		const blocks = 20000
 		c := cache.New(blocks/10*576 + 2*blocks*8) // a tenth, and the slots
 		s := c.NewSlots(2 * blocks)
 		rng := rand.New(rand.NewPCG(1, 2))
 		zipf := rand.NewZipf(rng, 1.01, 12, blocks-1)
 		hits, reads := 0, 300000
-		read := func(i int) bool { return bare(c, s, i, 500+i%40) }
+		read := func(i int) bool {
+			if size := 500 + i%40; !tc.admit || s.Touch(i) || s.Admit(i, size) {
+				return bare(c, s, i, size)
+			}
+			return false
+		}
 		for i := range reads {
 			if read(int(zipf.Uint64()) * 7919 % blocks) {
 				hits++
@@ -398,9 +475,9 @@ func TestHitRatio(t *testing.T) {
 			}
 		}
 		ratio := float64(hits) / float64(reads)
-		t.Logf("scans %v: %.3f", scans, ratio)
+		t.Logf("scans %v, admit %v: %.3f", scans, tc.admit, ratio)
 		if ratio < 0.63 {
-			t.Errorf("scans %v: hit ratio %.3f", scans, ratio)
+			t.Errorf("scans %v, admit %v: hit ratio %.3f", scans, tc.admit, ratio)
 		}
 		finish(t, c, s)
 	}

@@ -78,6 +78,17 @@ func (s *shard) alloc(need int64) (off int64, ok bool) {
 	return off, ok
 }
 
+// admits reports whether a frame of need bytes whose block no ghost knows should be
+// allocated: it evicts nothing, or the shard remembers no ghosts. If not, need counts
+// towards the age of ghosts.
+func (s *shard) admits(need int64) bool {
+	if s.small.max == 0 || s.main.dead() >= (s.main.hi-s.main.lo)/deadShare || s.main.bump(need) || s.small.bump(need) {
+		return true
+	}
+	s.tick(need)
+	return false
+}
+
 // spare is how many bytes alloc can return before it evicts anything.
 func (s *shard) spare() (n int64) {
 	r := &s.main

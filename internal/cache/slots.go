@@ -117,6 +117,24 @@ func (s *Slots) Cached() (n int) {
 	return n
 }
 
+// Admit reports whether block i, which was read from its file, should be put into the
+// cache: if there is room for its n bytes or the block was evicted or refused
+// recently. Otherwise it is refused: it would take the place of a block that is as
+// likely to be read again, and its slot keeps the time.
+func (s *Slots) Admit(i, n int) bool {
+	if uint(i) >= uint(len(s.words)) {
+		return false // Publish would not take it
+	}
+	p := &s.words[i]
+	w := p.Load()
+	if w&locMask != 0 || s.c.returns(w) || s.c.admits(int64(n)) {
+		return true
+	}
+	// An eviction, or another reader, may have changed the slot: its ghost is as good.
+	p.CompareAndSwap(w, w&^ageMask|s.c.ghost())
+	return false
+}
+
 // Publish makes lookups of block i find frame f, which comes from Alloc and is filled. It
 // takes f over and returns the pinned frame to use: f, or the frame of another caller
 // who was first, or f still private if it cannot be cached.
