@@ -95,24 +95,74 @@ func (r *Reader) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlag
 	return r.getCold(p, l, flags, dst)
 }
 
-// getCold is GetAt of a block that is not cached.
+// getCold is GetAt of a block that is not cached. The block becomes a View in the
+// cache if the cache wants it; else its rows are searched as they are.
 func (r *Reader) getCold(p sstable.Position, l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	s := getScratch()
 	defer putScratch(s)
-	f, v, err := r.readBlock(int(p), flags, s)
+	i := int(p)
+	stored, err := r.readStored(i, s)
 	if err != nil {
 		return dst, sstable.Hit{}, false, err
 	}
+	if r.cmp.HasAbbrev() {
+		raw, limit, err := r.unpack(stored, s)
+		if err != nil {
+			return dst, sstable.Hit{}, false, r.badBlock(i, stored, err)
+		}
+		if !r.fills(flags) || !r.slots.Admit(i, len(raw)) {
+			return r.getInRows(p, stored, raw, limit, l, s, dst)
+		}
+		f, err := r.frameOf(i, stored, raw, limit)
+		if err != nil {
+			return dst, sstable.Hit{}, false, err
+		}
+		if !f.Valid() { // no memory for it
+			return r.getInRows(p, stored, raw, limit, l, s, dst)
+		}
+		v := block.OpenView(f.Bytes())
+		value, hit, found = r.getInView(p, f, &v, l, dst)
+		return value, hit, found, nil
+	}
+	f, v, err := r.viewOf(i, stored, flags, s)
+	if err != nil {
+		return dst, sstable.Hit{}, false, err
+	}
+	value, hit, found = r.getInView(p, f, &v, l, dst)
+	return value, hit, found, nil
+}
+
+// getInView is GetAt in v, the View of block p, which was read for it. It releases f,
+// the frame of v, if f is Valid.
+func (r *Reader) getInView(p sstable.Position, f cache.Frame, v *block.View, l base.Lookup, dst []byte) (value []byte, hit sstable.Hit, found bool) {
 	at := v.Get(r.cmp, l)
 	if found = at >= 0; found {
-		dst, hit = take(p, &v, at, dst)
+		dst, hit = take(p, v, at, dst)
 	} else {
 		hit.Searched = sstable.SearchedRead
 	}
 	if f.Valid() {
 		f.Release()
 	}
-	return dst, hit, found, nil
+	return dst, hit, found
+}
+
+// getInRows is GetAt in raw, the rows of block p, without a View.
+func (r *Reader) getInRows(p sstable.Position, stored, raw []byte, limit int64, l base.Lookup, s *scratch, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+	got, err := block.SearchRows(raw, limit, r.cmp, l, &s.view)
+	if err == nil {
+		err = r.checkBounds(int(p), &got)
+	}
+	switch {
+	case err != nil:
+		return dst, sstable.Hit{}, false, r.badBlock(int(p), stored, final(err))
+	case !got.Found:
+		return dst, sstable.Hit{Searched: sstable.SearchedRead}, false, nil
+	}
+	if got.Trailer.Kind().HasValue() {
+		dst = append(dst, got.Value...)
+	}
+	return dst, sstable.Hit{Trailer: got.Trailer, Position: p}, true, nil
 }
 
 // GetNext is Get for the newest entry of the key that is older than prev.
@@ -169,15 +219,31 @@ func (r *Reader) anyBlock(i int, flags sstable.ReadFlags, s *scratch) (cache.Fra
 // readBlock reads data block i from the file. The view lies in the frame, or in s
 // where the frame is not Valid.
 func (r *Reader) readBlock(i int, flags sstable.ReadFlags, s *scratch) (cache.Frame, block.View, error) {
-	if err := r.bad.find(i); err != nil {
-		return cache.Frame{}, block.View{}, err
-	}
-	h := r.handle(i)
-	stored, err := r.read(&s.file, h.Offset, h.Size+block.TrailerLen)
+	stored, err := r.readStored(i, s)
 	if err != nil {
 		return cache.Frame{}, block.View{}, err
 	}
-	if r.slots == nil || flags&(sstable.NoFill|sstable.Private) != 0 {
+	return r.viewOf(i, stored, flags, s)
+}
+
+// readStored reads data block i from the file, as stored, with its trailer.
+func (r *Reader) readStored(i int, s *scratch) ([]byte, error) {
+	if err := r.bad.find(i); err != nil {
+		return nil, err
+	}
+	h := r.handle(i)
+	return r.read(&s.file, h.Offset, h.Size+block.TrailerLen)
+}
+
+// fills reports whether reads with these flags put blocks into the cache.
+func (r *Reader) fills(flags sstable.ReadFlags) bool {
+	return r.slots != nil && flags&(sstable.NoFill|sstable.Private) == 0
+}
+
+// viewOf makes the view of data block i, stored as given: in the cache, or in s where
+// the frame is not Valid.
+func (r *Reader) viewOf(i int, stored []byte, flags sstable.ReadFlags, s *scratch) (cache.Frame, block.View, error) {
+	if !r.fills(flags) {
 		v, err := r.buildPrivate(i, stored, s, 0) // one search pays for no columns
 		return cache.Frame{}, v, err
 	}

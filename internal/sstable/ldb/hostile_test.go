@@ -80,6 +80,21 @@ func drain(b []byte, env Env) (n int, err error) {
 	return n, err
 }
 
+// getAll opens a table and looks up keys until one fails.
+func getAll(b []byte, env Env, keys ...string) error {
+	r, err := Open(fileOf(b), env)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for _, k := range keys {
+		if _, _, _, err := r.Get(base.MakeLookup(env.Comparer, []byte(k), base.MaxSeqNum), 0, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func TestHostileIndex(t *testing.T) {
 	one := rows(t, ikey("b", 1), []byte("v"))
 	two := rows(t, ikey("d", 1), []byte("v"))
@@ -113,7 +128,11 @@ func TestHostileIndex(t *testing.T) {
 			a.add(two, block.None)
 			meta := a.add(rows(t), block.None)
 			index := a.add(rows(t, tc.index...), block.None)
-			n, err := drain(a.finish(meta, index), Env{Name: "x.ldb", Comparer: base.Bytewise})
+			table, env := a.finish(meta, index), Env{Name: "x.ldb", Comparer: base.Bytewise}
+			if err := getAll(table, env, "a", "b", "c", "d", "e"); (err == nil) != (tc.reason == "") || err != nil && !strings.Contains(err.Error(), tc.reason) {
+				t.Errorf("Gets say %v, want %q", err, tc.reason)
+			}
+			n, err := drain(table, env)
 			if tc.reason == "" {
 				if n != 2 || err != nil {
 					t.Fatal(n, err)

@@ -355,24 +355,34 @@ func (r *Reader) badBlock(i int, stored []byte, err error) error {
 	return err
 }
 
-// build makes the view of data block i in mem and checks it against the index:
-// its entries lie after the separator before it and not after its own.
+// build makes the view of data block i in mem and checks it against the index.
 func (r *Reader) build(i int, mem, raw []byte, shape block.Shape, cols block.Columns) (block.View, error) {
 	v, err := block.BuildView(mem, raw, shape, r.cmp, cols)
 	if err != nil {
 		return v, err
 	}
-	n := v.Len()
-	if n == 0 {
-		return v, base.Corruptf("table block", "has no entries")
+	var ends block.RowSearch
+	if ends.Count = v.Len(); ends.Count > 0 {
+		last := ends.Count - 1
+		ends.First, ends.FirstTrailer = v.Key(0), v.Trailer(0)
+		ends.Last, ends.LastTrailer = v.Key(last), v.Trailer(last)
 	}
-	if r.cmp.CompareInternal(v.Key(n-1), v.Trailer(n-1), r.index.Key(i), r.index.Trailer(i)) > 0 {
-		return v, base.Corruptf("table block", "last key lies after the block's key in the index")
+	return v, r.checkBounds(i, &ends)
+}
+
+// checkBounds checks data block i against the index: its entries lie after the separator
+// before it and not after its own.
+func (r *Reader) checkBounds(i int, b *block.RowSearch) error {
+	if b.Count == 0 {
+		return base.Corruptf("table block", "has no entries")
 	}
-	if i > 0 && r.cmp.CompareInternal(v.Key(0), v.Trailer(0), r.index.Key(i-1), r.index.Trailer(i-1)) <= 0 {
-		return v, base.Corruptf("table block", "first key does not lie after the block before")
+	if r.cmp.CompareInternal(b.Last, b.LastTrailer, r.index.Key(i), r.index.Trailer(i)) > 0 {
+		return base.Corruptf("table block", "last key lies after the block's key in the index")
 	}
-	return v, nil
+	if i > 0 && r.cmp.CompareInternal(b.First, b.FirstTrailer, r.index.Key(i-1), r.index.Trailer(i-1)) <= 0 {
+		return base.Corruptf("table block", "first key does not lie after the block before")
+	}
+	return nil
 }
 
 // buildPrivate makes the view of data block i, stored as given, in s.
@@ -406,9 +416,18 @@ func (r *Reader) buildCached(i int, stored []byte, s *scratch) (cache.Frame, blo
 }
 
 func (r *Reader) buildFrame(i int, stored []byte, s *scratch) (cache.Frame, error) {
-	raw, shape, err := r.measure(stored, s)
+	raw, limit, err := r.unpack(stored, s)
 	if err != nil {
 		return cache.Frame{}, r.badBlock(i, stored, err)
+	}
+	return r.frameOf(i, stored, raw, limit)
+}
+
+// frameOf is buildFrame of a block that is decompressed: raw and limit come from unpack.
+func (r *Reader) frameOf(i int, stored, raw []byte, limit int64) (cache.Frame, error) {
+	shape, err := block.Measure(raw, limit)
+	if err != nil {
+		return cache.Frame{}, r.badBlock(i, stored, final(err))
 	}
 	f := r.env.Cache.Alloc(shape.ViewSize(block.PointLookup))
 	if !f.Valid() {
