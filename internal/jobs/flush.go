@@ -212,7 +212,8 @@ func (s *Scheduler) FlushesBegun() uint64 {
 
 // WaitFlushed returns when the memtables of a tree that are sealed now are in
 // tables, or with the error that keeps them from it. Of flushes that fail, those up
-// to number since do not count: there may be space by now.
+// to number since do not count: there may be space by now. It fails with
+// base.ErrClosed if the tree is closed or dropped.
 func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 	state := t.Acquire()
 	if state == nil {
@@ -229,7 +230,7 @@ func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 		if err := s.opts.Failure(); err != nil {
 			return err
 		}
-		if s.closing || s.stopFlush.Load() {
+		if k := s.spaceLocked(t); k == nil || k.dropped || s.closing || s.stopFlush.Load() {
 			return base.ErrClosed
 		}
 		now := t.Current()

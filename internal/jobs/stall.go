@@ -37,7 +37,12 @@ func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode commit
 
 // Seal rotates the memtable of a tree if it has any entry. Commit leader only.
 func (s *Scheduler) Seal(t *tree.Tree) error {
-	if state := t.Current(); state == nil || state.Mem.Len() == 0 {
+	state := t.Acquire()
+	if state == nil {
+		return nil
+	}
+	defer state.Unref()
+	if state.Mem.Len() == 0 {
 		return nil
 	}
 	if err := s.waitForRoom(t, 0); err != nil {
@@ -119,12 +124,15 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode commit.Mode) error {
 			s.stalled(cause, time.Since(start))
 		}
 	}()
-	k := s.spaceLocked(t)
 	for {
 		if err := s.opts.Writable(); err != nil {
 			return err
 		}
-		now, err := s.noRoomLocked(t.Current())
+		k, state := s.spaceLocked(t), t.Current()
+		if k == nil || state == nil { // dropped meanwhile
+			return base.ErrClosed
+		}
+		now, err := s.noRoomLocked(state)
 		if now == "" || err != nil {
 			return err
 		}

@@ -187,9 +187,14 @@ func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 // Rotate seals the memtable and starts another one, with room for a group of so
 // many bytes and entries. rotateLog starts the log for the entries after last and
 // returns its number. When Rotate fails all stays as it was, and it may be tried
-// again. Commit leader only.
+// again; on a closed Tree it fails with base.ErrClosed. Commit leader only.
 func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum) (uint64, error)) error {
-	old := t.state.Load().Mem
+	was := t.Acquire() // Close may come from a keyspace's drop, beside the commit leader
+	if was == nil {
+		return base.ErrClosed
+	}
+	defer was.Unref()
+	old := was.Mem
 	last := t.shared.Seqs.Visible()
 	fresh, err := t.NewMemTable(old, bytes, entries)
 	defer fresh.Unref() // the state has its own reference
@@ -203,6 +208,9 @@ func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.state.Load()
+	if s == nil {
+		return base.ErrClosed
+	}
 	sealed := append([]*Sealed{{Mem: old, FirstLog: s.FirstLog, Last: last}}, s.Sealed...)
 	s.Version.Ref()
 	t.replaceLocked(t.newState(fresh, log, sealed, s.Version))
