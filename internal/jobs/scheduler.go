@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -332,7 +333,7 @@ func (s *Scheduler) BeginClose() {
 	})
 	defer patience.Stop()
 	s.mu.Lock()
-	spaces := s.spaces
+	spaces := slices.Clone(s.spaces) // a drop changes the list in place
 	s.mu.Unlock()
 	for _, k := range spaces {
 		_ = s.WaitFlushed(k.Tree, 0)
