@@ -239,6 +239,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   maxSubcompactions?: number | undefined
   l0Compaction?: number | undefined
   l0Stop?: number | undefined
+  /** Space of the tables when writes are not fast, as a multiple of the live data. Default: 1.3. */
+  maxSpaceAmplification?: number | undefined
   walPreallocate?: Size | undefined
   disableCompaction?: boolean | undefined
   /** Open without writing anything. */

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -28,13 +29,21 @@ func TestAddressSpace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, "-test.run=^TestAddressSpace$", "-test.v", "-test.timeout=2m")
-	cmd.Env = append(os.Environ(), childEnv+"=1")
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Error(err)
+	for range 4 {
+		cmd := exec.Command(exe, "-test.run=^TestAddressSpace$", "-test.v", "-test.timeout=2m")
+		cmd.Env = append(os.Environ(), childEnv+"=1")
+		out, err := cmd.CombinedOutput()
+		if err != nil && bytes.Contains(out, []byte("fatal error: runtime: cannot allocate memory")) {
+			t.Log("Go's runtime wanted memory for itself: a process without it ends, whoever asks")
+			continue
+		}
+		t.Logf("%s", out)
+		if err != nil {
+			t.Error(err)
+		}
+		return
 	}
+	t.Error("Go's runtime had too little memory each time")
 }
 
 // mostSpace is what an open database with little in it may add.
