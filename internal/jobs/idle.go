@@ -45,10 +45,7 @@ func (s *Scheduler) estimateLive(k *keyspace) {
 		return
 	}
 	defer state.Unref()
-	var size uint64
-	for l := range state.Version.Levels {
-		size += state.Version.Levels[l].Size
-	}
+	size := state.Version.Size()
 	s.mu.Lock()
 	was := k.quiet.of
 	s.mu.Unlock()
