@@ -1,0 +1,352 @@
+package colblk
+
+import (
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// facts are what the layout of a block depends on, kept up to date with each entry.
+type facts struct {
+	n                 int
+	heap              bool
+	order             order
+	prefixLen         int // of what the first key shares with all others
+	shortest, longest int // keys
+	keys, values      int // bytes
+	minSeq, maxSeq    base.SeqNum
+	lastSeq, step     base.SeqNum
+	uneven            bool // sequence numbers do not ascend by steps of one length
+	minRaw, maxRaw    uint32
+	minValue          int // bytes of a packed value
+	maxValue          int
+	kind              base.Kind  // of the first entry
+	codec             base.Codec // of the first value that is packed; raw while there is none
+	kinds, codecs     bool       // there are others
+	repeated          bool       // a user key occurs twice
+	first, last       uint64     // abbreviations after prefixLen
+}
+
+// add adds entry i of w, which is the next one.
+func (f *facts) add(w *Writer, i int) {
+	e, key := &w.entries[i], w.key(i)
+	seq, value := e.trailer.Seq(), int(e.valEnd)-f.values
+	if f.n == 0 {
+		*f = facts{
+			heap: f.heap, order: f.order, kind: e.trailer.Kind(), codec: e.codec,
+			shortest: len(key), longest: len(key), minSeq: seq, maxSeq: seq, lastSeq: seq, minRaw: e.raw, maxRaw: e.raw, minValue: value, maxValue: value,
+		}
+		if f.order != plain {
+			f.prefixLen = len(key)
+			f.first = f.abbrev(key)
+			f.last = f.first
+		}
+	} else {
+		f.shortest, f.longest = min(f.shortest, len(key)), max(f.longest, len(key))
+		f.minSeq, f.maxSeq = min(f.minSeq, seq), max(f.maxSeq, seq)
+		step := seq - f.lastSeq
+		f.uneven = f.uneven || step > math.MaxUint8 || f.n > 1 && step != f.step
+		f.lastSeq, f.step = seq, step
+		f.minRaw, f.maxRaw = min(f.minRaw, e.raw), max(f.maxRaw, e.raw)
+		f.minValue, f.maxValue = min(f.minValue, value), max(f.maxValue, value)
+		f.kinds = f.kinds || e.trailer.Kind() != f.kind
+		if e.codec != f.codec && e.codec != base.CodecRaw {
+			f.codecs = f.codecs || f.codec != base.CodecRaw
+			f.codec = e.codec
+		}
+		f.addKey(w, i, key)
+	}
+	f.n++
+	f.keys, f.values = int(e.keyEnd), int(e.valEnd)
+}
+
+func (f *facts) addKey(w *Writer, i int, key []byte) {
+	if f.order == plain {
+		f.repeated = f.repeated || w.o.Comparer.Cmp(w.key(i-1), key) == 0
+		return
+	}
+	first := w.key(0)
+	if n := base.SharedPrefixLen(first, key); n < f.prefixLen {
+		f.prefixLen = n
+		f.first = f.abbrev(first)
+		f.last = f.abbrev(w.key(i - 1))
+	}
+	last := f.last
+	f.last = f.abbrev(key)
+	if last == f.last && !f.repeated {
+		f.repeated = string(w.key(i-1)) == string(key)
+	}
+}
+
+// abbrev is the eight bytes of the key after the prefix, as the comparer orders them.
+func (f *facts) abbrev(key []byte) uint64 {
+	return base.Prefix64(key, f.prefixLen) ^ flipOf(f.order)
+}
+
+// layout is what a block looks like.
+type layout struct {
+	header
+	values int // bytes as they are stored
+}
+
+func (l *layout) size() uint64 {
+	return l.columnsEnd() + max(uint64(l.tailsLen)+uint64(l.values), minRest)
+}
+
+// begin is the layout as far as it follows from the facts alone: all but tails, and the columns
+// of ends.
+func (f *facts) begin() (l layout) {
+	l.count, l.order, l.prefixLen, l.values = f.n, f.order, f.prefixLen, f.values
+	if f.heap {
+		l.flags |= flagHeap
+	}
+	if !f.repeated {
+		l.flags |= flagDistinct
+	}
+	if f.n == 0 {
+		return l
+	}
+	if f.order != plain {
+		l.abbrevLen = uint8(min(f.longest-f.prefixLen, 8))
+		shift := 64 - 8*l.abbrevLen
+		l.abbrevBase = f.first >> shift
+		l.widths.set(colAbbrev, widthOf(f.last>>shift-l.abbrevBase))
+		if f.shortest < f.prefixLen+int(l.abbrevLen) {
+			l.widths.set(colLength, 1)
+		}
+	}
+	kind := f.kind
+	if f.kinds {
+		l.widths.set(colKind, 1)
+		kind = 0
+	}
+	l.trailerBase = uint64(base.MakeTrailer(f.minSeq, kind))
+	if f.uneven {
+		l.widths.set(colSeq, widthOf(uint64(f.maxSeq-f.minSeq)))
+	} else {
+		l.seqStep = uint8(f.step)
+	}
+	if f.codec != base.CodecRaw {
+		l.codec, l.rawBase = f.codec, f.minRaw
+		l.widths.set(colRaw, widthOf(uint64(f.maxRaw-f.minRaw)))
+		if f.codecs {
+			l.codec = base.CodecRaw
+			l.widths.set(colCodec, 1)
+		}
+	}
+	return l
+}
+
+// head is how many bytes of a key the prefix and the abbreviation stand for.
+func (h *header) head() int { return h.prefixLen + int(h.abbrevLen) }
+
+// bounds are bounds of the block's size that need no look at the entries.
+func (f *facts) bounds() (lo, hi uint64) {
+	l := f.begin()
+	lo = l.columnsEnd() + uint64(l.values)
+	hi = lo + minRest + tailsHdr
+	head := l.head()
+	lo += uint64(max(f.keys-f.n*head, 0))
+	hi += uint64(f.keys - f.n*min(f.shortest, head))
+	if (f.shortest != f.longest || f.longest > maxExact) && f.longest > head {
+		hi += uint64(f.n) * endsWidth(f.keys)
+	}
+	if f.minValue != f.maxValue || f.maxValue > maxExact {
+		hi += uint64(f.n) * endsWidth(f.values)
+	}
+	return lo, hi
+}
+
+// endsWidth is the most that an element of a column of ends of total bytes takes.
+func endsWidth(total int) uint64 { return uint64(widthOf(uint64(total) << 1)) }
+
+// layout computes the layout of a block of the first f.n entries.
+func (w *Writer) layout(f *facts) layout {
+	l := f.begin()
+	if f.n == 0 {
+		return l
+	}
+	head := l.head()
+	if f.shortest >= head {
+		l.tailsLen = f.keys - f.n*head
+	} else if f.longest > head {
+		from := uint32(0)
+		for i := range w.entries[:f.n] {
+			end := w.entries[i].keyEnd
+			l.tailsLen += max(int(end-from)-head, 0)
+			from = end
+		}
+	}
+	tails := ends{}
+	tails.begin(l.tailsLen, f.n)
+	if l.tailsLen > 0 && !tails.exact(f.shortest, f.longest) {
+		from := uint32(0)
+		for i := range w.entries[:f.n] {
+			end := w.entries[i].keyEnd
+			tails.add(max(int(end-from)-head, 0))
+			from = end
+		}
+	}
+	l.tailStride = tails.stride
+	l.widths.set(colTail, tails.width())
+	values := ends{}
+	values.begin(f.values, f.n)
+	if !values.exact(f.minValue, f.maxValue) {
+		for i := range w.entries[:f.n] {
+			values.addTo(uint64(w.entries[i].valEnd))
+		}
+	}
+	l.valueStride = values.stride
+	l.widths.set(colValue, values.width())
+	return l
+}
+
+// ends computes a column of ends.
+type ends struct {
+	stride   uint32
+	sum      uint64 // end of what was added
+	estimate uint64 // of it, with its fraction
+	lo, hi   int64  // bounds of the elements so far
+}
+
+// begin begins a column for n parts of total bytes.
+func (e *ends) begin(total, n int) {
+	if s := uint64(total) << strideBits / uint64(n); s <= math.MaxUint32 {
+		e.stride = uint32(s)
+	}
+}
+
+// maxExact is the longest part whose length is a stride.
+const maxExact = math.MaxUint32 >> strideBits
+
+// exact reports whether parts of shortest to longest bytes are all just where the stride says.
+func (e *ends) exact(shortest, longest int) bool {
+	return shortest == longest && longest <= maxExact
+}
+
+// add returns the element of a part of n bytes.
+func (e *ends) add(n int) int64 { return e.addTo(e.sum + uint64(n)) }
+
+// addTo returns the element of a part that ends at end.
+func (e *ends) addTo(end uint64) int64 {
+	e.sum = end
+	e.estimate += uint64(e.stride)
+	d := int64(end) - int64(e.estimate>>strideBits)
+	e.lo, e.hi = min(e.lo, d), max(e.hi, d)
+	return d
+}
+
+func (e *ends) width() uint8 { return widthOfSigned(e.lo, e.hi) }
+
+// encode writes the block to b, whose length is the layout's and which has block.Slack bytes behind it.
+func (w *Writer) encode(b []byte, l *layout, values []byte) {
+	n := l.put(b)
+	if l.count > 0 {
+		n += copy(b[n:], w.key(0)[:l.prefixLen])
+	}
+	c := columnWriter{p: unsafe.Pointer(unsafe.SliceData(b)), off: uintptr(n)}
+	entries := w.entries[:l.count]
+	w.encodeKeys(&c, l)
+	if c.begin(l, colSeq) {
+		for i := range entries {
+			c.put((uint64(entries[i].trailer) - l.trailerBase) >> 8)
+		}
+	}
+	if c.begin(l, colKind) {
+		for i := range entries {
+			c.put(uint64(entries[i].trailer.Kind()))
+		}
+	}
+	if c.begin(l, colCodec) {
+		for i := range entries {
+			c.put(uint64(entries[i].codec))
+		}
+	}
+	if c.begin(l, colRaw) {
+		for i := range entries {
+			c.put(uint64(entries[i].raw - l.rawBase))
+		}
+	}
+	if c.begin(l, colValue) {
+		e := ends{stride: l.valueStride}
+		for i := range entries {
+			c.put(uint64(e.addTo(uint64(entries[i].valEnd))))
+		}
+	}
+	off := int(c.off)
+	if l.tailsLen > 0 {
+		head := l.head()
+		for i := range entries {
+			if k := w.key(i); len(k) > head {
+				off += copy(b[off:], k[head:])
+			}
+		}
+	}
+	off += copy(b[off:], values)
+	clear(b[off:])
+}
+
+// encodeKeys writes the columns of keys.
+func (w *Writer) encodeKeys(c *columnWriter, l *layout) {
+	keys, entries, from := w.keys.Bytes(), w.entries[:l.count], uint32(0)
+	if c.begin(l, colAbbrev) {
+		// The buffer has bytes behind the last key. Those of the next key are cut off.
+		shift, flip, skip := 64-8*l.abbrevLen, flipOf(l.order), uint32(l.prefixLen)
+		base, p := l.abbrevBase, unsafe.Pointer(unsafe.SliceData(keys))
+		for i := range entries {
+			end := entries[i].keyEnd
+			x := binary.BigEndian.Uint64((*[8]byte)(unsafe.Add(p, from+skip))[:])
+			if n := end - from - skip; n < 8 {
+				x &^= math.MaxUint64 >> (8 * n)
+			}
+			c.put((x^flip)>>shift - base)
+			from = end
+		}
+	}
+	if c.begin(l, colLength) {
+		from = 0
+		for i := range entries {
+			end := entries[i].keyEnd
+			c.put(uint64(min(int(end-from)-l.prefixLen, int(l.abbrevLen))))
+			from = end
+		}
+	}
+	if c.begin(l, colTail) {
+		e, head := ends{stride: l.tailStride}, l.head()
+		from = 0
+		for i := range entries {
+			end := entries[i].keyEnd
+			c.put(uint64(e.add(max(int(end-from)-head, 0))))
+			from = end
+		}
+	}
+}
+
+// flipOf is what abbreviations are XORed with.
+func flipOf(o order) uint64 {
+	if o == reverse {
+		return math.MaxUint64
+	}
+	return 0
+}
+
+// columnWriter writes one column after the other. Each element is written as eight bytes, of
+// which the next one overwrites what is not its own.
+type columnWriter struct {
+	p     unsafe.Pointer // the block
+	off   uintptr
+	width uintptr
+}
+
+// begin begins a column and reports whether it has a width.
+func (c *columnWriter) begin(l *layout, col int) bool {
+	c.width = uintptr(l.widths.of(col))
+	return c.width > 0
+}
+
+func (c *columnWriter) put(v uint64) {
+	store64(unsafe.Add(c.p, c.off), v)
+	c.off += c.width
+}

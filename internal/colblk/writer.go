@@ -1,0 +1,318 @@
+package colblk
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/block"
+)
+
+// Options of a Writer.
+type Options struct {
+	Comparer *base.Comparer
+	Packing  Packing
+	// Codec is CodecSnappy or CodecZstd, for all but PackNone. Short values that are packed by
+	// themselves get CodecShort instead.
+	Codec base.Codec
+	Level int // of zstd, on its own scale; 0 for its default
+	// MaxUnpacked bounds a value that comes packed and must be unpacked.
+	MaxUnpacked int64
+}
+
+// Writer makes blocks. The zero value is to be Reset.
+type Writer struct {
+	o       Options
+	mode    Packing // of the present block, not PackAuto
+	auto    sampler
+	pack    *block.Compressor
+	short   *shortTable
+	keys    block.Buffer // user keys, one after the other
+	values  block.Buffer // packed values, or the heap before it is packed
+	scratch block.Buffer
+	entries []entry
+	facts   facts // of the entries
+	before  facts // of all but the last one
+}
+
+// entry is an entry of the block being written.
+type entry struct {
+	trailer base.Trailer
+	keyEnd  uint32
+	valEnd  uint32
+	raw     uint32 // length of the value before it was packed
+	codec   base.Codec
+}
+
+// keepCap is the most memory that a Writer keeps per buffer.
+const keepCap = 1 << 20
+
+// Reset empties the Writer and sets its options.
+func (w *Writer) Reset(o Options) error {
+	if w.pack == nil || o.Codec != w.o.Codec || o.Level != w.o.Level || (o.Packing == PackNone) != (w.o.Packing == PackNone) {
+		codec := block.Codec(o.Codec)
+		if o.Packing == PackNone {
+			codec = block.None
+		}
+		var err error
+		if w.pack, err = block.NewCompressor(codec, o.Level); err != nil {
+			return err
+		}
+	}
+	if w.short == nil {
+		w.short = new(shortTable)
+	}
+	w.o, w.mode = o, o.Packing
+	w.auto = sampler{raw: w.auto.raw}
+	if o.Packing == PackAuto {
+		w.mode = PackValues
+	}
+	w.truncate()
+	return nil
+}
+
+func (w *Writer) truncate() {
+	w.keys.Trim(keepCap)
+	w.values.Trim(keepCap)
+	w.scratch.Trim(keepCap)
+	w.auto.raw.Trim(keepCap)
+	if w.entries = w.entries[:0]; cap(w.entries) > keepCap/int(unsafe.Sizeof(entry{})) {
+		w.entries = nil
+	}
+	w.facts = w.noFacts()
+}
+
+// Free frees the memory; the Writer is then to be Reset.
+func (w *Writer) Free() {
+	w.keys.Free()
+	w.values.Free()
+	w.scratch.Free()
+	w.auto.raw.Free()
+	*w = Writer{}
+}
+
+func (w *Writer) noFacts() facts {
+	return facts{heap: w.mode == PackHeap, order: orderOf(w.o.Comparer)}
+}
+
+// Len is the number of entries since Reset, or of those that Finish left.
+func (w *Writer) Len() int { return len(w.entries) }
+
+// perEntry is the most that the columns take for an entry.
+const perEntry = 32
+
+// mostSize is the most that a block of n entries with these bytes takes.
+func mostSize(n, keys, values int) uint64 {
+	return fixedLen + 8 + tailsHdr + minRest + uint64(n)*perEntry + uint64(keys) + uint64(values)
+}
+
+// Add appends an entry, which must ascend in internal order. value comes raw or packed; one
+// that is packed without a dictionary stays as it is if values are packed one by one.
+func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
+	n := uint64(len(value))
+	if codec != base.CodecRaw {
+		var err error
+		if n, value, err = splitPacked(value, codec); err != nil {
+			return err
+		}
+	}
+	return w.add(key, t, codec, n, value)
+}
+
+// add is Add of a value of n bytes before it was packed.
+func (w *Writer) add(key []byte, t base.Trailer, codec base.Codec, n uint64, value []byte) error {
+	keys, values := w.keys.Len(), w.values.Len()
+	if mostSize(len(w.entries)+1, keys+len(key), values+len(value)) > MaxSize {
+		return errTooLarge
+	}
+	if err := w.keys.Append(key); err != nil {
+		return err
+	}
+	e := entry{trailer: t, keyEnd: uint32(w.keys.Len())}
+	err := w.addValue(&e, codec, n, value)
+	if err == nil && mostSize(len(w.entries)+1, w.keys.Len(), w.values.Len()) > MaxSize {
+		err = errTooLarge
+	}
+	if err != nil {
+		w.keys.Truncate(keys)
+		w.values.Truncate(values)
+		return err
+	}
+	e.valEnd = uint32(w.values.Len())
+	w.entries = append(w.entries, e)
+	w.before = w.facts
+	w.facts.add(w, len(w.entries)-1)
+	return nil
+}
+
+var errTooLarge = fmt.Errorf("%w: block of more than %d bytes", base.ErrTooLarge, uint64(MaxSize))
+
+// addValue appends the value, packed as the mode says. It has n bytes unpacked.
+func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) error {
+	// A packed value is shorter than the value, see colRaw.
+	if codec != base.CodecRaw && w.mode == PackValues && codec != base.CodecZstdDict && uint64(len(value)) < n && n <= MaxSize {
+		e.raw, e.codec = uint32(n), codec
+		return w.values.Append(value)
+	}
+	raw := value
+	if codec != base.CodecRaw {
+		if n > uint64(min(max(w.o.MaxUnpacked, 0), MaxSize)) {
+			return tooLong(n, w.o.MaxUnpacked)
+		}
+		var err error
+		if raw, err = w.scratch.Resize(int(n)); err != nil {
+			return err
+		}
+		if err := unpackInto(raw, value, codec, nil, len(value)); err != nil {
+			return err
+		}
+	}
+	e.raw = uint32(n)
+	if w.mode != PackValues {
+		return w.values.Append(raw)
+	}
+	p, codec, err := w.packOne(&w.values, raw)
+	e.codec = codec
+	if err == nil && codec != base.CodecRaw {
+		w.values.Set(w.values.Bytes()[:w.values.Len()+len(p)])
+		return nil
+	}
+	return errors.Join(err, w.values.Append(raw))
+}
+
+// minPacked is the shortest value that is packed.
+const minPacked = 16
+
+// packOne packs a value by itself behind the end of buf, if that saves an eighth; else it is the value.
+func (w *Writer) packOne(buf *block.Buffer, value []byte) ([]byte, base.Codec, error) {
+	if len(value) < minPacked {
+		return value, base.CodecRaw, nil
+	}
+	if err := buf.Room(max(len(value), w.pack.Bound(len(value)))); err != nil {
+		return nil, 0, err
+	}
+	b := buf.Bytes()
+	if len(value) > maxShort {
+		p, c := w.pack.Compress(b[len(b):], value)
+		return p, base.Codec(c), nil
+	}
+	if n := w.short.packShort(b[len(b):len(b)+len(value)], value); n > 0 {
+		return b[len(b) : len(b)+n], base.CodecShort, nil
+	}
+	return value, base.CodecRaw, nil
+}
+
+// key is user key i.
+func (w *Writer) key(i int) []byte {
+	from := uint32(0)
+	if i > 0 {
+		from = w.entries[i-1].keyEnd
+	}
+	return w.keys.Bytes()[from:w.entries[i].keyEnd]
+}
+
+// Size is the length of the block that Finish would return now; of one with a heap, the
+// most that it may be. A buffer for it needs block.Slack bytes more.
+func (w *Writer) Size() int {
+	l := w.layout(&w.facts)
+	return int(l.size())
+}
+
+// Packing is how the values of the present block are packed: not PackAuto.
+func (w *Writer) Packing() Packing { return w.mode }
+
+// ValueBytes is what the values take in the block, a heap before it is packed.
+func (w *Writer) ValueBytes() int { return w.values.Len() }
+
+// Fits reports whether Size is at most limit. It costs less than Size. Where limit is above
+// preciseBelow, it may deny what just fits.
+func (w *Writer) Fits(limit int) bool {
+	if mostSize(len(w.entries), w.keys.Len(), w.values.Len()) <= uint64(limit) {
+		return true
+	}
+	lo, hi := w.facts.bounds()
+	switch {
+	case hi <= uint64(limit):
+		return true
+	case lo > uint64(limit) || limit > preciseBelow:
+		return false
+	}
+	return w.Size() <= limit
+}
+
+const preciseBelow = 64 << 10
+
+// Finish appends a block of the first n entries to dst. The entries after them begin
+// the next block. dst has room for it if it has for Size and block.Slack.
+func (w *Writer) Finish(dst []byte, n int) ([]byte, error) {
+	f := &w.facts
+	switch {
+	case n == len(w.entries)-1:
+		f = &w.before
+	case n < len(w.entries):
+		first := w.noFacts()
+		for i := range n {
+			first.add(w, i)
+		}
+		f = &first
+	}
+	l := w.layout(f)
+	next := w.mode
+	if w.o.Packing == PackAuto && w.auto.left == 0 && n > 0 {
+		var err error
+		if next, err = w.finishSample(n); err != nil {
+			return dst, err
+		}
+	} else if w.auto.left > 0 {
+		w.auto.left--
+	}
+	heap := w.values.Bytes()[:l.values]
+	if l.flags&flagHeap != 0 {
+		p, c, err := w.packHeap(heap)
+		if err != nil {
+			return dst, err
+		}
+		heap, l.codec, l.values = p, c, len(p)
+	}
+	size, from := int(l.size()), len(dst)
+	dst = slices.Grow(dst, size+block.Slack)[:from+size]
+	w.encode(dst[from:], &l, heap)
+	w.leave(n)
+	return dst, w.repack(next)
+}
+
+// packHeap packs the heap of values if that saves an eighth.
+func (w *Writer) packHeap(heap []byte) ([]byte, base.Codec, error) {
+	if err := w.scratch.Room(w.pack.Bound(len(heap))); err != nil {
+		return nil, 0, err
+	}
+	p, c := w.pack.Compress(w.scratch.Bytes(), heap)
+	if len(p) < minRest { // padding would follow
+		return heap, base.CodecRaw, nil
+	}
+	return p, base.Codec(c), nil
+}
+
+// leave removes the first n entries.
+func (w *Writer) leave(n int) {
+	if n == len(w.entries) {
+		w.truncate()
+		return
+	}
+	if n == 0 {
+		return
+	}
+	keys, values := w.entries[n-1].keyEnd, w.entries[n-1].valEnd
+	w.keys.Truncate(copy(w.keys.Bytes(), w.keys.Bytes()[keys:]))
+	w.values.Truncate(copy(w.values.Bytes(), w.values.Bytes()[values:]))
+	w.entries = w.entries[:copy(w.entries, w.entries[n:])]
+	w.facts = w.noFacts()
+	for i := range w.entries {
+		w.entries[i].keyEnd -= keys
+		w.entries[i].valEnd -= values
+		w.before = w.facts
+		w.facts.add(w, i)
+	}
+}

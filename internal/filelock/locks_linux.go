@@ -1,0 +1,153 @@
+package filelock
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Linux keeps flock and fcntl locks apart, and LevelDB takes one while
+// goleveldb takes the other: both are taken.
+//
+// The fcntl lock is a classic one: it belongs to the process, so that a forked
+// child does not keep it when the process has died. It is lost when anything in
+// the process closes another descriptor of the file; Renew takes it again.
+//
+// A flock lock belongs to the open file, which a forked child shares. If it is
+// refused although the fcntl lock is free, the process that took it may be dead;
+// then it guards nothing, and the database opens without it. Renew takes it as
+// soon as the child has ended.
+
+// Magic numbers of file systems that turn flock into a byte-range lock, which
+// would then meet our own.
+const (
+	magicNFS  = 0x6969
+	magicSMB1 = 0xff534d42
+	magicSMB2 = 0xfe534d42
+)
+
+// Take takes the locks of an open file. whole says that none is left to be
+// taken later.
+func Take(fd int, shared bool) (whole bool, err error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return false, err
+	}
+	if err := fcntlLock(fd, shared); err != nil {
+		return false, err
+	}
+	magic := uint32(st.Type)
+	if magic == magicNFS || magic == magicSMB1 || magic == magicSMB2 {
+		return true, nil
+	}
+	err = flock(fd, shared)
+	if err == unix.EWOULDBLOCK && orphaned(fd) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Renew takes again the lock that can be lost, and the one that could not
+// be had.
+func Renew(fd int, shared, whole bool) (bool, error) {
+	if !whole {
+		whole = flock(fd, shared) == nil
+	}
+	return whole, fcntlLock(fd, shared)
+}
+
+// Drop gives the locks back.
+func Drop(fd int) {
+	lk := unix.Flock_t{Type: unix.F_UNLCK}
+	_ = unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
+	_ = unix.Flock(fd, unix.LOCK_UN)
+}
+
+// fcntlLock sets the lock on the whole file, whatever its size will be.
+func fcntlLock(fd int, shared bool) error {
+	lk := unix.Flock_t{Type: unix.F_WRLCK}
+	if shared {
+		lk.Type = unix.F_RDLCK
+	}
+	return unix.FcntlFlock(uintptr(fd), unix.F_SETLK, &lk)
+}
+
+// orphaned reports whether all processes that took a flock lock of the file
+// are dead, so that children that they forked hold it. The kernel lists each
+// lock with the process that took it. In doubt the answer is false.
+func orphaned(fd int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return false
+	}
+	list, err := readProc("/proc/locks")
+	if err != nil {
+		return false
+	}
+	file := fmt.Sprintf("%02x:%02x:%d", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev)), st.Ino)
+	found := false
+	for line := range bytes.Lines(list) {
+		// 1: FLOCK  ADVISORY  WRITE 4711 08:02:131 0 EOF
+		f := bytes.Fields(line)
+		if len(f) < 6 || string(f[1]) != "FLOCK" || string(f[5]) != file {
+			continue
+		}
+		pid, err := strconv.Atoi(string(f[4]))
+		if err != nil || pid <= 0 || alive(pid) {
+			return false
+		}
+		found = true
+	}
+	return found
+}
+
+// readProc reads a file of the kernel's, see openDirFD.
+func readProc(name string) (b []byte, err error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for chunk := make([]byte, 16<<10); ; {
+		n, err := unix.Read(fd, chunk)
+		switch {
+		case err == unix.EINTR:
+		case err != nil || n <= 0:
+			return b, err
+		default:
+			b = append(b, chunk[:n]...)
+		}
+	}
+}
+
+// alive reports whether a process may still hold files: one that waits to be
+// reaped does not.
+func alive(pid int) bool {
+	if unix.Kill(pid, 0) == unix.ESRCH {
+		return false
+	}
+	stat, err := readProc(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	// pid (command) state ...
+	end := bytes.LastIndexByte(stat, ')')
+	if end < 0 || end+2 >= len(stat) {
+		return true
+	}
+	if stat[end+2] != 'Z' && stat[end+2] != 'X' {
+		return true
+	}
+	// The first thread may have ended before the others.
+	fd, err := unix.Open(fmt.Sprintf("/proc/%d/task", pid), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return true
+	}
+	dir := os.NewFile(uintptr(fd), "task") // os.Open would start Go's poller
+	defer dir.Close()
+	threads, err := dir.Readdirnames(2)
+	return err == nil && len(threads) > 1
+}
