@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 
-	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -66,6 +65,25 @@ func (db *DB) compactRange(ctx context.Context, t *tree.Tree, start, limit []byt
 	return db.jobs.CompactRange(ctx, t, start, limit)
 }
 
+// Verify reads every table of the database whole, from the disk and past the cache, and
+// checks sizes, checksums, the structure of blocks, the order of keys and the numbers of
+// entries. The native format has a checksum of each whole file, too. The tables are those of
+// the moment: they stay while Verify runs, beside writes and compactions. It tells progress,
+// unless nil, how many bytes of tables were read, of how many. Logs and the MANIFEST are
+// checked by Open.
+//
+// Damage is ErrCorruption; nil says that there is none. The error joins the first failure of each
+// table that is damaged or cannot be read: errors.As with *CorruptionError finds the first damage,
+// a file and an offset. Verify ends with ctx's error when ctx is done, with ErrClosed by Close,
+// and with ErrInvalidArgument if ctx is nil. It changes nothing, and the database goes on.
+func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
+	if ctx == nil {
+		return fmt.Errorf("%w: Verify needs a context", ErrInvalidArgument)
+	}
+	defer db.health.catchPanic(&err)
+	return tree.Verify(ctx, db.spaces.all(db.tree), progress)
+}
+
 // PauseCompaction stops automatic compaction, running ones included, and
 // returns when none runs. Flushes go on, and writes do not wait for level 0. Each
 // call needs a ResumeCompaction.
@@ -94,7 +112,7 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	err = inDir(opts, dir, destroy)
+	err = inDir(opts, dir, func(d *vfs.Dir) error { return manifest.Destroy(d, d.Path) })
 	if errors.Is(err, ErrDoesNotExist) {
 		return nil
 	}
@@ -104,27 +122,4 @@ func Destroy(dir string, o *Options) error {
 	// Stays when something else is in it.
 	_ = protect(func() error { return opts.FS.Remove(dir) })
 	return nil
-}
-
-// destroy removes the regular files of the database, LOCK last.
-func destroy(d *vfs.Dir) error {
-	names, err := d.List(d.Path)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, name := range names {
-		t, _ := base.ParseFileName(name)
-		if t == base.FileUnknown || t == base.FileLock {
-			continue
-		}
-		path := filepath.Join(d.Path, name)
-		if info, err := d.Stat(path); err == nil && info.Mode().IsRegular() {
-			errs = append(errs, d.Remove(path))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	return d.Remove(filepath.Join(d.Path, base.LockName))
 }

@@ -2,11 +2,12 @@ package lsm
 
 import (
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -19,7 +20,7 @@ func TestBarrierBesideClose(t *testing.T) {
 		closed := map[string]bool{}
 		var late atomic.Int64
 		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if !strings.HasSuffix(op.Name, ".log") {
+			if fstest.TypeOf(op.Name) != base.FileLog {
 				return vfs.Outcome{}
 			}
 			mu.Lock()

@@ -242,30 +242,49 @@ func BenchmarkFirstPuts(b *testing.B) {
 	}
 }
 
-// BenchmarkManyGoroutines runs each operation on 2, 16 and 64 goroutines.
+// BenchmarkManyGoroutines runs operations on 1, 2, 16 and 64 goroutines: those of the model
+// in docs/locking.md, which has their times on one, and a Put.
 func BenchmarkManyGoroutines(b *testing.B) {
-	db := loaded(b)
+	db, fewBlocks := loaded(b), benchKeys/100
+	cold := mustOpen(b, b.TempDir(), &Options{CacheSize: 1 << 20})
+	defer cold.Close()
+	for i := range fewBlocks {
+		if err := cold.Put(benchKey(make([]byte, 16), uint64(i)), make([]byte, 1000), NoSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := cold.CompactRange(nil, nil); err != nil {
+		b.Fatal(err)
+	}
 	ops := []struct {
 		name string
 		do   func(r *rand.Rand, key, buf []byte)
 	}{
 		{"Get", func(r *rand.Rand, key, buf []byte) { _, _ = db.Get(benchKey(key, r.Uint64N(benchKeys)), buf) }},
+		{"Get of one block", func(r *rand.Rand, key, buf []byte) { _, _ = db.Get(benchKey(key, r.Uint64N(8)), buf) }},
+		{"GetNoFill", func(r *rand.Rand, key, buf []byte) {
+			_, _ = cold.GetNoFill(benchKey(key, r.Uint64N(uint64(fewBlocks))), buf)
+		}},
 		{"Seek", func(r *rand.Rand, key, _ []byte) {
 			it := db.Iter(nil)
 			it.SeekGE(benchKey(key, r.Uint64N(benchKeys)))
 			_ = it.Close()
 		}},
+		{"Snapshot", func(*rand.Rand, []byte, []byte) { db.Snapshot().Close() }},
 		{"Put", func(r *rand.Rand, key, buf []byte) {
 			_ = db.Put(benchKey(key, r.Uint64N(benchKeys)), buf[:100], NoSync)
 		}},
 	}
 	for _, op := range ops {
-		for _, n := range []int{2, 16, 64} {
+		for _, n := range []int{1, 2, 16, 64} {
 			b.Run(fmt.Sprintf("%s/%d", op.name, n), func(b *testing.B) {
+				if n == 1 {
+					defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+				}
 				b.SetParallelism(max(n/runtime.GOMAXPROCS(0), 1))
 				b.RunParallel(func(pb *testing.PB) {
 					r := rand.New(rand.NewPCG(2, rand.Uint64()))
-					key, buf := make([]byte, 16), make([]byte, 0, 128)
+					key, buf := make([]byte, 16), make([]byte, 0, 1024)
 					for pb.Next() {
 						op.do(r, key, buf)
 					}

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -134,6 +135,8 @@ func (c *conformer) run(op string, args []string) {
 		c.ok(c.db.Flush())
 	case "compact":
 		c.ok(c.db.CompactRange(nil, nil))
+	case "verify":
+		c.ok(c.db.Verify(context.Background(), nil))
 	case "reopen":
 		mustClose(c.t, c.db)
 		c.db = mustOpen(c.t, c.dir, nil)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -75,10 +77,10 @@ func newGatedFS() *gatedFS {
 	g := &gatedFS{}
 	g.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
 		switch {
-		case op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb"):
+		case op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable:
 			g.gate.RLock()
 			g.gate.RUnlock()
-		case op.Kind == vfs.OpAppend && strings.HasSuffix(op.Name, ".log") && g.fail.Load():
+		case op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileLog && g.fail.Load():
 			return vfs.Outcome{Err: syscall.EIO}
 		}
 		return vfs.Outcome{}

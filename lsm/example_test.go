@@ -1,6 +1,7 @@
 package lsm_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log"
@@ -136,4 +137,34 @@ func ExampleOptions_Set() {
 	// Output:
 	// <nil> 536870912
 	// invalid argument: no option "cachesize"; did you mean "cache_size"?
+}
+
+// A LevelDB database becomes a native one; Export leads back.
+func ExampleUpgrade() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := lsm.Open(dir+"/db", &lsm.Options{Format: lsm.FormatLevelDB})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = errors.Join(db.Put([]byte("apple"), []byte("red"), lsm.Sync), db.Close())
+	if err == nil {
+		err = lsm.Upgrade(dir+"/db", nil)
+	}
+	if err == nil {
+		err = lsm.Export(context.Background(), dir+"/db", dir+"/leveldb", lsm.FormatLevelDB, nil, nil)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	if db, err = lsm.Open(dir+"/leveldb", nil); err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	color, err := db.Get([]byte("apple"), nil)
+	fmt.Println(string(color), err)
+	// Output: red <nil>
 }

@@ -1,9 +1,7 @@
 package lsm
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +35,8 @@ var (
 	ErrInvalidArgument = base.ErrInvalidArgument
 	// ErrNotADatabase: the directory holds something else.
 	ErrNotADatabase = base.ErrNotADatabase
+	// ErrNewerFormat: a newer version of Loam wrote the directory.
+	ErrNewerFormat = base.ErrNewerFormat
 	// ErrExists: the database exists, and Options.ErrorIfExists is set.
 	ErrExists = base.ErrExists
 	// ErrDoesNotExist: there is no database, and Options.ErrorIfMissing or ReadOnly
@@ -137,6 +137,60 @@ func (c Compression) table() sstable.Compression {
 	return sstable.Snappy
 }
 
+// Format names what is written into a database's directory.
+type Format uint8
+
+// The formats of databases.
+const (
+	// DefaultFormat is FormatLevelDB.
+	DefaultFormat Format = iota
+	// FormatLevelDB is LevelDB's format, which every LevelDB opens.
+	FormatLevelDB
+	// FormatNative is Loam's own format, which no other engine opens.
+	FormatNative
+)
+
+var formatNames = []string{"default", "leveldb", "native"}
+
+// String is the name that Options.Set takes: "leveldb" or "native".
+func (f Format) String() string {
+	if int(f) < len(formatNames) {
+		return formatNames[f]
+	}
+	return "unknown"
+}
+
+func (f Format) dir() base.Format {
+	if f == FormatNative {
+		return base.Native
+	}
+	return base.LevelDB
+}
+
+// MmapMode says whether tables are read in place, where their files are mapped.
+type MmapMode uint8
+
+// The modes of Options.Mmap.
+const (
+	// MmapAuto maps tables on 64-bit Linux and macOS, on file systems that are known to
+	// be local.
+	MmapAuto MmapMode = iota
+	// MmapOn maps tables on all file systems of these systems.
+	MmapOn
+	// MmapOff reads tables by system calls only.
+	MmapOff
+)
+
+var mmapNames = []string{"auto", "on", "off"}
+
+// String is the name that Options.Set takes: "auto", "on" or "off".
+func (m MmapMode) String() string {
+	if int(m) < len(mmapNames) {
+		return mmapNames[m]
+	}
+	return "unknown"
+}
+
 // Cache is a block cache that any number of databases may share. It is safe
 // for concurrent use. Make one with NewCache.
 type Cache struct {
@@ -199,7 +253,8 @@ type CompactionInfo struct {
 
 // StallInfo describes a write that had to wait.
 type StallInfo struct {
-	// Cause is "memtables" (as many as there may be wait for their flush), "level0"
+	// Cause is "memtables" (as many as there may be wait for their flush: the write is
+	// delayed, or waits when the current one is full, too), "level0"
 	// (Options.L0Stop is reached) or "debt" (level 0 fills up, or the tables take much
 	// more space than what is live in them).
 	Cause    string
@@ -230,11 +285,3 @@ type EventListener struct {
 	// ReadOnly reports the failure that made the database read-only.
 	ReadOnly func(cause error)
 }
-
-// discard is the default logger: it costs one method call and says nothing.
-type discard struct{}
-
-func (discard) Enabled(context.Context, slog.Level) bool  { return false }
-func (discard) Handle(context.Context, slog.Record) error { return nil }
-func (d discard) WithAttrs([]slog.Attr) slog.Handler      { return d }
-func (d discard) WithGroup(string) slog.Handler           { return d }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/options"
 )
 
 const modulePath = "github.com/loamdb/loam/"
@@ -24,8 +26,8 @@ func TestEveryNameIsDocumented(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(p.undocumented("", nil))) {
 		t.Errorf("%s has no comment", name)
 	}
-	if n := len(p.aliases); n != 3 {
-		t.Errorf("types of %d other packages are renamed, want those of base, vfs and repair", n)
+	if n := len(p.aliases); n != 4 {
+		t.Errorf("types of %d other packages are renamed, want those of base, vfs, repair and options", n)
 	}
 	for dir, types := range p.aliases {
 		behind := parsePackage(t, filepath.Join("..", dir))
@@ -101,17 +103,21 @@ func TestOptionsSayTheirDefault(t *testing.T) {
 	}
 	var with Options
 	fields := reflect.ValueOf(&with).Elem()
-	for _, row := range options {
-		at := reflect.ValueOf(row.field(&with))
+	for _, row := range optionTable {
+		field := row.Field(&with)
+		if c, ok := field.(options.Choice); ok {
+			field = c.Value
+		}
+		at := reflect.ValueOf(field)
 		for i := range o.NumField() {
-			if fields.Field(i).Addr().Pointer() != at.Pointer() || fields.Field(i).Addr().Type() != at.Type() {
+			if fields.Field(i).Addr().Pointer() != at.Pointer() || fields.Field(i).Kind() != at.Type().Elem().Kind() {
 				continue
 			}
 			text := comments[o.Field(i).Name]
-			if row.def > 0 && row.max > 3 && !strings.Contains(text, sizeText(row.def)) {
-				t.Errorf("Options.%s: the default is %s: %s", o.Field(i).Name, sizeText(row.def), text)
+			if row.Default > 0 && row.Max > 3 && !strings.Contains(text, sizeText(row.Default)) {
+				t.Errorf("Options.%s: the default is %s: %s", o.Field(i).Name, sizeText(row.Default), text)
 			}
-			if row.unit == "bytes" && !strings.Contains(text, "bytes") {
+			if row.Unit == "bytes" && !strings.Contains(text, "bytes") {
 				t.Errorf("Options.%s is in bytes: %s", o.Field(i).Name, text)
 			}
 		}
@@ -258,6 +264,9 @@ func receiver(f *ast.FuncDecl) string {
 	}
 	of := f.Recv.List[0].Type
 	if p, ok := of.(*ast.StarExpr); ok {
+		of = p.X
+	}
+	if p, ok := of.(*ast.IndexExpr); ok { // with a type parameter
 		of = p.X
 	}
 	return of.(*ast.Ident).Name

@@ -3,9 +3,11 @@ package lsm
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -32,11 +34,13 @@ func digest(t *testing.T, db *DB) string {
 	return fmt.Sprintf("%d %x", n, h.Sum(nil))
 }
 
-// TestGoldenDatabases opens what other engines wrote: read-only, then for
-// writing, after a compaction, and again.
+// TestGoldenDatabases opens what other engines and earlier versions of Loam wrote:
+// read-only, then for writing, after a compaction, and again.
 func TestGoldenDatabases(t *testing.T) {
-	folders, err := filepath.Glob("../testdata/*leveldb-*")
-	if err != nil || len(folders) < 3 {
+	foreign, err1 := filepath.Glob("../testdata/*leveldb-*")
+	own, err2 := filepath.Glob("../testdata/native-*")
+	folders, err := slices.Concat(foreign, own), errors.Join(err1, err2)
+	if err != nil || len(foreign) < 3 || len(own) < 1 {
 		t.Fatalf("%v %v", folders, err)
 	}
 	for _, folder := range folders {

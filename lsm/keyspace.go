@@ -3,6 +3,7 @@ package lsm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,7 +11,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
@@ -31,10 +31,10 @@ type keyspaces struct {
 	dropMu  sync.Mutex   // a leaf
 	dropped []*keyspace  // dropped ones that a snapshot may still read, or with open iterators
 
+	find func(base.KeyspaceID) *tree.Tree // DB.treeOf; constant
 	// Used by the commit leader, changed in pipeline.Exclusive.
-	trees  map[base.KeyspaceID]*tree.Tree
-	shares []jobs.Share
-	index  map[base.KeyspaceID]int // of shares
+	several bool // a batch may name other keyspaces than the default one
+	trees   map[base.KeyspaceID]*tree.Tree
 }
 
 // keyspace is a keyspace besides the default one. It is safe for concurrent use.
@@ -52,7 +52,9 @@ type keyspace struct {
 func (s *keyspaces) init(db *DB) {
 	s.gone = db.newTree(base.DefaultKeyspace, base.DefaultKeyspaceName, db.opts.Comparer)
 	s.byName = map[string]*keyspace{}
-	s.trees, s.index = map[base.KeyspaceID]*tree.Tree{}, map[base.KeyspaceID]int{}
+	s.trees = map[base.KeyspaceID]*tree.Tree{}
+	s.find = db.treeOf
+	s.several = db.manifest.MaxKeyspace() > base.DefaultKeyspace
 	for _, k := range db.manifest.Keyspaces() {
 		if k.ID != base.DefaultKeyspace {
 			s.add(&keyspace{db: db, tree: db.newTree(k.ID, k.Name, k.Comparer)})
@@ -62,17 +64,29 @@ func (s *keyspaces) init(db *DB) {
 
 // add adds a keyspace. It is called while no commit is under way.
 func (s *keyspaces) add(k *keyspace) {
+	s.several = true
 	s.byName[k.tree.Name()] = k
 	s.trees[k.tree.ID()] = k.tree
 	k.db.jobs.Add(k.tree)
 }
 
-// tree returns the tree of a keyspace, or nil. Commit leader only.
-func (s *keyspaces) tree(db *DB, id base.KeyspaceID) *tree.Tree {
+// treeOf returns the tree of a keyspace, or nil. Commit leader only.
+func (db *DB) treeOf(id base.KeyspaceID) *tree.Tree {
 	if id == base.DefaultKeyspace {
 		return db.tree
 	}
-	return s.trees[id]
+	return db.spaces.trees[id]
+}
+
+// all lists the trees of all keyspaces, first that of the default one.
+func (s *keyspaces) all(first *tree.Tree) []*tree.Tree {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	trees := []*tree.Tree{first}
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		trees = append(trees, s.byName[name].tree)
+	}
+	return trees
 }
 
 // close closes the trees of all keyspaces. It is called after the last commit.
@@ -112,8 +126,8 @@ func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
 
 // openKeyspace returns a keyspace, which it creates if there is none of that name.
 func (db *DB) openKeyspace(name string, c *Comparer) (*keyspace, error) {
-	if db.opts.keyspaces == nil {
-		return nil, fmt.Errorf("%w: the database was opened without keyspaces", ErrInvalidArgument)
+	if !db.isNative() {
+		return nil, fmt.Errorf("%w: a database in LevelDB's format has no keyspaces", ErrInvalidArgument)
 	}
 	s := &db.spaces
 	s.mu.Lock()
@@ -133,7 +147,7 @@ func (db *DB) openKeyspace(name string, c *Comparer) (*keyspace, error) {
 	if c == nil {
 		c = db.opts.Comparer
 	}
-	if db.opts.keyspaces.named(c.Name) == nil {
+	if db.opts.comparerOf(c.Name) == nil {
 		return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open knows", ErrInvalidArgument, c.Name, name)
 	}
 	id, version, err := db.jobs.CreateKeyspace(name, c)
@@ -213,86 +227,20 @@ func (db *DB) checkSpaces(b *Batch) error {
 	return nil
 }
 
-// entryOverhead bounds the bytes of an entry in a batch besides key and value.
-const entryOverhead = 16
-
 // makeRoomAll makes room in each tree that the group writes to. Commit leader only.
-func (db *DB) makeRoomAll(group [][]byte, _ int64, _ int, mode commit.Mode) error {
-	s := &db.spaces
-	s.shares = s.shares[:0]
-	clear(s.index)
-	for _, b := range group {
-		last := -1
-		for it := batchrepr.Read(b); ; {
-			id, _, key, value, ok := it.Next()
-			if !ok {
-				break
-			}
-			if last < 0 || s.shares[last].Tree.ID() != id {
-				if last = s.share(db, id); last < 0 {
-					continue
-				}
-				s.shares[last].Bytes += batchrepr.HeaderLen
-			}
-			s.shares[last].Bytes += int64(len(key) + len(value) + entryOverhead)
-			s.shares[last].Entries++
-		}
+func (db *DB) makeRoomAll(group [][]byte, bytes int64, entries int, mode commit.Mode) error {
+	if !db.spaces.several {
+		return db.jobs.MakeRoom(db.tree, bytes, entries, mode)
 	}
-	return db.jobs.MakeRoomFor(s.shares, mode)
+	return db.jobs.MakeRoomForGroup(db.spaces.find, group, mode)
 }
 
-// share finds or makes the share of a keyspace, or returns -1 if that was dropped.
-func (s *keyspaces) share(db *DB, id base.KeyspaceID) int {
-	if i, ok := s.index[id]; ok {
-		return i
-	}
-	t := s.tree(db, id)
-	if t == nil {
-		return -1
-	}
-	s.index[id] = len(s.shares)
-	s.shares = append(s.shares, jobs.Share{Tree: t})
-	return len(s.shares) - 1
-}
-
-// applyAll inserts a batch into the trees that it writes to. If a keyspace was dropped
-// after the batch was checked, the operations on it count as written before the drop,
-// and are left out. Commit leader only.
+// applyAll inserts a batch into the trees that it writes to. Commit leader only.
 func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
-	s := &db.spaces
-	if id, one := soleKeyspace(batch); one {
-		if t := s.tree(db, id); t != nil {
-			return t.Apply(batch, seq)
-		}
-		return nil
+	if !db.spaces.several {
+		return db.tree.Apply(batch, seq)
 	}
-	for it := batchrepr.Read(batch); ; seq++ {
-		id, kind, key, value, ok := it.Next()
-		if !ok {
-			return it.Err()
-		}
-		if t := s.tree(db, id); t != nil {
-			if err := t.Add(seq, kind, key, value); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// soleKeyspace returns the keyspace that all entries of a batch name, if there is
-// one.
-func soleKeyspace(batch []byte) (sole base.KeyspaceID, one bool) {
-	it := batchrepr.Read(batch)
-	sole, _, _, _, _ = it.Next()
-	for {
-		id, _, _, _, ok := it.Next()
-		if !ok {
-			return sole, true
-		}
-		if id != sole {
-			return 0, false
-		}
-	}
+	return tree.ApplyAll(db.spaces.find, batch, seq)
 }
 
 // at is the tree to read at a snapshot, or at present if that is nil. If the keyspace was

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +14,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -66,70 +65,57 @@ func wantIn(t testing.TB, k *keyspace, key, value string) {
 	}
 }
 
-// filesIn counts the files of a directory with a suffix, and their bytes.
-func filesIn(t testing.TB, fsys vfs.FS, suffix string) (n int, bytes int64) {
+// filesIn counts the files of a type, and their bytes.
+func filesIn(t testing.TB, fsys vfs.FS, kind base.FileType) (n int, bytes int64) {
 	t.Helper()
-	names, err := fsys.List("db")
+	paths, err := fstest.Find(fsys, "db", kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		if strings.HasSuffix(name, suffix) {
-			info, err := fsys.Stat(filepath.Join("db", name))
-			switch {
-			case errors.Is(err, fs.ErrNotExist): // deleted since
-				continue
-			case err != nil:
-				t.Fatal(err)
-			}
-			n, bytes = n+1, bytes+info.Size()
+	for _, path := range paths {
+		info, err := fsys.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // deleted since
+			continue
+		case err != nil:
+			t.Fatal(err)
 		}
+		n, bytes = n+1, bytes+info.Size()
 	}
 	return n, bytes
 }
 
-func TestKeyspacesNeedTheSwitch(t *testing.T) {
+func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 	fsys := vfs.NewMem()
-	db, err := Open("db", &Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
+	for _, o := range []*Options{{FS: fsys, Format: FormatLevelDB}, {FS: fsys, Format: FormatNative}} { // the directory keeps its format
+		db, err := Open("db", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.openKeyspace("users", nil); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("keyspace in LevelDB's format: %v", err)
+		}
+		mustClose(t, db)
 	}
-	if _, err := db.openKeyspace("users", nil); !errors.Is(err, ErrInvalidArgument) {
-		t.Errorf("keyspace in LevelDB's format: %v", err)
-	}
-	if err := db.Put([]byte("k"), []byte("old"), NoSync); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db = openSpaces(t, fsys, nil) // a LevelDB directory becomes one with keyspaces
-	users := mustSpace(t, db, "users")
-	putIn(t, db, "k", "new", users)
-	if got, err := db.Get([]byte("k"), nil); err != nil || string(got) != "old" {
-		t.Errorf("default keyspace: %q, %v", got, err)
-	}
-	b := NewBatch()
-	users.put(b, []byte("k"), nil)
-	if _, err := BatchFromBytes(b.Bytes()); !errors.Is(err, ErrInvalidArgument) {
-		t.Errorf("batch of LevelDB's form that names a keyspace: %v", err)
-	}
-	other := openSpaces(t, vfs.NewMem(), nil)
-	if err := other.Write(b, NoSync); !errors.Is(err, ErrInvalidArgument) {
-		t.Errorf("batch for another database's keyspace: %v", err)
-	}
-	if err := errors.Join(other.Close(), db.Close()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open("db", &Options{FS: fsys}); !errors.Is(err, ErrNotADatabase) {
-		t.Errorf("opened without keyspaces: %v", err)
-	}
-	before, _ := fsys.List("db")
-	if _, err := Repair("db", &Options{FS: fsys}); !errors.Is(err, ErrNotADatabase) {
-		t.Errorf("repaired without keyspaces: %v", err)
-	}
-	if after, _ := fsys.List("db"); !slices.Equal(before, after) {
-		t.Errorf("a repair that was refused left %v of %v", after, before)
+	native := vfs.NewMem()
+	for range 2 {
+		db, err := Open("db", &Options{FS: native, Format: FormatNative})
+		if err != nil {
+			t.Fatal(err)
+		}
+		users := mustSpace(t, db, "users")
+		putIn(t, db, "k", "new", users)
+		b := NewBatch()
+		users.put(b, []byte("k"), nil)
+		if _, err := BatchFromBytes(b.Bytes()); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("batch of LevelDB's form that names a keyspace: %v", err)
+		}
+		other := openSpaces(t, vfs.NewMem(), nil)
+		if err := other.Write(b, NoSync); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("batch for another database's keyspace: %v", err)
+		}
+		mustClose(t, other)
+		mustClose(t, db)
 	}
 }
 
@@ -229,7 +215,7 @@ func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 				t.Fatal(err)
 			}
 			db.shared.Files.WaitDeleted()
-			_, bytes := filesIn(t, fsys, ".log")
+			_, bytes := filesIn(t, fsys, base.FileLog)
 			most = max(most, bytes)
 		}
 	}
@@ -343,7 +329,7 @@ func TestDropKeyspace(t *testing.T) {
 		t.Errorf("made again under its name: %v", err)
 	}
 	db.shared.Files.WaitDeleted()
-	if n, _ := filesIn(t, fsys, ".ldb"); n != 1 {
+	if n, _ := filesIn(t, fsys, base.FileTable); n != 1 {
 		t.Errorf("%d tables beside an iterator and a snapshot", n)
 	}
 	if err := errors.Join(snap.Close(), late.Close(), it.Close()); err != nil {
@@ -352,9 +338,9 @@ func TestDropKeyspace(t *testing.T) {
 	deadline := time.Now().Add(10 * time.Second)
 	for n := 1; n > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		db.shared.Reads.DrainFor(time.Second)
-		n, _ = filesIn(t, fsys, ".ldb")
+		n, _ = filesIn(t, fsys, base.FileTable)
 	}
-	if n, _ := filesIn(t, fsys, ".ldb"); n != 0 {
+	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables of the dropped keyspace are left", n)
 	}
 	crashed := fsys.CrashClone(vfs.DropAll())
@@ -461,7 +447,7 @@ func TestKeyspacesUnderWay(t *testing.T) {
 func TestDroppedWhileJobsRun(t *testing.T) {
 	fsys := vfs.NewMem()
 	slow := vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".ldb") {
+		if op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileTable {
 			time.Sleep(2 * time.Millisecond)
 		}
 		return vfs.Outcome{}
@@ -493,7 +479,7 @@ func TestDroppedWhileJobsRun(t *testing.T) {
 	}
 	db = openSpaces(t, fsys, nil) // removes what is left over
 	db.shared.Files.WaitDeleted()
-	if n, _ := filesIn(t, fsys, ".ldb"); n != 0 {
+	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables are left", n)
 	}
 	if err := db.Close(); err != nil {
@@ -508,7 +494,7 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	reached, proceed := make(chan struct{}), make(chan struct{})
 	fsys := vfs.NewMem()
 	db := openSpaces(t, vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpSync && strings.HasSuffix(op.Name, ".ldb") && armed.CompareAndSwap(true, false) {
+		if op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileTable && armed.CompareAndSwap(true, false) {
 			reached <- struct{}{}
 			<-proceed
 		}
@@ -539,7 +525,7 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	}
 	db.shared.Reads.DrainFor(time.Minute)
 	db.shared.Files.WaitDeleted()
-	if n, _ := filesIn(t, fsys, ".ldb"); n != 0 {
+	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables are left", n)
 	}
 	if err := db.Close(); err != nil {

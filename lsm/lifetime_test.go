@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -107,7 +109,7 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 		}
 	}
 	tables := func() string {
-		names, err := filepath.Glob(filepath.Join(dir, "*.ldb"))
+		names, err := fstest.Find(vfs.Default, dir, base.FileTable)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +144,7 @@ func newBlockReads() *blockReads {
 }
 
 func (b *blockReads) hook(op vfs.Op) vfs.Outcome {
-	if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && b.armed.Load() {
+	if op.Kind == vfs.OpRead && fstest.TypeOf(op.Name) == base.FileTable && b.armed.Load() {
 		b.blocked <- struct{}{}
 		<-b.release
 	}
@@ -217,7 +219,7 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 func TestPanicInRetiredFunction(t *testing.T) {
 	var armed atomic.Bool
 	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpClose && strings.HasSuffix(op.Name, ".ldb") && armed.CompareAndSwap(true, false) {
+		if op.Kind == vfs.OpClose && fstest.TypeOf(op.Name) == base.FileTable && armed.CompareAndSwap(true, false) {
 			panic("close of a table")
 		}
 		return vfs.Outcome{}
@@ -373,7 +375,7 @@ func TestSnapshotOfAnotherDatabase(t *testing.T) {
 func failingReads() (fsys FS, failing *atomic.Bool) {
 	failing = new(atomic.Bool)
 	return vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") && failing.Load() {
+		if op.Kind == vfs.OpRead && fstest.TypeOf(op.Name) == base.FileTable && failing.Load() {
 			return vfs.Outcome{Err: syscall.EIO}
 		}
 		return vfs.Outcome{}
@@ -385,7 +387,8 @@ func TestIteratorTriesAgain(t *testing.T) {
 	fsys, failing := failingReads()
 	db := mustOpen(t, "/db", &Options{FS: fsys, CacheSize: -1, BlockSize: 1 << 10})
 	defer db.Close()
-	putKeys(t, db, 1000)
+	const n = 8000 // more than a source reads ahead
+	putKeys(t, db, n)
 	mustFlush(t, db)
 	moves := []struct {
 		name string
@@ -393,19 +396,19 @@ func TestIteratorTriesAgain(t *testing.T) {
 		want int
 	}{
 		{"First", (*Iterator).First, 0},
-		{"Last", (*Iterator).Last, 999},
+		{"Last", (*Iterator).Last, n - 1},
 		{"SeekGE", func(it *Iterator) bool { return it.SeekGE(key(500)) }, 500},
 		{"SeekLT", func(it *Iterator) bool { return it.SeekLT(key(500)) }, 499},
 	}
-	it := db.Iter(&IterOptions{Lower: key(0), Upper: key(1000)})
+	it := db.Iter(&IterOptions{Lower: key(0), Upper: key(n)})
 	for _, m := range moves {
 		failing.Store(true)
-		for n := 0; it.Err() == nil; n++ { // away from what is in memory
-			if n > 10_000 {
+		for i := 0; it.Err() == nil; i++ { // away from what is in memory
+			if i > 10*n {
 				t.Fatal("reads do not fail")
 			}
 			if !it.Next() {
-				it.SeekGE(key(n * 37 % 1000))
+				it.SeekGE(key(i * 37 % n))
 			}
 		}
 		if it.Valid() || it.Next() || it.Prev() || !errors.Is(it.Err(), syscall.EIO) {
@@ -419,8 +422,8 @@ func TestIteratorTriesAgain(t *testing.T) {
 			t.Errorf("%s after a failure that passed: %q, %v; want %q", m.name, it.Key(), it.Err(), key(m.want))
 		}
 	}
-	if n := countEntries(it); n != 1000 || it.Err() != nil {
-		t.Errorf("%d entries after a failure that passed, %v", n, it.Err())
+	if got := countEntries(it); got != n || it.Err() != nil {
+		t.Errorf("%d entries after a failure that passed, %v", got, it.Err())
 	}
 	if err := it.Close(); err != nil {
 		t.Error(err)

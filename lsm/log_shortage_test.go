@@ -2,13 +2,13 @@ package lsm
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -18,12 +18,15 @@ type handles struct {
 	open map[string]int
 }
 
+// opensLog reports whether a call opens the next log: a new one, or an obsolete one again.
+func opensLog(k vfs.OpKind) bool { return k == vfs.OpCreateLog || k == vfs.OpReuseLog }
+
 func (h *handles) after(op vfs.Op, failed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !strings.HasSuffix(op.Name, ".log"):
-	case op.Kind == vfs.OpCreateLog && !failed:
+	case fstest.TypeOf(op.Name) != base.FileLog:
+	case opensLog(op.Kind) && !failed:
 		h.open[op.Name]++
 	case op.Kind == vfs.OpClose:
 		h.open[op.Name]--
@@ -52,8 +55,8 @@ var logShortages = []logShortage{
 	{"append", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 0},
 	{"half an append", syscall.EDQUOT, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 50},
 	{"nearly all of an append", syscall.EFBIG, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && !fresh }, 99},
-	{"no descriptor", syscall.EMFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpCreateLog }, 0},
-	{"no space for a file", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpCreateLog }, 0},
+	{"no descriptor", syscall.EMFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return opensLog(op.Kind) }, 0},
+	{"no space for a file", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, _ bool) bool { return opensLog(op.Kind) }, 0},
 	{"marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && fresh }, 0},
 	{"half a marker", syscall.ENOSPC, ErrNoSpace, func(op vfs.Op, fresh bool) bool { return op.Kind == vfs.OpAppend && fresh }, 50},
 	{"no descriptor for the directory", syscall.ENFILE, ErrTooManyFiles, func(op vfs.Op, _ bool) bool { return op.Kind == vfs.OpSyncDir }, 0},
@@ -65,12 +68,12 @@ func shortFS(mem *vfs.Mem, short *atomic.Bool, h *handles, s logShortage) vfs.FS
 	written := map[string]bool{}
 	return vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		mu.Lock()
-		fresh := strings.HasSuffix(op.Name, ".log") && !written[op.Name]
+		fresh := fstest.TypeOf(op.Name) == base.FileLog && !written[op.Name]
 		if op.Kind == vfs.OpAppend && !short.Load() {
 			written[op.Name] = true
 		}
 		mu.Unlock()
-		isLog := op.Kind == vfs.OpSyncDir || strings.HasSuffix(op.Name, ".log")
+		isLog := op.Kind == vfs.OpSyncDir || fstest.TypeOf(op.Name) == base.FileLog
 		fails := short.Load() && isLog && s.hits(op, fresh)
 		h.after(op, fails)
 		if fails {
@@ -153,12 +156,8 @@ func TestLogShortageHeals(t *testing.T) {
 			if n := h.count(); n != 0 {
 				t.Errorf("%d descriptors of logs are open: %v", n, h.open)
 			}
-			names, err := mem.List("db")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(fmt.Sprint(names), ".log"); n != 1 {
-				t.Errorf("after %d refused writes: %v", failed, names)
+			if logs, err := fstest.Find(mem, "db", base.FileLog); err != nil || len(logs) != 1 {
+				t.Errorf("after %d refused writes: %v, %v", failed, logs, err)
 			}
 			for _, fsys := range []vfs.FS{killed, mem} {
 				db = mustOpen(t, "db", small(Options{FS: fsys}))
@@ -220,7 +219,7 @@ func TestTakenLogNames(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: mem}))
 	for i := range 20 {
 		for n := range 6 {
-			name := fmt.Sprintf("db/%06d.log", db.wal.Num()+uint64(n)+1)
+			name := logName(db, db.wal.Num()+uint64(n)+1)
 			if l, err := mem.CreateLog(name, 0); err == nil {
 				if err := l.Close(); err != nil {
 					t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -24,7 +26,7 @@ type slowReads struct {
 func newSlowReads() *slowReads {
 	s := &slowReads{}
 	s.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".ldb") {
+		if op.Kind == vfs.OpRead && fstest.TypeOf(op.Name) == base.FileTable {
 			s.begun.Add(1)
 			s.gate.RLock()
 			s.gate.RUnlock()
@@ -304,7 +306,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 	var gate sync.RWMutex
 	var written, begun atomic.Int64
 	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, ".ldb") {
+		if op.Kind == vfs.OpWrite && fstest.TypeOf(op.Name) == base.FileTable {
 			begun.Add(1)
 			gate.RLock()
 			gate.RUnlock()

@@ -90,6 +90,7 @@ type Metrics struct {
 	Cache            CacheMetrics // the block cache
 	TableReaders     int          // open tables
 	TableReaderBytes int64        // memory of their indexes, filters and cache slots
+	MappedBytes      int64        // of table files that are read in place; in the page cache, and counted nowhere else
 	OpenDescriptors  int          // of table files
 	OffHeapBytes     int64        // memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
 
@@ -130,7 +131,7 @@ func (db *DB) Metrics() Metrics {
 	c := db.cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
 	f := db.shared.Files.Stats()
-	m.TableReaders, m.TableReaderBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.Descriptors
+	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.addWork(db.jobs.Counters())
 	for i := range state.Version.Levels {
 		l := &state.Version.Levels[i]

@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
@@ -45,11 +46,6 @@ func Open(dir string, o *Options) (*DB, error) {
 	if o != nil && o.Logger != nil {
 		h.logger = h.events.Logger(o.Logger)
 	}
-	db.wal = wal.New(wal.Options{
-		FS: opts.FS, Dir: db.dir, Preallocate: opts.WALPreallocate,
-		NewFileNum: func() uint64 { return db.manifest.NewFileNum() },
-		Fail:       h.fail, Panicked: h.panicked,
-	})
 	db.shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: h.fail,
 	}
@@ -81,6 +77,11 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		if err := found.Note(db.manifest); err != nil {
 			return err
 		}
+		if db.manifest.Upgrading() {
+			if err := db.manifest.BeginUpgrade(); err != nil {
+				return err
+			}
+		}
 	}
 	r := &replay{db: db}
 	defer r.free()
@@ -98,7 +99,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		},
 		Failed: func(err error) { db.health.fail(err) },
 	}
-	if db.opts.keyspaces != nil {
+	if db.isNative() {
 		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
 	db.pipeline = commit.New(env, r.Last)
@@ -127,9 +128,10 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 // loadManifest reads the manifest, or makes an empty one for a new database. It writes
 // nothing to disk.
 func (db *DB) loadManifest() error {
-	o := manifest.Options{FS: db.opts.FS, Dir: db.dir, Comparer: db.opts.Comparer, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) }}
-	if k := db.opts.keyspaces; k != nil {
-		o.Keyspaces, o.Comparers = true, k.named
+	o := manifest.Options{
+		FS: db.opts.FS, Dir: db.dir, Format: db.opts.Format.dir(), Comparer: db.opts.Comparer, Comparers: db.opts.comparerOf,
+		Durable: func() record.LogEnd { return db.wal.Durable() },
+		Upgrade: db.opts.upgrade, Obsolete: func(m *manifest.FileMeta) { db.shared.Files.Obsolete(m) },
 	}
 	set, err := manifest.Load(o, db.opts.ReadOnly)
 	switch {
@@ -142,9 +144,18 @@ func (db *DB) loadManifest() error {
 		set.Close()
 		return ErrExists
 	}
-	db.manifest = set
-	return err
+	if db.manifest = set; err != nil {
+		return err
+	}
+	db.opts.Format = FormatLevelDB
+	if db.isNative() {
+		db.opts.Format = FormatNative
+	}
+	return nil
 }
+
+// isNative reports whether the database is in the native format, which has keyspaces.
+func (db *DB) isNative() bool { return db.manifest.Format() == base.Native }
 
 // openCache takes a hold on the shared cache, or makes one, and the table files.
 func (db *DB) openCache() error {
@@ -158,16 +169,21 @@ func (db *DB) openCache() error {
 		db.cache = cache.New(max(db.opts.CacheSize, 0))
 	}
 	db.shared.Files = files.New(files.Options{
-		FS: db.opts.FS, Dir: db.dir, Cache: db.cache, Comparer: db.opts.Comparer, Reads: db.shared.Reads,
-		MaxDecoded: db.opts.MaxDecodedBlock, MaxOpenFiles: db.opts.MaxOpenFiles,
+		FS: db.opts.FS, Dir: db.dir, Format: db.manifest.Format(), Cache: db.cache, Comparer: db.opts.Comparer, Reads: db.shared.Reads,
+		MaxDecoded: db.opts.MaxDecodedBlock, MaxOpenFiles: db.opts.MaxOpenFiles, Mmap: db.opts.Mmap != MmapOff,
 		OnError: func(err error) { db.health.warn("table file", err) },
 	})
 	return nil
 }
 
-// assemble makes the trees and the scheduler. Neither does anything yet.
+// assemble makes the log set, the trees and the scheduler. Neither does anything yet.
 func (db *DB) assemble() {
 	o, h := db.opts, &db.health
+	db.wal = wal.New(wal.Options{
+		FS: o.FS, Dir: db.dir, Format: db.manifest.Format(), Preallocate: o.WALPreallocate,
+		NewFileNum: db.manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
+		Rename: db.shared.Files.Rename, Delete: db.shared.Files.DeleteFile,
+	})
 	db.tree = db.newTree(base.DefaultKeyspace, base.DefaultKeyspaceName, o.Comparer)
 	db.jobs = jobs.New(jobs.Options{
 		Env: jobs.Env{
@@ -181,7 +197,7 @@ func (db *DB) assemble() {
 		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
 		L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
 		MaxSpaceAmplification: o.MaxSpaceAmplification,
-		Keyspaces:             o.keyspaces != nil, MaxLogs: maxLogs * o.WriteBufferSize,
+		Keyspaces:             db.isNative(), MaxLogs: maxLogs * o.WriteBufferSize,
 	})
 	db.jobs.Add(db.tree)
 	db.spaces.init(db)
@@ -191,15 +207,15 @@ func (db *DB) assemble() {
 func (db *DB) newTree(id base.KeyspaceID, name string, c *Comparer) *tree.Tree {
 	return tree.New(tree.Options{
 		ID: id, Name: name, Comparer: c, Tables: db.opts.tables(c), MemTableSize: db.opts.WriteBufferSize,
-		RunsSought: func() { db.jobs.Wake() },
+		RunsSought: func(t *tree.Tree) { db.jobs.WakeFor(t) },
 	}, db.shared)
 }
 
 // abandon undoes a failed open, what it made in the directory included.
 func (db *DB) abandon(found *manifest.Found) {
 	db.health.closing.Store(true)
-	_ = protect(func() error { return db.wal.Close(false) })
 	if db.tree != nil {
+		_ = protect(func() error { return db.wal.Close(false) })
 		db.tree.Close()
 		db.spaces.close()
 	}
@@ -257,6 +273,7 @@ func (db *DB) Close() error {
 	}
 	db.jobs.Close()
 	err := protect(func() error { return db.wal.Close(db.health.failed() == nil) })
+	_ = protect(func() error { db.manifest.NoteDurable(); return nil })
 	err = errors.Join(err, db.release())
 	db.health.events.Close(eventPatience)
 	return err

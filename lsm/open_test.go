@@ -32,20 +32,25 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 func listing(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	entries, err := os.ReadDir(dir)
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		var data []byte
+		if err == nil {
+			info, err = e.Info()
+		}
+		if err == nil && !e.IsDir() {
+			data, err = os.ReadFile(path)
+		}
+		if err == nil && path != dir {
+			fmt.Fprintf(&b, "%s %d %s %x\n", path, len(data), info.ModTime(), data[:min(len(data), 16)])
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // deleted meanwhile
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		info, err2 := e.Info()
-		if errors.Is(errors.Join(err, err2), fs.ErrNotExist) {
-			continue // deleted meanwhile
-		}
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%s %d %s %x\n", e.Name(), len(data), info.ModTime(), data[:min(len(data), 16)])
 	}
 	return b.String()
 }

@@ -3,11 +3,9 @@ package lsm
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
-	"strconv"
-	"strings"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/options"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -19,7 +17,9 @@ type comparers struct{ named func(name string) *Comparer }
 // default. Options are read at Open; changing them later has no effect. A value
 // out of range fails Open with ErrInvalidArgument.
 type Options struct {
-	keyspaces *comparers // that there are keyspaces, see package preview; default none
+	keyspaces *comparers // of keyspaces, see package preview; default: those known by name
+
+	upgrade bool // a LevelDB directory becomes a native one; default false
 
 	// What is opened.
 
@@ -39,6 +39,9 @@ type Options struct {
 
 	// What the caller plugs in.
 
+	// Format is the format of a new database. The default is FormatLevelDB. A database
+	// that exists keeps the format that it has; Upgrade changes it.
+	Format Format
 	// Comparer is the order of keys. The default is BytewiseComparer, LevelDB's. Its
 	// name is stored: another one fails Open with ErrComparerMismatch. It is called
 	// with locks held, so it must not call the database.
@@ -104,6 +107,11 @@ type Options struct {
 	// MaxDecodedBlock is the size in bytes above which a compressed block is refused
 	// as damage, so that a hostile file cannot take all memory. The default is 64 MiB.
 	MaxDecodedBlock int64
+	// Mmap says whether blocks that are not cached are read in place, where the files of
+	// tables are mapped, which saves a system call and a copy each. The default is
+	// MmapAuto. MmapOff suits a host that takes SIGBUS for itself, and disks that may
+	// not answer for long: a page fault stops more than the goroutine that has it.
+	Mmap MmapMode
 
 	// Background work.
 
@@ -142,167 +150,53 @@ type Options struct {
 	DisableCompaction bool
 }
 
-// option is one row of the table that drives defaults, validation, Set, and
-// the documentation.
-type option struct {
-	name, doc, unit string
-	def             int64
-	min, max        int64
-	noneBelow       bool    // zero given by name means "none", kept as -1
-	inverted        bool    // the field of a switch says the opposite of its name
-	fraction        float64 // default of a number with a fraction
-	field           func(*Options) any
+// optionTable drives defaults, validation, Set and the documentation. Adding an option is one
+// field and one row.
+var optionTable = options.Table[Options]{
+	{Name: "error_if_missing", Doc: "fail when there is no database instead of creating it", Field: func(o *Options) any { return &o.ErrorIfMissing }},
+	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any { return &o.ErrorIfExists }},
+	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by default in C and Python", Inverted: true, Field: func(o *Options) any { return &o.NoCreateDirs }},
+	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
+	{Name: "format", Doc: "format of a new database: leveldb or native", Default: int64(FormatLevelDB), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
+	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
+	{Name: "cache_size", Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
+	{Name: "write_buffer_size", Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
+	{Name: "max_memtables", Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
+	{Name: "max_open_files", Doc: "table files kept open at once, within the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20, Field: func(o *Options) any { return &o.MaxOpenFiles }},
+	{Name: "block_size", Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
+	{Name: "block_restart_interval", Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
+	{Name: "max_file_size", Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
+	{Name: "compression", Doc: "none, snappy or zstd", Default: int64(SnappyCompression), Min: 0, Max: 3, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Compression), Names: compressionNames} }},
+	{Name: "zstd_level", Doc: "zstd effort from 1 (fast) to 4 (small)", Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
+	{Name: "bloom_bits", Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: 64, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
+	{Name: "leveldb_filter", Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any { return &o.LevelDBFilter }},
+	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused", Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1, Field: func(o *Options) any { return &o.MaxDecodedBlock }},
+	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames} }},
+	{Name: "max_background_jobs", Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
+	{Name: "max_subcompactions", Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
+	{Name: "l0_compaction", Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
+	{Name: "l0_stop", Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 24, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
+	{Name: "max_space_amplification", Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
+	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},
+	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", Field: func(o *Options) any { return &o.PlainWAL }},
+	{Name: "disable_compaction", Doc: "start with automatic compaction paused", Field: func(o *Options) any { return &o.DisableCompaction }},
 }
 
-// options is the one table of options. Adding an option is one field and one row.
-var options = []option{
-	{name: "error_if_missing", doc: "fail when there is no database instead of creating it", field: func(o *Options) any { return &o.ErrorIfMissing }},
-	{name: "error_if_exists", doc: "fail when the database exists", field: func(o *Options) any { return &o.ErrorIfExists }},
-	{name: "create_dirs", doc: "make missing parent directories of a new database too; false by default in C and Python", inverted: true, field: func(o *Options) any { return &o.NoCreateDirs }},
-	{name: "read_only", doc: "change nothing on disk", field: func(o *Options) any { return &o.ReadOnly }},
-	{name: "comparator", doc: "order of keys, by the name that the database stores", field: func(o *Options) any { return &o.Comparer }},
-	{name: "cache_size", doc: "block cache, indexes and filters included; 0: none", unit: "bytes", def: 64 << 20, min: -1, max: 1 << 46, noneBelow: true, field: func(o *Options) any { return &o.CacheSize }},
-	{name: "write_buffer_size", doc: "size of one memtable", unit: "bytes", def: 64 << 20, min: 64 << 10, max: 2 << 30, field: func(o *Options) any { return &o.WriteBufferSize }},
-	{name: "max_memtables", doc: "memtables in memory before writes wait", unit: "memtables", def: 3, min: 2, max: 64, field: func(o *Options) any { return &o.MaxMemtables }},
-	{name: "max_open_files", doc: "table files kept open at once, within the process's limit", unit: "files", def: 1000, min: 4, max: 1 << 20, field: func(o *Options) any { return &o.MaxOpenFiles }},
-	{name: "block_size", doc: "size of a table block before compression", unit: "bytes", def: 4 << 10, min: 256, max: 4 << 20, field: func(o *Options) any { return &o.BlockSize }},
-	{name: "block_restart_interval", doc: "entries between restart points of a block", unit: "entries", def: 16, min: 1, max: 1 << 16, field: func(o *Options) any { return &o.BlockRestartInterval }},
-	{name: "max_file_size", doc: "size at which a compaction starts another table", unit: "bytes", def: 64 << 20, min: 64 << 10, max: 1 << 40, field: func(o *Options) any { return &o.MaxFileSize }},
-	{name: "compression", doc: "none, snappy or zstd", def: int64(SnappyCompression), min: 0, max: 3, field: func(o *Options) any { return &o.Compression }},
-	{name: "zstd_level", doc: "zstd effort from 1 (fast) to 4 (small)", def: 1, min: 1, max: 4, field: func(o *Options) any { return &o.ZstdLevel }},
-	{name: "bloom_bits", doc: "filter bits per key; 0: none", unit: "bits", def: 10, min: -1, max: 64, noneBelow: true, field: func(o *Options) any { return &o.BloomBits }},
-	{name: "leveldb_filter", doc: "also write the filter blocks that LevelDB reads", field: func(o *Options) any { return &o.LevelDBFilter }},
-	{name: "max_decoded_block", doc: "compressed blocks that declare more than this are refused", unit: "bytes", def: 64 << 20, min: 1 << 20, max: 4<<30 - 1, field: func(o *Options) any { return &o.MaxDecodedBlock }},
-	{name: "max_background_jobs", doc: "pieces of automatic compactions at once; the flush is not counted", unit: "jobs", min: 1, max: 256, field: func(o *Options) any { return &o.MaxBackgroundJobs }},
-	{name: "max_subcompactions", doc: "parts of one compaction that run in parallel", unit: "parts", min: 1, max: 256, field: func(o *Options) any { return &o.MaxSubcompactions }},
-	{name: "l0_compaction", doc: "tables in level 0 that start a compaction", unit: "tables", def: 4, min: 1, max: 1 << 10, field: func(o *Options) any { return &o.L0Compaction }},
-	{name: "l0_stop", doc: "tables in level 0 at which writes wait", unit: "tables", def: 24, min: 2, max: 1 << 12, field: func(o *Options) any { return &o.L0Stop }},
-	{name: "max_space_amplification", doc: "space of the tables when writes are not fast, as a multiple of live data", unit: "times", fraction: 1.3, min: 1, max: 100, field: func(o *Options) any { return &o.MaxSpaceAmplification }},
-	{name: "wal_preallocate", doc: "log allocated ahead of its end; 0: none", unit: "bytes", def: 8 << 20, min: -1, max: 1 << 30, noneBelow: true, field: func(o *Options) any { return &o.WALPreallocate }},
-	{name: "plain_wal", doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", field: func(o *Options) any { return &o.PlainWAL }},
-	{name: "disable_compaction", doc: "start with automatic compaction paused", field: func(o *Options) any { return &o.DisableCompaction }},
-}
-
-// OptionDoc describes one option that Set knows.
-type OptionDoc struct {
-	Name     string // as Set takes it, such as "block_size"
-	Doc      string // one line of text
-	Unit     string // "bytes", for instance; empty for switches and names
-	Default  string // as Set takes it
-	Min, Max int64  // the range of a number; both 0 for switches
-}
+// OptionDoc describes one option that Set knows. Its fields are Name (as Set takes it, such
+// as "block_size"), Doc (one line of text), Unit ("bytes", for instance; empty for switches
+// and names), Default (as Set takes it), and Min and Max (the range of a number; both 0 for
+// switches and names).
+type OptionDoc = options.Doc
 
 // OptionDocs lists the options by name, for documentation and for other
 // languages' bindings.
-func OptionDocs() []OptionDoc {
-	docs := make([]OptionDoc, 0, len(options))
-	for _, row := range options {
-		d := OptionDoc{Name: row.name, Doc: row.doc, Unit: row.unit, Min: max(row.min, 0), Max: row.max}
-		switch row.field(new(Options)).(type) {
-		case *bool:
-			d.Default = strconv.FormatBool(row.inverted)
-		case *Compression:
-			d.Default = Compression(row.def).String()
-		case **Comparer:
-			d.Default = BytewiseComparer.Name
-		case *float64:
-			d.Default = strconv.FormatFloat(row.fraction, 'g', -1, 64)
-		default:
-			d.Default = strconv.FormatInt(row.defaultValue(), 10)
-		}
-		docs = append(docs, d)
-	}
-	return docs
-}
-
-func (row *option) defaultValue() int64 {
-	switch row.name {
-	case "max_background_jobs", "max_subcompactions":
-		return int64(max(2, runtime.GOMAXPROCS(0)))
-	}
-	return row.def
-}
+func OptionDocs() []OptionDoc { return optionTable.Docs() }
 
 // Set sets an option by its name in the options table, from text: switches
 // take true and false, sizes take a number with an optional KiB, MiB or GiB,
-// compression and comparator take a name. It fails with ErrInvalidArgument; for
+// compression, mmap and comparator take a name. It fails with ErrInvalidArgument; for
 // an unknown name the error says the nearest one.
-func (o *Options) Set(name, value string) error {
-	for i := range options {
-		if options[i].name == name {
-			return options[i].set(o, value)
-		}
-	}
-	names := make([]string, len(options))
-	for i := range options {
-		names[i] = options[i].name
-	}
-	return fmt.Errorf("%w: no option %q; did you mean %q?", ErrInvalidArgument, name, base.Nearest(name, names))
-}
-
-func (row *option) set(o *Options, value string) error {
-	bad := func(why string) error {
-		return fmt.Errorf("%w: option %s = %q: %s", ErrInvalidArgument, row.name, value, why)
-	}
-	switch p := row.field(o).(type) {
-	case *bool:
-		v, err := strconv.ParseBool(value)
-		if err != nil {
-			return bad("want true or false")
-		}
-		*p = v != row.inverted
-	case *Compression:
-		for i, name := range compressionNames {
-			if strings.EqualFold(name, value) {
-				*p = Compression(i)
-				return nil
-			}
-		}
-		return bad("want none, snappy or zstd")
-	case **Comparer:
-		c, names := comparerNamed(value)
-		if c == nil {
-			return bad("want one of " + strings.Join(names, ", ") + ", or set Options.Comparer")
-		}
-		*p = c
-	case *int:
-		v, err := row.number(value, bad)
-		if err != nil {
-			return err
-		}
-		*p = int(v)
-	case *int64:
-		v, err := row.number(value, bad)
-		if err != nil {
-			return err
-		}
-		*p = v
-	case *float64:
-		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !row.holds(v) {
-			return bad(fmt.Sprintf("want %d to %d", row.min, row.max))
-		}
-		*p = v
-	}
-	return nil
-}
-
-// holds reports whether a number with a fraction is in range; NaN is not.
-func (row *option) holds(v float64) bool { return v >= float64(row.min) && v <= float64(row.max) }
-
-func (row *option) number(value string, bad func(string) error) (int64, error) {
-	v, ok := base.ParseSize(value)
-	if !ok {
-		return 0, bad("want a number, with KiB, MiB or GiB behind it if you like")
-	}
-	if least := max(row.min, 0); v < least || v > row.max {
-		return 0, bad(fmt.Sprintf("want %d to %d", least, row.max))
-	}
-	if row.noneBelow && v == 0 {
-		v = -1
-	}
-	return v, nil
-}
+func (o *Options) Set(name, value string) error { return optionTable.Set(o, name, value) }
 
 // resolve returns a copy with every default filled in, or says which field is
 // out of range.
@@ -311,39 +205,8 @@ func (o *Options) resolve() (*Options, error) {
 	if o != nil {
 		*r = *o
 	}
-	for i := range options {
-		row := &options[i]
-		var v int64
-		switch p := row.field(r).(type) {
-		case *int:
-			if *p == 0 {
-				*p = int(row.defaultValue())
-			}
-			v = int64(*p)
-		case *int64:
-			if *p == 0 {
-				*p = row.defaultValue()
-			}
-			v = *p
-		case *Compression:
-			if *p == DefaultCompression {
-				*p = Compression(row.def)
-			}
-			v = int64(*p)
-		case *float64:
-			if *p == 0 {
-				*p = row.fraction
-			}
-			if !row.holds(*p) {
-				return nil, fmt.Errorf("%w: option %s = %g: want %d to %d", ErrInvalidArgument, row.name, *p, row.min, row.max)
-			}
-			continue
-		default:
-			continue
-		}
-		if v < row.min || v > row.max {
-			return nil, fmt.Errorf("%w: option %s = %d: want %d to %d", ErrInvalidArgument, row.name, v, row.min, row.max)
-		}
+	if err := optionTable.Resolve(r); err != nil {
+		return nil, err
 	}
 	if r.Comparer == nil {
 		r.Comparer = BytewiseComparer
@@ -355,11 +218,11 @@ func (o *Options) resolve() (*Options, error) {
 		r.FS = vfs.Default
 	}
 	if system, ok := r.FS.(vfs.OS); ok {
-		system.PlainLog = r.PlainWAL
+		system.PlainLog, system.MapAnywhere = r.PlainWAL, r.Mmap == MmapOn
 		r.FS = system
 	}
 	if r.Logger == nil {
-		r.Logger = slog.New(discard{})
+		r.Logger = slog.New(slog.DiscardHandler)
 	}
 	if r.Events == nil {
 		r.Events = &EventListener{}
@@ -373,20 +236,20 @@ func (o *Options) resolve() (*Options, error) {
 // tables returns what table writers need to know. o is resolved.
 func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
-		Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
 		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
 		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
 	}
 }
 
-// comparerNamed finds one of the comparers that real stores use; if there is
-// none of that name, nil and the names there are.
-func comparerNamed(name string) (c *Comparer, names []string) {
-	for _, c := range []*Comparer{BytewiseComparer, ReverseBytewiseComparer, IndexedDBComparer} {
-		if c.Name == name {
-			return c, nil
-		}
-		names = append(names, c.Name)
+// comparerOf finds the comparer of a keyspace by its name, or nil. o is resolved.
+func (o *Options) comparerOf(name string) *Comparer {
+	if o.keyspaces != nil {
+		return o.keyspaces.named(name)
 	}
-	return nil, names
+	if o.Comparer.Name == name {
+		return o.Comparer
+	}
+	c, _ := base.ComparerNamed(name)
+	return c
 }

@@ -1,12 +1,29 @@
 package lsm
 
 import (
+	"slices"
+
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/options"
 	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
-func init() { preview.Keyspaces = previewKeyspaces{} }
+func init() {
+	preview.Keyspaces = previewKeyspaces{}
+	preview.SetDefaultFormat = setDefaultFormat
+}
+
+// setDefaultFormat changes the row of the options table.
+func setDefaultFormat(f base.Format) base.Format {
+	row := &optionTable[slices.IndexFunc(optionTable, func(o options.Row[Options]) bool { return o.Name == "format" })]
+	before := Format(row.Default)
+	row.Default = int64(FormatLevelDB)
+	if f == base.Native {
+		row.Default = int64(FormatNative)
+	}
+	return before.dir()
+}
 
 // previewKeyspaces and previewKeyspace are keyspaces as package preview has them.
 type (
@@ -16,16 +33,10 @@ type (
 
 func (previewKeyspaces) Enable(options any, named func(name string) *base.Comparer) {
 	o := options.(*Options)
-	if named == nil {
-		named = func(name string) *base.Comparer {
-			if o.Comparer != nil && o.Comparer.Name == name {
-				return o.Comparer
-			}
-			c, _ := comparerNamed(name)
-			return c
-		}
+	o.Format = FormatNative
+	if named != nil {
+		o.keyspaces = &comparers{named}
 	}
-	o.keyspaces = &comparers{named}
 }
 
 func (previewKeyspaces) Open(db any, name string, c *base.Comparer) (preview.Keyspace, error) {

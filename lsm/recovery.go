@@ -58,13 +58,16 @@ type replayed struct {
 // only, which become part of the database with a new MANIFEST.
 func (r *replay) logs() error {
 	db := r.db
-	r.Replay = wal.Replay{FS: db.opts.FS, Dir: db.dir, Last: db.manifest.LastSeq(), Apply: r.apply}
+	r.Replay = wal.Replay{
+		FS: db.opts.FS, Dir: db.dir, Format: db.manifest.Found(), Last: db.manifest.LastSeq(), Apply: r.apply,
+		Keep: db.opts.maxCarried(), Synced: db.manifest.Durable(),
+	}
 	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.tree}}
-	if db.opts.keyspaces != nil {
+	if db.manifest.Found() == base.Native {
 		newest := db.manifest.MaxKeyspace()
 		r.Keyspaces = func(id base.KeyspaceID) bool { return id <= newest }
 		for _, k := range db.manifest.Keyspaces() {
-			r.spaces[k.ID] = &replayed{tree: db.spaces.tree(db, k.ID), firstLog: k.FirstLog}
+			r.spaces[k.ID] = &replayed{tree: db.treeOf(k.ID), firstLog: k.FirstLog}
 		}
 	}
 	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
@@ -178,109 +181,132 @@ func (r *replay) writeOldest(k *replayed) error {
 	return nil
 }
 
-// finish writes the remaining memtables into tables and starts a new log: nothing is
-// ever appended to an old one. When all of this is durable, a new MANIFEST makes it
+// maxCarried is how many bytes of batches recovery copies into the new log, instead of
+// writing a table: a small database that is opened again and again, or killed, does
+// not gather tables.
+func (o *Options) maxCarried() int {
+	if o.ReadOnly {
+		return 0
+	}
+	return int(min(64<<10, o.WriteBufferSize/4))
+}
+
+// carries reports whether all that was replayed goes into the new log.
+func (r *replay) carries() bool {
+	for _, k := range r.spaces {
+		if len(k.tables) > 1 {
+			return false
+		}
+	}
+	return len(r.Kept) > 0 && r.written == 0 && r.skipped == 0
+}
+
+// finish writes the remaining memtables into tables, unless they are small, and starts a
+// new log: nothing is ever appended to an old one. When all of this is durable, a new MANIFEST makes it
 // the state of the database in one step, and files that the MANIFEST does not name are
 // deleted. A failure or a crash before that step leaves the old state, and new files
 // that no MANIFEST names.
 func (r *replay) finish() error {
 	db := r.db
+	carried := uint64(0)
+	if !r.carries() {
+		r.Kept = nil
+	}
 	for _, id := range slices.Sorted(maps.Keys(r.spaces)) {
-		k := r.spaces[id]
-		for len(k.tables) > 0 {
+		for k := r.spaces[id]; len(k.tables) > 0; {
+			if r.Kept != nil {
+				carried += uint64(k.tables[0].Mem.Len())
+				break
+			}
 			if err := r.writeOldest(k); err != nil {
 				return err
 			}
 		}
 	}
-	// Only with all entries in tables may the logs become obsolete.
-	if r.written+r.skipped != db.recovery.Entries {
-		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into tables; the logs are kept",
-			db.recovery.Entries, r.skipped, r.written)
+	// Only with all entries in tables or in the new log may the logs become obsolete.
+	if r.written+r.skipped+carried != db.recovery.Entries {
+		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into tables and %d into the new log; the logs are kept",
+			db.recovery.Entries, r.skipped, r.written, carried)
 	}
 	err := r.SetAside()
 	db.recovery.SetAside = r.Report.SetAside
 	if err != nil {
 		return err
 	}
-	db.manifest.SetLastSeq(r.Last)
+	// goleveldb passes over the batches of a log that the MANIFEST's last sequence number
+	// covers: it must not cover those in the new log.
+	last := r.Last
+	if r.Kept != nil {
+		last = batchrepr.Seq(r.Kept[0]) - 1
+	}
+	db.manifest.SetLastSeq(last)
 	if err := r.commit(); err != nil {
 		return err
 	}
+	if err := db.manifest.RenameTables(); err != nil {
+		db.health.warn("tables keep the names of LevelDB until the next opening", err)
+	}
 	r.adopt(db.wal.Num())
-	db.manifest.TakeObsolete() // removeObsolete finds them
-	if err := db.removeObsolete(); err != nil {
+	n := 0
+	err = db.manifest.DeleteObsolete(db.wal.Num(), func(name string) { db.shared.Files.DeleteFile(name); n++ })
+	if err != nil {
 		db.health.warn("files of an earlier run stay until the next opening", err)
+	}
+	if n > manyObsolete {
+		db.shared.Files.WaitDeleted()
 	}
 	return nil
 }
 
-// adopt makes the first read states: empty memtables whose entries will go to log,
-// and for a read-only database the replayed ones.
+// manyObsolete is how many files of earlier runs are deleted in the background. More mean
+// that processes were killed before they came to it.
+const manyObsolete = 6
+
+// adopt makes the first read states: memtables whose entries go to log, or were carried
+// into it, and for a read-only database the replayed ones.
 func (r *replay) adopt(log uint64) {
 	for id, k := range r.spaces {
+		if r.Kept != nil && len(k.tables) > 0 {
+			k.tree.StartWith(k.tables[0].Mem, log, nil, r.db.manifest.Current(id))
+			continue
+		}
 		sealed := slices.Clone(k.tables)
 		slices.Reverse(sealed)
 		k.tree.Start(log, sealed, r.db.manifest.Current(id))
 	}
 }
 
-// commit starts a log and the MANIFEST. In a new database the MANIFEST comes first: a
-// log without a MANIFEST looks like a damaged database.
+// commit starts a log and the MANIFEST, which makes the names of both durable. In a new
+// database the log stays without contents until then: a log with some and without a
+// MANIFEST looks like a damaged database.
 func (r *replay) commit() error {
 	db := r.db
 	fresh := db.manifest.ManifestNum() == 0
-	if fresh {
-		if err := db.manifest.StartManifest(); err != nil {
-			return err
-		}
+	log, err := db.wal.Create()
+	if err == nil && !fresh {
+		err = r.rotate()
 	}
-	log, err := db.wal.Rotate(r.Last)
 	if err != nil {
 		return err
 	}
 	edit := &manifest.Edit{}
 	edit.SetLogNum(log)
 	edit.SetPrevLogNum(0)
-	if fresh {
-		v, err := db.manifest.Apply(edit)
-		if err == nil {
-			v.Unref()
-		}
-		return err
-	}
 	if err := db.manifest.Stage(edit); err != nil {
 		return err
 	}
-	return db.manifest.StartManifest()
-}
-
-// removeObsolete deletes files of earlier runs that are the database's by name and in
-// no version. All others stay.
-func (db *DB) removeObsolete() error {
-	names, err := db.opts.FS.List(db.dir)
-	if err != nil {
+	if err := db.manifest.StartManifest(); err != nil || !fresh {
 		return err
 	}
-	live := map[uint64]struct{}{}
-	db.manifest.LiveFiles(live)
-	for _, name := range names {
-		t, num := db.manifest.Knows(name)
-		obsolete := false
-		switch t {
-		case base.FileLog:
-			obsolete = num < db.wal.Num()
-		case base.FileManifest:
-			obsolete = num != db.manifest.ManifestNum()
-		case base.FileTable:
-			_, isLive := live[num]
-			obsolete = !isLive
-		case base.FileTemp:
-			obsolete = true
-		}
-		if obsolete {
-			db.shared.Files.DeleteFile(name)
-		}
+	return r.rotate()
+}
+
+// rotate begins the new log.
+func (r *replay) rotate() (err error) {
+	if r.Kept != nil {
+		_, err = r.db.wal.RotateWith(r.Kept)
+	} else {
+		_, err = r.db.wal.Rotate(r.Last)
 	}
-	return nil
+	return err
 }

@@ -6,6 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 func TestRepairLosesOneBlockOnly(t *testing.T) {
@@ -15,7 +19,10 @@ func TestRepairLosesOneBlockOnly(t *testing.T) {
 	putKeys(t, db, n)
 	mustCompact(t, db)
 	mustClose(t, db)
-	tables, _ := filepath.Glob(filepath.Join(dir, "*.ldb"))
+	tables, err := fstest.Find(vfs.Default, dir, base.FileTable)
+	if err != nil {
+		t.Fatal(err)
+	}
 	data, err := os.ReadFile(tables[0])
 	if err != nil {
 		t.Fatal(err)
@@ -24,7 +31,7 @@ func TestRepairLosesOneBlockOnly(t *testing.T) {
 	if err := os.WriteFile(tables[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "CURRENT")); err != nil {
+	if err := os.RemoveAll(filepath.Join(dir, "CURRENT")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, nil); !errors.Is(err, ErrCorruption) {

@@ -28,7 +28,8 @@ type story struct {
 //
 //	open         read-only; prints what the recovery replayed, dropped and set aside
 //	put a=1 b=2  a write each; with sync, a synced one. batch is one write; an argument
-//	             without a value is a deletion.
+//	             without a value is a deletion. large repeats the values: then recovery
+//	             makes a table.
 //	scan         prints everything; at=NAME as a snapshot sees it
 //	snapshot, iter, release   begin and end a snapshot or an iterator of that name
 //	flush, compact, close
@@ -129,7 +130,7 @@ func (s *story) name(c *script.Command) string {
 
 func (s *story) open(c *script.Command) string {
 	fsys := vfs.NewFault(s.fs, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") && s.full.Load() {
+		if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && s.full.Load() {
 			return vfs.Outcome{Err: syscall.ENOSPC}
 		}
 		return vfs.Outcome{}
@@ -139,7 +140,7 @@ func (s *story) open(c *script.Command) string {
 		ordinals = append(ordinals, log, fmt.Sprintf("log %d", i+1))
 	}
 	text := strings.NewReplacer(ordinals...).Replace
-	db, err := Open("db", &Options{FS: fsys, WALPreallocate: -1, DisableCompaction: true, ReadOnly: c.Has("read-only")})
+	db, err := Open("db", &Options{FS: fsys, Format: FormatLevelDB, WALPreallocate: -1, DisableCompaction: true, ReadOnly: c.Has("read-only")})
 	if err != nil {
 		return text(described(err))
 	}
@@ -162,6 +163,10 @@ func (s *story) open(c *script.Command) string {
 	return text(b.String())
 }
 
+// largeValue is how often put repeats a large value: recovery does not carry it into the
+// new log.
+const largeValue = 100_000
+
 func (s *story) write(c *script.Command) error {
 	mode := NoSync
 	if c.Has("sync") {
@@ -169,13 +174,17 @@ func (s *story) write(c *script.Command) error {
 	}
 	b := NewBatch()
 	for _, a := range c.Args() {
-		if a.Key == "sync" {
+		if a.Key == "sync" || a.Key == "large" {
 			continue
 		}
 		if a.Values == nil {
 			b.Delete([]byte(a.Key))
 		} else {
-			b.Put([]byte(a.Key), []byte(a.Values[0]))
+			n := 1
+			if c.Has("large") {
+				n = largeValue
+			}
+			b.Put([]byte(a.Key), []byte(strings.Repeat(a.Values[0], n)))
 		}
 		if c.Name == "put" {
 			if err := s.db.Write(b, mode); err != nil {
@@ -198,6 +207,9 @@ func (s *story) scan(c *script.Command) string {
 	}
 	var out []string
 	for k, v := range all {
+		if len(v) >= largeValue {
+			v = fmt.Appendf(nil, "%d bytes", len(v))
+		}
 		out = append(out, fmt.Sprintf("%s=%s", k, v))
 	}
 	if err != nil {
@@ -253,7 +265,7 @@ func (s *story) names(kind base.FileType) (names []string) {
 		s.t.Fatal(err)
 	}
 	for _, name := range all {
-		if k, _ := base.ParseFileName(name); k == kind && name != "LOCK" {
+		if k, _ := base.LevelDB.ParseFileName(name); k == kind && name != "LOCK" {
 			names = append(names, name)
 		}
 	}

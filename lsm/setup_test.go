@@ -4,9 +4,34 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/base"
 )
+
+const formatEnv = "LOAM_FORMAT"
+
+// TestMain runs the tests on the format that formatEnv names, where their options name
+// none.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(formatEnv); name != "" {
+		var o Options
+		if err := o.Set("format", name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		setDefaultFormat(o.Format.dir())
+	}
+	os.Exit(m.Run())
+}
+
+// logName is the path of log num of a database in directory db.
+func logName(db *DB, num uint64) string {
+	return path.Join("db", db.manifest.Format().FileName(base.FileLog, num))
+}
 
 // small options make flushes and compactions happen with little data.
 func small(o Options) *Options {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -18,14 +19,9 @@ func tablesOnDisk(t *testing.T, db *DB) (tables []string) {
 	t.Helper()
 	db.shared.Reads.DrainFor(time.Minute)
 	db.shared.Files.WaitDeleted()
-	names, err := db.opts.FS.List(db.dir)
+	tables, err := fstest.Find(db.opts.FS, db.dir, base.FileTable)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range names {
-		if kind, _ := base.ParseFileName(name); kind == base.FileTable {
-			tables = append(tables, name)
-		}
 	}
 	return tables
 }
@@ -40,7 +36,7 @@ func TestManifestShortageHeals(t *testing.T) {
 				mem := vfs.NewMem()
 				var full atomic.Bool
 				fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
-					manifest := strings.Contains(op.Name, "MANIFEST") || kind == vfs.OpRename && strings.Contains(op.Name, "dbtmp")
+					manifest := fstest.TypeOf(op.Name) == base.FileManifest || kind == vfs.OpRename && fstest.TypeOf(op.Name) == base.FileTemp
 					if full.Load() && manifest && (op.Kind == kind || op.Kind == vfs.OpAppend && kind != vfs.OpAppend) {
 						return vfs.Outcome{Err: errno, Short: int(op.N / 2)}
 					}
@@ -96,7 +92,7 @@ func TestManifestFailureIsFinal(t *testing.T) {
 	for kind, errno := range map[vfs.OpKind]syscall.Errno{vfs.OpAppend: syscall.EIO, vfs.OpSync: syscall.ENOSPC} {
 		var broken atomic.Bool
 		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if broken.Load() && op.Kind == kind && strings.Contains(op.Name, "MANIFEST") {
+			if broken.Load() && op.Kind == kind && fstest.TypeOf(op.Name) == base.FileManifest {
 				return vfs.Outcome{Err: errno}
 			}
 			return vfs.Outcome{}
@@ -128,9 +124,9 @@ func TestTablesAreOpenedBeforeTheirEdit(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
-		case op.Kind == vfs.OpOpen && strings.HasSuffix(op.Name, ".ldb"):
+		case op.Kind == vfs.OpOpen && fstest.TypeOf(op.Name) == base.FileTable:
 			trace = append(trace, "open")
-		case op.Kind == vfs.OpAppend && strings.Contains(op.Name, "MANIFEST"):
+		case op.Kind == vfs.OpAppend && fstest.TypeOf(op.Name) == base.FileManifest:
 			trace = append(trace, "edit")
 		}
 		return vfs.Outcome{}
@@ -147,8 +143,11 @@ func TestTablesAreOpenedBeforeTheirEdit(t *testing.T) {
 	trace = nil
 	mu.Unlock()
 	mustFlush(t, db)
+	mu.Lock()
+	got := strings.Join(trace, " ")
+	mu.Unlock()
 	mustClose(t, db)
-	if got := strings.Join(trace, " "); got != "open edit" {
+	if got != "open edit" {
 		t.Errorf("a flush of deletions makes %q, want the table opened before its edit", got)
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -94,7 +95,7 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 	began, gate := make(chan struct{}), make(chan struct{})
 	var full atomic.Bool
 	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") && full.CompareAndSwap(true, false) {
+		if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && full.CompareAndSwap(true, false) {
 			close(began)
 			<-gate
 			return vfs.Outcome{Err: syscall.ENOSPC}

@@ -12,10 +12,10 @@ var floors = []struct {
 	floor int
 	paths []string
 }{
-	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events", "internal/preview"}},
-	{1, []string{"internal/vfs", "internal/prefix"}},
-	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/filter", "internal/rangedel"}},
-	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
+	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events", "internal/preview", "internal/filelock"}},
+	{1, []string{"internal/vfs", "internal/prefix", "internal/options"}},
+	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/foreign", "internal/rangedel"}},
+	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/compact"}},
 	{5, []string{"internal/tree", "internal/jobs", "internal/backup", "internal/repair"}},
 	{6, []string{"lsm"}},
@@ -37,12 +37,16 @@ var kits = []struct {
 
 // sideways lists the edges inside a floor; everything may import invariants.
 var sideways = map[[2]string]bool{
-	{"internal/sstable/ldb", "internal/sstable"}:    true,
-	{"internal/sstable/native", "internal/sstable"}: true,
-	{"internal/offheap", "internal/base"}:           true,
-	{"internal/preview", "internal/base"}:           true,
-	{"internal/compact", "internal/iters"}:          true,
-	{"internal/jobs", "internal/tree"}:              true,
+	{"internal/colblk", "internal/block"}:                      true,
+	{"internal/sstable/ldb", "internal/sstable"}:               true,
+	{"internal/sstable/blocktable", "internal/sstable"}:        true,
+	{"internal/sstable/ldb", "internal/sstable/blocktable"}:    true,
+	{"internal/sstable/native", "internal/sstable/blocktable"}: true,
+	{"internal/sstable/native", "internal/sstable"}:            true,
+	{"internal/offheap", "internal/base"}:                      true,
+	{"internal/preview", "internal/base"}:                      true,
+	{"internal/compact", "internal/iters"}:                     true,
+	{"internal/jobs", "internal/tree"}:                         true,
 }
 
 // formats are the table formats. Only internal/files imports them: it picks by a

@@ -31,13 +31,13 @@ var longFunctions = map[string]int{}
 
 // largePackages may exceed capPackage: directory -> lines. The list only shrinks; an
 // entry that is not needed any more fails the test.
-var largePackages = map[string]int{"internal/kvbench": 4000, "internal/vfs": 3600}
+var largePackages = map[string]int{"internal/kvbench": 4000, "internal/vfs": 3550}
 
 // panics may call panic: "path func" -> why it cannot be reached by input or
 // fault. The list only shrinks.
 var panics = map[string]string{
 	"lsm/iterator.go walk":                         "a nil error pointer, at the call: without it a scan that fails would look whole",
-	"internal/offheap/slab.go free":                "memory that Alloc never gave out: going on would corrupt other owners",
+	"internal/offheap/slab.go holder":              "memory that Alloc never gave out: going on would corrupt other owners",
 	"internal/offheap/map_unix.go unmapPages":      "munmap refuses only addresses that were never mapped",
 	"internal/offheap/map_windows.go unmapPages":   "as munmap",
 	"internal/testkit/callbacks/callbacks.go call": "a kit: the panic is what the database has to survive",

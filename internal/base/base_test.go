@@ -29,40 +29,72 @@ func TestParseFileName(t *testing.T) {
 		{"MANIFEST-", FileUnknown, 0}, {"MANIFEST-3x", FileUnknown, 0}, {"MANIFEST-../x", FileUnknown, 0},
 		{"", FileUnknown, 0}, {".log", FileUnknown, 0}, {"000001.log.lost", FileUnknown, 0}, {"x/000001.log", FileUnknown, 0},
 	} {
-		if kind, num := ParseFileName(c.name); kind != c.kind || num != c.num {
+		if kind, num := LevelDB.ParseFileName(c.name); kind != c.kind || num != c.num {
 			t.Errorf("%q: %d %d, want %d %d", c.name, kind, num, c.kind, c.num)
 		}
 	}
 }
 
-// Every name that counts is the one that FileName or OldTableName gives.
+func TestParseNativeFileName(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind FileType
+		num  uint64
+	}{
+		{"CURRENT", FileCurrent, 0}, {"LOCK", FileLock, 0}, {"LOG", FileUnknown, 0}, {"000007.loam", FileTable, 7},
+		{"000007.wal", FileLog, 7}, {"000007.manifest", FileManifest, 7}, {"1234567.loam", FileTable, 1_234_567},
+		{"000007.ldb", FileUnknown, 0}, {"000007.sst", FileUnknown, 0}, {"000007.log", FileUnknown, 0}, {"000007.dbtmp", FileUnknown, 0},
+		{"MANIFEST-000007", FileUnknown, 0}, {"7.loam", FileUnknown, 0}, {"000007.LOAM", FileUnknown, 0}, {"manifest", FileUnknown, 0},
+	} {
+		if kind, num := Native.ParseFileName(c.name); kind != c.kind || num != c.num {
+			t.Errorf("%q: %d %d, want %d %d", c.name, kind, num, c.kind, c.num)
+		}
+	}
+}
+
+// Every name that counts is the one that FileName or TableNaming.Name gives, and no
+// numbered name counts in both formats.
 func TestNamesAreCanonical(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	known := 0
-	for range 200_000 {
+	known := [2]int{}
+	extensions := []string{".log", ".ldb", ".sst", ".dbtmp", ".wal", ".loam", ".manifest"}
+	for range 400_000 {
 		digits := make([]byte, r.IntN(22))
 		for i := range digits {
 			digits[i] = '0' + byte(r.IntN(10))*byte(r.IntN(2))
 		}
-		name := string(digits) + []string{".log", ".ldb", ".sst", ".dbtmp"}[r.IntN(4)]
-		if r.IntN(4) == 0 {
+		name := string(digits) + extensions[r.IntN(len(extensions))]
+		if r.IntN(8) == 0 {
 			name = "MANIFEST-" + string(digits)
 		}
-		kind, num := ParseFileName(name)
-		if kind == FileUnknown {
-			continue
+		counts := 0
+		for _, f := range []Format{LevelDB, Native} {
+			kind, num := f.ParseFileName(name)
+			if kind == FileUnknown {
+				continue
+			}
+			known[f]++
+			counts++
+			if f.FileName(kind, num) != name && (kind != FileTable || NamedSST.Name(num) != name) {
+				t.Fatalf("%q counts as %d %d", name, kind, num)
+			}
 		}
-		if known++; FileName(kind, num) != name && OldTableName(num) != name {
-			t.Fatalf("%q counts as %d %d", name, kind, num)
+		if counts > 1 {
+			t.Fatalf("%q counts in both formats", name)
 		}
 	}
-	if known < 10_000 {
+	if min(known[0], known[1]) < 10_000 {
 		t.Errorf("only %d names were known", known)
 	}
-	for _, n := range []uint64{0, 1, 99_999, 999_999, 1_000_000, 1 << 62, 1<<64 - 1} {
-		for _, kind := range []FileType{FileLog, FileTable, FileManifest, FileTemp} {
-			if k, m := ParseFileName(FileName(kind, n)); k != kind || m != n {
-				t.Errorf("%s: %d %d", FileName(kind, n), k, m)
+	for _, f := range []Format{LevelDB, Native} {
+		for _, n := range []uint64{0, 1, 99_999, 999_999, 1_000_000, 1 << 62, 1<<64 - 1} {
+			for _, kind := range []FileType{FileLog, FileTable, FileManifest} {
+				if k, m := f.ParseFileName(f.FileName(kind, n)); k != kind || m != n {
+					t.Errorf("%s: %d %d", f.FileName(kind, n), k, m)
+				}
+			}
+			if f.TableNamings()[0].Name(n) != f.FileName(FileTable, n) {
+				t.Errorf("%v: table %d is named %s", f, n, f.TableNamings()[0].Name(n))
 			}
 		}
 	}

@@ -47,6 +47,18 @@ var reverseBytewise = Comparer{
 	EqualIsBytewise: true,
 }
 
+// ComparerNamed finds one of the comparers that real stores use; if there is
+// none of that name, nil and the names there are.
+func ComparerNamed(name string) (c *Comparer, names []string) {
+	for _, c := range []*Comparer{Bytewise, ReverseBytewise, IndexedDB} {
+		if c.Name == name {
+			return c, nil
+		}
+		names = append(names, c.Name)
+	}
+	return nil, names
+}
+
 // Cmp is Compare without the indirect call for the default order.
 func (c *Comparer) Cmp(a, b []byte) int {
 	if c == &bytewise {

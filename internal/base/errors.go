@@ -17,6 +17,7 @@ var (
 	ErrWouldBlock       = errors.New("read needs I/O")
 	ErrInvalidArgument  = errors.New("invalid argument")
 	ErrNotADatabase     = errors.New("not a database of this kind")
+	ErrNewerFormat      = errors.New("written by a newer version of Loam")
 	ErrExists           = errors.New("database exists")
 	ErrDoesNotExist     = errors.New("database does not exist")
 	ErrComparerMismatch = errors.New("comparator mismatch")

@@ -6,19 +6,40 @@ import (
 	"strings"
 )
 
+// Format is the format of a database directory: the names of its files, and what is
+// written into them.
+type Format uint8
+
+// The formats.
+const (
+	LevelDB Format = iota
+	Native
+)
+
+// String is the format's name as an option.
+func (f Format) String() string {
+	if f == Native {
+		return "native"
+	}
+	return "leveldb"
+}
+
 // FileType is what a name in a database directory stands for.
 type FileType uint8
 
-// The file types of a LevelDB directory.
+// The file types of a database directory, with their names in LevelDB's format and,
+// where they differ, in the native one. No engine knows a native name but CURRENT and
+// LOCK. A native CURRENT is a directory: LevelDB, goleveldb, RocksDB and Pebble fail to
+// read it, and their repairers fail to replace it.
 const (
 	FileUnknown  FileType = iota
-	FileLog               // %06d.log: write-ahead log
-	FileTable             // %06d.ldb, or %06d.sst of old LevelDBs
-	FileManifest          // MANIFEST-%06d
+	FileLog               // %06d.log, %06d.wal: write-ahead log
+	FileTable             // %06d.ldb, or %06d.sst of old LevelDBs; %06d.loam
+	FileManifest          // MANIFEST-%06d, %06d.manifest
 	FileCurrent           // CURRENT
 	FileLock              // LOCK
-	FileInfoLog           // LOG, LOG.old
-	FileTemp              // %06d.dbtmp
+	FileInfoLog           // LOG, LOG.old; none
+	FileTemp              // %06d.dbtmp; none
 )
 
 // Fixed names.
@@ -28,43 +49,90 @@ const (
 	InfoLogName = "LOG"
 )
 
-// FileName is the name of the file of type t with number n, without directory.
-func FileName(t FileType, n uint64) string {
-	switch t {
-	case FileLog:
-		return fmt.Sprintf("%06d.log", n)
-	case FileTable:
-		return fmt.Sprintf("%06d.ldb", n)
-	case FileManifest:
-		return fmt.Sprintf("MANIFEST-%06d", n)
-	case FileTemp:
-		return fmt.Sprintf("%06d.dbtmp", n)
-	case FileCurrent:
+// extensions are the suffixes of numbered files. The first one of a type is that of
+// new files.
+var extensions = [...][]struct {
+	t   FileType
+	ext string
+}{
+	LevelDB: {{FileLog, "log"}, {FileTable, "ldb"}, {FileTable, "sst"}, {FileTemp, "dbtmp"}},
+	Native:  {{FileLog, "wal"}, {FileTable, "loam"}, {FileManifest, "manifest"}},
+}
+
+const levelDBManifest = "MANIFEST-"
+
+// FileName is the name of the file of type t with number n, without directory; "" if the
+// format has none.
+func (f Format) FileName(t FileType, n uint64) string {
+	switch {
+	case t == FileCurrent:
 		return CurrentName
-	case FileLock:
+	case t == FileLock:
 		return LockName
-	case FileInfoLog:
+	case t == FileInfoLog && f == LevelDB:
 		return InfoLogName
+	case t == FileManifest && f == LevelDB:
+		return fmt.Sprintf("%s%06d", levelDBManifest, n)
+	}
+	for _, e := range extensions[f] {
+		if e.t == t {
+			return fmt.Sprintf("%06d.%s", n, e.ext)
+		}
 	}
 	return ""
 }
 
-// OldTableName is the name that LevelDB before 1.14 gave table n.
-func OldTableName(n uint64) string { return fmt.Sprintf("%06d.sst", n) }
+// TableNaming is how a table's file is named. It says nothing about the table's format.
+type TableNaming uint8
+
+// The names of tables.
+const (
+	NamedLDB  TableNaming = iota // %06d.ldb
+	NamedSST                     // %06d.sst, as LevelDB before 1.14 named tables
+	NamedLoam                    // %06d.loam
+)
+
+// TableNamings are the names that a table may have, that of new ones first.
+func (f Format) TableNamings() []TableNaming {
+	if f == Native {
+		return []TableNaming{NamedLoam}
+	}
+	return []TableNaming{NamedLDB, NamedSST}
+}
+
+var tableExtensions = [...]string{NamedLDB: "ldb", NamedSST: "sst", NamedLoam: "loam"}
+
+// Name is the name of table n.
+func (t TableNaming) Name(n uint64) string { return fmt.Sprintf("%06d.%s", n, tableExtensions[t]) }
+
+// ParseTableName tells how the table is named that has this name, and its number.
+func ParseTableName(name string) (t TableNaming, n uint64, ok bool) {
+	digits, ext, _ := strings.Cut(name, ".")
+	for i, e := range tableExtensions {
+		if e == ext {
+			n, ok = parseNumber(digits)
+			return TableNaming(i), n, ok
+		}
+	}
+	return 0, 0, false
+}
 
 // ParseFileName tells what a base name stands for. A name counts only when it
-// is written as FileName and OldTableName write it: "2.log" and "0000002.log"
-// are FileUnknown, since they would mean the same as "000002.log".
-func ParseFileName(name string) (t FileType, n uint64) {
+// is written as FileName and Name write it: "2.log" and "0000002.log"
+// are FileUnknown, since they would mean the same as "000002.log". A name of the other
+// format is FileUnknown, too.
+func (f Format) ParseFileName(name string) (t FileType, n uint64) {
 	switch name {
 	case CurrentName:
 		return FileCurrent, 0
 	case LockName:
 		return FileLock, 0
 	case InfoLogName, InfoLogName + ".old":
-		return FileInfoLog, 0
+		if f == LevelDB {
+			return FileInfoLog, 0
+		}
 	}
-	if rest, ok := strings.CutPrefix(name, "MANIFEST-"); ok {
+	if rest, ok := strings.CutPrefix(name, levelDBManifest); ok && f == LevelDB {
 		if n, ok := parseNumber(rest); ok {
 			return FileManifest, n
 		}
@@ -78,13 +146,10 @@ func ParseFileName(name string) (t FileType, n uint64) {
 	if !ok {
 		return FileUnknown, 0
 	}
-	switch ext {
-	case "log":
-		return FileLog, n
-	case "ldb", "sst":
-		return FileTable, n
-	case "dbtmp":
-		return FileTemp, n
+	for _, e := range extensions[f] {
+		if e.ext == ext {
+			return e.t, n
+		}
 	}
 	return FileUnknown, 0
 }

@@ -3,8 +3,14 @@ package base
 // Codec names how a value's bytes are packed inside a Chunk.
 type Codec uint8
 
-// CodecRaw says that a value's bytes are the value.
-const CodecRaw Codec = 0
+// DO NOT CHANGE THESE VALUES: they stand in tables of the native format.
+const (
+	CodecRaw      Codec = 0 // a value's bytes are the value
+	CodecSnappy   Codec = 1
+	CodecZstd     Codec = 2
+	CodecZstdDict Codec = 3 // zstd with the table's dictionary: means nothing in another table
+	CodecShort    Codec = 4 // for values of some hundred bytes, see package colblk
+)
 
 // Chunk is some consecutive entries of a Source, in columns: the one shape in
 // which memtables and tables of either format hand data to merges and cursors. Entry i has
@@ -23,8 +29,8 @@ type Chunk struct {
 	Trailers []Trailer
 	// Codecs is nil when every value is raw.
 	Codecs []Codec
-	// AllLiveSets says that every entry is a KindSet with a raw value and that no
-	// user key occurs twice: a reader at MaxSeq or later sees each entry.
+	// AllLiveSets says that every entry is a KindSet and that no user key occurs
+	// twice: a reader at MaxSeq or later sees each entry.
 	AllLiveSets bool
 	MaxSeq      SeqNum
 }

@@ -1,22 +1,47 @@
 package base
 
+import "fmt"
+
 // Kind says what an entry does to its key. The engine asks what a kind is by the
 // methods below, so that another kind is one more case in each of them.
 type Kind uint8
 
-// DO NOT CHANGE THESE VALUES: they are written to the log and to tables
-// (LevelDB's format). Kinds to come are taken from RocksDB where it has them: 2 a
-// merge operand, 15 a range tombstone, 17 the handle of a value that lies
-// elsewhere. Until then these are unknown like all others.
+// DO NOT CHANGE THESE VALUES: they are written to the log and to tables. Those
+// that RocksDB has have its numbers.
 const (
 	KindDelete Kind = 0
 	KindSet    Kind = 1
+
+	// The native format holds these as well; the engine does not know them.
+	KindMerge       Kind = 2  // an operand of a merge
+	KindRangeDelete Kind = 15 // deletes from its key up to its value, exclusive
+	KindValueHandle Kind = 17 // a value that lies elsewhere
+	KindSetExpiring Kind = 48 // a value that expires
 
 	// KindForSeek is above every kind and never stored. A lookup at sequence s
 	// begins at (s, KindForSeek), which sorts before every entry of s. Kinds have
 	// seven bits: memtables and batches use the eighth.
 	KindForSeek Kind = 0x7f
 )
+
+// String is what an entry of this kind is, for errors.
+func (k Kind) String() string {
+	switch k {
+	case KindDelete:
+		return "delete"
+	case KindSet:
+		return "set"
+	case KindMerge:
+		return "merge"
+	case KindRangeDelete:
+		return "range delete"
+	case KindValueHandle:
+		return "value handle"
+	case KindSetExpiring:
+		return "expiring set"
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
 
 // Known reports whether the engine knows what to do with an entry of this kind.
 // Any other in a file is damage.
@@ -38,12 +63,22 @@ func (k Kind) InLevelDB() bool {
 	return false
 }
 
+// InNative reports whether the native format has the kind. Any other in one of its
+// files is damage; one that is not Known needs another version of Loam.
+func (k Kind) InNative() bool {
+	switch k {
+	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindValueHandle, KindSetExpiring:
+		return true
+	}
+	return false
+}
+
 // IsTombstone reports whether an entry of this kind says that its key has no
 // value.
 func (k Kind) IsTombstone() bool { return k == KindDelete }
 
 // HasValue reports whether an entry of this kind carries a value.
-func (k Kind) HasValue() bool { return k == KindSet }
+func (k Kind) HasValue() bool { return k != KindDelete }
 
 // EndsLookup reports whether an entry of this kind is the whole answer for its
 // key: a read that sees it needs no older entry of the key.

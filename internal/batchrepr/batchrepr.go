@@ -17,6 +17,7 @@ package batchrepr
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 
 	"github.com/loamdb/loam/internal/base"
@@ -103,7 +104,8 @@ func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s
 // fit 56 bits, known kinds, lengths within b, the right count, and no bytes behind the
 // last entry. Entries may name the keyspaces of which known is true. A nil known
 // allows LevelDB's format only: its kinds, and no keyspaces. The error is a
-// *base.Corruption with offsets relative to b.
+// *base.Corruption with offsets relative to b, or base.ErrNewerFormat for an entry of a
+// kind that the native format has and the engine does not know.
 func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 	if len(b) < HeaderLen {
 		return corrupt(0, "%d bytes are too short for a header", len(b))
@@ -125,6 +127,9 @@ func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 		}
 		if keyspace != base.DefaultKeyspace && !known(keyspace) {
 			return corrupt(int64(it.start), "unknown keyspace %d", keyspace)
+		}
+		if !kind.Known() {
+			return fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
 		}
 		seen++ // cannot wrap: an entry that is not counted stops the loop
 		if seen > n {
@@ -183,7 +188,7 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 	it.start = it.pos
 	kind = base.Kind(it.b[it.pos])
 	pos := it.pos + 1
-	if !kind.Known() {
+	if !kind.Known() && !kind.InNative() {
 		if kind, keyspace, pos = it.named(kind); pos < 0 {
 			return 0, 0, nil, nil, false
 		}
@@ -208,7 +213,7 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 // after it, or -1. The default keyspace is never named: an entry has one form.
 func (it *Iter) named(kind base.Kind) (base.Kind, base.KeyspaceID, int) {
 	kind ^= named
-	if !kind.Known() {
+	if !kind.InNative() {
 		it.failed = badKind
 		return 0, 0, -1
 	}

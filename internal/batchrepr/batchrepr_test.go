@@ -178,6 +178,26 @@ func TestKeyspaces(t *testing.T) {
 	}
 }
 
+// TestReservedKinds has entries of the kinds that the native format reserves: they are
+// read to their ends, refused by name, and damage in LevelDB's format.
+func TestReservedKinds(t *testing.T) {
+	for _, kind := range []base.Kind{base.KindMerge, base.KindRangeDelete, base.KindValueHandle, base.KindSetExpiring} {
+		for _, keyspace := range []base.KeyspaceID{base.DefaultKeyspace, 5} {
+			b := AppendEntry(Init(nil), keyspace, kind, []byte("k"), []byte("v"))
+			it := Read(b)
+			if id, got, k, v, ok := it.Next(); !ok || id != keyspace || got != kind || string(k) != "k" || string(v) != "v" {
+				t.Errorf("%v: read %d %v %s=%s, %v", kind, id, got, k, v, it.Err())
+			}
+			if err := Validate(b, all); !errors.Is(err, base.ErrNewerFormat) || !strings.Contains(err.Error(), kind.String()) {
+				t.Errorf("%v: %v", kind, err)
+			}
+			if err := Validate(b, nil); !errors.Is(err, base.ErrCorruption) {
+				t.Errorf("%v in LevelDB's format: %v", kind, err)
+			}
+		}
+	}
+}
+
 func TestValidateRefusesKeyspaces(t *testing.T) {
 	entry := func(s string) []byte {
 		b := append(Init(nil), s...)
@@ -190,7 +210,7 @@ func TestValidateRefusesKeyspaces(t *testing.T) {
 		{"no keyspace", "keyspace", "\x80"},
 		{"keyspace cut off", "keyspace", "\x80\x80"},
 		{"keyspace over 32 bits", "keyspace", "\x80\xff\xff\xff\xff\x7f\x00"},
-		{"unknown kind", "unknown kind 130", "\x82\x01\x01k\x01v"},
+		{"unknown kind", "unknown kind 131", "\x83\x01\x01k\x01v"},
 		{"no key", "key length", "\x80\x01"},
 		{"no value", "value length", "\x81\x01\x01k"},
 	} {
@@ -218,7 +238,8 @@ func TestDamage(t *testing.T) {
 func check(t *testing.T, b []byte) {
 	t.Helper()
 	err := Validate(b, all)
-	if err != nil && !errors.Is(err, base.ErrCorruption) {
+	newer := errors.Is(err, base.ErrNewerFormat)
+	if err != nil && !errors.Is(err, base.ErrCorruption) && !newer {
 		t.Fatalf("%x: not a corruption: %v", b, err)
 	}
 	it := Read(b)
@@ -231,7 +252,7 @@ func check(t *testing.T, b []byte) {
 		n, size = n+1, size+len(k)+len(v)
 		names = names || keyspace != base.DefaultKeyspace
 	}
-	if plain := Validate(b, nil); (plain == nil) != (err == nil && !names) {
+	if plain := Validate(b, nil); (plain == nil) != (err == nil && !names) && !newer {
 		t.Fatalf("%x: names a keyspace: %v, valid: %v, valid in LevelDB's format: %v", b, names, err, plain)
 	}
 	if size > len(b) {

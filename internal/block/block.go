@@ -57,13 +57,6 @@ func handlePart(b []byte) (v uint64, n int) {
 	return v, n
 }
 
-// AppendTrailer appends the trailer of the block whose contents, as stored,
-// are dst[from:].
-func AppendTrailer(dst []byte, from int, c Codec) []byte {
-	dst = append(dst, byte(c))
-	return binary.LittleEndian.AppendUint32(dst, base.MaskCRC(base.CRC(dst[from:])))
-}
-
 // codecBytes holds every codec byte, so that a checksum of one does not allocate.
 var codecBytes = func() (b [256]byte) {
 	for i := range b {

@@ -175,14 +175,10 @@ func BuildView(dst, rows []byte, s Shape, cmp *base.Comparer, cols Columns) (Vie
 	v.data = v.data[:b.pos]
 	prefixLen := v.abbreviate(cmp, cols)
 	if b.allLiveSets {
-		cols |= viewAllLiveSets
+		v.flags |= viewAllLiveSets
 	}
-	*(*uint32)(v.p) = uint32(s.Count)
-	*(*uint32)(unsafe.Add(v.p, hdrFlags)) = uint32(cols)
-	*(*uint32)(unsafe.Add(v.p, hdrPrefix)) = uint32(prefixLen)
-	*(*uint32)(unsafe.Add(v.p, hdrSize)) = uint32(dataOff) + uint32(b.pos)
-	*(*uint64)(unsafe.Add(v.p, hdrMaxSeq)) = uint64(b.maxTrailer.Seq())
-	return OpenView(dst), nil
+	v.putHeader(prefixLen, b.maxTrailer.Seq())
+	return v, nil
 }
 
 // abbreviate fills the column of abbreviations, if there is one, and returns
@@ -322,7 +318,7 @@ func (b *rowBuilder) order(i, at int, prev, key []byte, shared int, pt, t base.T
 // put stores entry i's columns; its key lies at pos.
 func (b *rowBuilder) put(i int, key []byte, t base.Trailer, pos int) {
 	if b.flags&Fingerprints != 0 {
-		*(*byte)(unsafe.Add(b.p, viewHeader+uintptr(i))) = fingerprint(base.Hash(key))
+		*(*byte)(unsafe.Add(b.p, viewHeader+uintptr(i))) = Fingerprint(base.Hash(key))
 	}
 	*(*base.Trailer)(unsafe.Add(b.p, b.trailers+uintptr(i)*8)) = t
 	*(*uint32)(unsafe.Add(b.p, b.keyOffs+uintptr(i)*4)) = uint32(pos)

@@ -161,9 +161,6 @@ func (v *View) Chunk(e *base.Chunk) {
 	e.MaxSeq = v.MaxSeq()
 }
 
-// fingerprint is the byte of a key's hash that the fingerprint column holds.
-func fingerprint(hash uint64) byte { return byte(hash >> 24) }
-
 const (
 	lowBits  = 0x0101010101010101
 	highBits = 0x8080808080808080
@@ -175,7 +172,7 @@ func (v *View) Get(cmp *base.Comparer, l base.Lookup) int {
 	if v.flags&Fingerprints == 0 {
 		return v.search(cmp, l)
 	}
-	want := uint64(fingerprint(l.Hash)) * lowBits
+	want := uint64(Fingerprint(l.Hash)) * lowBits
 	for w := 0; w < v.n; w += 8 {
 		x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
 		// A zero byte of x is a candidate. The borrow may mark bytes above a true

@@ -171,6 +171,24 @@ func TestTinyCaches(t *testing.T) {
 	}
 }
 
+// The hand leaves the end of the ring where the memory taken so far ends, too: a page
+// full of frames, then one that the rest of the ring has no room for.
+func TestWrapAtTheEndOfTheMemory(t *testing.T) {
+	const page = 4096
+	for pages := 40; pages < 75; pages++ {
+		c := cache.New(75 * page)
+		s := c.NewSlots(pages + 1)
+		for i := range pages {
+			f, _ := load(t, c, s, 1, i, page-64) // with its header, a page
+			f.Release()
+		}
+		f, _ := load(t, c, s, 1, pages, 36*page)
+		check(t, f, 1, pages)
+		f.Release()
+		finish(t, c, s)
+	}
+}
+
 func TestLargerThanShard(t *testing.T) {
 	c := cache.New(16 << 20)
 	s := c.NewSlots(2)

@@ -108,10 +108,9 @@ func (r *ring) advance(need int64, compact bool, ghost uint64, promote func(h *h
 	}
 	for r.end-r.pos < need {
 		if r.end == r.hi {
-			if wraps++; wraps > 2 {
+			if wraps++; wraps > 2 || !r.wrap() {
 				return false
 			}
-			r.wrap()
 			continue
 		}
 		h := r.c.header(r.end)
@@ -258,11 +257,16 @@ func (r *ring) slide(h *header, size int64, bits uint64) {
 	r.end += size
 }
 
-// wrap moves the hand from the end of the ring to its start.
-func (r *ring) wrap() {
+// wrap moves the hand from the end of the ring to its start. The gap that it leaves may
+// begin just where the memory ends so far; without memory for a header wrap fails.
+func (r *ring) wrap() bool {
+	if r.pos < r.end && !r.c.extend(r.pos+unit) {
+		return false
+	}
 	r.fill()
 	r.pos, r.end = r.lo, r.lo
 	r.shrink()
+	return true
 }
 
 // shrink evicts the frames beyond the limit and frees their memory. Frames that are

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -63,6 +64,9 @@ func (s *Slots) Peek(i int) (Frame, bool) {
 	return f, ok
 }
 
+// Pin is Lookup that counts nothing: for what is no data block.
+func (s *Slots) Pin(i int) (Frame, bool) { return s.lookup(i) }
+
 func (s *Slots) lookup(i int) (Frame, bool) {
 	if uint(i) >= uint(len(s.words)) {
 		return Frame{}, false
@@ -91,6 +95,9 @@ const searched = 1280
 func (s *Slots) prefetch(w uint64) {
 	offheap.Prefetch(unsafe.Pointer(s.c.header(offsetOf(w))), searched)
 }
+
+// Missed counts a miss that Peek did not, of a block that was then read elsewhere.
+func (s *Slots) Missed() { s.c.misses.Add(1) }
 
 // Touch reports whether block i is cached, without pinning or counting it, and starts
 // loading what a search in it looks at into the processor's cache. Several Touches
@@ -133,6 +140,17 @@ func (s *Slots) Admit(i, n int) bool {
 	// An eviction, or another reader, may have changed the slot: its ghost is as good.
 	p.CompareAndSwap(w, w&^ageMask|s.c.ghost())
 	return false
+}
+
+// AdmitSearched is Admit of a block that was searched without the cache at little more cost than
+// with it, in a mapped file. A full cache admits it later: one in eight of these reads counts.
+// So a block that is read again and again gets in, and others do not pay for a View.
+func (s *Slots) AdmitSearched(i, n int) bool {
+	const countOne = 8
+	if int(s.c.filling.Load()) >= len(s.c.shards) && rand.Uint32()%countOne != 0 {
+		return false
+	}
+	return s.Admit(i, n)
 }
 
 // Publish makes lookups of block i find frame f, which comes from Alloc and is filled. It

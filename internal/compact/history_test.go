@@ -195,6 +195,7 @@ func (s *store) start(plan *Plan) {
 func (s *store) run(plan *Plan) {
 	var results []Result
 	if !plan.TrivialMove {
+		plan.Cut(s.cmp, s.ts.splitKeys)
 		for piece := range plan.Pieces() {
 			r, err := plan.Run(piece, s.ts.env(), s.snapshots())
 			if err != nil {

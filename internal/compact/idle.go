@@ -54,7 +54,7 @@ func PickIdle(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 	}
 	const reason = "idle"
 	if files := p.v.Levels[0].Files; len(files) > 0 {
-		return p.planZero(files, p.reach(), reason)
+		return p.planZero(files, max(p.joined(files), 1), reason)
 	}
 	for l := p.bottom - 1; l > 0; l-- {
 		if plan := p.moveToBottom(l); plan != nil {

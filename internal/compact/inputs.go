@@ -90,37 +90,8 @@ func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason
 	for _, in := range plan.Inputs {
 		plan.InputBytes += size(in)
 	}
-	plan.Subranges = p.cut(plan)
+	plan.MaxPieces = int(max(min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*plan.FileSize)), 1))
 	return plan
-}
-
-// cut finds user keys that split a plan into pieces of about the same size.
-func (p *picker) cut(plan *Plan) [][]byte {
-	pieces := min(uint64(p.MaxSubcompactions), plan.InputBytes/(2*plan.FileSize))
-	if pieces < 2 {
-		return nil
-	}
-	var starts []*manifest.FileMeta
-	for _, files := range plan.Inputs[1:] {
-		starts = append(starts, files...)
-	}
-	slices.SortFunc(starts, func(a, b *manifest.FileMeta) int {
-		return p.Comparer.Cmp(a.Smallest.User, b.Smallest.User)
-	})
-	total := size(starts)
-	var keys [][]byte
-	var before uint64
-	for _, f := range starts {
-		if before >= total*uint64(len(keys)+1)/pieces && p.Comparer.Cmp(f.Smallest.User, plan.Smallest) > 0 &&
-			(len(keys) == 0 || p.Comparer.Cmp(f.Smallest.User, keys[len(keys)-1]) > 0) {
-			keys = append(keys, f.Smallest.User)
-			if uint64(len(keys))+1 == pieces {
-				break
-			}
-		}
-		before += f.Size
-	}
-	return keys
 }
 
 // span is the range of user keys of files, of which there is one at least. Its

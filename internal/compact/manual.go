@@ -42,7 +42,7 @@ func NewManual(start, limit []byte) *Manual {
 // otherwise a plan in flight is in the way. After the step comes Done or Stopped.
 func (m *Manual) Next(v *manifest.Version, inProgress InProgress, c Config) (plan *Plan, done bool) {
 	p := newPicker(v, inProgress, c)
-	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
+	p.leaveWorker()
 	m.step, m.next, m.whole = nil, nil, false
 	if m.ended {
 		return nil, true
@@ -82,8 +82,14 @@ func (m *Manual) Stopped() { m.files = max(m.files/2, 1) }
 // manualZero merges files of level 0 into the levels below that are small beside
 // them, or above all that they overlap.
 func (p *picker) manualZero(files []*manifest.FileMeta, r keyRange) *Plan {
+	return p.planWithin(0, files, max(p.joined(files), 1), "manual", &r)
+}
+
+// joined is the level down to which what overlaps files of level 0 is small beside
+// them; 0 if level 1 has more.
+func (p *picker) joined(files []*manifest.FileMeta) (to int) {
 	all := span(p.Comparer, files)
-	total, to := size(files), 0
+	total := size(files)
 	for l := 1; l <= p.bottom; l++ {
 		over := size(p.v.Levels[l].Overlaps(p.Comparer, all.lo, all.hi))
 		if over > total/joinRatio {
@@ -91,7 +97,7 @@ func (p *picker) manualZero(files []*manifest.FileMeta, r keyRange) *Plan {
 		}
 		total, to = total+over, l
 	}
-	return p.planWithin(0, files, max(to, 1), "manual", &r)
+	return to
 }
 
 // needed lists the files of the range that are not as they should be, by their

@@ -11,6 +11,10 @@ import (
 // sizeCheck is how many raw bytes go into a table between two looks at its size.
 const sizeCheck = 16 << 10
 
+// maxUnsynced is how many tables are finished before they are synced: they have a
+// descriptor each.
+const maxUnsynced = 32
+
 // output writes the surviving entries to tables of about fileSize bytes, never
 // splitting a user key over two of them.
 type output struct {
@@ -18,13 +22,14 @@ type output struct {
 	level    int
 	fileSize uint64 // 0: one table
 
-	num     uint64
-	w       sstable.Writer // nil: none begun
-	since   int            // raw bytes since the last look at the size
-	full    bool           // w ends before the next user key
-	older   bool           // w has a version that a newer one hides from all but snapshots
-	created []uint64
-	res     *Result
+	num      uint64
+	w        sstable.Writer   // nil: none begun
+	since    int              // raw bytes since the last look at the size
+	full     bool             // w ends before the next user key
+	older    bool             // w has a version that a newer one hides from all but snapshots
+	unsynced []sstable.Writer // finished
+	created  []uint64
+	res      *Result
 }
 
 // add appends an entry; first says that its user key is a new one.
@@ -35,12 +40,9 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 		}
 	}
 	if o.w == nil {
-		num, w, err := o.env.NewWriter()
-		if err != nil {
+		if err := o.begin(); err != nil {
 			return err
 		}
-		o.num, o.w = num, w
-		o.created = append(o.created, num)
 	}
 	if err := o.w.Add(key, t, codec, value); err != nil {
 		return err
@@ -53,12 +55,44 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 	return nil
 }
 
-// finish completes the table begun, if any.
+// begin begins a table. Where there is no descriptor for it, those of tables that are
+// finished are given up first.
+func (o *output) begin() error {
+	num, w, err := o.env.NewWriter()
+	if len(o.unsynced) > 0 && base.IsShortage(err) {
+		if err := o.sync(); err != nil {
+			return err
+		}
+		num, w, err = o.env.NewWriter()
+	}
+	if err != nil {
+		return err
+	}
+	o.num, o.w = num, w
+	o.created = append(o.created, num)
+	return nil
+}
+
+// sync makes the finished tables durable and closes them.
+func (o *output) sync() (err error) {
+	for _, w := range o.unsynced {
+		if err == nil {
+			err = w.Sync()
+		}
+		if cerr := w.Close(); err == nil {
+			err = cerr
+		}
+	}
+	o.unsynced = o.unsynced[:0]
+	return err
+}
+
+// finish completes the table begun, if any. It is not yet durable.
 func (o *output) finish() error {
 	if o.w == nil {
 		return nil
 	}
-	if o.env.Stop != nil { // the rest, and its sync, may take long
+	if o.env.Stop != nil { // the rest may take long
 		if err := o.env.Stop(); err != nil {
 			return err
 		}
@@ -67,17 +101,16 @@ func (o *output) finish() error {
 	o.w, o.full, o.since = nil, false, 0
 	entries := w.Entries()
 	meta, err := w.Finish()
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
 	if err != nil {
+		_ = w.Close() // the file is thrown away
 		return err
 	}
+	o.unsynced = append(o.unsynced, w)
 	if entries != meta.Entries && meta.Entries != 0 {
 		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
 	}
-	f := &manifest.FileMeta{Num: o.num, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest, Sample: meta.Sample,
-		Comparer: o.env.Comparer, Leftovers: o.older || meta.Deletes > 0}
+	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest, Sample: meta.Sample,
+		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
 	o.older = false
 	if n := len(o.res.Added); n > 0 {
 		prev := o.res.Added[n-1].Meta
@@ -89,6 +122,9 @@ func (o *output) finish() error {
 	o.res.Tables = append(o.res.Tables, meta)
 	o.res.EntriesOut += entries
 	o.res.BytesWritten += meta.Size
+	if len(o.unsynced) == maxUnsynced {
+		return o.sync()
+	}
 	return nil
 }
 
@@ -99,6 +135,23 @@ func (o *output) abandon() {
 		_ = o.w.Close() // the file is thrown away
 		o.w = nil
 	}
+	for _, w := range o.unsynced {
+		_ = w.Close()
+	}
+	o.unsynced = nil
 	o.res.Added, o.res.Tables = nil, nil
 	o.res.Abandoned = o.created
+}
+
+// FactsOf is what the MANIFEST says of a finished table with so many entries. older says that
+// it has a version that a newer one hides.
+func FactsOf(meta sstable.Meta, entries uint64, older bool) manifest.Facts {
+	f := manifest.Facts{
+		Leftovers: older || meta.Deletes > 0 || meta.RangeDels > 0, Entries: entries, Deletes: meta.Deletes, RangeDels: meta.RangeDels,
+		Kinds: meta.Kinds, MinExpiry: meta.MinExpiry, MaxExpiry: meta.MaxExpiry,
+	}
+	if meta.Format == base.Native.String() {
+		f.Format, f.Checksum, f.HasChecksum = base.Native, meta.Checksum, true
+	}
+	return f
 }

@@ -234,7 +234,7 @@ func (p *picker) planZero(files []*manifest.FileMeta, to int, reason string) *Pl
 	plan := p.plan(0, files, to, reason)
 	if plan != nil && plan.NumFiles() == len(files) && disjoint(p.Comparer, files) {
 		plan.TrivialMove = true
-		plan.Subranges = nil
+		plan.MaxPieces = 1
 	}
 	return plan
 }
@@ -427,15 +427,21 @@ func (p *picker) moveDown() *Plan {
 		}
 		if plan := p.plan(from, p.v.Levels[from].Files, to, "to a free level"); plan != nil {
 			plan.TrivialMove = true
-			plan.Subranges = nil
+			plan.MaxPieces = 1
 			return plan
 		}
 	}
 	return nil
 }
 
-// merge merges runs, a slice of the key space at a time when they are large. It
-// leaves one of the workers to level 0.
+// leaveWorker leaves one of the workers to level 0 beside fast writers.
+func (p *picker) leaveWorker() {
+	if p.Fast {
+		p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
+	}
+}
+
+// merge merges runs, a slice of the key space at a time when they are large.
 func (p *picker) merge(from, to int, reason string) *Plan {
 	for from < to && p.runs[from] == 0 {
 		from++
@@ -443,7 +449,7 @@ func (p *picker) merge(from, to int, reason string) *Plan {
 	if from >= to {
 		return nil
 	}
-	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1)
+	p.leaveWorker()
 	if sum(p.runs[from:to+1]) <= p.sliceBytes() {
 		return p.plan(from, p.v.Levels[from].Files, to, reason)
 	}
@@ -535,7 +541,7 @@ func (p *picker) moveToBottom(level int) *Plan {
 		// A user key split over two files: the older part must not stay above.
 		if plan := p.plan(level, files[i:n], p.bottom, "overlaps nothing"); plan != nil && plan.NumFiles() == n-i {
 			plan.TrivialMove = true
-			plan.Subranges = nil
+			plan.MaxPieces = 1
 			return plan
 		}
 		i = n

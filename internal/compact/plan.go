@@ -12,8 +12,10 @@ type Plan struct {
 	// Inputs by level, each in its level's order.
 	Inputs      [manifest.NumLevels][]*manifest.FileMeta
 	OutputLevel int
-	// Subranges are user keys, ascending, that cut the work into len+1 pieces
-	// which can run at the same time.
+	// MaxPieces is into how many pieces Cut may cut the work, which can run at the same
+	// time.
+	MaxPieces int
+	// Subranges are the user keys, ascending, at which Cut has cut it.
 	Subranges [][]byte
 	// TrivialMove: nothing needs to be merged. Edit alone does the work.
 	TrivialMove bool

@@ -22,6 +22,7 @@ func (p *Plan) RunsSought() uint64 {
 // and nil when too little is paid for two runs or a plan is in flight.
 func PickReadTriggered(v *manifest.Version, inProgress InProgress, c Config, runsSought uint64) *Plan {
 	p := newPicker(v, inProgress, c)
+	p.MaxSubcompactions = max(p.MaxSubcompactions-1, 1) // the readers need the other processors
 	budget := runsSought * runSoughtWorth
 	files := p.v.Levels[0].Files
 	total, runs, to := p.runs[0], len(files), 0

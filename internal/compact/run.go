@@ -19,6 +19,7 @@ const (
 // Env is what a run needs of the database.
 type Env struct {
 	Comparer *base.Comparer
+	Naming   base.TableNaming // of new tables
 	// Open opens a table for one pass from front to back.
 	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
 	// NewWriter begins a new table. The number counts as created even when the
@@ -27,6 +28,8 @@ type Env struct {
 	// Stop is asked every 200 us or so of work; an error ends the run with it.
 	// nil: never.
 	Stop func() error
+	// Progress is told every 200 us or so of work how many entries were read. nil: nobody asks.
+	Progress func(entries uint64)
 }
 
 // Result is what a run made.
@@ -138,6 +141,9 @@ func (w *work) run() (res Result, err error) {
 		err = w.out.finish()
 	}
 	if err == nil {
+		err = w.out.sync()
+	}
+	if err == nil {
 		err = w.check()
 	}
 	done = err == nil
@@ -208,6 +214,9 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 func (w *work) yield() error {
 	w.work = 0
 	runtime.Gosched()
+	if w.env.Progress != nil {
+		w.env.Progress(w.res.EntriesIn)
+	}
 	if w.env.Stop != nil {
 		return w.env.Stop()
 	}

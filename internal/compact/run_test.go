@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -103,6 +104,18 @@ func TestSurviveScript(t *testing.T) {
 	})
 }
 
+// TestPackedValuesPass merges packed values: what comes out has the codec that went in.
+func TestPackedValuesPass(t *testing.T) {
+	for _, codec := range []base.Codec{base.CodecRaw, base.CodecSnappy, base.CodecZstd} {
+		ts := newTables(t, base.Bytewise)
+		ts.codec = codec
+		r, err := bigPlan(t, ts, 1000, 1).Run(0, ts.env(), nil)
+		if err != nil || r.EntriesOut != 2000-334 {
+			t.Errorf("codec %d: %d entries, %v", codec, r.EntriesOut, err)
+		}
+	}
+}
+
 // bigPlan merges a table and a run of n entries each; a third of the keys are the same.
 func bigPlan(t testing.TB, ts *tables, n int, pieces int) *Plan {
 	var a, b []model.Entry
@@ -116,7 +129,9 @@ func bigPlan(t testing.TB, ts *tables, n int, pieces int) *Plan {
 		levels[5] = append(levels[5], ts.put(part))
 	}
 	p := newPicker(versionOf(t, levels), nil, Config{FileSize: 5000, MaxSubcompactions: pieces})
-	return p.plan(0, levels[0], 5, "test")
+	plan := p.plan(0, levels[0], 5, "test")
+	plan.Cut(base.Bytewise, ts.splitKeys)
+	return plan
 }
 
 func TestPiecesCoverEverythingOnce(t *testing.T) {
@@ -229,6 +244,50 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
+// TestSyncFails fails the sync of the first, of some and of the last table of a round.
+func TestSyncFails(t *testing.T) {
+	for _, n := range []int{1, maxUnsynced / 2, maxUnsynced, maxUnsynced + 1} {
+		ts := newTables(t, base.Bytewise)
+		plan := bigPlan(t, ts, 6000, 1)
+		before := ts.next
+		ts.failSync = n
+		r, err := plan.Run(0, ts.env(), nil)
+		if !errors.Is(err, errSync) || len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
+			t.Errorf("sync %d: %v; %d tables, %d abandoned of %d, %d writers open", n, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
+		}
+	}
+}
+
+// TestAllAreSyncedInTheEnd runs out of descriptors, too: then those of the tables that
+// wait for their sync are given up.
+func TestAllAreSyncedInTheEnd(t *testing.T) {
+	for _, limit := range []int{1000, 5, 1} {
+		ts := newTables(t, base.Bytewise)
+		plan := bigPlan(t, ts, 6000, 1)
+		before := ts.next
+		env := ts.env()
+		inner := env.NewWriter
+		most := 0
+		env.NewWriter = func() (uint64, sstable.Writer, error) {
+			if ts.open == limit {
+				return 0, nil, fmt.Errorf("create: %w", syscall.EMFILE)
+			}
+			defer func() { most = max(most, ts.open) }()
+			return inner()
+		}
+		r, err := plan.Run(0, env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if made := int(ts.next - before); made <= maxUnsynced || len(r.Added) != made || len(ts.synced) != made || ts.open != 0 {
+			t.Errorf("%d tables made, %d added, %d synced, %d writers open", made, len(r.Added), len(ts.synced), ts.open)
+		}
+		if want := min(limit, maxUnsynced); most != want {
+			t.Errorf("with %d descriptors, up to %d tables were open, want %d", limit, most, want)
+		}
+	}
+}
+
 // gapSource leaves out a chunk, or ends early, without a word.
 type gapSource struct {
 	*tableSource
@@ -337,6 +396,7 @@ func (w *countWriter) Entries() uint64       { return w.n }
 func (w *countWriter) Finish() (sstable.Meta, error) {
 	return sstable.Meta{Props: sstable.Props{Entries: w.n, Size: w.bytes}}, nil
 }
+func (w *countWriter) Sync() error  { return nil }
 func (w *countWriter) Close() error { return nil }
 
 // cachedSource hands out chunks made beforehand.
@@ -345,6 +405,8 @@ type cachedSource struct {
 	chunks []base.Chunk
 	at     int
 }
+
+func (s *cachedSource) Close() {}
 
 func (s *cachedSource) First(e *base.Chunk) (int, error) {
 	s.at, *e = 0, s.chunks[0]
@@ -383,6 +445,7 @@ func BenchmarkRun(b *testing.B) {
 			}
 			v := versionOf(b, levels)
 			plan := newPicker(v, nil, Config{}).plan(0, v.Levels[0].Files, 6, "bench")
+			plan.FileSize = 0 // one table
 			env := &Env{Comparer: base.Bytewise,
 				Open: func(m *manifest.FileMeta, _ sstable.ReadFlags) (base.Source, error) {
 					return &cachedSource{chunks: sources[m.Num]}, nil

@@ -111,10 +111,22 @@ func parseVersion(lines []string) (*manifest.Version, error) {
 	return manifest.NewVersion(base.Bytewise, levels)
 }
 
+// letters cuts a table whose keys are single letters.
+func letters(f *manifest.FileMeta, n int) (keys [][]byte) {
+	lo, hi := int(f.Smallest.User[0]), int(f.Largest.User[0])
+	for k := 1; k < n; k++ {
+		if c := byte(lo + (hi-lo)*k/n); len(keys) == 0 || c > keys[len(keys)-1][0] {
+			keys = append(keys, []byte{c})
+		}
+	}
+	return keys
+}
+
 func describe(p *compact.Plan) string {
 	if p == nil {
 		return "nothing"
 	}
+	p.Cut(base.Bytewise, letters)
 	var b strings.Builder
 	if p.TrivialMove {
 		b.WriteString("move ")

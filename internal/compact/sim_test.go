@@ -96,7 +96,7 @@ func (s *sim) schedule() {
 	for {
 		used := 0
 		for _, j := range s.running {
-			used += j.plan.Pieces()
+			used += j.plan.MaxPieces
 		}
 		if used >= s.workers {
 			return
@@ -108,7 +108,7 @@ func (s *sim) schedule() {
 		checkPlan(s.t, s.v, s.inProgress, plan, s.cfg.Comparer)
 		var n float64
 		plan.Files(func(_ int, m *manifest.FileMeta) { n += s.entries[m.Num] })
-		d := n * s.secondsPerKey / float64(plan.Pieces())
+		d := n * s.secondsPerKey / float64(plan.MaxPieces)
 		if plan.TrivialMove {
 			d = 0
 			s.moves++

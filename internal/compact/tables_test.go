@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -80,16 +81,25 @@ type tables struct {
 	chunk   int
 	failAdd int // fail the Add after so many, when not 0
 	adds    int
+
+	codec base.Codec // of all values
+
+	failSync int // fail the Sync after so many, when not 0
+	synced   map[uint64]bool
 }
 
-var errAdd = errors.New("disk full")
+var errAdd, errSync = errors.New("disk full"), errors.New("sync failed")
 
 func newTables(t testing.TB, cmp *base.Comparer) *tables {
-	return &tables{t: t, cmp: cmp, data: map[uint64][]model.Entry{}, chunk: 3}
+	return &tables{t: t, cmp: cmp, data: map[uint64][]model.Entry{}, chunk: 3, synced: map[uint64]bool{}}
 }
 
 func (ts *tables) source(num uint64) base.Source {
-	return newTableSource(ts.t, ts.cmp, ts.data[num], ts.chunk)
+	s := newTableSource(ts.t, ts.cmp, ts.data[num], ts.chunk)
+	if ts.codec != base.CodecRaw {
+		s.Adjust = func(e *base.Chunk) { e.Codecs = slices.Repeat([]base.Codec{ts.codec}, e.Len()) }
+	}
+	return s
 }
 
 func (ts *tables) env() *Env {
@@ -107,6 +117,17 @@ func (ts *tables) env() *Env {
 			return ts.next, &tableWriter{ts: ts, num: ts.next}, nil
 		},
 	}
+}
+
+// splitKeys cuts a table where entries begin.
+func (ts *tables) splitKeys(f *manifest.FileMeta, n int) (keys [][]byte) {
+	es := ts.data[f.Num]
+	for k := 1; k < n; k++ {
+		if key := es[len(es)*k/n].Key; len(keys) == 0 || ts.cmp.Cmp(key, keys[len(keys)-1]) > 0 {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // meta describes a table.
@@ -139,6 +160,9 @@ func (w *tableWriter) Add(key []byte, t base.Trailer, codec base.Codec, value []
 	if n := len(w.es); n > 0 && w.ts.cmp.CompareInternal(w.es[n-1].Key, w.es[n-1].Trailer, key, t) >= 0 {
 		return fmt.Errorf("out of order: %q#%d after %v", key, t.Seq(), w.es[n-1])
 	}
+	if codec != w.ts.codec {
+		return fmt.Errorf("a value packed by %d was handed on as by %d", w.ts.codec, codec)
+	}
 	w.es = append(w.es, model.Entry{Key: bytes.Clone(key), Value: bytes.Clone(value), Trailer: t})
 	w.size += uint64(len(key) + len(value) + base.TrailerLen)
 	return nil
@@ -149,6 +173,13 @@ func (w *tableWriter) Finish() (sstable.Meta, error) {
 	w.ts.data[w.num] = w.es
 	m := w.ts.meta(w.num)
 	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es))}, Smallest: m.Smallest, Largest: m.Largest}, nil
+}
+func (w *tableWriter) Sync() error {
+	if len(w.ts.synced)+1 == w.ts.failSync {
+		return errSync
+	}
+	w.ts.synced[w.num] = true
+	return nil
 }
 func (w *tableWriter) Close() error {
 	w.ts.open--

@@ -6,9 +6,11 @@ import (
 	"io"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/blocktable"
 	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/sstable/native"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -16,29 +18,10 @@ import (
 // readers and writers, as of package sstable, from it.
 
 // TableOptions says what a table is opened with.
-type TableOptions struct {
-	Name       string       // base name of the file, for errors
-	Cache      *cache.Cache // nil: blocks are decoded anew for each read
-	Comparer   *base.Comparer
-	MaxDecoded int64 // largest block that is decompressed; 0: the format's default
-}
-
-func (o TableOptions) ldb() ldb.Env {
-	return ldb.Env{Name: o.Name, Cache: o.Cache, Comparer: o.Comparer, MaxDecoded: o.MaxDecoded}
-}
+type TableOptions = blocktable.Env
 
 // footerTail is how many bytes at the end of a table tell its format.
 const footerTail = 8
-
-// foreignMagics are the last eight bytes of table formats that Loam does not read.
-var foreignMagics = map[uint64]string{
-	0x88e241b785f4cff7: "a RocksDB table",
-	0x8242229663bf9564: "a RocksDB plain table",
-	0x4f3418eb7a8f13b8: "an old RocksDB plain table",
-	0x926789d0c5f17873: "a RocksDB cuckoo table",
-	0xb3aa9ff0b3aa9ff0: "a Pebble table",
-	0:                  "zeros, as if it was never written",
-}
 
 // OpenTable opens a table in the format that the magic at its end names. The
 // reader does not close src, which must stay open until the reader is closed.
@@ -57,28 +40,52 @@ func OpenTable(src vfs.ReadFile, o TableOptions) (sstable.Reader, error) {
 		return nil, fmt.Errorf("table %s: footer: %w", o.Name, err)
 	}
 	magic := binary.LittleEndian.Uint64(tail[:])
-	if magic == ldb.Magic {
-		r, err := ldb.Open(src, o.ldb())
+	switch magic {
+	case ldb.Magic:
+		r, err := ldb.Open(src, o)
 		if err != nil {
 			return nil, err // not a nil *ldb.Reader in an interface
 		}
 		return r, nil
-	}
-	what, known := foreignMagics[magic]
-	if !known {
-		what = "no table format that is known"
+	case native.Magic:
+		r, err := native.Open(src, o)
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
 	}
 	return nil, &base.Corruption{File: o.Name, Offset: size - footerTail, Length: footerTail, Kind: "table footer",
-		Reason: fmt.Sprintf("not a LevelDB table: magic %#x is %s", magic, what)}
+		Reason: fmt.Sprintf("no table of Loam or LevelDB: magic %#x is %s", magic, foreign.Table(magic))}
 }
 
-// NewTableWriter begins a table. The writer owns f.
+// TableProps reads what a table records of itself, whatever its comparer is: nothing in
+// LevelDB's format. Damage is a *base.Corruption.
+func TableProps(src vfs.ReadFile, o TableOptions) (sstable.Props, error) {
+	is, err := native.Is(src, o)
+	if err != nil || !is {
+		return sstable.Props{}, err
+	}
+	return native.ReadProps(src, o)
+}
+
+// NewTableWriter begins a table of o.Format. The writer owns f.
 func NewTableWriter(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
+	if o.Format == base.Native {
+		return native.NewWriter(f, o)
+	}
 	return ldb.NewWriter(f, o)
 }
 
-// SalvageTable hands out what is readable of a damaged table. If its magic is not
-// readable it is taken for a table in LevelDB's format.
+// SalvageTable hands out what is readable of a damaged table. One whose magic is not
+// readable is taken for a native table if it has a block of one, else for one in LevelDB's
+// format.
 func SalvageTable(src vfs.ReadFile, o TableOptions, out sstable.Salvage) error {
-	return ldb.Salvage(src, o.ldb(), out)
+	is, err := native.Is(src, o)
+	if err != nil {
+		return err
+	}
+	if is {
+		return native.Salvage(src, o, out)
+	}
+	return ldb.Salvage(src, o, out)
 }

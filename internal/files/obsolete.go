@@ -28,7 +28,7 @@ const leaveFor = 500 * time.Millisecond
 func (s *Set) Obsolete(m *manifest.FileMeta) {
 	s.queue.expect()
 	s.o.Reads.Retire(func() {
-		defer s.queue.add(doomed{name: m.Name(), other: otherName(m), size: m.Size})
+		defer s.queue.add(doomed{name: m.Name(), other: m.OtherName(), size: m.Size})
 		if err := s.detach(m); err != nil {
 			s.fail(fmt.Errorf("close obsolete table %s: %w", m.Name(), err))
 		}
@@ -52,6 +52,26 @@ func (s *Set) detach(m *manifest.FileMeta) error {
 func (s *Set) DeleteFile(name string) {
 	s.queue.expect()
 	s.queue.add(doomed{name: name})
+}
+
+// Rename runs rename, which gives a file of the directory another name, unless a Pin keeps
+// the file, or Leave has come. One call at a time.
+func (s *Set) Rename(name string, rename func() error) error {
+	q := &s.queue
+	q.mu.Lock()
+	if q.closed || q.isPinnedLocked(doomed{name: name}) {
+		q.mu.Unlock()
+		return fmt.Errorf("renaming %s: %w: the file is in use", name, base.ErrBusy)
+	}
+	q.renaming = name
+	q.mu.Unlock()
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.renaming = ""
+		q.idle.Broadcast() // Pin may wait
+	}()
+	return rename()
 }
 
 // WaitDeleted returns when no deletion is under way or waiting. Files that
@@ -115,6 +135,7 @@ type deleteQueue struct {
 	pins     map[*Pin]struct{}
 	pinned   []doomed // kept by pins
 	removing []string // names of the files that are being deleted
+	renaming string   // the file that is being renamed
 	waiters  int      // in wait: the queue does not sleep
 	running  bool
 	closed   bool // nothing is deleted any more
@@ -260,7 +281,7 @@ func (q *deleteQueue) remove(d doomed) (err error) {
 			err = base.NewPanic(v)
 		}
 	}()
-	if t, _ := base.ParseFileName(d.name); t == base.FileUnknown {
+	if !isDatabaseFile(d.name) {
 		return fmt.Errorf("%w: not a database file", base.ErrInvalidArgument)
 	}
 	err = q.removeRegular(d.name)
@@ -271,6 +292,12 @@ func (q *deleteQueue) remove(d doomed) (err error) {
 		return nil
 	}
 	return err
+}
+
+func isDatabaseFile(name string) bool {
+	t, _ := base.LevelDB.ParseFileName(name)
+	n, _ := base.Native.ParseFileName(name)
+	return t != base.FileUnknown || n != base.FileUnknown
 }
 
 // removeRegular removes a regular file and leaves anything else: the database

@@ -67,7 +67,7 @@ func TestDeleteQueue(t *testing.T) {
 	s.DeleteFile("000077.log") // gone already: no failure
 	s.Obsolete(&manifest.FileMeta{Num: 3, Size: 1 << 40})
 	s.Obsolete(&manifest.FileMeta{Num: 4}) // under its old name
-	s.Obsolete(&manifest.FileMeta{Num: 5, OldName: true})
+	s.Obsolete(&manifest.FileMeta{Num: 5, Naming: base.NamedSST})
 	s.WaitDeleted()
 	left, err := mem.List("/db")
 	if err != nil || strings.Join(left, " ") != "CURRENT" {

@@ -33,7 +33,7 @@ func (s *Set) Pin(names ...string) (*Pin, error) {
 		q.pins = make(map[*Pin]struct{})
 	}
 	q.pins[p] = struct{}{}
-	for slices.ContainsFunc(q.removing, p.keeps) {
+	for slices.ContainsFunc(q.removing, p.keeps) || q.renaming != "" && p.keeps(q.renaming) {
 		q.idle.Wait()
 	}
 	return p, nil

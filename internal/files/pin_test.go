@@ -144,3 +144,41 @@ func TestPinOfFailedDeletion(t *testing.T) {
 		t.Error("the file was not deleted after Release")
 	}
 }
+
+// TestPinKeepsNames: a pinned file is not renamed, and Pin waits for a renaming that is
+// under way.
+func TestPinKeepsNames(t *testing.T) {
+	s, _, _ := newSet(t, nil)
+	p := mustPin(t, s, "000001.log")
+	called := func() error { t.Error("renamed"); return nil }
+	if err := s.Rename("000001.log", called); !errors.Is(err, base.ErrBusy) {
+		t.Error(err)
+	}
+	p.Release()
+	begun, proceed, pinned := make(chan bool), make(chan bool), make(chan error, 1)
+	renamed := make(chan error, 1)
+	go func() {
+		renamed <- s.Rename("000001.log", func() error { begun <- true; <-proceed; return nil })
+	}()
+	<-begun
+	go func() {
+		p, err := s.Pin()
+		pinned <- err
+		if err == nil {
+			p.Release()
+		}
+	}()
+	select {
+	case <-pinned:
+		t.Error("Pin returned before the renaming had ended")
+	case <-time.After(20 * time.Millisecond):
+	}
+	proceed <- true
+	if err := errors.Join(<-renamed, <-pinned); err != nil {
+		t.Error(err)
+	}
+	s.Leave()
+	if err := s.Rename("000001.log", called); !errors.Is(err, base.ErrBusy) {
+		t.Errorf("after Leave: %v", err)
+	}
+}

@@ -186,6 +186,9 @@ type file struct {
 	path  string
 	size  int64
 
+	mappable bool
+	mapped   int64 // bytes; constant once the table is open
+
 	state  atomic.Uint64
 	stored atomic.Int64 // of the descriptor opened last, see vfs.Sparse
 
@@ -213,6 +216,22 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	n, err := f.descriptor.ReadAt(p, off)
 	f.release()
 	return n, err
+}
+
+// Map maps the file where the Set lets it. The descriptor may be closed afterwards.
+func (f *file) Map(n int64) (*vfs.Mapping, error) {
+	if !f.mappable {
+		return nil, errors.ErrUnsupported
+	}
+	if err := f.acquire(); err != nil {
+		return nil, err
+	}
+	defer f.release()
+	m, err := vfs.Map(f.descriptor, n)
+	if err == nil {
+		f.mapped = n
+	}
+	return m, err
 }
 
 // Prefetch passes the hint on if the descriptor is open.

@@ -20,6 +20,7 @@ import (
 type Options struct {
 	FS       vfs.FS
 	Dir      string
+	Format   base.Format // of the directory: names of new tables
 	Cache    *cache.Cache
 	Comparer *base.Comparer // of tables whose FileMeta names none
 	// Reads has the guards of reads that hold no reference on a Version; nil: all
@@ -30,6 +31,7 @@ type Options struct {
 	// MaxOpenFiles bounds this database's descriptors of tables below the
 	// process's bound; 0: no bound of its own.
 	MaxOpenFiles int
+	Mmap         bool // tables are mapped where FS can
 }
 
 // Set is the table files of one database.
@@ -125,7 +127,7 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	t, err := s.load(m)
+	t, err := s.load(m, s.o.Cache, s.o.Mmap)
 	if err != nil {
 		s.remember(m, err)
 		return nil, err
@@ -156,24 +158,26 @@ func (s *Set) remember(m *manifest.FileMeta, err error) {
 	s.failed[m.Num] = err
 }
 
-// load opens the file under either of a table's names and parses it.
-func (s *Set) load(m *manifest.FileMeta) (*table, error) {
+// load opens the file under either of a table's names and parses it. Blocks come into the
+// cache c, unless nil.
+func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table, error) {
 	if m.Size < footerTail || m.Size > math.MaxInt64 {
 		return nil, &base.Corruption{File: m.Name(), Offset: 0, Kind: "table file",
 			Reason: fmt.Sprintf("the manifest says it has %d bytes, which no table has", m.Size)}
 	}
 	name := m.Name()
-	f, err := s.openFile(name, int64(m.Size))
-	if missing(err) {
-		other := otherName(m)
-		if f2, err2 := s.openFile(other, int64(m.Size)); !missing(err2) {
+	f, err := s.openFile(name, int64(m.Size), mappable)
+	if other := m.OtherName(); missing(err) && other != "" {
+		if f2, err2 := s.openFile(other, int64(m.Size), mappable); !missing(err2) {
 			name, f, err = other, f2, err2
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	r, err := OpenTable(f, TableOptions{Name: name, Cache: s.o.Cache, Comparer: cmp.Or(m.Comparer, s.o.Comparer), MaxDecoded: s.o.MaxDecoded})
+	r, err := OpenTable(f, TableOptions{
+		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num, OnFault: s.fail,
+	})
 	if err != nil {
 		_ = f.Close()
 		return nil, base.LocateCorruption(err, name, 0, f.size)
@@ -181,22 +185,17 @@ func (s *Set) load(m *manifest.FileMeta) (*table, error) {
 	return &table{reader: r, file: f}, nil
 }
 
+// comparer orders the keys of table m.
+func (s *Set) comparer(m *manifest.FileMeta) *base.Comparer { return cmp.Or(m.Comparer, s.o.Comparer) }
+
 // openFile opens the descriptor, which compares the sizes.
-func (s *Set) openFile(name string, size int64) (*file, error) {
-	f := &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name), size: size}
+func (s *Set) openFile(name string, size int64, mappable bool) (*file, error) {
+	f := &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name), size: size, mappable: mappable}
 	if err := f.acquire(); err != nil {
 		return nil, err
 	}
 	f.release()
 	return f, nil
-}
-
-// otherName is the name that m's file has if it does not have m.Name().
-func otherName(m *manifest.FileMeta) string {
-	if m.OldName {
-		return base.FileName(base.FileTable, m.Num)
-	}
-	return base.OldTableName(m.Num)
 }
 
 func (t *table) close() error {
@@ -206,7 +205,7 @@ func (t *table) close() error {
 // Create makes the file of a new table and returns its name too. The writer
 // owns the file; an abandoned one is deleted with DeleteFile.
 func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, string, error) {
-	name := base.FileName(base.FileTable, num)
+	name := s.TableName(num)
 	var f vfs.WriteFile
 	err := MakeRoom(func() (err error) {
 		f, err = s.o.FS.Create(filepath.Join(s.o.Dir, name))
@@ -215,8 +214,12 @@ func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, strin
 	if err != nil {
 		return nil, "", err
 	}
+	o.Format, o.FileNum = s.o.Format, num
 	return NewTableWriter(f, o), name, nil
 }
+
+// TableName is the name of a new table.
+func (s *Set) TableName(num uint64) string { return s.o.Format.FileName(base.FileTable, num) }
 
 // SyncDir makes the names of new tables durable.
 func (s *Set) SyncDir() error { return s.o.FS.SyncDir(s.o.Dir) }
@@ -225,6 +228,7 @@ func (s *Set) SyncDir() error { return s.o.FS.SyncDir(s.o.Dir) }
 type Stats struct {
 	Readers     int   // open readers
 	ReaderBytes int64 // memory of their indexes, filters and slots
+	MappedBytes int64 // of the files of open readers
 	Descriptors int   // open descriptors of tables
 	Pending     int   // files waiting for deletion
 	Pinned      int   // obsolete files that a Pin keeps
@@ -240,6 +244,7 @@ func (s *Set) Stats() Stats {
 	for _, m := range s.open {
 		if t, _ := m.Opened.Load().(*table); t != nil {
 			st.ReaderBytes += t.reader.MemoryUsage()
+			st.MappedBytes += t.file.mapped
 		}
 	}
 	s.mu.Unlock()

@@ -39,11 +39,16 @@ func value(num uint64, i int) []byte { return fmt.Appendf(nil, "value %d of %d",
 // writeTable makes table num with tableEntries entries.
 func writeTable(t testing.TB, s *Set, num uint64) *manifest.FileMeta {
 	t.Helper()
-	w, name, err := s.Create(num, tableOptions)
+	return writeTableWith(t, s, num, tableOptions)
+}
+
+func writeTableWith(t testing.TB, s *Set, num uint64, o sstable.WriterOptions) *manifest.FileMeta {
+	t.Helper()
+	w, name, err := s.Create(num, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if name != base.FileName(base.FileTable, num) {
+	if name != base.LevelDB.FileName(base.FileTable, num) {
 		t.Errorf("created %s", name)
 	}
 	for i := range tableEntries {
@@ -150,7 +155,7 @@ func TestBothNames(t *testing.T) {
 	mem := vfs.NewMem()
 	s, c := tableSet(t, mem, "/db")
 	m := writeTable(t, s, 7)
-	old := &manifest.FileMeta{Num: 7, Size: m.Size, OldName: true}
+	old := &manifest.FileMeta{Num: 7, Size: m.Size, Naming: base.NamedSST}
 	if err := get(s, old, 1); err != nil {
 		t.Errorf(".ldb for a table recorded as .sst: %v", err)
 	}
@@ -444,8 +449,12 @@ func TestFinalDamageIsRemembered(t *testing.T) {
 			}
 			return vfs.Outcome{}
 		})
-		empty := block.AppendTrailer([]byte{0, 0, 0, 0, 1, 0, 0, 0}, 0, block.None)
-		index := block.AppendTrailer([]byte{0, 1, 1, 'x', 'y', 0, 0, 0, 0, 1, 0, 0, 0}, 0, block.None)
+		seal := func(rows []byte) []byte {
+			trailer := block.Trailer(rows, block.None)
+			return append(rows, trailer[:]...)
+		}
+		empty := seal([]byte{0, 0, 0, 0, 1, 0, 0, 0})
+		index := seal([]byte{0, 1, 1, 'x', 'y', 0, 0, 0, 0, 1, 0, 0, 0})
 		if !sound {
 			index[len(index)-1] ^= 1
 		}

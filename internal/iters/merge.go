@@ -19,7 +19,7 @@ type input struct {
 	lo, n int
 	live  bool
 	// allVisible says that every entry of e is visible at the merge's sequence
-	// number.
+	// number, with a raw value.
 	allVisible bool
 }
 
@@ -255,7 +255,7 @@ func (m *Merge) fail(err error) {
 func (m *Merge) clipToBounds(in *input) {
 	e := &in.e
 	in.lo, in.n = 0, e.Len()
-	in.allVisible = e.AllLiveSets && e.MaxSeq <= m.seq
+	in.allVisible = e.AllLiveSets && e.MaxSeq <= m.seq && e.Codecs == nil
 	if in.n == 0 {
 		return
 	}

@@ -96,7 +96,7 @@ func (s *cursorScript) source(c *script.Command, line string) func() base.Source
 		src := model.NewSource(s.t, s.cmp, es, ends)
 		src.Adjust = func(e *base.Chunk) {
 			if codec != base.CodecRaw {
-				e.AllLiveSets, e.Codecs = false, slices.Repeat([]base.Codec{codec}, e.Len())
+				e.Codecs = slices.Repeat([]base.Codec{codec}, e.Len())
 			}
 		}
 		return src

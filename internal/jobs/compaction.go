@@ -20,14 +20,18 @@ var errStopped = errors.New("compaction stopped")
 // left to do for it.
 var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
 
-// env is what a flush or compaction of a tree needs.
-func (s *Scheduler) env(t *tree.Tree) *compact.Env {
+// env is what a flush or compaction of a tree needs. spare is nil, or keeps the buffers
+// of the job.
+func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
+	tables := t.Tables()
+	tables.Spare, tables.Keyspace, tables.KeyspaceName = spare, t.ID(), t.Name()
 	return &compact.Env{
 		Comparer: t.Comparer(),
+		Naming:   s.opts.Manifest.Format().TableNamings()[0],
 		Open:     t.OpenSource,
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num := s.opts.Manifest.NewFileNum()
-			w, _, err := s.opts.Files.Create(num, t.Tables())
+			w, _, err := s.opts.Files.Create(num, tables)
 			return num, w, err
 		},
 	}
@@ -39,9 +43,9 @@ func (s *Scheduler) env(t *tree.Tree) *compact.Env {
 // REQUIRES: s.mu held.
 func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *compact.Plan, version *manifest.Version) <-chan error {
 	version.Ref()
-	k.running = append(k.running, plan)
+	s.trees.start(k, plan)
 	if k.manual[plan] == nil { // those take no workers from the automatic ones
-		s.workers += plan.Pieces()
+		s.workers += plan.MaxPieces
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -76,6 +80,9 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 		}
 		err = s.installCompaction(k, edit, results)
 	}
+	if err == nil && s.isIdlePlan(k, plan) {
+		s.opts.WAL.Trim()
+	}
 	d := time.Since(start)
 	var added []manifest.AddedFile
 	for _, r := range results {
@@ -90,8 +97,11 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 // names durable. It returns the change to install. If a piece fails, or entries
 // were lost on the way, the outputs of all are deleted.
 func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Plan) ([]compact.Result, *manifest.Edit, error) {
-	env := s.env(k.Tree)
+	var spare sstable.Spare
+	defer spare.Free()
+	env := s.env(k.Tree, &spare)
 	env.Stop = s.giveWay(k, plan, func() error {
+		s.yieldToFlush()
 		if s.stop.Load() || s.opts.Failure() != nil {
 			return errStopped
 		}
@@ -100,6 +110,7 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Pl
 		}
 		return nil
 	})
+	plan.Cut(k.Comparer(), s.splitKeys)
 	snapshots := s.opts.Seqs.Snapshots()
 	results := make([]compact.Result, plan.Pieces())
 	errs := make([]error, plan.Pieces())
@@ -129,6 +140,15 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Pl
 	return results, edit, err
 }
 
+// splitKeys cuts a table. One that cannot be opened is not cut: the plan's run says why.
+func (s *Scheduler) splitKeys(f *manifest.FileMeta, n int) [][]byte {
+	r, err := s.opts.Files.Reader(f)
+	if err != nil {
+		return nil
+	}
+	return r.SplitKeys(n)
+}
+
 // joinFailures joins the errors of a compaction's pieces. A piece that was only
 // told to stop does not hide that another one failed.
 func joinFailures(errs []error) error {
@@ -152,13 +172,15 @@ func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k.remove(plan)
-	s.forgetDroppedLocked()
+	s.trees.end(k, plan)
+	if k.dropped {
+		s.trees.forgetDropped()
+	}
 	if cancel := k.manual[plan]; cancel != nil {
 		delete(k.manual, plan)
 		cancel(nil)
 	} else {
-		s.workers -= plan.Pieces()
+		s.workers -= plan.MaxPieces
 	}
 	c := &s.compaction
 	c.err = err
@@ -173,17 +195,6 @@ func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err erro
 	}
 	s.scheduleLocked()
 	s.cond.Broadcast()
-}
-
-// remove takes a plan off the list of those in progress.
-func (k *keyspace) remove(plan *compact.Plan) {
-	left := k.running[:0:0]
-	for _, p := range k.running {
-		if p != plan {
-			left = append(left, p)
-		}
-	}
-	k.running = left
 }
 
 // retryCompaction ends the pause after a failed compaction.

@@ -18,8 +18,10 @@
 // # Writers who wait
 //
 // MakeRoom is where a write stalls (stall.go): it delays the commit leader in
-// proportion to level 0, and stops it when there are too many memtables or level 0
-// tables. A writer never waits without work under way that ends the wait.
+// proportion to level 0, or so that the last memtable lasts until the flush is done
+// (pace.go), and stops it when there are too many memtables or level 0 tables.
+// Compactions give way to a flush that writers are slowed down for. A writer never
+// waits without work under way that ends the wait.
 //
 // # Failures
 //

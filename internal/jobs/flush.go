@@ -18,19 +18,19 @@ import (
 // memtable is sealed.
 func (s *Scheduler) nextFlushLocked() (next *keyspace) {
 	var oldest uint64
-	for _, k := range s.spaces {
-		if k.dropped {
-			continue
-		}
+	s.trees.sealed = slices.DeleteFunc(s.trees.sealed, func(k *keyspace) (none bool) {
 		state := k.Acquire()
 		if state == nil {
-			continue
+			return false
 		}
-		if log, _ := state.OldestLog(nil); len(state.Sealed) > 0 && (next == nil || log < oldest) {
+		defer state.Unref()
+		if none = k.dropped || len(state.Sealed) == 0; none {
+			k.isSealed = false
+		} else if log, _ := state.OldestLog(nil); next == nil || log < oldest {
 			next, oldest = k, log
 		}
-		state.Unref()
-	}
+		return none
+	})
 	return next
 }
 
@@ -56,14 +56,16 @@ func (s *Scheduler) flushLoop() {
 		kick := s.kick
 		s.flush.begun++
 		s.mu.Unlock()
+		s.prepareLog()
 		err := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])
 		state.Unref()
 		s.finishedFlush(k, err, kick)
-		s.prepareLog()
 	}
 }
 
-// prepareLog has the next log ready.
+// prepareLog has the next log ready. The rotation that led to a flush took the one that
+// was; before the flush ends there may be another rotation, and a writer that makes its log
+// itself waits for the directory's sync.
 func (s *Scheduler) prepareLog() {
 	var err error
 	defer s.catchPanic(&err)
@@ -103,6 +105,8 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.FlushBegin()
 	start := time.Now()
+	s.beginFlush(k, m)
+	defer func() { s.endFlush(err != nil) }()
 	m.Mem.Seal()
 	var result compact.Result
 	if err = s.mendManifest(); err == nil {
@@ -146,17 +150,18 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 	}
 	defer func() {
 		s.mu.Lock()
-		k.remove(plan)
+		s.trees.end(k, plan)
 		s.mu.Unlock()
 		version.Unref()
 	}()
-	env := s.env(t)
+	env := s.env(t, nil)
 	env.Stop = func() error {
 		if s.stopFlush.Load() || s.opts.Failure() != nil {
 			return errStopped
 		}
 		return nil
 	}
+	env.Progress = s.reportFlush
 	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Len()), version, level, 0, env, s.opts.Seqs.Snapshots())
 	if err == nil && len(result.Added) > 0 {
 		err = s.opts.Files.SyncDir()
@@ -179,7 +184,7 @@ func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest
 	level := compact.FlushLevel(version, k.running, k.Comparer(), smallest, largest)
 	plan := compact.FlushPlan(level, smallest, largest)
 	if level > 0 {
-		k.running = append(k.running, plan)
+		s.trees.start(k, plan)
 	}
 	return version, level, plan
 }

@@ -79,37 +79,37 @@ const (
 	maxWatch = 10 * time.Second
 )
 
+// restLocked is called when nothing was found to do for a tree. It reports whether that
+// is so until something changes, or until the time for a look at it that it sets if the
+// tree has work for a quiet time.
+func (s *Scheduler) restLocked(k *keyspace, v *manifest.Version) bool {
+	c := s.configLocked(k)
+	if after, ok := compact.IdleAfter(v, c); ok {
+		s.idleLocked(k, v, c)
+		look := min(max(after/4, minWatch), maxWatch)
+		if left := after - time.Since(k.quiet.since); left > 0 {
+			look = min(look, max(left, time.Millisecond))
+		}
+		s.trees.watch(k, time.Now().Add(look))
+	}
+	// Reads pay for merges only while no flush runs.
+	return !k.heldBySnapshot && !(s.flushing && k.RunsSought() > 0)
+}
+
 // watchLocked sets the timer for the next look, if some tree has work for a quiet time
-// and none runs. A database whose trees are one run each has no timer.
+// and nothing runs. A database whose trees are one run each has no timer.
 func (s *Scheduler) watchLocked() {
-	if s.calm != nil || s.paused > 0 || s.stop.Load() || s.compaction.retry != nil || s.flushing || s.runningLocked() > 0 {
+	if s.calm != nil || s.paused > 0 || s.stop.Load() || s.compaction.retry != nil || s.flushing || s.trees.running > 0 {
 		return
 	}
-	var next time.Duration
-	for _, k := range s.spaces {
-		state := k.Acquire()
-		if state == nil {
-			continue
-		}
-		c := s.configLocked(k)
-		if after, ok := compact.IdleAfter(state.Version, c); ok {
-			s.idleLocked(k, state.Version, c)
-			look := min(max(after/4, minWatch), maxWatch)
-			if left := after - time.Since(k.quiet.since); left > 0 {
-				look = min(look, max(left, time.Millisecond))
-			}
-			if next == 0 || look < next {
-				next = look
-			}
-		}
-		state.Unref()
-	}
-	if next == 0 {
+	next, ok := s.trees.nextLook()
+	if !ok {
 		return
 	}
-	s.calm = time.AfterFunc(next, func() {
+	s.calm = time.AfterFunc(max(time.Until(next), time.Millisecond), func() {
 		s.mu.Lock()
 		s.calm = nil
+		s.trees.lookAgain(time.Now())
 		s.mu.Unlock()
 		s.Wake()
 	})
@@ -123,13 +123,27 @@ const (
 	maxGiveWay  = 100 * time.Millisecond
 )
 
-// giveWay returns the function by which the merge of an idle tree gives way, nil for
-// other plans.
+// giveWay returns the function by which a merge that only reads gain from is given up for
+// a manual compaction that waits for its end, as that does the same work and more, and by
+// which the merge of an idle tree gives way to writers. Other plans go on: it is stop.
 func (s *Scheduler) giveWay(k *keyspace, plan *compact.Plan, stop func() error) func() error {
 	s.mu.Lock()
-	idle := k.quiet.plan == plan
+	optional := k.optional == plan
 	s.mu.Unlock()
-	if !idle {
+	if !optional {
+		return stop
+	}
+	unless := stop
+	stop = func() error {
+		s.mu.Lock()
+		wanted := k.manualWaits > 0
+		s.mu.Unlock()
+		if wanted {
+			return errStopped
+		}
+		return unless()
+	}
+	if !s.isIdlePlan(k, plan) {
 		return stop
 	}
 	seq, paused := s.opts.Seqs.Visible(), time.Duration(0)
@@ -151,6 +165,13 @@ func (s *Scheduler) giveWay(k *keyspace, plan *compact.Plan, stop func() error) 
 			runtime.Gosched()
 		}
 	}
+}
+
+// isIdlePlan reports whether the plan is for a tree that nobody writes.
+func (s *Scheduler) isIdlePlan(k *keyspace, plan *compact.Plan) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return k.quiet.plan == plan
 }
 
 // waitsForFlush reports whether a tree has a sealed memtable.

@@ -20,7 +20,7 @@ func TestIdleMergeGivesWay(t *testing.T) {
 	never := func() error { return nil }
 	idle, other := &compact.Plan{}, &compact.Plan{}
 	d.jobs.mu.Lock()
-	k.quiet.plan = idle
+	k.quiet.plan, k.optional = idle, idle
 	d.jobs.mu.Unlock()
 
 	d.mustPut("a")
@@ -67,6 +67,28 @@ func TestIdleMergeGivesWay(t *testing.T) {
 	close(end)
 	<-done
 	d.last = seq
+
+	// A manual compaction waits.
+	reads := &compact.Plan{}
+	d.jobs.mu.Lock()
+	k.optional = reads
+	k.manualWaits++
+	d.jobs.mu.Unlock()
+	if err := d.jobs.giveWay(k, reads, never)(); !errors.Is(err, errStopped) {
+		t.Errorf("a merge for reads goes on beside a manual compaction that waits: %v", err)
+	}
+	if err := d.jobs.giveWay(k, other, never)(); err != nil {
+		t.Errorf("a plan that is needed ends for a manual compaction: %v", err)
+	}
+	d.jobs.mu.Lock()
+	k.optional = idle
+	d.jobs.mu.Unlock()
+	if err := d.jobs.giveWay(k, idle, never)(); !errors.Is(err, errStopped) {
+		t.Errorf("the merge of an idle tree goes on beside a manual compaction that waits: %v", err)
+	}
+	d.jobs.mu.Lock()
+	k.manualWaits--
+	d.jobs.mu.Unlock()
 
 	stop, others := d.jobs.giveWay(k, idle, never), d.jobs.giveWay(k, other, never)
 	d.mustPut("c")
@@ -121,7 +143,7 @@ func TestDelayCountsSpace(t *testing.T) {
 		k.quiet.live = live
 		d.jobs.paused = 0
 		d.jobs.mu.Unlock()
-		d.jobs.updateDelay()
+		d.jobs.noteVersion(k)
 		delay := d.jobs.Status().DelayPerKiB
 		d.jobs.mu.Lock()
 		d.jobs.paused = 1

@@ -48,7 +48,7 @@ func (s *Scheduler) installFlush(k *keyspace, m *tree.Sealed, result compact.Res
 // deleteLogs deletes the logs before oldest, which the MANIFEST says are obsolete.
 func (s *Scheduler) deleteLogs(oldest uint64) {
 	for _, num := range s.opts.WAL.TakeObsolete(oldest) {
-		s.opts.Files.DeleteFile(base.FileName(base.FileLog, num))
+		s.opts.Files.DeleteFile(s.opts.Manifest.Format().FileName(base.FileLog, num))
 	}
 }
 
@@ -60,18 +60,17 @@ func (s *Scheduler) oldestLogWithout(m *tree.Sealed) (oldest uint64, ok bool) {
 	oldest = s.opts.WAL.Num()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.spaces {
+	for _, k := range s.trees.all {
 		if k.dropped {
 			continue
 		}
-		state := k.Acquire()
-		if state == nil {
+		log, any, ok := k.OldestLog(m)
+		if !ok {
 			return 0, false
 		}
-		if log, any := state.OldestLog(m); any {
+		if any {
 			oldest = min(oldest, log)
 		}
-		state.Unref()
 	}
 	// A state of before BeginLog may name a log that is obsolete already.
 	return max(oldest, s.opts.Manifest.LogNum()), true
@@ -111,7 +110,7 @@ func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tre
 	}
 	k.Install(version, flushed)
 	s.estimateLive(k)
-	s.updateDelay()
+	s.noteVersion(k)
 	return nil
 }
 
@@ -152,6 +151,6 @@ func (s *Scheduler) discard(r compact.Result) {
 		s.opts.Files.Obsolete(a.Meta) // it may be open: warm, openDense
 	}
 	for _, num := range r.Abandoned {
-		s.opts.Files.DeleteFile(base.FileName(base.FileTable, num))
+		s.opts.Files.DeleteFile(s.opts.Files.TableName(num))
 	}
 }

@@ -171,7 +171,7 @@ func (d *database) logs() (logs []uint64) {
 		d.t.Fatal(err)
 	}
 	for _, name := range names {
-		if kind, num := base.ParseFileName(name); kind == base.FileLog {
+		if kind, num := base.LevelDB.ParseFileName(name); kind == base.FileLog {
 			logs = append(logs, num)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
@@ -38,15 +39,9 @@ func (s *Scheduler) DropKeyspace(t *tree.Tree) error {
 	if k := s.spaceLocked(t); k != nil {
 		k.dropped = true
 	}
-	s.forgetDroppedLocked()
+	s.trees.forgetDropped()
 	s.cond.Broadcast()
 	return err
-}
-
-// forgetDroppedLocked takes keyspaces off the list that were dropped and have no
-// plan in progress.
-func (s *Scheduler) forgetDroppedLocked() {
-	s.spaces = slices.DeleteFunc(s.spaces, func(k *keyspace) bool { return k.dropped && len(k.running) == 0 })
 }
 
 func (s *Scheduler) isDropped(k *keyspace) bool {
@@ -66,7 +61,7 @@ func (s *Scheduler) ReleaseLogs() (err error) {
 		return nil
 	}
 	s.mu.Lock()
-	k := s.spaces[0]
+	k := s.trees.all[0]
 	s.mu.Unlock()
 	edit := &manifest.Edit{}
 	edit.SetLogNum(oldest)
@@ -82,7 +77,7 @@ func (s *Scheduler) ReleaseLogs() (err error) {
 // log must not leave what one tree has of a batch without the rest.
 func (s *Scheduler) syncLogsOf(k *keyspace, m *tree.Sealed) error {
 	s.mu.Lock()
-	several := len(s.spaces) > 1
+	several := len(s.trees.all) > 1
 	s.mu.Unlock()
 	state := k.Acquire()
 	if state == nil {
@@ -96,19 +91,51 @@ func (s *Scheduler) syncLogsOf(k *keyspace, m *tree.Sealed) error {
 	return s.opts.WAL.SyncBefore(next)
 }
 
-// Share is the part of a group that goes to one tree.
-type Share struct {
-	Tree    *tree.Tree
-	Bytes   int64
-	Entries int
+// share is the part of a group that goes to one tree.
+type share struct {
+	tree    *tree.Tree
+	bytes   int64
+	entries int
 }
 
-// MakeRoomFor is MakeRoom for a group over several trees. It rotates the memtables
-// that are full and no others; they share one new log. Commit leader only.
-func (s *Scheduler) MakeRoomFor(shares []Share, mode commit.Mode) error {
+// entryOverhead bounds the bytes of an entry in a batch besides key and value.
+const entryOverhead = 16
+
+// sharesOf divides a group among the trees, which find returns, or nil for a keyspace
+// that was dropped. It reuses the memory of shares.
+func sharesOf(shares []share, find func(base.KeyspaceID) *tree.Tree, group [][]byte) []share {
+	for _, b := range group {
+		last := -1
+		for it := batchrepr.Read(b); ; {
+			id, _, key, value, ok := it.Next()
+			if !ok {
+				break
+			}
+			if last < 0 || shares[last].tree.ID() != id {
+				if last = slices.IndexFunc(shares, func(sh share) bool { return sh.tree.ID() == id }); last < 0 {
+					t := find(id)
+					if t == nil {
+						continue
+					}
+					last, shares = len(shares), append(shares, share{tree: t})
+				}
+				shares[last].bytes += batchrepr.HeaderLen
+			}
+			shares[last].bytes += int64(len(key) + len(value) + entryOverhead)
+			shares[last].entries++
+		}
+	}
+	return shares
+}
+
+// MakeRoomForGroup is MakeRoom for a group over several trees, which find returns. It
+// rotates the memtables that are full and no others; they share one new log. Commit leader
+// only.
+func (s *Scheduler) MakeRoomForGroup(find func(base.KeyspaceID) *tree.Tree, group [][]byte, mode commit.Mode) error {
+	s.shares = sharesOf(s.shares[:0], find, group)
 	total := int64(0)
-	for _, sh := range shares {
-		total += sh.Bytes
+	for _, sh := range s.shares {
+		total += sh.bytes
 	}
 	if err := s.delay(total, mode); err != nil {
 		return err
@@ -117,24 +144,24 @@ func (s *Scheduler) MakeRoomFor(shares []Share, mode commit.Mode) error {
 	if err := s.boundLogs(rotateLog); err != nil {
 		return err
 	}
-	for _, sh := range shares {
-		fits, err := sh.Tree.HasRoom(sh.Bytes, sh.Entries)
+	for _, sh := range s.shares {
+		fits, err := sh.tree.HasRoom(sh.bytes, sh.entries)
 		if err != nil {
 			return err
 		}
 		if fits {
 			continue
 		}
-		if err := s.waitForRoom(sh.Tree, mode); err != nil {
+		if err := s.waitForRoom(sh.tree, mode); err != nil {
 			return err
 		}
-		if err := sh.Tree.Rotate(sh.Bytes, sh.Entries, rotateLog); err != nil {
+		if err := sh.tree.Rotate(sh.bytes, sh.entries, rotateLog); err != nil {
 			return err
 		}
-		s.Wake()
+		s.wakeSealed(sh.tree)
 	}
-	for _, sh := range shares {
-		sh.Tree.BeginLog(s.opts.WAL.Num())
+	for _, sh := range s.shares {
+		sh.tree.BeginLog(s.opts.WAL.Num())
 	}
 	return nil
 }
@@ -174,8 +201,8 @@ func (s *Scheduler) boundLogs(rotateLog func(base.SeqNum) (uint64, error)) error
 		if err := t.Rotate(0, 0, rotateLog); err != nil {
 			return err
 		}
+		s.wakeSealed(t)
 	}
-	s.Wake()
 	return nil
 }
 
@@ -185,7 +212,7 @@ func (s *Scheduler) pinOldest() (oldest uint64, pinning []*tree.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	oldest = s.opts.WAL.Num()
-	for _, k := range s.spaces {
+	for _, k := range s.trees.all {
 		state := k.Current()
 		if k.dropped || state == nil {
 			continue

@@ -82,13 +82,14 @@ type Scheduler struct {
 
 	mu         sync.Mutex
 	cond       *sync.Cond // signalled at every change of the fields below
-	spaces     []*keyspace
+	trees      trees
 	closing    bool
 	paused     int  // Pause calls not yet undone
 	flushing   bool // the flush goroutine runs
 	workers    int  // running pieces of automatic compactions
 	waitsFor   string
 	flush      flushes
+	pace       pace
 	compaction compactions
 	forced     int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
 	kick       chan struct{} // closed and replaced to end the pause of flushes
@@ -98,22 +99,14 @@ type Scheduler struct {
 
 	stop       atomic.Bool  // running compactions give up, and none begin
 	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
-	delayNanos atomic.Int64 // write delay per KiB, see updateDelay
+	delayNanos atomic.Int64 // write delay per KiB from the debt, see noteVersion
+	paceNanos  atomic.Int64 // write delay per KiB from the flush, see pace
 	owed       int64        // nanoseconds of delay not yet slept; commit leader only
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
+	shares     []share      // commit leader only
 	nextLook   int64        // bytes appended to logs at which boundLogs looks again; commit leader only
 	stats      stats
 	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
-}
-
-// keyspace is a tree and the work on it. Its fields are guarded by Scheduler.mu.
-type keyspace struct {
-	*tree.Tree
-	dropped     bool // nothing is started for it any more
-	running     compact.InProgress
-	manual      map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
-	manualWaits int                                       // manual compactions that wait for their next step
-	quiet       quiet
 }
 
 // flushes is how the last flushes went.
@@ -145,6 +138,7 @@ func New(o Options) *Scheduler {
 	s := &Scheduler{opts: o, kick: make(chan struct{})}
 	s.cond = sync.NewCond(&s.mu)
 	s.stats.stalls = map[string]Stall{}
+	s.trees.of, s.trees.pressed = map[*tree.Tree]*keyspace{}, map[*keyspace]float64{}
 	if o.Paused {
 		s.paused = 1
 	}
@@ -155,18 +149,11 @@ func New(o Options) *Scheduler {
 func (s *Scheduler) Add(t *tree.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spaces = append(s.spaces, &keyspace{Tree: t, manual: map[*compact.Plan]context.CancelCauseFunc{}})
+	s.trees.add(&keyspace{Tree: t, manual: map[*compact.Plan]context.CancelCauseFunc{}})
 }
 
 // spaceLocked is the keyspace of a tree that was added.
-func (s *Scheduler) spaceLocked(t *tree.Tree) *keyspace {
-	for _, k := range s.spaces {
-		if k.Tree == t {
-			return k
-		}
-	}
-	return nil
-}
+func (s *Scheduler) spaceLocked(t *tree.Tree) *keyspace { return s.trees.of[t] }
 
 // space is spaceLocked for callers without the lock.
 func (s *Scheduler) space(t *tree.Tree) *keyspace {
@@ -175,12 +162,25 @@ func (s *Scheduler) space(t *tree.Tree) *keyspace {
 	return s.spaceLocked(t)
 }
 
-// runningLocked is how many plans are in progress.
-func (s *Scheduler) runningLocked() (n int) {
-	for _, k := range s.spaces {
-		n += len(k.running)
+// WakeFor is Wake after a change of a tree.
+func (s *Scheduler) WakeFor(t *tree.Tree) {
+	s.mu.Lock()
+	if k := s.spaceLocked(t); k != nil {
+		s.trees.changed(k)
 	}
-	return n
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// wakeSealed is Wake after a memtable of a tree was sealed.
+func (s *Scheduler) wakeSealed(t *tree.Tree) {
+	s.mu.Lock()
+	if k := s.spaceLocked(t); k != nil {
+		s.trees.seal(k)
+	}
+	s.updatePaceLocked(time.Now())
+	s.mu.Unlock()
+	s.Wake()
 }
 
 // Wake starts whatever can be started and wakes all who wait.
@@ -200,46 +200,62 @@ func (s *Scheduler) scheduleLocked() {
 		go s.flushLoop()
 	}
 	for started := true; started; {
-		started = false
-		for _, k := range s.spaces { // one each, in turn
-			if s.paused == 0 && !s.stop.Load() && s.workers < s.opts.MaxJobs && s.compaction.retry == nil {
-				started = s.startNextLocked(k) || started
+		var begun []*keyspace
+		s.trees.due = slices.DeleteFunc(s.trees.due, func(k *keyspace) bool {
+			if s.paused > 0 || s.stop.Load() || s.workers >= s.opts.MaxJobs || s.compaction.retry != nil {
+				return false
 			}
-		}
+			began, rests := s.startNextLocked(k)
+			if began { // one each, in turn
+				begun = append(begun, k)
+			}
+			k.isDue = !rests
+			return began || rests
+		})
+		s.trees.due = append(s.trees.due, begun...)
+		started = len(begun) > 0
 	}
 	s.watchLocked()
 }
 
-// startNextLocked starts the most urgent compaction of a tree, if there is one.
-func (s *Scheduler) startNextLocked(k *keyspace) bool {
+// startNextLocked starts the most urgent compaction of a tree, if there is one. rests says
+// that there is none before something changes.
+func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
 	state := k.Acquire()
 	if state == nil {
-		return false
+		return false, k.dropped
 	}
 	defer state.Unref()
 	if k.dropped {
-		return false
+		return false, true
 	}
 	if s.manualFirstLocked(k, state.Version) {
-		return false
+		return false, false
 	}
+	k.heldBySnapshot = false
 	plan := s.pickLocked(k, func(c compact.Config) *compact.Plan {
-		plan := compact.Pick(state.Version, k.running, c)
-		if plan == nil && !s.flushing {
-			plan = compact.PickReadTriggered(state.Version, k.running, c, k.RunsSought())
+		if plan := compact.Pick(state.Version, k.running, c); plan != nil || s.flushing {
+			return plan
 		}
-		if plan == nil && !s.flushing && s.idleLocked(k, state.Version, c) {
-			plan = compact.PickIdle(state.Version, k.running, c)
-			k.quiet.plan = plan
+		if plan := compact.PickReadTriggered(state.Version, k.running, c, k.RunsSought()); plan != nil {
+			k.optional = plan
+			return plan
+		}
+		if !s.idleLocked(k, state.Version, c) {
+			return nil
+		}
+		plan := compact.PickIdle(state.Version, k.running, c)
+		if plan != nil {
+			k.quiet.plan, k.optional = plan, plan
 		}
 		return plan
 	})
 	if plan == nil {
-		return false
+		return false, s.restLocked(k, state.Version)
 	}
 	k.SpendRunsSought(plan.RunsSought())
 	s.startLocked(context.Background(), k, plan, state.Version)
-	return true
+	return true, false
 }
 
 // pickLocked calls a decision of package compact. Decisions call the user's
@@ -265,7 +281,7 @@ func (s *Scheduler) configLocked(k *keyspace) compact.Config {
 		L0Trigger:         o.L0Trigger,
 		L0Stop:            o.L0Stop,
 		MaxSubcompactions: o.MaxSubcompactions,
-		TombstoneDense:    s.tombstoneDense,
+		TombstoneDense:    func(m *manifest.FileMeta) bool { return s.tombstoneDense(k, m) },
 		Live:              k.quiet.live,
 		MaxSpace:          o.MaxSpaceAmplification,
 		Fast:              k.quiet.fast(time.Now()),
@@ -279,7 +295,7 @@ func (s *Scheduler) Pause() {
 	defer s.mu.Unlock()
 	s.paused++
 	s.stop.Store(true)
-	for s.runningLocked() > 0 {
+	for s.trees.running > 0 {
 		s.cond.Wait()
 	}
 	s.stop.Store(s.closing || errors.Is(s.opts.Writable(), base.ErrClosed))
@@ -333,7 +349,7 @@ func (s *Scheduler) BeginClose() {
 	})
 	defer patience.Stop()
 	s.mu.Lock()
-	spaces := slices.Clone(s.spaces) // a drop changes the list in place
+	spaces := slices.Clone(s.trees.all) // a drop changes the list in place
 	s.mu.Unlock()
 	for _, k := range spaces {
 		_ = s.WaitFlushed(k.Tree, 0)
@@ -355,7 +371,7 @@ func (s *Scheduler) Close() {
 	}
 	s.endPauseLocked()
 	s.cond.Broadcast()
-	for s.flushing || s.runningLocked() > 0 {
+	for s.flushing || s.trees.running > 0 {
 		s.cond.Wait()
 	}
 }

@@ -76,6 +76,9 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 			s.begun = append(s.begun, s.wal.Num())
 		} else {
 			err = s.trees[name].Rotate(0, 0, func(base.SeqNum) (uint64, error) { return s.wal.Num(), nil })
+			s.jobs.mu.Lock()
+			s.jobs.trees.seal(s.jobs.spaceLocked(s.trees[name]))
+			s.jobs.mu.Unlock()
 		}
 	case "install":
 		tr := s.trees[name]

@@ -13,7 +13,7 @@ import (
 
 // Why a writer waits.
 const (
-	StallMemTables = "memtables" // as many memtables as there may be wait for their flush
+	StallMemTables = "memtables" // as many memtables as there may be wait for their flush, and the current one fills up
 	StallLevel0    = "level0"    // level 0 has as many tables as it may have
 	StallDebt      = "debt"      // level 0 is filling up, or the tables take much space
 )
@@ -57,14 +57,18 @@ func (s *Scheduler) rotate(t *tree.Tree, bytes int64, entries int) error {
 	if err := t.Rotate(bytes, entries, s.opts.WAL.Rotate); err != nil {
 		return err
 	}
-	s.Wake()
+	s.wakeSealed(t)
 	return nil
 }
 
 // delay makes the writer sleep in proportion to the bytes it writes and to the
-// debt, a millisecond or more at a time. Commit leader only.
+// debt, or to what is left of the flush if that is more, a millisecond or more at a
+// time. Commit leader only.
 func (s *Scheduler) delay(bytes int64, mode commit.Mode) error {
-	perKiB := s.delayNanos.Load()
+	perKiB, cause := s.delayNanos.Load(), StallDebt
+	if pace := s.paceNanos.Load(); pace > perKiB && mode&commit.NoStall == 0 { // there still is room
+		perKiB, cause = pace, StallMemTables
+	}
 	if perKiB == 0 {
 		s.owed = 0
 		return nil
@@ -80,33 +84,30 @@ func (s *Scheduler) delay(bytes int64, mode commit.Mode) error {
 	d := min(time.Duration(s.owed), 100*time.Millisecond)
 	s.owed = 0
 	time.Sleep(d)
-	s.stalled(StallDebt, d)
+	s.stalled(cause, d)
 	return nil
 }
 
-// updateDelay derives the write delay from level 0 and the space taken of the tree
-// under most pressure: nothing below half of the way to a limit, then growing
+// noteVersion notes that k has a new version. It derives the write delay from level 0 and
+// the space taken of the tree under most pressure: nothing below half of the way to a limit, then growing
 // smoothly, without bound as the limit of level 0 comes near, so that writers and
 // compactions meet in between. At three quarters of the limit it is 10 us per KiB.
-func (s *Scheduler) updateDelay() {
+func (s *Scheduler) noteVersion(k *keyspace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var nanos int64
-	for _, k := range s.spaces {
-		state := k.Acquire()
-		if state == nil {
-			continue
+	s.trees.changed(k)
+	pressure := 0.0
+	if state := k.Acquire(); state != nil {
+		if !k.dropped {
+			pressure = compact.Pressure(state.Version, s.configLocked(k))
 		}
-		pressure := compact.Pressure(state.Version, s.configLocked(k))
 		state.Unref()
-		if pressure > 0 {
-			nanos = max(nanos, int64(10_000*min(pressure/max(1-pressure, 0.01), 100)))
-		}
 	}
+	pressure = s.trees.press(k, pressure)
 	if s.paused > 0 {
-		nanos = 0 // the caller wants no compaction: waiting would not help
+		pressure = 0 // the caller wants no compaction: waiting would not help
 	}
-	s.delayNanos.Store(nanos)
+	s.delayNanos.Store(int64(10_000 * min(pressure/max(1-pressure, 0.01), 100)))
 }
 
 // waitForRoom returns when another memtable of a tree may be sealed: at most

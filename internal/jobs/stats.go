@@ -55,7 +55,7 @@ func (s *Scheduler) Status() Status {
 	defer s.mu.Unlock()
 	st := Status{
 		Err: errors.Join(s.flush.err, s.compaction.err), DelayPerKiB: time.Duration(s.delayNanos.Load()), WaitsFor: s.waitsFor,
-		Running: s.runningLocked(), Closing: s.stop.Load(), LastFlush: s.stopFlush.Load(), Forced: s.forced,
+		Running: s.trees.running, Closing: s.stop.Load(), LastFlush: s.stopFlush.Load(), Forced: s.forced,
 	}
 	if s.flushing {
 		st.Running++

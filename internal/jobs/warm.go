@@ -61,7 +61,7 @@ func (s *Scheduler) readSince(r compact.Result) bool {
 // tombstoneDense reports that half of a table are deletions and no snapshot needs
 // what they hide. Tables that nobody has opened are not looked at: new ones that are
 // dense are opened at once, see openDense.
-func (s *Scheduler) tombstoneDense(m *manifest.FileMeta) bool {
+func (s *Scheduler) tombstoneDense(k *keyspace, m *manifest.FileMeta) bool {
 	r, ok := s.opts.Files.OpenNow(m)
 	if !ok {
 		return false
@@ -69,7 +69,11 @@ func (s *Scheduler) tombstoneDense(m *manifest.FileMeta) bool {
 	if p := r.Props(); 2*p.Deletes < p.Entries || p.Deletes == 0 {
 		return false
 	}
-	return s.opts.Seqs.NumSnapshots() == 0
+	if s.opts.Seqs.NumSnapshots() > 0 {
+		k.heldBySnapshot = true
+		return false
+	}
+	return true
 }
 
 // openDense opens those of a job's tables that are full of deletions, so that

@@ -57,7 +57,7 @@ func (s *Set) write(full *Edit) error {
 			return s.fail(err)
 		}
 	}
-	s.buf = full.Encode(s.buf[:0])
+	s.buf = full.Encode(s.buf[:0], s.format)
 	if err := s.log.Append(s.buf); err != nil {
 		return s.fail(s.writeError(err))
 	}
@@ -110,7 +110,7 @@ func (s *Set) writable() error {
 }
 
 func (s *Set) writeError(err error) error {
-	return fmt.Errorf("writing %s: %w", base.FileName(base.FileManifest, s.num), err)
+	return fmt.Errorf("writing %s: %w", s.format.FileName(base.FileManifest, s.num), err)
 }
 
 // complete finds the keyspace of e, and returns a copy of e with everything filled
@@ -169,6 +169,9 @@ func (s *Set) fill(full *Edit) {
 	}
 	if e.HasLastSeq {
 		s.SetLastSeq(e.LastSeq)
+	}
+	if s.format == base.Native && s.opts.Durable != nil {
+		full.Durable = s.opts.Durable()
 	}
 	full.SetNextFile(s.nextFile.Load())
 	full.SetLastSeq(s.LastSeq())
@@ -240,6 +243,19 @@ func (s *Set) install(k *keyspace, e *Edit, next *Version) *Version {
 	return old
 }
 
+// NoteDurable writes to a native MANIFEST what Options.Durable says, without a sync: nothing
+// is lost with it. Only Close may follow.
+func (s *Set) NoteDurable() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.log == nil || s.format != base.Native || s.broken != nil || s.writable() != nil {
+		return
+	}
+	if e := (&Edit{Durable: s.opts.Durable()}); e.Durable.Num != 0 {
+		_ = s.log.Append(e.Encode(s.buf[:0], s.format)) // Close returns its error
+	}
+}
+
 // keepBuf drops the encoding buffer after an unusually large edit.
 func (s *Set) keepBuf() {
 	if cap(s.buf) > 1<<20 {
@@ -288,7 +304,7 @@ func liftable(err error) bool {
 // then CURRENT; only then may the old MANIFEST go.
 func (s *Set) startManifest() error {
 	num := s.NewFileNum()
-	name := base.FileName(base.FileManifest, num)
+	name := s.format.FileName(base.FileManifest, num)
 	edits := s.snapshot()
 	log, err := s.opts.FS.CreateLog(s.path(name), 0)
 	if err != nil {
@@ -296,7 +312,7 @@ func (s *Set) startManifest() error {
 	}
 	w := record.NewWriter(log)
 	for i := 0; i < len(edits) && err == nil; i++ {
-		s.buf = edits[i].Encode(s.buf[:0])
+		s.buf = edits[i].Encode(s.buf[:0], s.format)
 		err = w.Append(s.buf)
 	}
 	if err == nil {
@@ -310,7 +326,7 @@ func (s *Set) startManifest() error {
 		// CURRENT does not name the new file, so it may be removed or stay.
 		return errors.Join(err, w.Close(), s.opts.FS.Remove(s.path(name)))
 	}
-	if renamed, err := setCurrent(s.opts.FS, s.opts.Dir, num); err != nil {
+	if renamed, err := setCurrent(s.opts.FS, s.opts.Dir, s.format, num); err != nil {
 		err = errors.Join(err, w.Close())
 		if renamed {
 			s.obsolete = append(s.obsolete, name) // once another one is in force
@@ -321,9 +337,9 @@ func (s *Set) startManifest() error {
 	if s.log != nil {
 		// Nothing depends on the old file any more, not even its errors.
 		_ = s.log.Close()
-		s.obsolete = append(s.obsolete, base.FileName(base.FileManifest, s.num))
+		s.obsolete = append(s.obsolete, s.format.FileName(base.FileManifest, s.num))
 	}
-	s.log, s.num, s.broken = w, num, nil
+	s.log, s.num, s.broken, s.found = w, num, nil, s.format
 	s.limit = max(s.opts.MaxManifestSize, 2*w.Size())
 	s.manifest.Store(num)
 	s.keepBuf()

@@ -1,42 +1,246 @@
 package manifest
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
+)
+
+// In LevelDB's format CURRENT is a file with the name of the MANIFEST in force. In the native format it
+// is a directory with that file in it, and a checksum in the file. It is made under another name and
+// renamed, as an upgrade has to remove the file CURRENT first. Where there is no CURRENT, newCurrent is in force.
+const (
+	newCurrent  = base.CurrentName + ".new"
+	pointerName = "manifest"
+	pointerTemp = pointerName + ".new" // what a crash leaves of it is replaced
 )
 
 // errUnsynced is the failure of a sync that the state depends on. It is not tried
 // again: a second sync may succeed although the first one lost the data.
 var errUnsynced = errors.New("sync failed")
 
+// current is what CURRENT says.
+type current struct {
+	format   base.Format
+	file     string // within the directory
+	manifest string // name of the MANIFEST in force
+}
+
+// ReadCurrent returns the format of the database in dir and the name of the MANIFEST
+// in force. fs.ErrNotExist holds when there is no CURRENT.
+func ReadCurrent(fsys vfs.FS, dir string) (base.Format, string, error) {
+	c, err := readCurrent(fsys, dir)
+	return c.format, c.manifest, err
+}
+
+func readCurrent(fsys vfs.FS, dir string) (c current, err error) {
+	c.file = base.CurrentName
+	there, isDir, err := stat(fsys, dir, base.CurrentName)
+	if err == nil && !there {
+		_, newDir, err2 := stat(fsys, dir, newCurrent)
+		if err = err2; newDir {
+			c.file, isDir = newCurrent, true
+		}
+	}
+	if err != nil {
+		return c, fmt.Errorf("opening %s: %w", base.CurrentName, err)
+	}
+	if isDir {
+		c.file, c.format = filepath.Join(c.file, pointerName), base.Native
+	}
+	c.manifest, err = c.read(fsys, dir)
+	return c, err
+}
+
+// FindFormat tells the format of the directory with the files names, also where CURRENT
+// is damaged or missing.
+func FindFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
+	c, err := readCurrent(fsys, dir)
+	if err == nil || errors.Is(err, base.ErrCorruption) {
+		return c.format, nil
+	}
+	isNative := func(name string) bool {
+		t, _ := base.Native.ParseFileName(name)
+		return t != base.FileUnknown && t != base.FileCurrent && t != base.FileLock
+	}
+	switch {
+	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, base.ErrNotADatabase): // not a regular file
+		return 0, err
+	case slices.ContainsFunc(names, isNative):
+		return base.Native, nil
+	}
+	return base.LevelDB, nil
+}
+
+// stat tells whether a name is there, and whether it is a directory.
+func stat(fsys vfs.FS, dir, name string) (there, isDir bool, err error) {
+	info, err := fsys.Stat(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	return err == nil, err == nil && info.IsDir(), err
+}
+
+// read reads the name of the MANIFEST.
+func (c *current) read(fsys vfs.FS, dir string) (string, error) {
+	f, err := openRegular(fsys, dir, c.file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	corrupt := func(format string, args ...any) error {
+		return base.LocateCorruption(base.Corruptf(kindCurrent, format, args...), c.file, 0, f.Size())
+	}
+	if f.Size() == 0 {
+		return "", corrupt("is empty")
+	}
+	if f.Size() > maxCurrentSize {
+		return "", corrupt("is %d bytes long", f.Size())
+	}
+	b := make([]byte, f.Size())
+	if n, err := f.ReadAt(b, 0); n < len(b) {
+		return "", fmt.Errorf("reading %s: %w", c.file, noEOF(err))
+	}
+	name, ok := bytes.CutSuffix(b, []byte("\n"))
+	if !ok {
+		return "", corrupt("does not end with a newline")
+	}
+	if c.format == base.Native {
+		if name, _, _ = bytes.Cut(name, []byte(" ")); !bytes.Equal(b, pointer(c.format, string(name))) {
+			return "", corrupt("its checksum is wrong: %q", b)
+		}
+	}
+	if t, num := c.format.ParseFileName(string(name)); t != base.FileManifest || num > maxFileNum {
+		return "", corrupt("does not name a MANIFEST: %q", name)
+	}
+	return string(name), nil
+}
+
+// pointer is the contents of the file that names the MANIFEST in force.
+func pointer(f base.Format, manifest string) []byte {
+	if f == base.Native {
+		return fmt.Appendf(nil, "%s %08x\n", manifest, crc32.Checksum([]byte(manifest), crc32.MakeTable(crc32.Castagnoli)))
+	}
+	return []byte(manifest + "\n")
+}
+
 // setCurrent makes CURRENT name MANIFEST num, which is durable already, by way
 // of a temporary file. renamed tells whether CURRENT may name it although the
 // call failed.
-func setCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
-	temp := filepath.Join(dir, base.FileName(base.FileTemp, num))
-	if err := writeTemp(fsys, temp, base.FileName(base.FileManifest, num)+"\n"); err != nil {
-		return false, fmt.Errorf("writing %s: %w", base.CurrentName, err)
+func setCurrent(fsys vfs.FS, dir string, f base.Format, num uint64) (renamed bool, err error) {
+	if f == base.Native {
+		renamed, err = setNativeCurrent(fsys, dir, num)
+	} else {
+		renamed, err = setPointer(fsys, dir, base.CurrentName, f, num)
 	}
-	if err := fsys.Rename(temp, filepath.Join(dir, base.CurrentName)); err != nil {
-		return true, fmt.Errorf("writing %s: %w", base.CurrentName, err)
-	}
-	if err := fsys.SyncDir(dir); err != nil {
-		return true, fmt.Errorf("writing %s: %w: %w", base.CurrentName, errUnsynced, err)
+	if err != nil {
+		return renamed, fmt.Errorf("writing %s: %w", base.CurrentName, err)
 	}
 	return true, nil
 }
 
+// setPointer makes the file name in dir say MANIFEST num.
+func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renamed bool, err error) {
+	temp := filepath.Join(dir, cmp.Or(f.FileName(base.FileTemp, num), pointerTemp))
+	if f == base.Native {
+		if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	if err := writeTemp(fsys, temp, pointer(f, f.FileName(base.FileManifest, num))); err != nil {
+		return false, err
+	}
+	if err := fsys.Rename(temp, filepath.Join(dir, name)); err != nil {
+		if f == base.Native {
+			_ = fsys.Remove(temp) // gone if it was renamed
+		}
+		return true, err
+	}
+	if err := fsys.SyncDir(dir); err != nil { // the new pointer is durable
+		return true, fmt.Errorf("%w: %w", errUnsynced, err)
+	}
+	return true, nil
+}
+
+// setNativeCurrent is setCurrent in the native format. What it replaces may be a
+// directory, LevelDB's file, or nothing.
+func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
+	path, made := filepath.Join(dir, base.CurrentName), filepath.Join(dir, newCurrent)
+	there, isDir, err := stat(fsys, dir, base.CurrentName)
+	if err != nil {
+		return false, err
+	}
+	if isDir {
+		return setPointer(fsys, path, pointerName, base.Native, num)
+	}
+	if err := fsys.MkdirAll(made); err != nil {
+		return false, err
+	}
+	if renamed, err = setPointer(fsys, made, pointerName, base.Native, num); err != nil {
+		return renamed && !there, err
+	}
+	// newCurrent is durable where there is a file CURRENT, see Set.BeginUpgrade: so a crash
+	// finds the new pointer when that is gone.
+	if there {
+		if err := fsys.Remove(path); err != nil {
+			return true, err
+		}
+	}
+	if err := fsys.Rename(made, path); err != nil {
+		return true, err
+	}
+	if err := fsys.SyncDir(dir); err != nil {
+		return true, fmt.Errorf("%w: %w", errUnsynced, err)
+	}
+	return true, nil
+}
+
+// removeCurrent removes CURRENT. At each step there is one that is whole or none.
+func removeCurrent(fsys vfs.FS, dir string) error {
+	for _, name := range []string{base.CurrentName, newCurrent} {
+		there, isDir, err := stat(fsys, dir, name)
+		if isDir {
+			err = removeDirCurrent(fsys, filepath.Join(dir, name))
+		} else if there {
+			err = fsys.Remove(filepath.Join(dir, name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return fsys.SyncDir(dir)
+}
+
+// removeDirCurrent removes a native CURRENT. The directory stays if somebody else's files
+// are in it.
+func removeDirCurrent(fsys vfs.FS, path string) error {
+	for _, name := range []string{pointerName, pointerTemp} {
+		if err := fsys.Remove(filepath.Join(path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	err := fsys.SyncDir(path)
+	if err == nil {
+		_ = fsys.Remove(path)
+	}
+	return err
+}
+
 // writeTemp makes a durable file and removes it again when that fails.
-func writeTemp(fsys vfs.FS, name, contents string) error {
+func writeTemp(fsys vfs.FS, name string, contents []byte) error {
 	f, err := fsys.Create(name)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write([]byte(contents))
+	_, err = f.Write(contents)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/foreign"
+	"github.com/loamdb/loam/internal/record"
 )
 
 // NumLevels is how many levels a LevelDB tree has.
@@ -42,60 +43,39 @@ const (
 	tagPrevLogNum     = 9
 )
 
-// DO NOT CHANGE THESE VALUES: they are written to the MANIFEST of a database with
-// keyspaces. No other engine has them. LevelDB, RocksDB and Pebble refuse unknown
-// tags; goleveldb skips them, and is stopped by what follows tagKeyspaces.
+// DO NOT CHANGE THESE VALUES: they are written to native MANIFESTs. The numbers are
+// ones that no other engine has.
 const (
-	tagKeyspaces    = 1000
+	tagVersion      = 1000
 	tagKeyspace     = 1001
 	tagNewKeyspace  = 1002
 	tagDropKeyspace = 1003
 	tagFirstLog     = 1004
+	tagMaxKeyspace  = 1005
+	tagFacts        = 1006
+	tagLevelDBBelow = 1007
+	tagDurable      = 1008
 )
 
-// noVarint stands behind tagKeyspaces: as a varint it would have 77 bits.
-const noVarint = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"
-
-// foreignTags are tags that only descendants of LevelDB write. RocksDB also
-// sets bit 13 in tags that older readers may skip; no LevelDB tag has it.
-var foreignTags = map[uint32]string{
-	10:  "min log number to keep",
-	100: "new file 2",
-	101: "new file 2, reserved",
-	102: "new file 3",
-	103: "new file 4",
-	104: "new file 5",
-	105: "created backing table",
-	106: "removed backing table",
-	107: "new blob file",
-	108: "deleted blob file",
-	200: "column family",
-	201: "column family add",
-	202: "column family drop",
-	203: "max column family",
-	300: "atomic group",
-	400: "blob file addition",
-	401: "blob file garbage",
-}
-
-const foreignTagBit = 1 << 13
+// formatVersion is the newest version of the native format that this package reads, and the
+// one that it writes.
+const formatVersion = 1
 
 // FileMeta describes one table. It is shared by every Version that has the
 // table and must not be copied.
 type FileMeta struct {
 	Num  uint64
 	Size uint64
-	// OldName says that the file is called NNNNNN.sst, as LevelDB before 1.14
-	// named tables.
-	OldName           bool
+	// Naming is how the file is named.
+	Naming            base.TableNaming
 	Smallest, Largest base.InternalKey
 	// Comparer orders the table's keys; nil stands for that of the default keyspace.
 	Comparer *base.Comparer
 
-	// Leftovers says that the table was written with deletions, or with versions
-	// kept for snapshots, so that a compaction may find something to drop in it.
-	// Constant; false for a table of an earlier opening.
-	Leftovers bool
+	// Facts are constant. Leftovers among them says that the table was written with
+	// deletions, or with versions kept for snapshots, so that a compaction may find
+	// something to drop in it. In LevelDB's format a table of an earlier opening has none.
+	Facts
 
 	// Sample is of the table's keys. Constant; nil for a table of an earlier opening,
 	// and where equal keys may differ in bytes.
@@ -111,11 +91,17 @@ type FileMeta struct {
 }
 
 // Name is the table's file name, without directory.
-func (m *FileMeta) Name() string {
-	if m.OldName {
-		return base.OldTableName(m.Num)
+func (m *FileMeta) Name() string { return m.Naming.Name(m.Num) }
+
+// OtherName is the name that the table's file may have instead, "" for none.
+func (m *FileMeta) OtherName() string {
+	switch m.Naming {
+	case base.NamedLDB:
+		return base.NamedSST.Name(m.Num)
+	case base.NamedSST:
+		return base.NamedLDB.Name(m.Num)
 	}
-	return base.FileName(base.FileTable, m.Num)
+	return ""
 }
 
 func (m *FileMeta) String() string {
@@ -148,8 +134,15 @@ type KeyspaceNames struct{ Name, Comparer string }
 // with a Has flag are absent unless it is set. Deletions come before additions:
 // a table moves by being deleted from one level and added to another.
 type Edit struct {
-	// MaxKeyspace is the largest ID that was ever given out. It stands in the first
-	// edit of a MANIFEST with keyspaces, and in no other one.
+	// FormatVersion is the version of the native format. It stands at the beginning of a
+	// native MANIFEST's first edit, and in no other one: 0.
+	FormatVersion uint32
+	// LevelDBBelow says that files with names of LevelDB's and smaller numbers are the
+	// database's: an upgrade left them. It stands in a first edit only. 0: none.
+	LevelDBBelow uint64
+	// Durable is up to where the logs were known to be durable. Native only.
+	Durable record.LogEnd
+	// MaxKeyspace is the largest ID that was ever given out.
 	MaxKeyspace    base.KeyspaceID
 	HasMaxKeyspace bool
 	// Keyspace is whose tables, compaction pointers and FirstLog the edit changes.
@@ -204,10 +197,10 @@ func (e *Edit) Delete(level int, num uint64) {
 // Add puts a table into a level.
 func (e *Edit) Add(level int, m *FileMeta) { e.Added = append(e.Added, AddedFile{level, m}) }
 
-// Encode appends the record: what concerns keyspaces first, then fields in the
+// Encode appends the record: what the native format adds first, then fields in the
 // order in which LevelDB writes them.
-func (e *Edit) Encode(dst []byte) []byte {
-	dst = e.encodeKeyspace(dst)
+func (e *Edit) Encode(dst []byte, format base.Format) []byte {
+	dst = e.encodeNative(dst)
 	if e.HasComparer {
 		dst = appendString(append(dst, tagComparer), e.Comparer)
 	}
@@ -245,14 +238,26 @@ func (e *Edit) Encode(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, a.Meta.Size)
 		dst = appendKey(dst, a.Meta.Smallest)
 		dst = appendKey(dst, a.Meta.Largest)
+		if format == base.Native {
+			dst = a.Meta.Facts.encode(binary.AppendUvarint(dst, tagFacts))
+		}
 	}
 	return dst
 }
 
-func (e *Edit) encodeKeyspace(dst []byte) []byte {
+func (e *Edit) encodeNative(dst []byte) []byte {
+	if e.FormatVersion != 0 {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagVersion), uint64(e.FormatVersion))
+	}
+	if e.LevelDBBelow != 0 {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagLevelDBBelow), e.LevelDBBelow)
+	}
+	if e.Durable.Num != 0 {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagDurable), e.Durable.Num)
+		dst = binary.AppendUvarint(dst, uint64(e.Durable.End))
+	}
 	if e.HasMaxKeyspace {
-		dst = append(binary.AppendUvarint(dst, tagKeyspaces), noVarint...)
-		dst = binary.AppendUvarint(dst, uint64(e.MaxKeyspace))
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagMaxKeyspace), uint64(e.MaxKeyspace))
 	}
 	if e.Keyspace != base.DefaultKeyspace {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagKeyspace), uint64(e.Keyspace))
@@ -278,11 +283,11 @@ func appendKey(dst []byte, k base.InternalKey) []byte {
 	return base.AppendInternalKey(dst, k.User, k.Trailer)
 }
 
-// Decode replaces e by the record b; it keeps nothing of b. Without keyspaces it
-// reads LevelDB's format, which has none. It fails with *base.Corruption, or with
-// an error that is base.ErrNotADatabase when a tag shows that another engine wrote
-// the record, or a database with keyspaces.
-func (e *Edit) Decode(b []byte, keyspaces bool) error {
+// Decode replaces e by the record b, which is of a MANIFEST of that format; it keeps
+// nothing of b. It fails with *base.Corruption, with an error that is
+// base.ErrNotADatabase when a tag shows that another engine wrote the record, or with
+// one that is base.ErrNewerFormat.
+func (e *Edit) Decode(b []byte, format base.Format) error {
 	*e = Edit{}
 	c := cursor{b: b}
 	for len(c.b) > 0 {
@@ -290,12 +295,19 @@ func (e *Edit) Decode(b []byte, keyspaces bool) error {
 		if !ok {
 			return base.Corruptf(kindEdit, "malformed tag")
 		}
-		if tag >= tagKeyspaces && tag <= tagFirstLog {
-			if !keyspaces {
-				return fmt.Errorf("%w: the MANIFEST has keyspaces (tag %d)", base.ErrNotADatabase, tag)
+		if tag >= tagVersion && tag <= tagDurable {
+			if format != base.Native {
+				return fmt.Errorf("%w: the MANIFEST is a native one (tag %d) in a LevelDB directory", base.ErrNotADatabase, tag)
 			}
-			if !e.decodeKeyspace(tag, &c) {
-				return base.Corruptf(kindEdit, "keyspace, name or file number (tag %d) is malformed, out of range or there twice", tag)
+			ok, newer := e.decodeNative(tag, &c)
+			if !ok {
+				return base.Corruptf(kindEdit, "version, keyspace, name, file number or facts (tag %d): malformed, out of range, there twice or out of place", tag)
+			}
+			if newer {
+				return fmt.Errorf("%w: a table needs a field of the MANIFEST that this Loam does not know", base.ErrNewerFormat)
+			}
+			if e.FormatVersion > formatVersion {
+				return fmt.Errorf("%w: the directory has version %d of the native format, this Loam reads up to %d", base.ErrNewerFormat, e.FormatVersion, formatVersion)
 			}
 		} else if !e.decodeField(tag, &c) {
 			return fieldError(tag)
@@ -304,14 +316,16 @@ func (e *Edit) Decode(b []byte, keyspaces bool) error {
 	return e.checkKeyspace()
 }
 
-// decodeKeyspace is decodeField for the tags of keyspaces.
-func (e *Edit) decodeKeyspace(tag uint32, c *cursor) (ok bool) {
+// decodeNative is decodeField for the tags of the native format.
+func (e *Edit) decodeNative(tag uint32, c *cursor) (ok, newer bool) {
 	switch tag {
-	case tagKeyspaces:
+	case tagVersion:
+		was := e.FormatVersion
+		e.FormatVersion, ok = c.u32()
+		ok = ok && was == 0 && e.FormatVersion != 0
+	case tagMaxKeyspace:
 		var id uint32
-		if c.b, ok = bytes.CutPrefix(c.b, []byte(noVarint)); ok {
-			id, ok = c.u32()
-		}
+		id, ok = c.u32()
 		ok = ok && !e.HasMaxKeyspace
 		e.MaxKeyspace, e.HasMaxKeyspace = base.KeyspaceID(id), true
 	case tagKeyspace:
@@ -329,8 +343,25 @@ func (e *Edit) decodeKeyspace(tag uint32, c *cursor) (ok bool) {
 	case tagFirstLog:
 		e.FirstLog, ok = c.fileNum()
 		e.HasFirstLog = true
+	case tagLevelDBBelow:
+		was := e.LevelDBBelow
+		e.LevelDBBelow, ok = c.fileNum()
+		ok = ok && was == 0 && e.LevelDBBelow != 0
+	case tagDurable:
+		var ok1, ok2 bool
+		var end uint64
+		was := e.Durable
+		e.Durable.Num, ok1 = c.fileNum()
+		end, ok2 = c.fileNum()
+		e.Durable.End = int64(end)
+		ok = ok1 && ok2 && was.Num == 0 && e.Durable.Num != 0
+	case tagFacts: // of the table before
+		if c.table != nil {
+			ok, newer = c.table.Facts.decode(c)
+			c.table = nil
+		}
 	}
-	return ok
+	return ok, newer
 }
 
 // checkKeyspace refuses what an edit of a keyspace cannot say.
@@ -386,6 +417,7 @@ func (e *Edit) decodeField(tag uint32, c *cursor) (ok bool) {
 		var a AddedFile
 		if a, ok = c.newFile(); ok {
 			e.Added = append(e.Added, a)
+			c.table = a.Meta
 		}
 	}
 	return ok
@@ -402,17 +434,17 @@ func fieldError(tag uint32) error {
 	case tagCompactPointer, tagDeletedFile, tagNewFile:
 		return base.Corruptf(kindEdit, "level, number, size or key (tag %d) is malformed or out of range", tag)
 	}
-	if name, ok := foreignTags[tag]; ok {
-		return fmt.Errorf("%w: the MANIFEST was written by RocksDB or Pebble (tag %d, %s)", base.ErrNotADatabase, tag, name)
-	}
-	if tag&foreignTagBit != 0 && tag < foreignTagBit<<1 {
-		return fmt.Errorf("%w: the MANIFEST was written by RocksDB (tag %d)", base.ErrNotADatabase, tag)
+	if err := foreign.CheckTag(tag); err != nil {
+		return err
 	}
 	return base.Corruptf(kindEdit, "unknown tag %d", tag)
 }
 
 // cursor cuts fields off the front of a record.
-type cursor struct{ b []byte }
+type cursor struct {
+	b     []byte
+	table *FileMeta // the last one added, unless its facts were read
+}
 
 func (c *cursor) u32() (uint32, bool) {
 	v, n := base.Uvarint32(c.b)

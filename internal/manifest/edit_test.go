@@ -48,7 +48,7 @@ func TestEditEncoding(t *testing.T) {
 	want = strings.ReplaceAll(want, " ", "")
 	e := fullEdit()
 	before := append([]DeletedFile(nil), e.Deleted...)
-	got := e.Encode([]byte("x"))[1:]
+	got := e.Encode([]byte("x"), base.LevelDB)[1:]
 	if hex.EncodeToString(got) != want {
 		t.Errorf("got  %x\nwant %s", got, want)
 	}
@@ -56,22 +56,22 @@ func TestEditEncoding(t *testing.T) {
 		t.Error("Encode changed the edit")
 	}
 	var d Edit
-	if err := d.Decode(got, false); err != nil {
+	if err := d.Decode(got, base.LevelDB); err != nil {
 		t.Fatal(err)
 	}
 	clear(got) // the edit keeps nothing of the record
-	if again := d.Encode(nil); hex.EncodeToString(again) != want {
+	if again := d.Encode(nil, base.LevelDB); hex.EncodeToString(again) != want {
 		t.Errorf("decoded and encoded again: %x", again)
 	}
 }
 
 func TestEditRefusesDamage(t *testing.T) {
-	whole := fullEdit().Encode(nil)
+	whole := fullEdit().Encode(nil, base.LevelDB)
 	// Where a cut leaves whole fields, the rest is a valid edit.
 	fields := map[int]bool{0: true}
 	for n := range whole {
 		var e Edit
-		if e.Decode(whole[:n], false) == nil {
+		if e.Decode(whole[:n], base.LevelDB) == nil {
 			fields[n] = true
 		}
 	}
@@ -98,7 +98,7 @@ func TestEditRefusesDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e Edit
-		err = e.Decode(b, false)
+		err = e.Decode(b, base.LevelDB)
 		if !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), tc.reason) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -112,7 +112,7 @@ func TestEditNamesForeignEngines(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e Edit
-		err = e.Decode(append([]byte{tagComparer, 1, 'c'}, b...), false)
+		err = e.Decode(append([]byte{tagComparer, 1, 'c'}, b...), base.LevelDB)
 		if !errors.Is(err, base.ErrNotADatabase) || errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "RocksDB") {
 			t.Errorf("%s: %v", h, err)
 		}
@@ -120,31 +120,37 @@ func TestEditNamesForeignEngines(t *testing.T) {
 }
 
 func FuzzEdit(f *testing.F) {
-	f.Add(fullEdit().Encode(nil))
+	f.Add(fullEdit().Encode(nil, base.LevelDB))
 	f.Add([]byte{})
 	for _, e := range keyspaceEdits() {
-		f.Add(e.Encode(nil))
+		f.Add(e.Encode(nil, base.Native))
 	}
 	f.Add([]byte{tagNewFile, 1, 1, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0, 8})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var e, again Edit
-		err := e.Decode(b, true)
-		names := e.Keyspace != base.DefaultKeyspace || e.HasMaxKeyspace || e.HasFirstLog
-		if plain := again.Decode(b, false); (plain == nil) != (err == nil && !names) {
-			t.Fatalf("names keyspaces: %v, with them %v, in LevelDB's format %v", names, err, plain)
-		}
-		if err != nil {
-			if !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNotADatabase) {
-				t.Fatal(err)
+		for _, format := range []base.Format{base.LevelDB, base.Native} {
+			var e, again Edit
+			if err := e.Decode(b, format); err != nil {
+				newer := errors.Is(err, base.ErrNewerFormat)
+				if !errors.Is(err, base.ErrCorruption) && !errors.Is(err, base.ErrNotADatabase) && !newer || newer && format != base.Native {
+					t.Fatal(err)
+				}
+				continue
 			}
-			return
-		}
-		enc := e.Encode(nil)
-		if err := again.Decode(enc, true); err != nil {
-			t.Fatalf("%x: %v", enc, err)
-		}
-		if !bytes.Equal(enc, again.Encode(nil)) {
-			t.Fatal("not stable")
+			if format == base.LevelDB && (e.Keyspace != base.DefaultKeyspace || e.HasMaxKeyspace || e.HasFirstLog || e.FormatVersion != 0) {
+				t.Fatalf("LevelDB's format has native fields: %+v", e)
+			}
+			enc := e.Encode(nil, format)
+			if err := again.Decode(enc, format); err != nil {
+				t.Fatalf("%x: %v", enc, err)
+			}
+			if !bytes.Equal(enc, again.Encode(nil, format)) {
+				t.Fatal("not stable")
+			}
+			for i, a := range e.Added {
+				if a.Meta.Facts != again.Added[i].Meta.Facts || format == base.LevelDB && a.Meta.Facts != (Facts{}) {
+					t.Fatalf("%v: facts %+v, then %+v", format, a.Meta.Facts, again.Added[i].Meta.Facts)
+				}
+			}
 		}
 	})
 }

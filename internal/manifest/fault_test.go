@@ -73,8 +73,8 @@ func (s *Set) versionSize() int {
 func loadAfter(t *testing.T, m *vfs.Mem) (*Set, error) {
 	t.Helper()
 	for i := range steps {
-		write(t, m, base.FileName(base.FileTable, uint64(1000+i)), "")
-		write(t, m, base.FileName(base.FileLog, uint64(i)), "")
+		write(t, m, base.LevelDB.FileName(base.FileTable, uint64(1000+i)), "")
+		write(t, m, base.LevelDB.FileName(base.FileLog, uint64(i)), "")
 	}
 	return Load(options(m), false)
 }

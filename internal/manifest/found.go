@@ -25,7 +25,7 @@ func (f *Found) Note(s *Set) error {
 
 // currentName is ReadCurrent with "" where there is no CURRENT.
 func currentName(s *Set) (string, error) {
-	name, err := ReadCurrent(s.opts.FS, s.opts.Dir)
+	_, name, err := ReadCurrent(s.opts.FS, s.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -49,7 +49,14 @@ func (f *Found) Restore(copies []string) error {
 	if current, err := currentName(s); err != nil || current != f.current {
 		return err
 	}
-	err := f.remove(base.FileTable, base.FileLog, base.FileManifest, base.FileTemp)
+	types := []base.FileType{base.FileTable, base.FileLog, base.FileManifest}
+	if s.format == base.LevelDB {
+		types = append(types, base.FileTemp)
+	}
+	err := f.remove(types...)
+	if s.Upgrading() {
+		err = errors.Join(err, removeDirCurrent(s.opts.FS, s.path(newCurrent)))
+	}
 	for _, name := range copies {
 		err = errors.Join(err, s.opts.FS.Remove(s.path(name)))
 	}
@@ -67,8 +74,7 @@ func (f *Found) uncreate() error {
 	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
 		return err
 	}
-	_ = s.opts.FS.Remove(s.path(base.CurrentName)) // there may be none yet
-	return s.opts.FS.SyncDir(s.opts.Dir)
+	return removeCurrent(s.opts.FS, s.opts.Dir)
 }
 
 // remove removes the files of these types that have new numbers.
@@ -77,7 +83,7 @@ func (f *Found) remove(types ...base.FileType) (err error) {
 	for num := f.nextFile; num < s.NextFileNum(); num++ {
 		for _, t := range types {
 			// Most are not there.
-			if e := s.opts.FS.Remove(s.path(base.FileName(t, num))); !errors.Is(e, fs.ErrNotExist) {
+			if e := s.opts.FS.Remove(s.path(s.format.FileName(t, num))); !errors.Is(e, fs.ErrNotExist) {
 				err = errors.Join(err, e)
 			}
 		}

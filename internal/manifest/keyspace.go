@@ -115,7 +115,7 @@ func (s *Set) find(id base.KeyspaceID) *keyspace {
 
 // checkKeyspace finds the keyspace of an edit. s.mu is held.
 func (s *Set) checkKeyspace(e *Edit) (*keyspace, error) {
-	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.HasFirstLog && !s.opts.Keyspaces ||
+	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.FormatVersion != 0 || e.LevelDBBelow != 0 || e.HasFirstLog && s.format != base.Native ||
 		e.HasComparer && e.Keyspace != base.DefaultKeyspace {
 		return nil, fmt.Errorf("%w: an edit creates or drops a keyspace, or says what one cannot say", base.ErrInvalidArgument)
 	}
@@ -181,7 +181,7 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 	if err := s.writable(); err != nil {
 		return 0, nil, err
 	}
-	if !s.opts.Keyspaces || s.maxID == 1<<32-1 {
+	if s.format != base.Native || s.maxID == 1<<32-1 {
 		return 0, nil, fmt.Errorf("%w: the database can have no more keyspaces", base.ErrInvalidArgument)
 	}
 	for _, k := range s.versions.keyspaces {
@@ -254,7 +254,9 @@ func (s *Set) snapshot() []*Edit {
 		e := &Edit{Keyspace: k.id, CompactPointers: k.pointers}
 		if k.id == base.DefaultKeyspace {
 			e.SetComparer(k.cmp.Name)
-			e.MaxKeyspace, e.HasMaxKeyspace = s.maxID, s.opts.Keyspaces
+			if s.format == base.Native {
+				e.FormatVersion, e.LevelDBBelow, e.MaxKeyspace, e.HasMaxKeyspace = formatVersion, s.levelDBBelow, s.maxID, true
+			}
 		} else {
 			e.NewKeyspace = &KeyspaceNames{Name: k.name, Comparer: k.cmp.Name}
 		}

@@ -14,7 +14,7 @@ import (
 
 func keyspaceOptions(fsys vfs.FS) Options {
 	o := options(fsys)
-	o.Keyspaces = true
+	o.Format = base.Native
 	o.Comparers = func(name string) *base.Comparer {
 		for _, c := range []*base.Comparer{base.Bytewise, base.ReverseBytewise} {
 			if c.Name == name {
@@ -61,6 +61,7 @@ func tables(states string) string {
 func addTable(t testing.TB, s *Set, m vfs.FS, id base.KeyspaceID, level int, smallest, largest string) *FileMeta {
 	t.Helper()
 	f := table(s.NewFileNum(), smallest, largest)
+	f.Naming = s.Format().TableNamings()[0]
 	write(t, m, f.Name(), "x")
 	e := &Edit{Keyspace: id}
 	e.Add(level, f)
@@ -158,17 +159,13 @@ func TestKeyspaceLifecycle(t *testing.T) {
 	if err := s.Close(); err != nil || gone[inDefault.Num] {
 		t.Error(err, gone)
 	}
-	if _, err := Load(options(m), false); !errors.Is(err, base.ErrNotADatabase) || !strings.Contains(err.Error(), "keyspaces") {
-		t.Errorf("opened without keyspaces: %v", err)
-	}
 	o.Comparers = nil
 	if _, err := Load(o, false); !errors.Is(err, base.ErrComparerMismatch) || !strings.Contains(err.Error(), `"logs"`) {
 		t.Errorf("opened without a keyspace's comparer: %v", err)
 	}
 }
 
-// TestKeyspacesOfLevelDBDatabase: a LevelDB MANIFEST becomes one with keyspaces at
-// the first opening that asks for it; without that its bytes stay LevelDB's.
+// TestKeyspacesOfLevelDBDatabase: there are none, and a directory keeps its format.
 func TestKeyspacesOfLevelDBDatabase(t *testing.T) {
 	m := newDir(t)
 	s, err := Create(options(m))
@@ -192,19 +189,14 @@ func TestKeyspacesOfLevelDBDatabase(t *testing.T) {
 	if err != nil || state(s) != want {
 		t.Fatalf("%v\n%s", err, state(s))
 	}
-	mustCreate(t, s, "users", base.Bytewise) // starts a MANIFEST
-	all := states(s)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = Load(keyspaceOptions(m), true); err != nil || states(s) != all {
-		t.Fatalf("%v\n%s", err, states(s))
+	if _, _, err := s.CreateKeyspace("users", base.Bytewise); !errors.Is(err, base.ErrInvalidArgument) || s.Format() != base.LevelDB {
+		t.Errorf("keyspace in a directory of LevelDB's: %v", err)
 	}
 	_ = s.Close()
 }
 
 func TestStateRefusesKeyspaces(t *testing.T) {
-	mark := &Edit{HasMaxKeyspace: true, MaxKeyspace: 9}
+	mark := &Edit{FormatVersion: 1, HasMaxKeyspace: true, MaxKeyspace: 9}
 	create := func(id base.KeyspaceID, name string) *Edit {
 		return &Edit{Keyspace: id, NewKeyspace: &KeyspaceNames{Name: name, Comparer: "c"}}
 	}
@@ -212,9 +204,7 @@ func TestStateRefusesKeyspaces(t *testing.T) {
 		name, reason string
 		edits        []*Edit
 	}{
-		{"keyspace without mark", "is none with keyspaces", []*Edit{{}, create(1, "a")}},
-		{"first log without mark", "is none with keyspaces", []*Edit{{HasFirstLog: true}}},
-		{"late mark", "on the way", []*Edit{{}, mark}},
+		{"late version", "on the way", []*Edit{{}, mark}},
 		{"unknown keyspace", "does not exist", []*Edit{mark, {Keyspace: 3}}},
 		{"dropped twice", "does not exist", []*Edit{mark, create(3, "a"), {Keyspace: 3, DropKeyspace: true}, {Keyspace: 3, DropKeyspace: true}}},
 		{"ID taken", "with that ID or name", []*Edit{mark, create(3, "a"), create(3, "b")}},

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/record"
@@ -29,9 +28,9 @@ type ReadResult struct {
 
 // ReadManifest adds up the edits of the MANIFEST name in dir. With an error the
 // result holds the edits before it. Damage is a *base.Corruption, or
-// base.ErrNotADatabase where another engine wrote the file; a failure to read
-// is the error of the file system. Without keyspaces the MANIFEST is LevelDB's.
-func ReadManifest(fsys vfs.FS, dir, name string, keyspaces bool) (*ReadResult, error) {
+// base.ErrNotADatabase where another engine wrote the file, base.ErrNewerFormat where
+// a newer version of this one did; a failure to read is the error of the file system.
+func ReadManifest(fsys vfs.FS, dir, name string, format base.Format) (*ReadResult, error) {
 	res := &ReadResult{}
 	f, err := openRegular(fsys, dir, name)
 	if err != nil {
@@ -53,7 +52,7 @@ func ReadManifest(fsys vfs.FS, dir, name string, keyspaces bool) (*ReadResult, e
 			return res, fmt.Errorf("reading %s: %w", name, err)
 		}
 		var e Edit
-		if err = e.Decode(rec, keyspaces); err == nil {
+		if err = e.Decode(rec, format); err == nil {
 			err = res.State.Apply(&e)
 		}
 		if err != nil {
@@ -69,37 +68,6 @@ func locate(err error, name string, off, length int64) error {
 		return base.LocateCorruption(err, name, off, length)
 	}
 	return fmt.Errorf("reading %s: %w", name, err)
-}
-
-// ReadCurrent returns the name of the MANIFEST that CURRENT in dir names.
-// fs.ErrNotExist holds when there is no CURRENT.
-func ReadCurrent(fsys vfs.FS, dir string) (string, error) {
-	f, err := openRegular(fsys, dir, base.CurrentName)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	corrupt := func(format string, args ...any) error {
-		return base.LocateCorruption(base.Corruptf(kindCurrent, format, args...), base.CurrentName, 0, f.Size())
-	}
-	if f.Size() == 0 {
-		return "", corrupt("is empty")
-	}
-	if f.Size() > maxCurrentSize {
-		return "", corrupt("is %d bytes long", f.Size())
-	}
-	b := make([]byte, f.Size())
-	if n, err := f.ReadAt(b, 0); n < len(b) {
-		return "", fmt.Errorf("reading %s: %w", base.CurrentName, noEOF(err))
-	}
-	name, ok := bytes.CutSuffix(b, []byte("\n"))
-	if !ok {
-		return "", corrupt("does not end with a newline")
-	}
-	if t, num := base.ParseFileName(string(name)); t != base.FileManifest || num > maxFileNum {
-		return "", corrupt("does not name a MANIFEST: %q", name)
-	}
-	return string(name), nil
 }
 
 // noEOF makes an end of file before the expected length an unexpected one.
@@ -127,71 +95,15 @@ func openRegular(fsys vfs.FS, dir, name string) (vfs.ReadFile, error) {
 	return f, nil
 }
 
-// CheckForeign fails with base.ErrNotADatabase when names, the files of dir,
-// show that the directory is RocksDB's or Pebble's: both write an OPTIONS-N
-// file that LevelDB never does, and Pebble marker files.
-func CheckForeign(fsys vfs.FS, dir string, names []string) error {
-	for _, name := range names {
-		if strings.HasPrefix(name, "marker.format-version.") || strings.HasPrefix(name, "marker.manifest.") {
-			return fmt.Errorf("%w: %s is a Pebble database (%s)", base.ErrNotADatabase, dir, name)
-		}
-		if num, ok := strings.CutPrefix(name, "OPTIONS-"); ok && num != "" && strings.Trim(num, "0123456789") == "" {
-			return fmt.Errorf("%w: %s is a %s database (%s)", base.ErrNotADatabase, dir, optionsOwner(fsys, dir, name), name)
-		}
-	}
-	return nil
-}
-
-// strangers are names by which other engines' directories are known. Beside a
-// LevelDB database some may be the user's own.
-var strangers = []struct{ prefix, suffix, engine string }{
-	{"IDENTITY", "", "RocksDB"},
-	{"marker.", "", "Pebble"},
-	{"KEYREGISTRY", "", "Badger"},
-	{"", ".vlog", "Badger"},
-	{"", ".sqlite", "SQLite"},
-	{"data.mdb", "", "LMDB"},
-}
-
-// checkEmpty keeps a database from being created among another engine's files.
-func checkEmpty(names []string) error {
-	for _, name := range names {
-		for _, s := range strangers {
-			if strings.HasPrefix(name, s.prefix) && strings.HasSuffix(name, s.suffix) {
-				return fmt.Errorf("%w: the directory has %s, a file of %s", base.ErrNotADatabase, name, s.engine)
-			}
-		}
-	}
-	return nil
-}
-
-// optionsOwner names the engine that wrote an OPTIONS file.
-func optionsOwner(fsys vfs.FS, dir, name string) string {
-	const unknown = "RocksDB or Pebble"
-	f, err := openRegular(fsys, dir, name)
-	if err != nil {
-		return unknown
-	}
-	defer f.Close()
-	b := make([]byte, min(f.Size(), 4096))
-	if n, _ := f.ReadAt(b, 0); n < len(b) {
-		return unknown
-	}
-	switch {
-	case bytes.Contains(b, []byte("pebble_version=")):
-		return "Pebble"
-	case bytes.Contains(b, []byte("rocksdb_version=")):
-		return "RocksDB"
-	}
-	return unknown
-}
-
 // checkNoCurrent tells an empty place from a database that lost its CURRENT:
 // without it, tables or a log with contents can only be left of a database.
 func checkNoCurrent(fsys vfs.FS, dir string, names []string) error {
 	for _, name := range names {
 		lost := false
-		t, num := base.ParseFileName(name)
+		t, num := base.LevelDB.ParseFileName(name)
+		if t == base.FileUnknown {
+			t, num = base.Native.ParseFileName(name)
+		}
 		if num > maxFileNum {
 			continue
 		}

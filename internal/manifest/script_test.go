@@ -179,7 +179,7 @@ func (x *setScript) directory(c *script.Command) {
 	for _, a := range c.Args() {
 		contents := "x"
 		if a.Key == base.CurrentName {
-			contents = base.FileName(base.FileManifest, uint64(c.Int(base.CurrentName, 0))) + "\n"
+			contents = base.LevelDB.FileName(base.FileManifest, uint64(c.Int(base.CurrentName, 0))) + "\n"
 		}
 		write(x.t, x.m, a.Key, contents)
 	}
@@ -207,7 +207,7 @@ func (x *setScript) manifest(c *script.Command) {
 	for _, line := range c.Lines() {
 		edits = append(edits, x.edit(c, line))
 	}
-	name := base.FileName(base.FileManifest, uint64(c.Int("num", 2)))
+	name := base.LevelDB.FileName(base.FileManifest, uint64(c.Int("num", 2)))
 	writeManifest(x.t, x.m, name, edits...)
 	if n := c.Int("flip", 0); n > 0 {
 		b := []byte(read(x.t, x.m, name))
@@ -352,7 +352,7 @@ func (x *setScript) cutEach(c *script.Command) string {
 		}
 		m := x.m.Clone()
 		replace(x.t, m, name, whole[:len(whole)-cut])
-		res, err := ReadManifest(m, dir, name, false)
+		res, err := ReadManifest(m, dir, name, base.LevelDB)
 		if err != nil {
 			c.Fail("cut by %d: %v", cut, err)
 		}

@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -26,12 +29,16 @@ type Options struct {
 	// MaxManifestSize is when a MANIFEST is replaced, in bytes; it may grow to
 	// twice the size of its snapshot in any case. 0 means 4 MiB.
 	MaxManifestSize int64
-	// Keyspaces makes the MANIFEST one with keyspaces, which no other engine reads. A
-	// database that has been opened with it is not opened without it any more.
-	Keyspaces bool
+	// Format is the format of a new database. One that is there keeps its own.
+	Format base.Format
+	// Upgrade makes Load turn a LevelDB directory into a native one, see BeginUpgrade.
+	Upgrade bool
 	// Comparers finds the comparers of keyspaces by name, nil for unknown ones; nil
 	// knows Comparer alone.
 	Comparers func(name string) *base.Comparer
+	// Durable, if set, is up to where the logs are known to be durable. Each edit of a
+	// native MANIFEST says it.
+	Durable func() record.LogEnd
 	// Obsolete, if set, is told once of each table that no Version has any
 	// more. It is called on the goroutine that gave up the last reference, with
 	// no lock of this package held.
@@ -42,8 +49,16 @@ type Options struct {
 type Set struct {
 	// Constant after construction.
 	opts     Options
+	format   base.Format // of what is written
+	found    base.Format // of what Load found
 	readOnly bool
 	reach    uint64 // see Knows
+	// Files with names of the other format are the database's if an upgrade left them: in
+	// a native directory LevelDB's with smaller numbers than levelDBBelow, in a LevelDB one
+	// native ones from number unfinishedFrom on. 0: there are none.
+	levelDBBelow   uint64
+	durable        record.LogEnd // as the MANIFEST said that was read
+	unfinishedFrom uint64
 
 	nextFile   atomic.Uint64
 	lastSeq    atomic.Uint64
@@ -89,14 +104,14 @@ func New(o Options) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
 	}
-	if err := CheckForeign(o.FS, o.Dir, names); err != nil {
+	if err := foreign.CheckDir(o.FS, o.Dir, names); err != nil {
 		return nil, err
 	}
-	if err := checkEmpty(names); err != nil {
+	if err := foreign.CheckNew(names); err != nil {
 		return nil, err
 	}
-	if slices.Contains(names, base.CurrentName) {
-		return nil, fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir)
+	if _, err := readCurrent(o.FS, o.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil, errors.Join(fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir), err)
 	}
 	return FromState(o, &State{}, names)
 }
@@ -117,20 +132,22 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
 	}
-	if err := CheckForeign(o.FS, o.Dir, names); err != nil {
+	if err := foreign.CheckDir(o.FS, o.Dir, names); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(names, base.CurrentName) {
+	cur, err := readCurrent(o.FS, o.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, checkNoCurrent(o.FS, o.Dir, names)
 	}
-	name, err := ReadCurrent(o.FS, o.Dir)
 	if err != nil {
 		return nil, err
 	}
+	name := cur.manifest
+	o.Format = cur.format
 	if !slices.Contains(names, name) {
-		return nil, base.LocateCorruption(base.Corruptf(kindCurrent, "names %s, which is missing", name), base.CurrentName, 0, 0)
+		return nil, base.LocateCorruption(base.Corruptf(kindCurrent, "names %s, which is missing", name), cur.file, 0, 0)
 	}
-	res, err := ReadManifest(o.FS, o.Dir, name, o.Keyspaces)
+	res, err := ReadManifest(o.FS, o.Dir, name, o.Format)
 	// With another comparer an intact database looks damaged: check that first.
 	if err := res.State.checkComparer(o.Comparer); err != nil {
 		return nil, err
@@ -138,21 +155,25 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := res.State.Complete(); err != nil {
+	if err := res.State.Complete(o.Format); err != nil {
 		return nil, base.LocateCorruption(err, name, 0, res.Size)
 	}
-	if err := checkTables(&res.State, name, names); err != nil {
+	if err := checkTables(&res.State, o.Format, name, names); err != nil {
 		return nil, err
 	}
-	if err := checkTorn(res, name, names); err != nil {
+	if err := checkTorn(res, o.Format, name, names); err != nil {
 		return nil, err
 	}
-	return fromState(o, readOnly, res, name, names)
+	s, err := fromState(o, readOnly, res, name, names)
+	if err != nil || !o.Upgrade || readOnly || s.format == base.Native {
+		return s, err
+	}
+	return s, s.upgrade(names)
 }
 
 // fromState makes the Set of a MANIFEST that was read.
 func fromState(o Options, readOnly bool, res *ReadResult, name string, names []string) (*Set, error) {
-	_, num := base.ParseFileName(name)
+	_, num := o.Format.ParseFileName(name)
 	res.State.NextFile = max(res.State.NextFile, num+1)
 	s, err := FromState(o, &res.State, names)
 	if err != nil {
@@ -178,7 +199,13 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	s.prevLogNum.Store(st.PrevLogNum)
 	s.lastSeq.Store(uint64(st.LastSeq))
 	s.maxID = st.MaxKeyspace
-	for _, k := range st.keyspaces() {
+	s.versions.live = make(map[uint64]*FileMeta, len(st.Files))
+	s.levelDBBelow = st.LevelDBBelow
+	s.durable = st.Durable
+	if s.format == base.LevelDB && slices.Contains(names, newCurrent) {
+		s.unfinishedFrom = s.nextFile.Load()
+	}
+	for _, k := range st.Keyspaces() {
 		if err := s.begin(k); err != nil {
 			return nil, err
 		}
@@ -191,40 +218,51 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	return s, nil
 }
 
-// checkTables looks for the live tables among the names, and notes which of
-// them carry the old suffix.
-func checkTables(st *State, manifest string, names []string) error {
-	var missing *FileMeta
-	level, n, of := 0, 0, 0
-	for _, f := range st.tables() {
-		of++
-		m := f.Meta
-		if _, ok := slices.BinarySearch(names, m.Name()); ok {
+// checkTables looks for the live tables among the names, and notes how they are named.
+func checkTables(st *State, format base.Format, manifest string, names []string) error {
+	live := st.Files
+	if len(st.Others) > 0 {
+		live = maps.Collect(st.tables())
+	}
+	may := func(t base.TableNaming, num uint64) bool {
+		return slices.Contains(format.TableNamings(), t) || num < st.LevelDBBelow
+	}
+	n, last := 0, uint64(math.MaxUint64)
+	for _, name := range names { // all names of a table stand side by side
+		t, num, ok := base.ParseTableName(name)
+		f := live[num]
+		if !ok || f.Meta == nil || !may(t, num) || num == last && t != base.NamedLoam {
 			continue
 		}
-		if _, ok := slices.BinarySearch(names, base.OldTableName(m.Num)); ok {
-			m.OldName = true
-			continue
-		}
-		if n++; missing == nil || m.Num < missing.Num {
-			missing, level = m, f.Level
+		if f.Meta.Naming = t; num != last {
+			n, last = n+1, num
 		}
 	}
-	if missing == nil {
+	if n == len(live) {
 		return nil
 	}
+	missing := AddedFile{Meta: &FileMeta{Num: math.MaxUint64}}
+	for num, f := range live {
+		there := slices.ContainsFunc([]base.TableNaming{base.NamedLDB, base.NamedSST, base.NamedLoam}, func(t base.TableNaming) bool {
+			_, ok := slices.BinarySearch(names, t.Name(num))
+			return ok && may(t, num)
+		})
+		if !there && num < missing.Meta.Num {
+			missing = f
+		}
+	}
 	return base.LocateCorruption(base.Corruptf(kindManifest, "the table is missing (%d of %d are), but %s lists it in level %d",
-		n, of, manifest, level), missing.Name(), -1, 0)
+		len(live)-n, len(live), manifest, missing.Level), format.FileName(base.FileTable, missing.Meta.Num), -1, 0)
 }
 
 // checkTorn tells a torn last edit, which was never acknowledged, from a damaged one that
 // was. After an edit was acknowledged, the logs before it are deleted. So if the log
 // that the state before the edit needs is missing, the edit was acknowledged.
-func checkTorn(res *ReadResult, manifest string, names []string) error {
+func checkTorn(res *ReadResult, format base.Format, manifest string, names []string) error {
 	if res.Torn == nil || res.State.LogNum == 0 {
 		return nil
 	}
-	log := base.FileName(base.FileLog, res.State.LogNum)
+	log := format.FileName(base.FileLog, res.State.LogNum)
 	if _, ok := slices.BinarySearch(names, log); ok {
 		return nil
 	}
@@ -234,23 +272,35 @@ func checkTorn(res *ReadResult, manifest string, names []string) error {
 }
 
 func newSet(o Options) *Set {
-	s := &Set{opts: o}
+	s := &Set{opts: o, format: o.Format, found: o.Format}
 	s.nextFile.Store(1)
 	s.versions.keyspaces = make(map[base.KeyspaceID]*keyspace)
-	s.versions.live = make(map[uint64]*FileMeta)
 	return s
 }
 
 // markNames reserves the numbers of files that exist, so that no new file
 // collides with a left-over, and decides which names can be the database's.
 func (s *Set) markNames(names []string) {
+	upgraded := false
 	for _, name := range names {
-		if t, n := s.Knows(name); t != base.FileUnknown {
+		t, n := s.Knows(name)
+		if t != base.FileUnknown {
 			s.MarkFileNumUsed(n)
 		}
+		own, _ := s.format.ParseFileName(name)
+		upgraded = upgraded || t != own
+	}
+	if !upgraded && s.format == base.Native {
+		s.levelDBBelow = 0 // all tables were renamed, and the rest is deleted
 	}
 	s.reach = s.nextFile.Load() + numReach
 }
+
+// Format is the format of the database.
+func (s *Set) Format() base.Format { return s.format }
+
+// Found is the format of the logs that Load found: LevelDB's in an upgrade.
+func (s *Set) Found() base.Format { return s.found }
 
 // NextFileNum is the number that NewFileNum returns next. No file with that
 // number or a larger one is the database's.
@@ -260,7 +310,16 @@ func (s *Set) NextFileNum() uint64 { return s.nextFile.Load() }
 // its number is within reach. All other files belong to other programs, and are neither
 // read nor deleted nor counted.
 func (s *Set) Knows(name string) (t base.FileType, num uint64) {
-	t, num = base.ParseFileName(name)
+	t, num = s.format.ParseFileName(name)
+	if t == base.FileUnknown && s.format == base.Native {
+		if t, num = base.LevelDB.ParseFileName(name); t == base.FileInfoLog || num >= s.levelDBBelow {
+			return base.FileUnknown, 0
+		}
+	} else if t == base.FileUnknown && s.unfinishedFrom > 0 {
+		if t, num = base.Native.ParseFileName(name); num < s.unfinishedFrom {
+			return base.FileUnknown, 0
+		}
+	}
 	if num >= s.reach {
 		return base.FileUnknown, 0
 	}
@@ -291,6 +350,10 @@ func raise(a *atomic.Uint64, v uint64) {
 
 // LastSeq is the last sequence number used.
 func (s *Set) LastSeq() base.SeqNum { return base.SeqNum(s.lastSeq.Load()) }
+
+// Durable is up to where the logs of the last opening were durable, as far as its MANIFEST
+// says.
+func (s *Set) Durable() record.LogEnd { return s.durable }
 
 // LogNum is the number of the oldest log that any keyspace needs.
 func (s *Set) LogNum() uint64 { return s.logNum.Load() }
@@ -374,7 +437,7 @@ func (s *Set) Close() error {
 	err := s.log.Close()
 	s.log = nil
 	if err != nil {
-		return fmt.Errorf("closing %s: %w", base.FileName(base.FileManifest, s.num), err)
+		return fmt.Errorf("closing %s: %w", s.format.FileName(base.FileManifest, s.num), err)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func options(fsys vfs.FS) Options { return Options{FS: fsys, Dir: dir, Comparer:
 // write makes a durable file.
 func write(t testing.TB, fsys vfs.FS, name, contents string) {
 	t.Helper()
-	if err := writeTemp(fsys, filepath.Join(dir, name), contents); err != nil {
+	if err := writeTemp(fsys, filepath.Join(dir, name), []byte(contents)); err != nil {
 		t.Fatal(err)
 	}
 	if err := fsys.SyncDir(dir); err != nil {
@@ -50,7 +50,7 @@ func writeManifest(t testing.TB, fsys vfs.FS, name string, edits ...*Edit) {
 	}
 	w := record.NewWriter(l)
 	for _, e := range edits {
-		if err := w.Append(e.Encode(nil)); err != nil {
+		if err := w.Append(e.Encode(nil, base.LevelDB)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +177,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(false, []byte{})
 	var edits []byte
 	for _, e := range []*Edit{(&Edit{}).with(), fullEditAdds(), {HasLogNum: true, LogNum: 8, Deleted: []DeletedFile{{3, 11}}}} {
-		edits = base.AppendBytes(edits, e.Encode(nil))
+		edits = base.AppendBytes(edits, e.Encode(nil, base.LevelDB))
 	}
 	f.Add(true, edits)
 	f.Fuzz(func(t *testing.T, framed bool, b []byte) {
@@ -188,7 +188,7 @@ func FuzzLoad(f *testing.F) {
 		write(t, m, "MANIFEST-000002", string(b))
 		write(t, m, base.CurrentName, "MANIFEST-000002\n")
 		for i := range 14 {
-			write(t, m, base.FileName(base.FileTable, uint64(i)), "")
+			write(t, m, base.LevelDB.FileName(base.FileTable, uint64(i)), "")
 		}
 		s, err := Load(options(m), false)
 		if err != nil {

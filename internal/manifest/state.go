@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/record"
 )
 
 // KeyspaceState is what the edits of a MANIFEST say of one keyspace.
@@ -19,18 +20,19 @@ type KeyspaceState struct {
 	Pointers    [NumLevels]base.InternalKey
 	// Files holds the live tables by number.
 	Files map[uint64]AddedFile
+	added []AddedFile // in the order of the edits, removed ones too
 }
 
 // State is what the edits of a MANIFEST add up to.
 type State struct {
 	KeyspaceState // the default one
 	// Others holds the other keyspaces.
-	Others map[base.KeyspaceID]*KeyspaceState
-	byName map[string]base.KeyspaceID // of Others
-	// MaxKeyspace is the largest ID that was ever given out; HasKeyspaces says that
-	// the MANIFEST is one with keyspaces.
-	MaxKeyspace  base.KeyspaceID
-	HasKeyspaces bool
+	Others        map[base.KeyspaceID]*KeyspaceState
+	byName        map[string]base.KeyspaceID // of Others
+	MaxKeyspace   base.KeyspaceID            // the largest ID that was ever given out
+	LevelDBBelow  uint64                     // see Edit
+	Durable       record.LogEnd              // see Edit
+	FormatVersion uint32                     // of the native format; 0: LevelDB's
 
 	LogNum      uint64
 	HasLogNum   bool
@@ -62,8 +64,17 @@ func (s *State) Apply(e *Edit) error {
 		return base.Corruptf(kindManifest, "comparer changes from %q to %q", s.Comparer, e.Comparer)
 	}
 	k.apply(e)
+	if e.LevelDBBelow != 0 {
+		s.LevelDBBelow = e.LevelDBBelow
+	}
+	if e.Durable.Num != 0 {
+		s.Durable = e.Durable
+	}
+	if e.FormatVersion != 0 {
+		s.FormatVersion = e.FormatVersion
+	}
 	if e.HasMaxKeyspace {
-		s.MaxKeyspace, s.HasKeyspaces = e.MaxKeyspace, true
+		s.MaxKeyspace = max(s.MaxKeyspace, e.MaxKeyspace)
 	}
 	s.MaxKeyspace = max(s.MaxKeyspace, e.Keyspace)
 	switch {
@@ -98,10 +109,8 @@ func (s *State) Apply(e *Edit) error {
 // keyspaceOf finds, or makes, the keyspace that an edit is about.
 func (s *State) keyspaceOf(e *Edit) (*KeyspaceState, error) {
 	switch {
-	case e.HasMaxKeyspace && s.Edits > 0:
-		return nil, base.Corruptf(kindManifest, "becomes one with keyspaces on the way")
-	case (e.Keyspace != base.DefaultKeyspace || e.HasFirstLog) && !s.HasKeyspaces && !e.HasMaxKeyspace:
-		return nil, base.Corruptf(kindManifest, "names keyspace %d and is none with keyspaces", e.Keyspace)
+	case (e.FormatVersion != 0 || e.LevelDBBelow != 0) && s.Edits > 0:
+		return nil, base.Corruptf(kindManifest, "says the version of its format, or what an upgrade left, on the way")
 	case e.Keyspace == base.DefaultKeyspace:
 		return &s.KeyspaceState, nil
 	}
@@ -124,11 +133,12 @@ func (k *KeyspaceState) apply(e *Edit) {
 		delete(k.Files, d.Num)
 	}
 	if k.Files == nil && len(e.Added) > 0 {
-		k.Files = make(map[uint64]AddedFile)
+		k.Files = make(map[uint64]AddedFile, len(e.Added))
 	}
 	for _, a := range e.Added {
 		k.Files[a.Meta.Num] = a
 	}
+	k.added = append(k.added, e.Added...)
 	for _, c := range e.CompactPointers {
 		k.Pointers[c.Level] = c.Key
 	}
@@ -137,8 +147,8 @@ func (k *KeyspaceState) apply(e *Edit) {
 	}
 }
 
-// keyspaces returns all keyspaces, in the order of their IDs.
-func (s *State) keyspaces() []*KeyspaceState {
+// Keyspaces returns all keyspaces, in the order of their IDs.
+func (s *State) Keyspaces() []*KeyspaceState {
 	all := []*KeyspaceState{&s.KeyspaceState}
 	for _, id := range slices.Sorted(maps.Keys(s.Others)) {
 		all = append(all, s.Others[id])
@@ -171,28 +181,28 @@ func checkEdit(e *Edit, level func(num uint64) (int, bool)) error {
 	deleted := make(map[uint64]bool, len(e.Deleted))
 	for _, d := range e.Deleted {
 		if l, ok := level(d.Num); !ok || l != d.Level || deleted[d.Num] {
-			return base.Corruptf(kindManifest, "table %s is deleted from level %d, where it is not",
-				base.FileName(base.FileTable, d.Num), d.Level)
+			return base.Corruptf(kindManifest, "table %06d is deleted from level %d, where it is not", d.Num, d.Level)
 		}
 		deleted[d.Num] = true
 	}
 	added := make(map[uint64]bool, len(e.Added))
 	for _, a := range e.Added {
 		if _, ok := level(a.Meta.Num); ok && !deleted[a.Meta.Num] || added[a.Meta.Num] {
-			return base.Corruptf(kindManifest, "table %s is added to level %d, but is there already",
-				a.Meta.Name(), a.Level)
+			return base.Corruptf(kindManifest, "table %06d is added to level %d, but is there already", a.Meta.Num, a.Level)
 		}
 		added[a.Meta.Num] = true
 	}
 	return nil
 }
 
-// Complete reports what a MANIFEST must say and this one does not.
-func (s *State) Complete() error {
+// Complete reports what a MANIFEST of a format must say and this one does not.
+func (s *State) Complete(f base.Format) error {
 	missing := ""
 	switch {
 	case s.Edits == 0:
 		return base.Corruptf(kindManifest, "holds no edit")
+	case f == base.Native && s.FormatVersion == 0:
+		missing = "version of its format"
 	case !s.HasComparer:
 		missing = "comparator"
 	case !s.HasLogNum:
@@ -222,9 +232,14 @@ func (s *State) Reach() uint64 {
 	return next + numReach
 }
 
-// Levels returns the live tables by level, in no order.
+// Levels returns the live tables by level, in no order that can be relied on. That of the
+// edits is usually the level's, which spares much sorting.
 func (k *KeyspaceState) Levels() (levels [NumLevels][]*FileMeta) {
-	for _, f := range k.Files {
+	files := slices.DeleteFunc(slices.Clone(k.added), func(a AddedFile) bool { return k.Files[a.Meta.Num] != a })
+	if len(files) != len(k.Files) { // k was not made of edits
+		files = slices.Collect(maps.Values(k.Files))
+	}
+	for _, f := range files {
 		levels[f.Level] = append(levels[f.Level], f.Meta)
 	}
 	return levels
@@ -233,7 +248,7 @@ func (k *KeyspaceState) Levels() (levels [NumLevels][]*FileMeta) {
 // tables goes over the live tables of all keyspaces.
 func (s *State) tables() iter.Seq2[uint64, AddedFile] {
 	return func(yield func(uint64, AddedFile) bool) {
-		for _, k := range s.keyspaces() {
+		for _, k := range s.Keyspaces() {
 			for num, f := range k.Files {
 				if !yield(num, f) {
 					return

@@ -12,6 +12,8 @@ func mapPages(n int) ([]byte, error) {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), n), nil
 }
 
+func mapAligned(n int) ([]byte, error) { return mapPages(n) }
+
 func unmapPages([]byte) {}
 
 func adviseHuge([]byte) {}

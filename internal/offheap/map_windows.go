@@ -19,6 +19,8 @@ func mapPages(n int) ([]byte, error) {
 	return unsafe.Slice((*byte)(p), n), nil
 }
 
+func mapAligned(n int) ([]byte, error) { return mapPages(n) }
+
 func unmapPages(b []byte) {
 	if err := windows.VirtualFree(address(b), 0, windows.MEM_RELEASE); err != nil {
 		panic("offheap: VirtualFree: " + err.Error())

@@ -1,6 +1,6 @@
 // Package offheap allocates memory for data that the garbage collector neither
-// scans nor counts: anonymous mappings for large pieces, size-class slabs cut
-// from such mappings for small ones. Memory arrives zeroed. On systems without
+// scans nor counts: anonymous mappings for large pieces, runs of pages in shared
+// mappings of huge pages for smaller ones, size-class slabs in these for small ones. Memory arrives zeroed. On systems without
 // mappings it comes from the Go heap instead, with the same rules.
 //
 // Every piece has one owner, who frees it exactly once when nobody reads it any
@@ -22,7 +22,7 @@ var ErrNoMemory = base.ErrNoMemory
 const (
 	pageSize    = 4096 // rounding unit; the system's own pages may be larger
 	hugeSize    = 2 << 20
-	maxSlab     = 32 << 10 // larger pieces are mappings of their own
+	maxSlab     = 4 << 10 // larger pieces are runs of pages, see area
 	maxAlloc    = 1 << 46
 	maxAlloc32  = 1<<31 - pageSize
 	pointerBits = 32 << (^uintptr(0) >> 63)
@@ -49,9 +49,12 @@ func Alloc(n int) ([]byte, error) {
 	}
 	var b []byte
 	var err error
-	if n <= maxSlab {
+	switch {
+	case n <= maxSlab:
 		b, err = slabs[classOf(n)].alloc()
-	} else {
+	case n <= maxPiece:
+		b, err = pieces.alloc((n + pageSize - 1) &^ (pageSize - 1))
+	default:
 		b, err = mapPages(roundUp(n))
 	}
 	if err != nil {
@@ -94,11 +97,14 @@ func Free(b []byte) {
 	b = b[:n]
 	untrack(b)
 	inUse.Add(-int64(n))
-	if n <= maxSlab {
+	switch {
+	case n <= maxSlab:
 		slabs[classOf(n)].free(b)
-		return
+	case n <= maxPiece:
+		pieces.free(b)
+	default:
+		unmapPages(b)
 	}
-	unmapPages(b)
 }
 
 // AdviseHuge asks for huge pages in the part of b that is aligned to 2 MiB. It is a hint,

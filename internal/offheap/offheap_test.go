@@ -49,7 +49,7 @@ func TestZeroedAndDisjoint(t *testing.T) {
 					drop(rng.Intn(len(held)))
 					continue
 				}
-				n := 1 + rng.Intn(1<<uint(rng.Intn(18)))
+				n := 1 + rng.Intn(1<<uint(rng.Intn(21)))
 				b := alloc(n)
 				if len(b) != n {
 					t.Errorf("len %d, want %d", len(b), n)
@@ -75,6 +75,9 @@ func TestZeroedAndDisjoint(t *testing.T) {
 	wg.Wait()
 	if got := InUse(); got != before {
 		t.Errorf("in use %d before, %d after", before, got)
+	}
+	if n := len(pieces.chunks); n != 0 {
+		t.Errorf("%d chunks are left", n)
 	}
 	for c := range slabs {
 		if n := len(slabs[c].spans); n != 0 {

@@ -10,9 +10,8 @@ import (
 // Size classes are 64 << k and 96 << k, up to maxSlab.
 const (
 	minClassBits = 6
-	numClasses   = 2*(15-minClassBits) + 1
-	smallSpan    = 64 << 10
-	largeSpan    = 256 << 10
+	numClasses   = 2*(12-minClassBits) + 1
+	spanSize     = 64 << 10
 )
 
 func classOf(n int) int {
@@ -50,7 +49,7 @@ type slab struct {
 	open  []*span // those with room, in no order
 }
 
-// span is one mapping cut into equal pieces. Pieces at next and after were
+// span is a piece cut into equal pieces. Pieces at next and after were
 // never handed out and are still zero.
 type span struct {
 	mem     []byte
@@ -86,11 +85,7 @@ func (s *slab) alloc() ([]byte, error) {
 }
 
 func (s *slab) grow() error {
-	n := smallSpan
-	if s.size > 4096 {
-		n = largeSpan
-	}
-	mem, err := mapPages(n)
+	mem, err := pieces.alloc(spanSize)
 	if err != nil {
 		return err
 	}
@@ -101,6 +96,15 @@ func (s *slab) grow() error {
 	copy(s.spans[i+1:], s.spans[i:])
 	s.spans[i] = sp
 	return nil
+}
+
+// holder returns which mapping b lies in, above being the first that begins above it.
+func holder(above int, b []byte, mem func(i int) []byte) int {
+	i := above - 1
+	if i < 0 || address(b)-address(mem(i)) >= uintptr(len(mem(i))) {
+		panic("offheap: freed memory that was not allocated here")
+	}
+	return i
 }
 
 // find returns the index of the first span that begins above addr.
@@ -121,10 +125,7 @@ func (s *slab) close(sp *span) {
 func (s *slab) free(b []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.find(address(b)) - 1
-	if i < 0 || address(b)-address(s.spans[i].mem) >= uintptr(len(s.spans[i].mem)) {
-		panic("offheap: freed memory that was not allocated here")
-	}
+	i := holder(s.find(address(b)), b, func(i int) []byte { return s.spans[i].mem })
 	sp := s.spans[i]
 	if sp.openPos < 0 {
 		sp.openPos = len(s.open)
@@ -134,7 +135,7 @@ func (s *slab) free(b []byte) {
 	if sp.used == 0 {
 		s.close(sp)
 		s.spans = append(s.spans[:i], s.spans[i+1:]...)
-		unmapPages(sp.mem)
+		pieces.free(sp.mem)
 		return
 	}
 	sp.freed = append(sp.freed, int32(address(b)-address(sp.mem)))

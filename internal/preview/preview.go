@@ -7,12 +7,17 @@ import "github.com/loamdb/loam/internal/base"
 // Keyspaces is set by package lsm.
 var Keyspaces KeyspaceAPI
 
+// SetDefaultFormat is set by package lsm: it changes the format of new databases whose
+// options name none, and returns the one before. No database may be opening meanwhile.
+var SetDefaultFormat func(base.Format) base.Format
+
 // KeyspaceAPI is what a database does with keyspaces. A parameter options is a
-// *lsm.Options, db a *lsm.DB. A directory that was opened with keyspaces is not
-// opened without them any more.
+// *lsm.Options, db a *lsm.DB. Databases in the native format have keyspaces, those in
+// LevelDB's have none.
 type KeyspaceAPI interface {
-	// Enable makes Open with these options one with keyspaces. comparers finds the
-	// comparer of a keyspace by name; nil knows those of package lsm.
+	// Enable makes a database that Open creates with these options a native one.
+	// comparers finds the comparer of a keyspace by name; nil knows those of package
+	// lsm.
 	Enable(options any, comparers func(name string) *base.Comparer)
 	// Open returns a keyspace, which is created if there is none of that name. A nil
 	// comparer is that of the default keyspace for a new one, and any for others.

@@ -12,9 +12,14 @@ import (
 func BenchmarkAppend(b *testing.B) {
 	for _, n := range []int{141, 4 << 10, 100 << 10} {
 		rec := make([]byte, n)
-		run := func(name string, l vfs.Log) {
+		run := func(name string, chained bool, l vfs.Log) {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
 				w := NewWriter(l)
+				if chained {
+					if err := w.Begin(Begin{Num: 1}); err != nil {
+						b.Fatal(err)
+					}
+				}
 				b.SetBytes(int64(n))
 				b.ReportAllocs()
 				for range b.N {
@@ -24,12 +29,13 @@ func BenchmarkAppend(b *testing.B) {
 				}
 			})
 		}
-		run("framing", nullLog{})
+		run("framing", false, nullLog{})
+		run("chained", true, nullLog{})
 		l, err := vfs.Default.CreateLog(filepath.Join(b.TempDir(), "log"), 16<<20)
 		if err != nil {
 			b.Fatal(err)
 		}
-		run("file", l)
+		run("file", false, l)
 		l.Close()
 	}
 }

@@ -1,9 +1,7 @@
 package record
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 
@@ -14,14 +12,7 @@ import (
 // Reader returns the records of a file one after another. Unlike LevelDB's it never
 // skips damage by itself: a record behind it may depend on one that was lost in it.
 type Reader struct {
-	r    io.ReaderAt
-	size int64
-	name string
-
-	buf      []byte // blockSize bytes
-	block    []byte // the block in buf, shorter at the end of the file
-	blockOff int64  // its file offset; -1: none
-
+	blocks
 	pos    int64  // where the next chunk begins
 	joined []byte // chunks of an unfinished record
 	start  int64  // of the last record returned
@@ -33,7 +24,7 @@ type Reader struct {
 
 // NewReader reads the first size bytes of r. name is for errors.
 func NewReader(r io.ReaderAt, size int64, name string) *Reader {
-	return &Reader{r: r, size: size, name: name, blockOff: -1, resume: -1}
+	return &Reader{blocks: newBlocks(r, size, name), resume: -1}
 }
 
 // Next returns the next record; it is valid until the following call.
@@ -210,27 +201,6 @@ func (r *Reader) damaged(begin, scan int64, mayBeTail bool, format string, args 
 	return c
 }
 
-// load reads the block that holds off, which is below size.
-func (r *Reader) load(off int64) error {
-	start := off - off%blockSize
-	if r.blockOff == start {
-		return nil
-	}
-	if r.buf == nil {
-		r.buf = make([]byte, min(blockSize, r.size))
-	}
-	b := r.buf[:min(blockSize, r.size-start)]
-	r.blockOff = -1
-	if n, err := r.r.ReadAt(b, start); n < len(b) {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = fmt.Errorf("%s: %w", r.name, io.ErrUnexpectedEOF)
-		}
-		return err
-	}
-	r.block, r.blockOff = b, start
-	return nil
-}
-
 // zeroToEnd reports whether all bytes from off on are zero. Holes are not read.
 func (r *Reader) zeroToEnd(off int64) (bool, error) {
 	for ; off < r.size; off = r.blockOff + blockSize {
@@ -245,21 +215,6 @@ func (r *Reader) zeroToEnd(off int64) (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-func allZero(b []byte) bool {
-	for len(b) >= 8 {
-		if binary.LittleEndian.Uint64(b) != 0 {
-			return false
-		}
-		b = b[8:]
-	}
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // findRecord is the offset of the first chunk that begins a record, at off or after it,

@@ -16,23 +16,38 @@ const (
 	keepBuf = 2 * flushAt
 )
 
-var zeros [headerLen]byte
+var zeros [chainHeaderLen]byte
 
-// Writer appends records to a log. The first error of the log ends its use,
-// unless Cut removes what a failed Append left in the file.
+// Writer appends records to a log, in LevelDB's framing unless Begin is called. The
+// first error of the log ends its use, unless Cut removes what a failed Append left in
+// the file.
 type Writer struct {
-	log   vfs.Log
-	buf   []byte
-	size  atomic.Int64 // bytes appended
-	err   atomic.Pointer[error]
-	whole int64     // where the last whole record ends; the appender's
-	torn  bool      // err is that of an Append; the appender's
-	one   [1][]byte // for Append, so that it does not allocate
+	log     vfs.Log
+	buf     []byte
+	size    atomic.Int64 // bytes appended
+	durable atomic.Int64 // bytes of them that a Sync has made durable
+	err     atomic.Pointer[error]
+	one     [1][]byte // for Append, so that it does not allocate
+
+	// The appender's.
+	whole  int64  // where the last whole record ends
+	torn   bool   // err is that of an Append
+	header int    // length of a chunk's header
+	chain  chain  // if header is chainHeaderLen
+	linked uint32 // chain.previous at whole
 }
 
 // NewWriter returns a writer to an empty log.
 func NewWriter(l vfs.Log) *Writer {
-	return &Writer{log: l, buf: make([]byte, 0, 4<<10)}
+	return &Writer{log: l, buf: make([]byte, 0, 4<<10), header: headerLen}
+}
+
+// Begin makes the log a chained one. It comes before all else.
+func (w *Writer) Begin(b Begin) error {
+	w.header, w.chain = chainHeaderLen, newChain(b)
+	f := framer{parts: [][]byte{b.encode()}}
+	w.buf = f.chunk(w, w.buf[:0], chunkBegin, beginLen, 0)
+	return w.flush()
 }
 
 // Append writes one record, which reaches the kernel before it returns. rec
@@ -54,18 +69,19 @@ func (w *Writer) AppendParts(parts ...[]byte) error {
 		left += len(p)
 	}
 	f := framer{parts: parts}
-	w.whole = w.size.Load()
-	at := int(w.whole % blockSize)
+	w.whole, w.linked = w.size.Load(), w.chain.previous
+	pos := w.whole
 	w.buf = w.buf[:0]
 	for first := true; first || left > 0; first = false {
-		if room := blockSize - at; room < headerLen {
+		room := blockSize - int(pos%blockSize)
+		if room < w.header {
 			w.buf = append(w.buf, zeros[:room]...)
-			at = 0
+			pos, room = pos+int64(room), blockSize
 		}
-		n := min(left, blockSize-at-headerLen)
+		n := min(left, room-w.header)
 		left -= n
-		w.buf = f.chunk(w.buf, chunkType(first, left == 0), n)
-		at = (at + headerLen + n) % blockSize
+		w.buf = f.chunk(w, w.buf, chunkType(first, left == 0), n, pos)
+		pos += int64(w.header + n)
 		if len(w.buf) >= flushAt && left > 0 {
 			if err := w.flush(); err != nil {
 				return err
@@ -112,6 +128,7 @@ func (w *Writer) Cut() error {
 		return err
 	}
 	w.size.Store(w.whole)
+	w.chain.previous = w.linked
 	w.torn = false
 	w.err.Store(nil)
 	return nil
@@ -129,11 +146,16 @@ type framer struct {
 	off   int // in parts[0]
 }
 
-// chunk appends a chunk with the next n bytes.
-func (f *framer) chunk(dst []byte, typ byte, n int) []byte {
+// chunk appends a chunk of w with the next n bytes, which comes to pos in the file.
+func (f *framer) chunk(w *Writer, dst []byte, typ byte, n int, pos int64) []byte {
 	head := len(dst)
-	dst = append(dst, zeros[:]...)
 	crc := typeCRC[typ]
+	if w.header == headerLen {
+		dst = append(dst, zeros[:headerLen]...)
+	} else {
+		dst = append(dst, zeros[:]...)
+		crc = w.chain.header(dst[head:], typ, n, pos, w.durable.Load())
+	}
 	for need := n; need > 0; {
 		p := f.parts[0][f.off:]
 		if len(p) > need {
@@ -146,7 +168,11 @@ func (f *framer) chunk(dst []byte, typ byte, n int) []byte {
 		dst = append(dst, p...)
 		need -= len(p)
 	}
-	putHeader(dst[head:], typ, crc, n)
+	if w.header == headerLen {
+		putHeader(dst[head:], typ, crc, n)
+	} else {
+		w.chain.finish(dst[head:], crc)
+	}
 	return dst
 }
 
@@ -155,11 +181,20 @@ func (w *Writer) Sync() error {
 	if err := w.err.Load(); err != nil {
 		return *err
 	}
+	size := w.size.Load()
 	if err := w.log.Sync(); err != nil {
 		return w.fail(err)
 	}
-	return nil
+	for {
+		old := w.durable.Load()
+		if old >= size || w.durable.CompareAndSwap(old, size) {
+			return nil
+		}
+	}
 }
+
+// Durable is up to where a Sync has made the log durable.
+func (w *Writer) Durable() int64 { return w.durable.Load() }
 
 // Size is the number of bytes appended to the log.
 func (w *Writer) Size() int64 { return w.size.Load() }

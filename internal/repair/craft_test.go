@@ -24,7 +24,8 @@ func craft(t testing.TB, blocks, separators []string) []byte {
 	var file []byte
 	put := func(rows []byte) block.Handle {
 		h := block.Handle{Offset: uint64(len(file)), Size: uint64(len(rows))}
-		file = block.AppendTrailer(append(file, rows...), len(file), block.None)
+		trailer := block.Trailer(rows, block.None)
+		file = append(append(file, rows...), trailer[:]...)
 		return h
 	}
 	tr := base.MakeTrailer(5, base.KindSet)
@@ -155,7 +156,7 @@ func FuzzRun(f *testing.F) {
 	b := build(f, 1)
 	var seeds [3]string
 	for name, data := range tree(f, b.m, dir) {
-		switch t, n := base.ParseFileName(path.Base(name)); {
+		switch t, n := base.LevelDB.ParseFileName(path.Base(name)); {
 		case t == base.FileTable && len(data) > len(seeds[0]):
 			seeds[0] = data
 		case t == base.FileLog && n == b.logNum:

@@ -29,7 +29,7 @@ type salvagedManifest struct {
 // readManifests chooses the MANIFEST: the one that CURRENT names, or else the newest
 // one that is complete enough.
 func (r *repair) readManifests() error {
-	name, err := manifest.ReadCurrent(r.o.FS, r.o.Dir)
+	_, name, err := manifest.ReadCurrent(r.o.FS, r.o.Dir)
 	var c *base.Corruption
 	switch {
 	case err == nil:
@@ -54,7 +54,7 @@ func (r *repair) readManifests() error {
 		if k == nil {
 			continue
 		}
-		if err := k.st.Complete(); err != nil {
+		if err := k.st.Complete(r.format); err != nil {
 			var c *base.Corruption
 			errors.As(err, &c)
 			r.report.drop(name, 0, size, c.Reason)
@@ -65,6 +65,9 @@ func (r *repair) readManifests() error {
 		k.from = name
 		r.known = *k
 		break
+	}
+	if err := r.adoptKeyspaces(); err != nil {
+		return err
 	}
 	if err := r.leaveStrays(); err != nil {
 		return err
@@ -77,13 +80,13 @@ func (r *repair) readManifests() error {
 func (r *repair) candidates() []string {
 	var found []string
 	for _, name := range r.names {
-		if t, _ := base.ParseFileName(name); t == base.FileManifest {
+		if t, _ := r.format.ParseFileName(name); t == base.FileManifest {
 			found = append(found, name)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b string) int {
-		_, na := base.ParseFileName(a)
-		_, nb := base.ParseFileName(b)
+		_, na := r.format.ParseFileName(a)
+		_, nb := r.format.ParseFileName(b)
 		switch {
 		case a == r.current || b == r.current:
 			if a == b {
@@ -134,7 +137,7 @@ func (r *repair) readManifest(name string) (*salvagedManifest, int64, error) {
 			return nil, 0, fmt.Errorf("reading %s: %w", name, err)
 		}
 		var e manifest.Edit
-		err = e.Decode(rec, false)
+		err = e.Decode(rec, r.format)
 		if err == nil {
 			if e.HasComparer && e.Comparer != r.o.Comparer.Name {
 				return nil, 0, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, e.Comparer, r.o.Comparer.Name)
@@ -160,19 +163,25 @@ func (k *salvagedManifest) apply(e *manifest.Edit) error {
 	for _, a := range e.Added {
 		delete(k.dead, a.Meta.Num)
 	}
+	files := k.filesOf(e.Keyspace)
 	err := k.st.Apply(e)
 	if err == nil {
+		if e.DropKeyspace {
+			for num := range files {
+				k.dead[num] = true
+			}
+		}
 		return nil
 	}
 	rest := *e
 	rest.Deleted, rest.Added = nil, nil
 	for _, d := range e.Deleted {
-		if f, ok := k.st.Files[d.Num]; ok {
+		if f, ok := files[d.Num]; ok {
 			rest.Delete(f.Level, d.Num)
 		}
 	}
 	for i, a := range e.Added {
-		_, have := k.st.Files[a.Meta.Num]
+		_, have := files[a.Meta.Num]
 		moved := slices.ContainsFunc(rest.Deleted, func(d manifest.DeletedFile) bool { return d.Num == a.Meta.Num })
 		twice := slices.ContainsFunc(e.Added[:i], func(b manifest.AddedFile) bool { return b.Meta.Num == a.Meta.Num })
 		if (!have || moved) && !twice {
@@ -194,6 +203,17 @@ func (k *salvagedManifest) apply(e *manifest.Edit) error {
 	return err
 }
 
+// filesOf returns the live tables of a keyspace by number.
+func (k *salvagedManifest) filesOf(id base.KeyspaceID) map[uint64]manifest.AddedFile {
+	if id == base.DefaultKeyspace {
+		return k.st.Files
+	}
+	if s := k.st.Others[id]; s != nil {
+		return s.Files
+	}
+	return nil
+}
+
 // judge decides whether the tables and levels of the state are right. They are not
 // when edits are missing. The signs are damage, or files of a later state: a log or
 // table of the state is gone, and there are tables that the state does not have.
@@ -205,17 +225,17 @@ func (r *repair) judge() {
 	gone, unknown := false, false
 	have := make(map[uint64]bool)
 	for _, name := range r.names {
-		if num, ok := isTable(name); ok {
+		if num, ok := r.isTable(name); ok {
 			have[num] = true
-			if _, live := k.st.Files[num]; !live && !k.dead[num] {
+			if _, live := r.live[num]; !live && !k.dead[num] {
 				unknown = true
 			}
 		}
 	}
-	for num := range k.st.Files {
+	for num := range r.live {
 		gone = gone || !have[num]
 	}
-	log := base.FileName(base.FileLog, k.st.LogNum)
+	log := r.format.FileName(base.FileLog, k.st.LogNum)
 	if _, ok := slices.BinarySearch(r.names, log); !ok && k.st.LogNum != 0 {
 		gone = true
 	}
@@ -230,10 +250,12 @@ func (r *repair) judge() {
 	if !k.levels {
 		return
 	}
-	if _, err := manifest.NewVersion(r.o.Comparer, k.st.Levels()); err != nil {
-		var c *base.Corruption
-		errors.As(err, &c)
-		r.report.dropCorruption(k.from, c, 0, 0)
-		k.levels = false
+	for _, st := range k.st.Keyspaces() {
+		if _, err := manifest.NewVersion(r.spaces[st.ID].cmp, st.Levels()); err != nil {
+			var c *base.Corruption
+			errors.As(err, &c)
+			r.report.dropCorruption(k.from, c, 0, 0)
+			k.levels = false
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
@@ -16,6 +17,7 @@ import (
 // once.
 type output struct {
 	r     *repair
+	space *keyspace
 	level int
 	w     sstable.Writer
 	t     *table
@@ -35,7 +37,7 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		}
 		return nil
 	}
-	newKey := !o.any || o.r.o.Comparer.Cmp(key, o.key) != 0
+	newKey := !o.any || o.space.cmp.Cmp(key, o.key) != 0
 	if o.w != nil && newKey && o.w.EstimatedSize() >= o.r.o.FileSize {
 		if err := o.finishTable(); err != nil {
 			return err
@@ -57,14 +59,17 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 
 func (o *output) begin() error {
 	num := o.r.newNum()
-	name := base.FileName(base.FileTable, num)
+	name := o.r.format.FileName(base.FileTable, num)
 	f, err := o.r.o.FS.Create(o.r.path(name))
 	if err != nil {
 		return err
 	}
 	o.r.made = append(o.r.made, num)
-	o.w = files.NewTableWriter(f, o.r.o.Tables)
-	o.t = &table{name: name, meta: &manifest.FileMeta{Num: num}, level: o.level, made: true}
+	tables := o.r.o.Tables
+	tables.Comparer, tables.Format, tables.FileNum = o.space.cmp, o.r.format, num
+	tables.Keyspace, tables.KeyspaceName = o.space.id, o.space.names.Name
+	o.w = files.NewTableWriter(f, tables)
+	o.t = &table{name: name, space: o.space, meta: &manifest.FileMeta{Num: num, Naming: naming(name), Comparer: o.space.cmp}, level: o.level, made: true}
 	return nil
 }
 
@@ -72,10 +77,14 @@ func (o *output) finishTable() error {
 	w := o.w
 	o.w = nil
 	meta, err := w.Finish()
+	if err == nil {
+		err = w.Sync()
+	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", o.t.name, err)
 	}
 	o.t.meta.Size, o.t.meta.Smallest, o.t.meta.Largest = meta.Size, meta.Smallest.Clone(), meta.Largest.Clone()
+	o.t.meta.Facts = compact.FactsOf(meta, o.t.entries, true) // versions are kept
 	o.done = append(o.done, o.t)
 	return nil
 }

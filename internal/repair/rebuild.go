@@ -14,9 +14,8 @@ import (
 
 // rebuild writes the new tables and says what the database consists of.
 func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, error) {
-	levels := r.known.levels && inOrder(tables, logs)
 	var kept []*table
-	damagedTop := false
+	damagedTop := make(map[*keyspace]bool)
 	for _, t := range tables {
 		if t.damage == "" {
 			kept = append(kept, t)
@@ -27,51 +26,67 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 			return nil, err
 		}
 		kept = append(kept, out...)
-		damagedTop = damagedTop || t.level == 0
+		if t.level == 0 {
+			damagedTop[t.space] = true
+		}
 		r.aside[t.name] = true
 		r.report.Rewritten = append(r.report.Rewritten, Rewrite{File: t.name, Reason: t.damage})
 	}
-	if levels && damagedTop {
-		// In level 0 a higher number means newer, which is not so of tables
-		// just written: without overlap it does not matter.
-		var err error
-		if kept, err = r.mergeTop(kept); err != nil {
-			return nil, err
+	levels := make(map[*keyspace]bool)
+	var merged []*table
+	for _, s := range r.sorted() {
+		mine := s.of(kept)
+		levels[s] = r.known.levels && s.inOrder(tables, logs)
+		if levels[s] && damagedTop[s] {
+			// In level 0 a higher number means newer, which is not so of tables
+			// just written: without overlap it does not matter.
+			var err error
+			if mine, err = r.mergeTop(s, mine); err != nil {
+				return nil, err
+			}
 		}
+		merged = append(merged, mine...)
 	}
 	fresh, err := r.convertLogs(logs)
 	if err != nil {
 		return nil, err
 	}
-	kept = append(kept, fresh...)
-	if levels {
-		_, err := manifest.NewVersion(r.o.Comparer, byLevel(kept))
-		levels = err == nil
-	}
-	if !levels {
-		r.report.LevelsLost = true
-		if kept, err = r.flatten(kept); err != nil {
-			return nil, err
+	kept = append(merged, fresh...)
+	var all []*table
+	for _, s := range r.sorted() {
+		mine := s.of(kept)
+		if levels[s] {
+			_, err := manifest.NewVersion(s.cmp, byLevel(mine))
+			levels[s] = err == nil
 		}
+		if !levels[s] {
+			r.report.LevelsLost = true
+			s.pointers = [manifest.NumLevels]base.InternalKey{}
+			if mine, err = r.flatten(s, mine); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, mine...)
 	}
-	return r.state(kept, levels), nil
+	return r.state(all), nil
 }
 
 // inOrder reports whether the logs ascend and are newer than the tables, as they are
 // unless files of several databases were mixed.
-func inOrder(tables []*table, logs []*logFile) bool {
+func (s *keyspace) inOrder(tables []*table, logs []*logFile) bool {
 	last := base.SeqNum(0)
-	for _, t := range tables {
+	for _, t := range s.of(tables) {
 		last = max(last, t.maxSeq)
 	}
 	for _, l := range logs {
-		if l.entries == 0 {
+		span := l.spans[s]
+		if span == nil {
 			continue
 		}
-		if !l.ascending || l.minSeq <= last {
+		if !span.ascending || span.minSeq <= last {
 			return false
 		}
-		last = l.maxSeq
+		last = span.maxSeq
 	}
 	return true
 }
@@ -84,30 +99,40 @@ func byLevel(tables []*table) (levels [manifest.NumLevels][]*manifest.FileMeta) 
 }
 
 // state is the database of these tables.
-func (r *repair) state(tables []*table, levels bool) *manifest.State {
+func (r *repair) state(tables []*table) *manifest.State {
 	k := &r.known.st
-	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true}
-	st.Comparer, st.HasComparer = r.o.Comparer.Name, true
-	st.Files = make(map[uint64]manifest.AddedFile)
-	if levels {
-		st.Pointers = k.Pointers
-	}
+	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true, LevelDBBelow: k.LevelDBBelow, MaxKeyspace: k.MaxKeyspace}
 	if k.NextFile < maxNum {
 		r.next = max(r.next, k.NextFile)
 	}
 	// The existing logs have smaller numbers, so none of them is replayed.
 	st.LogNum, st.HasLogNum = r.newNum(), true
 	st.NextFile, st.HasNextFile = r.next, true
-	for _, t := range tables {
-		st.Files[t.meta.Num] = manifest.AddedFile{Level: t.level, Meta: t.meta}
-		r.report.Entries += t.entries
+	st.Others = make(map[base.KeyspaceID]*manifest.KeyspaceState)
+	for _, s := range r.sorted() {
+		part := manifest.KeyspaceState{ID: s.id, Name: s.names.Name, Comparer: s.names.Comparer, HasComparer: true,
+			Pointers: s.pointers, Files: make(map[uint64]manifest.AddedFile)}
+		if r.format == base.Native {
+			part.FirstLog = st.LogNum
+		}
+		for _, t := range s.of(tables) {
+			part.Files[t.meta.Num] = manifest.AddedFile{Level: t.level, Meta: t.meta}
+			r.report.Entries += t.entries
+		}
+		if s.id == base.DefaultKeyspace {
+			part.Comparer = r.o.Comparer.Name
+			st.KeyspaceState = part
+			continue
+		}
+		st.MaxKeyspace = max(st.MaxKeyspace, s.id)
+		st.Others[s.id] = &part
 	}
 	r.report.Tables = len(tables)
 	return st
 }
 
 // mergeTop replaces the tables of level 0 by ones that do not overlap.
-func (r *repair) mergeTop(tables []*table) ([]*table, error) {
+func (r *repair) mergeTop(s *keyspace, tables []*table) ([]*table, error) {
 	var top, rest []*table
 	for _, t := range tables {
 		if t.level == 0 {
@@ -116,20 +141,20 @@ func (r *repair) mergeTop(tables []*table) ([]*table, error) {
 			rest = append(rest, t)
 		}
 	}
-	merged, err := r.mergeOverlaps(top, 0)
+	merged, err := r.mergeOverlaps(s, top, 0)
 	return append(rest, merged...), err
 }
 
 // flatten makes one sorted run of all tables: the deepest level, since nothing
 // older is left.
-func (r *repair) flatten(tables []*table) ([]*table, error) {
-	return r.mergeOverlaps(tables, manifest.NumLevels-1)
+func (r *repair) flatten(s *keyspace, tables []*table) ([]*table, error) {
+	return r.mergeOverlaps(s, tables, manifest.NumLevels-1)
 }
 
 // mergeOverlaps merges tables that overlap, leaves the others as they are, and
 // puts all into a level.
-func (r *repair) mergeOverlaps(tables []*table, level int) ([]*table, error) {
-	c := r.o.Comparer
+func (r *repair) mergeOverlaps(s *keyspace, tables []*table, level int) ([]*table, error) {
+	c := s.cmp
 	slices.SortStableFunc(tables, func(a, b *table) int {
 		return c.CompareInternal(a.meta.Smallest.User, a.meta.Smallest.Trailer, b.meta.Smallest.User, b.meta.Smallest.Trailer)
 	})
@@ -145,7 +170,7 @@ func (r *repair) mergeOverlaps(tables []*table, level int) ([]*table, error) {
 		merged := tables[:1]
 		if n > 1 {
 			var err error
-			if merged, err = r.merge(tables[:n], level); err != nil {
+			if merged, err = r.merge(s, tables[:n], level); err != nil {
 				return nil, err
 			}
 		}
@@ -159,9 +184,9 @@ func (r *repair) mergeOverlaps(tables []*table, level int) ([]*table, error) {
 
 // merge writes the entries of all tables to new ones, every version of every
 // key.
-func (r *repair) merge(tables []*table, level int) ([]*table, error) {
-	set := files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Comparer: r.o.Comparer, MaxDecoded: r.o.MaxDecoded})
-	o := output{r: r, level: level}
+func (r *repair) merge(s *keyspace, tables []*table, level int) ([]*table, error) {
+	set := files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: s.cmp, MaxDecoded: r.o.MaxDecoded})
+	o := output{r: r, space: s, level: level}
 	err := r.mergeInto(&o, set, tables)
 	merged, err := o.finish(err)
 	if err = errors.Join(err, set.Close()); err != nil {
@@ -189,10 +214,10 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 		return reader.NewSource(sstable.Private | sstable.Scan), nil
 	}
 	var sources []base.Source
-	for _, run := range sortedRuns(r.o.Comparer, tables) {
-		sources = append(sources, iters.NewLevel(r.o.Comparer, run, open))
+	for _, run := range sortedRuns(o.space.cmp, tables) {
+		sources = append(sources, iters.NewLevel(o.space.cmp, run, open))
 	}
-	m := iters.NewMerge(r.o.Comparer, sources, nil, nil)
+	m := iters.NewMerge(o.space.cmp, sources, nil, nil)
 	defer m.Close()
 	read, want := uint64(0), uint64(0)
 	for _, t := range tables {

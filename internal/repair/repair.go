@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
@@ -21,6 +21,9 @@ type Options struct {
 	Dir      string
 	Comparer *base.Comparer
 	Tables   sstable.WriterOptions
+	// Comparers finds the comparers of keyspaces by name, nil for unknown ones; nil
+	// knows Comparer alone.
+	Comparers func(name string) *base.Comparer
 	// FileSize is when a new table ends, in bytes; 0 means 64 MiB.
 	FileSize uint64
 	// WriteBuffer is how much of a log is sorted at once, in bytes; 0 means
@@ -38,13 +41,17 @@ type repair struct {
 	o      Options
 	report Report
 
+	format   base.Format
 	names    []string         // of the directory, sorted
 	current  string           // MANIFEST that CURRENT names, "" when CURRENT is unusable
 	known    salvagedManifest // what MANIFESTs say
-	next     uint64           // next file number
-	maxSeq   base.SeqNum      // largest in anything read
-	made     []uint64         // tables created by this run
-	aside    map[string]bool  // to be set aside once CURRENT is in place
+	spaces   map[base.KeyspaceID]*keyspace
+	live     map[uint64]liveTable // tables of the MANIFEST by number
+	next     uint64               // next file number
+	maxSeq   base.SeqNum          // largest in anything read
+	made     []uint64             // tables created by this run
+	madeLog  uint64               // log created by this run, or 0
+	aside    map[string]bool      // to be set aside once CURRENT is in place
 	lostMade bool
 }
 
@@ -84,8 +91,9 @@ func (r *repair) run() error {
 	if err != nil {
 		return err
 	}
-	if r.healthy(tables) {
-		return nil
+	tables = r.homeless(tables)
+	if healthy, err := r.healthy(tables); healthy || err != nil {
+		return err
 	}
 	info, err := r.o.FS.Stat(r.path(LostDir))
 	switch {
@@ -110,13 +118,17 @@ func (r *repair) look() error {
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", r.o.Dir, err)
 	}
-	if err := manifest.CheckForeign(r.o.FS, r.o.Dir, names); err != nil {
+	if err := foreign.CheckDir(r.o.FS, r.o.Dir, names); err != nil {
 		return err
 	}
 	r.names = names
+	if r.format, err = manifest.FindFormat(r.o.FS, r.o.Dir, names); err != nil {
+		return err
+	}
+	r.o.Tables.Format = r.format
 	found := false
 	for _, name := range names {
-		switch t, _ := base.ParseFileName(name); t {
+		switch t, _ := r.format.ParseFileName(name); t {
 		case base.FileTable, base.FileLog, base.FileManifest, base.FileCurrent:
 			found = true
 		}
@@ -135,7 +147,7 @@ func (r *repair) leaveStrays() error {
 	kept := r.names[:0:0]
 	r.next = 2
 	for _, name := range r.names {
-		t, n := base.ParseFileName(name)
+		t, n := r.format.ParseFileName(name)
 		if r.known.from != "" && t != base.FileUnknown && t != base.FileCurrent {
 			if !r.known.editsMissing && n >= st.Reach() {
 				continue
@@ -144,7 +156,7 @@ func (r *repair) leaveStrays() error {
 			if err != nil {
 				return err
 			}
-			if _, live := st.Files[n]; !info.Mode().IsRegular() && !(live && t == base.FileTable) {
+			if _, live := r.live[n]; !info.Mode().IsRegular() && !(live && t == base.FileTable) {
 				continue
 			}
 		}
@@ -180,20 +192,26 @@ func (r *repair) open(name string) (f vfs.ReadFile, ok bool, err error) {
 }
 
 // healthy reports whether the directory can be left as it is.
-func (r *repair) healthy(tables []*table) bool {
+func (r *repair) healthy(tables []*table) (bool, error) {
 	if len(r.report.Dropped) > 0 || !r.known.levels || r.current == "" || r.current != r.known.from {
-		return false
+		return false, nil
 	}
 	for _, t := range tables {
 		if t.damage != "" {
-			return false
+			return false, nil
 		}
 	}
-	s, err := manifest.Load(manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Comparer: r.o.Comparer}, true)
+	s, err := manifest.Load(r.manifestOptions(), true)
 	if err != nil {
-		return false
+		return false, nil
 	}
-	return s.Close() == nil
+	err = r.replayable(s)
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		r.report.dropCorruption(c.File, c, 0, 0)
+		err = nil
+	}
+	return c == nil && err == nil, errors.Join(err, s.Close())
 }
 
 // install makes the state the database's. The files that it refers to are durable
@@ -205,6 +223,9 @@ func (r *repair) install(st *manifest.State) error {
 			return err
 		}
 	}
+	if err := r.makeLog(st.LogNum); err != nil {
+		return err
+	}
 	if err := r.o.FS.SyncDir(r.o.Dir); err != nil {
 		return err
 	}
@@ -212,16 +233,16 @@ func (r *repair) install(st *manifest.State) error {
 	if err != nil {
 		return err
 	}
-	o := manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Comparer: r.o.Comparer}
+	o := r.manifestOptions()
 	s, err := manifest.FromState(o, st, names)
 	if err != nil {
 		return err
 	}
-	r.made = nil // from here on CURRENT may name a MANIFEST that lists them
+	r.made, r.madeLog = nil, 0 // from here on CURRENT may name a MANIFEST that lists them
 	if err := s.StartManifest(); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	r.report.Manifest = base.FileName(base.FileManifest, s.ManifestNum())
+	r.report.Manifest = r.format.FileName(base.FileManifest, s.ManifestNum())
 	if err := s.Close(); err != nil {
 		return err
 	}
@@ -231,11 +252,27 @@ func (r *repair) install(st *manifest.State) error {
 	return s.Close()
 }
 
+// makeLog makes the log that the new MANIFEST begins with, empty. Without it a repair that
+// is cut short before setAside would leave a MANIFEST that looks like one of which edits
+// are missing, and the next repair would take what this one has left out.
+func (r *repair) makeLog(num uint64) error {
+	f, err := r.o.FS.Create(r.path(r.format.FileName(base.FileLog, num)))
+	if err != nil {
+		return err
+	}
+	r.madeLog = num
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (r *repair) manifestOptions() manifest.Options {
+	return manifest.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: r.o.Comparer, Comparers: r.comparer}
+}
+
 // setAside moves what the new MANIFEST does not need into LostDir: old
 // MANIFESTs, logs, tables that were replaced or are not live.
 func (r *repair) setAside() error {
 	for _, name := range r.names {
-		switch t, _ := base.ParseFileName(name); t {
+		switch t, _ := r.format.ParseFileName(name); t {
 		case base.FileManifest, base.FileLog:
 			r.aside[name] = true
 		}
@@ -284,20 +321,31 @@ func (r *repair) moveAside(name string) error {
 	return nil
 }
 
-// removeMade deletes the tables of a repair that failed.
+// removeMade deletes what a repair that failed has made.
 func (r *repair) removeMade() error {
 	var errs []error
 	for _, n := range r.made {
-		errs = append(errs, r.o.FS.Remove(r.path(base.FileName(base.FileTable, n))))
+		errs = append(errs, r.o.FS.Remove(r.path(r.format.FileName(base.FileTable, n))))
+	}
+	if r.madeLog != 0 {
+		errs = append(errs, r.o.FS.Remove(r.path(r.format.FileName(base.FileLog, r.madeLog))))
 	}
 	return errors.Join(errs...)
 }
 
-// isTable tells tables from other names; num is the table's number.
-func isTable(name string) (num uint64, ok bool) {
-	t, num := base.ParseFileName(name)
-	return num, t == base.FileTable
+// isTable tells tables from other names; num is the table's number. In a native
+// directory a table has a name of LevelDB's only if the MANIFEST has the table.
+func (r *repair) isTable(name string) (num uint64, ok bool) {
+	if t, num := r.format.ParseFileName(name); t != base.FileUnknown {
+		return num, t == base.FileTable
+	}
+	t, num := base.LevelDB.ParseFileName(name)
+	_, live := r.live[num]
+	return num, t == base.FileTable && live
 }
 
-// oldName reports whether the table has the suffix of old LevelDBs.
-func oldName(name string) bool { return strings.HasSuffix(name, ".sst") }
+// naming is how the table name is named.
+func naming(name string) base.TableNaming {
+	t, _, _ := base.ParseTableName(name)
+	return t
+}

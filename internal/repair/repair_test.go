@@ -85,7 +85,7 @@ func (b *builder) newLog() {
 		check(b.t, b.log.Close())
 	}
 	b.logNum = b.set.NewFileNum()
-	l, err := b.m.CreateLog(filepath.Join(dir, base.FileName(base.FileLog, b.logNum)), 0)
+	l, err := b.m.CreateLog(filepath.Join(dir, base.LevelDB.FileName(base.FileLog, b.logNum)), 0)
 	check(b.t, err)
 	b.log = record.NewWriter(l)
 }
@@ -123,7 +123,7 @@ func (b *builder) table(entries []entry) *manifest.FileMeta {
 }
 
 func writeTable(t testing.TB, m *vfs.Mem, num uint64, entries []entry) *manifest.FileMeta {
-	f, err := m.Create(filepath.Join(dir, base.FileName(base.FileTable, num)))
+	f, err := m.Create(filepath.Join(dir, base.LevelDB.FileName(base.FileTable, num)))
 	check(t, err)
 	w := ldb.NewWriter(f, tableOptions())
 	for _, e := range entries {
@@ -153,7 +153,7 @@ func (b *builder) flush() {
 	e.Add(0, m)
 	b.apply(e)
 	b.levels[0] = append(b.levels[0], m)
-	b.remove(base.FileName(base.FileLog, old))
+	b.remove(base.LevelDB.FileName(base.FileLog, old))
 }
 
 // remove deletes an obsolete file, or leaves it behind as a crash would.
@@ -632,7 +632,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 		case "CURRENT":
 			check(t, b.m.Remove("db/CURRENT"))
 		case "log":
-			n := path.Join(dir, base.FileName(base.FileLog, b.logNum))
+			n := path.Join(dir, base.LevelDB.FileName(base.FileLog, b.logNum))
 			replace(t, b.m, n, contents(t, b.m, n)+"torn")
 		case "table":
 			n := path.Join(dir, b.levels[1][0].Name())
@@ -656,7 +656,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 // at all, and all are that lie outside of the stretches reported.
 func TestDamagedLogs(t *testing.T) {
 	b := build(t, 3)
-	name := path.Join(dir, base.FileName(base.FileLog, b.logNum))
+	name := path.Join(dir, base.LevelDB.FileName(base.FileLog, b.logNum))
 	data := contents(t, b.m, name)
 	for i := range len(data) {
 		m := b.m.Clone()
@@ -715,7 +715,7 @@ func TestNothingToRepair(t *testing.T) {
 func TestFaults(t *testing.T) {
 	b := build(t, 2)
 	check(t, b.m.Remove("db/CURRENT"))
-	name := path.Join(dir, base.FileName(base.FileLog, b.logNum))
+	name := path.Join(dir, base.LevelDB.FileName(base.FileLog, b.logNum))
 	replace(t, b.m, name, contents(t, b.m, name)+"torn")
 	for at := 0; ; at++ {
 		m := b.m.Clone()

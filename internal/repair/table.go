@@ -15,10 +15,12 @@ import (
 // table is a table of the database to be.
 type table struct {
 	name    string
+	space   *keyspace
 	meta    *manifest.FileMeta // what the MANIFEST says, or what was found
 	level   int                // where the levels are known
 	damage  string             // why it has to be rewritten; "" for a whole one
 	made    bool               // by this run
+	orphan  bool               // space is a guess
 	entries uint64
 	minSeq  base.SeqNum
 	maxSeq  base.SeqNum
@@ -41,16 +43,26 @@ func (r *repair) checkTables() ([]*table, error) {
 	found := make(map[uint64]*table)
 	var all []*table
 	for _, name := range r.names {
-		num, ok := isTable(name)
+		num, ok := r.isTable(name)
 		if !ok {
 			continue
 		}
-		f, live := k.st.Files[num]
+		f, live := r.live[num]
 		if k.from != "" && !live && (k.levels || k.dead[num]) {
 			r.aside[name] = true
 			continue
 		}
-		t := &table{name: name, meta: &manifest.FileMeta{Num: num, OldName: oldName(name)}, level: f.Level}
+		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)}, level: f.Level, space: f.space}
+		if !live {
+			var err error
+			if t.space, err = r.spaceOfTable(t); err != nil {
+				return nil, err
+			}
+			if t.space == nil { // of a keyspace that was dropped
+				r.aside[name] = true
+				continue
+			}
+		}
 		switch other := found[num]; {
 		case other != nil && live:
 			r.aside[name] = true // .ldb comes before .sst
@@ -70,13 +82,14 @@ func (r *repair) checkTables() ([]*table, error) {
 			continue
 		}
 		if live && t.damage == "" {
-			t.damage = disagreement(r.o.Comparer, t.meta, f.Meta)
+			t.damage = disagreement(t.space.cmp, t.meta, f.Meta)
+			t.meta.Facts = f.Meta.Facts
 		}
 		r.maxSeq = max(r.maxSeq, t.maxSeq)
 		all = append(all, t)
 	}
 	r.reportMissing(found)
-	return all, nil
+	return r.dropTwins(all), nil
 }
 
 // reportMissing records the live tables that were not found.
@@ -85,8 +98,8 @@ func (r *repair) reportMissing(found map[uint64]*table) {
 	if !r.known.levels {
 		reason = "missing; newer tables may have its entries"
 	}
-	for _, num := range slices.Sorted(maps.Keys(r.known.st.Files)) {
-		if m := r.known.st.Files[num].Meta; found[num] == nil {
+	for _, num := range slices.Sorted(maps.Keys(r.live)) {
+		if m := r.live[num].Meta; found[num] == nil {
 			r.report.Dropped = append(r.report.Dropped, Drop{File: m.Name(), Length: int64(m.Size), Reason: reason,
 				Smallest: m.Smallest.User, Largest: m.Largest.User})
 		}
@@ -114,8 +127,11 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 	}
 	defer f.Close()
 	t.meta.Size = uint64(f.Size())
-	reader, err := files.OpenTable(f, r.tableOptions(t.name))
+	reader, err := files.OpenTable(f, r.tableOptions(t))
 	if err == nil {
+		if reader.Props().Format == base.Native.String() {
+			t.meta.Facts.Format = base.Native
+		}
 		err = r.checkEntries(t, reader)
 		err = errors.Join(err, reader.Close())
 	}
@@ -141,7 +157,7 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 	err := base.Scan(src, func(e *base.Chunk) error {
 		for i := range e.Len() {
 			key := e.Key(i)
-			if !reader.MayContain(base.MakeLookup(r.o.Comparer, key, e.Trailers[i].Seq())) {
+			if !reader.MayContain(base.MakeLookup(t.space.cmp, key, e.Trailers[i].Seq())) {
 				return base.Corruptf("table filter", "denies a key that is there")
 			}
 			t.note(key, e.Trailers[i])
@@ -163,8 +179,8 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 }
 
 // tableOptions are for a pass over a table, past any cache.
-func (r *repair) tableOptions(name string) files.TableOptions {
-	return files.TableOptions{Name: name, Comparer: r.o.Comparer, MaxDecoded: r.o.MaxDecoded}
+func (r *repair) tableOptions(t *table) files.TableOptions {
+	return files.TableOptions{Name: t.name, Comparer: t.space.cmp, MaxDecoded: r.o.MaxDecoded, FileNum: t.meta.Num}
 }
 
 // salvageTable writes the readable entries of a damaged table to new ones.
@@ -174,8 +190,8 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 		return nil, err
 	}
 	defer f.Close()
-	out := output{r: r, level: t.level}
-	err = files.SalvageTable(f, r.tableOptions(t.name), sstable.Salvage{Add: out.add, Lost: func(l sstable.Lost) {
+	out := output{r: r, space: t.space, level: t.level}
+	err = files.SalvageTable(f, r.tableOptions(t), sstable.Salvage{Add: out.add, Lost: func(l sstable.Lost) {
 		r.report.Dropped = append(r.report.Dropped, Drop{File: t.name, Offset: l.Offset, Length: l.Length,
 			Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
 	}})

@@ -1,5 +1,5 @@
 // Package sstable is the contract between the engine and its table formats
-// (sstable/ldb). The engine sees tables only through
+// (sstable/ldb, sstable/native). The engine sees tables only through
 // Reader and Writer; package files picks the format by the footer's magic.
 package sstable
 
@@ -72,12 +72,19 @@ type Reader interface {
 	RangeDels(flags ReadFlags) base.Source
 	// OffsetOf estimates the file offset at which the key's data begins.
 	OffsetOf(key []byte, t base.Trailer) uint64
+	// SplitKeys returns ascending user keys that cut the table into parts of about the
+	// same size: n parts, or as many as there are blocks if these are fewer. The keys
+	// need not be those of entries. It does not read the file.
+	SplitKeys(n int) [][]byte
 	// Cached is how many of the table's blocks are in the block cache.
 	Cached() int
 	// Warm reads the blocks into the cache, from the first on, until they take
 	// room bytes there, and says how many they took. stop is asked every 200 us or
 	// so; its error ends it.
 	Warm(room int64, stop func() error) (used int64, err error)
+	// VerifyMeta reads the blocks without entries that opening the table did not read, and
+	// checks them.
+	VerifyMeta() error
 	// MemoryUsage is the bytes of index, filter and cache slots held.
 	MemoryUsage() int64
 	// Props describes the table.
@@ -96,7 +103,15 @@ type Props struct {
 	RawValues  uint64
 	Blocks     int
 	FilterBits int    // per key, 0 without filter
-	Format     string // "ldb"
+	Format     string // "ldb", "native"
+
+	Keyspace             base.KeyspaceID
+	KeyspaceName         string
+	Comparer             string // name
+	RangeDels            uint64 // range tombstones, which are no Deletes
+	Kinds                uint64 // bit k: there are entries of kind k
+	MinSeq, MaxSeq       base.SeqNum
+	MinExpiry, MaxExpiry uint64 // seconds since 1970 of the first and last expiry
 }
 
 // Coverage is the part of a table that a source returned since it was last
@@ -136,6 +151,7 @@ type Lost struct {
 type Meta struct {
 	Props
 	Smallest, Largest base.InternalKey
+	Checksum          uint32          // crc32c of the whole file; 0 where the format has none
 	Sample            *base.KeySample // nil where the comparer's equality is not bytewise
 }
 
@@ -148,8 +164,12 @@ type Writer interface {
 	EstimatedSize() uint64
 	// Entries is how many have been added.
 	Entries() uint64
-	// Finish writes the rest and syncs the file; it does not close it.
+	// Finish writes the rest and starts to make it durable; it frees the buffers. Only
+	// Sync and Close may follow.
 	Finish() (Meta, error)
+	// Sync makes the finished table durable. Several tables are finished first and then
+	// synced, as one commit of the file system's journal may serve them all.
+	Sync() error
 	// Close closes the file, whether finished or abandoned, and frees buffers.
 	Close() error
 }
@@ -166,11 +186,20 @@ const (
 
 // WriterOptions configures a table; the caller fills in every field.
 type WriterOptions struct {
+	Format          base.Format // of the directory, and of the table
 	Comparer        *base.Comparer
 	BlockSize       int // bytes of a block before compression
 	RestartInterval int // entries between restart points
 	Compression     Compression
 	ZstdLevel       int
-	BloomBits       int  // per key in the whole-table filter, 0 for none
-	LevelDBFilter   bool // also write LevelDB's own filter blocks
+	BloomBits       int // per key in the whole-table filter, 0 for none
+	// FileNum is the number of the file and Keyspace the one that its entries are of; the
+	// native format records both. 0: not known.
+	FileNum  uint64
+	Keyspace base.KeyspaceID
+	// KeyspaceName is recorded by the native format, for a repair without a MANIFEST.
+	KeyspaceName string
+	// Spare has the buffers of writers that a job has finished; nil: none.
+	Spare         *Spare
+	LevelDBFilter bool // also write LevelDB's own filter blocks
 }

@@ -102,35 +102,12 @@ func (s *ReadState) memGet(l base.Lookup) ([]byte, base.Trailer, bool) {
 	return nil, 0, false
 }
 
-// tableGet searches the tables, newest first: every file of level 0 that may
-// hold the key, then one file of each deeper level. What it searches in vain counts
-// as sought.
+// tableGet searches the tables, newest first. What it searches in vain counts as
+// sought.
 func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, base.Trailer, bool, error) {
 	var sought, last uint32
-	tree, v, key := h.tree, h.state.Version, l.Key()
-	for _, m := range v.Levels[0].Files {
-		if tree.cmp.Cmp(key, m.Smallest.User) < 0 || tree.cmp.Cmp(key, m.Largest.User) > 0 {
-			continue
-		}
-		value, hit, found, err := h.fileGet(m, l, flags, dst)
-		if found || err != nil {
-			tree.soughtInVain(sought)
-			return value, hit.Trailer, found, err
-		}
-		if hit.Searched > 0 {
-			last = hit.Searched
-			sought += last
-		}
-	}
-	for i := 1; i < manifest.NumLevels; i++ {
-		level := &v.Levels[i]
-		if len(level.Files) == 0 {
-			continue
-		}
-		m := tree.candidate(level, l)
-		if m == nil {
-			continue
-		}
+	tree, next := h.tree, candidates{version: h.state.Version}
+	for m := next.file(tree, l); m != nil; m = next.file(tree, l) {
 		value, hit, found, err := h.fileGet(m, l, flags, dst)
 		if found || err != nil {
 			tree.soughtInVain(sought)
@@ -143,6 +120,34 @@ func (h *hold) tableGet(l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]b
 	}
 	tree.soughtInVain(sought - last) // one run would have been searched, too
 	return dst, 0, false, nil
+}
+
+// candidates are the files that may hold a key, newest first: those of level 0, then one
+// of each deeper level.
+type candidates struct {
+	version *manifest.Version
+	zero    int // files of level 0 looked at
+	level   int // looked at
+}
+
+// file returns the next candidate, nil after the last one.
+func (c *candidates) file(t *Tree, l base.Lookup) *manifest.FileMeta {
+	for files := c.version.Levels[0].Files; c.zero < len(files); {
+		m := files[c.zero]
+		c.zero++
+		if key := l.Key(); t.cmp.Cmp(key, m.Smallest.User) >= 0 && t.cmp.Cmp(key, m.Largest.User) <= 0 {
+			return m
+		}
+	}
+	for c.level < manifest.NumLevels-1 {
+		c.level++
+		if level := &c.version.Levels[c.level]; len(level.Files) > 0 {
+			if m := t.candidate(level, l); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
 }
 
 // candidate is the only file of a sorted level that may hold the entry that l

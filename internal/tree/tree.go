@@ -36,8 +36,9 @@ type Options struct {
 	Tables   sstable.WriterOptions // for new tables
 	// MemTableSize is how many bytes a memtable takes.
 	MemTableSize int64
-	// RunsSought is told of every soughtStep extra sorted runs that reads searched.
-	RunsSought func()
+	// RunsSought is told of every soughtStep extra sorted runs that reads of the tree
+	// searched.
+	RunsSought func(*Tree)
 }
 
 // Tree is one keyspace. It is safe for concurrent use, but for the methods of the
@@ -81,6 +82,12 @@ func (t *Tree) Tables() sstable.WriterOptions { return t.opts.Tables }
 func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Version) {
 	mem := memtable.New(memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize})
 	defer mem.Unref() // the state has its own reference
+	t.StartWith(mem, firstLog, sealed, version)
+}
+
+// StartWith is Start with a memtable that may have entries, which are in log firstLog. The
+// caller keeps its reference.
+func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replaceLocked(t.newState(mem, firstLog, sealed, version))
@@ -133,6 +140,17 @@ func (t *Tree) Acquire() *ReadState {
 	}
 	g.Exit()
 	return s
+}
+
+// OldestLog is that of the current state; ok is false once closed.
+func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
+	g := t.shared.Reads.Enter()
+	if s := t.state.Load(); s != nil {
+		num, any = s.OldestLog(flushed)
+		ok = true
+	}
+	g.Exit()
+	return num, any, ok
 }
 
 // NewMemTable makes an empty memtable with room for a group of so many bytes and
@@ -246,7 +264,7 @@ const tallyStep = soughtStep / 64
 func (t *Tree) addRunsSought(n uint64) {
 	before, after, moved := t.runsSought.Add(int64(n))
 	if moved && before/soughtStep != after/soughtStep && t.opts.RunsSought != nil {
-		t.opts.RunsSought()
+		t.opts.RunsSought(t)
 	}
 }
 

@@ -197,10 +197,28 @@ func (c *crasher) file(n *memNode, name string) *memNode {
 		}
 	}
 	size = max(size, int64(len(data)))
+	if n.former != nil {
+		return c.reused(n, name, end, size)
+	}
 	return &memNode{
 		name: name, data: slices.Clip(data), size: size, lastOff: int64(len(data)),
 		syncedData: int64(len(data)), syncedSize: size,
 	}
+}
+
+// reused is file for a log that was another one before: the former bytes stand where new
+// ones are lost. The first end bytes were appended.
+func (c *crasher) reused(n *memNode, name string, end, size int64) *memNode {
+	data := make([]byte, size)
+	copy(data, n.former)
+	copy(data, n.data[:n.syncedData])
+	for b := n.syncedData / blockSize; c.o.KeepData != nil && b*blockSize < min(end, size); b++ {
+		lo, hi := max(b*blockSize, n.syncedData), min((b+1)*blockSize, end, size)
+		if lo < hi && c.o.KeepData(name, int(b)) {
+			copy(data[lo:hi], n.data[lo:hi])
+		}
+	}
+	return &memNode{name: name, data: data, size: size, lastOff: size, syncedData: size, syncedSize: size}
 }
 
 // keepsCut decides about the unsynced cut of a file's end.

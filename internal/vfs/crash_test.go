@@ -372,18 +372,34 @@ func workload(fsys FS) error {
 		}
 		_, lerr := fsys.List("/db")
 		_, serr := fsys.Stat("/db/t")
-		return errors.Join(lerr, serr, Link(fsys, "/db/t", "/db/sub/t"), fsys.Rename("/db/t", "/db/u"), fsys.Remove("/db/u"), fsys.SyncDir("/db"))
+		return errors.Join(lerr, serr, Link(fsys, "/db/t", "/db/sub/t"), fsys.Rename("/db/t", "/db/u"), fsys.Remove("/db/u"), reuse(fsys, "/db/l", "/db/m"), fsys.SyncDir("/db"))
 	}())
 }
 
-// readOnce reads the first byte of a file. It closes by a defer that looks at no
-// error.
+// reuse makes a log of another one.
+func reuse(fsys FS, oldName, newName string) error {
+	l, _, err := ReuseLog(fsys, oldName, newName, 100)
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.Append([]byte("x")), l.Close())
+}
+
+// readOnce reads the first byte of a file, by a call and in place. It closes by a defer that
+// looks at no error.
 func readOnce(fsys FS, name string) error {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	m, err := Map(f, 1)
+	if err != nil {
+		return err
+	}
+	if err := m.Touch(0, 1); err != nil {
+		return err
+	}
 	_, err = f.ReadAt(make([]byte, 1), 0)
 	return err
 }

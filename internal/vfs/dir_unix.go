@@ -161,19 +161,25 @@ func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	l, err = h.register(f, name)
+	return f, l, err
+}
+
+// register notes that a file is being written. If that fails, the file is closed.
+func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		f.Close()
-		return nil, nil, pathError("create", name, err)
+		return nil, pathError("create", name, err)
 	}
-	l = &linked{id: statID(&st)}
+	l := &linked{id: statID(&st)}
 	h.writing.Lock()
 	if h.writing.files == nil {
 		h.writing.files = make(map[string]*linked)
 	}
 	h.writing.files[name] = l
 	h.writing.Unlock()
-	return f, l, nil
+	return l, nil
 }
 
 // stillLinked fails when the file of fd has no name any more and this heldDir
@@ -267,6 +273,7 @@ func (h *heldDir) Open(name string) (r ReadFile, err error) {
 	err = h.do("open", name, func(p place) error {
 		f, err := openFile(p.fd, p.elem, name)
 		if err == nil {
+			f.anywhere = h.MapAnywhere
 			r = f
 		}
 		return err
@@ -274,7 +281,7 @@ func (h *heldDir) Open(name string) (r ReadFile, err error) {
 	return r, err
 }
 
-// Remove removes a file; a directory only outside of the one that is held.
+// Remove removes a file or an empty directory.
 func (h *heldDir) Remove(name string) error {
 	return h.change("remove", name, func(p place) error {
 		if p.fd == unix.AT_FDCWD {
@@ -282,6 +289,11 @@ func (h *heldDir) Remove(name string) error {
 		}
 		h.mark(name, true) // before stillLinked can look
 		err := unix.Unlinkat(p.fd, p.elem, 0)
+		if err == unix.EISDIR || err == unix.EPERM { // of a directory: on Linux, elsewhere
+			if rmdir := unix.Unlinkat(p.fd, p.elem, unix.AT_REMOVEDIR); rmdir != unix.ENOTDIR {
+				err = rmdir
+			}
+		}
 		if err != nil {
 			h.mark(name, false)
 		}

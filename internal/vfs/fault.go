@@ -31,11 +31,14 @@ const (
 	OpClose    // of any file or lock
 	OpTruncate // of a Log; N is the new size
 	OpLink     // Name is the new name
+	OpReuseLog // Name is the new name, N what is allocated ahead
+	OpMap      // of a ReadFile; N bytes
+	OpTouch    // bytes of a Mapping are going to be read in place; N bytes
 	NumOps
 )
 
 var opNames = [NumOps]string{"create", "createlog", "open", "read", "write", "append", "sync", "syncdir",
-	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link"}
+	"rename", "remove", "mkdir", "list", "stat", "lock", "close", "truncate", "link", "reuselog", "map", "touch"}
 
 func (k OpKind) String() string {
 	if k < NumOps {
@@ -247,6 +250,22 @@ func (r *faultReadFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, out.Err
 }
 
+// Map maps the inner file. Its Mapping asks the hook before each use.
+func (r *faultReadFile) Map(n int64) (*Mapping, error) {
+	out, pass := r.f.ask(OpMap, r.name, n)
+	if !pass {
+		return nil, out.Err
+	}
+	m, err := Map(r.ReadFile, n)
+	if err == nil {
+		m.touch = func(_, n int64) error {
+			out, _ := r.f.ask(OpTouch, r.name, n)
+			return out.Err
+		}
+	}
+	return m, err
+}
+
 // Stored is what the inner file says.
 func (r *faultReadFile) Stored() int64 { return Stored(r.ReadFile, r.Size()) }
 
@@ -273,6 +292,7 @@ func (w *faultWriteFile) Write(p []byte) (int, error) {
 	return n, out.Err
 }
 
+func (w *faultWriteFile) StartSync()   { StartSync(w.inner) }
 func (w *faultWriteFile) Sync() error  { return w.f.do(OpSync, w.name, w.inner.Sync) }
 func (w *faultWriteFile) Close() error { return w.f.close(w.name, w.inner) }
 

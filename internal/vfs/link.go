@@ -65,6 +65,7 @@ func (m *Mem) Link(oldName, newName string) error {
 		return pathError("link", newName, err)
 	}
 	to.entries[elem] = n
+	n.linked = true
 	to.added(DirOp{Kind: DirLink, Dir: to.name, Name: elem}, n)
 	return nil
 }

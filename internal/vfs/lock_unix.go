@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/filelock"
 )
 
 // fileID tells files apart whatever the path they are reached by.
@@ -30,7 +31,7 @@ type lockedFile struct {
 	shared bool
 	f      *os.File
 	users  int  // guarded by held
-	whole  bool // every lock that takeLocks knows is held; guarded by held
+	whole  bool // every lock that filelock.Take knows is held; guarded by held
 }
 
 // osLock is one user's hold on a lockedFile.
@@ -103,7 +104,7 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 		err = unix.SetNonblock(fd, false) // see openDirFD
 	}
 	if err == nil {
-		whole, err = takeLocks(fd, shared)
+		whole, err = filelock.Take(fd, shared)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -142,7 +143,7 @@ func (l *lockedFile) renew() bool {
 	if held.files[l.id] != l {
 		return false
 	}
-	whole, err := renewLocks(int(l.f.Fd()), l.shared, l.whole)
+	whole, err := filelock.Renew(int(l.f.Fd()), l.shared, l.whole)
 	l.whole = whole
 	return err == nil
 }
@@ -174,21 +175,8 @@ func (l *osLock) Close() error {
 			return
 		}
 		delete(held.files, l.file.id)
-		dropLocks(int(l.file.f.Fd()))
+		filelock.Drop(int(l.file.f.Fd()))
 		l.err = l.file.f.Close()
 	})
 	return l.err
-}
-
-// flock is flock(2), again when a signal interrupts it.
-func flock(fd int, shared bool) error {
-	how := unix.LOCK_EX
-	if shared {
-		how = unix.LOCK_SH
-	}
-	for {
-		if err := unix.Flock(fd, how|unix.LOCK_NB); err != unix.EINTR {
-			return err
-		}
-	}
 }

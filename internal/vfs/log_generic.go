@@ -13,10 +13,12 @@ import (
 type osLog struct {
 	f    *os.File
 	off  int64 // end of what was appended
-	torn bool  // a failed Append left something after off
+	torn bool  // a failed Append or a former life left something after off
 }
 
 func newLog(f *os.File, ahead int64, plain bool) *osLog { return &osLog{f: f} }
+
+func reusedLog(f *os.File, ahead, size int64, plain bool) *osLog { return &osLog{f: f, torn: true} }
 
 func (l *osLog) Append(p []byte) error {
 	n, err := l.f.WriteAt(p, l.off)
@@ -41,7 +43,7 @@ func (l *osLog) Truncate(size int64) error {
 
 func (l *osLog) Sync() error { return l.f.Sync() }
 
-// Close cuts off what a failed Append left.
+// Close cuts off what a failed Append or a former life left.
 func (l *osLog) Close() error {
 	var err error
 	if l.torn {

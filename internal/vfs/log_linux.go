@@ -6,7 +6,6 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,12 +17,9 @@ const (
 	// maxWrite is what one pwrite is asked to write: Linux cuts larger ones
 	// just below 2 GiB.
 	maxWrite = 1 << 30
-	// slowSync is the duration of a sync from which the device counts as busy: even
-	// a write into the page cache may have to wait then.
-	slowSync = 20 * time.Millisecond
 	// firstStep is how much a new log allocates. The log of a small database,
 	// and what a killed process leaves of it, stays small.
-	firstStep = 64 << 10
+	firstStep = recordBlock
 	// recordBlock is the block size of the log's format, see package record.
 	recordBlock = 32 << 10
 )
@@ -45,9 +41,8 @@ type osLog struct {
 	step   int64
 	ahead  int64 // the largest step, 0 for no allocations
 	torn   bool  // a failed Append left something after off
+	reused bool  // a former life may have
 
-	// calm says that the last sync was fast and that none is running.
-	calm  atomic.Bool
 	syncs atomic.Uint32 // how many began
 	alloc atomic.Int64  // end of the last allocation that succeeded
 
@@ -56,15 +51,32 @@ type osLog struct {
 }
 
 func newLog(f *os.File, ahead int64, plain bool) *osLog {
-	l := &osLog{f: f, fd: int(f.Fd()), ahead: ahead}
-	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd), quiet: windowQuiet}
-	l.calm.Store(true)
-	l.growAt = math.MaxInt64
+	l := openLog(f, ahead, plain)
 	if ahead > 0 {
 		l.step = min(firstStep, ahead)
 		l.allocate(0, l.step)
 		l.growAt = l.step / 2
 	}
+	return l
+}
+
+// reusedLog is newLog for a file that has size bytes of a former life, all of them
+// allocated.
+func reusedLog(f *os.File, ahead, size int64, plain bool) *osLog {
+	l := openLog(f, ahead, plain)
+	l.reused = true
+	l.alloc.Store(size)
+	if ahead > 0 {
+		l.step = min(max(size, firstStep), ahead)
+		l.growAt = max(size-l.step/2, 0)
+	}
+	return l
+}
+
+func openLog(f *os.File, ahead int64, plain bool) *osLog {
+	l := &osLog{f: f, fd: int(f.Fd()), ahead: ahead}
+	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd), quiet: windowQuiet, looked: clock()}
+	l.growAt = math.MaxInt64
 	return l
 }
 
@@ -104,9 +116,10 @@ func (l *osLog) startAllocate() {
 	})
 }
 
-// Append writes p. A write within the page where the last one ended does not block,
-// because that page is dirty already; so it does not tell Go's scheduler about the
-// system call (pwriteNow).
+// Append writes p, by a store into the window or by a system call. Every write may
+// block, one within a dirty page too: its file's time stamp changes, and the journal
+// may be writing that block. So each system call tells Go's scheduler of itself
+// (60 ns of 350); a thread that blocked without would hold up all that stops the world.
 func (l *osLog) Append(p []byte) error {
 	if l.windowFor(len(p)) {
 		if err := l.window.store(l.off, p); err != nil {
@@ -118,25 +131,14 @@ func (l *osLog) Append(p []byte) error {
 		}
 		return nil
 	}
-	if in := int(l.off & (pageSize - 1)); in != 0 && in+len(p) <= pageSize && l.calm.Load() {
-		n, err := pwriteNow(l.fd, p, l.off)
-		if n == len(p) {
-			l.off += int64(n)
-			return nil
-		}
-		if err != nil {
-			return l.failAppend(n, err)
-		}
-		return l.appendSlow(p, n)
-	}
-	return l.appendSlow(p, 0)
+	return l.write(p)
 }
 
-// appendSlow writes p, of which done bytes are written already. A full disk
-// cuts a write short without a reason: the next one has the error.
-func (l *osLog) appendSlow(p []byte, done int) error {
-	end := l.off + int64(done)
-	for p = p[done:]; len(p) > 0; {
+// write appends p by system calls. A full disk cuts a write short without a reason: the
+// next one has the error.
+func (l *osLog) write(p []byte) error {
+	end := l.off
+	for len(p) > 0 {
 		n, err := unix.Pwrite(l.fd, p[:min(len(p), maxWrite)], end)
 		if err == unix.EINTR {
 			continue
@@ -180,21 +182,18 @@ func (l *osLog) Truncate(size int64) error {
 
 func (l *osLog) Sync() error {
 	l.syncs.Add(1)
-	l.calm.Store(false)
-	start := time.Now()
 	if err := fdatasync(l.fd); err != nil {
 		return &os.PathError{Op: "fdatasync", Path: l.f.Name(), Err: err}
 	}
-	l.calm.Store(time.Since(start) < slowSync)
 	return nil
 }
 
-// Close cuts off what was allocated ahead and what a failed Append left.
+// Close cuts off what was allocated ahead and what a failed Append or a former life left.
 func (l *osLog) Close() error {
 	l.grow.Wait()
 	l.window.close()
 	var err error
-	if l.torn || l.ahead > 0 {
+	if l.torn || l.reused || l.ahead > 0 {
 		err = l.f.Truncate(l.off)
 	}
 	if cerr := l.f.Close(); err == nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,7 +26,11 @@ func TestLogAllocatesAhead(t *testing.T) {
 		l.grow.Wait()
 		st, err := Default.Stat(name)
 		must(t, err)
-		if left := st.Size() - l.off; left < ahead/2-141-pageSize || left > 3*ahead/2+141 {
+		least := int64(ahead / 2)
+		if l.off < firstStep {
+			least = firstStep / 2 // the steps grow
+		}
+		if left := st.Size() - l.off; left < least-141-pageSize || left > 3*ahead/2+141 {
 			t.Fatalf("after %d appends %d bytes are left of the allocation", i+1, left)
 		}
 	}
@@ -108,6 +113,51 @@ func TestLogWindow(t *testing.T) {
 			t.Errorf("only %d of 10000 appends were stored", stored)
 		}
 	}
+}
+
+// TestLogStoresOnlyFastAppends has the clock say how long each page of appends takes.
+func TestLogStoresOnlyFastAppends(t *testing.T) {
+	now := time.Now()
+	clock = func() time.Time { return now }
+	defer func() { clock = time.Now }()
+	l, _ := newWindowed(t, 1<<20)
+	l.grow.Wait()
+	appendPages := func(pages int, each time.Duration) {
+		for range pages * pageSize / 128 {
+			must(t, l.Append(make([]byte, 128)))
+			now = now.Add(each / (pageSize / 128))
+			l.grow.Wait()
+		}
+	}
+	stores := func() bool { return l.window.ready > l.off }
+	ahead := func() int64 { return (l.window.ready - l.off) / pageSize }
+
+	appendPages(20, 10*time.Microsecond)
+	if !stores() {
+		t.Error("fast appends are not stored")
+	}
+	appendPages(33, 500*time.Microsecond)
+	if !stores() || ahead() > 2 {
+		t.Errorf("appends of medium speed have %d pages ready", ahead())
+	}
+	appendPages(5, slowPage)
+	if stores() {
+		t.Error("slow appends are stored")
+	}
+	appendPages(windowQuiet*128/pageSize-2, 10*time.Microsecond)
+	if stores() {
+		t.Error("appends are stored soon after slow ones")
+	}
+	appendPages(4, 10*time.Microsecond)
+	if !stores() {
+		t.Error("appends that are fast again are not stored")
+	}
+	now = now.Add(time.Second) // one append waited
+	appendPages(1, 0)
+	if stores() {
+		t.Error("appends are stored after one that took long")
+	}
+	must(t, l.Close())
 }
 
 // TestLogWindowFault lets a stranger cut the file off under the window.

@@ -34,6 +34,7 @@ type memNode struct {
 	name string // the latest clean name, for crash functions and errors
 
 	data    []byte // appended bytes
+	former  []byte // what stands behind data's end until it is overwritten: see reuse
 	size    int64  // file size: len(data), or more when allocated ahead
 	lastOff int64  // where the last append began
 
@@ -41,6 +42,8 @@ type memNode struct {
 	syncedSize int64 // the durable size; larger than size after an unsynced cut
 	// beforeCut is the file before a Truncate that was not synced, or nil.
 	beforeCut *memNode
+
+	linked bool // Link gave it another name
 
 	entries map[string]*memNode
 	synced  map[string]*memNode // entries at the last SyncDir
@@ -352,6 +355,7 @@ type memFile struct {
 	ahead  int64
 	opened int64 // size when opened for reading
 	closed bool  // guarded by m.mu
+	reused bool  // of ReuseLog
 }
 
 // memLog gives a file the methods of a Log.
@@ -378,6 +382,7 @@ func (l memLog) Truncate(size int64) error {
 		n.beforeCut = &was
 	}
 	n.data = n.data[:size:size]
+	n.former = n.former[:min(size, int64(len(n.former)))]
 	n.size, n.lastOff = size, size
 	n.syncedData = min(n.syncedData, size)
 	return nil
@@ -424,6 +429,9 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	if off < int64(len(f.n.data)) {
 		n = copy(p, f.n.data[off:])
 	}
+	if at, end := off+int64(n), min(int64(len(f.n.former)), f.n.size); at < end && n < len(p) {
+		n += copy(p[n:], f.n.former[at:end])
+	}
 	if rest := f.n.size - off - int64(n); rest > 0 && n < len(p) {
 		zeros := p[n:]
 		zeros = zeros[:min(int64(len(zeros)), rest)]
@@ -436,10 +444,24 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
+// Map hands out the file's own bytes.
+func (f *memFile) Map(n int64) (*Mapping, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	switch {
+	case f.closed:
+		return nil, pathError("mmap", f.n.name, fs.ErrClosed)
+	case n > int64(len(f.n.data)): // what is allocated ahead is not there
+		return nil, pathError("mmap", f.n.name, errors.ErrUnsupported)
+	}
+	return &Mapping{bytes: f.n.data[:n:n]}, nil
+}
+
 func (f *memFile) Size() int64           { return f.opened }
 func (f *memFile) Prefetch(off, n int64) {}
 
-// Close cuts off what was allocated ahead; that is not durable either.
+// Close cuts off what was allocated ahead or is of a former life; that is not durable
+// either.
 func (f *memFile) Close() error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
@@ -447,7 +469,7 @@ func (f *memFile) Close() error {
 		return pathError("close", f.n.name, fs.ErrClosed)
 	}
 	f.closed = true
-	if f.ahead > 0 {
+	if f.ahead > 0 || f.reused {
 		f.n.size = int64(len(f.n.data))
 	}
 	return nil

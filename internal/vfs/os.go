@@ -28,6 +28,9 @@ func (lockedHere) Is(target error) bool { return target == base.ErrLocked }
 // OS is the operating system's file system.
 type OS struct {
 	PlainLog bool // append to logs by system calls only
+	// MapAnywhere lets files be mapped on file systems that are not known to be local:
+	// a page fault there may wait for a network or for another process.
+	MapAnywhere bool
 }
 
 // Create makes a new file.
@@ -49,11 +52,12 @@ func (o OS) CreateLog(name string, ahead int64) (Log, error) {
 }
 
 // Open opens a regular file.
-func (OS) Open(name string) (ReadFile, error) {
+func (o OS) Open(name string) (ReadFile, error) {
 	r, err := openPath(name)
 	if err != nil {
 		return nil, base.Classify(err)
 	}
+	r.anywhere = o.MapAnywhere
 	return r, nil
 }
 
@@ -112,6 +116,8 @@ type osReadFile struct {
 	stored int64 // bound on the bytes that are not holes
 	holes  bool
 	closed func() // nil, or what comes after Close
+
+	anywhere bool // OS.MapAnywhere
 }
 
 func (r *osReadFile) ReadAt(p []byte, off int64) (int, error) { return r.f.ReadAt(p, off) }
@@ -156,6 +162,14 @@ func (w *osWriteFile) Write(p []byte) (int, error) {
 		w.started = w.off
 	}
 	return n, base.Classify(err)
+}
+
+// StartSync starts the write-back of what Write has not.
+func (w *osWriteFile) StartSync() {
+	if w.off > w.started {
+		startWriteBack(w.f, w.started, w.off-w.started)
+		w.started = w.off
+	}
 }
 
 func (w *osWriteFile) Sync() error  { return syncFile(w.f) }

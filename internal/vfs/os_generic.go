@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 )
@@ -35,6 +36,11 @@ func openPath(name string) (*osReadFile, error) {
 		return nil, err
 	}
 	return &osReadFile{f: f, size: st.Size(), stored: st.Size()}, nil
+}
+
+// reusePath fails: these systems do not rename files that are open.
+func reusePath(oldName, newName string) (*os.File, int64, error) {
+	return nil, 0, &fs.PathError{Op: "reuse", Path: oldName, Err: errors.ErrUnsupported}
 }
 
 func openDir(dir string) (*os.File, error) { return os.Open(dir) }

@@ -67,6 +67,15 @@ type WriteFile interface {
 	Close() error
 }
 
+// StartSync asks the system to begin to write out what f has, if it can, and does not
+// wait. Of many files that are to be synced, all are started before the first Sync: then
+// the device writes them together, and one commit of a journal makes all of them durable.
+func StartSync(f WriteFile) {
+	if s, ok := f.(interface{ StartSync() }); ok {
+		s.StartSync()
+	}
+}
+
 // Log is an append-only file whose every Append reaches the kernel before it
 // returns. After an error of Append only Truncate and Close may follow, after
 // an error of Truncate or Sync only Close.

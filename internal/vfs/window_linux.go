@@ -3,6 +3,7 @@ package vfs
 import (
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,14 +12,19 @@ const (
 	// windowSize is how much of a log is mapped at a time. It bounds what an
 	// idle log keeps resident.
 	windowSize = 512 << 10
-	// windowStep is how much of it is made ready at a time. A sync writes the
+	// windowStep is how much of it is made ready at a time, at most. A sync writes the
 	// rest of a step out as zeros.
 	windowStep = 64 << 10
+	// windowTime is how far ahead of the appends pages are made ready. In that time
+	// the kernel may write a page back and protect it again.
+	windowTime = time.Millisecond
+	// slowPage is the time for a page of appends from which on they are not stored.
+	slowPage = 2 * time.Millisecond
 	// windowMax is the longest append that is stored: a longer one is not
 	// cheaper than the system call.
 	windowMax = 4 << 10
-	// windowQuiet is how many appends after a sync use pwrite: a sync
-	// write-protects the pages, and another one will probably follow.
+	// windowQuiet is how many appends use pwrite after a sync, which write-protects
+	// the pages, and after a slow page: another one will probably follow.
 	windowQuiet = 256
 )
 
@@ -31,6 +37,12 @@ const (
 // writable by a system call that returns errors. Three causes are left: another program
 // cuts the file off, a memory cell is bad, or the file system turned read-only since
 // the last sync. That fault is caught and becomes the append's error.
+//
+// Nor may a store wait for the file system: Go's scheduler knows nothing of a page fault, and a
+// goroutine that waits in one holds up the garbage collector and all else that stops the world.
+// A page that was made ready just now does not fault, unless the kernel wrote it back meanwhile. So
+// pages are made ready for windowTime ahead, by calls that may wait, and slow
+// appends are not stored, whether they wait or come seldom.
 type window struct {
 	never bool   // stores are not for this file
 	mem   []byte // nil: nothing is mapped
@@ -38,8 +50,15 @@ type window struct {
 	ready int64  // file offset up to which pages are writable; 0: none
 
 	syncs uint32 // osLog.syncs as of the last append
-	quiet int    // appends since then, up to windowQuiet
+	quiet int    // appends since then or since a slow page, up to windowQuiet
+
+	step   int64     // how much is made ready next
+	look   int64     // file offset at which the clock is read next
+	looked time.Time // when it was read last
 }
+
+// clock is what window reads the time from.
+var clock = time.Now
 
 // mappable tells whether the file system keeps fallocate's promise for stores.
 func mappable(fd int) bool {
@@ -64,11 +83,27 @@ func (l *osLog) windowFor(n int) bool {
 	if s := l.syncs.Load(); s != w.syncs {
 		w.syncs, w.quiet, w.ready = s, 0, 0
 	}
+	if l.off >= w.look {
+		w.pace(l.off)
+	}
 	if w.quiet < windowQuiet {
 		w.quiet++
 		return false
 	}
 	return l.off+int64(n) <= w.ready || w.advance(l.fd, l.off, int64(n), l.alloc.Load())
+}
+
+// pace looks how long the appends took to fill the last page, or several. off is the
+// end of the log.
+func (w *window) pace(off int64) {
+	now := clock()
+	page := now.Sub(w.looked) / time.Duration(1+(off-w.look)/pageSize)
+	w.looked, w.look = now, off&^(pageSize-1)+pageSize
+	if page >= slowPage {
+		w.quiet, w.ready = 0, 0
+		return
+	}
+	w.step = min(max(int64(windowTime/max(page, 1)), 2)*pageSize, windowStep)
 }
 
 // advance makes ready the pages from off on, n bytes at least, if the file is
@@ -91,7 +126,7 @@ func (w *window) advance(fd int, off, n, alloc int64) bool {
 		_ = unix.Madvise(mem, unix.MADV_RANDOM)
 	}
 	begin := max(page, w.ready)
-	end := min(max(begin+windowStep, off+n), w.from+int64(len(w.mem)), alloc)
+	end := min(max(begin+w.step, off+n), w.from+int64(len(w.mem)), alloc)
 	if populate(fd, begin, max(begin, (off+pageSize-1)&^(pageSize-1)), w.mem[begin-w.from:end-w.from]) != nil {
 		w.close() // an old kernel, or what the append by pwrite will say
 		w.never = true

@@ -34,8 +34,9 @@ type Report struct {
 
 // Replay reads logs back.
 type Replay struct {
-	FS  vfs.FS
-	Dir string
+	FS     vfs.FS
+	Dir    string
+	Format base.Format // of the directory
 	// Apply takes a batch that is not empty, of log num.
 	Apply func(num uint64, batch []byte) error
 	// Last is the largest sequence number of the manifest before Run, and of the
@@ -43,13 +44,19 @@ type Replay struct {
 	Last base.SeqNum
 	// Keyspaces tells which keyspaces batches may name; nil: none.
 	Keyspaces func(base.KeyspaceID) bool
+	// Synced is what the manifest knows to have been durable of a log. Native only.
+	Synced record.LogEnd
 	// Report is filled in by Run and SetAside.
 	Report Report
+	// Kept has all batches, if they take no more than Keep bytes; Run adds to it.
+	Keep int
+	Kept [][]byte
 
 	replayed base.SeqNum // the last of the logs so far; valid if known
 	known    bool        // a batch or a marker was read
 	lost     []string    // logs to be set aside
 	torn     bool        // a log so far has lost its end, or is missing
+	chain    chain       // of native logs
 }
 
 // Needed returns the numbers, ascending, of the logs that a manifest with these log
@@ -61,6 +68,9 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 	}
 	var nums []uint64
 	for _, name := range names {
+		if t, _ := r.Format.ParseFileName(name); t != base.FileLog {
+			continue
+		}
 		t, num := knows(name)
 		if t != base.FileLog || num < logNum && (num == 0 || num != prevLogNum) {
 			continue
@@ -81,14 +91,23 @@ func (r *Replay) Needed(knows func(name string) (base.FileType, uint64), logNum,
 // 0. It changes nothing on disk. A failure to read is an error; damage ends the
 // replay there, and what follows is reported and to be set aside.
 func (r *Replay) Run(nums []uint64, first uint64) error {
+	r.chain = chain{first: first, ends: map[uint64]int64{}}
+	if num := r.Synced.Num; num != 0 && num >= first && !slices.Contains(nums, num) {
+		return r.missing(num)
+	}
 	if first != 0 && !slices.Contains(nums, first) {
-		r.Report.Dropped = append(r.Report.Dropped, Dropped{File: base.FileName(base.FileLog, first), Reason: "the log is missing"})
+		r.missingFrom(record.LogEnd{Num: first})
+		r.Report.Dropped = append(r.Report.Dropped, Dropped{File: r.Format.FileName(base.FileLog, first), Reason: "the log is missing"})
 		r.torn = true
 	}
 	for _, num := range nums {
-		name := base.FileName(base.FileLog, num)
+		name := r.Format.FileName(base.FileLog, num)
 		if len(r.lost) > 0 {
-			if err := r.dropWhole(name, "stands behind a damaged log"); err != nil {
+			drop := r.dropWhole
+			if r.Format == base.Native {
+				drop = r.dropChained
+			}
+			if err := drop(num, name, "stands behind a damaged log"); err != nil {
 				return err
 			}
 			continue
@@ -107,8 +126,11 @@ func (r *Replay) log(num uint64, name string) error {
 		return err
 	}
 	defer f.Close()
-	reader := record.NewReader(f, f.Size(), name)
 	r.Report.Logs++
+	if r.Format == base.Native {
+		return r.chainedLog(num, name, f)
+	}
+	reader := record.NewReader(f, f.Size(), name)
 	var zeros error // zeros stand before the next record
 	for first := true; ; first = false {
 		batch, err := reader.Next()
@@ -132,15 +154,14 @@ func (r *Replay) log(num uint64, name string) error {
 			return nil
 		}
 		zeros = nil
-		if first && r.behindHole(batch) {
-			r.drop(name, 0, f.Size(), fmt.Errorf("a log before it lost its end: the last sequence number replayed is %d, this log begins with %d", r.replayed, batchrepr.Seq(batch)), false)
+		if first && r.carried(batch) {
 			return nil
 		}
-		err = batchrepr.Validate(batch, r.Keyspaces)
-		if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
-			err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
+		if first && r.behindHole(batch) {
+			r.dropBehindHole(name, f.Size(), batch)
+			return nil
 		}
-		if err != nil {
+		if err := r.valid(batch); err != nil {
 			r.drop(name, reader.Offset(), f.Size(), err, false)
 			return nil
 		}
@@ -148,6 +169,20 @@ func (r *Replay) log(num uint64, name string) error {
 			return err
 		}
 	}
+}
+
+// valid reports what is wrong with a batch that was read.
+func (r *Replay) valid(batch []byte) error {
+	err := batchrepr.Validate(batch, r.Keyspaces)
+	if err == nil && batchrepr.Count(batch) > 0 && batchrepr.Seq(batch) <= r.replayed {
+		err = base.Corruptf("wal record", "sequence number %d follows %d", batchrepr.Seq(batch), r.replayed)
+	}
+	return err
+}
+
+// dropBehindHole drops a whole log, which begins with batch.
+func (r *Replay) dropBehindHole(name string, size int64, batch []byte) {
+	r.drop(name, 0, size, fmt.Errorf("a log before it lost its end: the last sequence number replayed is %d, this log begins with %d", r.replayed, batchrepr.Seq(batch)), false)
 }
 
 // damageAt is where in its file the damage begins.
@@ -169,6 +204,13 @@ func (r *Replay) follows(batch []byte) bool {
 // number that the log begins with.
 func isMarker(batch []byte) bool {
 	return len(batch) == batchrepr.HeaderLen && batchrepr.Count(batch) == 0
+}
+
+// carried reports whether a log that begins with this batch is one into which a recovery
+// carried the entries of the logs before it, and that no MANIFEST made the first one
+// needed: the recovery was cut off, and nothing else was written into the log.
+func (r *Replay) carried(first []byte) bool {
+	return r.known && isMarker(first) && batchrepr.Seq(first) <= r.replayed
 }
 
 // behindHole reports whether a log that begins with this batch was written
@@ -205,7 +247,8 @@ func (r *Replay) drop(name string, offset, size int64, why error, torn bool) {
 	}
 }
 
-func (r *Replay) dropWhole(name, why string) error {
+// dropWhole drops a log unread.
+func (r *Replay) dropWhole(_ uint64, name, why string) error {
 	info, err := r.FS.Stat(filepath.Join(r.Dir, name))
 	if err != nil {
 		return err
@@ -228,6 +271,11 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 	}
 	if err := r.Apply(num, batch); err != nil {
 		return err
+	}
+	if r.Keep -= len(batch); r.Keep >= 0 {
+		r.Kept = append(r.Kept, slices.Clone(batch))
+	} else {
+		r.Keep, r.Kept = -1, nil
 	}
 	r.replayed, r.known = batchrepr.Seq(batch)+base.SeqNum(n)-1, true
 	r.Last = max(r.Last, r.replayed)

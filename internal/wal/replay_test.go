@@ -68,7 +68,7 @@ func TestReplayScript(t *testing.T) {
 				n, err := strconv.ParseUint(num, 10, 64)
 				must(t, err)
 				nums = append(nums, n)
-				w, err := mem.Create(base.FileName(base.FileLog, n))
+				w, err := mem.Create(base.LevelDB.FileName(base.FileLog, n))
 				must(t, err)
 				_, err = w.Write(parseLog(t, what))
 				must(t, err)

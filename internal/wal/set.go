@@ -20,10 +20,12 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// Options is what a Set needs of its database. All fields are required.
+// Options is what a Set needs of its database. All fields are required, in the native
+// format.
 type Options struct {
-	FS  vfs.FS
-	Dir string
+	FS     vfs.FS
+	Dir    string
+	Format base.Format // of the directory
 	// Preallocate is how many bytes a log allocates ahead of its end, 0 for none.
 	Preallocate int64
 	// NewFileNum returns the number of the next log.
@@ -33,6 +35,12 @@ type Options struct {
 	Fail func(err error) error
 	// Panicked is Fail for a recovered panic.
 	Panicked func(r any) error
+
+	// Rename runs rename, which gives the log of this name another one, unless the file
+	// has to stay; Delete deletes a log some time. Native only: the chained framing
+	// tells what a file holds of another log.
+	Rename func(name string, rename func() error) error
+	Delete func(name string)
 }
 
 // Set is the logs of an open database.
@@ -48,6 +56,11 @@ type Options struct {
 // will probably sync again. Otherwise it stays unsynced, because its memtable
 // may reach a table first, and is closed then.
 //
+// In the native format an obsolete log becomes the next one: it is renamed, and written
+// from its beginning. Its entries are in tables by then, and the MANIFEST says so. So a
+// crash at any point leaves a log that is obsolete, under its old name, or one that was not begun, under its new
+// one, until the first chunk under the new name is written.
+//
 // Rotate, Append, Sync and Close are for one goroutine at a time, the commit
 // leader.
 type Set struct {
@@ -62,8 +75,10 @@ type Set struct {
 
 	fullMu       sync.Mutex // a leaf
 	older        []*fullLog // being synced in the background, oldest first
-	full         []fullSize // full logs that are not obsolete, in the order of their numbers
+	full         []*fullLog // full logs that are not obsolete, in the order of their numbers
 	unsyncedFull []*fullLog // oldest first
+	reusable     uint64     // an obsolete log to reuse, 0: none
+	durable      record.LogEnd
 
 	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
 	spare   *newLog
@@ -75,22 +90,31 @@ type Set struct {
 
 // newLog is a log with a durable name and no record.
 type newLog struct {
-	w   *record.Writer
-	num uint64
-}
-
-// fullSize is the size of a full log.
-type fullSize struct {
-	num   uint64
-	bytes int64
+	w      *record.Writer
+	num    uint64
+	former int64 // bytes that the file had as another log
 }
 
 // fullLog is a log that was rotated away.
 type fullLog struct {
-	w    *record.Writer
-	num  uint64
-	done chan struct{} // closed when the background sync has ended
-	err  error         // valid after done
+	w     *record.Writer
+	num   uint64
+	bytes int64
+	done  chan struct{} // closed when the writer is, after the background sync if there is one
+
+	// Valid after done.
+	err    error // of the sync
+	closed error // of closing
+}
+
+// isClosed reports whether nothing is done to the log's file any more.
+func (l *fullLog) isClosed() bool {
+	select {
+	case <-l.done:
+		return l.err == nil && l.closed == nil
+	default:
+		return false
+	}
 }
 
 // New returns a Set without a log; Rotate makes the first one.
@@ -113,7 +137,18 @@ func (s *Set) Kept() int64 { return s.kept.Load() + s.cur.Size() }
 func (s *Set) Syncs() *hist.Histogram { return &s.syncs }
 
 func (s *Set) path(num uint64) string {
-	return filepath.Join(s.opts.Dir, base.FileName(base.FileLog, num))
+	return filepath.Join(s.opts.Dir, s.opts.Format.FileName(base.FileLog, num))
+}
+
+// Create makes the log for the first Rotate, and returns its number. The caller makes its
+// directory entry durable.
+func (s *Set) Create() (num uint64, err error) {
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	if s.spare, err = s.createFile(); err != nil {
+		return 0, s.failUnlessShort(fmt.Errorf("creating log: %w", err))
+	}
+	return s.spare.num, nil
 }
 
 // create makes a log whose directory entry is durable. If it fails, the file is removed
@@ -121,14 +156,13 @@ func (s *Set) path(num uint64) string {
 //
 // REQUIRES: spareMu held.
 func (s *Set) create() (*newLog, error) {
-	num, l, err := s.createFile()
+	next, err := s.createFile()
 	if err != nil {
 		return nil, fmt.Errorf("creating log: %w", err)
 	}
-	next := &newLog{w: record.NewWriter(l), num: num}
 	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
 		s.discard(next)
-		err = fmt.Errorf("creating log %06d: %w", num, err)
+		err = fmt.Errorf("creating log %06d: %w", next.num, err)
 		if !base.IsShortage(err) {
 			return nil, s.opts.Fail(err) // a failed sync is never tried again
 		}
@@ -140,19 +174,53 @@ func (s *Set) create() (*newLog, error) {
 // maxTaken is how many names of new logs may be taken by files of other programs.
 const maxTaken = 100
 
-// createFile makes the file of a log under the next free number.
-func (s *Set) createFile() (num uint64, l vfs.Log, err error) {
+// createFile makes the file of a log under the next free number, out of an obsolete log
+// if there is one.
+func (s *Set) createFile() (*newLog, error) {
+	var err error
 	for range maxTaken {
-		num = s.opts.NewFileNum()
+		num := s.opts.NewFileNum()
+		if next := s.reuse(num); next != nil {
+			return next, nil
+		}
+		var l vfs.Log
 		l, err = s.opts.FS.CreateLog(s.path(num), max(s.opts.Preallocate, 0))
+		if err == nil {
+			return &newLog{w: record.NewWriter(l), num: num}, nil
+		}
 		if !errors.Is(err, fs.ErrExist) {
-			break
+			_ = s.opts.FS.Remove(s.path(num)) // usually there is nothing
+			return nil, err
 		}
 	}
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		_ = s.opts.FS.Remove(s.path(num)) // usually there is nothing
+	return nil, err
+}
+
+// reuse makes an obsolete log the log num. It returns nil if there is none, or if that
+// fails: then the file is deleted.
+func (s *Set) reuse(num uint64) *newLog {
+	s.fullMu.Lock()
+	old := s.reusable
+	s.reusable = 0
+	s.fullMu.Unlock()
+	if old == 0 {
+		return nil
 	}
-	return num, l, err
+	var l vfs.Log
+	var former int64
+	name := s.opts.Format.FileName(base.FileLog, old)
+	err := s.opts.Rename(name, func() (err error) {
+		l, former, err = vfs.ReuseLog(s.opts.FS, s.path(old), s.path(num), max(s.opts.Preallocate, 0))
+		return err
+	})
+	if err != nil {
+		if !errors.Is(err, fs.ErrExist) {
+			_ = s.opts.FS.Remove(s.path(num)) // usually there is nothing
+		}
+		s.opts.Delete(name)
+		return nil
+	}
+	return &newLog{w: record.NewWriter(l), num: num, former: former}
 }
 
 // discard removes a log that has no entries. If that fails, recovery finds a
@@ -168,6 +236,31 @@ func (s *Set) Prepare() {
 	defer s.spareMu.Unlock()
 	if s.spare == nil {
 		s.spare, _ = s.create() // Rotate tries again and reports
+	}
+}
+
+// Trim gives back the disk space of logs that are kept to be reused: the obsolete one is
+// deleted, and an empty file takes the place of a spare log that was one. Any goroutine,
+// before Close.
+func (s *Set) Trim() {
+	s.spareMu.Lock()
+	defer s.spareMu.Unlock()
+	s.deleteReusable()
+	if p := s.spare; p != nil && p.former > 0 {
+		s.spare = nil
+		s.discard(p)
+		s.spare, _ = s.create() // Rotate tries again and reports
+	}
+}
+
+// deleteReusable deletes the obsolete log that was to be reused.
+func (s *Set) deleteReusable() {
+	s.fullMu.Lock()
+	old := s.reusable
+	s.reusable = 0
+	s.fullMu.Unlock()
+	if old != 0 {
+		s.opts.Delete(s.opts.Format.FileName(base.FileLog, old))
 	}
 }
 
@@ -201,23 +294,53 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 	return next.num, nil
 }
 
+// RotateWith starts the first log with batches that have their sequence numbers already,
+// and makes them durable. There are some.
+func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
+	if num, err = s.Rotate(batchrepr.Seq(batches[0]) - 1); err != nil {
+		return 0, err
+	}
+	for _, b := range batches {
+		if err := s.Append([][]byte{b}); err != nil {
+			return 0, err
+		}
+	}
+	return num, s.syncCurrent()
+}
+
 // mark writes the marker of a log that begins with sequence number first.
 func (s *Set) mark(l *newLog, first base.SeqNum) error {
 	marker := batchrepr.Init(s.head[:0])
 	batchrepr.SetSeq(marker, first)
-	if err := l.w.Append(marker); err != nil {
+	err := s.begin(l)
+	if err == nil {
+		err = l.w.Append(marker)
+	}
+	if err != nil {
 		s.discard(l)
 		return fmt.Errorf("writing log %06d: %w", l.num, err)
 	}
 	return nil
 }
 
+// begin writes what a chained log begins with.
+func (s *Set) begin(l *newLog) error {
+	if s.opts.Format != base.Native {
+		return nil
+	}
+	b := record.Begin{Num: l.num, Former: l.former}
+	if s.cur != nil {
+		b.Before = record.Predecessor{Num: s.Num(), End: s.cur.Size(), Durable: s.cur.Durable()}
+	}
+	return l.w.Begin(b)
+}
+
 // retire puts the current log among the full ones.
 func (s *Set) retire() {
-	old := &fullLog{w: s.cur, num: s.Num(), done: make(chan struct{})}
+	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), done: make(chan struct{})}
 	s.fullMu.Lock()
-	s.full = append(s.full, fullSize{old.num, old.w.Size()})
-	s.kept.Add(old.w.Size())
+	s.full = append(s.full, old)
+	s.kept.Add(old.bytes)
 	if s.synced {
 		s.synced = false
 		s.syncInBackground(old)
@@ -242,7 +365,7 @@ func (s *Set) syncInBackground(old *fullLog) {
 		if old.err = old.w.Sync(); old.err != nil {
 			_ = s.opts.Fail(fmt.Errorf("syncing log %06d: %w", old.num, old.err))
 		}
-		old.w.Close()
+		old.closed = old.w.Close()
 	}()
 }
 
@@ -296,18 +419,24 @@ func (s *Set) takeUnsyncedLocked(num uint64) (logs []*fullLog) {
 	return logs
 }
 
-// TakeObsolete closes the full logs before oldest, whose entries are in tables now,
-// and returns their numbers, each once: the files may be deleted. Any goroutine.
+// TakeObsolete closes the full logs before oldest, whose entries are in tables now, as
+// the MANIFEST says, and returns their numbers, each once: the files may be deleted. One
+// of them may be kept, to become the next log. Any goroutine.
 func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
+	s.closeBefore(oldest)
 	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
 	n := 0
 	for ; n < len(s.full) && s.full[n].num < oldest; n++ {
-		nums = append(nums, s.full[n].num)
-		s.kept.Add(-s.full[n].bytes)
+		l := s.full[n]
+		s.kept.Add(-l.bytes)
+		if s.opts.Format == base.Native && s.reusable == 0 && l.isClosed() {
+			s.reusable = l.num
+		} else {
+			nums = append(nums, l.num)
+		}
 	}
 	s.full = slices.Delete(s.full, 0, n)
-	s.fullMu.Unlock()
-	s.closeBefore(oldest)
 	return nums
 }
 
@@ -317,7 +446,8 @@ func (s *Set) closeBefore(num uint64) {
 	logs := s.takeUnsyncedLocked(num)
 	s.fullMu.Unlock()
 	for _, o := range logs {
-		o.w.Close()
+		o.closed = o.w.Close()
+		close(o.done)
 	}
 }
 
@@ -376,9 +506,28 @@ func (s *Set) Sync() error {
 		return err
 	}
 	start := time.Now()
-	err := s.cur.Sync()
+	err := s.syncCurrent()
 	s.syncs.Record(int64(time.Since(start)))
-	return s.fail("syncing", err)
+	return err
+}
+
+// syncCurrent syncs the current log, the older ones being durable.
+func (s *Set) syncCurrent() error {
+	if err := s.cur.Sync(); err != nil {
+		return s.fail("syncing", err)
+	}
+	s.fullMu.Lock()
+	s.durable = record.LogEnd{Num: s.Num(), End: s.cur.Durable()}
+	s.fullMu.Unlock()
+	return nil
+}
+
+// Durable is up to where a sync has made the logs durable, as far as it is known. Any
+// goroutine.
+func (s *Set) Durable() record.LogEnd {
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	return s.durable
 }
 
 // fail makes the database read-only if err is not nil.
@@ -403,6 +552,7 @@ func (s *Set) Close(sync bool) error {
 		<-o.done
 	}
 	s.closeBefore(math.MaxUint64) // without a sync
+	s.deleteReusable()
 	if p := s.spare; p != nil {
 		s.spare = nil
 		p.w.Close()

@@ -90,6 +90,12 @@ type Spec struct {
 	// Scanners is the number of additional threads that scan all entries over
 	// and over meanwhile.
 	Scanners int
+	// Compactors is the number of additional threads that compact everything over and over
+	// meanwhile.
+	Compactors int
+	// HalfRate waits between operations, so that they come half as fast as those of the last
+	// benchmark that wrote without waiting.
+	HalfRate bool
 	// Mix is what a Mixed benchmark is made of.
 	Mix Mix
 	// State is brought about before the clock starts.
@@ -111,6 +117,8 @@ var Specs = []Spec{
 	{Name: "filluniquerandom", Doc: "write N values in random order, every key once", Kind: Put, Order: Unique, Fresh: true},
 	{Name: "bulkload", Doc: "write N values in random order, 1000 in a batch, then compact, all in one time", Kind: Put, Order: Unique, Fresh: true, Batch: 1000, Settle: true},
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
+	{Name: "overwritehalf", Doc: "overwrite N values in random order, half as fast as the benchmark before", Kind: Put, Order: Random, HalfRate: true},
+	{Name: "overwritewhilecompacting", Doc: "overwrite while one more thread compacts everything, again and again", Kind: Put, Order: Random, Compactors: 1},
 	{Name: "fillsync", Doc: "write N/1000 values in random order, each durable", Kind: Put, Order: Random, Fresh: true, Divide: 1000, Sync: true},
 	{Name: "fill100K", Doc: "write N/1000 values of 100,000 bytes in random order", Kind: Put, Order: Random, Fresh: true, Divide: 1000, ValueSize: 100 * 1000},
 	{Name: "deleteseq", Doc: "delete N keys in key order", Kind: Delete},

@@ -3,6 +3,7 @@ package ldb
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -12,6 +13,18 @@ import (
 	"github.com/loamdb/loam/internal/sstable"
 )
 
+func coldKey(dst []byte, i int) []byte { return fmt.Appendf(dst[:0], "%016d", 3*i) }
+
+// coldValue is 100 bytes that compress to half.
+func coldValue(i int) []byte {
+	rng := rand.New(rand.NewPCG(1, uint64(i)))
+	half := make([]byte, 50)
+	for j := range half {
+		half[j] = byte(rng.Uint32())
+	}
+	return append(half, half...)
+}
+
 // coldTable has n entries of 100 bytes, one in ten a tombstone.
 func coldTable(t *testing.T, n int) []byte {
 	out := new(memory)
@@ -19,8 +32,8 @@ func coldTable(t *testing.T, n int) []byte {
 	defer w.Close()
 	var key []byte
 	for i := range n {
-		key = benchKey(key, i)
-		kind, value := base.KindSet, benchValue(i)
+		key = coldKey(key, i)
+		kind, value := base.KindSet, coldValue(i)
 		if i%10 == 9 {
 			kind, value = base.KindDelete, nil
 		}
@@ -51,7 +64,7 @@ func TestGetWithFullCache(t *testing.T) {
 	dst := make([]byte, 0, 256)
 	get := func(i int) {
 		t.Helper()
-		key = benchKey(key, i)
+		key = coldKey(key, i)
 		l := base.MakeLookup(base.Bytewise, key, base.MaxSeqNum)
 		v, hit, found, err := r.Get(l, 0, dst)
 		if err != nil || !found || hit.Trailer.Seq() != base.SeqNum(i+1) {
@@ -61,7 +74,7 @@ func TestGetWithFullCache(t *testing.T) {
 			if hit.Trailer.Kind() != base.KindDelete || len(v) != 0 {
 				t.Fatalf("entry %d is %v %q", i, hit.Trailer, v)
 			}
-		} else if !bytes.Equal(v, benchValue(i)) {
+		} else if !bytes.Equal(v, coldValue(i)) {
 			t.Fatalf("entry %d has another value", i)
 		}
 		key = append(key, '5') // lies in the same block or between two
@@ -91,7 +104,7 @@ func TestGetWithFullCache(t *testing.T) {
 	lookup := func() {
 		// Blocks 17 apart: each comes again after the ghosts have forgotten it.
 		block = (block + 17) % r.Props().Blocks
-		v, hit, found, err := r.GetAt(sstable.Position(block), base.MakeLookup(base.Bytewise, r.index.Key(block), base.MaxSeqNum), 0, dst)
+		v, hit, found, err := r.GetAt(sstable.Position(block), base.MakeLookup(base.Bytewise, r.Index.View.Key(block), base.MaxSeqNum), 0, dst)
 		if err != nil || found && hit.Trailer.Kind() == base.KindSet && len(v) != 100 {
 			t.Fatal(found, err)
 		}
@@ -106,15 +119,15 @@ func TestGetWithFullCache(t *testing.T) {
 
 	// A block that is asked for again is cached after the second time at the latest.
 	for b := range 50 {
-		if r.slots.Touch(b) {
+		if r.Slots.Touch(b) {
 			continue
 		}
 		for range 2 {
-			if _, _, _, err := r.GetAt(sstable.Position(b), base.MakeLookup(base.Bytewise, r.index.Key(b), base.MaxSeqNum), 0, dst); err != nil {
+			if _, _, _, err := r.GetAt(sstable.Position(b), base.MakeLookup(base.Bytewise, r.Index.View.Key(b), base.MaxSeqNum), 0, dst); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if !r.slots.Touch(b) {
+		if !r.Slots.Touch(b) {
 			t.Errorf("block %d is not cached after two reads", b)
 		}
 	}
@@ -126,14 +139,14 @@ func TestGetWithFullCache(t *testing.T) {
 func damageCold(t *testing.T, r *Reader, file []byte, rng *rand.Rand) {
 	damaged := 0
 	for b := r.Props().Blocks / 2; damaged < 50; b++ {
-		if r.slots.Touch(b) {
+		if r.Slots.Touch(b) {
 			continue
 		}
 		damaged++
-		h := r.handle(b)
-		at := h.Offset + rng.Uint64N(h.Size+5)
+		h := r.Index.Handle(b)
+		at := h.Offset + rng.Uint64N(h.Length)
 		file[at] ^= 1 << rng.IntN(8)
-		_, _, found, err := r.GetAt(sstable.Position(b), base.MakeLookup(base.Bytewise, r.index.Key(b), base.MaxSeqNum), 0, nil)
+		_, _, found, err := r.GetAt(sstable.Position(b), base.MakeLookup(base.Bytewise, r.Index.View.Key(b), base.MaxSeqNum), 0, nil)
 		var corruption *base.Corruption
 		if found || !errors.As(err, &corruption) || corruption.File != "000007.ldb" || corruption.Offset != int64(h.Offset) {
 			t.Fatalf("damage at %d in the block at %d: %v, %v", at, h.Offset, found, err)

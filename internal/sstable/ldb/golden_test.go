@@ -130,29 +130,33 @@ func checkGoldenContents(t *testing.T, r *Reader, path string) {
 // equal up to the metaindex.
 func compareTables(t *testing.T, theirs, ours *Reader, whole bool) {
 	t.Helper()
-	if n, m := theirs.index.Len(), ours.index.Len(); n != m {
+	if n, m := theirs.Index.Len(), ours.Index.Len(); n != m {
 		t.Fatalf("%d blocks, LevelDB has %d", m, n)
 	}
-	var s scratch
-	defer s.free()
-	for i := range theirs.index.Len() {
-		a, _, err := theirs.contents(theirs.handle(i), &s)
+	s := pool.Get()
+	defer pool.Put(s)
+	rowsOf := func(r *Reader, i int) ([]byte, block.Shape, error) {
+		h := r.Index.Handle(i)
+		return r.contents(block.Handle{Offset: h.Offset, Size: h.Length - block.TrailerLen}, s)
+	}
+	for i := range theirs.Index.Len() {
+		a, _, err := rowsOf(theirs, i)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a = bytes.Clone(a)
-		b, _, err := ours.contents(ours.handle(i), &s)
+		b, _, err := rowsOf(ours, i)
 		if err != nil || !bytes.Equal(a, b) {
 			t.Fatalf("block %d differs (%v)", i, err)
 		}
-		if !bytes.Equal(theirs.index.Key(i), ours.index.Key(i)) || theirs.index.Trailer(i) != ours.index.Trailer(i) {
-			t.Fatalf("block %d has key %q in the index, LevelDB has %q", i, ours.index.Key(i), theirs.index.Key(i))
+		if !bytes.Equal(theirs.Index.View.Key(i), ours.Index.View.Key(i)) || theirs.Index.View.Trailer(i) != ours.Index.View.Trailer(i) {
+			t.Fatalf("block %d has key %q in the index, LevelDB has %q", i, ours.Index.View.Key(i), theirs.Index.View.Key(i))
 		}
 	}
 	if !whole {
 		return
 	}
-	a := fileBytes(t, theirs)[:theirs.metaOff]
+	a := fileBytes(t, theirs)[:theirs.Tail]
 	b := fileBytes(t, ours)[:len(a)]
 	if !bytes.Equal(a, b) {
 		t.Error("data or filter blocks differ")
@@ -163,7 +167,7 @@ func fileBytes(t *testing.T, r *Reader) []byte {
 	t.Helper()
 	var buf block.Buffer
 	defer buf.Free()
-	b, err := r.read(&buf, 0, r.props.Size)
+	b, err := r.Read(&buf, 0, r.Props().Size)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,8 +55,8 @@ type assembler struct{ b []byte }
 
 func (a *assembler) add(p []byte, c block.Codec) block.Handle {
 	h := block.Handle{Offset: uint64(len(a.b)), Size: uint64(len(p))}
-	a.b = append(a.b, p...)
-	a.b = block.AppendTrailer(a.b, int(h.Offset), c)
+	trailer := block.Trailer(p, c)
+	a.b = append(append(a.b, p...), trailer[:]...)
 	return h
 }
 

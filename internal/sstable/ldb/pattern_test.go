@@ -103,7 +103,7 @@ func TestReadPattern(t *testing.T) {
 			total := 0
 			for _, n := range f.reads {
 				total += n
-				if n > readAhead {
+				if n > 256<<10 {
 					t.Errorf("a read of %d bytes", n)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/blocktable"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -19,7 +20,7 @@ type salvage struct {
 	size    uint64
 	left    uint64 // bytes of blocks that the index may still lead to
 	out     sstable.Salvage
-	scratch *scratch
+	scratch *blocktable.Scratch
 
 	any     bool // last and trailer are those of the last entry taken
 	last    []byte
@@ -32,8 +33,8 @@ func Salvage(f vfs.ReadFile, env Env, out sstable.Salvage) error {
 	if env.MaxDecoded <= 0 {
 		env.MaxDecoded = block.DefaultMaxDecoded
 	}
-	s := &salvage{env: env, f: f, size: uint64(f.Size()), out: out, scratch: getScratch()}
-	defer putScratch(s.scratch)
+	s := &salvage{env: env, f: f, size: uint64(f.Size()), out: out, scratch: pool.Get()}
+	defer pool.Put(s.scratch)
 	// Blocks do not overlap; holes may make them larger than the disk.
 	s.left = uint64(max(vfs.Stored(f, f.Size()), 0)) + uint64(env.MaxDecoded)
 	handles, err := s.readIndex()
@@ -145,7 +146,7 @@ func (s *salvage) read(off, n uint64) ([]byte, error) {
 	if stored := vfs.Stored(s.f, int64(s.size)); n > uint64(max(stored, s.env.MaxDecoded)) {
 		return nil, at(off, n, "a block of %d bytes in a file with %d on disk", n, stored)
 	}
-	b, err := s.scratch.file.Resize(int(n))
+	b, err := s.scratch.File.Resize(int(n))
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func (s *salvage) unpack(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return block.Decompress(&s.scratch.raw, stored, codec, s.env.MaxDecoded)
+	return block.Decompress(&s.scratch.Raw, stored, codec, s.env.MaxDecoded)
 }
 
 // take hands out the entries of a data block, up to the first that is malformed,

@@ -24,3 +24,5 @@ var format = sstabletest.Format{
 }
 
 func TestSuite(t *testing.T) { sstabletest.Run(t, format) }
+
+func Benchmark(b *testing.B) { sstabletest.Benchmark(b, format) }

@@ -3,20 +3,17 @@ package ldb
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/filter"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/blocktable"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 const (
-	// chunk is what goes to the file in one write: large pieces become large
-	// pages of the page cache.
-	chunk = 2 << 20
 	// maxExpanded closes a block early whose keys and columns in a view come
 	// near what readers accept; blocks of usual sizes never get there.
 	maxExpanded = block.DefaultMaxDecoded * 3 / 8
@@ -25,26 +22,59 @@ const (
 
 // Writer writes one table.
 type Writer struct {
-	f    vfs.WriteFile
+	out  blocktable.Output
 	o    sstable.WriterOptions
 	err  error // sticky
 	pack *block.Compressor
 
-	data, index block.RowBuilder
-	expanded    int          // bytes of keys and columns that data's view will have
-	pending     bool         // the handle waits for the key that follows, to find a short separator
-	handle      block.Handle // of the last data block
+	*buffers              // nil once finished
+	expanded int          // bytes of keys and columns that data's view will have
+	pending  bool         // the handle waits for the key that follows, to find a short separator
+	handle   block.Handle // of the last data block
 
-	out    block.Buffer // not yet in the file
-	offset uint64       // of the end of out in the file
-
-	hashes     block.Buffer // u64 per user key, for the whole-table filter
 	ldbFilter  *filter.LevelDBBuilder
 	sep        []byte
 	meta       sstable.Meta
 	finished   bool
 	closed     bool
 	wantFilter bool
+}
+
+// buffers is the memory of a Writer.
+type buffers struct {
+	data, index block.RowBuilder
+	out         block.Buffer // of the Output, between writers
+	hashes      block.Buffer // u64 per user key, for the whole-table filter
+}
+
+// Free frees the memory.
+func (b *buffers) Free() {
+	b.data.Free()
+	b.index.Free()
+	b.out.Free()
+	b.hashes.Free()
+}
+
+// takeBuffers returns empty buffers.
+func takeBuffers(s *sstable.Spare) *buffers {
+	b, _ := s.Take().(*buffers)
+	if b == nil {
+		return new(buffers)
+	}
+	b.data.Reset()
+	b.index.Reset()
+	b.out.Truncate(0)
+	b.hashes.Truncate(0)
+	return b
+}
+
+// release gives the buffers back.
+func (w *Writer) release() {
+	if w.buffers != nil {
+		w.buffers.out, w.out.Buf = w.out.Buf, block.Buffer{}
+		w.o.Spare.Put(w.buffers)
+		w.buffers = nil
+	}
 }
 
 // NewWriter returns a writer of a table in f, which is empty and which it
@@ -57,7 +87,9 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 		o.RestartInterval = 16
 	}
 	o.BloomBits = min(o.BloomBits, filter.MaxBitsPerKey)
-	w := &Writer{f: f, o: o}
+	w := &Writer{o: o, buffers: takeBuffers(o.Spare)}
+	w.out = blocktable.Output{File: f, Buf: w.buffers.out}
+	w.buffers.out = block.Buffer{}
 	w.data.Interval, w.index.Interval = o.RestartInterval, 1
 	w.pack, w.err = block.NewCompressor(block.Codec(o.Compression), o.ZstdLevel)
 	// Filters hash bytes, so they need a comparer under which equal means same.
@@ -190,7 +222,7 @@ func (w *Writer) flush() {
 	w.pending = true
 	w.meta.Blocks++
 	if w.ldbFilter != nil {
-		w.ldbFilter.StartBlock(w.offset)
+		w.ldbFilter.StartBlock(w.out.Offset)
 	}
 }
 
@@ -204,60 +236,23 @@ func (w *Writer) fail(err error) bool {
 
 // writeBlock compresses raw into the output, when that pays, and seals it.
 func (w *Writer) writeBlock(raw []byte) block.Handle {
-	if w.fail(w.out.Room(w.pack.Bound(len(raw)) + block.TrailerLen)) {
+	if w.fail(w.out.Buf.Room(w.pack.Bound(len(raw)) + block.TrailerLen)) {
 		return block.Handle{}
 	}
-	n := w.out.Len()
-	p, codec := w.pack.Compress(w.out.Bytes()[n:], raw)
+	n := w.out.Buf.Len()
+	p, codec := w.pack.Compress(w.out.Buf.Bytes()[n:], raw)
 	return w.writeStored(p, codec)
 }
 
-// writeStored appends a block as stored. p may lie behind the end of out; then
-// there is room for it and its trailer, so that out does not move.
+// writeStored appends a block as stored. p may lie behind the end of the output; then
+// there is room for it and its trailer, so that the output does not move.
 func (w *Writer) writeStored(p []byte, c block.Codec) block.Handle {
-	h := block.Handle{Offset: w.offset, Size: uint64(len(p))}
-	if len(p) >= chunk {
-		w.drain(0)
-		w.write(p)
-		t := block.Trailer(p, c)
-		w.fail(w.out.Append(t[:]))
-	} else if from := w.out.Len(); !w.fail(w.out.Room(len(p) + block.TrailerLen)) {
-		w.out.Set(block.AppendTrailer(append(w.out.Bytes(), p...), from, c))
+	h := block.Handle{Offset: w.out.Offset, Size: uint64(len(p))}
+	t := block.Trailer(p, c)
+	if w.err == nil && !w.fail(w.out.Through(p)) {
+		w.fail(w.out.Through(t[:]))
 	}
-	if w.err != nil {
-		return h
-	}
-	w.offset += h.Size + block.TrailerLen
-	w.drain(chunk)
 	return h
-}
-
-// drain writes out in whole chunks while it holds at least min bytes; with 0,
-// all of it.
-func (w *Writer) drain(min int) {
-	b := w.out.Bytes()
-	for len(b) > 0 && len(b) >= min {
-		n := len(b)
-		if min > 0 {
-			n = min
-		}
-		w.write(b[:n])
-		b = b[n:]
-	}
-	w.out.Truncate(copy(w.out.Bytes(), b))
-}
-
-func (w *Writer) write(p []byte) {
-	if w.err != nil {
-		return
-	}
-	n, err := w.f.Write(p)
-	if err == nil && n < len(p) {
-		err = io.ErrShortWrite
-	}
-	if err != nil {
-		w.err = fmt.Errorf("writing a table: %w", err)
-	}
 }
 
 // Entries is how many entries have been added.
@@ -266,9 +261,9 @@ func (w *Writer) Entries() uint64 { return w.meta.Entries }
 // EstimatedSize is the size of the file if it were finished now.
 func (w *Writer) EstimatedSize() uint64 {
 	if w.finished {
-		return w.offset
+		return w.out.Offset
 	}
-	n := w.offset + uint64(w.index.Size()) + FooterLen
+	n := w.out.Offset + uint64(w.index.Size()) + FooterLen
 	if w.data.Count() > 0 {
 		n += uint64(w.data.Size())
 	}
@@ -281,7 +276,7 @@ func (w *Writer) EstimatedSize() uint64 {
 	return n
 }
 
-// Finish writes what is left and syncs the file.
+// Finish writes what is left.
 func (w *Writer) Finish() (sstable.Meta, error) {
 	if w.finished {
 		w.fail(fmt.Errorf("%w: table finished twice", base.ErrInvalidArgument))
@@ -308,19 +303,27 @@ func (w *Writer) Finish() (sstable.Meta, error) {
 	}
 	index := w.writeBlock(raw)
 	var foot [FooterLen]byte
-	w.fail(w.out.Append(appendFooter(foot[:0], metaindex, index)))
-	w.offset += FooterLen
-	w.drain(0)
-	if w.err == nil {
-		if err := w.f.Sync(); err != nil {
-			w.err = fmt.Errorf("syncing a table: %w", err)
-		}
+	if w.err == nil && !w.fail(w.out.Through(appendFooter(foot[:0], metaindex, index))) {
+		w.fail(w.out.Flush())
 	}
 	if w.err != nil {
 		return sstable.Meta{}, w.err
 	}
-	w.meta.Size = w.offset
+	vfs.StartSync(w.out.File)
+	w.release()
+	w.meta.Size = w.out.Offset
 	return w.meta, nil
+}
+
+// Sync makes the finished table durable.
+func (w *Writer) Sync() error {
+	if w.err == nil && !w.finished {
+		w.fail(fmt.Errorf("%w: sync of a table that is not finished", base.ErrInvalidArgument))
+	}
+	if w.err == nil {
+		w.err = w.out.Sync()
+	}
+	return w.err
 }
 
 // writeMeta writes filters, properties and the metaindex, whose handle it
@@ -350,23 +353,20 @@ func (w *Writer) writeMeta() block.Handle {
 func (w *Writer) writeFilter() block.Handle {
 	b := w.hashes.Bytes()
 	hashes := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
-	if w.fail(w.out.Room(filter.Size(len(hashes), w.o.BloomBits) + block.TrailerLen)) {
+	if w.fail(w.out.Buf.Room(filter.Size(len(hashes), w.o.BloomBits) + block.TrailerLen)) {
 		return block.Handle{}
 	}
-	n := w.out.Len()
-	return w.writeStored(filter.Build(w.out.Bytes()[n:], hashes, w.o.BloomBits), block.None)
+	n := w.out.Buf.Len()
+	return w.writeStored(filter.Build(w.out.Buf.Bytes()[n:], hashes, w.o.BloomBits), block.None)
 }
 
-// Close closes the file and frees the buffers.
+// Close closes the file and gives up the buffers.
 func (w *Writer) Close() error {
 	if w.closed {
 		return nil
 	}
 	w.closed = true
 	w.fail(base.ErrClosed)
-	w.data.Free()
-	w.index.Free()
-	w.out.Free()
-	w.hashes.Free()
-	return w.f.Close()
+	w.release()
+	return w.out.File.Close()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
@@ -20,11 +21,14 @@ func (s *suite) contents(t *testing.T) {
 	if testing.Short() {
 		rounds = 24
 	}
+	var spare sstable.Spare // each table after the first has the buffers of another one
+	defer spare.Free()
 	for round := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(round), 1))
 		c := comparers[round%len(comparers)]
 		es := Random(rng, c, 1+rng.IntN(400))
 		o := RandomOptions(rng, c)
+		o.Spare = &spare
 		b, meta := s.write(t, o, es)
 		withCache([]int64{1 << 20, 64 << 10}[rng.IntN(2)], func(ca *cache.Cache) {
 			r := s.open(t, b, Env{Name: "t", Cache: ca, Comparer: c})
@@ -35,6 +39,7 @@ func (s *suite) contents(t *testing.T) {
 				checkGets(t, rng, c, r, flags, es)
 			}
 			checkOffsets(t, r, es, uint64(len(b)))
+			checkSplitKeys(t, r, c, es)
 			if err := r.Close(); err != nil {
 				t.Error(err)
 			}
@@ -58,6 +63,10 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 	if o.Comparer.EqualIsBytewise {
 		want.FilterBits = o.BloomBits
 	}
+	content(es, &want, meta.Props.Kinds != 0)
+	if meta.Comparer != "" { // the format records it
+		want.Keyspace, want.KeyspaceName, want.Comparer = o.Keyspace, o.KeyspaceName, o.Comparer.Name
+	}
 	if meta.Props != want {
 		t.Errorf("writer says %+v, want %+v", meta.Props, want)
 	}
@@ -72,9 +81,34 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 	}
 }
 
-// same reports whether entry i of e is want.
+// content fills in what only some formats record.
+func content(es []model.Entry, p *sstable.Props, recorded bool) {
+	for i, e := range es {
+		if !recorded {
+			return
+		}
+		seq := e.Trailer.Seq()
+		if i == 0 {
+			p.MinSeq = seq
+		}
+		p.MinSeq, p.MaxSeq = min(p.MinSeq, seq), max(p.MaxSeq, seq)
+		p.Kinds |= 1 << e.Trailer.Kind()
+	}
+}
+
+// same reports whether entry i of e is want. Its value may be packed.
 func same(e *base.Chunk, i int, want model.Entry) bool {
-	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer && bytes.Equal(e.Value(i), want.Value) && e.Codec(i) == base.CodecRaw
+	return bytes.Equal(e.Key(i), want.Key) && e.Trailers[i] == want.Trailer && isValue(e.Codec(i), e.Value(i), want.Value)
+}
+
+func isValue(codec base.Codec, value, want []byte) bool {
+	if codec != base.CodecRaw {
+		var err error
+		if value, err = colblk.AppendUnpacked(nil, value, codec, nil, 1<<32); err != nil {
+			return false
+		}
+	}
+	return bytes.Equal(value, want)
 }
 
 func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) {
@@ -86,6 +120,9 @@ func checkScan(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.R
 	for ok := first == 0; ok; ok, err = src.Next(&e) {
 		checkStretch(t, c, &e)
 		for i := range e.Len() {
+			if e.Codec(i) != base.CodecRaw && flags&sstable.Private == 0 {
+				t.Fatalf("flags %d: entry %d is packed", flags, n)
+			}
 			if n >= len(es) || !same(&e, i, es[n]) {
 				t.Fatalf("flags %d: entry %d is wrong", flags, n)
 			}
@@ -239,6 +276,38 @@ func checkOffsets(t *testing.T, r sstable.Reader, es []model.Entry, size uint64)
 	}
 }
 
+// checkSplitKeys compares the parts that SplitKeys cuts the table into with each other.
+func checkSplitKeys(t *testing.T, r sstable.Reader, cmp *base.Comparer, es []model.Entry) {
+	t.Helper()
+	blocks := r.Props().Blocks
+	for _, n := range []int{0, 1, 2, 3, 16, blocks, blocks + 7} {
+		keys := r.SplitKeys(n)
+		if len(keys) > max(min(n, blocks)-1, 0) {
+			t.Fatalf("%d keys for %d parts of %d blocks", len(keys), n, blocks)
+		}
+		for i := 1; i < len(keys); i++ {
+			if cmp.Cmp(keys[i-1], keys[i]) >= 0 {
+				t.Fatalf("%d parts: key %q after %q", n, keys[i], keys[i-1])
+			}
+		}
+		if n < 2 || n > blocks/8 || len(es) < 100*n {
+			continue
+		}
+		if len(keys) != n-1 {
+			t.Fatalf("%d keys for %d parts of %d blocks", len(keys), n, blocks)
+		}
+		data := r.OffsetOf(es[len(es)-1].Key, base.MaxTrailer)
+		from := uint64(0)
+		for i, key := range keys {
+			to := r.OffsetOf(key, base.MaxTrailer)
+			if to-from > 2*data/uint64(n) {
+				t.Fatalf("part %d of %d has %d of %d bytes", i, n, to-from, data)
+			}
+			from = to
+		}
+	}
+}
+
 // noise is n bytes that no codec makes smaller.
 func noise(n int) []byte {
 	b := make([]byte, n)
@@ -247,6 +316,46 @@ func noise(n int) []byte {
 		b[i] = byte(rng.Uint32())
 	}
 	return b
+}
+
+// copies writes what compactions read of a table, packed as it is, to another one.
+func (s *suite) copies(t *testing.T) {
+	for round := range 60 {
+		rng := rand.New(rand.NewPCG(uint64(round), 2))
+		c := comparers[round%len(comparers)]
+		es := Random(rng, c, 1+rng.IntN(400))
+		for i := range es {
+			if es[i].Trailer.Kind() == base.KindSet && rng.IntN(2) == 0 {
+				es[i].Value = benchValue(rng.IntN(benchEntries))
+			}
+		}
+		from, to := RandomOptions(rng, c), RandomOptions(rng, c)
+		b, _ := s.write(t, from, es)
+		r := s.open(t, b, Env{Name: "t", Comparer: c})
+		f := new(memFile)
+		w := s.New(f, to)
+		src := r.NewSource(sstable.Private | sstable.Scan)
+		err := base.Scan(src, func(e *base.Chunk) error {
+			for i := range e.Len() {
+				if err := w.Add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		src.Close()
+		if err == nil {
+			_, err = w.Finish()
+		}
+		if err = errors.Join(err, w.Close(), r.Close()); err != nil {
+			t.Fatalf("round %d: from %+v to %+v: %v", round, from, to, err)
+		}
+		r = s.open(t, f.b, Env{Name: "t", Comparer: c})
+		checkScan(t, c, r, 0, es)
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // shapes are tables that chunk something.
@@ -359,12 +468,12 @@ func (s *suite) memoryOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkScan(t, c, r, flags, es)
-			if err := get(sstable.MemoryOnly); !errors.Is(err, base.ErrWouldBlock) {
+			if err := get(sstable.MemoryOnly); !errors.Is(err, base.ErrWouldBlock) && (s.mapped == nil || err != nil) {
 				t.Fatalf("after a read with flags %d: %v", flags, err)
 			}
 		}
 		src := r.NewSource(sstable.MemoryOnly)
-		if i, err := src.First(&e); i >= 0 || !errors.Is(err, base.ErrWouldBlock) {
+		if i, err := src.First(&e); s.mapped == nil && (i >= 0 || !errors.Is(err, base.ErrWouldBlock)) {
 			t.Error("a source read blocks", err)
 		}
 		if err := get(0); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 var errInjected = errors.New("injected failure")
@@ -26,7 +27,7 @@ func (s *suite) writerRefuses(t *testing.T) {
 		"keys that descend":   {set("b", 1), set("a", 1)},
 		"the same entry":      {set("a", 1), set("a", 1)},
 		"older version first": {set("a", 1), set("a", 2)},
-		"unknown kind":        {{"a", base.MakeTrailer(1, base.KindSet+1), 0}},
+		"unknown kind":        {{"a", base.MakeTrailer(1, base.KindForSeek-1), 0}},
 		"seek kind":           {{"a", base.MakeTrailer(1, base.KindForSeek), 0}},
 		"unknown codec":       {{"a", base.MakeTrailer(1, base.KindSet), 200}},
 	} {
@@ -55,9 +56,12 @@ func (s *suite) writerRefuses(t *testing.T) {
 // writeFailures fails each write and sync in turn.
 func (s *suite) writeFailures(t *testing.T) {
 	big := noise(1 << 20)
+	o := usual(base.Bytewise)
+	o.Spare = new(sstable.Spare)
+	defer o.Spare.Free()
 	for n := 1; ; n++ {
 		f := &memFile{failAt: n, fail: errInjected}
-		w := s.New(f, usual(base.Bytewise))
+		w := s.New(f, o)
 		var err error
 		for i := range 10 {
 			if err = w.Add([]byte{byte(i)}, base.MakeTrailer(1, base.KindSet), 0, big); err != nil {
@@ -67,6 +71,9 @@ func (s *suite) writeFailures(t *testing.T) {
 		if err == nil {
 			_, err = w.Finish()
 		}
+		if err == nil {
+			err = w.Sync()
+		}
 		if err != nil {
 			if again := w.Add([]byte{200}, base.MakeTrailer(1, base.KindSet), 0, nil); again == nil {
 				t.Error("a write after a failure succeeds")
@@ -74,11 +81,18 @@ func (s *suite) writeFailures(t *testing.T) {
 			if _, again := w.Finish(); again == nil {
 				t.Error("a table is finished after a failure")
 			}
+			if again := w.Sync(); again == nil {
+				t.Error("a sync after a failure succeeds")
+			}
 		}
 		closed := w.Close()
 		if f.failAt > 0 {
 			if err != nil || closed != nil {
 				t.Error("fails without a failure", err, closed)
+			}
+			// Nothing is left in the buffers of tables that were given up.
+			if err := s.open(t, f.b, Env{Name: "t", Comparer: o.Comparer}).Close(); err != nil {
+				t.Error(err)
 			}
 			return
 		}
@@ -122,7 +136,7 @@ func failEachRead(t *testing.T, b []byte, do func(f *memFile) error) {
 // error; a wrong answer without one fails the test.
 func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []model.Entry) error {
 	t.Helper()
-	r, err := s.Open(f, env)
+	r, err := s.Open(s.file(t, f), env)
 	if err != nil {
 		return err
 	}
@@ -251,6 +265,9 @@ func (s *suite) garbage(t *testing.T) {
 			}
 		}
 		err := s.readAll(t, &memFile{b: d}, Env{Name: "000007.ldb", Comparer: base.Bytewise}, es)
+		if errors.Is(err, base.ErrNewerFormat) && at+n > len(b)-16 {
+			continue // garbage that reads as another version with another checksum
+		}
 		if err != nil {
 			located(t, err)
 		} else if !bytes.Equal(b, d) {
@@ -298,7 +315,10 @@ func (s *suite) allocations(t *testing.T) {
 	es := Random(rand.New(rand.NewPCG(10, 10)), c, 500)
 	b, _ := s.write(t, usual(c), es)
 	withCache(1<<20, func(ca *cache.Cache) {
-		f := &quiet{b}
+		f := vfs.ReadFile(&quiet{b})
+		if s.mapped != nil {
+			f = s.file(t, &memFile{b: b})
+		}
 		r, err := s.Open(f, Env{Name: "t", Cache: ca, Comparer: c})
 		if err != nil {
 			t.Fatal(err)

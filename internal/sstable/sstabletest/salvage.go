@@ -2,11 +2,11 @@ package sstabletest
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
@@ -15,11 +15,9 @@ import (
 func (s *suite) salvaged(f *memFile, env Env) (es []model.Entry, lost []sstable.Lost, err error) {
 	err = s.Salvage(f, env, sstable.Salvage{
 		Add: func(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
-			if codec != base.CodecRaw {
-				return fmt.Errorf("codec %d", codec)
-			}
-			es = append(es, model.Entry{Key: append([]byte(nil), key...), Trailer: t, Value: append([]byte(nil), value...)})
-			return nil
+			value, err := colblk.AppendUnpacked(nil, value, codec, nil, 1<<32)
+			es = append(es, model.Entry{Key: append([]byte(nil), key...), Trailer: t, Value: value})
+			return err
 		},
 		Lost: func(l sstable.Lost) { lost = append(lost, l) },
 	})

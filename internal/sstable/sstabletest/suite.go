@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -36,20 +37,32 @@ type Format struct {
 	Salvage func(f vfs.ReadFile, e Env, out sstable.Salvage) error
 }
 
-// Run runs the whole suite.
+// Run runs the whole suite, with tables that are read by calls and with mapped ones.
 func Run(t *testing.T, f Format) {
-	s := &suite{f}
+	t.Run("Read", func(t *testing.T) { run(t, &suite{Format: f}) })
+	t.Run("Mapped", func(t *testing.T) {
+		s := &suite{Format: f, mapped: new(atomic.Int64)}
+		run(t, s)
+		if n := s.mapped.Load(); n < 1000 {
+			t.Errorf("%d reads in place", n)
+		}
+	})
+}
+
+func run(t *testing.T, s *suite) {
 	for _, tc := range []struct {
 		name string
 		run  func(*testing.T)
 	}{
 		{"Contents", s.contents},
 		{"Shapes", s.shapes},
+		{"Copies", s.copies},
 		{"Staged", s.staged},
 		{"OlderVersions", s.olderVersions},
 		{"MemoryOnly", s.memoryOnly},
 		{"Warm", s.warm},
 		{"Cacheless", s.cacheless},
+		{"NoMemory", s.noMemory},
 		{"WriterRefuses", s.writerRefuses},
 		{"WriteFailures", s.writeFailures},
 		{"ReadFailures", s.readFailures},
@@ -70,7 +83,43 @@ func Run(t *testing.T, f Format) {
 	}
 }
 
-type suite struct{ Format }
+type suite struct {
+	Format
+	mapped *atomic.Int64 // blocks read in place; nil: files are not mapped
+}
+
+// file makes b a file that can be mapped if the suite says so.
+func (s *suite) file(t testing.TB, f *memFile) vfs.ReadFile {
+	if s.mapped == nil {
+		return f
+	}
+	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpTouch {
+			s.mapped.Add(1)
+		}
+		return vfs.Outcome{}
+	})
+	w, err := fsys.Create("t")
+	if err == nil {
+		_, err = w.Write(f.b)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := fsys.Open("t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mappedFile{f, m}
+}
+
+// mappedFile is a memFile that can be mapped.
+type mappedFile struct {
+	*memFile
+	m vfs.ReadFile
+}
+
+func (f mappedFile) Map(n int64) (*vfs.Mapping, error) { return vfs.Map(f.m, n) }
 
 var comparers = []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.LengthFirst, model.Fold}
 
@@ -133,8 +182,8 @@ func (s *suite) write(t testing.TB, o sstable.WriterOptions, es []model.Entry) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !f.synced {
-		t.Error("Finish did not sync")
+	if err := w.Sync(); err != nil || !f.synced {
+		t.Error("Sync did not sync", err)
 	}
 	if err := w.Close(); err != nil || !f.closed {
 		t.Error("Close did not close the file", err)
@@ -150,7 +199,7 @@ func (s *suite) write(t testing.TB, o sstable.WriterOptions, es []model.Entry) (
 
 func (s *suite) open(t testing.TB, b []byte, e Env) sstable.Reader {
 	t.Helper()
-	r, err := s.Open(&memFile{b: b}, e)
+	r, err := s.Open(s.file(t, &memFile{b: b}), e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,91 @@
+package manifest
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Facts is what a native MANIFEST says of a table beside its size and its bounds. A zero
+// Facts says nothing.
+type Facts struct {
+	Format      base.Format // of the table
+	Checksum    uint32      // CRC-32C of the whole file; valid if HasChecksum
+	HasChecksum bool
+	Leftovers   bool   // see FileMeta
+	Entries     uint64 // Deletes included; 0: not known
+	Deletes     uint64 // tombstones of single keys
+	RangeDels   uint64 // range tombstones, which are no Entries
+	Kinds       uint64 // bit k: there are entries of kind k
+	// MinExpiry and MaxExpiry are the first and the last time at which an entry expires,
+	// in seconds since 1970; 0: none does.
+	MinExpiry, MaxExpiry uint64
+}
+
+// DO NOT CHANGE THE ORDER: bit n of the mask in a tagFacts says that field n follows.
+// Each field is a varint, so that a reader passes over those that it does not know. If it
+// must not, because the table means something else without the field, the field is one
+// of firstNeeded or above.
+const (
+	factFormat = iota
+	factChecksum
+	factLeftovers
+	factEntries
+	factDeletes
+	factRangeDels
+	factKinds
+	factMinExpiry
+	factMaxExpiry
+	numFacts
+
+	firstNeeded = 32
+)
+
+// encode appends mask and fields.
+func (f *Facts) encode(dst []byte) []byte {
+	fields := [numFacts]uint64{
+		factFormat: uint64(f.Format), factChecksum: uint64(f.Checksum), factEntries: f.Entries, factDeletes: f.Deletes,
+		factRangeDels: f.RangeDels, factKinds: f.Kinds, factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry,
+	}
+	if f.Leftovers {
+		fields[factLeftovers] = 1
+	}
+	mask := uint64(0)
+	for i, v := range fields {
+		if v != 0 || i == factChecksum && f.HasChecksum {
+			mask |= 1 << i
+		}
+	}
+	dst = binary.AppendUvarint(dst, mask)
+	for m := mask; m != 0; m &= m - 1 {
+		dst = binary.AppendUvarint(dst, fields[bits.TrailingZeros64(m)])
+	}
+	return dst
+}
+
+// decode reads mask and fields. newer says that a field is needed which this version does
+// not know.
+func (f *Facts) decode(c *cursor) (ok, newer bool) {
+	mask, ok := c.u64()
+	if mask>>firstNeeded != 0 {
+		return ok, ok
+	}
+	var fields [firstNeeded]uint64
+	for m := mask; ok && m != 0; m &= m - 1 {
+		fields[bits.TrailingZeros64(m)], ok = c.u64()
+	}
+	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 {
+		return false, false
+	}
+	if fields[factFormat] > uint64(base.Native) {
+		return ok, ok
+	}
+	*f = Facts{
+		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]), HasChecksum: mask>>factChecksum&1 != 0,
+		Leftovers: fields[factLeftovers] != 0, Entries: fields[factEntries], Deletes: fields[factDeletes],
+		RangeDels: fields[factRangeDels], Kinds: fields[factKinds], MinExpiry: fields[factMinExpiry], MaxExpiry: fields[factMaxExpiry],
+	}
+	return ok, false
+}

@@ -1,0 +1,59 @@
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// blocks reads a file block after block.
+type blocks struct {
+	r    io.ReaderAt
+	size int64
+	name string
+
+	buf      []byte // blockSize bytes
+	block    []byte // the block in buf, shorter at the end of the file
+	blockOff int64  // its file offset; -1: none
+}
+
+func newBlocks(r io.ReaderAt, size int64, name string) blocks {
+	return blocks{r: r, size: size, name: name, blockOff: -1}
+}
+
+// load reads the block that holds off, which is below size.
+func (b *blocks) load(off int64) error {
+	start := off - off%blockSize
+	if b.blockOff == start {
+		return nil
+	}
+	if b.buf == nil {
+		b.buf = make([]byte, min(blockSize, b.size))
+	}
+	p := b.buf[:min(blockSize, b.size-start)]
+	b.blockOff = -1
+	if n, err := b.r.ReadAt(p, start); n < len(p) {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = fmt.Errorf("%s: %w", b.name, io.ErrUnexpectedEOF)
+		}
+		return err
+	}
+	b.block, b.blockOff = p, start
+	return nil
+}
+
+func allZero(b []byte) bool {
+	for len(b) >= 8 {
+		if binary.LittleEndian.Uint64(b) != 0 {
+			return false
+		}
+		b = b[8:]
+	}
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}

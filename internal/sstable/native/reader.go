@@ -1,0 +1,289 @@
+package native
+
+import (
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/colblk"
+	"github.com/loamdb/loam/internal/filter"
+	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/sstable/blocktable"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Reader reads one table.
+type Reader struct {
+	blocktable.Table
+	filter    filter.Table
+	hasFilter bool
+	filterMem block.Buffer
+
+	parted *filterParts // a filter in parts; nil: it is whole
+
+	rangeDels block.View // Len 0: none
+	delsMem   block.Buffer
+}
+
+var _ sstable.Reader = (*Reader)(nil)
+
+// tailLen is how much is read of a table's end at first: it mostly has the properties, too.
+const tailLen = 1 << 10
+
+// Open reads footer, properties, index and filter. The Reader does not close src,
+// which must stay open until Close.
+func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
+	r := &Reader{}
+	s := pool.Get()
+	var end [FooterLen]byte
+	err := r.Init(src, env, &pool, FooterLen)
+	if err == nil {
+		err = r.open(uint64(src.Size()), &end, s)
+	}
+	pool.Put(s)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	r.InPlace = true
+	r.Start(r.filterMem.Cap() + r.delsMem.Cap())
+	r.Map(end[:])
+	if r.parted != nil && r.hasFilter {
+		r.Filter = r.parted
+		if r.Env.Cache != nil {
+			r.parted.slots = r.Env.Cache.NewSlots(len(r.parted.handles))
+		}
+	}
+	return r, nil
+}
+
+func (r *Reader) open(size uint64, last *[FooterLen]byte, s *blocktable.Scratch) error {
+	p, at, err := r.readProps(size, last, s)
+	if err != nil {
+		return err
+	}
+	if p.Comparer != r.Env.Comparer.Name {
+		err := base.Corruptf("table properties", "keys are ordered by %q, not by %q", p.Comparer, r.Env.Comparer.Name)
+		return r.Locate(blocktable.Final(err), at, size-FooterLen-at)
+	}
+	p.Size = size
+	r.Properties = p.Props
+	return r.openParts(&p, at, s)
+}
+
+// ReadProps reads what a table records of itself, whatever its comparer is.
+func ReadProps(src vfs.ReadFile, env blocktable.Env) (sstable.Props, error) {
+	r := &Reader{}
+	s := pool.Get()
+	defer pool.Put(s)
+	var end [FooterLen]byte
+	err := r.Init(src, env, &pool, FooterLen)
+	var p properties
+	if err == nil {
+		p, _, err = r.readProps(uint64(src.Size()), &end, s)
+	}
+	r.Close()
+	return p.Props, err
+}
+
+// readProps reads the footer and the properties, which are at an offset.
+func (r *Reader) readProps(size uint64, last *[FooterLen]byte, s *blocktable.Scratch) (p properties, at uint64, err error) {
+	n := min(size, tailLen)
+	tail, err := r.Read(&s.File, size-n, n)
+	if err != nil {
+		return p, 0, err
+	}
+	copy(last[:], tail[n-FooterLen:])
+	f, err := parseFooter(last[:], size)
+	if err == nil && r.Env.FileNum != 0 && f.fileNum != 0 && f.fileNum != r.Env.FileNum {
+		err = base.Corruptf("table footer", "this is table %06d, not %06d", f.fileNum, r.Env.FileNum)
+	}
+	if err != nil {
+		return p, 0, r.Locate(err, size-FooterLen, FooterLen)
+	}
+	r.Number = f.fileNum
+	end := size - FooterLen
+	stored := tail[:n-FooterLen]
+	if f.props < size-n {
+		if stored, err = r.Read(&s.File, f.props, end-f.props); err != nil {
+			return p, 0, err
+		}
+	} else {
+		stored = stored[f.props-(size-n):]
+	}
+	if p, err = r.openProps(stored, f.props); err != nil {
+		return p, 0, r.Locate(err, f.props, end-f.props)
+	}
+	return p, f.props, nil
+}
+
+func (r *Reader) openProps(stored []byte, off uint64) (properties, error) {
+	b, err := openWhole(stored, kindProps, r.Number, off)
+	if err != nil {
+		return properties{}, err
+	}
+	p, err := parseProps(b)
+	return p, blocktable.Final(err)
+}
+
+// openParts reads what the properties name. The parts of the file lie one behind the other,
+// from the last data block to the properties at end.
+func (r *Reader) openParts(p *properties, end uint64, s *blocktable.Scratch) error {
+	r.MaxRaw = r.Env.MaxDecoded
+	at := end
+	for _, part := range []struct {
+		handle block.Handle
+		open   func(p *properties, h block.Handle, s *blocktable.Scratch) error
+	}{{p.parts, r.openIndexOfParts}, {p.index, r.openIndex}, {p.rangeDels, r.openRangeDels}, {p.filter, r.openFilter}} {
+		h := part.handle
+		if h.Size == 0 {
+			continue
+		}
+		err := error(nil)
+		if h.Offset > at || h.Size != at-h.Offset {
+			err = base.Corruptf("table properties", "a part at %d of %d bytes does not end at %d", h.Offset, h.Size, at)
+		} else {
+			err = part.open(p, h, s)
+		}
+		if err != nil {
+			return r.Locate(err, h.Offset, h.Size)
+		}
+		at = h.Offset
+	}
+	if r.DataEnd != at {
+		return r.Locate(base.Corruptf("table properties", "the data ends at %d, the next part begins at %d", r.DataEnd, at), at, end-at)
+	}
+	return nil
+}
+
+// readColumns reads a frame of columns into a View in memory of alloc.
+func (r *Reader) readColumns(h block.Handle, kind byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+	stored, err := r.Read(&s.File, h.Offset, h.Size)
+	if err != nil {
+		return v, err
+	}
+	return r.openColumns(h.Offset, stored, kind, s, alloc)
+}
+
+// openColumns makes a View of a frame of columns in memory of alloc.
+func (r *Reader) openColumns(off uint64, stored []byte, kind byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+	b, err := openWhole(stored, kind, r.Number, off)
+	if err != nil {
+		return v, err
+	}
+	c, err := colblk.Open(b, r.Env.Comparer)
+	if err != nil {
+		return v, blocktable.Final(err)
+	}
+	shape, err := c.Measure(viewLimit(r.Env.MaxDecoded, len(b)))
+	if err != nil {
+		return v, blocktable.Final(err)
+	}
+	mem, err := alloc(shape.ViewSize(block.Abbreviations))
+	if err != nil {
+		return v, err
+	}
+	v, err = c.BuildView(mem, shape, r.Env.Comparer, block.Abbreviations, nil, &s.Raw)
+	if err == nil {
+		err = checkOrder(&v, r.Env.Comparer)
+	}
+	return v, blocktable.Final(err)
+}
+
+// viewLimit is what a View of a block of n bytes may take. Large values are stored as they are;
+// what they take is bounded by the file.
+func viewLimit(maxDecoded int64, n int) int64 {
+	return min(max(maxDecoded, 4*int64(n)), math.MaxUint32)
+}
+
+func (r *Reader) openIndex(p *properties, h block.Handle, s *blocktable.Scratch) (err error) {
+	if p.parts.Size != 0 {
+		return r.setParts(p)
+	}
+	if r.Index.View, err = r.readColumns(h, kindIndex, s, r.Index.Alloc); err != nil {
+		return err
+	}
+	r.DataEnd, err = r.Index.Check(h.Offset, 0, true)
+	r.Tail = r.DataEnd
+	return blocktable.Final(err)
+}
+
+func (r *Reader) openFilter(p *properties, h block.Handle, _ *blocktable.Scratch) error {
+	r.hasFilter = r.Env.Comparer.EqualIsBytewise
+	if p.parts.Size != 0 {
+		return r.checkFilterParts(h)
+	}
+	stored, err := r.Read(&r.filterMem, h.Offset, h.Size)
+	if err != nil {
+		return err
+	}
+	if r.filter, err = r.parseFilter(stored, h.Offset); err != nil {
+		return err
+	}
+	offheap.AdviseHuge(stored)
+	return nil
+}
+
+// parseFilter checks a frame with a filter.
+func (r *Reader) parseFilter(stored []byte, off uint64) (filter.Table, error) {
+	b, err := openWhole(stored, kindFilter, r.Number, off)
+	if err != nil {
+		return filter.Table{}, err
+	}
+	f, err := filter.Parse(b)
+	return f, blocktable.Final(err)
+}
+
+func (r *Reader) openRangeDels(_ *properties, h block.Handle, s *blocktable.Scratch) (err error) {
+	r.rangeDels, err = r.readColumns(h, kindRangeDels, s, r.delsMem.Resize)
+	return err
+}
+
+// Get appends the newest visible value of the key to dst. With
+// base.ErrWouldBlock, GetAt goes on from hit.Position.
+func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+	if r.hasFilter {
+		if r.parted == nil && !r.filter.MayContain(l.Hash) || r.parted != nil && !r.parted.mayContain(l) {
+			return dst, sstable.Hit{}, false, nil
+		}
+	}
+	p, ok := r.Find(l)
+	if !ok {
+		return dst, sstable.Hit{}, false, nil
+	}
+	return r.GetAt(p, l, flags, dst)
+}
+
+// MayContain reports whether the filter, if any, admits the key; a part of a filter that is
+// not in memory does.
+func (r *Reader) MayContain(l base.Lookup) bool {
+	if !r.hasFilter {
+		return true
+	}
+	if r.parted != nil {
+		return r.parted.mayContain(l)
+	}
+	return r.filter.MayContain(l.Hash)
+}
+
+// RangeDels iterates over the range tombstones, which are in memory.
+func (r *Reader) RangeDels(sstable.ReadFlags) base.Source {
+	if r.rangeDels.Len() == 0 {
+		return nil
+	}
+	return &viewSource{view: r.rangeDels, cmp: r.Env.Comparer}
+}
+
+// Close frees the memory; it does not close the file.
+func (r *Reader) Close() error {
+	if r.parted != nil && r.parted.slots != nil {
+		r.parted.slots.Free()
+	}
+	r.parted, r.Filter = nil, nil
+	err := r.Table.Close()
+	r.filter, r.hasFilter, r.rangeDels = filter.Table{}, false, block.View{}
+	r.filterMem.Free()
+	r.delsMem.Free()
+	return err
+}

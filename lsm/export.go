@@ -1,0 +1,174 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// exportStep is how many bytes of keys and values go into one batch of an export.
+const exportStep = 256 << 10
+
+// Export writes what the database in dir holds into a new database in to, in a format
+// that may be another one: the newest entry of each key. dir is opened as with ReadOnly
+// and stays as it is. Export reads and writes everything once; progress, unless nil, is
+// told after each quarter of a MiB how many bytes of keys and values were written, and how
+// many bytes the tables of dir have. It ends with ctx's error when ctx is done.
+//
+// It fails with ErrExists if there is something in to, with ErrInvalidArgument, before it
+// writes anything, if there are keyspaces beside the default one or entries of kinds that
+// the format does not have, and as Open does. Nothing is left of an export that failed.
+// It is written in the directory to + ".export", which is renamed at the end: after a
+// crash in between, Export fails with ErrExists until that is deleted, as by Destroy. to may
+// not lie in dir.
+//
+// o is as for Open: how dir is opened and the tables of to are written.
+func Export(ctx context.Context, dir, to string, format Format, o *Options, progress func(written, of uint64)) error {
+	src := Options{}
+	if o != nil {
+		src = *o
+	}
+	dst := src
+	src.ReadOnly, src.ErrorIfExists = true, false
+	dst.Format, dst.ReadOnly, dst.ErrorIfMissing, dst.ErrorIfExists, dst.DisableCompaction = format, false, false, true, true
+	from, err := Open(dir, &src)
+	if err != nil {
+		return fmt.Errorf("exporting: %w", err)
+	}
+	if progress == nil {
+		progress = func(uint64, uint64) {}
+	}
+	x := export{ctx: ctx, from: from, to: to, temp: to + ".export", opts: &dst, progress: progress, batch: NewBatch()}
+	err = protect(x.run)
+	if err = errors.Join(err, from.Close()); err != nil {
+		return fmt.Errorf("exporting %s to %s: %w", dir, to, err)
+	}
+	return nil
+}
+
+type export struct {
+	ctx      context.Context
+	from     *DB
+	to, temp string
+	opts     *Options // of the new database
+	progress func(written, of uint64)
+
+	batch       *Batch
+	written, of uint64
+}
+
+func (x *export) run() (err error) {
+	resolved, err := x.opts.resolve()
+	if err != nil {
+		return err
+	}
+	fsys := resolved.FS
+	to := x.to
+	if abs, err := filepath.Abs(to); err == nil && filepath.IsAbs(x.from.dir) {
+		to = abs
+	}
+	if rel, err := filepath.Rel(x.from.dir, to); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%w: %s lies in the database", ErrInvalidArgument, x.to)
+	}
+	for _, dir := range []string{x.to, x.temp} {
+		if err := makeWay(fsys, dir); err != nil {
+			return err
+		}
+	}
+	if err := x.obstacle(resolved.Format); err != nil {
+		return err
+	}
+	done := false
+	defer func() { // also when a callback panics
+		if !done {
+			err = errors.Join(err, Destroy(x.temp, &Options{FS: x.opts.FS}))
+		}
+	}()
+	if err := x.write(); err != nil {
+		return err
+	}
+	if err := fsys.Rename(x.temp, x.to); err != nil {
+		return err
+	}
+	done = true
+	return fsys.SyncDir(filepath.Dir(x.to))
+}
+
+// makeWay removes dir if it is empty, and fails if there is anything in it, which may be
+// somebody else's.
+func makeWay(fsys vfs.FS, dir string) error {
+	switch names, err := fsys.List(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return fmt.Errorf("%w: %s is not empty: delete it if an export that was cut short left it, or choose another name", ErrExists, dir)
+	}
+	return fsys.Remove(dir)
+}
+
+// obstacle says what of the database cannot be exported.
+func (x *export) obstacle(format Format) error {
+	if names := x.from.keyspaceNames(); len(names) > 1 {
+		return fmt.Errorf("%w: keyspaces other than the default one are not exported, and the database has %q", ErrInvalidArgument, names[1])
+	}
+	v := x.from.manifest.Current(base.DefaultKeyspace)
+	defer v.Unref()
+	x.of = v.Size()
+	for level := range v.Levels {
+		for _, f := range v.Levels[level].Files {
+			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
+				if format == FormatLevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
+					return fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does not have", ErrInvalidArgument, f.Name(), kind)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// write makes the new database.
+func (x *export) write() error {
+	db, err := Open(x.temp, x.opts)
+	if err != nil {
+		return err
+	}
+	return errors.Join(protect(func() error { return x.copyTo(db) }), db.Close())
+}
+
+// copyTo writes all entries into tables of db.
+func (x *export) copyTo(db *DB) error {
+	it := x.from.Iter(&IterOptions{NoFillCache: true})
+	defer it.Close()
+	for ok := it.First(); ok; {
+		x.batch.Put(it.Key(), it.Value())
+		if ok = it.Next(); !ok || x.batch.Size() >= exportStep {
+			if err := x.commit(db); err != nil {
+				return err
+			}
+		}
+	}
+	if err := it.Err(); err != nil {
+		return err
+	}
+	return db.Flush()
+}
+
+func (x *export) commit(db *DB) error {
+	if err := x.ctx.Err(); err != nil {
+		return err
+	}
+	if err := db.Write(x.batch, NoSync); err != nil {
+		return err
+	}
+	x.written += uint64(x.batch.Size())
+	x.batch.Clear()
+	x.progress(x.written, x.of)
+	return nil
+}

@@ -1,0 +1,125 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// spacesKeys is how many keys killedSpaces writes into each keyspace, in turn.
+const spacesKeys = 50
+
+// killedSpaces is the file system of a database that was killed. The keyspaces default,
+// down and gone got the same 300 batches; down is flushed more often, in the order of
+// its own comparer, and gone was dropped.
+func killedSpaces(t *testing.T) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem()
+	db := openSpaces(t, mem, func(o *Options) { o.DisableCompaction = true })
+	down, err := db.openKeyspace("down", base.ReverseBytewise)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := mustSpace(t, db, "gone")
+	for i := range 300 {
+		putIn(t, db, fmt.Sprintf("%02d", i%spacesKeys), fmt.Sprint(i), nil, down, gone)
+		if i%70 == 69 {
+			if err := db.flush(down.tree); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if i == 130 {
+			mustFlush(t, db)
+		}
+	}
+	if err := db.dropKeyspace("gone"); err != nil {
+		t.Fatal(err)
+	}
+	killed := mem.CrashClone(vfs.KeepAll())
+	mustClose(t, db)
+	return killed
+}
+
+const noManifest = "CURRENT and MANIFEST"
+
+func removeCurrent(mem *vfs.Mem) error { return mem.Remove("db/CURRENT/manifest") }
+
+// TestRepairKeyspaces: a repair gives every entry back to its keyspace.
+func TestRepairKeyspaces(t *testing.T) {
+	newest := func(fsys vfs.FS, kind base.FileType) string {
+		paths, err := fstest.Find(fsys, "db", kind)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%v, %v", paths, err)
+		}
+		return paths[len(paths)-1]
+	}
+	for _, c := range []struct {
+		name  string
+		whole bool // nothing is lost
+		do    func(mem *vfs.Mem) error
+	}{
+		{"CURRENT", true, removeCurrent},
+		{noManifest, true, func(mem *vfs.Mem) error {
+			return errors.Join(removeCurrent(mem), mem.Remove(newest(mem, base.FileManifest)))
+		}},
+		{"a table", false, func(mem *vfs.Mem) error { return fstest.Flip(mem, newest(mem, base.FileTable), 30) }},
+		{"the log", false, func(mem *vfs.Mem) error { return fstest.Flip(mem, newest(mem, base.FileLog), 30) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := killedSpaces(t)
+			if err := c.do(mem); err != nil {
+				t.Fatal(err)
+			}
+			o := &Options{FS: mem, WriteBufferSize: 64 << 10}
+			previewKeyspaces{}.Enable(o, nil)
+			report, err := Repair("db", o)
+			if err != nil || !report.Changed() || report.LevelsLost != (c.name == noManifest) {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			if again, err := Repair("db", o); err != nil || again.Changed() {
+				t.Fatalf("a second repair: %+v, %v", again, err)
+			}
+			if c.name == noManifest { // what a repair wrote can be repaired, too
+				if err := c.do(mem); err != nil {
+					t.Fatal(err)
+				}
+				if again, err := Repair("db", o); err != nil || !again.Changed() {
+					t.Fatalf("%+v, %v", again, err)
+				}
+			}
+			db := openSpaces(t, mem, nil)
+			names := db.keyspaceNames()
+			if c.name == noManifest { // entries of the one that was dropped are in the logs, its name is nowhere
+				names = slices.DeleteFunc(names, func(s string) bool { return strings.HasPrefix(s, "keyspace-") })
+			}
+			if !slices.Equal(names, []string{base.DefaultKeyspaceName, "down"}) {
+				t.Fatalf("keyspaces %v", names)
+			}
+			down := mustSpace(t, db, "down")
+			if got := down.tree.Comparer(); got.Name != base.ReverseBytewise.Name {
+				t.Errorf("down has comparer %s", got.Name)
+			}
+			for _, get := range []func(key []byte) ([]byte, error){
+				func(key []byte) ([]byte, error) { return db.Get(key, nil) },
+				func(key []byte) ([]byte, error) { return down.get(key, nil, nil, 0) },
+			} {
+				for i := range spacesKeys {
+					v, err := get(fmt.Appendf(nil, "%02d", i))
+					n := -1
+					_, _ = fmt.Sscan(string(v), &n)
+					lost := !c.whole && errors.Is(err, ErrNotFound)
+					if !lost && (n%spacesKeys != i || c.whole && n != 250+i) {
+						t.Fatalf("key %d is %q, %v", i, v, err)
+					}
+				}
+			}
+			mustClose(t, db)
+		})
+	}
+}

@@ -1,0 +1,29 @@
+package lsm
+
+import "fmt"
+
+// Upgrade makes the LevelDB database in dir a native one. It replays the logs as Open
+// does, and writes a new MANIFEST; the tables stay as they are, under names of the native
+// format, and are rewritten in it when a compaction meets them. So it takes about as long
+// as an Open. There is no way back but Export. A native database stays as it is.
+//
+// A crash leaves the database in the one or the other format, whole. Upgrade fails as
+// Open does, with ErrDoesNotExist where there is no database, and with ErrInvalidArgument
+// where files with names of the native format are in the way; the database is then in
+// LevelDB's format as before, unless the new MANIFEST is in force already: an error after
+// that is one of Close. o is as for Open, without ReadOnly and ErrorIfExists.
+func Upgrade(dir string, o *Options) error {
+	up := Options{}
+	if o != nil {
+		up = *o
+	}
+	if up.ReadOnly {
+		return fmt.Errorf("%w: an upgrade writes, and ReadOnly is set", ErrInvalidArgument)
+	}
+	up.upgrade, up.ErrorIfMissing, up.ErrorIfExists, up.DisableCompaction = true, true, false, true
+	db, err := Open(dir, &up)
+	if err != nil {
+		return fmt.Errorf("upgrading: %w", err)
+	}
+	return db.Close()
+}

@@ -1,0 +1,207 @@
+package lsm
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// levelDBDirectory makes a LevelDB directory with tables, an unflushed log, and deleted
+// keys. It returns what is in it.
+func levelDBDirectory(t *testing.T, fsys vfs.FS) map[string]string {
+	t.Helper()
+	db, err := Open("db", &Options{FS: fsys, Format: FormatLevelDB, WriteBufferSize: 64 << 10, DisableCompaction: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for i := range 600 {
+		key, value := fmt.Sprintf("key%03d", i%200), fmt.Sprintf("value %d", i)
+		if err := db.Put([]byte(key), []byte(value), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		want[key] = value
+		if i%150 == 149 {
+			mustFlush(t, db)
+		}
+		if i%100 == 99 {
+			if err := db.Delete([]byte(key), NoSync); err != nil {
+				t.Fatal(err)
+			}
+			delete(want, key)
+		}
+	}
+	for i := range 50 {
+		key := fmt.Sprintf("log%03d", i)
+		if err := db.Put([]byte(key), []byte(key), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		want[key] = key
+	}
+	mustClose(t, db)
+	return want
+}
+
+// holds checks all of a database's contents.
+func holds(t *testing.T, db *DB, want map[string]string) {
+	t.Helper()
+	var err error
+	n := 0
+	for k, v := range db.All(nil, nil, &err) {
+		if n++; want[string(k)] != string(v) {
+			t.Errorf("%s is %q, want %q", k, v, want[string(k)])
+		}
+	}
+	if err != nil || n != len(want) {
+		t.Errorf("%d of %d keys, %v", n, len(want), err)
+	}
+}
+
+// formatsOf counts the files of a directory by the format of their names.
+func formatsOf(t *testing.T, fsys vfs.FS) (levelDB, native int) {
+	t.Helper()
+	names, err := fsys.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if f, _ := base.LevelDB.ParseFileName(name); f != base.FileUnknown && f != base.FileLock && f != base.FileCurrent {
+			levelDB++
+		}
+		if f, _ := base.Native.ParseFileName(name); f != base.FileUnknown && f != base.FileLock && f != base.FileCurrent {
+			native++
+		}
+	}
+	return levelDB, native
+}
+
+func TestUpgrade(t *testing.T) {
+	fsys := vfs.NewMem()
+	want := levelDBDirectory(t, fsys)
+	tables, err := fstest.Find(fsys, "db", base.FileTable)
+	if err != nil || len(tables) < 3 {
+		t.Fatal(tables, err)
+	}
+	before := map[string][]byte{}
+	for _, name := range tables {
+		if before[strings.TrimSuffix(name, path.Ext(name))], err = fstest.ReadFile(fsys, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Upgrade("db", &Options{FS: fsys, ReadOnly: true}); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("read-only: %v", err)
+	}
+	for i := range 2 { // the second finds a native database
+		if err := Upgrade("db", &Options{FS: fsys}); err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if levelDB, native := formatsOf(t, fsys); levelDB != 0 || native < 5 {
+			names, _ := fsys.List("db")
+			t.Fatalf("%d: %v", i, names)
+		}
+		for name, b := range before {
+			if after, err := fstest.ReadFile(fsys, name+".loam"); err != nil || string(after) != string(b) {
+				t.Errorf("%d: table %s was changed, %v", i, name, err)
+			}
+		}
+	}
+	db, err := Open("db", &Options{FS: fsys, ErrorIfMissing: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	holds(t, db, want)
+	users := mustSpace(t, db, "users")
+	putIn(t, db, "key000", "new", nil, users)
+	want["key000"] = "new"
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, db, want)
+	mustClose(t, db)
+	if after, err := fstest.Find(fsys, "db", base.FileTable); err != nil || len(after) >= len(tables) {
+		t.Errorf("tables %v, %v", after, err)
+	}
+}
+
+func TestUpgradeNeedsADatabase(t *testing.T) {
+	fsys := vfs.NewMem()
+	if err := Upgrade("db", &Options{FS: fsys}); !errors.Is(err, ErrDoesNotExist) {
+		t.Errorf("nothing to upgrade: %v", err)
+	}
+	levelDBDirectory(t, fsys)
+	for _, name := range []string{"000900.loam", "000900.wal", "000900.manifest"} {
+		path := "db/" + name
+		if err := fstest.WriteFile(fsys, path, []byte("mine")); err != nil {
+			t.Fatal(err)
+		}
+		if err := Upgrade("db", &Options{FS: fsys}); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if levelDB, native := formatsOf(t, fsys); levelDB < 3 || native != 1 {
+			t.Errorf("%s: %d, %d", name, levelDB, native)
+		}
+		if err := fsys.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Upgrade("db", &Options{FS: fsys}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStrangersOfTheOtherFormat: files with names of the other format are left alone,
+// whatever their numbers.
+func TestStrangersOfTheOtherFormat(t *testing.T) {
+	strangers := map[Format][]string{
+		FormatLevelDB: {"000001.loam", "000005.loam", "000007.wal", "000002.manifest"},
+		FormatNative:  {"000001.ldb", "000005.ldb", "000006.sst", "000007.log", "MANIFEST-000002", "000004.dbtmp", "LOG", "LOG.old"},
+	}
+	for format, names := range strangers {
+		t.Run(format.String(), func(t *testing.T) {
+			fsys := vfs.NewMem()
+			o := &Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10}
+			mustClose(t, mustOpen(t, "db", o))
+			for _, name := range names {
+				if err := fstest.WriteFile(fsys, "db/"+name, []byte("mine")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 3 {
+				db := mustOpen(t, "db", o)
+				if err := db.Put([]byte("k"), fmt.Append(nil, i), NoSync); err != nil {
+					t.Fatal(err)
+				}
+				mustFlush(t, db)
+				if err := db.CompactRange(nil, nil); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, db, map[string]string{"k": fmt.Sprint(i)})
+				if !db.RecoveryReport().WasClean {
+					t.Errorf("%+v", db.RecoveryReport())
+				}
+				mustClose(t, db)
+				if report, err := Repair("db", o); err != nil || report.Changed() {
+					t.Errorf("repair: %+v, %v", report, err)
+				}
+			}
+			if err := Destroy("db", o); err != nil {
+				t.Fatal(err)
+			}
+			left, err := fsys.List("db")
+			if err != nil || len(left) != len(names) {
+				t.Errorf("left are %v, %v", left, err)
+			}
+			for _, name := range names {
+				if b, err := fstest.ReadFile(fsys, "db/"+name); err != nil || string(b) != "mine" {
+					t.Errorf("%s: %q, %v", name, b, err)
+				}
+			}
+		})
+	}
+}
