@@ -50,9 +50,15 @@ test-full: export FUZZTIME := 1m
 test-full:
 	$(call run-steps,$(TEST_STEPS))
 
+# Tests that do not go over the formats by themselves run on the default one, and in
+# long runs on each. The other format is not known to the test cache.
+ON_EACH_FORMAT := ./lsm ./internal/testkit/surroundings ./internal/testkit/leak
+
 test-go:
 	@$(GO) vet ./...
 	@$(GO) test -timeout $(TEST_TIMEOUT) ./...
+	$(if $(LOAM_T2),@for format in leveldb native; do \
+		LOAM_FORMAT=$$format $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || exit 1; done)
 
 test-race:
 	@CGO_ENABLED=1 $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(CONCURRENT)
@@ -77,7 +83,8 @@ test-fuzz:
 		done || exit 1; \
 	done
 
-# LevelDB by way of plyvel and classic-level, and goleveldb.
+# LevelDB by way of plyvel and classic-level, and goleveldb; what refuses a native
+# directory: LevelDB, RocksDB (the system's libraries), goleveldb, Pebble.
 $(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 	@$(PYTHON) -m venv $(INTEROP_VENV)
 	@$(INTEROP_VENV)/bin/pip install -q --disable-pip-version-check --require-hashes -r $<
@@ -89,6 +96,7 @@ $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.
 test-interop: $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
+	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.

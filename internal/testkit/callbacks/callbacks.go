@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -167,7 +169,7 @@ func (t *trial) options() *lsm.Options {
 		Logger:   slog.New(t),
 		FS: vfs.NewFault(t.mem, func(op vfs.Op) vfs.Outcome {
 			t.call(FileSystem)
-			if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, ".ldb") && t.full.Swap(false) {
+			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && t.full.Swap(false) {
 				return vfs.Outcome{Err: syscall.ENOSPC}
 			}
 			return vfs.Outcome{}

@@ -7,8 +7,10 @@ import (
 )
 
 // TestCallbacks plays a sample of the calls; in the full run many more.
-func TestCallbacks(t *testing.T) {
-	sites := int64(24)
+func TestCallbacks(t *testing.T) { testkit.EachFormat(t, testCallbacks) }
+
+func testCallbacks(t *testing.T, share int) {
+	sites := int64(24 / share)
 	if testkit.Full() {
 		sites = 400
 	}

@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
+	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -24,7 +29,9 @@ type golden struct {
 	fs     *vfs.Mem
 	ledger *testkit.Ledger
 	last   int
+	synced int // the newest batch that was synced
 	files  []string
+	native bool
 	bytes  map[string][]byte
 	pairs  []model.Pair
 }
@@ -33,7 +40,13 @@ type golden struct {
 func makeGolden(seed int64) (*golden, error) {
 	w := &workload{name: "golden", maxValue: 120}
 	mem := vfs.NewMem()
-	s := newSession(w, seed, mem, false)
+	var full atomic.Bool // for tables
+	s := newSession(w, seed, vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+		if full.Load() && op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable {
+			out.Err = syscall.ENOSPC
+		}
+		return out
+	}), false)
 	s.opts.Compression = lsm.NoCompression
 	s.opts.WALPreallocate = -1
 	var left *vfs.Mem
@@ -42,31 +55,29 @@ func makeGolden(seed int64) (*golden, error) {
 		func() error { return s.write(30, 0) }, s.flush,
 		func() error { s.opts.Compression = lsm.SnappyCompression; return s.reopen() },
 		func() error { return s.write(30, 0) }, s.flush,
-		func() error { return s.write(30, 0) },
+		func() error { return s.write(30, 7) },
+		func() error {
+			if _, err := mem.Stat(dir + "/CURRENT/manifest"); err != nil {
+				return nil
+			}
+			full.Store(true) // a native database has two logs
+			if err := s.db.Flush(); !errors.Is(err, lsm.ErrNoSpace) {
+				return fmt.Errorf("a flush with a full disk: %w", err)
+			}
+			return s.write(20, 7)
+		},
 		func() error { left = mem.CrashClone(vfs.KeepAll()); return nil },
-		s.close)
+		func() error { full.Store(false); return s.close() })
 	if err != nil {
 		return nil, err
 	}
-	g := &golden{fs: left, ledger: s.ledger, last: s.last, bytes: map[string][]byte{}, pairs: s.ledger.State(s.last)}
-	if g.files, err = left.List(dir); err != nil {
+	g := &golden{fs: left, ledger: s.ledger, last: s.last, synced: s.last / 7 * 7, pairs: s.ledger.State(s.last)}
+	if g.bytes, err = fstest.Tree(left, dir); err != nil {
 		return nil, err
 	}
-	for _, name := range g.files {
-		if g.bytes[name], err = readFile(left, dir+"/"+name); err != nil {
-			return nil, err
-		}
-	}
+	_, g.native = g.bytes[base.CurrentName+"/manifest"]
+	g.files = slices.Sorted(maps.Keys(g.bytes))
 	return g, nil
-}
-
-func readFile(fs vfs.FS, name string) ([]byte, error) {
-	f, err := fs.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.NewSectionReader(f, 0, f.Size()))
 }
 
 // replace returns a copy of the database in which a file has other bytes.
@@ -80,7 +91,7 @@ func (g *golden) replace(name string, b []byte) (*vfs.Mem, error) {
 		return nil, err
 	}
 	_, err = f.Write(b)
-	return fs, errors.Join(err, f.Sync(), f.Close(), fs.SyncDir(dir))
+	return fs, errors.Join(err, f.Sync(), f.Close(), fs.SyncDir(path.Dir(dir+"/"+name)))
 }
 
 // damage is one change of one file.
@@ -115,8 +126,14 @@ func (d damage) apply() []byte {
 //     behind that end look like space that was allocated ahead.
 //   - A manifest's torn tail looks like the interrupted write that it mostly
 //     is, whether the file was cut or the last record's bytes are damaged.
+//
+// In the native format every changed byte shows. A log that is cut where nothing was
+// synced is what a crash may leave: then the database is an earlier state of itself.
 func (g *golden) unprotected(d damage) bool {
-	manifest, log := strings.HasPrefix(d.file, "MANIFEST-"), strings.HasSuffix(d.file, ".log")
+	if g.native {
+		return d.flip == 0 && fstest.TypeOf(d.file) == base.FileLog
+	}
+	manifest, log := fstest.TypeOf(d.file) == base.FileManifest, fstest.TypeOf(d.file) == base.FileLog
 	if d.flip == 0 {
 		return manifest || log && endsInZeros(d.original[:d.at])
 	}
@@ -202,6 +219,9 @@ func (g *golden) verify(fs vfs.FS, unprotected bool) error {
 		i, err := testkit.Last(db)
 		if err != nil {
 			return plain(err)
+		}
+		if i < g.synced && g.native && !unprotected {
+			return fmt.Errorf("batch %d was synced, the newest is %d, and Open says no more than %+v", g.synced, i, report)
 		}
 		want = g.ledger.State(i)
 	}
@@ -323,6 +343,9 @@ func Corruption(seed int64, stride int, all bool) (int, error) {
 	if err := g.verify(g.fs.Clone(), false); err != nil {
 		return 0, fmt.Errorf("undamaged: %w", err)
 	}
+	if err := g.swaps(); err != nil {
+		return 0, fmt.Errorf("seed %d: %w", seed, err)
+	}
 	list := thin(g.damages(all), stride, seed)
 	var most atomic.Int64
 	before := memory()
@@ -340,6 +363,41 @@ func Corruption(seed int64, stride int, all bool) (int, error) {
 		return len(list), fmt.Errorf("seed %d: %d bytes above the baseline", seed, grown)
 	}
 	return len(list), nil
+}
+
+// swaps exchanges each two files of a native database, and puts each in the place of
+// each other one: that shows. LevelDB's format does not say what belongs where.
+func (g *golden) swaps() error {
+	if !g.native {
+		return nil
+	}
+	// Nothing in a log that was lost whole vouches for what was synced: that is reported.
+	lost := *g
+	lost.synced = 0
+	for _, a := range g.files {
+		for _, b := range g.files {
+			if len(g.bytes[a]) == 0 || len(g.bytes[b]) == 0 || bytes.Equal(g.bytes[a], g.bytes[b]) { // an empty one is a cut
+				continue
+			}
+			fs, err := g.replace(a, g.bytes[b])
+			if err != nil {
+				return err
+			}
+			// A newer log that begins like an older one was not begun.
+			logs := fstest.TypeOf(a) == base.FileLog && fstest.TypeOf(b) == base.FileLog
+			if err := lost.verify(fs.Clone(), logs); err != nil {
+				return fmt.Errorf("%s in the place of %s: %w", b, a, err)
+			}
+			other := &golden{fs: fs}
+			if fs, err = other.replace(b, g.bytes[a]); err != nil {
+				return err
+			}
+			if err := lost.verify(fs, false); err != nil {
+				return fmt.Errorf("%s and %s exchanged: %w", a, b, err)
+			}
+		}
+	}
+	return nil
 }
 
 // thin takes every stride-th element; the seed says from which on.

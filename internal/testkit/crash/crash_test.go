@@ -10,14 +10,16 @@ import (
 )
 
 // TestCrashStates takes about 18,000 states in the usual size.
-func TestCrashStates(t *testing.T) {
+func TestCrashStates(t *testing.T) { testkit.EachFormat(t, testCrashStates) }
+
+func testCrashStates(t *testing.T, share int) {
 	seed := testkit.Seed(t)
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
 			var total Result
 			start := time.Now()
 			for round := range testkit.Scale(1, 1, 5) {
-				r, err := States(name, seed+int64(round), testkit.Scale(5, 1, 1))
+				r, err := States(name, seed+int64(round), testkit.Scale(5, share, 1))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,22 +53,36 @@ func TestTreeStates(t *testing.T) {
 	t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Second))
 }
 
-func TestFaults(t *testing.T) {
+// TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
+// one or the other format, and can be upgraded again.
+func TestUpgradeStates(t *testing.T) {
+	r, err := UpgradeStates(testkit.Seed(t), testkit.Scale(12, 1, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d states of %d points, %d within recoveries", r.States, r.Points, r.Nested)
+}
+
+func TestFaults(t *testing.T) { testkit.EachFormat(t, testFaults) }
+
+func testFaults(t *testing.T, share int) {
 	names := []string{"create", "flush", "compact"}
 	if testkit.Full() {
 		names = append(names, "rotate", "manifest", "close")
 	}
 	start := time.Now()
-	n, err := Faults(testkit.Seed(t), names, testkit.Scale(25, 1, 1))
+	n, err := Faults(testkit.Seed(t), names, testkit.Scale(25, share, 1))
 	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestCorruption(t *testing.T) {
+func TestCorruption(t *testing.T) { testkit.EachFormat(t, testCorruption) }
+
+func testCorruption(t *testing.T, share int) {
 	start := time.Now()
-	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 1, 1), false)
+	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, share, 1), false)
 	t.Logf("%d damages in %v", n, time.Since(start).Round(time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -78,9 +94,11 @@ func TestCorruption(t *testing.T) {
 	}
 }
 
-func TestRepair(t *testing.T) {
+func TestRepair(t *testing.T) { testkit.EachFormat(t, testRepair) }
+
+func testRepair(t *testing.T, share int) {
 	start := time.Now()
-	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 40, 1), testkit.Scale(400, 60, 4))
+	n, err := Repairs(testkit.Seed(t), testkit.Scale(200, 40*share, 1), testkit.Scale(400, 60*share, 4))
 	t.Logf("%d repairs in %v", n, time.Since(start).Round(time.Second))
 	if err != nil {
 		t.Fatal(err)
@@ -88,14 +106,20 @@ func TestRepair(t *testing.T) {
 }
 
 func TestFullDisk(t *testing.T) {
-	if err := FullDisk(testkit.Seed(t), testkit.Scale(3, 10, 200)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		if err := FullDisk(testkit.Seed(t), testkit.Scale(3, 10/share, 200)); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestWorkloadsAlone runs each workload without any disturbance and wants what
 // it wrote, and enough calls for crashes to be worth while.
 func TestWorkloadsAlone(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, _ int) { testWorkloadsAlone(t) })
+}
+
+func testWorkloadsAlone(t *testing.T) {
 	for i := range workloads {
 		w := &workloads[i]
 		mem := vfs.NewMem()
@@ -119,6 +143,9 @@ func TestWorkloadsAlone(t *testing.T) {
 			t.Errorf("%s: %v", w.name, err)
 		}
 		t.Logf("%s: %d batches, %d calls that change something", w.name, s.last, changing)
+		if w.name == "recycle" && calls[vfs.OpReuseLog] < 2 {
+			t.Errorf("recycle: %d logs were reused", calls[vfs.OpReuseLog])
+		}
 		if changing < 40 || calls[vfs.OpRename] == 0 || calls[vfs.OpSyncDir] == 0 {
 			t.Errorf("%s: only %d calls, %v", w.name, changing, calls)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -114,7 +115,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if t.free {
 		return vfs.Outcome{}
 	}
-	isLog := strings.HasSuffix(op.Name, ".log")
+	isLog := fstest.TypeOf(op.Name) == base.FileLog
 	if op.Kind == vfs.OpTruncate && t.f.stuck {
 		t.log, t.appended = t.log || isLog, t.appended || isLog
 		return vfs.Outcome{Err: syscall.EIO}
@@ -133,7 +134,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if isLog && (op.Kind == vfs.OpSync || op.Kind == vfs.OpAppend && !t.f.shortage()) {
 		t.log, t.appended = true, t.appended || op.Kind == vfs.OpAppend
 	}
-	if op.Kind == vfs.OpSync || strings.Contains(op.Name, "MANIFEST") || strings.HasSuffix(op.Name, ".dbtmp") {
+	if op.Kind == vfs.OpSync || fstest.TypeOf(op.Name) == base.FileManifest || fstest.TypeOf(op.Name) == base.FileTemp {
 		t.other = true
 	}
 	out := vfs.Outcome{Err: t.f.err}
@@ -302,10 +303,10 @@ func calledFrom(name string) bool {
 
 // harmless reports whether nobody needs to hear of the failed call: what is
 // closed was synced before, or only read; a log that could not be made ready
-// ahead of time is made when it is needed; and an open is tried again when idle
-// descriptors have been closed.
+// ahead of time is made when it is needed; what is not read in place is read by a call;
+// and an open is tried again when idle descriptors have been closed.
 func (t *trial) harmless() bool {
-	return t.hit.Kind == vfs.OpClose || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
+	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
 }
 
 // verify reopens without faults, as the files are and after a power cut.

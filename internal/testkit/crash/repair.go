@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -204,7 +205,7 @@ func kept(fs *vfs.Mem, before, after map[string][]byte, report *lsm.RepairReport
 		return err
 	}
 	for name, b := range before {
-		switch t, _ := base.ParseFileName(name); t {
+		switch fstest.TypeOf(name) {
 		case base.FileTable, base.FileLog, base.FileManifest:
 		default:
 			continue
@@ -237,21 +238,11 @@ func same(before, after map[string][]byte) error {
 
 // contents reads the regular files of a directory.
 func contents(fs *vfs.Mem, dir string) (map[string][]byte, error) {
-	names, err := fs.List(dir)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]byte{}
-	for _, name := range names {
-		info, err := fs.Stat(path.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		if info.Mode().IsRegular() {
-			if out[name], err = readFile(fs, path.Join(dir, name)); err != nil {
-				return nil, err
-			}
+	files, err := fstest.Tree(fs, dir)
+	for name := range files {
+		if strings.HasPrefix(name, "lost/") {
+			delete(files, name)
 		}
 	}
-	return out, nil
+	return files, err
 }

@@ -212,6 +212,15 @@ var workloads = []workload{
 		}
 		return s.close()
 	}},
+	// Obsolete logs become the next ones.
+	{"recycle", 9000, func(s *session) error {
+		s.opts.Format = lsm.FormatNative
+		return steps(s.open,
+			func() error { return s.write(30, 0) }, s.flush,
+			func() error { return s.write(25, 9) }, s.reopen,
+			func() error { return s.write(10, 4) },
+			s.close)
+	}},
 	{"manifest", 100, func(s *session) error {
 		if err := s.open(); err != nil {
 			return err
@@ -235,6 +244,26 @@ var workloads = []workload{
 		}
 		return nil
 	}},
+}
+
+// upgradeWorkload makes a LevelDB directory a native one, with a log to replay, tables,
+// and what a second upgrade finds.
+var upgradeWorkload = workload{"upgrade", 600, func(s *session) error {
+	s.opts.Format = lsm.FormatLevelDB
+	return steps(s.open,
+		func() error { return s.write(20, 4) }, s.flush,
+		func() error { return s.write(10, 3) }, s.flush, s.compact,
+		func() error { return s.write(12, 5) }, s.close,
+		s.upgrade, s.open,
+		func() error { return s.write(10, 4) }, s.flush, s.compact, s.read, s.close,
+		s.upgrade)
+}}
+
+// upgrade upgrades the closed database.
+func (s *session) upgrade() error {
+	o := s.opts
+	o.FS = s.fs
+	return s.fail("upgrade", 0, lsm.Upgrade(dir, &o))
 }
 
 // options are small enough for all of it to happen in few writes.

@@ -33,7 +33,9 @@ type explorer struct {
 	count  atomic.Int64
 	nested atomic.Int64
 	also   func(s state) error // another check of each state, beside recovery
-	every  int64               // of the points of a crash, only each so-manieth is taken
+	// upgrades says that some states are upgraded instead of opened.
+	upgrades bool
+	every    int64 // of the points of a crash, only each so-manieth is taken
 
 	mu  sync.Mutex
 	err error
@@ -123,7 +125,7 @@ func (x *explorer) failed() error {
 func changes(k vfs.OpKind) bool {
 	switch k {
 	case vfs.OpCreate, vfs.OpCreateLog, vfs.OpWrite, vfs.OpAppend, vfs.OpSync, vfs.OpSyncDir,
-		vfs.OpRename, vfs.OpLink, vfs.OpRemove, vfs.OpMkdir, vfs.OpLock, vfs.OpClose:
+		vfs.OpRename, vfs.OpLink, vfs.OpReuseLog, vfs.OpRemove, vfs.OpMkdir, vfs.OpLock, vfs.OpClose:
 		return true
 	}
 	return false
@@ -222,6 +224,11 @@ func (x *explorer) recover(fs vfs.FS, lo, hi int, d drops, on bool) (int, error)
 	o := options()
 	x.trees.enable(&o)
 	o.FS = fs
+	if x.upgrades && on {
+		if err := lsm.Upgrade(dir, &o); err != nil && !(lo == 0 && errors.Is(err, lsm.ErrDoesNotExist)) {
+			return 0, fmt.Errorf("upgrade: %w", err)
+		}
+	}
 	db, err := lsm.Open(dir, &o)
 	if err != nil {
 		return 0, fmt.Errorf("open: %w", err)
@@ -305,7 +312,7 @@ type Result struct{ Points, States, Nested int64 }
 // every-th call.
 func explore(w *workload, seed, every int64, also func(state) error) (Result, error) {
 	mem := vfs.NewMem()
-	x := &explorer{seed: seed, queue: newQueue(), also: also, every: every}
+	x := &explorer{seed: seed, queue: newQueue(), also: also, every: every, upgrades: w == &upgradeWorkload}
 	var s *session
 	fs := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if changes(op.Kind) && x.failed() == nil {
@@ -349,4 +356,9 @@ func States(name string, seed int64, every int) (Result, error) {
 		}
 	}
 	return Result{}, fmt.Errorf("no workload %q", name)
+}
+
+// UpgradeStates is States for a workload that upgrades a database.
+func UpgradeStates(seed int64, every int) (Result, error) {
+	return explore(&upgradeWorkload, seed, int64(every), nil)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/script"
@@ -17,13 +18,14 @@ import (
 // tracer runs the commands of a trace script and notes the file-system calls
 // that each makes, in their order.
 type tracer struct {
-	fs    vfs.FS
-	calls atomic.Int64
-	trace *fstest.Trace
-	seen  int
-	db    *lsm.DB
-	l     testkit.Ledger
-	last  int
+	fs     vfs.FS
+	format lsm.Format
+	calls  atomic.Int64
+	trace  *fstest.Trace
+	seen   int
+	db     *lsm.DB
+	l      testkit.Ledger
+	last   int
 }
 
 // run executes one command, waits until its background work is done, and
@@ -33,7 +35,7 @@ func (tr *tracer) run(c *script.Command) string {
 	switch c.Name {
 	case "open":
 		o := options()
-		o.FS, o.WALPreallocate, o.DisableCompaction = tr.fs, -1, true
+		o.FS, o.Format, o.WALPreallocate, o.DisableCompaction = tr.fs, tr.format, -1, true
 		tr.db, err = lsm.Open(dir, &o)
 	case "write":
 		mode := lsm.NoSync
@@ -83,7 +85,7 @@ func lines(ops []vfs.Op) string {
 	var b strings.Builder
 	last := ""
 	for _, op := range ops {
-		log := strings.HasSuffix(op.Name, ".log")
+		log := fstest.TypeOf(op.Name) == base.FileLog
 		if !changes(op.Kind) || op.Kind == vfs.OpRemove || op.Kind == vfs.OpClose || log && op.Kind == vfs.OpSync {
 			continue
 		}
@@ -97,12 +99,16 @@ func lines(ops []vfs.Op) string {
 }
 
 // TestTraces holds the order of file-system calls against what was thought
-// through once: testdata/trace.
+// through once: testdata/trace and testdata/trace-native.
 func TestTraces(t *testing.T) {
-	tr := &tracer{trace: &fstest.Trace{}, l: testkit.Ledger{Seed: 1}}
-	tr.fs = vfs.NewFault(vfs.NewMem(), tr.trace.Hook(func(vfs.Op) vfs.Outcome {
-		tr.calls.Add(1)
-		return vfs.Outcome{}
-	}))
-	script.Run(t, "testdata/trace", tr.run)
+	for name, format := range map[string]lsm.Format{"trace": lsm.FormatLevelDB, "trace-native": lsm.FormatNative} {
+		t.Run(name, func(t *testing.T) {
+			tr := &tracer{format: format, trace: &fstest.Trace{}, l: testkit.Ledger{Seed: 1}}
+			tr.fs = vfs.NewFault(vfs.NewMem(), tr.trace.Hook(func(vfs.Op) vfs.Outcome {
+				tr.calls.Add(1)
+				return vfs.Outcome{}
+			}))
+			script.Run(t, "testdata/"+name, tr.run)
+		})
+	}
 }

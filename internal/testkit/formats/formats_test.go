@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the bytes of the examples into the pages")
 
 // example is one pair of fences of a page: ```FORMAT and ```hex.
-var example = regexp.MustCompile("(?s)```(log|batch|manifest|table)\n(.*?)```\n(.*?)```hex\n(.*?)```")
+var example = regexp.MustCompile("(?s)```(log|chain|batch|manifest|table|native|block)\n(.*?)```\n(.*?)```hex\n(.*?)```")
 
 // codec turns scripts into bytes and back.
 type codec struct {
@@ -40,9 +41,12 @@ type codec struct {
 
 var codecs = map[string]codec{
 	"log":      {encodeLog, decodeLog},
+	"chain":    {encodeChain, decodeChain},
 	"batch":    {encodeBatch, decodeBatch},
 	"manifest": {encodeManifest, decodeManifest},
 	"table":    {encodeTable, decodeTable},
+	"native":   {encodeNative, decodeNative},
+	"block":    {encodeBlock, decodeBlock},
 }
 
 func TestPages(t *testing.T) {
@@ -207,6 +211,54 @@ func decodeLog(data []byte) (lines []string, err error) {
 	return lines, err
 }
 
+// chain: `begin N life N before N end N durable N former N`, then `record "..."` and
+// `sync`.
+func encodeChain(lines []string) ([]byte, error) {
+	return memLog(func(w *record.Writer) error {
+		for _, line := range lines {
+			words, err := fields(line)
+			if err != nil {
+				return err
+			}
+			switch words[0] {
+			case "begin":
+				n := func(i int) uint64 { return number(words[i]) }
+				err = w.Begin(record.Begin{Num: n(1), Life: uint32(n(3)), Former: int64(n(11)),
+					Before: record.Predecessor{Num: n(5), End: int64(n(7)), Durable: int64(n(9))}})
+			case "record":
+				err = w.Append([]byte(words[1]))
+			case "sync":
+				err = w.Sync()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func decodeChain(data []byte) (lines []string, err error) {
+	r := record.NewChainReader(bytes.NewReader(data), int64(len(data)), "example", 7, 0)
+	for durable := int64(0); ; durable = r.Durable() {
+		rec, err := r.Next()
+		if b, ok := r.Begin(); ok && lines == nil {
+			lines = append(lines, fmt.Sprintf("begin %d life %d before %d end %d durable %d former %d",
+				b.Num, b.Life, b.Before.Num, b.Before.End, b.Before.Durable, b.Former))
+		}
+		if errors.Is(err, io.EOF) {
+			return lines, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Durable() > durable {
+			lines = append(lines, "sync")
+		}
+		lines = append(lines, fmt.Sprintf("record %q", rec))
+	}
+}
+
 // batch: `sequence N`, then `put "k" "v"` and `delete "k"`, with `keyspace N` in
 // front where the entry names one.
 func encodeBatch(lines []string) ([]byte, error) {
@@ -259,12 +311,15 @@ func decodeBatch(data []byte) ([]string, error) {
 // manifest: one edit, of the lines below.
 func encodeManifest(lines []string) ([]byte, error) {
 	var e manifest.Edit
+	format := base.LevelDB
 	for _, line := range lines {
 		words, err := fields(line)
 		if err != nil {
 			return nil, err
 		}
 		switch words[0] {
+		case "format-version":
+			e.FormatVersion = uint32(number(words[1]))
 		case "max-keyspace":
 			e.MaxKeyspace, e.HasMaxKeyspace = base.KeyspaceID(number(words[1])), true
 		case "keyspace":
@@ -273,6 +328,8 @@ func encodeManifest(lines []string) ([]byte, error) {
 			e.NewKeyspace = &manifest.KeyspaceNames{Name: words[1], Comparer: words[2]}
 		case "drop-keyspace":
 			e.DropKeyspace = true
+		case "durable":
+			e.Durable = record.LogEnd{Num: number(words[1]), End: int64(number(words[2]))}
 		case "first-log":
 			e.SetFirstLog(number(words[1]))
 		case "comparer":
@@ -288,10 +345,58 @@ func encodeManifest(lines []string) ([]byte, error) {
 		case "delete":
 			e.Delete(int(number(words[1])), number(words[2]))
 		case "add":
-			e.Add(int(number(words[1])), &manifest.FileMeta{Num: number(words[2]), Size: number(words[3]), Smallest: internalKey(words[4], words[5]), Largest: internalKey(words[6], words[7])})
+			m := &manifest.FileMeta{Num: number(words[2]), Size: number(words[3]), Smallest: internalKey(words[4], words[5]), Largest: internalKey(words[6], words[7])}
+			e.Add(int(number(words[1])), m)
+		case "facts": // of the table before
+			e.Added[len(e.Added)-1].Meta.Facts = parseFacts(words[1:])
+			format = base.Native
 		}
 	}
-	return memLog(func(w *record.Writer) error { return w.Append(e.Encode(nil)) })
+	return memLog(func(w *record.Writer) error { return w.Append(e.Encode(nil, format)) })
+}
+
+// factNames are the fields of manifest.Facts that are numbers.
+var factNames = []string{"entries", "deletes", "range-deletes", "kinds", "first-expiry", "last-expiry"}
+
+func factFields(f *manifest.Facts) []*uint64 {
+	return []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry, &f.MaxExpiry}
+}
+
+// parseFacts reads the line behind `facts`: native, leftovers, checksum=N, and numbers.
+func parseFacts(words []string) (f manifest.Facts) {
+	for _, word := range words {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "native":
+			f.Format = base.Native
+		case "leftovers":
+			f.Leftovers = true
+		case "checksum":
+			f.Checksum, f.HasChecksum = uint32(number(value)), true
+		default:
+			*factFields(&f)[slices.Index(factNames, name)] = number(value)
+		}
+	}
+	return f
+}
+
+func factsLine(f manifest.Facts) string {
+	line := "facts"
+	if f.Format == base.Native {
+		line += " native"
+	}
+	if f.HasChecksum {
+		line += fmt.Sprintf(" checksum=%d", f.Checksum)
+	}
+	if f.Leftovers {
+		line += " leftovers"
+	}
+	for i, v := range factFields(&f) {
+		if *v != 0 {
+			line += fmt.Sprintf(" %s=%d", factNames[i], *v)
+		}
+	}
+	return line
 }
 
 func internalKey(user, rest string) base.InternalKey {
@@ -315,8 +420,11 @@ func decodeManifest(data []byte) (lines []string, err error) {
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	for _, rec := range all {
 		var e manifest.Edit
-		if err := e.Decode(rec, true); err != nil {
+		if err := e.Decode(rec, base.Native); err != nil {
 			return nil, err
+		}
+		if e.FormatVersion != 0 {
+			add("format-version %d", e.FormatVersion)
 		}
 		if e.HasMaxKeyspace {
 			add("max-keyspace %d", e.MaxKeyspace)
@@ -329,6 +437,9 @@ func decodeManifest(data []byte) (lines []string, err error) {
 		}
 		if e.DropKeyspace {
 			add("drop-keyspace")
+		}
+		if e.Durable.Num != 0 {
+			add("durable %d %d", e.Durable.Num, e.Durable.End)
 		}
 		if e.HasFirstLog {
 			add("first-log %d", e.FirstLog)
@@ -354,6 +465,9 @@ func decodeManifest(data []byte) (lines []string, err error) {
 		for _, a := range e.Added {
 			m := a.Meta
 			add("add %d %d %d %q %s %q %s", a.Level, m.Num, m.Size, m.Smallest.User, trailerString(m.Smallest.Trailer), m.Largest.User, trailerString(m.Largest.Trailer))
+			if m.Facts != (manifest.Facts{}) {
+				lines = append(lines, factsLine(m.Facts))
+			}
 		}
 	}
 	return lines, nil
@@ -366,7 +480,11 @@ func encodeTable(lines []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := ldb.NewWriter(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16})
+	return writeTable(m, ldb.NewWriter(f, sstable.WriterOptions{Comparer: base.Bytewise, BlockSize: 4096, RestartInterval: 16}), lines)
+}
+
+// writeTable writes lines `entry "key" SEQ:KIND "value"` to the file "table".
+func writeTable(m *vfs.Mem, w sstable.Writer, lines []string) ([]byte, error) {
 	for _, line := range lines {
 		words, err := fields(line)
 		if err != nil {
@@ -386,15 +504,7 @@ func encodeTable(lines []string) ([]byte, error) {
 }
 
 func decodeTable(data []byte) (lines []string, err error) {
-	m := vfs.NewMem()
-	f, err := m.Create("table")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Write(data); err != nil {
-		return nil, err
-	}
-	src, err := m.Open("table")
+	src, err := memFile(data)
 	if err != nil {
 		return nil, err
 	}
@@ -403,6 +513,23 @@ func decodeTable(data []byte) (lines []string, err error) {
 		return nil, err
 	}
 	defer r.Close()
+	return readTable(r)
+}
+
+func memFile(data []byte) (vfs.ReadFile, error) {
+	m := vfs.NewMem()
+	f, err := m.Create("table")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(data); err != nil {
+		return nil, err
+	}
+	return m.Open("table")
+}
+
+// readTable undoes writeTable.
+func readTable(r sstable.Reader) (lines []string, err error) {
 	it := r.NewSource(0)
 	defer it.Close()
 	err = base.Scan(it, func(e *base.Chunk) error {

@@ -1,13 +1,18 @@
 // Package fstest is what tests do with file systems: fail calls by count, record
-// them, read whole files.
+// them, read whole files, find the files of a database by their type.
 package fstest
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"path"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -23,6 +28,100 @@ func ReadFile(fsys vfs.FS, name string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	return b, nil
+}
+
+// WriteFile makes a durable file.
+func WriteFile(fsys vfs.FS, name string, contents []byte) error {
+	f, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(contents)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), fsys.SyncDir(path.Dir(name)))
+}
+
+// TypeOf returns what a file of a database is by its path, in either format. The files in
+// a native CURRENT are FileCurrent, or FileTemp until they are renamed.
+func TypeOf(name string) base.FileType {
+	dir, name := path.Split(name)
+	if strings.HasPrefix(path.Base(dir), base.CurrentName) {
+		if name == "manifest" {
+			return base.FileCurrent
+		}
+		return base.FileTemp
+	}
+	t, _ := base.Native.ParseFileName(name)
+	if t == base.FileUnknown {
+		t, _ = base.LevelDB.ParseFileName(name)
+	}
+	return t
+}
+
+// Tree returns the contents of all files below a directory by their paths within it.
+func Tree(fsys vfs.FS, dir string) (map[string][]byte, error) {
+	files := make(map[string][]byte)
+	return files, addTree(files, fsys, dir, "")
+}
+
+func addTree(files map[string][]byte, fsys vfs.FS, dir, prefix string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", dir, err)
+	}
+	for _, name := range names {
+		at := path.Join(dir, name)
+		info, err := fsys.Stat(at)
+		switch {
+		case err != nil:
+		case info.IsDir():
+			err = addTree(files, fsys, at, prefix+name+"/")
+		default:
+			files[prefix+name], err = ReadFile(fsys, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Find returns the paths of a directory's files of type t, sorted.
+func Find(fsys vfs.FS, dir string, t base.FileType) (paths []string, err error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
+	}
+	for _, name := range names {
+		if TypeOf(name) == t {
+			paths = append(paths, path.Join(dir, name))
+		}
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
+// Flip inverts the byte of a file at an offset.
+func Flip(fsys vfs.FS, name string, at int) error {
+	b, err := ReadFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	if at >= len(b) {
+		return fmt.Errorf("%s has %d bytes", name, len(b))
+	}
+	b[at] ^= 0xff
+	if err := fsys.Remove(name); err != nil {
+		return err
+	}
+	f, err := fsys.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Sync(), f.Close(), fsys.SyncDir(path.Dir(name)))
 }
 
 // FailAt fails calls by count; its Hook goes into vfs.NewFault. It is safe for

@@ -36,9 +36,11 @@ func TestLinearizable(t *testing.T) {
 }
 
 // TestHistories is 8 clients on 64 keys, many times over.
-func TestHistories(t *testing.T) {
+func TestHistories(t *testing.T) { testkit.EachFormat(t, testHistories) }
+
+func testHistories(t *testing.T, share int) {
 	seed := testkit.Seed(t)
-	for i := range testkit.Scale(10, 200, 3000) {
+	for i := range testkit.Scale(10, 200/share, 3000) {
 		if err := Run(seed+int64(i), Shape{Clients: 8, Keys: 64, Ops: 400}); err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +58,10 @@ func TestHotKeys(t *testing.T) {
 }
 
 func TestBank(t *testing.T) {
-	d := time.Duration(testkit.Scale(1, 5, 120)) * time.Second
-	if err := Bank(testkit.Seed(t), 100, d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		d := time.Duration(testkit.Scale(1, 6/share, 120)) * time.Second
+		if err := Bank(testkit.Seed(t), 100, d); err != nil {
+			t.Fatal(err)
+		}
+	})
 }

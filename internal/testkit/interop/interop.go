@@ -134,11 +134,23 @@ type loam struct {
 	name string // of its options, in Options
 }
 
-// Options are the settings that loam is tested with.
+// Options are the settings that loam is tested with, beside those of Native.
 var Options = map[string]lsm.Options{
-	"default": {},
-	"small":   {WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, LevelDBFilter: true, BlockSize: 1024, BlockRestartInterval: 3},
-	"plain":   {WriteBufferSize: 100 << 10, Compression: lsm.NoCompression, BloomBits: -1, L0Compaction: 2},
+	"default": {Format: lsm.FormatLevelDB},
+	"small":   {Format: lsm.FormatLevelDB, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, LevelDBFilter: true, BlockSize: 1024, BlockRestartInterval: 3},
+	"plain":   {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10, Compression: lsm.NoCompression, BloomBits: -1, L0Compaction: 2},
+}
+
+// Native is Loam in its own format, which no other peer can go on with.
+func Native() Peer { return loam{native} }
+
+const native = "native"
+
+func (l loam) options() lsm.Options {
+	if l.name == native {
+		return lsm.Options{Format: lsm.FormatNative, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, WALPreallocate: -1}
+	}
+	return Options[l.name]
 }
 
 func (l loam) Name() string { return "loam, " + l.name }
@@ -156,7 +168,7 @@ func (l loam) Play(dir string, ops []Op, kill bool) ([]Pair, error) {
 }
 
 func (l loam) play(dir string, ops []Op, pair func(k, v []byte)) (*lsm.DB, error) {
-	o := Options[l.name]
+	o := l.options()
 	db, err := lsm.Open(dir, &o)
 	if err != nil {
 		return nil, err

@@ -29,9 +29,11 @@ func directories(t *testing.T) func() string {
 }
 
 func TestKill(t *testing.T) {
-	if err := Kill(testkit.Seed(t), testkit.Scale(30, 300, 3000), directories(t)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		if err := Kill(testkit.Seed(t), testkit.Scale(30, 300/share, 3000), directories(t)); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // Environment variables that name what the bindings' writers need: a Python
@@ -66,9 +68,11 @@ func TestKillProgram(t *testing.T) {
 			if command == nil {
 				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
 			}
-			if err := KillProgram(testkit.Seed(t), testkit.Scale(10, 30, 300), directories(t), command...); err != nil {
-				t.Fatal(err)
-			}
+			testkit.EachFormat(t, func(t *testing.T, share int) {
+				if err := KillProgram(testkit.Seed(t), testkit.Scale(10, 30/share, 300), directories(t), command...); err != nil {
+					t.Fatal(err)
+				}
+			})
 		})
 	}
 }
@@ -83,13 +87,15 @@ func TestPowerCut(t *testing.T) {
 			if command == nil {
 				t.Skipf("the binding is not named: %s, %s", pythonEnv, nodeEnv)
 			}
-			err := PowerCut(testkit.Seed(t), 30, t.TempDir(), command...)
-			if errors.Is(err, ErrNoDisk) {
-				t.Skip(err)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.EachFormat(t, func(t *testing.T, share int) {
+				err := PowerCut(testkit.Seed(t), 30/share, t.TempDir(), command...)
+				if errors.Is(err, ErrNoDisk) {
+					t.Skip(err)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			})
 		})
 	}
 }
@@ -98,9 +104,11 @@ func TestFileSizeLimit(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no RLIMIT_FSIZE")
 	}
-	if err := Limit(testkit.Seed(t), testkit.Scale(3, 10, 200), directories(t)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		if err := Limit(testkit.Seed(t), testkit.Scale(3, 10/share, 200), directories(t)); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestBounds holds the bookkeeping to what children may report.

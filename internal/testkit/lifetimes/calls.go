@@ -143,6 +143,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 		return values(nil, context.Background(), over), nil
 	case reflect.TypeFor[func(key, value []byte) error]():
 		return values(nil, func(_, _ []byte) error { return nil }), nil
+	case reflect.TypeFor[func(read, of uint64)]():
+		return values(nil, func(_, _ uint64) {}), nil
 	case reflect.TypeFor[func(key []byte) error]():
 		return values(nil, func([]byte) error { return nil }), nil
 	}

@@ -1,6 +1,7 @@
 package lifetimes
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,13 +34,15 @@ func TestMain(m *testing.M) {
 
 func caches(t *testing.T, f func(t *testing.T, shared bool, seed uint64)) {
 	seed := uint64(testkit.Seed(t))
-	for _, shared := range []bool{false, true} {
-		t.Run(map[bool]string{false: "own cache", true: "shared cache"}[shared], func(t *testing.T) {
-			for i := range testkit.Scale(1, 2, 100) {
-				f(t, shared, seed+uint64(i))
-			}
-		})
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		for _, shared := range []bool{false, true} {
+			t.Run(map[bool]string{false: "own cache", true: "shared cache"}[shared], func(t *testing.T) {
+				for i := range testkit.Scale(1, 2/share, 100) {
+					f(t, shared, seed+uint64(i))
+				}
+			})
+		}
+	})
 }
 
 func TestAfterClose(t *testing.T) {
@@ -84,6 +87,8 @@ var subjects = map[string]string{
 	"Cache":       "in functions",
 	"Options":     "a value; Set has tests of its own",
 	"Compression": "a value",
+	"Format":      "a value",
+	"MmapMode":    "a value",
 }
 
 // functions has a test for each exported function and for the cache.
@@ -118,6 +123,14 @@ var functions = map[string]func(t *testing.T){
 	},
 	"Repair": func(t *testing.T) {
 		whileOpen(t, func(dir string, o *lsm.Options) error { _, err := lsm.Repair(dir, o); return err })
+	},
+	"Upgrade": func(t *testing.T) { whileOpen(t, lsm.Upgrade) },
+	"Export": func(t *testing.T) {
+		n := 0
+		whileOpen(t, func(dir string, o *lsm.Options) error {
+			n++
+			return lsm.Export(context.Background(), dir, fmt.Sprint(dir, n), lsm.FormatNative, o, nil)
+		})
 	},
 	"NewBatch": func(t *testing.T) {
 		if b := lsm.NewBatch(); b.Count() != 0 {

@@ -7,15 +7,17 @@ import (
 )
 
 // TestMemoryFaults fails every allocation of five workloads, or of all.
-func TestMemoryFaults(t *testing.T) {
+func TestMemoryFaults(t *testing.T) { testkit.EachFormat(t, testMemoryFaults) }
+
+func testMemoryFaults(t *testing.T, share int) {
 	names := Workloads()
 	names = names[:testkit.Scale(3, 5, len(names))]
-	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(7, 1, 1))
+	trials, err := Faults(testkit.Seed(t), names, testkit.Scale(7, share, 1))
 	if err != nil {
 		t.Error(err)
 	}
 	t.Logf("%d trials", trials)
-	if trials < testkit.Scale(20, 200, 600) {
+	if trials < testkit.Scale(20, 200/share, 600) {
 		t.Errorf("only %d trials", trials)
 	}
 }

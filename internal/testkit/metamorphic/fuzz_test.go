@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/loamdb/loam/internal/testkit"
 )
 
 // choices makes a random source of a fuzzer's bytes: each is one choice. Behind
@@ -41,7 +43,7 @@ func FuzzHistory(f *testing.F) {
 			}
 			ops[i].value.size %= 4000
 		}
-		for _, s := range []Setup{{Name: "small", seed: 1}, {Name: "random", seed: int64(len(b)) + 2}, {Name: "three trees", seed: 1, Keyspaces: true}} {
+		for _, s := range []Setup{{Name: "small", seed: 1}, {Name: "random", seed: int64(len(b)) + 2, Format: testkit.Format(int64(len(b)))}, {Name: "three trees", seed: 1, Keyspaces: true}} {
 			if err := run(ops, cmp, s); err != nil {
 				var list string
 				for _, o := range ops {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -14,11 +15,13 @@ type Setup struct {
 	Name string
 	// Disk puts the database on the real file system; otherwise it is in memory.
 	Disk bool
+	// Format is that of the new database.
+	Format lsm.Format
 	// seed picks the options, together with the number that a reopen carries.
 	// 0 stands for the engine's own defaults, 1 for everything small.
 	seed int64
-	// Keyspaces runs the history over three trees with one log; otherwise all
-	// operations go to one.
+	// Keyspaces runs the history over three trees with one log, in the native format;
+	// otherwise all operations go to one.
 	Keyspaces bool
 
 	// Of one of several databases, see Several; all may be nil.
@@ -29,6 +32,7 @@ type Setup struct {
 
 // Setups returns n option sets for the history of a seed: the defaults on the
 // real file system, everything small, then random ones, every other with keyspaces.
+// The formats take turns.
 func Setups(seed int64, n int) []Setup {
 	out := []Setup{{Name: "defaults", Disk: true}, {Name: "small", seed: 1}}
 	for i := len(out); i < n; i++ {
@@ -38,22 +42,33 @@ func Setups(seed int64, n int) []Setup {
 		}
 		out = append(out, s)
 	}
+	for i := range out {
+		out[i].Format = testkit.Format(seed + int64(i))
+		out[i].Name += ", " + out[i].Format.String()
+	}
 	return out[:n]
 }
 
-// options returns the options of the nth opening.
+// options returns the options of the nth opening. Openings after the first one name any
+// format: a database keeps its own.
 func (s Setup) options(n int) *lsm.Options {
 	switch s.seed {
 	case 0:
-		return &lsm.Options{}
+		return &lsm.Options{Format: s.Format}
 	case 1:
 		return &lsm.Options{
+			Format:          s.Format,
 			WriteBufferSize: 64 << 10, BlockSize: 256, BlockRestartInterval: 1, MaxFileSize: 64 << 10, CacheSize: 128 << 10,
 			L0Compaction: 2, MaxOpenFiles: 8, Compression: lsm.NoCompression, MaxMemtables: 2, MaxBackgroundJobs: 1,
 		}
 	}
 	rng := rand.New(rand.NewPCG(uint64(s.seed), uint64(n)))
+	format := s.Format
+	if n > 0 {
+		format = lsm.Format(rng.IntN(3))
+	}
 	return &lsm.Options{
+		Format:               format,
 		WriteBufferSize:      64 << 10 << rng.IntN(5),
 		MaxMemtables:         2 + rng.IntN(3),
 		BlockSize:            256 << rng.IntN(8),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -126,7 +127,7 @@ func Several(seed int64, n int) (stops int, err error) {
 				ops[at] = op{kind: opReopen, n: rng.IntN(1 << 20), from: -1}
 			}
 		}
-		s := Setup{Name: fmt.Sprintf("database %d", i), seed: seed*databases + int64(i) + 2, cache: cache, step: func() { p.step(i) }, Keyspaces: i == 1}
+		s := Setup{Name: fmt.Sprintf("database %d", i), seed: seed*databases + int64(i) + 2, cache: cache, step: func() { p.step(i) }, Format: testkit.Format(seed + int64(i)), Keyspaces: i == 1}
 		if i == blocked {
 			s.disk = disk
 		}

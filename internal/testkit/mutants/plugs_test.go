@@ -66,7 +66,7 @@ var plugs = []mutant{
 		{"internal/vfs/lock_unix.go", "\t\tif l := held.files[id]; l != nil {\n\t\t\tl.renew()\n\t\t}\n", ""}}},
 
 	{"forked-child-locks", "a child that was forked keeps a dead process's lock", target{"internal/testkit/surroundings", "TestForkedChildKeepsNoLock"}, []edit{
-		{"internal/vfs/lock_linux.go", "if err == unix.EWOULDBLOCK && orphaned(fd) {", "if false {"}}},
+		{"internal/filelock/locks_linux.go", "if err == unix.EWOULDBLOCK && orphaned(fd) {", "if false {"}}},
 
 	{"readers-take-no-lock", "a read-only database takes no lock", target{"internal/testkit/surroundings", "TestReadersShare"}, []edit{
 		{"internal/vfs/dir.go", "d.lock, err = s.LockShared(name)", "_ = s"}}},

@@ -33,15 +33,36 @@ func surrounding(test string) target { return target{"internal/testkit/surroundi
 
 // table has a row a mutant. {name, what is wrong, found by, edits}
 var table = []mutant{
+	{"cut-file-unnoticed", "zeros of a page with the end of a file that was cut off are taken for its bytes", target{"internal/inplace", "TestCutFile"}, []edit{
+		{"internal/inplace/inplace.go", "if bytes.Equal(b.data[len(b.data)-tailLen:], b.tail[:]) {", "if bytes.Equal(b.tail[:], b.tail[:]) {"}}},
+
+	{"mapping-after-fault", "a mapping is used again after a fault", target{"internal/inplace", "TestFault"}, []edit{
+		{"internal/inplace/inplace.go", "if off > b.end || n > b.end-off || b.gone.Load() {\n\t\treturn nil, false", "if off > b.end || n > b.end-off {\n\t\treturn nil, false"}}},
+
+	{"unverified-in-place", "blocks are read in place before they were verified", target{"internal/inplace", "TestBlocks"}, []edit{
+		{"internal/inplace/inplace.go", "if b == nil || !b.isVerified(i) {", "if b == nil {"}}},
+
+	{"missing-pages-touched", "reads in place do not ask for their pages while some are missing", target{"internal/inplace", "TestMissingPages"}, []edit{
+		{"internal/inplace/watch.go", "\treturn in\n", "\treturn true\n"}}},
+
+	{"seen-faults-stay-seen", "page faults that were seen once are taken for new ones", target{"internal/inplace", "TestWatch"}, []edit{
+		{"internal/inplace/watch.go", "was > 0 && faults >= was", "was > 0"}}},
+
 	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
-		{"internal/manifest/current.go", "fsys.SyncDir(dir)", "error(nil)"}}},
+		{"internal/manifest/current.go", "if err := fsys.SyncDir(dir); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},
 
 	{"current-before-manifest", "CURRENT names a MANIFEST that is not synced", states, []edit{
 		{"internal/manifest/apply.go", "if err == nil {\n\t\terr = w.Sync()", "if false {\n\t\terr = w.Sync()"}}},
 
 	{"unlink-early", "the old MANIFEST goes before the rename of CURRENT is durable", states, []edit{
 		{"internal/manifest/apply.go", "\tif renamed, err := setCurrent(",
-			"\t_ = s.opts.FS.Remove(s.path(base.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := setCurrent("}}},
+			"\t_ = s.opts.FS.Remove(s.path(s.format.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := setCurrent("}}},
+
+	{"upgrade-removes-current-first", "an upgrade removes LevelDB's CURRENT before the native one names a MANIFEST", target{"internal/testkit/crash", "TestUpgradeStates"}, []edit{
+		{"internal/manifest/current.go", "\tif err := fsys.MkdirAll(made); err != nil {", "\t_ = fsys.Remove(path)\n\tthere = false\n\tif err := fsys.MkdirAll(made); err != nil {"}}},
+
+	{"strangers-are-deleted", "in a native directory, files with names of LevelDB's count as its own", target{"lsm", "TestStrangersOfTheOtherFormat"}, []edit{
+		{"internal/manifest/set.go", "t == base.FileInfoLog || num >= s.levelDBBelow", "t == base.FileInfoLog"}}},
 
 	{"reuse-file-number", "a file number is given out twice", states, []edit{
 		{"internal/manifest/set.go", "return s.nextFile.Add(1) - 1", "return s.nextFile.Load()"}}},
@@ -85,7 +106,19 @@ var table = []mutant{
 			"\tp.env.Publish(p.last + 1)\n\tfor _, b := range p.batches {\n\t\tif err := p.env.Apply("}}},
 
 	{"eio-is-eof", "a failure to read the log counts as its end", target{"internal/record", "TestReadErrorIsNotDamage"}, []edit{
-		{"internal/record/reader.go", "n < len(b) {\n", "n < len(b) {\n\t\tif err != nil {\n\t\t\treturn io.EOF\n\t\t}\n"}}},
+		{"internal/record/blocks.go", "n < len(p) {\n", "n < len(p) {\n\t\tif err != nil {\n\t\t\treturn io.EOF\n\t\t}\n"}}},
+
+	{"skip-chain", "a chunk need not name the checksum of the one before it", target{"internal/record", "TestTwoHistories"}, []edit{
+		{"internal/record/chain_reader.go", "h.previous() == r.previous &&", "true &&"}}},
+
+	{"ignore-durable", "what later chunks say was durable does not count", target{"internal/record", "TestEveryByte"}, []edit{
+		{"internal/record/chain_reader.go", "durable := max(r.durable, r.synced)", "durable := r.synced"}}},
+
+	{"ignore-next-log", "what a log says of the one before it does not count", target{"internal/wal", "TestChainedLogs"}, []edit{
+		{"internal/wal/chained.go", "case gap.Num == before.Num && before.Durable > gap.End,", "case false,"}}},
+
+	{"recycle-needed-log", "a log becomes the next one before its entries are in tables", target{"internal/wal", "TestReuse"}, []edit{
+		{"internal/wal/set.go", "\ts.kept.Add(old.bytes)\n", "\ts.kept.Add(old.bytes)\n\ts.reusable = s.full[0].num\n"}}},
 
 	{"skip-log-damage", "the log is read on behind a damaged record", corruption, []edit{
 		{"internal/wal/replay.go", "\t\tcase errors.Is(err, base.ErrCorruption):\n\t\t\ttorn :=",
@@ -115,7 +148,7 @@ var table = []mutant{
 		{"internal/filter/bloom.go", "MayContain(h uint64) bool {\n", "MayContain(h uint64) bool {\n\tif h%8 == 0 {\n\t\treturn false\n\t}\n"}}},
 
 	{"free-block-early", "an iterator's block is released while it is read", metamorphic, []edit{
-		{"internal/sstable/ldb/source.go", "s.count(i, dir, e.Len())\n\t}\n", "s.count(i, dir, e.Len())\n\t}\n\ts.releaseFrame()\n"}}},
+		{"internal/sstable/blocktable/source.go", "s.count(i, dir, e.Len())\n\t}\n", "s.count(i, dir, e.Len())\n\t}\n\ts.releaseFrame()\n"}}},
 
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database", target{"internal/vfs", "TestLock"}, []edit{
 		{"internal/vfs/lock_unix.go", "\t\t\t\treturn nil, errLockedHere\n", "\t\t\t\tl.f.Close()\n\t\t\t\tdelete(held.files, id)\n\t\t\t\treturn nil, errLockedHere\n"}}},
@@ -128,6 +161,9 @@ var table = []mutant{
 
 	{"flush-uncounted", "a flush does not compare its entries with the memtable's", target{"internal/compact", "TestSurviveScript"}, []edit{
 		{"internal/compact/run.go", "case w.exactly != nil && *w.exactly != r.EntriesIn:", "case w.exactly == nil && r == nil:"}}},
+
+	{"tables-unsynced", "the last tables of a merge are live before they are synced", target{"internal/compact", "TestAllAreSyncedInTheEnd"}, []edit{
+		{"internal/compact/run.go", "err = w.out.sync()", "err = nil"}}},
 
 	{"blocks-uncounted", "a compaction does not look for blocks that it left out", counts, []edit{
 		{"internal/compact/counts.go", "case r.From > to:", "case r.From > to && r.To < 0:"},
@@ -241,31 +277,53 @@ var table = []mutant{
 		{"internal/vfs/dir.go", "d.lock, err = s.LockShared(name)", "_, d.lock, err = s, io.Closer(nil), base.ErrLocked"}}},
 
 	{"orphaned-lock", "a forked child keeps the lock of its dead parent", surrounding("TestForkedChildKeepsNoLock"), []edit{
-		{"internal/vfs/lock_linux.go", "err == unix.EWOULDBLOCK && orphaned(fd) {", "err == unix.EWOULDBLOCK && orphaned(fd) && false {"}}},
+		{"internal/filelock/locks_linux.go", "err == unix.EWOULDBLOCK && orphaned(fd) {", "err == unix.EWOULDBLOCK && orphaned(fd) && false {"}}},
 
 	{"lock-not-renewed", "what was lost of the lock is not taken again", surrounding("TestForkedChildKeepsNoLock"), []edit{
-		{"internal/vfs/lock_linux.go", "\t\twhole = flock(fd, shared) == nil\n", ""}}},
+		{"internal/filelock/locks_linux.go", "\t\twhole = flock(fd, shared) == nil\n", ""}}},
 
 	{"repair-link", "repair follows a link to where it sets files aside", surrounding("TestRepairFollowsNoLink"), []edit{
 		{"internal/repair/repair.go", "case err == nil && !info.IsDir():", "case err == nil && !info.IsDir() && false:"}}},
 
 	{"holes-are-bytes", "a block may be as long as the file, holes and all", target{"internal/sstable/ldb", "TestSparseTable"}, []edit{
-		{"internal/sstable/ldb/reader.go", "if n > r.maxRead {", "if false {"}}},
+		{"internal/sstable/blocktable/table.go", "if n > t.maxRead {", "if false {"}}},
 
-	{"versions-in-one-block", "older versions of a key in the next block are not found", target{"internal/sstable/ldb", "TestSuite/OlderVersions"}, []edit{
-		{"internal/sstable/ldb/get.go", "more = r.cmp.Cmp(r.index.Key(i), key) == 0", "more = false"}}},
+	{"versions-in-one-block", "older versions of a key in the next block are not found", target{"internal/sstable/ldb", "TestSuite/Read/OlderVersions"}, []edit{
+		{"internal/sstable/blocktable/get.go", "more = t.cmp.Cmp(s.place.upper.User, key) == 0", "more = false"}}},
 
-	{"index-as-data", "a salvage takes the index for data when all data blocks are lost", target{"internal/sstable/ldb", "TestSuite/Salvage"}, []edit{
+	{"index-as-data", "a salvage takes the index for data when all data blocks are lost", target{"internal/sstable/ldb", "TestSuite/Read/Salvage"}, []edit{
 		{"internal/sstable/ldb/walk.go", "\tcase handles && len(found) == 0 && off > 0:\n\t\treturn unclearBlock\n", ""}}},
 
 	{"foreign-kinds", "a block may have kinds that LevelDB's format does not", target{"internal/block", "TestDamagedRows"}, []edit{
 		{"internal/block/rows.go", "if !t.Kind().InLevelDB() {", "if false {"}}},
 
+	{"swapped-table", "a native table is opened under the number of another one", target{"internal/sstable/native", "TestSwappedTable"}, []edit{
+		{"internal/sstable/native/reader.go", "if err == nil && r.Env.FileNum != 0 && f.fileNum != 0 && f.fileNum != r.Env.FileNum {", "if false {"}}},
+
+	{"padding-unchecked", "padding of a native table may hold anything", target{"internal/sstable/native", "TestPaddingIsChecked"}, []edit{
+		{"internal/sstable/native/format.go", "\tfor _, c := range b[end:] {\n\t\tif c != 0 {", "\tfor _, c := range b[end:] {\n\t\tif c != c {"}}},
+
+	{"frame-anywhere", "a frame of a native table is whole wherever it lies", target{"internal/sstable/native", "TestSalvageOfTableInTable"}, []edit{
+		{"internal/sstable/native/format.go", "(fileNum ^ off*0x9e3779b97f4a7c15)", "(fileNum ^ 0*off)"}}},
+
+	{"key-in-two-parts", "the filter of a part lacks the key that the part before ends with", target{"internal/sstable/native", "TestPartitionedSuite/Read/OlderVersions"}, []edit{
+		{"internal/sstable/native/writer_parts.go", "max(w.blocks.hashes[p.from-1]-1, 0)", "w.blocks.hashes[p.from-1]"}}},
+
 	{"bomb-again", "a block that is damaged for good is unpacked each time", target{"internal/sstable/ldb", "TestBadBlockIsRemembered"}, []edit{
-		{"internal/sstable/ldb/reader.go", "\tr.bad.any.Store(true)\n", ""}}},
+		{"internal/sstable/blocktable/table.go", "\tt.bad.any.Store(true)\n", ""}}},
 
 	{"no-descriptor-ends-process", "Open does not see to descriptors for Go's poller", surrounding("TestFewDescriptors"), []edit{
 		{"internal/vfs/dir.go", "err := startPoller(path); err != nil {", "err := error(nil); err != nil {"}}},
+
+	{"slow-appends-stored", "appends that wait are stored all the same, and hold up the world", target{"internal/vfs", "TestLogStoresOnlyFastAppends"}, []edit{
+		{"internal/vfs/window_linux.go", "if page >= slowPage {", "if false {"}}},
+
+	{"no-pace", "writers run into the end of the last memtable instead of being slowed down before", target{"internal/jobs", "TestPaceSpreadsTheWait"}, []edit{
+		{"internal/jobs/stall.go", "pace > perKiB && mode&commit.NoStall == 0 {", "pace > perKiB && false {"}}},
+
+	{"log-after-flush", "the log that a rotation took is replaced after the flush only", target{"internal/jobs", "TestRotationFindsItsLog"}, []edit{
+		{"internal/jobs/flush.go", "\t\ts.prepareLog()\n\t\terr := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])\n",
+			"\t\terr := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])\n\t\ts.prepareLog()\n"}}},
 
 	{"stop-below-patience", "level 0 is left alone while writers wait for it", target{"lsm", "TestNoWriterWaitsForNothing"}, []edit{
 		{"internal/compact/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},
@@ -296,7 +354,13 @@ var table = []mutant{
 		{"internal/jobs/manual.go", "\t\tstop(errYield)\n", "\t\t_ = stop\n"}}},
 
 	{"leftovers-stay", "CompactRange leaves what closed snapshots held", target{"lsm", "TestCompactRangeDropsWhatSnapshotsKept"}, []edit{
-		{"internal/compact/output.go", "Leftovers: o.older || meta.Deletes > 0", "Leftovers: false"}}},
+		{"internal/compact/output.go", "Leftovers: older || meta.Deletes > 0 || meta.RangeDels > 0", "Leftovers: false"}}},
+
+	{"verify-without-checksum", "Verify does not compare the checksums of whole files", target{"internal/files", "TestVerifyComparesWithTheManifest"}, []edit{
+		{"internal/files/verify.go", "m.HasChecksum && sum != m.Checksum", "false"}}},
+
+	{"verify-without-counts", "Verify does not count entries", target{"internal/files", "TestVerifyComparesWithTheManifest"}, []edit{
+		{"internal/files/verify.go", "c.known && c.have != c.say", "false"}}},
 
 	{"close-waits-for-flush", "Close waits for a flush on a slow disk", target{"lsm", "TestCloseEndsFlushes"}, []edit{
 		{"internal/jobs/flush.go", "if s.stopFlush.Load() || ", "if "}}},

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -129,7 +130,7 @@ func TestSlowDisk(t *testing.T) {
 	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
 		calls.Add(1)
 		// Obsolete files are deleted in the background meanwhile.
-		if op.Kind != vfs.OpRemove && !strings.HasSuffix(op.Name, ".ldb") {
+		if op.Kind != vfs.OpRemove && fstest.TypeOf(op.Name) != base.FileTable {
 			forPuts.Add(1)
 		}
 		if closed.Load() {

@@ -22,7 +22,9 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
 )
 
 // place is a directory in the making: a database of keys 0 to hostileKeys,
@@ -30,6 +32,7 @@ import (
 type place struct {
 	t      testing.TB
 	dir    string
+	format base.Format
 	victim string // a file outside that must stay as it is
 	st     manifest.State
 }
@@ -50,19 +53,19 @@ func (p *place) read(name string) []byte {
 	return b
 }
 
-// first is the first file of a suffix or prefix.
-func (p *place) first(pattern string) string {
-	names, err := filepath.Glob(p.path(pattern))
+// firstOf is the first file of a type.
+func (p *place) firstOf(t base.FileType) string {
+	paths, err := fstest.Find(vfs.Default, p.dir, t)
 	must(p.t, err)
-	if len(names) == 0 {
-		p.t.Fatalf("no %s", pattern)
+	if len(paths) == 0 {
+		p.t.Fatal("there is none")
 	}
-	return filepath.Base(names[0])
+	return filepath.Base(paths[0])
 }
 
-func (p *place) table() string    { return p.first("*.ldb") }
-func (p *place) log() string      { return p.first("*.log") }
-func (p *place) manifest() string { return p.first("MANIFEST-*") }
+func (p *place) table() string    { return p.firstOf(base.FileTable) }
+func (p *place) log() string      { return p.firstOf(base.FileLog) }
+func (p *place) manifest() string { return p.firstOf(base.FileManifest) }
 
 // grow makes a file n bytes longer by a hole.
 func (p *place) grow(name string, n int64) {
@@ -157,7 +160,8 @@ func (p *place) newTable(name string) *parts {
 
 func (t *parts) add(b []byte, c block.Codec) block.Handle {
 	h := block.Handle{Offset: uint64(t.off), Size: uint64(len(b))}
-	b = block.AppendTrailer(bytes.Clone(b), 0, c)
+	trailer := block.Trailer(b, c)
+	b = append(bytes.Clone(b), trailer[:]...)
 	_, err := t.f.WriteAt(b, t.off)
 	must(t.p.t, err)
 	t.off += int64(len(b))
@@ -198,7 +202,7 @@ func (t *parts) finish(metaindex, index block.Handle) {
 
 // resize makes the MANIFEST say that a table has n bytes and all keys.
 func (p *place) resize(name string, n int64) {
-	_, num := base.ParseFileName(name)
+	_, num := base.LevelDB.ParseFileName(name)
 	f := p.st.Files[num]
 	if f.Meta == nil {
 		p.t.Fatalf("%s is not live", name)
@@ -206,7 +210,7 @@ func (p *place) resize(name string, n int64) {
 	e := &manifest.Edit{}
 	e.Delete(f.Level, num)
 	e.Add(f.Level, &manifest.FileMeta{Num: num, Size: uint64(n), Smallest: f.Meta.Smallest, Largest: f.Meta.Largest})
-	p.append(e.Encode(nil))
+	p.append(e.Encode(nil, base.LevelDB))
 }
 
 // rows encodes a block; keys get sequence number 1.
@@ -274,6 +278,15 @@ func edit(rec ...[]byte) func(p *place) {
 
 var makers = []maker{
 	{name: "current: empty", make: currents("")},
+	{name: "native: files beside", make: func(p *place) {
+		for i, name := range []string{"000900.loam", "000901.wal", "000902.manifest", "000903.loamtmp", "CURRENT.new"} {
+			p.write(name, bytes.Repeat([]byte{byte(i)}, 5000))
+		}
+	}},
+	{name: "native: CURRENT.new beside", make: func(p *place) {
+		p.mkdir("CURRENT.new")
+		p.write("CURRENT.new/manifest", []byte("000902.manifest 00000000\n"))
+	}},
 	{name: "current: no newline", make: currents("MANIFEST-000004")},
 	{name: "current: parent", make: currents("../victim\n")},
 	{name: "current: absolute", make: currents("/etc/passwd\n")},
@@ -520,7 +533,7 @@ var makers = []maker{
 	}},
 	{name: "log: 500 logs", make: func(p *place) {
 		for i := range 500 {
-			p.write(base.FileName(base.FileLog, uint64(1000+i)), p.records(batch(uint64(10_000+i), 1, []byte{0, 1, 'z'})))
+			p.write(base.LevelDB.FileName(base.FileLog, uint64(1000+i)), p.records(batch(uint64(10_000+i), 1, []byte{0, 1, 'z'})))
 		}
 	}},
 	{name: "log: garbage", make: func(p *place) { p.write(p.log(), bytes.Repeat([]byte("garbage"), 10_000)) }},
@@ -537,7 +550,7 @@ var makers = []maker{
 	{name: "next names are links", make: func(p *place) {
 		for n := range uint64(60) {
 			for _, kind := range []base.FileType{base.FileLog, base.FileTable, base.FileTemp, base.FileManifest} {
-				if name := base.FileName(kind, n); !exists(p.path(name)) {
+				if name := base.LevelDB.FileName(kind, n); !exists(p.path(name)) {
 					p.link(name, p.victim)
 				}
 			}
@@ -548,7 +561,7 @@ var makers = []maker{
 	{name: "LOG: link", make: func(p *place) { p.link("LOG", p.victim); p.link("LOG.old", p.victim) }},
 	{name: "names: 20,000", make: func(p *place) {
 		for i := range 20_000 {
-			p.write(base.FileName(base.FileTable, uint64(5000+i)), nil)
+			p.write(base.LevelDB.FileName(base.FileTable, uint64(5000+i)), nil)
 		}
 	}},
 	{name: "names: bytes", make: func(p *place) {
@@ -564,9 +577,12 @@ func exists(path string) bool {
 }
 
 // makeHostile makes the base database once.
-func makeHostile(t *testing.T, dir string) manifest.State {
+func makeHostile(t *testing.T, dir string, format base.Format) manifest.State {
 	t.Helper()
 	o := small()
+	if o.Format = lsm.FormatLevelDB; format == base.Native {
+		o.Format = lsm.FormatNative
+	}
 	o.DisableCompaction = true
 	db := open(t, dir, o)
 	for i := range hostileKeys {
@@ -576,9 +592,9 @@ func makeHostile(t *testing.T, dir string) manifest.State {
 		}
 	}
 	must(t, db.Close())
-	name, err := manifest.ReadCurrent(vfs.Default, dir)
+	_, name, err := manifest.ReadCurrent(vfs.Default, dir)
 	must(t, err)
-	res, err := manifest.ReadManifest(vfs.Default, dir, name, false)
+	res, err := manifest.ReadManifest(vfs.Default, dir, name, format)
 	must(t, err)
 	return res.State
 }
@@ -588,7 +604,7 @@ func value(i int) []byte { return append([]byte("value of "), key(i)...) }
 // typed reports whether an error says what kind it is.
 func typed(err error) bool {
 	return err == nil || slices.ContainsFunc([]error{
-		base.ErrCorruption, base.ErrNotADatabase, base.ErrComparerMismatch, base.ErrInvalidArgument, base.ErrDoesNotExist,
+		base.ErrCorruption, base.ErrNotADatabase, base.ErrNewerFormat, base.ErrComparerMismatch, base.ErrInvalidArgument, base.ErrDoesNotExist,
 		base.ErrLocked, base.ErrTooLarge, base.ErrNoMemory, base.ErrReadOnly, base.ErrNoSpace, vfs.ErrNotRegular, os.ErrExist,
 	}, func(target error) bool { return errors.Is(err, target) })
 }

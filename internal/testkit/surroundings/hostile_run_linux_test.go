@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -127,9 +128,13 @@ func TestHostileDirectories(t *testing.T) {
 	if len(makers) < 60 {
 		t.Fatalf("only %d directories", len(makers))
 	}
+	testHostile(t, base.LevelDB, makers)
+}
+
+func testHostile(t *testing.T, format base.Format, makers []maker) {
 	root := t.TempDir()
 	sound := filepath.Join(root, "sound")
-	st := makeHostile(t, sound)
+	st := makeHostile(t, sound, format)
 	names := make(map[string]bool)
 	for i, m := range append([]maker{{name: "sound", make: func(*place) {}}}, makers...) {
 		if names[m.name] {
@@ -143,7 +148,7 @@ func TestHostileDirectories(t *testing.T) {
 			t.Parallel()
 			outside := filepath.Join(root, fmt.Sprintf("outside%d", i))
 			must(t, os.Mkdir(outside, 0o700))
-			p := &place{t: t, dir: filepath.Join(root, fmt.Sprint(i)), victim: filepath.Join(outside, "victim"), st: st}
+			p := &place{t: t, format: format, dir: filepath.Join(root, fmt.Sprint(i)), victim: filepath.Join(outside, "victim"), st: st}
 			p.st.Files = maps.Clone(st.Files)
 			copyDir(t, sound, p.dir)
 			must(t, os.WriteFile(p.victim, []byte("precious"), 0o600))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -71,18 +74,23 @@ func reopened(t testing.TB, dir string, n int) {
 // listing is the names and contents of a directory's files.
 func listing(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must(t, err)
 	out := make(map[string]string)
-	for _, e := range entries {
-		if !e.Type().IsRegular() {
-			out[e.Name()] = e.Type().String()
-			continue
+	must(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
 		}
-		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		must(t, err)
-		out[e.Name()] = string(b)
-	}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() {
+			out[name] = e.Type().String()
+			return nil
+		}
+		b, err := os.ReadFile(path)
+		out[name] = string(b)
+		return err
+	}))
 	return out
 }
 
@@ -105,17 +113,20 @@ func same(t testing.TB, dir string, before map[string]string) {
 // that are not needed.
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
-	must(t, os.Mkdir(to, 0o700))
-	entries, err := os.ReadDir(from)
-	must(t, err)
-	for _, e := range entries {
-		b, err := os.ReadFile(filepath.Join(from, e.Name()))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+	must(t, filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // deleted meanwhile
 		}
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(to, e.Name()), b, 0o600))
-	}
+		name, err2 := filepath.Rel(from, path)
+		if err = errors.Join(err, err2); err != nil || e.IsDir() {
+			return errors.Join(err, os.MkdirAll(filepath.Join(to, name), 0o700))
+		}
+		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return errors.Join(err, os.WriteFile(filepath.Join(to, name), b, 0o600))
+	}))
 }
 
 // Two databases with the same relative name: a change of the working directory
@@ -501,7 +512,7 @@ func TestLogUnderTwoNames(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "copy") // as after kill -9
 	copyDir(t, dir, copied)
 	must(t, db.Close())
-	logs, err := filepath.Glob(filepath.Join(copied, "*.log"))
+	logs, err := fstest.Find(vfs.Default, copied, base.FileLog)
 	must(t, err)
 	for _, log := range logs {
 		b, err := os.ReadFile(log)

@@ -1,7 +1,12 @@
-// Command golden makes the databases in testdata that other engines wrote. Run
-// it from the folder above, with plyvel and classic-level installed:
+// Command golden makes the databases in testdata that other engines wrote, and those of
+// Loam's own format. Run it from the folder above, with plyvel and classic-level
+// installed:
 //
 //	LOAM_PYTHON=venv/bin/python go run ./golden ../../../testdata
+//
+// or, for Loam's format alone, go run ./golden ../../../testdata native. The folder
+// native-N has what the first release of version N of the format wrote: it is made
+// once, and stays readable.
 //
 // For every peer it writes a folder with two databases, one closed and one
 // whose process was killed, and a file "expected" with the number of pairs and
@@ -21,14 +26,24 @@ import (
 )
 
 // names are the folders, by peer.
-var names = map[string]string{"goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22", "classic-level": "leveldb-1.20"}
+var names = map[string]string{interop.Native().Name(): "native-1", "goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22", "classic-level": "leveldb-1.20"}
 
 func main() {
+	if len(os.Args) > 3 && os.Args[1] == "loam-peer" { // the one that is killed
+		if err := interop.LoamMain(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+			log.Fatal(err)
+		}
+		os.Exit(0) // without closing
+	}
 	python := os.Getenv("LOAM_PYTHON")
 	if python == "" {
 		python = "python3"
 	}
-	for _, p := range interop.Peers(python, "node") {
+	peers := []interop.Peer{interop.Native()}
+	if len(os.Args) < 3 {
+		peers = interop.Peers(python, "node")
+	}
+	for _, p := range peers {
 		for _, kill := range []bool{false, true} {
 			if err := write(p, filepath.Join(os.Args[1], names[p.Name()]), kill); err != nil {
 				log.Fatal(err)

@@ -3,6 +3,7 @@
 usage: writer.py DIRECTORY
 """
 
+import os
 import struct
 import sys
 
@@ -15,7 +16,14 @@ def text(frame, at):
 
 
 def main(directory):
-    db = loamdb.open(directory, write_buffer_size=64 << 10, max_file_size=64 << 10, l0_compaction=2, cache_size=1 << 20)
+    db = loamdb.open(
+        directory,
+        format=os.environ.get("LOAM_FORMAT"),
+        write_buffer_size=64 << 10,
+        max_file_size=64 << 10,
+        l0_compaction=2,
+        cache_size=1 << 20,
+    )
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
 
     def say(number):
