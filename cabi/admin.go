@@ -8,6 +8,7 @@ package main
 import "C"
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -67,6 +68,8 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 			d.ResumeCompaction()
 		case C.LOAMGO_RETRY:
 			return d.Resume()
+		case C.LOAMGO_VERIFY:
+			return d.Verify(context.Background(), nil)
 		}
 		return nil
 	})
@@ -111,8 +114,11 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 func optionDocs() []lsm.OptionDoc {
 	docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool { return d.Name == "plain_wal" })
 	for i := range docs {
-		if docs[i].Name == "create_dirs" {
+		switch docs[i].Name {
+		case "create_dirs":
 			docs[i].Default = strconv.FormatBool(!unset().NoCreateDirs)
+		case "mmap":
+			docs[i].Default = unset().Mmap.String()
 		}
 	}
 	return docs

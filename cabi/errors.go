@@ -39,6 +39,7 @@ var statuses = []struct {
 	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT}, // of batch bytes: also a corruption
 	{lsm.ErrCorruption, C.LOAM_ERR_CORRUPTION},
 	{lsm.ErrLocked, C.LOAM_ERR_LOCKED},
+	{lsm.ErrNewerFormat, C.LOAM_ERR_NEWER_FORMAT},
 	{lsm.ErrNotADatabase, C.LOAM_ERR_NOT_A_DATABASE},
 	{lsm.ErrExists, C.LOAM_ERR_EXISTS},
 	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},

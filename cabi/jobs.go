@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -151,7 +152,7 @@ func loamgo_compact(db C.uint64_t, start unsafe.Pointer, startLen C.size_t, stop
 	})
 }
 
-// loamgo_db_start flushes or closes.
+// loamgo_db_start flushes, verifies or closes.
 //
 //export loamgo_db_start
 func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.char) status {
@@ -171,7 +172,23 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 		if err != nil {
 			return err
 		}
+		if what == C.LOAMGO_VERIFY {
+			return verifyStart(d, out)
+		}
 		return new(job).start(out, func() (*database, string, error) { return nil, "", d.Flush() })
+	})
+}
+
+func verifyStart(d *database, out *C.uint64_t) error {
+	var read, of atomic.Uint64
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &job{progress: func() (uint64, uint64) { return read.Load(), of.Load() }, cancel: cancel}
+	return j.start(out, func() (*database, string, error) {
+		defer cancel()
+		return nil, "", d.Verify(ctx, func(n, total uint64) {
+			of.Store(total) // before read, which is never more
+			read.Store(n)
+		})
 	})
 }
 

@@ -97,7 +97,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 1
+#define LOAM_ABI_REVISION 3
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -142,7 +142,8 @@ enum {
   LOAM_ERR_NO_SPACE = -18,           /* disk or quota full; work resumes when there is room */
   LOAM_ERR_TOO_MANY_FILES = -19,     /* no file descriptors left; work resumes when there are */
   LOAM_ERR_CALLBACK = -20,           /* a callback failed; the message is what it said */
-  LOAM_ERR_ABI = -21                 /* the library has another ABI than the program */
+  LOAM_ERR_ABI = -21,                /* the library has another ABI than the program */
+  LOAM_ERR_NEWER_FORMAT = -22        /* a newer version of Loam wrote the directory */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
@@ -186,7 +187,9 @@ LOAM_API loam_status loam_options_close(loam_options *options);
 /* Sets an option by name from text: "write_buffer_size" to "64MiB",
  * "compression" to "zstd", "read_only" to "true". "comparator"
  * takes the name of a built-in order: "leveldb.BytewiseComparator",
- * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on. */
+ * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on.
+ * "mmap" is off unless it is set to "on": a page fault of a mapped table that cannot be read
+ * is a SIGBUS, which Go's handler must get. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
 /* All options that can be chosen as JSON: [{"name", "doc", "unit", "default",
  * "min", "max"}, ...]. */
@@ -242,6 +245,14 @@ LOAM_API loam_status loam_destroy(const char *path, const loam_options *options,
 /* Saves what can be saved of a damaged database. report (may be NULL) receives
  * JSON. options: optional. */
 LOAM_API loam_status loam_repair(const char *path, const loam_options *options, char **report, char **err);
+/* Makes the LevelDB database in a directory, which is not open, a native one. It takes
+ * about as long as loam_open: tables are rewritten when a compaction meets them. A
+ * native database stays as it is. options: optional. */
+LOAM_API loam_status loam_upgrade(const char *path, const loam_options *options, char **err);
+/* Writes what the database in a directory, which is not open, holds into a new one in
+ * the directory to, in a format: "leveldb" or "native". options: optional; they are for
+ * both. */
+LOAM_API loam_status loam_export(const char *path, const char *to, const char *format, const loam_options *options, char **err);
 
 /* ---- Reading ---- */
 
@@ -404,6 +415,11 @@ LOAM_API loam_status loam_iter_set_bounds(loam_iter *iter, const void *lower, si
 LOAM_API loam_status loam_flush(loam_db *db, char **err);
 /* Merges everything from start up to, not including, stop; NULL: no bound. */
 LOAM_API loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err);
+/* Reads every table whole, from the disk and past the cache, and checks sizes,
+ * checksums, blocks, the order of keys and the numbers of entries. It changes
+ * nothing. LOAM_ERR_CORRUPTION: the message names every damaged table,
+ * loam_error_path gives the first. */
+LOAM_API loam_status loam_verify(loam_db *db, char **err);
 /* Stop and restart automatic compaction; calls nest. */
 LOAM_API loam_status loam_pause_compaction(loam_db *db, char **err);
 LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
@@ -414,17 +430,20 @@ LOAM_API loam_status loam_retry(loam_db *db, char **err);
 /* Long work beside the caller, who waits in slices. */
 LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, loam_job **job, char **err);
+LOAM_API loam_status loam_verify_start(loam_db *db, loam_job **job, char **err);
 /* loam_close as a job: the database handle is gone at once. */
 LOAM_API loam_status loam_close_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_open_start(const char *path, const loam_options *options, loam_job **job, char **err);
 LOAM_API loam_status loam_repair_start(const char *path, const loam_options *options, loam_job **job, char **err);
+LOAM_API loam_status loam_upgrade_start(const char *path, const loam_options *options, loam_job **job, char **err);
+LOAM_API loam_status loam_export_start(const char *path, const char *to, const char *format, const loam_options *options, loam_job **job, char **err);
 /* Waits at most timeout_ms (negative: as long as it takes). LOAM_TIMEOUT: it
  * still runs. Otherwise the status of the work, the same on every call. */
 LOAM_API loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err);
 /* Work done and to be done, in bytes, as an estimate; both 0 when unknown. */
 LOAM_API loam_status loam_job_progress(loam_job *job, uint64_t *done, uint64_t *total, char **err);
-/* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions stop soon;
- * other work runs to its end. */
+/* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports and
+ * verifications stop soon; other work runs to its end. */
 LOAM_API loam_status loam_job_cancel(loam_job *job, char **err);
 /* What a finished job made: the database of loam_open_start (once), the JSON
  * report of loam_repair_start. */

@@ -113,6 +113,10 @@ func (p prototype) good(q parameter) string {
 		return "a_" + strings.TrimSuffix(strings.TrimPrefix(q.typ, "loam_"), "_fn") + "_" + q.name
 	case q.name == "path":
 		return `"scratch"`
+	case q.name == "to":
+		return `"exported"`
+	case q.name == "format":
+		return `"native"`
 	case q.name == "name" && p.name == "loam_options_set":
 		return `"block_size"`
 	case q.name == "value" && p.name == "loam_options_set":

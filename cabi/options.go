@@ -56,10 +56,11 @@ func (o *options) close() {
 	}
 }
 
-// unset are the options of a program that sets none. Logs are never mapped: a
-// fault there is a SIGBUS, and the host may have taken the signal from Go. Parents
+// unset are the options of a program that sets none. Logs are never mapped, and tables only
+// if the program asks for it: a fault there is a SIGBUS, and the host may have taken the
+// signal from Go. Parents
 // are not made, as in LevelDB: a path below a disk that is not mounted is an error.
-func unset() lsm.Options { return lsm.Options{PlainWAL: true, NoCreateDirs: true} }
+func unset() lsm.Options { return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff, NoCreateDirs: true} }
 
 // copied returns the options of a handle as they are now, unset for 0.
 func copied(h C.uint64_t) (s *settings, err error) {
@@ -74,6 +75,9 @@ func copied(h C.uint64_t) (s *settings, err error) {
 			}
 		})}
 		s.PlainWAL = true
+		if s.Mmap == lsm.MmapAuto {
+			s.Mmap = lsm.MmapOff
+		}
 		return nil
 	})
 	return s, err

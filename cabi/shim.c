@@ -60,6 +60,7 @@ static const struct {
     {LOAM_ERR_TOO_MANY_FILES, "LOAM_ERR_TOO_MANY_FILES", "too many open files"},
     {LOAM_ERR_CALLBACK, "LOAM_ERR_CALLBACK", "a callback failed"},
     {LOAM_ERR_ABI, "LOAM_ERR_ABI", "the library has another ABI than the program"},
+    {LOAM_ERR_NEWER_FORMAT, "LOAM_ERR_NEWER_FORMAT", "written by a newer version of Loam"},
 };
 
 const char *loam_status_string(loam_status status) {
@@ -244,6 +245,20 @@ loam_status loam_repair(const char *path, const loam_options *options, char **re
   return loamgo_repair((char *)path, HANDLE(options), report, err);
 }
 
+loam_status loam_upgrade(const char *path, const loam_options *options, char **err) {
+  BEGIN(err);
+  WANT(err, path, "path");
+  return loamgo_upgrade((char *)path, HANDLE(options), err);
+}
+
+loam_status loam_export(const char *path, const char *to, const char *format, const loam_options *options, char **err) {
+  BEGIN(err);
+  WANT(err, path, "path");
+  WANT(err, to, "to");
+  WANT(err, format, "format");
+  return loamgo_export((char *)path, (char *)to, (char *)format, HANDLE(options), err);
+}
+
 /* ---- Reading ---- */
 
 typedef struct {
@@ -361,6 +376,11 @@ loam_status loam_compact(loam_db *db, const void *start, size_t start_len, const
   return loamgo_compact(HANDLE(db), (void *)start, start_len, (void *)stop, stop_len, err);
 }
 
+loam_status loam_verify(loam_db *db, char **err) {
+  BEGIN(err);
+  return loamgo_admin(HANDLE(db), LOAMGO_VERIFY, err);
+}
+
 loam_status loam_pause_compaction(loam_db *db, char **err) {
   BEGIN(err);
   return loamgo_admin(HANDLE(db), LOAMGO_PAUSE, err);
@@ -388,6 +408,10 @@ static loam_status db_start(loam_db *db, unsigned what, loam_job **job, char **e
 
 loam_status loam_flush_start(loam_db *db, loam_job **job, char **err) {
   return db_start(db, LOAMGO_FLUSH, job, err);
+}
+
+loam_status loam_verify_start(loam_db *db, loam_job **job, char **err) {
+  return db_start(db, LOAMGO_VERIFY, job, err);
 }
 
 loam_status loam_close_start(loam_db *db, loam_job **job, char **err) {
@@ -425,6 +449,30 @@ loam_status loam_repair_start(const char *path, const loam_options *options, loa
   WANT(err, path, "path");
   uint64_t handle = 0;
   loam_status status = loamgo_repair_start((char *)path, HANDLE(options), &handle, err);
+  GIVE(job, loam_job, handle);
+  return status;
+}
+
+loam_status loam_upgrade_start(const char *path, const loam_options *options, loam_job **job, char **err) {
+  CLEAR(job);
+  BEGIN(err);
+  WANT(err, job, "job");
+  WANT(err, path, "path");
+  uint64_t handle = 0;
+  loam_status status = loamgo_upgrade_start((char *)path, HANDLE(options), &handle, err);
+  GIVE(job, loam_job, handle);
+  return status;
+}
+
+loam_status loam_export_start(const char *path, const char *to, const char *format, const loam_options *options, loam_job **job, char **err) {
+  CLEAR(job);
+  BEGIN(err);
+  WANT(err, job, "job");
+  WANT(err, path, "path");
+  WANT(err, to, "to");
+  WANT(err, format, "format");
+  uint64_t handle = 0;
+  loam_status status = loamgo_export_start((char *)path, (char *)to, (char *)format, HANDLE(options), &handle, err);
   GIVE(job, loam_job, handle);
   return status;
 }

@@ -29,7 +29,8 @@ const manifest = {
     flush: true,
     metrics: true,
     recoveryReport: true,
-    sync: true
+    sync: true,
+    verify: true
   },
   signals: { iterators: true }
 }
@@ -238,6 +239,14 @@ class Loam extends AbstractLevel {
     return this.#watch(native.compactStart(this.#context, start, stop), signal, progress)
   }
 
+  async verify (options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.verify(options))
+    sync.assertOpen(this, 'verify')
+    const { signal, progress } = watched(options)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    return this.#watch(native.verifyStart(this.#context), signal, progress)
+  }
+
   // Waits for a job. What progress throws cancels it, as the signal does.
   async #watch (job, signal, progress) {
     let failure = null
@@ -334,6 +343,18 @@ class Loam extends AbstractLevel {
   static async repair (location, options) {
     assertLocation(location)
     return JSON.parse(await native.repair(path.resolve(location), await enginePairs({ ...options })))
+  }
+
+  static async upgrade (location, options) {
+    assertLocation(location)
+    return native.upgrade(path.resolve(location), await enginePairs({ ...options }))
+  }
+
+  static async export (location, to, options) {
+    assertLocation(location)
+    assertLocation(to)
+    const { format = 'leveldb', ...rest } = { ...options }
+    return native.export(path.resolve(location), path.resolve(to), String(format), await enginePairs(rest))
   }
 }
 

@@ -124,6 +124,9 @@ export class Loam<KDefault = string, VDefault = string>
   compact (start?: KDefault | null | undefined, stop?: KDefault | null | undefined): Promise<void>
   compact<K = KDefault> (start: K | null | undefined, stop: K | null | undefined, options: CompactOptions<K>): Promise<void>
 
+  /** Read every table whole, from the disk and past the cache, and check it. The error of damage names every damaged table. */
+  verify (options?: VerifyOptions | undefined): Promise<void>
+
   /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
   pauseCompaction (): void
   resumeCompaction (): void
@@ -152,6 +155,12 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Save what can be saved of a damaged database that is not open. Resolves to a report. */
   static repair (location: string, options?: Pick<OpenOptions, 'comparator'> | undefined): Promise<Record<string, any>>
+
+  /** Make the LevelDB database at a location, which is not open, a native one. */
+  static upgrade (location: string, options?: Pick<OpenOptions, 'comparator'> | undefined): Promise<void>
+
+  /** Write what a database that is not open holds into a new one, in LevelDB's format unless `format` says otherwise. */
+  static export (location: string, to: string, options?: Pick<OpenOptions, 'comparator' | 'format'> | undefined): Promise<void>
 }
 
 export { Loam as ClassicLevel }
@@ -218,6 +227,8 @@ export type Size = number | string
 
 /** Options of {@link Loam.open}. What is left out has the engine's default. */
 export interface OpenOptions extends AbstractOpenOptions {
+  /** The format of a new database. One that exists keeps its own. */
+  format?: 'leveldb' | 'native' | undefined
   /** Compress blocks; `true` means `'snappy'`. */
   compression?: boolean | 'none' | 'snappy' | 'zstd' | undefined
   zstdLevel?: number | undefined
@@ -242,6 +253,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Space of the tables when writes are not fast, as a multiple of the live data. Default: 1.3. */
   maxSpaceAmplification?: number | undefined
   walPreallocate?: Size | undefined
+  /** Read tables in mapped files. Default: 'off', as the host may take SIGBUS for itself. */
+  mmap?: 'auto' | 'on' | 'off' | undefined
   disableCompaction?: boolean | undefined
   /** Open without writing anything. */
   readOnly?: boolean | undefined
@@ -288,6 +301,13 @@ export interface AdditionalIteratorOptions extends ReadOptions {
 export interface StartEndOptions<K> {
   /** Encoding of `start` and `end`. */
   keyEncoding?: string | Transcoder.PartialEncoder<K> | undefined
+}
+
+export interface VerifyOptions {
+  /** Ends it when it is aborted. */
+  signal?: AbortSignal | undefined
+  /** Called some ten times a second, and at the end, with the bytes read and the bytes in all. What it throws ends it too. */
+  progress?: ((done: number, total: number) => void) | undefined
 }
 
 export interface CompactOptions<K> extends StartEndOptions<K> {

@@ -74,6 +74,7 @@ static loam_status set_all(const leveldb_options_t *from, loam_options *o, char 
   const char *codec = from->compression == leveldb_no_compression ? "none" : from->compression == leveldb_zstd_compression ? "zstd" : "snappy";
   if ((s = loam_options_set(o, "error_if_missing", from->create_if_missing ? "false" : "true", err)) != LOAM_OK) return s;
   if ((s = loam_options_set(o, "error_if_exists", from->error_if_exists ? "true" : "false", err)) != LOAM_OK) return s;
+  if ((s = loam_options_set(o, "format", "leveldb", err)) != LOAM_OK) return s;
   if ((s = loam_options_set(o, "create_dirs", "false", err)) != LOAM_OK) return s;
   if ((s = loam_options_set(o, "compression", codec, err)) != LOAM_OK) return s;
   if ((s = set_number(o, "write_buffer_size", from->write_buffer_size, 64 << 10, 1 << 30, err)) != LOAM_OK) return s;

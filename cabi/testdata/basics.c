@@ -237,6 +237,12 @@ static void upkeep(loam_db *db) {
   err = NULL;
   WANT(LOAM_OK, loam_job_close(job));
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_compact(db, "z", 1, "a", 1, &err));
+  WANT(LOAM_OK, loam_verify(db, &err));
+  WANT(LOAM_OK, loam_verify_start(db, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+  CHECK(done == total && total > 100, "%llu of %llu", (unsigned long long)done, (unsigned long long)total);
+  WANT(LOAM_OK, loam_job_close(job));
   WANT(LOAM_OK, loam_pause_compaction(db, &err));
   WANT(LOAM_OK, loam_resume_compaction(db, &err));
   WANT(LOAM_OK, loam_retry(db, &err));
@@ -316,6 +322,61 @@ static void comparators(void) {
   WANT(LOAM_OK, loam_options_close(o));
 }
 
+/* A directory's CURRENT is a file in LevelDB's format, a directory in the native one. */
+static bool is_native(const char *current) {
+  FILE *f = fopen(current, "r");
+  char c;
+  bool native = f == NULL || fread(&c, 1, 1, f) != 1;
+  if (f != NULL) fclose(f);
+  return native;
+}
+
+static void has_entry(const char *path) {
+  loam_db *db;
+  char value[8];
+  size_t len;
+  WANT(LOAM_OK, loam_open(path, NULL, &db, &err));
+  WANT(LOAM_OK, loam_get(db, NULL, "k", 1, value, sizeof value, &len, &err));
+  CHECK(len == 1 && value[0] == 'v', "%zu bytes", len);
+  WANT(LOAM_OK, loam_close(db, &err));
+}
+
+/* There and back: a LevelDB database becomes native, and is exported. */
+static void formats(void) {
+  loam_options *o;
+  loam_db *db;
+  loam_job *job;
+  uint64_t done, total;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set(o, "format", "rocksdb", &err));
+  WANT(LOAM_OK, loam_options_set(o, "format", "leveldb", &err));
+  WANT(LOAM_OK, loam_open("format", o, &db, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "k", 1, "v", 1, NULL, &err));
+  WANT(LOAM_ERR_LOCKED, loam_upgrade("format", NULL, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  CHECK(!is_native("format/CURRENT"), "made in LevelDB's format");
+  WANT(LOAM_OK, loam_upgrade("format", o, &err));
+  CHECK(is_native("format/CURRENT"), "upgraded");
+  has_entry("format");
+  WANT(LOAM_OK, loam_upgrade_start("format", NULL, &job, &err)); /* nothing to do */
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_ERR_DOES_NOT_EXIST, loam_upgrade("none", NULL, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_export("format", "back", "rocksdb", NULL, &err));
+  WANT(LOAM_OK, loam_export("format", "back", "leveldb", NULL, &err));
+  CHECK(!is_native("back/CURRENT"), "exported to LevelDB's format");
+  has_entry("back");
+  WANT(LOAM_ERR_EXISTS, loam_export("format", "back", "leveldb", NULL, &err));
+  WANT(LOAM_OK, loam_export_start("back", "again", "native", o, &job, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+  CHECK(done <= total, "%llu of %llu", (unsigned long long)done, (unsigned long long)total);
+  WANT(LOAM_OK, loam_job_close(job));
+  CHECK(is_native("again/CURRENT"), "exported to the native format");
+  has_entry("again");
+}
+
 static void opening(void) {
   loam_options *o;
   loam_db *db, *other;
@@ -370,6 +431,7 @@ static void opening(void) {
   WANT(LOAM_OK, loam_job_report(job, &report, &err));
   loam_free(report);
   WANT(LOAM_OK, loam_job_close(job));
+  formats();
   WANT(LOAM_OK, loam_destroy("one", NULL, &err));
   WANT(LOAM_OK, loam_destroy("one", NULL, &err));
 }

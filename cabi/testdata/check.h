@@ -4,6 +4,7 @@
 
 #include <loam.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

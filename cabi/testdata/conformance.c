@@ -159,6 +159,7 @@ static void operation(char **words, int n) {
     else if (!strcmp(op, "batch")) batch(words, n);
     else if (!strcmp(op, "flush")) WANT(LOAM_OK, loam_flush(db, &err));
     else if (!strcmp(op, "compact")) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+    else if (!strcmp(op, "verify")) WANT(LOAM_OK, loam_verify(db, &err));
     else if (!strcmp(op, "reopen")) {
       WANT(LOAM_OK, loam_close(db, &err));
       WANT(LOAM_OK, loam_open("db", NULL, &db, &err));

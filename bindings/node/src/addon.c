@@ -98,6 +98,7 @@ static const char *code_of(loam_status status) {
   case LOAM_ERR_READ_ONLY: return "LEVEL_READONLY"; /* abstract-level's */
   case LOAM_ERR_LOCKED: return "LEVEL_LOCKED";
   case LOAM_ERR_NOT_A_DATABASE: return "LEVEL_NOT_A_DATABASE";
+  case LOAM_ERR_NEWER_FORMAT: return "LEVEL_NEWER_FORMAT";
   case LOAM_ERR_EXISTS: return "LEVEL_DATABASE_EXISTS";
   case LOAM_ERR_DOES_NOT_EXIST: return "LEVEL_DATABASE_MISSING";
   case LOAM_ERR_COMPARATOR_MISMATCH: return "LEVEL_COMPARATOR_MISMATCH";

@@ -195,11 +195,11 @@ loam_status shared_close(loam_db *db, char **err);
 /* ---- exported to JavaScript ---- */
 
 #define NATIVE_FUNCTIONS(X)                                                    \
-  X(load) X(database) X(open) X(close) X(destroy) X(repair)                    \
+  X(load) X(database) X(open) X(close) X(destroy) X(repair) X(upgrade) X(export) \
   X(snapshot) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \
-  X(compactStart) X(jobWait) X(jobProgress) X(jobCancel)                       \
+  X(compactStart) X(verifyStart) X(jobWait) X(jobProgress) X(jobCancel)        \
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
   X(put) X(write) X(writeAsync) X(clear) X(finishWrite)                        \

@@ -73,11 +73,12 @@ database *arg_open_database(napi_env env, napi_value value) {
   return db;
 }
 
-/* ---- loading, opening, destroying, repairing: on the pool ---- */
+/* ---- loading, opening, and work on databases that are not open: on the pool ---- */
 
 typedef struct open_work {
   work w;
   char *library, *path;
+  char *to, *format; /* of export */
   char **options; /* name, value, name, value ... NULL */
   bool shared;
   struct logger *logger; /* until the options have it */
@@ -93,6 +94,8 @@ static void open_release(work *w) {
   free(o->options);
   free(o->library);
   free(o->path);
+  free(o->to);
+  free(o->format);
   free(o->json);
   if (o->logger != NULL) logger_destroy(o->logger);
   if (o->db != NULL) loam.close(o->db, NULL); /* nobody took it */
@@ -153,6 +156,24 @@ static void repair_run(work *w) {
   if (!load_library(o)) return;
   w->status = set_options(o, &options);
   if (w->status == LOAM_OK) w->status = loam.repair(o->path, options, &o->json, &w->error);
+  loam.options_close(options);
+}
+
+static void upgrade_run(work *w) {
+  open_work *o = (open_work *)w;
+  loam_options *options = NULL;
+  if (!load_library(o)) return;
+  w->status = set_options(o, &options);
+  if (w->status == LOAM_OK) w->status = loam.upgrade(o->path, options, &w->error);
+  loam.options_close(options);
+}
+
+static void export_run(work *w) {
+  open_work *o = (open_work *)w;
+  loam_options *options = NULL;
+  if (!load_library(o)) return;
+  w->status = set_options(o, &options);
+  if (w->status == LOAM_OK) w->status = loam.export(o->path, o->to, o->format, options, &w->error);
   loam.options_close(options);
 }
 
@@ -229,13 +250,15 @@ napi_value js_load(napi_env env, napi_callback_info info) {
 }
 
 /* A path without zero bytes, which would end it early. */
-static bool read_path(napi_env env, napi_value value, open_work *o) {
+static bool read_text(napi_env env, napi_value value, char **text) {
   size_t len;
-  if (!bytes_copy(env, value, &o->path, &len)) return false;
-  if (o->path != NULL && strlen(o->path) == len) return true;
+  if (!bytes_copy(env, value, text, &len)) return false;
+  if (*text != NULL && strlen(*text) == len) return true;
   napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "a location must be a string without zero bytes");
   return false;
 }
+
+static bool read_path(napi_env env, napi_value value, open_work *o) { return read_text(env, value, &o->path); }
 
 static bool read_cache(napi_env env, napi_value value, open_work *o) {
   napi_valuetype type;
@@ -270,17 +293,28 @@ napi_value js_open(napi_env env, napi_callback_info info) {
   return work_queue(env, &o->w, db, true, "loamdb.open");
 }
 
-/* destroy(path), repair(path, options) */
+/* destroy(path), repair(path, options), upgrade(path, options) */
 static napi_value on_path(napi_env env, napi_callback_info info, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
   ARGS(2);
   open_work *o = open_work_new(env, run, finish);
   if (o == NULL) return NULL;
-  if (!read_path(env, argv[0], o) || (run == repair_run && !read_options(env, argv[1], o))) return open_fail(o);
+  if (!read_path(env, argv[0], o) || (run != destroy_run && !read_options(env, argv[1], o))) return open_fail(o);
   return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
 }
 
 napi_value js_destroy(napi_env env, napi_callback_info info) { return on_path(env, info, destroy_run, NULL); }
 napi_value js_repair(napi_env env, napi_callback_info info) { return on_path(env, info, repair_run, json_finish); }
+napi_value js_upgrade(napi_env env, napi_callback_info info) { return on_path(env, info, upgrade_run, NULL); }
+
+/* export(path, to, format, options) */
+napi_value js_export(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  open_work *o = open_work_new(env, export_run, NULL);
+  if (o == NULL) return NULL;
+  if (!read_path(env, argv[0], o) || !read_text(env, argv[1], &o->to) || !read_text(env, argv[2], &o->format) || !read_options(env, argv[3], o))
+    return open_fail(o);
+  return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
+}
 
 /* ---- closing ---- */
 

@@ -74,7 +74,7 @@ napi_value js_compact(napi_env env, napi_callback_info info) {
   return work_queue(env, &u->w, db, true, "loamdb.compact");
 }
 
-/* ---- compaction as a job, to be watched and cancelled ---- */
+/* ---- jobs, to be watched and cancelled ---- */
 
 typedef struct job {
   kind kind;
@@ -98,6 +98,7 @@ static void job_finalize(napi_env env, void *data, void *hint) {
   job_unref(data);
 }
 
+/* A compaction of range; NULL: a verification. */
 static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range) {
   char *error = NULL;
   job *j = calloc(1, sizeof *j);
@@ -107,7 +108,8 @@ static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range)
   }
   j->kind = KIND_JOB;
   j->refs = 1;
-  loam_status status = loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &j->job, &error);
+  loam_status status = range == NULL ? loam.verify_start(db, &j->job, &error)
+                                     : loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &j->job, &error);
   if (status == LOAM_OK) return make_external(env, j, job_finalize);
   free(j);
   throw_status(env, status, error);
@@ -125,6 +127,13 @@ napi_value js_compactStart(napi_env env, napi_callback_info info) {
     result = job_start(env, db->db, &range);
   upkeep_release(&range.w);
   return result;
+}
+
+/* verifyStart(database): a job */
+napi_value js_verifyStart(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  database *db = arg_open_database(env, argv[0]);
+  return db == NULL ? NULL : job_start(env, db->db, NULL);
 }
 
 static void job_run(work *w) { w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error); }
@@ -145,7 +154,7 @@ napi_value js_jobWait(napi_env env, napi_callback_info info) {
   w->w.release = job_release;
   w->job = j;
   j->refs++;
-  return work_queue(env, &w->w, db, true, "loamdb.compact");
+  return work_queue(env, &w->w, db, true, "loamdb.job");
 }
 
 /* jobProgress(job): [bytes done, bytes in all] */

@@ -177,6 +177,37 @@ test('properties, sizes, compaction, destroy, repair', async (t) => {
   t.throws(() => new Loam(''), /non-empty string/)
 })
 
+test('formats: upgrade and export', async (t) => {
+  const at = location()
+  const isNative = (where) => fs.statSync(path.join(where, 'CURRENT')).isDirectory()
+  const open = async (where) => { const db = new Loam(where); await db.open(); return db }
+  let db = new Loam(at, { format: 'leveldb' })
+  await db.put('k', 'v')
+  t.is(await codeOf(Loam.upgrade(at)), 'LEVEL_LOCKED')
+  await db.close()
+  t.notOk(isNative(at))
+  await Loam.upgrade(at)
+  await Loam.upgrade(at) // nothing to do
+  t.ok(isNative(at))
+  db = await open(at)
+  t.is(await db.get('k'), 'v')
+  await db.close()
+  const back = location()
+  const again = location()
+  await Loam.export(at, back)
+  t.notOk(isNative(back))
+  await Loam.export(back, again, { format: 'native' })
+  t.ok(isNative(again))
+  for (const where of [back, again]) {
+    db = await open(where)
+    t.is(await db.get('k'), 'v')
+    await db.close()
+  }
+  t.is(await codeOf(Loam.export(at, back)), 'LEVEL_DATABASE_EXISTS')
+  t.is(await codeOf(Loam.upgrade(location())), 'LEVEL_DATABASE_MISSING')
+  t.is(await codeOf(Loam.export(at, location(), { format: 'rocksdb' })), 'LEVEL_INVALID_ARGUMENT')
+})
+
 test('errors of opening', async (t) => {
   const db = await opened()
   t.is(await codeOf(new Loam(db.location).open()), 'LEVEL_LOCKED')

@@ -119,6 +119,10 @@ class Conformer {
     return this.db.compactRange(Buffer.alloc(0), end)
   }
 
+  verify () {
+    return this.db.verify()
+  }
+
   async reopen () {
     await this.db.close()
     await this.db.open()

@@ -282,6 +282,32 @@ test('prewrite hooks run for synchronous writes as for others', async (t) => {
   t.same(sync.failures, usual.failures)
 })
 
+test('verify', async (t) => {
+  const db = await opened({ compression: false, disableCompaction: true })
+  for (let i = 0; i < 1000; i++) db.putSync(`${i}`, 'x'.repeat(1000))
+  await db.flush()
+  await db.verify()
+  const told = []
+  await db.verify({ progress: (done, total) => told.push([done, total]) })
+  const [done, total] = told.at(-1)
+  t.ok(done === total && total > 9e5, `${done} of ${total}`)
+  const thrown = await db.verify({ progress () { throw new RangeError('no more') } }).catch((err) => err)
+  t.ok(thrown instanceof RangeError, `${thrown}`)
+  const aborted = await db.verify({ signal: AbortSignal.abort() }).catch((err) => err)
+  t.is(aborted.code, 'LEVEL_ABORTED')
+  for (const wrong of [{ progress: 1 }, { signal: 'now' }]) t.ok(await db.verify(wrong).catch((err) => err) instanceof TypeError)
+
+  const table = fs.readdirSync(db.location).find((name) => /\.(ldb|loam)$/.test(name))
+  const file = fs.openSync(path.join(db.location, table), 'r+')
+  fs.writeSync(file, '?', 300000)
+  fs.closeSync(file)
+  const damage = await db.verify().catch((err) => err)
+  t.is(damage.code, 'LEVEL_CORRUPTION')
+  t.ok(damage.message.includes(table), damage.message)
+  await db.close()
+  t.is((await db.verify().catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
+})
+
 test('compaction with progress, and ended by a signal', async (t) => {
   const db = await opened({ disableCompaction: true, writeBufferSize: '1MiB', compression: false })
   const fill = async function () {

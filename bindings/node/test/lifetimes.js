@@ -238,12 +238,12 @@ test('a shared cache that is closed, in each order', async (t) => {
 
 test('everything that is exported is tried', async (t) => {
   t.same(Object.keys(loamdb).sort(), ['Cache', 'ClassicLevel', 'Loam'])
-  t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'repair'])
+  t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'repair', 'upgrade'])
   const db = await opened()
-  for (const method of ['destroy', 'repair']) {
-    t.is((await outcome(() => Loam[method](db.location))).err?.code, 'LEVEL_LOCKED', `${method} of an open database`)
+  for (const method of ['destroy', 'export', 'repair', 'upgrade']) {
+    t.is((await outcome(() => Loam[method](db.location, `${db.location}-to`))).err?.code, 'LEVEL_LOCKED', `${method} of an open database`)
     for (const args of [[], [null], [''], [1], [{}]]) t.ok((await outcome(() => Loam[method](...args))).err instanceof TypeError, method)
-    t.is((await outcome(() => Loam[method]('a\0b'))).err?.code, 'LEVEL_INVALID_ARGUMENT')
+    t.is((await outcome(() => Loam[method]('a\0b', 'to'))).err?.code, 'LEVEL_INVALID_ARGUMENT')
   }
   t.is(await db.get('a'), 'a')
   t.ok(db.sublevel('x') instanceof AbstractSublevel)

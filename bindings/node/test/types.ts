@@ -32,6 +32,8 @@ export async function main (): Promise<void> {
   await db.compactRange('a', 'b')
   await db.compact()
   await db.compact('a', null)
+  await db.verify()
+  await db.verify({ signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
   await db.compact('a', null, { signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
   await db.flush()
   await db.sync()

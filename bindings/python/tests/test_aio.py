@@ -29,6 +29,7 @@ def test_reads_and_writes(path):
             assert [key async for key in db] == [b"c"] and await db.count() == 1
             await db.flush()
             await db.compact()
+            await db.verify()
             assert await db.get(b"c") == await db.get(b"c", fill_cache=False) == b"3"
             await db.clear()
             assert await db.keys().all() == []

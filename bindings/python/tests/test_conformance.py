@@ -111,6 +111,9 @@ class Runner:
     def do_compact(self, source):
         self.db.compact()
 
+    def do_verify(self, source):
+        self.db.verify()
+
 
 class PlyvelRunner(Runner):
     """Runs operations on loamdb.plyvel."""
@@ -136,6 +139,9 @@ class PlyvelRunner(Runner):
 
     def do_compact(self, source):
         self.db.compact_range()
+
+    def do_verify(self, source):
+        pass  # plyvel has nothing of the kind
 
 
 @pytest.mark.parametrize("runner", [Runner, PlyvelRunner])

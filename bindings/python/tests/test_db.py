@@ -221,6 +221,7 @@ def test_closed(path):
         lambda: db.snapshot(),
         lambda: db.compact(),
         lambda: db.flush(),
+        lambda: db.verify(),
         lambda: db.property("leveldb.stats"),
         lambda: db.metrics(),
         lambda: db.approximate_size(),
@@ -242,7 +243,7 @@ def test_closed(path):
 def test_errors_of_open_and_repair(path, tmp_path):
     with pytest.raises(FileNotFoundError):
         loamdb.open(path, error_if_missing=True)
-    with loamdb.open(path) as db:
+    with loamdb.open(path, format="leveldb") as db:
         db[b"a"] = b"1"
         with pytest.raises(OSError) as caught:
             loamdb.open(path)
@@ -296,6 +297,32 @@ def test_upkeep(db):
     with db.compaction_paused():
         db[b"x"] = b"y"
     db.resume()
+
+
+def test_verify(tmp_path):
+    with loamdb.open(tmp_path / "db") as db:
+        for i in range(1000):
+            db[b"%04d" % i] = os.urandom(1000)
+        db.flush()
+        seen = []
+        db.verify()
+        db.verify(progress=lambda done, total: seen.append((done, total)))
+        assert seen and all(0 <= done <= total for done, total in seen) and seen[-1][0] > 900_000
+
+        def stop(done, total):
+            raise LookupError("enough")
+
+        with pytest.raises(LookupError, match="enough"):
+            db.verify(progress=stop)
+        (table,) = [f for f in (tmp_path / "db").iterdir() if f.suffix in (".ldb", ".loam")]
+        with open(table, "r+b") as f:
+            f.seek(500_000)
+            byte = f.read(1)[0]
+            f.seek(500_000)
+            f.write(bytes([byte ^ 1]))
+        with pytest.raises(loamdb.CorruptionError, match=table.name):
+            db.verify()
+        assert db[b"0000"]
 
 
 def test_progress_can_stop_a_compaction(db):
@@ -475,3 +502,35 @@ def test_compact_excludes_stop(db):
     db.compact(b"a", b"b\0")
     assert db.property("leveldb.sstables") != before
     assert list(db.items()) == [(b"b", b"2")]
+
+
+def test_formats(path, tmp_path):
+    """A LevelDB database becomes native, and is exported; either opens without a word."""
+    with loamdb.open(path, format="leveldb") as db:
+        db.put(b"k", b"v" * 1000)
+        with pytest.raises(loamdb.errors.LockedError):
+            loamdb.upgrade(path)
+    assert (path / "CURRENT").is_file()
+    loamdb.upgrade(path)
+    loamdb.upgrade(path)  # nothing to do
+    assert (path / "CURRENT").is_dir()
+    with loamdb.open(path) as db:
+        db.put(b"l", b"")
+    back, again = tmp_path / "back", tmp_path / "again"
+    loamdb.export(path, back, progress=lambda done, total: None)
+    assert (back / "CURRENT").is_file()
+    loamdb.export(back, again, format="native")
+    assert (again / "CURRENT").is_dir()
+    for where in back, again:
+        with loamdb.open(where) as db:
+            assert list(db.keys()) == [b"k", b"l"] and db[b"k"] == b"v" * 1000
+    with pytest.raises(FileExistsError):
+        loamdb.export(path, back)
+    with pytest.raises(FileNotFoundError):
+        loamdb.upgrade(tmp_path / "none")
+    with pytest.raises(ValueError, match="format"):
+        loamdb.export(path, tmp_path / "x", format="rocksdb")
+    with pytest.raises(TypeError):
+        loamdb.export(path, tmp_path / "x", format=None)
+    with pytest.raises(ValueError, match="format"):
+        loamdb.open(tmp_path / "x", format="rocksdb")

@@ -35,10 +35,12 @@ __all__ = [
     "Snapshot",
     "destroy",
     "errors",
+    "export",
     "library_version",
     "options",
     "repair",
     "set_runtime",
+    "upgrade",
 ]
 
 #: Opens a database, and creates it when there is none: ``with loamdb.open(path) as db``.
@@ -56,6 +58,26 @@ def repair(
     """Saves what can be saved of a damaged database; returns a report."""
     report: dict[str, Any] = _handles.repair(path, {"comparator": comparator}, progress)
     return report
+
+
+def upgrade(path: StrPath, *, comparator: str | None = None) -> None:
+    """Makes the LevelDB database in a directory that is not open a native one, in about the
+    time of an opening. A native one stays as it is."""
+    _handles.upgrade(path, {"comparator": comparator})
+
+
+def export(
+    path: StrPath,
+    to: StrPath,
+    *,
+    format: str = "leveldb",
+    comparator: str | None = None,
+    progress: Progress | None = None,
+) -> None:
+    """Writes what the database in a directory that is not open holds into a new one in the
+    directory to, in LevelDB's format unless format says otherwise. progress is called some
+    ten times a second with the bytes done and the bytes in all; Ctrl-C ends the export."""
+    _handles.export(path, to, format, {"comparator": comparator}, progress)
 
 
 def options() -> list[dict[str, Any]]:

@@ -172,17 +172,37 @@ def destroy(path: StrPath) -> None:
     check(load().loam_destroy(encode_path(path), ffi.NULL, err), err)
 
 
+def _upkeep(start: str, names: list[bytes], settings: dict[str, Any], progress: Progress | None, fetch: Any) -> Any:
+    """Runs work on a database that is not open as a job."""
+    with Options(settings) as options:
+        job, err = ffi.new("loam_job **"), error_slot()
+        check(getattr(load(), start)(*names, options.handle, job, err), err)
+        return wait(job[0], progress, fetch, options.callbacks)
+
+
 def repair(path: StrPath, settings: dict[str, Any], progress: Progress | None = None) -> Any:
     """Saves what can be saved of a damaged database; returns the report."""
-    lib = load()
 
     def fetch(job: Any) -> Any:
         slot, err = ffi.new("char **"), error_slot()
-        check(lib.loam_job_report(job, slot, err), err)
+        check(load().loam_job_report(job, slot, err), err)
         return parse(take_text(slot))
 
-    name = encode_path(path)
-    with Options(settings) as options:
-        job, err = ffi.new("loam_job **"), error_slot()
-        check(lib.loam_repair_start(name, options.handle, job, err), err)
-        return wait(job[0], progress, fetch, options.callbacks)
+    return _upkeep("loam_repair_start", [encode_path(path)], settings, progress, fetch)
+
+
+def upgrade(path: StrPath, settings: dict[str, Any]) -> None:
+    """Makes a LevelDB database a native one."""
+    _upkeep("loam_upgrade_start", [encode_path(path)], settings, None, lambda job: None)
+
+
+def export(
+    path: StrPath, to: StrPath, format: str, settings: dict[str, Any], progress: Progress | None = None
+) -> None:
+    """Writes what a database holds into a new one in another format."""
+    if not isinstance(format, str):
+        raise TypeError(f"the format is a string, not {type(format).__name__}")
+    name = format.encode()
+    if b"\0" in name:
+        raise ValueError("embedded null byte in format")
+    _upkeep("loam_export_start", [encode_path(path), encode_path(to), name], settings, progress, lambda job: None)

@@ -130,6 +130,10 @@ class DB(_Reads):
         """Merges everything from start up to, not including, stop. progress is called on another thread."""
         await self._run(self.db.compact, start, stop, progress=progress)
 
+    async def verify(self, *, progress: Progress | None = None) -> None:
+        """Reads every table whole and checks it. progress is called on another thread."""
+        await self._run(self.db.verify, progress=progress)
+
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         await self._run(self.db.sync)

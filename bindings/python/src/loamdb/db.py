@@ -187,6 +187,7 @@ class DB(_Mapping, Handle):
         error_if_missing: bool | None = None,
         error_if_exists: bool | None = None,
         read_only: bool | None = None,
+        format: str | None = None,
         cache_size: int | str | None = None,
         write_buffer_size: int | str | None = None,
         max_memtables: int | None = None,
@@ -205,6 +206,7 @@ class DB(_Mapping, Handle):
         l0_stop: int | None = None,
         max_space_amplification: float | None = None,
         wal_preallocate: int | str | None = None,
+        mmap: str | None = None,
         disable_compaction: bool | None = None,
         create_dirs: bool | None = None,
         comparator: str | Compare | None = None,
@@ -263,6 +265,12 @@ class DB(_Mapping, Handle):
         ten times a second with the bytes done and the bytes in all; an exception from
         it, like Ctrl-C, ends the compaction."""
         self._compact(start, stop, progress)
+
+    def verify(self, *, progress: Progress | None = None) -> None:
+        """Reads every table whole, from the disk and past the cache, and checks it.
+        Raises CorruptionError, whose message names every damaged table; filename is the
+        first. progress is as for compact; Ctrl-C ends it. It changes nothing."""
+        self._job("loam_verify_start", progress=progress)
 
     def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""

@@ -24,6 +24,7 @@ __all__ = [
     "LockedError",
     "NoMemoryError",
     "NoSpaceError",
+    "NewerFormatError",
     "NotADatabaseError",
     "ReadOnlyError",
     "TooLargeError",
@@ -96,6 +97,10 @@ class NotADatabaseError(Error):
     """The directory holds something else."""
 
 
+class NewerFormatError(Error):
+    """A newer version of Loam wrote the directory."""
+
+
 class ExistsError(IOError, FileExistsError):
     """error_if_exists was set and the database exists."""
 
@@ -163,6 +168,7 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -19: (TooManyFilesError, "too many open files"),
     -20: (CallbackError, "a callback failed"),
     -21: (LibraryError, "libloam is of another version"),
+    -22: (NewerFormatError, "a newer version of Loam wrote the database"),
 }
 
 

@@ -71,6 +71,7 @@ def _settings(options: dict[str, Any]) -> dict[str, Any]:
     if comparator is not None and not callable(comparator):
         raise TypeError("custom comparator object must be callable")
     return {
+        "format": "leveldb",
         "error_if_missing": not options["create_if_missing"],
         "create_dirs": False,  # LevelDB makes the directory, not its parents
         "error_if_exists": bool(options["error_if_exists"]),
