@@ -9,5 +9,5 @@ import (
 )
 
 func main() {
-	os.Exit(kvbench.Main(os.Args[1:], os.Stdout, os.Stderr, loam.Driver{}))
+	os.Exit(kvbench.Main(os.Args[1:], os.Stdout, os.Stderr, loam.Drivers()...))
 }

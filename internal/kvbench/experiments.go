@@ -24,6 +24,7 @@ type variant struct {
 	name     string // %s stands for the engine's name
 	settings []store.Setting
 	steps    []step
+	alone    bool                   // only where one engine is measured, which has the settings
 	scale    float64                // factor on the number of entries; 0: 1
 	adjust   func(p *runner.Params) // what it sets on top of the experiment
 }
@@ -61,12 +62,13 @@ var experiments = append([]experiment{
 	{
 		name:   "leveldb",
 		title:  "LevelDB's table: 16-byte keys, 100-byte values, its eighteen steps",
-		doc:    "LevelDB's eighteen steps, with its defaults and with the engine's own",
+		doc:    "LevelDB's eighteen steps, with its defaults, the engine's own, and in the native format",
 		source: "LevelDB's README, 2011: Core 2 Quad Q6600 2.40 GHz, 1 million entries",
 		num:    1_000_000,
 		variants: []variant{
 			{name: "LevelDB's defaults", settings: leveldbSettings, steps: leveldbSteps},
 			{name: "%s's defaults", steps: leveldbSteps},
+			{name: "%s's defaults, native format", settings: set("format", "native"), steps: leveldbSteps, alone: true},
 		},
 		notes: []string{
 			"Published with a cache that holds everything: readrandom 9.775 before and 5.215 after compaction.",

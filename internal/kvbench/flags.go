@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload"
@@ -25,6 +26,7 @@ type command struct {
 	db          string
 	json        string
 	html        string
+	format      string
 	tsv         string
 	rounds      int
 	memory      int64 // limit of a run's memory; 0: none
@@ -65,6 +67,7 @@ var flags = []flag{
 	{"num", "N", "entries; experiments have their own", "1000000", countFlag(1, func(c *command, n int64) { c.params.Num = n })},
 	{"reads", "N", "reads; negative: as many as entries", "-1", countFlag(math.MinInt64, func(c *command, n int64) { c.params.Reads = n })},
 	{"scale", "F", "factor on every experiment's number of entries", "1", func(c *command, v string) error { return setFloat(&c.scale, v, 1e-9, 1e6) }},
+	{"seconds", "N", "how long benchmarks of an existing database go on, with their rate over time; 0: for all operations", "0", countFlag(0, func(c *command, n int64) { c.params.Duration = time.Duration(min(n, 1<<30)) * time.Second })},
 	{"value_size", "BYTES", "size of values", "100", sizeFlag(0, 1<<30, func(c *command, n int64) { c.params.ValueSize = int(n) })},
 	{"value_format", "F", "random, or value%d with the key's number", "random", (*command).setValueFormat},
 	{"compression_ratio", "F", "what values shrink to when compressed", "0.5", func(c *command, v string) error { return setFloat(&c.params.CompressionRatio, v, 0.01, 1) }},
@@ -84,6 +87,7 @@ var flags = []flag{
 	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped", "0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
 	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
 	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "", (*command).setEngines},
+	{"format", "F", "leveldb or native; both: the engine's formats in pairs", "the engine's default", textFlag(func(c *command) *string { return &c.format })},
 	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
 	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) { c.memory = n })},
 	{"quiet", "", "after every fill wait until background work is done, and time that", "0; 1 with several engines", boolFlag(func(c *command, on bool) { c.params.Quiet = on })},
@@ -95,6 +99,9 @@ var flags = []flag{
 	{"help", "", "print this text", "", boolFlag(func(c *command, on bool) { c.help = on })},
 	{"version", "", "print the version", "", boolFlag(func(c *command, on bool) { c.version = on })},
 }
+
+// bothFormats is the value of --format that adds to each engine those named after it.
+const bothFormats = "both"
 
 // leastMemory is what kvbench itself needs to start.
 const leastMemory = 32 << 20
@@ -276,6 +283,9 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 	if err := c.choose(drivers); err != nil {
 		return nil, err
 	}
+	if c.format != "" && c.format != bothFormats {
+		rest = append(rest, "format", c.format)
+	}
 	for ; len(rest) > 0; rest = rest[2:] {
 		if err := c.setOption(rest[0], rest[1]); err != nil {
 			return nil, err
@@ -298,7 +308,7 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 	if len(c.drivers) > 1 && !c.given["quiet"] {
 		c.params.Quiet = true
 	}
-	c.params.Timeline = c.html != "" || c.json != ""
+	c.params.Timeline = c.html != "" || c.json != "" || c.params.Duration > 0
 	return c.drivers[0], c.conflicts()
 }
 
@@ -314,12 +324,27 @@ func (c *command) choose(drivers []store.Driver) error {
 	case len(c.engines) == 1 && c.engines[0] == "all":
 		c.engines = names
 	}
+	several := false // formats of an engine
 	for _, e := range c.engines {
 		i := slices.Index(names, e)
 		if i < 0 {
 			return usage("no engine %q; did you mean %q?", e, nearest(e, names))
 		}
 		c.drivers = append(c.drivers, drivers[i])
+		if c.format != bothFormats {
+			continue
+		}
+		for _, d := range drivers {
+			if strings.HasPrefix(d.Name(), e+"-") {
+				several = true
+				if !slices.Contains(c.engines, d.Name()) {
+					c.drivers = append(c.drivers, d)
+				}
+			}
+		}
+	}
+	if c.format == bothFormats && !several {
+		return usage("--format=both: %s has one format", c.drivers[0].Title())
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ func printHelp(w io.Writer, d store.Driver, all []store.Driver) {
 	fmt.Fprint(w, "\nEngines: ", engineNames(all), "\n")
 	fmt.Fprintf(w, "\nOptions of %s:\n\n", d.Title())
 	for _, o := range d.Options() {
+		if findFlag(o.Name) != nil {
+			continue
+		}
 		printFlag(w, o.Name, "V", o.Doc, o.Default)
 	}
 	fmt.Fprint(w, "\nExit codes: 0 done, 1 the engine or the system failed, 2 the command line is\n",

@@ -204,11 +204,21 @@ func TestExperiments(t *testing.T) {
 func TestSweeps(t *testing.T) {
 	for _, e := range sweeps {
 		args := []string{e.name + "=1000"}
+		if e.name == "sustained" {
+			args = append(args, "--seconds=3")
+		}
 		code, out, stderr := invoke(t, newEngine(), args...)
 		if code != 0 || !strings.Contains(out, "micros/op") {
 			t.Errorf("%s: exit %d, %s\n%s", e.name, code, stderr, out)
 		}
+		if found := strings.Contains(out, "\nLowest: "); found != (e.name == "sustained") {
+			t.Errorf("%s: a rate over time: %v\n%s", e.name, found, out)
+		}
+		if found := strings.Contains(out, "  P99.99  "); found != (e.name == "stalls" || e.name == "blocksize") {
+			t.Errorf("%s: latencies in the table: %v\n%s", e.name, found, out)
+		}
 		for _, v := range e.variants {
+			v.name = strings.ReplaceAll(v.name, "%s", "Model")
 			if !strings.Contains(out, "-- "+v.name) {
 				t.Errorf("%s: no %s in\n%s", e.name, v.name, out)
 			}

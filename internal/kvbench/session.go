@@ -125,6 +125,9 @@ func (s *session) runExperiment(ctx context.Context, e chosen) error {
 	var columns []column
 	for i, t := range s.schedule() {
 		for j, v := range e.variants {
+			if v.alone && (s.apart() || s.c.format != "" || slices.ContainsFunc(v.settings, func(set store.Setting) bool { return !hasOption(t.driver, set.Name) })) {
+				continue
+			}
 			p := s.planOf(e, v)
 			p.driver, p.pair, p.round = t.driver, t.pair, t.round
 			p.variant = strings.ReplaceAll(v.name, "%s", t.driver.Title())

@@ -75,12 +75,22 @@ func (s *session) summary(columns []column, source string, notes []string) {
 	}
 }
 
+// timed reports whether the operations of a step were timed one by one.
+func timed(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(st Step) bool { return st.Latency != nil })
+}
+
 // wide is the table of a single column.
 func (s *session) wide(c *column) {
 	steps := c.runs[0].Steps
 	peak := slices.ContainsFunc(steps, func(st Step) bool { return st.DiskPeak != nil })
 	quiet := slices.ContainsFunc(steps, func(st Step) bool { return st.DiskQuiet != nil })
 	rows := [][]string{{"benchmark", "micros/op", "ops/s", "MB/s", "CPU us/op", "stall"}}
+	for _, f := range tailFigures {
+		if timed(steps) {
+			rows[0] = append(rows[0], f.title)
+		}
+	}
 	if peak {
 		rows[0] = append(rows[0], "peak MB")
 	}
@@ -104,6 +114,11 @@ func (s *session) wide(c *column) {
 			number(v.median(cpuMicros)),
 			stallText(v.steps[0]),
 		}
+		for _, f := range tailFigures {
+			if timed(steps) {
+				row = append(row, f.text(v, v.steps[0]))
+			}
+		}
 		if peak {
 			row = append(row, optional(st.DiskPeak, 1<<20, "%.1f"))
 		}
@@ -123,7 +138,7 @@ func (s *session) wide(c *column) {
 // times faster it is than the published one.
 func (s *session) beside(columns []column) {
 	first := columns[0].runs[0].Steps
-	if len(columns) > 2 {
+	if len(columns) > 2 || slices.ContainsFunc(columns, func(c column) bool { return timed(c.runs[0].Steps) }) {
 		s.stacked(columns)
 		return
 	}
@@ -170,6 +185,18 @@ func at(f func(*Step) float64, format string) func(series, *Step) string {
 	return func(v series, _ *Step) string { return dash(v.median(f), format) }
 }
 
+// tailFigures are the latencies of the slowest operations, in microseconds.
+var tailFigures = []figure{
+	{"P99.9", quantileText("P99.9")},
+	{"P99.99", quantileText("P99.99")},
+	{"longest", func(_ series, st *Step) string {
+		if st.Latency == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
+	}},
+}
+
 var stackedFigures = []figure{
 	{"micros/op", at(micros, "%.3f")},
 	{"ops/s", at(func(s *Step) float64 { return s.OpsPerSecond }, "%.0f")},
@@ -179,14 +206,7 @@ var stackedFigures = []figure{
 	{"times", func(v series, st *Step) string { return timesFaster(st.Published, v.median(micros)) }},
 	{"P50", quantileText("P50")},
 	{"P99", quantileText("P99")},
-	{"P99.9", quantileText("P99.9")},
-	{"P99.99", quantileText("P99.99")},
-	{"max", func(_ series, st *Step) string {
-		if st.Latency == nil {
-			return "-"
-		}
-		return fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
-	}},
+	tailFigures[0], tailFigures[1], tailFigures[2],
 	{"w-amp", func(_ series, st *Step) string { return orDash(st.amplification("%.1f")) }},
 	{"stall", func(_ series, st *Step) string { return stallText(st) }},
 	{"quiet s", func(_ series, st *Step) string { return optional(st.Quiet, 1, "%.2f") }},

@@ -3,6 +3,7 @@ package kvbench
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload"
@@ -92,9 +93,37 @@ var sweeps = []experiment{
 		variants: sweep("%d threads", func(n int, p *runner.Params) { p.Threads = n },
 			[]string{"fillseq", "fillrandom", "readrandom", "readrandom", "multireadrandom", "seekrandom", "readseq"}, 1, 2, 4, 8),
 	},
+	{
+		name:   "stalls",
+		title:  "how long single writes take: at full speed, at half of it, beside a compaction of everything",
+		doc:    "percentiles of writes at full and half speed, and beside compactions",
+		num:    4_000_000,
+		adjust: func(p *runner.Params) { p.Histogram = true },
+		variants: []variant{
+			{name: "LevelDB's defaults", settings: leveldbSettings, steps: stallSteps},
+			{name: "%s's defaults", steps: stallSteps},
+		},
+	},
+	{
+		name:  "sustained",
+		title: "ten minutes of overwrites after a bulk load, as in RocksDB's benchmark tables",
+		doc:   "bulkload, then overwrite for ten minutes, or --seconds, with its rate over time",
+		num:   10_000_000,
+		adjust: func(p *runner.Params) {
+			if p.Duration == 0 {
+				p.Duration = 10 * time.Minute
+			}
+			p.Timeline = true
+		},
+		variants: []variant{
+			{name: "LevelDB's defaults", settings: leveldbSettings, steps: steps("bulkload", "overwrite")},
+			{name: "%s's defaults", steps: steps("bulkload", "overwrite")},
+		},
+	},
 }
 
 var (
+	stallSteps       = steps("filluniquerandom", "overwrite", "overwritehalf", "overwritewhilecompacting")
 	compressionSteps = []string{"fillseq", "fillrandom", "compact", "readrandom", "readrandom", "readseq"}
 	blockSteps       = []string{"bulkload", "overwrite", "readwhilewriting", "readrandom"}
 	fileSteps        = []string{"filluniquerandom", "readrandom", "overwrite", "compact", "readrandom"}

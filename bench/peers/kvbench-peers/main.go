@@ -11,11 +11,10 @@ import (
 	"github.com/loamdb/loam/bench/peers/pebble"
 	"github.com/loamdb/loam/internal/kvbench"
 	"github.com/loamdb/loam/internal/kvbench/loam"
-	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // drivers are the engines; build tags add those that need a C++ library.
-var drivers = []store.Driver{loam.Driver{}, goleveldb.Driver{}, pebble.Driver{}, badger.Driver{}, bbolt.Driver{}}
+var drivers = append(loam.Drivers(), goleveldb.Driver{}, pebble.Driver{}, badger.Driver{}, bbolt.Driver{})
 
 func main() {
 	os.Exit(kvbench.Main(os.Args[1:], os.Stdout, os.Stderr, drivers...))

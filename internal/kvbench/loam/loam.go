@@ -14,11 +14,38 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// Driver opens Loam databases.
-type Driver struct{}
+// Driver opens Loam databases: new ones in a format, or in the one that the settings
+// say, "" being the engine's default.
+type Driver struct{ format string }
 
-func (Driver) Name() string                 { return "loam" }
-func (Driver) Title() string                { return "Loam" }
+// Drivers are those of the engine's formats, the default one first, whose settings may
+// name another.
+func Drivers() []store.Driver {
+	def, other := lsm.FormatLevelDB.String(), lsm.FormatNative.String()
+	for _, d := range lsm.OptionDocs() {
+		if d.Name == formatOption && d.Default == other {
+			other = def
+		}
+	}
+	return []store.Driver{Driver{}, Driver{other}}
+}
+
+const formatOption = "format"
+
+func (d Driver) Name() string {
+	if d.format == "" {
+		return "loam"
+	}
+	return "loam-" + d.format
+}
+
+func (d Driver) Title() string {
+	if d.format == "" {
+		return "Loam"
+	}
+	return "Loam (" + d.format + ")"
+}
+
 func (Driver) Durability() store.Durability { return store.SurvivesKill }
 
 // Version is the module's version as the build recorded it.
@@ -40,18 +67,26 @@ func (Driver) Version() string {
 }
 
 // Options are those of the engine's own table.
-func (Driver) Options() []store.Option {
+func (d Driver) Options() []store.Option {
 	var all []store.Option
-	for _, d := range lsm.OptionDocs() {
-		all = append(all, store.Option{Name: d.Name, Doc: d.Doc, Default: d.Default})
+	for _, row := range lsm.OptionDocs() {
+		if row.Name == formatOption && d.format != "" {
+			continue
+		}
+		all = append(all, store.Option{Name: row.Name, Doc: row.Doc, Default: row.Default})
 	}
 	return all
 }
 
 func (Driver) Check(s store.Setting) error { return new(lsm.Options).Set(s.Name, s.Value) }
 
-func (Driver) Open(dir string, c store.Config) (store.Store, error) {
+func (d Driver) Open(dir string, c store.Config) (store.Store, error) {
 	o := &lsm.Options{ErrorIfMissing: c.MustExist}
+	if d.format != "" {
+		if err := o.Set(formatOption, d.format); err != nil {
+			return nil, err
+		}
+	}
 	for _, s := range c.Settings {
 		if err := o.Set(s.Name, s.Value); err != nil {
 			return nil, err

@@ -48,7 +48,7 @@ func (o *oracle) set(n uint64, on bool) {
 // their reads had to be found.
 func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect int64) {
 	for _, w := range writers {
-		if w.scans {
+		if w.role != overwriter {
 			continue
 		}
 		r, pick := workload.NewRand(w.seed), w.picker(workload.Random)

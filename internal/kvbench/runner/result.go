@@ -36,6 +36,7 @@ type Result struct {
 	DiskPeak           *int64          // most bytes that the directory took, time to quiet included; nil: not watched
 	DiskQuiet          *int64          // bytes that it took when quiet; nil: not waited for
 	Samples            []Sample
+	Endless            bool // it went on until Params.Duration was over
 }
 
 // MicrosPerOp is the time of one operation as its caller saw it.
@@ -56,6 +57,31 @@ func perSecond(n float64, d time.Duration) float64 {
 	return n / d.Seconds()
 }
 
+// overTime is how many lines the rate over time has.
+const overTime = 20
+
+// timeTable prints the rate over time.
+func (r Result) timeTable() string {
+	all := Intervals(r.Samples, r.Elapsed, overTime)
+	if len(all) < 2 {
+		return ""
+	}
+	mean := r.OpsPerSecond()
+	lowest := all[0].Rate
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nOver time:\n%9s %12s %7s %7s", "seconds", "ops/s", "of mean", "stall")
+	for _, v := range all {
+		lowest = min(lowest, v.Rate)
+		stall := "-"
+		if v.Stall >= 0 {
+			stall = fmt.Sprintf("%.0f%%", v.Stall*100)
+		}
+		fmt.Fprintf(&b, "\n%9.1f %12.0f %6.0f%% %7s", v.End.Seconds(), v.Rate, v.Rate*100/max(mean, 1), stall)
+	}
+	fmt.Fprintf(&b, "\nLowest: %.0f%% of the mean", lowest*100/max(mean, 1))
+	return b.String()
+}
+
 // Line is the report line in the form of LevelDB's benchmark, without newline.
 func (r Result) Line() string {
 	switch {
@@ -74,6 +100,9 @@ func (r Result) Line() string {
 	line := fmt.Sprintf("%-12s : %11.3f micros/op;%s", r.Name, r.MicrosPerOp(), extra)
 	if r.Quiet != nil {
 		line += fmt.Sprintf(" quiet after %.2f s", r.Quiet.Seconds())
+	}
+	if r.Endless {
+		line += r.timeTable()
 	}
 	if r.Latency != nil {
 		line += "\nMicroseconds per op:\n" + formatHistogram(r.Latency)

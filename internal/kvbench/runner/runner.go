@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -32,9 +33,10 @@ type Params struct {
 	CodecBytes       int64 // 0: the benchmark's own
 	UseExisting      bool  // never destroy; benchmarks that need a new database are skipped
 	Comparisons      bool
-	Quiet            bool // after benchmarks that write wait until background work has ended
-	Timeline         bool // take samples while benchmarks write
-	NamedValues      bool // values are value%d with the key's number, not ValueSize bytes
+	Quiet            bool          // after benchmarks that write wait until background work has ended
+	Timeline         bool          // take samples while benchmarks write
+	Duration         time.Duration // benchmarks of single operations in an old database go on so long; 0: for N operations
+	NamedValues      bool          // values are value%d with the key's number, not ValueSize bytes
 }
 
 // Runner runs benchmarks one after another on one database directory.
@@ -50,7 +52,8 @@ type Runner struct {
 	begun    bool    // the directory has been made ours
 	oracle   *oracle // nil: what the database holds is not known
 	threads  uint32
-	inserted uint64 // keys beyond Num that mixed benchmarks inserted
+	rate     float64 // operations a second of the last benchmark that wrote without waiting
+	inserted uint64  // keys beyond Num that mixed benchmarks inserted
 	values   *workload.ValueData
 	compare  atomic.Int64
 	live     atomic.Pointer[Live]
@@ -94,9 +97,13 @@ func (r *Runner) Close() error {
 // Run runs one benchmark. A result with Skipped set is not an error.
 func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 	p := &r.Params
-	res := Result{Name: spec.Name, Threads: r.threadCount(&spec)}
+	res := Result{Name: spec.Name, Threads: r.threadCount(&spec), Endless: r.duration(&spec) > 0}
 	if spec.Fresh && p.UseExisting {
 		res.Skipped = "--use_existing_db is true"
+		return res, nil
+	}
+	if spec.HalfRate && r.rate == 0 {
+		res.Skipped = "no benchmark before wrote at full speed"
 		return res, nil
 	}
 	if spec.NeedsStore() {
@@ -150,6 +157,9 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	team, writers := r.team(spec, res.Threads)
 	shared := team[0].shared
 	live := &Live{Name: spec.Name, Total: r.opsPerThread(spec) * int64(len(team)), team: team}
+	if r.duration(spec) > 0 {
+		live.Total = 0
+	}
 	var before store.Metrics
 	if r.db != nil {
 		before = r.db.Metrics()
@@ -188,6 +198,9 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		res.BackgroundOps += w.done
 	}
 	res.describe(spec, r.Params.Num)
+	if spec.Kind == workload.Put && !spec.HalfRate {
+		r.rate = res.OpsPerSecond()
+	}
 	if r.Params.Comparisons {
 		n := r.compare.Swap(0)
 		res.Comparisons = &n
@@ -207,8 +220,23 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	return res, err
 }
 
+// duration is how long a benchmark goes on; 0: for its number of operations.
+func (r *Runner) duration(spec *workload.Spec) time.Duration {
+	if spec.Fresh {
+		return 0
+	}
+	switch spec.Kind {
+	case workload.Put, workload.Get, workload.MultiGet, workload.Update, workload.Mixed, workload.Seek:
+		return r.Params.Duration
+	}
+	return 0
+}
+
 // opsPerThread is how many operations each thread does.
 func (r *Runner) opsPerThread(spec *workload.Spec) int64 {
+	if r.duration(spec) > 0 {
+		return math.MaxInt64 >> 20 // the clock ends it
+	}
 	if spec.Kind == workload.Codec {
 		return max(r.codecBytes(spec)/codecBlock, 1)
 	}

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,6 +241,74 @@ func TestErrors(t *testing.T) {
 			}
 			m.Fail = nil
 		}
+	}
+}
+
+// TestHalfRate: writes come half as fast as those before; the waits are in no latency.
+func TestHalfRate(t *testing.T) {
+	r, _ := newRunner(t)
+	if res := run(t, r, "overwritehalf"); res.Skipped == "" {
+		t.Errorf("half of no rate: %s", res.Line())
+	}
+	run(t, r, "fillseq", "overwrite")
+	r.rate = 2 * num / 0.2
+	r.Params.Histogram = true
+	res := run(t, r, "overwritehalf")
+	if res.Elapsed < 190*time.Millisecond || res.Ops != num {
+		t.Errorf("%d operations in %v, want 0.2 s", res.Ops, res.Elapsed)
+	}
+	if sum := time.Duration(res.Latency.Mean() * num); sum > res.Elapsed/2 {
+		t.Errorf("of %v all operations took %v", res.Elapsed, sum)
+	}
+	if r.rate != 2*num/0.2 {
+		t.Error("half the rate became the rate")
+	}
+}
+
+// TestWhileCompacting: the database is compacted meanwhile, once at least.
+func TestWhileCompacting(t *testing.T) {
+	r, m := newRunner(t)
+	run(t, r, "fillseq")
+	var compactions atomic.Int64
+	m.Fail = func(op string) error {
+		if op == "compact" {
+			compactions.Add(1)
+		}
+		return nil
+	}
+	if res := run(t, r, "overwritewhilecompacting"); res.Ops != num || compactions.Load() == 0 {
+		t.Errorf("%d operations beside %d compactions", res.Ops, compactions.Load())
+	}
+}
+
+// TestDuration: a benchmark goes on for as long as it is told, a fill does not.
+func TestDuration(t *testing.T) {
+	r, _ := newRunner(t)
+	r.Params.Duration = 100 * time.Millisecond
+	if res := run(t, r, "fillseq"); res.Ops != num {
+		t.Errorf("fillseq wrote %d", res.Ops)
+	}
+	for _, name := range []string{"overwrite", "readrandom", "overwritehalf"} {
+		if res := run(t, r, name); res.Elapsed < r.Params.Duration*9/10 || res.Elapsed > 100*r.Params.Duration {
+			t.Errorf("%s: %v", name, res.Elapsed)
+		}
+	}
+}
+
+func TestIntervals(t *testing.T) {
+	var samples []Sample
+	for i := 1; i <= 60; i++ {
+		s := Sample{At: time.Duration(i) * 100 * time.Millisecond, Ops: int64(min(i, 40) * 10)}
+		s.Metrics.Stall = time.Duration(max(i-20, 0)) * 50 * time.Millisecond
+		samples = append(samples, s)
+	}
+	all := Intervals(samples, 4*time.Second, 20)
+	want := []Interval{{time.Second, 100, 0}, {2 * time.Second, 100, 0}, {3 * time.Second, 100, 0.5}, {4 * time.Second, 100, 0.5}}
+	if !slices.Equal(all, want) {
+		t.Errorf("%v, want %v", all, want)
+	}
+	if all = Intervals(samples, 6*time.Second, 3); len(all) != 3 || all[2].Rate != 0 {
+		t.Errorf("%v", all)
 	}
 }
 

@@ -59,6 +59,39 @@ func (s *sampler) finish() []Sample {
 	return s.samples
 }
 
+// Interval is what a benchmark did in a part of its time.
+type Interval struct {
+	End   time.Duration // since its start
+	Rate  float64       // operations a second
+	Stall float64       // share of the time for which writes waited; negative: unknown
+}
+
+// Intervals cuts the samples of a benchmark that took so long into at most n intervals of
+// leastInterval or more. Nil if there are none.
+func Intervals(samples []Sample, elapsed time.Duration, n int) (all []Interval) {
+	length := max(elapsed/time.Duration(n), leastInterval)
+	var last Sample
+	for i, s := range samples {
+		if s.At-last.At < length || s.At > elapsed+sampleEvery { // the rest is time to quiet
+			continue
+		}
+		d := (s.At - last.At).Seconds()
+		v := Interval{End: s.At, Rate: float64(s.Ops-last.Ops) / d, Stall: -1}
+		if s.Metrics.Stall != store.Unknown {
+			before := last.Metrics.Stall
+			if len(all) == 0 {
+				before = samples[0].Metrics.Stall
+			}
+			v.Stall = (s.Metrics.Stall - before).Seconds() / d
+		}
+		all, last = append(all, v), samples[i]
+	}
+	return all
+}
+
+// leastInterval is long enough that a rate in it says something.
+const leastInterval = time.Second
+
 // Quiet is when the process did next to nothing for a while.
 const (
 	quietWindow   = 50 * time.Millisecond

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,11 +23,22 @@ type shared struct {
 	batch    int
 	size     int // of values
 	sync     bool
-	named    bool   // values follow the key's number
-	of       int    // measured threads
-	inserted uint64 // keys that mixed benchmarks inserted before
-	stride   int64  // operations between looks at stop
+	named    bool          // values follow the key's number
+	of       int           // measured threads
+	inserted uint64        // keys that mixed benchmarks inserted before
+	stride   int64         // operations between looks at stop
+	rate     float64       // operations a second of each thread at most; 0: no limit
+	deadline time.Duration // of the clock, after which no operation begins; 0: none
 }
+
+// role is what a background thread does for as long as the measured ones run.
+type role uint8
+
+const (
+	overwriter role = iota
+	scanner
+	compactor
+)
 
 // thread counts one goroutine's work. The clock is read at its start and end,
 // and after every operation only when a histogram is asked for.
@@ -53,12 +65,28 @@ type thread struct {
 	buf     []byte // the value last read
 	index   int    // among the measured threads
 	inserts uint64 // keys inserted by a mixed benchmark
-	scans   bool   // a background scanner
+	role    role   // of a background thread
 
 	_         [64]byte
 	published atomic.Int64
 	_         [64]byte
 }
+
+// keepRate waits until the operations done are not more than t.rate allows. The wait is
+// no operation's time.
+func (t *thread) keepRate() {
+	if t.rate == 0 || t.done%rateStep != 0 {
+		return
+	}
+	due := t.start + time.Duration(float64(t.done)/t.rate*float64(time.Second))
+	if ahead := due - t.clock(); ahead > time.Millisecond { // sleeps are not exact
+		time.Sleep(ahead)
+		t.last = t.clock()
+	}
+}
+
+// rateStep is how many operations pass between two looks whether they come too fast.
+const rateStep = 16
 
 // tick counts an operation and reports whether to go on.
 func (t *thread) tick() bool {
@@ -85,6 +113,9 @@ func (t *thread) lookUp() bool {
 		t.look = t.done + t.stride
 	}
 	t.published.Store(t.done)
+	if t.deadline > 0 && t.clock() >= t.deadline {
+		return false
+	}
 	return !t.stop.Load()
 }
 
@@ -115,8 +146,15 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	if seed == 0 {
 		seed = 1000
 	}
-	background := spec.Writers + spec.Scanners
-	for i := range n + background {
+	if spec.HalfRate {
+		s.rate = r.rate / 2 / float64(n)
+	}
+	if d := r.duration(spec); d > 0 {
+		s.deadline = s.clock() + d
+	}
+	background := slices.Concat(slices.Repeat([]role{overwriter}, spec.Writers),
+		slices.Repeat([]role{scanner}, spec.Scanners), slices.Repeat([]role{compactor}, spec.Compactors))
+	for i := range n + len(background) {
 		r.threads++
 		t := &thread{
 			shared: s,
@@ -127,12 +165,12 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 			names:  workload.NewNames("value"),
 			next:   s.stride,
 		}
-		if i < background {
-			t.scans = i >= spec.Writers
+		if i < len(background) {
+			t.role = background[i]
 			writers = append(writers, t)
 			continue
 		}
-		t.index = i - background
+		t.index = i - len(background)
 		if p.Histogram {
 			t.hist = new(hist.Histogram)
 			t.next = 1
@@ -149,10 +187,13 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 	for _, w := range writers {
 		background.Go(func() {
 			<-gate
-			if w.scans {
-				w.scanAll()
-			} else {
+			switch w.role {
+			case overwriter:
 				w.overwrite()
+			case scanner:
+				w.scanAll()
+			case compactor:
+				w.compactAgain()
 			}
 		})
 	}

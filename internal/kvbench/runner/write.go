@@ -62,6 +62,7 @@ func (t *thread) put(spec *workload.Spec) {
 		if !t.tick() {
 			return
 		}
+		t.keepRate()
 	}
 }
 
