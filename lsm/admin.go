@@ -5,26 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Flush writes the memtable, and those waiting, into tables and returns when
 // they are durable. It fails as a write does, or with the error of the flush, which
 // is tried again in the background.
-func (db *DB) Flush() error { return db.flush(db.tree) }
-
-func (db *DB) flush(t *tree.Tree) error {
-	if err := db.health.writable(); err != nil {
-		return err
-	}
-	since := db.jobs.FlushesBegun()
-	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(t) }); err != nil {
-		return err
-	}
-	return db.jobs.WaitFlushed(t, since)
-}
+func (k *keyspace) Flush() error { return k.space.DB.Flush(k.space.Tree) }
 
 // CompactRange merges everything from start up to, not including, limit into as
 // few tables as possible and drops entries that no read can see any more, as far as this
@@ -34,35 +23,17 @@ func (db *DB) flush(t *tree.Tree) error {
 // compaction is paused. A start behind limit is ErrInvalidArgument. Close ends it with
 // ErrClosed; otherwise it fails with the error of the flush or compaction, nothing
 // being lost.
-func (db *DB) CompactRange(start, limit []byte) error {
-	return db.CompactRangeContext(context.Background(), start, limit)
+func (k *keyspace) CompactRange(start, limit []byte) error {
+	return k.CompactRangeContext(context.Background(), start, limit)
 }
 
 // CompactRangeContext is CompactRange that gives up, with the context's error
 // and nothing lost, when ctx is done.
-func (db *DB) CompactRangeContext(ctx context.Context, start, limit []byte) error {
-	return db.compactRange(ctx, db.tree, start, limit)
-}
-
-func (db *DB) compactRange(ctx context.Context, t *tree.Tree, start, limit []byte) (err error) {
+func (k *keyspace) CompactRangeContext(ctx context.Context, start, limit []byte) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
 	}
-	defer db.health.catchPanic(&err)
-	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
-		return fmt.Errorf("%w: range ends before it starts", ErrInvalidArgument)
-	}
-	flushed := make(chan error, 1)
-	go func() { flushed <- db.flush(t) }()
-	select {
-	case err = <-flushed:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err != nil {
-		return err
-	}
-	return db.jobs.CompactRange(ctx, t, start, limit)
+	return k.space.DB.CompactRange(ctx, k.space.Tree, start, limit)
 }
 
 // Verify reads every table of the database whole, from the disk and past the cache, and
@@ -76,32 +47,25 @@ func (db *DB) compactRange(ctx context.Context, t *tree.Tree, start, limit []byt
 // table that is damaged or cannot be read: errors.As with *CorruptionError finds the first damage,
 // a file and an offset. Verify ends with ctx's error when ctx is done, with ErrClosed by Close,
 // and with ErrInvalidArgument if ctx is nil. It changes nothing, and the database goes on.
-func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
+func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) error {
 	if ctx == nil {
 		return fmt.Errorf("%w: Verify needs a context", ErrInvalidArgument)
 	}
-	defer db.health.catchPanic(&err)
-	return tree.Verify(ctx, db.spaces.all(db.tree), progress)
+	return db.engine.Verify(ctx, progress)
 }
 
 // PauseCompaction stops automatic compaction, running ones included, and
 // returns when none runs. Flushes go on, and writes do not wait for level 0. Each
 // call needs a ResumeCompaction.
-func (db *DB) PauseCompaction() { db.jobs.Pause() }
+func (db *DB) PauseCompaction() { db.engine.Jobs.Pause() }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
-func (db *DB) ResumeCompaction() { db.jobs.Unpause() }
+func (db *DB) ResumeCompaction() { db.engine.Jobs.Unpause() }
 
 // Resume tries failed background work again at once, for instance after disk
 // space was freed, instead of at the end of its back-off. It returns why the
 // database is read-only if it is: that ends only with Close and Open.
-func (db *DB) Resume() error {
-	if err := db.health.writable(); err != nil {
-		return err
-	}
-	db.jobs.Retry()
-	return nil
-}
+func (db *DB) Resume() error { return db.engine.Resume() }
 
 // Destroy deletes the database in dir: the files that are its own by name, and
 // the directory when nothing else is in it. It fails with ErrLocked if the database
@@ -120,6 +84,6 @@ func Destroy(dir string, o *Options) error {
 		return fmt.Errorf("destroying %s: %w", dir, err)
 	}
 	// Stays when something else is in it.
-	_ = protect(func() error { return opts.FS.Remove(dir) })
+	_ = engine.Protect(func() error { return opts.FS.Remove(dir) })
 	return nil
 }

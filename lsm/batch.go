@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/engine"
 )
 
 // maxBatchSize bounds the encoded size of a batch, and so of a key or value:
@@ -18,8 +20,8 @@ const maxBatchSize = min(math.MaxUint32-1<<20, math.MaxInt)
 // used by one goroutine at a time.
 type Batch struct {
 	repr   []byte
-	err    error       // the first operation that did not fit
-	spaces []*keyspace // those that operations name
+	err    error              // the first operation that did not fit
+	spaces []*engine.Keyspace // those that operations name
 }
 
 // NewBatch returns an empty batch.
@@ -72,6 +74,14 @@ func (b *Batch) Delete(key []byte) {
 	}
 }
 
+// in adds an entry to a keyspace.
+func (b *Batch) in(k *engine.Keyspace, kind base.Kind, key, value []byte) {
+	if b.checkSize(len(key) + len(value)) {
+		b.note(k)
+		b.repr = batchrepr.AppendEntry(b.repr, k.Tree.ID(), kind, key, value)
+	}
+}
+
 // Append adds the operations of other, if it is not nil, behind those of b. They are
 // copied.
 func (b *Batch) Append(other *Batch) {
@@ -95,7 +105,7 @@ func (b *Batch) Append(other *Batch) {
 }
 
 // note remembers that operations name a keyspace.
-func (b *Batch) note(k *keyspace) {
+func (b *Batch) note(k *engine.Keyspace) {
 	if !slices.Contains(b.spaces, k) {
 		b.spaces = append(b.spaces, k)
 	}

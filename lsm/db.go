@@ -1,61 +1,88 @@
 package lsm
 
 import (
-	"io"
-
-	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/jobs"
-	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/tree"
-	"github.com/loamdb/loam/internal/wal"
 )
 
 // DB is an open database. All methods are safe for concurrent use.
 type DB struct {
-	// DB holds the parts together and has no lock of its own; docs/locking.md has the
-	// order of theirs. The parts get what they need of each other as functions.
-	//
-	// All constant after Open.
-	dir      string
-	opts     *Options // resolved
-	dirLock  io.Closer
-	health   health
-	recovery RecoveryReport
-
-	cache    *cache.Cache
-	manifest *manifest.Set
-	wal      *wal.Set         // used by the commit leader
-	pipeline *commit.Pipeline // orders writes
-	shared   tree.Shared      // what all trees need: table files, guards, sequence numbers
-	tree     *tree.Tree       // the default keyspace
-	spaces   keyspaces        // the others
-	jobs     *jobs.Scheduler  // flushes and compactions
+	keyspace // the default one
+	engine   *engine.DB
 }
 
-// freeFiles frees table files and cache when their last holder has gone: the closed
-// database, or an iterator that outlived it. It frees memory and descriptors only,
-// see files.Set.Leave.
-func (db *DB) freeFiles() {
-	// Retired functions run in order, so the tables of the last read states are
-	// closed before.
-	db.shared.Reads.Retire(func() {
-		if db.shared.Files == nil { // Open failed early
-			return
-		}
-		if err := db.shared.Files.Close(); err != nil {
-			db.health.warn("closing table files", err)
-		}
-		db.cache.Unref()
-	})
+// keyspace has the methods of a keyspace: those of reader at present, and writes.
+type keyspace struct{ reader }
+
+// reader has the reads of a keyspace, at present or at a snapshot.
+type reader struct {
+	space *engine.Keyspace
+	at    *tree.Snapshot // nil: the present
 }
 
-// retiredPanic makes the database read-only after a panic in a retired function.
-func (db *DB) retiredPanic(v any, stack []byte) {
-	if db.tree == nil || db.tree.Closed() { // closed, or not open yet
-		db.health.logger.Error("freeing what a database held", "dir", db.dir, "err", &base.Panic{Value: v, Stack: stack})
-		return
+// Open opens the database in dir, and creates it when there is none unless
+// o.ErrorIfMissing. A nil o means the defaults. The directory is locked until
+// Close: within this process and against others, LevelDB and goleveldb among
+// them. Any LevelDB directory opens; RecoveryReport says what an unclean end
+// cost.
+//
+// It fails with ErrInvalidArgument (an option), ErrLocked, ErrDoesNotExist, ErrExists,
+// ErrNotADatabase, ErrComparerMismatch, ErrCorruption (Repair may help), ErrClosed
+// (the shared cache), a shortage (ErrNoSpace, ErrNoMemory, ErrTooManyFiles) or an
+// error of the file system. A failed Open gives back what it took and leaves the
+// directory as it was.
+func Open(dir string, o *Options) (*DB, error) {
+	opts, err := o.resolve()
+	if err != nil {
+		return nil, err
 	}
-	db.health.panickedAt(v, stack)
+	e, err := engine.Open(dir, opts.engine())
+	if err != nil {
+		return nil, err
+	}
+	return &DB{keyspace: keyspace{reader{space: e.Default}}, engine: e}, nil
+}
+
+// Close waits up to a second until full memtables are in tables, which the next
+// Open need not replay then, and for other background work to stop, syncs the log and releases
+// the directory. From its beginning on writes, and later all calls on the
+// database and moves of its iterators, fail with ErrClosed, and so does a second
+// Close, at once; reads under way are answered. Iterators must still be closed
+// to free what they hold. Nothing is lost by ending the process without Close.
+// Other errors are those of the log's last sync, which may have cost unsynced
+// writes, and of giving back the directory.
+func (db *DB) Close() error { return db.engine.Close() }
+
+// RecoveryReport says what Open found in the logs of the last run.
+type RecoveryReport struct {
+	Logs      int          // logs replayed
+	Records   uint64       // batches replayed
+	Entries   uint64       // puts and deletes in these batches
+	Dropped   []DroppedLog // what was not replayed, and why
+	SetAside  []string     // names of the copies *.lost that were made of damaged logs
+	LastSeq   uint64       // sequence number of the last write found
+	WasClean  bool         // nothing was dropped
+	TornBytes int64        // bytes dropped as the torn ends of logs, which a crash leaves
+}
+
+// DroppedLog is a part of a log that was not replayed.
+type DroppedLog struct {
+	File   string // name within the directory
+	Offset int64  // bytes from the start of the file
+	Bytes  int64  // length
+	Reason string // in words, lower case
+}
+
+// RecoveryReport returns what this Open found. It does not change, and is answered
+// after Close too.
+func (db *DB) RecoveryReport() RecoveryReport {
+	found := &db.engine.Recovery
+	r := RecoveryReport{
+		Logs: found.Logs, Records: found.Records, Entries: found.Entries, TornBytes: found.TornBytes, SetAside: found.SetAside,
+		LastSeq: uint64(found.LastSeq), WasClean: len(found.Dropped) == 0,
+	}
+	for _, d := range found.Dropped {
+		r.Dropped = append(r.Dropped, DroppedLog(d))
+	}
+	return r
 }

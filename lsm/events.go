@@ -1,7 +1,6 @@
 package lsm
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/loamdb/loam/internal/compact"
@@ -9,23 +8,17 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 )
 
-// notifier tells the user's logger and listener what happens. No method waits for
-// them: events delivers the calls, in order.
+// notifier tells the user's listener what happens. No method waits for it: events
+// delivers the calls, in order.
 type notifier struct {
-	dir      string
 	events   *events.Queue
-	logger   *slog.Logger // delivered by events
 	listener *EventListener
 }
 
-// warn logs a failure that the database survives.
-func (n *notifier) warn(what string, err error) { n.logger.Warn(what, "dir", n.dir, "err", err) }
-
-// readOnlySince tells of the failure that made the database read-only.
-func (n *notifier) readOnlySince(err error) {
-	n.logger.Error("database is now read-only", "dir", n.dir, "cause", err)
+// ReadOnly tells of the failure that made the database read-only.
+func (n *notifier) ReadOnly(cause error) {
 	if f := n.listener.ReadOnly; f != nil {
-		n.events.PostLast(func() { f(err) })
+		n.events.PostLast(func() { f(cause) })
 	}
 }
 
@@ -69,8 +62,7 @@ func (n *notifier) WriteStall(cause string, d time.Duration) {
 }
 
 // JobFailed tells of background work that is tried again.
-func (n *notifier) JobFailed(job string, err error) {
-	n.warn(job+" failed; it will be retried", err)
+func (n *notifier) JobFailed(_ string, err error) {
 	if f := n.listener.BackgroundError; f != nil {
 		n.events.Post(func() { f(err) })
 	}

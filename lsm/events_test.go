@@ -51,7 +51,7 @@ func stall(t *testing.T, db *DB, gate *gatedFS) (err error) {
 			case err = <-done:
 				ended = true
 			default:
-				waits = db.jobs.Status().WaitsFor != ""
+				waits = db.engine.Jobs.Status().WaitsFor != ""
 			}
 		}
 	}
@@ -145,9 +145,9 @@ func TestPanicInListenerIsTold(t *testing.T) {
 				db := mustOpen(t, "db", o)
 				mustPut(t, db, 1)
 				if strings.HasPrefix(from, "log") {
-					db.health.JobFailed("flush", syscall.ENOSPC)
+					db.engine.Health.JobFailed("flush", syscall.ENOSPC)
 				}
-				for i := 0; db.health.writable() == nil; i++ {
+				for i := 0; db.engine.Health.Writable() == nil; i++ {
 					stall(t, db, fsys)
 				}
 				event := <-told
@@ -183,7 +183,7 @@ func TestBlockedListenerStopsNobody(t *testing.T) {
 			})
 			within(t, from, func() {
 				db := mustOpen(t, "db", o)
-				db.health.JobFailed("flush", syscall.ENOSPC)
+				db.engine.Health.JobFailed("flush", syscall.ENOSPC)
 				for i := range 5 {
 					if err := stall(t, db, fsys); err != nil {
 						t.Fatal(err)
@@ -215,7 +215,7 @@ func TestPanicInComparerDuringCommit(t *testing.T) {
 	}
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Comparer: &cmp, Events: &EventListener{ReadOnly: func(err error) { told <- err }}}))
 	within(t, "a panic under the lead", func() {
-		err := db.pipeline.Exclusive(func() error { panic("comparer broke") })
+		err := db.engine.Pipeline.Exclusive(func() error { panic("comparer broke") })
 		for what, err := range map[string]error{"the caller": err, "the event": <-told, "Metrics": db.Metrics().ReadOnly, "Put": db.Put(key(1), nil, NoSync)} {
 			if err == nil || !strings.Contains(err.Error(), "comparer broke") {
 				t.Errorf("%s says %.100v", what, err)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -44,7 +45,7 @@ func Export(ctx context.Context, dir, to string, format Format, o *Options, prog
 		progress = func(uint64, uint64) {}
 	}
 	x := export{ctx: ctx, from: from, to: to, temp: to + ".export", opts: &dst, progress: progress, batch: NewBatch()}
-	err = protect(x.run)
+	err = engine.Protect(x.run)
 	if err = errors.Join(err, from.Close()); err != nil {
 		return fmt.Errorf("exporting %s to %s: %w", dir, to, err)
 	}
@@ -69,10 +70,10 @@ func (x *export) run() (err error) {
 	}
 	fsys := resolved.FS
 	to := x.to
-	if abs, err := filepath.Abs(to); err == nil && filepath.IsAbs(x.from.dir) {
+	if abs, err := filepath.Abs(to); err == nil && filepath.IsAbs(x.from.engine.Dir) {
 		to = abs
 	}
-	if rel, err := filepath.Rel(x.from.dir, to); err == nil && filepath.IsLocal(rel) {
+	if rel, err := filepath.Rel(x.from.engine.Dir, to); err == nil && filepath.IsLocal(rel) {
 		return fmt.Errorf("%w: %s lies in the database", ErrInvalidArgument, x.to)
 	}
 	for _, dir := range []string{x.to, x.temp} {
@@ -115,10 +116,10 @@ func makeWay(fsys vfs.FS, dir string) error {
 
 // obstacle says what of the database cannot be exported.
 func (x *export) obstacle(format Format) error {
-	if names := x.from.keyspaceNames(); len(names) > 1 {
+	if names := x.from.engine.KeyspaceNames(); len(names) > 1 {
 		return fmt.Errorf("%w: keyspaces other than the default one are not exported, and the database has %q", ErrInvalidArgument, names[1])
 	}
-	v := x.from.manifest.Current(base.DefaultKeyspace)
+	v := x.from.engine.Manifest.Current(base.DefaultKeyspace)
 	defer v.Unref()
 	x.of = v.Size()
 	for level := range v.Levels {
@@ -139,7 +140,7 @@ func (x *export) write() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(protect(func() error { return x.copyTo(db) }), db.Close())
+	return errors.Join(engine.Protect(func() error { return x.copyTo(db) }), db.Close())
 }
 
 // copyTo writes all entries into tables of db.

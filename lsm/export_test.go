@@ -57,8 +57,8 @@ func TestExport(t *testing.T) {
 		}
 		sameContents(t, before, contentsOf(t, fsys, from))
 		db := mustOpen(t, to, &Options{FS: fsys, ErrorIfMissing: true})
-		if db.opts.Format != format || db.RecoveryReport().Entries != 0 {
-			t.Errorf("%s is %v, %+v", to, db.opts.Format, db.RecoveryReport())
+		if db.engine.Opts.Format != format.dir() || db.RecoveryReport().Entries != 0 {
+			t.Errorf("%s is %v, %+v", to, db.engine.Opts.Format, db.RecoveryReport())
 		}
 		holds(t, db, want)
 		mustClose(t, db)
@@ -97,14 +97,14 @@ func TestExportRefuses(t *testing.T) {
 	}
 	refused(ErrInvalidArgument, `"users"`)
 	db = mustOpen(t, "db", o)
-	if err := db.dropKeyspace(users.tree.Name()); err != nil {
+	if err := db.engine.DropKeyspace(users.space.Tree.Name()); err != nil {
 		t.Fatal(err)
 	}
-	v := db.manifest.Current(base.DefaultKeyspace)
+	v := db.engine.Manifest.Current(base.DefaultKeyspace)
 	f := v.Levels[slices.IndexFunc(v.Levels[:], func(l manifest.Level) bool { return len(l.Files) > 0 })].Files[0]
 	f.Kinds |= 1 << base.KindMerge // a later version of Loam
 	v.Unref()
-	if err := db.manifest.StartManifest(); err != nil {
+	if err := db.engine.Manifest.StartManifest(); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, db)

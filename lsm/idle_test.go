@@ -57,7 +57,7 @@ func TestIdleBecomesOneRun(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	for db.jobs.Status().Running > 0 {
+	for db.engine.Jobs.Status().Running > 0 {
 		time.Sleep(time.Millisecond)
 	}
 	before, goroutines := db.Metrics().Compact, runtime.NumGoroutine()

@@ -38,20 +38,16 @@ type Iterator struct{ tree tree.Iterator }
 // Close when done. A nil o means all keys. A failure to open shows in Err: ErrClosed,
 // or ErrInvalidArgument for a snapshot of another database. Writes that come later
 // are not seen.
-func (db *DB) Iter(o *IterOptions) *Iterator {
+func (r *reader) Iter(o *IterOptions) *Iterator {
 	if o == nil {
 		o = &IterOptions{}
 	}
-	return newIterator(db.tree, o)
-}
-
-func newIterator(t *tree.Tree, o *IterOptions) *Iterator {
-	in := tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache}
-	if o.Snapshot != nil {
-		in.Snapshot = &o.Snapshot.at
+	in := tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache, Snapshot: r.at}
+	if r.at == nil && o.Snapshot != nil {
+		in.Snapshot = o.Snapshot.at
 	}
 	it := &Iterator{}
-	t.Init(&it.tree, &in)
+	r.space.At(in.Snapshot).Init(&it.tree, &in)
 	return it
 }
 
@@ -120,27 +116,27 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 // nil is no bound. Key and value are valid until the next step. *err receives
 // the failure that ended the loop early, or nil: look at it after the loop.
 // A nil err panics at the call: a scan that fails must be able to say so.
-func (db *DB) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
+func (r *reader) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return r.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // Backward is All in descending order, from the last key before upper down to lower.
-func (db *DB) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return db.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
+func (r *reader) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return r.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
 // Prefix is All over the keys that begin with prefix. It needs the order of
 // BytewiseComparer.
-func (db *DB) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return db.walk(IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
+func (r *reader) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return r.walk(IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
 }
 
-func (db *DB) walk(o IterOptions, start, move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
+func (r *reader) walk(o IterOptions, start, move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
 	if err == nil {
 		panic("loam: All, Backward and Prefix need a place for the error of the scan: pass &err")
 	}
 	return func(yield func(k, v []byte) bool) {
-		it := db.Iter(&o)
+		it := r.Iter(&o)
 		defer func() { *err = it.Close() }() // also when the loop's body panics
 		for ok := start(it); ok && yield(it.Key(), it.Value()); ok = move(it) {
 		}

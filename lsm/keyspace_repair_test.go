@@ -30,7 +30,7 @@ func killedSpaces(t *testing.T) *vfs.Mem {
 	for i := range 300 {
 		putIn(t, db, fmt.Sprintf("%02d", i%spacesKeys), fmt.Sprint(i), nil, down, gone)
 		if i%70 == 69 {
-			if err := db.flush(down.tree); err != nil {
+			if err := down.Flush(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -38,7 +38,7 @@ func killedSpaces(t *testing.T) *vfs.Mem {
 			mustFlush(t, db)
 		}
 	}
-	if err := db.dropKeyspace("gone"); err != nil {
+	if err := db.engine.DropKeyspace("gone"); err != nil {
 		t.Fatal(err)
 	}
 	killed := mem.CrashClone(vfs.KeepAll())
@@ -94,7 +94,7 @@ func TestRepairKeyspaces(t *testing.T) {
 				}
 			}
 			db := openSpaces(t, mem, nil)
-			names := db.keyspaceNames()
+			names := db.engine.KeyspaceNames()
 			if c.name == noManifest { // entries of the one that was dropped are in the logs, its name is nowhere
 				names = slices.DeleteFunc(names, func(s string) bool { return strings.HasPrefix(s, "keyspace-") })
 			}
@@ -102,12 +102,12 @@ func TestRepairKeyspaces(t *testing.T) {
 				t.Fatalf("keyspaces %v", names)
 			}
 			down := mustSpace(t, db, "down")
-			if got := down.tree.Comparer(); got.Name != base.ReverseBytewise.Name {
+			if got := down.space.Tree.Comparer(); got.Name != base.ReverseBytewise.Name {
 				t.Errorf("down has comparer %s", got.Name)
 			}
 			for _, get := range []func(key []byte) ([]byte, error){
 				func(key []byte) ([]byte, error) { return db.Get(key, nil) },
-				func(key []byte) ([]byte, error) { return down.get(key, nil, nil, 0) },
+				func(key []byte) ([]byte, error) { return down.in(nil).Get(key, nil) },
 			} {
 				for i := range spacesKeys {
 					v, err := get(fmt.Appendf(nil, "%02d", i))

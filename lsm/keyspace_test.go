@@ -42,6 +42,8 @@ func mustSpace(t testing.TB, db *DB, name string) *keyspace {
 	return k
 }
 
+func (k *keyspace) put(b *Batch, key, value []byte) { b.in(k.space, base.KindSet, key, value) }
+
 // putIn writes one entry into each keyspace, nil being the default one, in one batch.
 func putIn(t testing.TB, db *DB, key, value string, spaces ...*keyspace) {
 	t.Helper()
@@ -60,8 +62,8 @@ func putIn(t testing.TB, db *DB, key, value string, spaces ...*keyspace) {
 
 func wantIn(t testing.TB, k *keyspace, key, value string) {
 	t.Helper()
-	if got, err := k.get([]byte(key), nil, nil, 0); err != nil || string(got) != value {
-		t.Errorf("keyspace %s: %s is %q, %v; want %q", k.tree.Name(), key, got, err, value)
+	if got, err := k.in(nil).Get([]byte(key), nil); err != nil || string(got) != value {
+		t.Errorf("keyspace %s: %s is %q, %v; want %q", k.space.Tree.Name(), key, got, err, value)
 	}
 }
 
@@ -139,10 +141,10 @@ func TestKeyspaceComparers(t *testing.T) {
 		return keys
 	}
 	for range 2 {
-		if up, down := order(db.Iter(nil)), order(down.iter(nil)); up != "abc" || down != "cba" {
+		if up, down := order(db.Iter(nil)), order(down.Iter(nil)); up != "abc" || down != "cba" {
 			t.Errorf("default %s, down %s", up, down)
 		}
-		if err := db.flush(down.tree); err != nil { // from tables
+		if err := down.Flush(); err != nil { // from tables
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +193,7 @@ func TestIdleKeyspace(t *testing.T) {
 	if more := offheap.InUse() - outside; more > 1<<20 {
 		t.Errorf("%d idle keyspaces cost %d bytes outside of the heap", n, more)
 	}
-	if names := db.keyspaceNames(); len(names) != n+1 || names[0] != base.DefaultKeyspaceName {
+	if names := db.engine.KeyspaceNames(); len(names) != n+1 || names[0] != base.DefaultKeyspaceName {
 		t.Errorf("%d keyspaces, the first %q", len(names), names[0])
 	}
 	if err := db.Close(); err != nil {
@@ -211,24 +213,24 @@ func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 	for i := range 400 { // 25 write buffers
 		putIn(t, db, fmt.Sprint(i), value, nil)
 		if i%10 == 0 {
-			if err := db.jobs.WaitFlushed(db.tree, 0); err != nil {
+			if err := db.engine.Jobs.WaitFlushed(db.engine.Default.Tree, 0); err != nil {
 				t.Fatal(err)
 			}
-			db.shared.Files.WaitDeleted()
+			db.engine.Shared.Files.WaitDeleted()
 			_, bytes := filesIn(t, fsys, base.FileLog)
 			most = max(most, bytes)
 		}
 	}
-	if limit := (maxLogs + 3) * db.opts.WriteBufferSize; most > limit {
+	if limit := (maxLogs + 3) * db.engine.Opts.Jobs.WriteBuffer; most > limit {
 		t.Errorf("logs of up to %d bytes, want at most %d", most, limit)
 	}
-	state := seldom.tree.Acquire()
+	state := seldom.space.Tree.Acquire()
 	if len(state.Version.Levels[manifest.NumLevels-1].Files)+len(state.Version.Levels[0].Files) == 0 || state.Mem.Len() > 0 {
 		t.Errorf("the keyspace that kept the first log was not flushed:\n%v", state.Version)
 	}
 	state.Unref()
 	wantIn(t, seldom, "k", "v")
-	if idle.tree.Current().Mem.Len() != 0 || len(idle.tree.Current().Sealed) != 0 {
+	if idle.space.Tree.Current().Mem.Len() != 0 || len(idle.space.Tree.Current().Sealed) != 0 {
 		t.Error("a keyspace without entries was sealed")
 	}
 	if err := db.Close(); err != nil {
@@ -243,18 +245,18 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 	db := openSpaces(t, fsys, func(o *Options) { o.DisableCompaction = true })
 	a, b := mustSpace(t, db, "a"), mustSpace(t, db, "b")
 	putIn(t, db, "k", "1", a, b, nil)
-	if err := db.flush(a.tree); err != nil {
+	if err := a.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	putIn(t, db, "l", "2", a, b)
 	for k, want := range map[*keyspace][2]int{a: {1, 1}, b: {0, 2}} {
-		state := k.tree.Acquire()
+		state := k.space.Tree.Acquire()
 		files := 0
 		for i := range state.Version.Levels {
 			files += len(state.Version.Levels[i].Files)
 		}
 		if got := [2]int{files, state.Mem.Len()}; got != want {
-			t.Errorf("keyspace %s has %d tables and %d entries in memory, want %v", k.tree.Name(), got[0], got[1], want)
+			t.Errorf("keyspace %s has %d tables and %d entries in memory, want %v", k.space.Tree.Name(), got[0], got[1], want)
 		}
 		state.Unref()
 	}
@@ -268,10 +270,10 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 	}
 	a, b = mustSpace(t, db, "a"), mustSpace(t, db, "b")
 	entries := uint64(0)
-	state := a.tree.Acquire()
+	state := a.space.Tree.Acquire()
 	for i := range state.Version.Levels {
 		for _, f := range state.Version.Levels[i].Files {
-			r, err := db.shared.Files.Reader(f)
+			r, err := db.engine.Shared.Files.Reader(f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -296,16 +298,16 @@ func TestDropKeyspace(t *testing.T) {
 	db := openSpaces(t, fsys, func(o *Options) { o.WALPreallocate = -1 })
 	a := mustSpace(t, db, "a")
 	putIn(t, db, "k", "table", a)
-	if err := db.flush(a.tree); err != nil {
+	if err := a.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	putIn(t, db, "k", "memory", a)
 	snap := db.Snapshot()
-	it := a.iter(nil)
-	if err := db.dropKeyspace("a"); err != nil {
+	it := a.Iter(nil)
+	if err := db.engine.DropKeyspace("a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.dropKeyspace("a"); !errors.Is(err, manifest.ErrNoKeyspace) {
+	if err := db.engine.DropKeyspace("a"); !errors.Is(err, manifest.ErrNoKeyspace) {
 		t.Errorf("second drop: %v", err)
 	}
 	b := NewBatch()
@@ -313,7 +315,7 @@ func TestDropKeyspace(t *testing.T) {
 	if err := db.Write(b, NoSync); !errors.Is(err, manifest.ErrNoKeyspace) {
 		t.Errorf("write into a dropped keyspace: %v", err)
 	}
-	if _, err := a.get([]byte("k"), nil, nil, 0); !errors.Is(err, ErrClosed) {
+	if _, err := a.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("read of a dropped keyspace: %v", err)
 	}
 	late := db.Snapshot()
@@ -321,14 +323,14 @@ func TestDropKeyspace(t *testing.T) {
 	if !it.First() || string(it.Value()) != "memory" {
 		t.Errorf("open iterator: %q, %v", it.Value(), it.Err())
 	}
-	if got, err := a.get([]byte("k"), nil, snap, 0); err != nil || string(got) != "memory" {
+	if got, err := a.in(snap).Get([]byte("k"), nil); err != nil || string(got) != "memory" {
 		t.Errorf("open snapshot: %q, %v", got, err)
 	}
 	again := mustSpace(t, db, "a")
-	if _, err := again.get([]byte("k"), nil, nil, 0); !errors.Is(err, ErrNotFound) {
+	if _, err := again.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("made again under its name: %v", err)
 	}
-	db.shared.Files.WaitDeleted()
+	db.engine.Shared.Files.WaitDeleted()
 	if n, _ := filesIn(t, fsys, base.FileTable); n != 1 {
 		t.Errorf("%d tables beside an iterator and a snapshot", n)
 	}
@@ -337,7 +339,7 @@ func TestDropKeyspace(t *testing.T) {
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for n := 1; n > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		db.shared.Reads.DrainFor(time.Second)
+		db.engine.Shared.Reads.DrainFor(time.Second)
 		n, _ = filesIn(t, fsys, base.FileTable)
 	}
 	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
@@ -349,7 +351,7 @@ func TestDropKeyspace(t *testing.T) {
 	}
 	db = openSpaces(t, crashed, nil)
 	again = mustSpace(t, db, "a")
-	if _, err := again.get([]byte("k"), nil, nil, 0); !errors.Is(err, ErrNotFound) {
+	if _, err := again.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after a power cut: %v", err)
 	}
 	if err := db.Close(); err != nil {
@@ -366,12 +368,12 @@ func TestDropReleasesLogs(t *testing.T) {
 	if err := db.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	before := db.manifest.LogNum()
-	if err := db.dropKeyspace("a"); err != nil {
+	before := db.engine.Manifest.LogNum()
+	if err := db.engine.DropKeyspace("a"); err != nil {
 		t.Fatal(err)
 	}
-	if now := db.manifest.LogNum(); now <= before || now != db.wal.Num() {
-		t.Errorf("the oldest log needed is %d, was %d, the current one is %d", now, before, db.wal.Num())
+	if now := db.engine.Manifest.LogNum(); now <= before || now != db.engine.WAL.Num() {
+		t.Errorf("the oldest log needed is %d, was %d, the current one is %d", now, before, db.engine.WAL.Num())
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
@@ -408,23 +410,23 @@ func TestKeyspacesUnderWay(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if got, err := k.get(fmt.Appendf(nil, "%d-4", i), nil, nil, 0); err != nil || string(got) != value {
+				if got, err := k.in(nil).Get(fmt.Appendf(nil, "%d-4", i), nil); err != nil || string(got) != value {
 					t.Errorf("round %d: %d bytes, %v", i, len(got), err)
 				}
 				switch i % 8 {
 				case 1:
-					err = db.flush(k.tree)
+					err = k.Flush()
 				case 3:
-					err = k.compactRange(nil, nil)
+					err = k.CompactRange(nil, nil)
 				case 5, 7:
-					err = db.dropKeyspace(name)
+					err = db.engine.DropKeyspace(name)
 				}
 				if err != nil {
 					t.Errorf("round %d: %v", i, err)
 				}
 			}
 			n := 0
-			it := fixed.iter(nil)
+			it := fixed.Iter(nil)
 			for ok := it.First(); ok; ok = it.Next() {
 				n++
 			}
@@ -437,8 +439,8 @@ func TestKeyspacesUnderWay(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
-	if db.health.failed() != nil {
-		t.Error(db.health.failed())
+	if db.engine.Health.Failed() != nil {
+		t.Error(db.engine.Health.Failed())
 	}
 }
 
@@ -460,8 +462,8 @@ func TestDroppedWhileJobsRun(t *testing.T) {
 			putIn(t, db, fmt.Sprint(j%30), value, k)
 		}
 		flushed := make(chan error)
-		go func() { flushed <- db.flush(k.tree) }()
-		if err := db.dropKeyspace("a"); err != nil {
+		go func() { flushed <- k.Flush() }()
+		if err := db.engine.DropKeyspace("a"); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-flushed; err != nil && !errors.Is(err, ErrClosed) {
@@ -478,7 +480,7 @@ func TestDroppedWhileJobsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	db = openSpaces(t, fsys, nil) // removes what is left over
-	db.shared.Files.WaitDeleted()
+	db.engine.Shared.Files.WaitDeleted()
 	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables are left", n)
 	}
@@ -504,15 +506,15 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	for range 3 {
 		putIn(t, db, "k", "v", a)
 		putIn(t, db, "l", "v", a)
-		if err := db.flush(a.tree); err != nil {
+		if err := a.Flush(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	armed.Store(true)
 	compacted := make(chan error)
-	go func() { compacted <- a.compactRange(nil, nil) }()
+	go func() { compacted <- a.CompactRange(nil, nil) }()
 	<-reached
-	if err := db.dropKeyspace("a"); err != nil {
+	if err := db.engine.DropKeyspace("a"); err != nil {
 		t.Error(err)
 	}
 	close(proceed)
@@ -523,8 +525,8 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
 		t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
 	}
-	db.shared.Reads.DrainFor(time.Minute)
-	db.shared.Files.WaitDeleted()
+	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Files.WaitDeleted()
 	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables are left", n)
 	}

@@ -29,7 +29,7 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 	look := func(when string) {
 		t.Helper()
 		var longest uint64
-		for _, level := range db.tree.Current().Version.Levels {
+		for _, level := range db.engine.Default.Tree.Current().Version.Levels {
 			for _, m := range level.Files {
 				longest = max(longest, m.Size)
 			}

@@ -119,9 +119,9 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	if err := it.Close(); err != nil {
 		t.Errorf("iterator that was closed after its database: %v", err)
 	}
-	old.shared.Reads.DrainFor(time.Minute)
-	old.shared.Reads.DrainFor(time.Minute)
-	old.shared.Files.WaitDeleted()
+	old.engine.Shared.Reads.DrainFor(time.Minute)
+	old.engine.Shared.Reads.DrainFor(time.Minute)
+	old.engine.Shared.Files.WaitDeleted()
 	if after := tables(); after != before {
 		t.Errorf("before the old iterator's Close:\n%s\nafter it:\n%s", before, after)
 	}
@@ -192,7 +192,7 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			}
 			mustFlush(t, w)
 		}
-		if !w.shared.Reads.DrainFor(watchdog / 4) {
+		if !w.engine.Shared.Reads.DrainFor(watchdog / 4) {
 			t.Error("flushed memtables are not freed beside a blocked read")
 		}
 		if n := offheap.InUse() - base; n > 6<<20 {
@@ -207,8 +207,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			t.Errorf("the blocked read: %q, %v", r.value, r.err)
 		}
 	}
-	db.shared.Reads.DrainFor(time.Minute) // the views
-	db.shared.Reads.DrainFor(time.Minute) // the readers
+	db.engine.Shared.Reads.DrainFor(time.Minute) // the views
+	db.engine.Shared.Reads.DrainFor(time.Minute) // the readers
 	if n := offheap.InUse(); n != start {
 		t.Errorf("%d bytes off the heap, %d at the start", n, start)
 	}
@@ -241,8 +241,8 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.shared.Reads.DrainFor(time.Minute)
-	db.shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Reads.DrainFor(time.Minute)
 	err = db.Put(key(2), nil, NoSync)
 	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") || !strings.Contains(err.Error(), "detach") {
 		t.Errorf("write after a panic in a retired function: %v", err)
@@ -547,8 +547,8 @@ func TestScanError(t *testing.T) {
 	}()
 	snap.Close()
 	mustClose(t, db)
-	db.shared.Reads.DrainFor(time.Minute)
-	if db.cache.Ref() {
+	db.engine.Shared.Reads.DrainFor(time.Minute)
+	if db.engine.Cache.Ref() {
 		t.Error("the cache is still held")
 	}
 }

@@ -117,14 +117,14 @@ func TestManualCompactionGoesInSteps(t *testing.T) {
 
 // quiet returns when no background work runs.
 func quiet(db *DB) {
-	for db.jobs.Status().Running > 0 {
+	for db.engine.Jobs.Status().Running > 0 {
 		runtime.Gosched()
 	}
 }
 
 // awaitStall returns when a writer waits for cause.
 func awaitStall(db *DB, cause string) {
-	for db.jobs.Status().WaitsFor != cause {
+	for db.engine.Jobs.Status().WaitsFor != cause {
 		runtime.Gosched()
 	}
 }
@@ -229,7 +229,7 @@ func TestCloseEndsMerges(t *testing.T) {
 				closed := make(chan error, 1)
 				if by == "Close" {
 					go func() { closed <- db.Close() }()
-					for !db.jobs.Status().Closing {
+					for !db.engine.Jobs.Status().Closing {
 						runtime.Gosched()
 					}
 				} else {
@@ -323,7 +323,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 	}
 	within(t, "Close", func() {
 		gate.Lock()
-		if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(db.tree) }); err != nil {
+		if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
 			t.Fatal(err)
 		}
 		for begun.Load() == 0 {
@@ -331,7 +331,7 @@ func TestCloseEndsFlushes(t *testing.T) {
 		}
 		closed := make(chan error, 1)
 		go func() { closed <- db.Close() }()
-		for !db.jobs.Status().LastFlush {
+		for !db.engine.Jobs.Status().LastFlush {
 			runtime.Gosched()
 		}
 		gate.Unlock()

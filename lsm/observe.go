@@ -105,22 +105,23 @@ type Metrics struct {
 
 // Metrics returns the counters; on a closed database, zeros, and ErrClosed in
 // ReadOnly.
-func (db *DB) Metrics() Metrics {
-	state := db.tree.Acquire()
+func (k *keyspace) Metrics() Metrics {
+	db, t := k.space.DB, k.space.At(nil)
+	state := t.Acquire()
 	if state == nil {
 		return Metrics{ReadOnly: ErrClosed}
 	}
 	defer state.Unref()
 	m := Metrics{
-		CompactionDebt: db.jobs.Debt(db.tree, state), OffHeapBytes: offheap.InUse(),
-		LastSequence: uint64(db.shared.Seqs.Visible()), Snapshots: db.shared.Seqs.NumSnapshots(),
-		WALBytesWritten: db.wal.Bytes(), WALSync: latencies(db.wal.Syncs()),
-		EventsDropped: db.health.events.Dropped(), DiskBytes: state.Version.Size(),
+		CompactionDebt: db.Jobs.Debt(t, state), OffHeapBytes: offheap.InUse(),
+		LastSequence: uint64(db.Shared.Seqs.Visible()), Snapshots: db.Shared.Seqs.NumSnapshots(),
+		WALBytesWritten: db.WAL.Bytes(), WALSync: latencies(db.WAL.Syncs()),
+		EventsDropped: db.Health.EventsDropped(), DiskBytes: state.Version.Size(),
 	}
-	if db.opts.ReadOnly || db.health.failed() != nil {
-		m.ReadOnly = db.health.writable()
+	if db.Opts.ReadOnly || db.Health.Failed() != nil {
+		m.ReadOnly = db.Health.Writable()
 	}
-	status := db.jobs.Status()
+	status := db.Jobs.Status()
 	m.BackgroundError, m.WriteDelayPerKiB = status.Err, status.DelayPerKiB
 	m.Memtables = 1 + len(state.Sealed)
 	m.MemtableBytes, m.MemtableEntries = state.Mem.MemoryUsage(), state.Mem.Len()
@@ -128,11 +129,11 @@ func (db *DB) Metrics() Metrics {
 		m.MemtableBytes += s.Mem.MemoryUsage()
 		m.MemtableEntries += s.Mem.Len()
 	}
-	c := db.cache.Stats()
+	c := db.Cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
-	f := db.shared.Files.Stats()
+	f := db.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
-	m.addWork(db.jobs.Counters())
+	m.addWork(db.Jobs.Counters())
 	for i := range state.Version.Levels {
 		l := &state.Version.Levels[i]
 		m.Levels[i].Files, m.Levels[i].Bytes = len(l.Files), l.Size
@@ -160,14 +161,14 @@ func (m *Metrics) addWork(c jobs.Counters) {
 // Property answers LevelDB's properties: "leveldb.num-files-at-level<N>",
 // "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage"; each
 // also under "loam.". ok is false for an unknown name and on a closed database.
-func (db *DB) Property(name string) (value string, ok bool) {
+func (k *keyspace) Property(name string) (value string, ok bool) {
 	rest, ok := strings.CutPrefix(name, "leveldb.")
 	if !ok {
 		if rest, ok = strings.CutPrefix(name, "loam."); !ok {
 			return "", false
 		}
 	}
-	v := db.tree.Acquire()
+	v := k.space.At(nil).Acquire()
 	if v == nil {
 		return "", false
 	}
@@ -181,24 +182,24 @@ func (db *DB) Property(name string) (value string, ok bool) {
 	}
 	switch rest {
 	case "stats":
-		return db.statsProperty(), true
+		return k.statsProperty(), true
 	case "sstables":
 		return v.Version.String(), true
 	case "approximate-memory-usage":
-		m := db.Metrics()
+		m := k.Metrics()
 		return strconv.FormatInt(m.MemtableBytes+m.Cache.Used+m.TableReaderBytes, 10), true
 	}
 	return "", false
 }
 
 // statsProperty has the columns of LevelDB's table of compactions.
-func (db *DB) statsProperty() string {
+func (k *keyspace) statsProperty() string {
 	var b strings.Builder
 	b.WriteString("                               Compactions\n")
 	b.WriteString("Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n")
 	b.WriteString("--------------------------------------------------\n")
 	const mb = 1 << 20
-	for i, l := range db.Metrics().Levels {
+	for i, l := range k.Metrics().Levels {
 		if l.Files == 0 && l.BytesWritten == 0 {
 			continue
 		}
@@ -219,13 +220,13 @@ type Range struct {
 // at the ends of a range that are not open are opened, which may fail: with
 // ErrCorruption, ErrTooManyFiles or an error of the file system. On a closed
 // database it fails with ErrClosed.
-func (db *DB) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
-	v := db.tree.Acquire()
+func (k *keyspace) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
+	v := k.space.At(nil).Acquire()
 	if v == nil {
 		return nil, ErrClosed
 	}
 	defer v.Unref()
-	defer db.health.catchPanic(&err)
+	defer k.space.DB.Health.CatchPanic(&err)
 	sizes = make([]uint64, len(ranges))
 	for i, r := range ranges {
 		if sizes[i], err = v.DiskSize(r.Start, r.Limit); err != nil {

@@ -5,6 +5,10 @@ import (
 	"log/slog"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/events"
+	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/options"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
@@ -221,9 +225,6 @@ func (o *Options) resolve() (*Options, error) {
 		system.PlainLog, system.MapAnywhere = r.PlainWAL, r.Mmap == MmapOn
 		r.FS = system
 	}
-	if r.Logger == nil {
-		r.Logger = slog.New(slog.DiscardHandler)
-	}
 	if r.Events == nil {
 		r.Events = &EventListener{}
 	}
@@ -231,6 +232,35 @@ func (o *Options) resolve() (*Options, error) {
 		r.L0Stop = r.L0Compaction + 8
 	}
 	return r, nil
+}
+
+// engine returns the options for package engine. o is resolved.
+func (o *Options) engine() engine.Options {
+	return engine.Options{
+		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists,
+		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly, Upgrade: o.upgrade,
+		Comparer: o.Comparer, Comparers: o.comparerOf, Logger: o.Logger,
+		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
+		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
+		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate,
+		Jobs: jobs.Options{
+			Paused: o.DisableCompaction, MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
+			L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
+			MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: maxLogs * o.WriteBufferSize,
+		},
+	}
+}
+
+// maxLogs is how many write buffers of logs there may be before the keyspaces that
+// keep the oldest log are flushed.
+const maxLogs = 4
+
+// cache returns the block cache of a database, with a reference. o is resolved.
+func (o *Options) cache() (*cache.Cache, error) {
+	if o.Cache != nil {
+		return o.Cache.hold()
+	}
+	return cache.New(max(o.CacheSize, 0)), nil
 }
 
 // tables returns what table writers need to know. o is resolved.

@@ -6,7 +6,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/options"
 	"github.com/loamdb/loam/internal/preview"
-	"github.com/loamdb/loam/internal/sstable"
 )
 
 func init() {
@@ -47,9 +46,9 @@ func (previewKeyspaces) Open(db any, name string, c *base.Comparer) (preview.Key
 	return previewKeyspace{k}, nil
 }
 
-func (previewKeyspaces) Drop(db any, name string) error { return db.(*DB).dropKeyspace(name) }
+func (previewKeyspaces) Drop(db any, name string) error { return db.(*DB).engine.DropKeyspace(name) }
 
-func (previewKeyspaces) List(db any) []string { return db.(*DB).keyspaceNames() }
+func (previewKeyspaces) List(db any) []string { return db.(*DB).engine.KeyspaceNames() }
 
 // snapshotOf makes a nil interface a nil pointer.
 func snapshotOf(snapshot any) *Snapshot {
@@ -57,35 +56,37 @@ func snapshotOf(snapshot any) *Snapshot {
 	return s
 }
 
-func (p previewKeyspace) Put(batch any, key, value []byte) { p.k.put(batch.(*Batch), key, value) }
+func (p previewKeyspace) Put(batch any, key, value []byte) {
+	batch.(*Batch).in(p.k.space, base.KindSet, key, value)
+}
 
-func (p previewKeyspace) Delete(batch any, key []byte) { p.k.delete(batch.(*Batch), key) }
+func (p previewKeyspace) Delete(batch any, key []byte) {
+	batch.(*Batch).in(p.k.space, base.KindDelete, key, nil)
+}
 
 func (p previewKeyspace) Get(key, dst []byte, snapshot any) ([]byte, error) {
-	return p.k.get(key, dst, snapshotOf(snapshot), 0)
+	return p.k.in(snapshotOf(snapshot)).Get(key, dst)
 }
 
 func (p previewKeyspace) TryGet(key, dst []byte, snapshot any) ([]byte, error) {
-	return p.k.get(key, dst, snapshotOf(snapshot), sstable.MemoryOnly)
+	return p.k.in(snapshotOf(snapshot)).TryGet(key, dst)
 }
 
 func (p previewKeyspace) Has(key []byte, snapshot any) (bool, error) {
-	t, at := p.k.at(snapshotOf(snapshot))
-	return t.Has(key, at)
+	return p.k.in(snapshotOf(snapshot)).Has(key)
 }
 
 func (p previewKeyspace) MultiGet(keys [][]byte, snapshot, result any) error {
-	t, at := p.k.at(snapshotOf(snapshot))
-	return t.MultiGet(keys, at, &result.(*MultiResult).r)
+	return p.k.in(snapshotOf(snapshot)).MultiGet(keys, result.(*MultiResult))
 }
 
 func (p previewKeyspace) Iter(options any) any {
 	o, _ := options.(*IterOptions)
-	return p.k.iter(o)
+	return p.k.Iter(o)
 }
 
-func (p previewKeyspace) Flush() error { return p.k.db.flush(p.k.tree) }
+func (p previewKeyspace) Flush() error { return p.k.Flush() }
 
 func (p previewKeyspace) CompactRange(start, limit []byte) error {
-	return p.k.compactRange(start, limit)
+	return p.k.CompactRange(start, limit)
 }

@@ -15,27 +15,25 @@ import (
 // are damaged, with ErrTooManyFiles or ErrNoMemory for want of these, and with the
 // file system's error where a file cannot be read. A panic of the comparer becomes
 // the error and makes the database read-only.
-func (db *DB) Get(key, dst []byte) ([]byte, error) {
-	return db.tree.Get(key, dst, nil, 0)
+func (r *reader) Get(key, dst []byte) ([]byte, error) {
+	return r.space.At(r.at).Get(key, dst, r.at, 0)
 }
 
 // TryGet is Get without I/O: when memtables and cached blocks do not hold the
 // answer it fails with ErrWouldBlock.
-func (db *DB) TryGet(key, dst []byte) ([]byte, error) {
-	return db.tree.Get(key, dst, nil, sstable.MemoryOnly)
+func (r *reader) TryGet(key, dst []byte) ([]byte, error) {
+	return r.space.At(r.at).Get(key, dst, r.at, sstable.MemoryOnly)
 }
 
 // GetNoFill is Get that leaves the block cache as it is, for reads that will
 // not come again.
-func (db *DB) GetNoFill(key, dst []byte) ([]byte, error) {
-	return db.tree.Get(key, dst, nil, sstable.NoFill)
+func (r *reader) GetNoFill(key, dst []byte) ([]byte, error) {
+	return r.space.At(r.at).Get(key, dst, r.at, sstable.NoFill)
 }
 
 // Has reports whether key has a value. It fails as Get does, but a missing key is
 // no error.
-func (db *DB) Has(key []byte) (bool, error) {
-	return db.tree.Has(key, nil)
-}
+func (r *reader) Has(key []byte) (bool, error) { return r.space.At(r.at).Has(key, r.at) }
 
 // MultiResult receives the values of a MultiGet. Reuse one to allocate nothing. It
 // is used by one goroutine at a time; the zero value is ready.
@@ -48,17 +46,13 @@ func (r *MultiResult) Len() int { return r.r.Len() }
 // there is no key i. The slice is valid until the next use of r.
 func (r *MultiResult) Value(i int) (value []byte, found bool) { return r.r.Value(i) }
 
-// MultiGet looks up many keys in one state of the database: r.Value(i) is that of
+// MultiGet looks up many keys in one state of the database: result.Value(i) is that of
 // keys[i]. It is faster than as many calls of Get, because the lookups overlap. It
 // fails as Get does, but a missing key is no error; after an error the results are
 // not to be used. The keys are not retained.
-func (db *DB) MultiGet(keys [][]byte, r *MultiResult) error {
-	return db.multiGet(keys, nil, r)
-}
-
-func (db *DB) multiGet(keys [][]byte, snap *tree.Snapshot, r *MultiResult) error {
-	if r == nil {
+func (r *reader) MultiGet(keys [][]byte, result *MultiResult) error {
+	if result == nil {
 		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)
 	}
-	return db.tree.MultiGet(keys, snap, &r.r)
+	return r.space.At(r.at).MultiGet(keys, r.at, &result.r)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/repair"
 	"github.com/loamdb/loam/internal/vfs"
@@ -49,13 +50,13 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 // panic, of the user's FS or Comparer for instance, is an error.
 func inDir(opts *Options, dir string, do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
-	err := protect(func() (err error) {
+	err := engine.Protect(func() (err error) {
 		d, err = vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = protect(func() error { return do(d) })
-	return errors.Join(err, protect(d.Close))
+	err = engine.Protect(func() error { return do(d) })
+	return errors.Join(err, engine.Protect(d.Close))
 }

@@ -17,9 +17,9 @@ import (
 // tablesOnDisk lists the tables in the directory, as soon as deletions are done.
 func tablesOnDisk(t *testing.T, db *DB) (tables []string) {
 	t.Helper()
-	db.shared.Reads.DrainFor(time.Minute)
-	db.shared.Files.WaitDeleted()
-	tables, err := fstest.Find(db.opts.FS, db.dir, base.FileTable)
+	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Files.WaitDeleted()
+	tables, err := fstest.Find(db.engine.Opts.FS, db.engine.Dir, base.FileTable)
 	if err != nil {
 		t.Fatal(err)
 	}

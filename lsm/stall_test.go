@@ -81,7 +81,7 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 					break
 				}
 			}
-			if n := db.jobs.Status().Forced; n > 0 {
+			if n := db.engine.Jobs.Status().Forced; n > 0 {
 				t.Errorf("%s: %d waits for level 0 had nothing under way", what, n)
 			}
 			mustClose(t, db)
@@ -105,14 +105,14 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: fsys}))
 	full.Store(true)
 	mustPut(t, db, 1)
-	if err := db.pipeline.Exclusive(func() error { return db.jobs.Seal(db.tree) }); err != nil {
+	if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
 		t.Fatal(err)
 	}
 	<-began
 	mustPut(t, db, 2)
 	done := make(chan error, 1)
 	go func() { done <- db.Flush() }()
-	for len(db.tree.Current().Sealed) < 2 { // until Flush has sealed the memtable, and waits
+	for len(db.engine.Default.Tree.Current().Sealed) < 2 { // until Flush has sealed the memtable, and waits
 		runtime.Gosched()
 	}
 	close(gate)

@@ -28,7 +28,7 @@ func verifyFormats(t *testing.T, test func(t *testing.T, fsys *vfs.Mem, db *DB))
 			}
 			mustFlush(t, db)
 			test(t, fsys, db)
-			if !db.health.closing.Load() {
+			if !db.engine.Health.Closing.Load() {
 				mustClose(t, db)
 			}
 		})
@@ -37,7 +37,7 @@ func verifyFormats(t *testing.T, test func(t *testing.T, fsys *vfs.Mem, db *DB))
 
 // liveTables lists the tables of the default keyspace.
 func liveTables(db *DB) (tables []*manifest.FileMeta) {
-	v := db.manifest.Current(base.DefaultKeyspace)
+	v := db.engine.Manifest.Current(base.DefaultKeyspace)
 	defer v.Unref()
 	for i := range v.Levels {
 		tables = append(tables, v.Levels[i].Files...)
@@ -219,13 +219,13 @@ func TestVerifyReadsAllKeyspaces(t *testing.T) {
 	db := openSpaces(t, fsys, nil)
 	k := mustSpace(t, db, "users")
 	putIn(t, db, "a", "b", nil, k)
-	if err := errors.Join(db.flush(db.tree), db.flush(k.tree)); err != nil {
+	if err := errors.Join(db.Flush(), k.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Verify(context.Background(), nil); err != nil {
 		t.Error(err)
 	}
-	v := db.manifest.Current(k.tree.ID())
+	v := db.engine.Manifest.Current(k.space.Tree.ID())
 	name := v.Levels[len(v.Levels)-1].Files[0].Name()
 	v.Unref()
 	flip(t, fsys, path.Join("db", name), 0.5)
@@ -233,7 +233,7 @@ func TestVerifyReadsAllKeyspaces(t *testing.T) {
 	if err := db.Verify(context.Background(), nil); !errors.As(err, &damage) || damage.File != name {
 		t.Errorf("%v; want %s named", err, name)
 	}
-	if err := db.dropKeyspace("users"); err != nil {
+	if err := db.engine.DropKeyspace("users"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Verify(context.Background(), nil); err != nil {

@@ -30,25 +30,27 @@ const (
 // ErrTooManyFiles or ErrNoMemory the write is not visible and later ones may succeed;
 // so it is when flushes or compactions fail and the memtables or level 0 are full.
 // Any other failure of the log makes the database read-only.
-func (db *DB) Put(key, value []byte, mode WriteMode) error {
+func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return tooLarge("key and value", len(key)+len(value))
 	}
-	if err := db.health.writable(); err != nil {
+	db := k.space.DB
+	if err := db.Health.Writable(); err != nil {
 		return err
 	}
-	return db.pipeline.Put(key, value, commit.Mode(mode&(Sync|NoStall)))
+	return db.Pipeline.Put(key, value, commit.Mode(mode&(Sync|NoStall)))
 }
 
 // Delete removes key, whether it exists or not. It fails as Put does.
-func (db *DB) Delete(key []byte, mode WriteMode) error {
+func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 {
 		return tooLarge("key", len(key))
 	}
-	if err := db.health.writable(); err != nil {
+	db := k.space.DB
+	if err := db.Health.Writable(); err != nil {
 		return err
 	}
-	return db.pipeline.Delete(key, commit.Mode(mode&(Sync|NoStall)))
+	return db.Pipeline.Delete(key, commit.Mode(mode&(Sync|NoStall)))
 }
 
 // Write makes all operations of the batch take effect together. The batch may
@@ -56,35 +58,36 @@ func (db *DB) Delete(key []byte, mode WriteMode) error {
 // changed meanwhile. An empty batch with Sync makes all earlier writes durable. It
 // fails as Put does, with ErrTooLarge if an operation did not fit into the batch, and
 // with ErrInvalidArgument if b is nil.
-func (db *DB) Write(b *Batch, mode WriteMode) error {
+func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
 		return fmt.Errorf("%w: Write needs a batch", ErrInvalidArgument)
 	}
 	if b.err != nil {
 		return b.err
 	}
-	if err := db.health.writable(); err != nil {
+	db := k.space.DB
+	if err := db.Health.Writable(); err != nil {
 		return err
 	}
-	if err := db.checkSpaces(b); err != nil {
+	if err := db.CheckKeyspaces(b.spaces); err != nil {
 		return err
 	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
 	}
-	return db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
+	return db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 }
 
 // WriteBytes is Write for a batch in wire form (Batch.Bytes, LevelDB's), which
 // may come from outside: tags, lengths and count are checked first, and
 // ErrInvalidArgument says what is wrong. The sequence number in its header is
 // overwritten; nothing is copied or retained.
-func (db *DB) WriteBytes(repr []byte, mode WriteMode) error {
+func (k *keyspace) WriteBytes(repr []byte, mode WriteMode) error {
 	if err := batchrepr.Validate(repr, nil); err != nil {
 		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 	}
 	if len(repr) > maxBatchSize {
 		return tooLarge("batch", len(repr))
 	}
-	return db.Write(&Batch{repr: repr}, mode)
+	return k.Write(&Batch{repr: repr}, mode)
 }

@@ -17,7 +17,7 @@ var floors = []struct {
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/foreign", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/compact"}},
-	{5, []string{"internal/tree", "internal/jobs", "internal/backup", "internal/repair"}},
+	{5, []string{"internal/tree", "internal/jobs", "internal/engine", "internal/backup", "internal/repair"}},
 	{6, []string{"lsm"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},
 }
@@ -47,6 +47,8 @@ var sideways = map[[2]string]bool{
 	{"internal/preview", "internal/base"}:                      true,
 	{"internal/compact", "internal/iters"}:                     true,
 	{"internal/jobs", "internal/tree"}:                         true,
+	{"internal/engine", "internal/tree"}:                       true,
+	{"internal/engine", "internal/jobs"}:                       true,
 }
 
 // formats are the table formats. Only internal/files imports them: it picks by a

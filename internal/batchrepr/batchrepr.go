@@ -44,19 +44,9 @@ func AppendPut(b, key, value []byte) []byte {
 	return AppendEntry(b, base.DefaultKeyspace, base.KindSet, key, value)
 }
 
-// AppendPutIn is AppendPut into a keyspace.
-func AppendPutIn(b []byte, keyspace base.KeyspaceID, key, value []byte) []byte {
-	return AppendEntry(b, keyspace, base.KindSet, key, value)
-}
-
 // AppendDelete adds a deletion and counts it in the header.
 func AppendDelete(b, key []byte) []byte {
 	return AppendEntry(b, base.DefaultKeyspace, base.KindDelete, key, nil)
-}
-
-// AppendDeleteIn is AppendDelete from a keyspace.
-func AppendDeleteIn(b []byte, keyspace base.KeyspaceID, key []byte) []byte {
-	return AppendEntry(b, keyspace, base.KindDelete, key, nil)
 }
 
 // AppendEntry adds an entry of a known kind, see AppendPut. A kind without a value

@@ -115,8 +115,8 @@ func TestValidateRefuses(t *testing.T) {
 		{"count low", "more entries than the 2", edit(func(b []byte) []byte { SetCount(b, 2); return b })},
 		{"count high", "counts 4 entries, found 3", edit(func(b []byte) []byte { SetCount(b, 4); return b })},
 		{"count max", "counts 4294967295", edit(func(b []byte) []byte { SetCount(b, 1<<32-1); return b })},
-		{"keyspace", "unknown kind 129", AppendPutIn(Init(nil), 1, []byte("k"), []byte("v"))},
-		{"keyspace, deletion", "unknown kind 128", AppendDeleteIn(sample(), 1<<32-1, []byte("k"))},
+		{"keyspace", "unknown kind 129", AppendEntry(Init(nil), 1, base.KindSet, []byte("k"), []byte("v"))},
+		{"keyspace, deletion", "unknown kind 128", AppendEntry(sample(), 1<<32-1, base.KindDelete, []byte("k"), nil)},
 		{"unknown kind", "unknown kind 2", edit(func(b []byte) []byte { b[HeaderLen] = 2; return b })},
 		{"left over", "unknown kind 9", edit(func(b []byte) []byte { return append(b, 9) })},
 		{"left over deletion", "key length", edit(func(b []byte) []byte { return append(b, 0) })},
@@ -141,10 +141,10 @@ func all(base.KeyspaceID) bool { return true }
 
 // several is a batch over several keyspaces.
 func several() []byte {
-	b := AppendPutIn(Init(nil), 3, []byte("k"), []byte("v"))
+	b := AppendEntry(Init(nil), 3, base.KindSet, []byte("k"), []byte("v"))
 	b = AppendPut(b, []byte("k"), nil)
-	b = AppendDeleteIn(b, 300, []byte("gone"))
-	b = AppendDeleteIn(b, 1<<32-1, nil)
+	b = AppendEntry(b, 300, base.KindDelete, []byte("gone"), nil)
+	b = AppendEntry(b, 1<<32-1, base.KindDelete, nil, nil)
 	SetSeq(b, 9)
 	return b
 }

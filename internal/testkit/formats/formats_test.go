@@ -276,9 +276,9 @@ func encodeBatch(lines []string) ([]byte, error) {
 		case "sequence":
 			batchrepr.SetSeq(b, base.SeqNum(number(words[1])))
 		case "put":
-			b = batchrepr.AppendPutIn(b, keyspace, []byte(words[1]), []byte(words[2]))
+			b = batchrepr.AppendEntry(b, keyspace, base.KindSet, []byte(words[1]), []byte(words[2]))
 		case "delete":
-			b = batchrepr.AppendDeleteIn(b, keyspace, []byte(words[1]))
+			b = batchrepr.AppendEntry(b, keyspace, base.KindDelete, []byte(words[1]), nil)
 		}
 	}
 	return b, nil

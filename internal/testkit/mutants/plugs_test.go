@@ -32,7 +32,7 @@ var plugs = []mutant{
 		{"internal/files/obsolete.go", "\tif q.closed {\n\t\tq.finishedLocked(1)\n\t\treturn\n\t}\n", ""}}},
 
 	{"second-close-succeeds", "a second Close does not say that it was one", afterClose, []edit{
-		{"lsm/open.go", "if db.health.closing.Swap(true) {\n\t\treturn ErrClosed", "if db.health.closing.Swap(true) {\n\t\treturn nil"}}},
+		{"internal/engine/open.go", "if db.Health.Closing.Swap(true) {\n\t\treturn base.ErrClosed", "if db.Health.Closing.Swap(true) {\n\t\treturn nil"}}},
 
 	{"iterator-keeps-state", "a closed iterator keeps its read state", target{"internal/testkit/leak", "TestOpenings"}, []edit{
 		{"internal/tree/iterator.go", "\tit.cursor, it.scan = nil, nil\n\tit.state.Unref()\n", "\tit.cursor, it.scan = nil, nil\n"}}},

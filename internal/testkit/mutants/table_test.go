@@ -71,10 +71,10 @@ var table = []mutant{
 		{"internal/wal/set.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
 
 	{"split-batch", "a batch is appended to the log in two records", states, []edit{
-		{"lsm/write.go", "\treturn db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))\n", `	if b.Count() > 1 {
-		return b.Each(func(k, v []byte) error { return db.Put(k, v, mode) }, func(k []byte) error { return db.Delete(k, mode) })
+		{"lsm/write.go", "\treturn db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))\n", `	if b.Count() > 1 {
+		return b.Each(func(key, v []byte) error { return k.Put(key, v, mode) }, func(key []byte) error { return k.Delete(key, mode) })
 	}
-	return db.pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
+	return db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 `}}},
 
 	{"keyspace-tables-before-logs", "a keyspace's tables are live before the logs with the rest of their batches are durable", trees, []edit{
@@ -87,7 +87,7 @@ var table = []mutant{
 		{"internal/manifest/keyspace.go", "s.maxID++ // used up, whatever comes", "for s.maxID = 1; s.find(s.maxID) != nil; s.maxID++ {\n\t}"}}},
 
 	{"keyspace-replayed-twice", "recovery reads back what a keyspace has in tables", target{"lsm", "TestRotationLeavesOtherKeyspaces"}, []edit{
-		{"lsm/recovery.go", "k == nil || num < k.firstLog", "k == nil"}}},
+		{"internal/engine/recovery.go", "k == nil || num < k.firstLog", "k == nil"}}},
 
 	{"keyspace-keeps-logs", "a keyspace that is seldom written keeps all logs", target{"lsm", "TestSeldomWrittenKeyspaceKeepsNoLogs"}, []edit{
 		{"internal/jobs/keyspaces.go", "for _, t := range pinning {", "for _, t := range pinning[:0] {"}}},
@@ -174,7 +174,7 @@ var table = []mutant{
 		{"internal/sstable/ldb/writer.go", "\tif w.err == nil && w.index.Count() != w.meta.Blocks {", "\tif w.err == nil && w.index.Count() < 0 {"}}},
 
 	{"replay-leak", "a failed open keeps its replayed memtables", memory, []edit{
-		{"lsm/open.go", "\tdefer r.free()\n", ""}}},
+		{"internal/engine/open.go", "\tdefer r.free()\n", ""}}},
 
 	{"rotate-without-memory", "a memtable is sealed before there is memory for the next", memory, []edit{
 		{"internal/tree/tree.go", "\treturn mem, mem.Room(bytes, entries)\n", "\treturn mem, nil\n"}}},
@@ -224,7 +224,7 @@ var table = []mutant{
 		{"internal/tree/get.go", "\tseq, err := t.shared.Seqs.after(h.state, snap)\n", "\tseq, err := t.shared.Seqs.after(h.state, snap)\n\tif s := t.state.Load(); s != nil {\n\t\th.state = s\n\t}\n"}}},
 
 	{"commit-after-close", "a writer that waited behind Close commits to a closed database", target{"lsm", "TestWritesBesideClose"}, []edit{
-		{"lsm/open.go", "\t\tdb.pipeline.Poison(ErrClosed)\n", ""}}},
+		{"internal/engine/open.go", "\t\tdb.Pipeline.Poison(base.ErrClosed)\n", ""}}},
 
 	{"io-in-guard", "a read waits for the disk inside its guard", target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
 		{"internal/tree/get.go", "\t\th.count()\n\t\treturn r.GetAt(", "\t\treturn r.GetAt("}}},
@@ -396,5 +396,5 @@ var table = []mutant{
 		{"internal/tree/tree.go", "if n > 0 && rand.Uint32()%soughtSample == 0 {", "if n > 0 && rand.Uint32()%soughtSample == soughtSample {"}}},
 
 	{"repair-panics", "a panic of the file system ends a repair's process", target{"internal/testkit/callbacks", "TestCallbacks"}, []edit{
-		{"lsm/repair.go", "protect(func() error { return do(d) })", "do(d)"}}},
+		{"lsm/repair.go", "engine.Protect(func() error { return do(d) })", "do(d)"}}},
 }

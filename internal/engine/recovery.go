@@ -1,4 +1,4 @@
-package lsm
+package engine
 
 import (
 	"fmt"
@@ -14,29 +14,11 @@ import (
 	"github.com/loamdb/loam/internal/wal"
 )
 
-// RecoveryReport says what Open found in the logs of the last run.
-type RecoveryReport struct {
-	Logs      int          // logs replayed
-	Records   uint64       // batches replayed
-	Entries   uint64       // puts and deletes in these batches
-	Dropped   []DroppedLog // what was not replayed, and why
-	SetAside  []string     // names of the copies *.lost that were made of damaged logs
-	LastSeq   uint64       // sequence number of the last write found
-	WasClean  bool         // nothing was dropped
-	TornBytes int64        // bytes dropped as the torn ends of logs, which a crash leaves
+// Recovery says what Open found in the logs of the last run.
+type Recovery struct {
+	wal.Report
+	LastSeq base.SeqNum // of the last write found
 }
-
-// DroppedLog is a part of a log that was not replayed.
-type DroppedLog struct {
-	File   string // name within the directory
-	Offset int64  // bytes from the start of the file
-	Bytes  int64  // length
-	Reason string // in words, lower case
-}
-
-// RecoveryReport returns what this Open found. It does not change, and is answered
-// after Close too.
-func (db *DB) RecoveryReport() RecoveryReport { return db.recovery }
 
 // replay collects the memtables that the logs are read back into.
 type replay struct {
@@ -59,34 +41,27 @@ type replayed struct {
 func (r *replay) logs() error {
 	db := r.db
 	r.Replay = wal.Replay{
-		FS: db.opts.FS, Dir: db.dir, Format: db.manifest.Found(), Last: db.manifest.LastSeq(), Apply: r.apply,
-		Keep: db.opts.maxCarried(), Synced: db.manifest.Durable(),
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Manifest.Found(), Last: db.Manifest.LastSeq(), Apply: r.apply,
+		Keep: db.Opts.maxCarried(), Synced: db.Manifest.Durable(),
 	}
-	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.tree}}
-	if db.manifest.Found() == base.Native {
-		newest := db.manifest.MaxKeyspace()
+	r.spaces = map[base.KeyspaceID]*replayed{base.DefaultKeyspace: {tree: db.Default.Tree}}
+	if db.Manifest.Found() == base.Native {
+		newest := db.Manifest.MaxKeyspace()
 		r.Keyspaces = func(id base.KeyspaceID) bool { return id <= newest }
-		for _, k := range db.manifest.Keyspaces() {
+		for _, k := range db.Manifest.Keyspaces() {
 			r.spaces[k.ID] = &replayed{tree: db.treeOf(k.ID), firstLog: k.FirstLog}
 		}
 	}
-	nums, err := r.Needed(db.manifest.Knows, db.manifest.LogNum(), db.manifest.PrevLogNum())
+	nums, err := r.Needed(db.Manifest.Knows, db.Manifest.LogNum(), db.Manifest.PrevLogNum())
 	if err != nil {
 		return err
 	}
-	if err := r.Run(nums, db.manifest.LogNum()); err != nil {
+	if err := r.Run(nums, db.Manifest.LogNum()); err != nil {
 		return err
 	}
-	found := &r.Report
-	db.recovery = RecoveryReport{
-		Logs: found.Logs, Records: found.Records, Entries: found.Entries, TornBytes: found.TornBytes,
-		LastSeq: uint64(r.Last), WasClean: len(found.Dropped) == 0,
-	}
-	for _, d := range found.Dropped {
-		db.recovery.Dropped = append(db.recovery.Dropped, DroppedLog(d))
-	}
-	if !db.recovery.WasClean {
-		db.health.logger.Warn("part of the log was dropped", "dir", db.dir, "dropped", found.Dropped)
+	db.Recovery = Recovery{r.Report, r.Last}
+	if len(r.Report.Dropped) > 0 {
+		db.Health.logger.Warn("part of the log was dropped", "dir", db.Dir, "dropped", r.Report.Dropped)
 	}
 	return nil
 }
@@ -154,7 +129,7 @@ func (r *replay) memTableFor(k *replayed, bytes int64, entries int, num uint64) 
 			return newest, nil
 		}
 		prev = newest.Mem
-		if n >= r.db.opts.MaxMemtables && !r.db.opts.ReadOnly {
+		if n >= r.db.Opts.Jobs.MaxMemTables && !r.db.Opts.ReadOnly {
 			if err := r.writeOldest(k); err != nil {
 				return nil, err
 			}
@@ -169,9 +144,9 @@ func (r *replay) memTableFor(k *replayed, bytes int64, entries int, num uint64) 
 // writeOldest writes the oldest memtable into tables, which the next version has.
 func (r *replay) writeOldest(k *replayed) error {
 	s := k.tables[0]
-	err := r.db.jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {
+	err := r.db.Jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {
 		r.written += result.EntriesIn
-		return r.db.manifest.Stage(&manifest.Edit{Keyspace: k.tree.ID(), Added: result.Added})
+		return r.db.Manifest.Stage(&manifest.Edit{Keyspace: k.tree.ID(), Added: result.Added})
 	})
 	if err != nil {
 		return err
@@ -188,7 +163,7 @@ func (o *Options) maxCarried() int {
 	if o.ReadOnly {
 		return 0
 	}
-	return int(min(64<<10, o.WriteBufferSize/4))
+	return int(min(64<<10, o.Jobs.WriteBuffer/4))
 }
 
 // carries reports whether all that was replayed goes into the new log.
@@ -224,12 +199,12 @@ func (r *replay) finish() error {
 		}
 	}
 	// Only with all entries in tables or in the new log may the logs become obsolete.
-	if r.written+r.skipped+carried != db.recovery.Entries {
+	if r.written+r.skipped+carried != db.Recovery.Entries {
 		return fmt.Errorf("%d entries were replayed, %d of them needed no table, %d came into tables and %d into the new log; the logs are kept",
-			db.recovery.Entries, r.skipped, r.written, carried)
+			db.Recovery.Entries, r.skipped, r.written, carried)
 	}
 	err := r.SetAside()
-	db.recovery.SetAside = r.Report.SetAside
+	db.Recovery.SetAside = r.Report.SetAside
 	if err != nil {
 		return err
 	}
@@ -239,21 +214,21 @@ func (r *replay) finish() error {
 	if r.Kept != nil {
 		last = batchrepr.Seq(r.Kept[0]) - 1
 	}
-	db.manifest.SetLastSeq(last)
+	db.Manifest.SetLastSeq(last)
 	if err := r.commit(); err != nil {
 		return err
 	}
-	if err := db.manifest.RenameTables(); err != nil {
-		db.health.warn("tables keep the names of LevelDB until the next opening", err)
+	if err := db.Manifest.RenameTables(); err != nil {
+		db.Health.Warn("tables keep the names of LevelDB until the next opening", err)
 	}
-	r.adopt(db.wal.Num())
+	r.adopt(db.WAL.Num())
 	n := 0
-	err = db.manifest.DeleteObsolete(db.wal.Num(), func(name string) { db.shared.Files.DeleteFile(name); n++ })
+	err = db.Manifest.DeleteObsolete(db.WAL.Num(), func(name string) { db.Shared.Files.DeleteFile(name); n++ })
 	if err != nil {
-		db.health.warn("files of an earlier run stay until the next opening", err)
+		db.Health.Warn("files of an earlier run stay until the next opening", err)
 	}
 	if n > manyObsolete {
-		db.shared.Files.WaitDeleted()
+		db.Shared.Files.WaitDeleted()
 	}
 	return nil
 }
@@ -267,12 +242,12 @@ const manyObsolete = 6
 func (r *replay) adopt(log uint64) {
 	for id, k := range r.spaces {
 		if r.Kept != nil && len(k.tables) > 0 {
-			k.tree.StartWith(k.tables[0].Mem, log, nil, r.db.manifest.Current(id))
+			k.tree.StartWith(k.tables[0].Mem, log, nil, r.db.Manifest.Current(id))
 			continue
 		}
 		sealed := slices.Clone(k.tables)
 		slices.Reverse(sealed)
-		k.tree.Start(log, sealed, r.db.manifest.Current(id))
+		k.tree.Start(log, sealed, r.db.Manifest.Current(id))
 	}
 }
 
@@ -281,8 +256,8 @@ func (r *replay) adopt(log uint64) {
 // MANIFEST looks like a damaged database.
 func (r *replay) commit() error {
 	db := r.db
-	fresh := db.manifest.ManifestNum() == 0
-	log, err := db.wal.Create()
+	fresh := db.Manifest.ManifestNum() == 0
+	log, err := db.WAL.Create()
 	if err == nil && !fresh {
 		err = r.rotate()
 	}
@@ -292,10 +267,10 @@ func (r *replay) commit() error {
 	edit := &manifest.Edit{}
 	edit.SetLogNum(log)
 	edit.SetPrevLogNum(0)
-	if err := db.manifest.Stage(edit); err != nil {
+	if err := db.Manifest.Stage(edit); err != nil {
 		return err
 	}
-	if err := db.manifest.StartManifest(); err != nil || !fresh {
+	if err := db.Manifest.StartManifest(); err != nil || !fresh {
 		return err
 	}
 	return r.rotate()
@@ -304,9 +279,9 @@ func (r *replay) commit() error {
 // rotate begins the new log.
 func (r *replay) rotate() (err error) {
 	if r.Kept != nil {
-		_, err = r.db.wal.RotateWith(r.Kept)
+		_, err = r.db.WAL.RotateWith(r.Kept)
 	} else {
-		_, err = r.db.wal.Rotate(r.Last)
+		_, err = r.db.WAL.Rotate(r.Last)
 	}
 	return err
 }

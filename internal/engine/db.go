@@ -1,0 +1,64 @@
+// Package engine is one open database: it opens and recovers a directory, holds the parts of
+// the database together, and closes it. Package lsm is the API on top: options, types,
+// conversions.
+package engine
+
+import (
+	"io"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/jobs"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/wal"
+)
+
+// DB is an open database. It is safe for concurrent use.
+//
+// DB holds the parts together and has no lock of its own but for keyspaces; docs/locking.md
+// has the order of theirs. The parts get what they need of each other as functions.
+type DB struct {
+	// All constant after Open.
+	Dir      string  // its absolute path
+	Opts     Options // FS and Format are those of the directory
+	dirLock  io.Closer
+	Health   Health
+	Recovery Recovery
+
+	Cache    *cache.Cache
+	Manifest *manifest.Set
+	WAL      *wal.Set         // used by the commit leader
+	Pipeline *commit.Pipeline // orders writes
+	Shared   tree.Shared      // what all trees need: table files, guards, sequence numbers
+	Default  *Keyspace
+	spaces   keyspaces       // the others
+	Jobs     *jobs.Scheduler // flushes and compactions
+}
+
+// freeFiles frees table files and cache when their last holder has gone: the closed
+// database, or an iterator that outlived it. It frees memory and descriptors only,
+// see files.Set.Leave.
+func (db *DB) freeFiles() {
+	// Retired functions run in order, so the tables of the last read states are
+	// closed before.
+	db.Shared.Reads.Retire(func() {
+		if db.Shared.Files == nil { // Open failed early
+			return
+		}
+		if err := db.Shared.Files.Close(); err != nil {
+			db.Health.Warn("closing table files", err)
+		}
+		db.Cache.Unref()
+	})
+}
+
+// retiredPanic makes the database read-only after a panic in a retired function.
+func (db *DB) retiredPanic(v any, stack []byte) {
+	if db.Default == nil || db.Default.Tree.Closed() { // closed, or not open yet
+		db.Health.logger.Error("freeing what a database held", "dir", db.Dir, "err", &base.Panic{Value: v, Stack: stack})
+		return
+	}
+	db.Health.panickedAt(v, stack)
+}

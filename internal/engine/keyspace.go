@@ -1,0 +1,257 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// keyspaces is the keyspaces of a database besides the default one. All share one
+// write-ahead log, one sequence of numbers, one MANIFEST, one scheduler and one cache.
+type keyspaces struct {
+	mu     sync.Mutex // held while one is created or dropped; outermost
+	byName map[string]*Keyspace
+	gone   *tree.Tree // never started: stands for a dropped keyspace in reads, which fail
+
+	unread  atomic.Int32 // how many of dropped a snapshot may still read
+	dropMu  sync.Mutex   // a leaf
+	dropped []*Keyspace  // dropped ones that a snapshot may still read, or with open iterators
+
+	find func(base.KeyspaceID) *tree.Tree // DB.treeOf; constant
+	// Used by the commit leader, changed in pipeline.Exclusive.
+	several bool // a batch may name other keyspaces than the default one
+	trees   map[base.KeyspaceID]*tree.Tree
+}
+
+// Keyspace is a keyspace of an open database. It is safe for concurrent use.
+type Keyspace struct {
+	DB   *DB
+	Tree *tree.Tree
+
+	// gone is set when the keyspace is being dropped. Writes are refused from then on,
+	// and reads too, except at snapshots whose sequence number is at most last.
+	gone atomic.Bool
+	last atomic.Uint64
+}
+
+// init makes the trees of the keyspaces that the manifest has.
+func (s *keyspaces) init(db *DB) {
+	s.gone = db.newTree(base.DefaultKeyspace, base.DefaultKeyspaceName, db.Opts.Comparer)
+	s.byName = map[string]*Keyspace{}
+	s.trees = map[base.KeyspaceID]*tree.Tree{}
+	s.find = db.treeOf
+	s.several = db.Manifest.MaxKeyspace() > base.DefaultKeyspace
+	for _, k := range db.Manifest.Keyspaces() {
+		if k.ID != base.DefaultKeyspace {
+			s.add(db.newKeyspace(k.ID, k.Name, k.Comparer))
+		}
+	}
+}
+
+// add adds a keyspace. It is called while no commit is under way.
+func (s *keyspaces) add(k *Keyspace) {
+	s.several = true
+	s.byName[k.Tree.Name()] = k
+	s.trees[k.Tree.ID()] = k.Tree
+	k.DB.Jobs.Add(k.Tree)
+}
+
+// treeOf returns the tree of a keyspace, or nil. Commit leader only.
+func (db *DB) treeOf(id base.KeyspaceID) *tree.Tree {
+	if id == base.DefaultKeyspace {
+		return db.Default.Tree
+	}
+	return db.spaces.trees[id]
+}
+
+// all lists the trees of all keyspaces, first that of the default one.
+func (s *keyspaces) all(first *tree.Tree) []*tree.Tree {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	trees := []*tree.Tree{first}
+	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
+		trees = append(trees, s.byName[name].Tree)
+	}
+	return trees
+}
+
+// close closes the trees of all keyspaces. It is called after the last commit.
+func (s *keyspaces) close() {
+	for _, t := range s.trees {
+		t.Close()
+	}
+	s.dropMu.Lock()
+	defer s.dropMu.Unlock()
+	for _, k := range s.dropped {
+		k.Tree.Close()
+	}
+	s.dropped = nil
+	s.unread.Store(0)
+}
+
+// closeUnread drops the trees of dropped keyspaces that no open snapshot may read, and
+// takes them off the list once they have no iterator either.
+func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
+	if s.unread.Load() == 0 {
+		return
+	}
+	oldest, open := seqs.Oldest()
+	s.dropMu.Lock()
+	defer s.dropMu.Unlock()
+	unread := int32(0)
+	s.dropped = slices.DeleteFunc(s.dropped, func(k *Keyspace) bool {
+		if open && uint64(oldest) <= k.last.Load() {
+			unread++
+			return false
+		}
+		k.Tree.Drop()
+		return k.Tree.Unused()
+	})
+	s.unread.Store(unread)
+}
+
+// newKeyspace makes a keyspace, whose tree does nothing before its Start.
+func (db *DB) newKeyspace(id base.KeyspaceID, name string, c *base.Comparer) *Keyspace {
+	return &Keyspace{DB: db, Tree: db.newTree(id, name, c)}
+}
+
+// Keyspace returns a keyspace, which it creates if there is none of that name.
+func (db *DB) Keyspace(name string, c *base.Comparer) (*Keyspace, error) {
+	if !db.isNative() {
+		return nil, fmt.Errorf("%w: a database in LevelDB's format has no keyspaces", base.ErrInvalidArgument)
+	}
+	s := &db.spaces
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.byName[name]; k != nil {
+		switch {
+		case k.gone.Load():
+			return nil, fmt.Errorf("keyspace %q: a drop has failed, and must be tried again first", name)
+		case c != nil && c.Name != k.Tree.Comparer().Name:
+			return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
+		}
+		return k, nil
+	}
+	if err := db.Health.Writable(); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		c = db.Opts.Comparer
+	}
+	if db.Opts.Comparers(c.Name) == nil {
+		return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open knows", base.ErrInvalidArgument, c.Name, name)
+	}
+	id, version, err := db.Jobs.CreateKeyspace(name, c)
+	if err != nil {
+		return nil, err
+	}
+	k := db.newKeyspace(id, name, c)
+	err = db.Pipeline.Exclusive(func() error {
+		if db.Default.Tree.Closed() {
+			version.Unref()
+			return base.ErrClosed
+		}
+		k.Tree.Start(db.WAL.Num(), nil, version)
+		s.add(k)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// DropKeyspace drops a keyspace. If it fails, it is unknown whether the keyspace still
+// exists on disk, and nothing but another DropKeyspace is allowed.
+func (db *DB) DropKeyspace(name string) error {
+	s := &db.spaces
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.byName[name]
+	if k == nil {
+		return fmt.Errorf("%w: %q", manifest.ErrNoKeyspace, name)
+	}
+	if err := db.Health.Writable(); err != nil {
+		return err
+	}
+	// Writes that passed CheckKeyspaces before count as written before the drop.
+	k.last.Store(uint64(db.Shared.Seqs.Visible()))
+	k.gone.Store(true)
+	if err := db.Jobs.DropKeyspace(k.Tree); err != nil {
+		return err
+	}
+	delete(s.byName, name)
+	err := db.Pipeline.Exclusive(func() error {
+		delete(s.trees, k.Tree.ID())
+		s.dropMu.Lock()
+		defer s.dropMu.Unlock()
+		s.dropped = append(s.dropped, k)
+		s.unread.Add(1)
+		return nil
+	})
+	s.closeUnread(db.Shared.Seqs)
+	if err != nil {
+		return err
+	}
+	return db.Jobs.ReleaseLogs()
+}
+
+// KeyspaceNames lists all keyspaces, the default one first.
+func (db *DB) KeyspaceNames() (names []string) {
+	for _, k := range db.Manifest.Keyspaces() {
+		names = append(names, k.Name)
+	}
+	return names
+}
+
+// CheckKeyspaces refuses a batch for keyspaces that were dropped, or are another
+// database's.
+func (db *DB) CheckKeyspaces(named []*Keyspace) error {
+	for _, k := range named {
+		if k.DB != db {
+			return fmt.Errorf("%w: the batch names a keyspace of another database", base.ErrInvalidArgument)
+		}
+		if k.gone.Load() {
+			return fmt.Errorf("%w: %q was dropped", manifest.ErrNoKeyspace, k.Tree.Name())
+		}
+	}
+	return nil
+}
+
+// makeRoomAll makes room in each tree that the group writes to. Commit leader only.
+func (db *DB) makeRoomAll(group [][]byte, bytes int64, entries int, mode commit.Mode) error {
+	if !db.spaces.several {
+		return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
+	}
+	return db.Jobs.MakeRoomForGroup(db.spaces.find, group, mode)
+}
+
+// applyAll inserts a batch into the trees that it writes to. Commit leader only.
+func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
+	if !db.spaces.several {
+		return db.Default.Tree.Apply(batch, seq)
+	}
+	return tree.ApplyAll(db.spaces.find, batch, seq)
+}
+
+// At is the tree to read at a snapshot, or at present if that is nil. If the keyspace was
+// dropped before, it is a closed tree.
+func (k *Keyspace) At(snap *tree.Snapshot) *tree.Tree {
+	if k.gone.Load() && (snap == nil || uint64(snap.Seq()) > k.last.Load()) {
+		return k.DB.spaces.gone
+	}
+	return k.Tree
+}
+
+// CloseSnapshot closes a snapshot of the database. Further calls do nothing.
+func (db *DB) CloseSnapshot(s *tree.Snapshot) {
+	s.Close()
+	db.spaces.closeUnread(db.Shared.Seqs)
+}

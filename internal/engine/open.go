@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/events"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/jobs"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/wal"
+)
+
+// Options says how a database is opened. Every field is resolved: there are no
+// defaults here.
+type Options struct {
+	FS             vfs.FS
+	Format         base.Format // of a new database
+	ErrorIfMissing bool
+	ErrorIfExists  bool
+	NoCreateDirs   bool // creates the directory, not its parents
+	ReadOnly       bool
+	Upgrade        bool // a database in LevelDB's format becomes a native one
+
+	Comparer  *base.Comparer                   // of the default keyspace
+	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
+	Logger    *slog.Logger                     // nil: none
+	Listener  func(*events.Queue) Listener     // makes what is told of events, which posts its calls
+
+	Cache          func() (*cache.Cache, error) // the block cache, with a reference for the database
+	Tables         sstable.WriterOptions        // for all keyspaces, which set Format and Comparer
+	MaxDecoded     int64                        // bytes
+	MaxOpenFiles   int
+	Mmap           bool
+	WALPreallocate int64        // bytes
+	Jobs           jobs.Options // the limits; Open fills in the parts of the database
+}
+
+// Listener is told what happens. It waits for nothing: it posts to the queue that it was
+// made with.
+type Listener interface {
+	jobs.Events
+	// ReadOnly is told of the failure that made the database read-only.
+	ReadOnly(cause error)
+}
+
+// Open opens the database in dir, or creates it; see lsm.Open. A failed Open gives
+// back what it took and leaves the directory as it was.
+func Open(dir string, o Options) (*DB, error) {
+	place, err := openDir(dir, &o)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	o.FS = files.RoomyFS{FS: place.FS}
+	db := &DB{Dir: place.Path, Opts: o, dirLock: place}
+	db.Health.init(db.Dir, &o)
+	db.Shared = tree.Shared{
+		Seqs: &tree.Sequences{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
+	}
+	found := &manifest.Found{}
+	if err := db.open(found); err != nil {
+		db.abandon(found)
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	db.Jobs.Wake()
+	return db, nil
+}
+
+// open reads the manifest and replays the logs. It notes in found where the
+// directory stood before anything is written.
+func (db *DB) open(found *manifest.Found) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
+	if err := db.loadManifest(); err != nil {
+		return err
+	}
+	if err := db.openCache(); err != nil {
+		return err
+	}
+	db.assemble()
+	if !db.Opts.ReadOnly {
+		if err := found.Note(db.Manifest); err != nil {
+			return err
+		}
+		if db.Manifest.Upgrading() {
+			if err := db.Manifest.BeginUpgrade(); err != nil {
+				return err
+			}
+		}
+	}
+	r := &replay{db: db}
+	defer r.free()
+	if err := r.logs(); err != nil {
+		return err
+	}
+	db.Shared.Seqs.Publish(r.Last)
+	env := commit.Env{
+		Append:  db.WAL.Append,
+		Sync:    db.WAL.Sync,
+		Apply:   db.Default.Tree.Apply,
+		Publish: db.Shared.Seqs.Publish,
+		Room: func(_ [][]byte, bytes int64, entries int, mode commit.Mode) error {
+			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
+		},
+		Failed: func(err error) { db.Health.fail(err) },
+	}
+	if db.isNative() {
+		env.Apply, env.Room = db.applyAll, db.makeRoomAll
+	}
+	db.Pipeline = commit.New(env, r.Last)
+	db.Health.connect(db.Pipeline, db.Jobs)
+	if db.Opts.ReadOnly {
+		r.adopt(0)
+		return nil
+	}
+	return r.finish()
+}
+
+// openDir opens and locks the directory, and creates it if the options say so.
+func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
+	err = files.MakeRoom(func() error {
+		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly})
+		return err
+	})
+	return d, err
+}
+
+// loadManifest reads the manifest, or makes an empty one for a new database. It writes
+// nothing to disk.
+func (db *DB) loadManifest() error {
+	o := manifest.Options{
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
+		Durable: func() record.LogEnd { return db.WAL.Durable() },
+		Upgrade: db.Opts.Upgrade, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
+	}
+	set, err := manifest.Load(o, db.Opts.ReadOnly)
+	switch {
+	case errors.Is(err, base.ErrDoesNotExist):
+		if db.Opts.ErrorIfMissing || db.Opts.ReadOnly {
+			return err
+		}
+		set, err = manifest.New(o)
+	case err == nil && db.Opts.ErrorIfExists:
+		set.Close()
+		return base.ErrExists
+	}
+	if db.Manifest = set; err != nil {
+		return err
+	}
+	db.Opts.Format = set.Format()
+	return nil
+}
+
+// isNative reports whether the database is in the native format, which has keyspaces.
+func (db *DB) isNative() bool { return db.Opts.Format == base.Native }
+
+// openCache takes a hold on the block cache, and makes the table files.
+func (db *DB) openCache() (err error) {
+	if db.Cache, err = db.Opts.Cache(); err != nil {
+		return err
+	}
+	db.Shared.Files = files.New(files.Options{
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache, Comparer: db.Opts.Comparer, Reads: db.Shared.Reads,
+		MaxDecoded: db.Opts.MaxDecoded, MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap,
+		OnError: func(err error) { db.Health.Warn("table file", err) },
+	})
+	return nil
+}
+
+// assemble makes the log set, the trees and the scheduler. Neither does anything yet.
+func (db *DB) assemble() {
+	o, h := db.Opts, &db.Health
+	db.WAL = wal.New(wal.Options{
+		FS: o.FS, Dir: db.Dir, Format: o.Format, Preallocate: o.WALPreallocate,
+		NewFileNum: db.Manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
+		Rename: db.Shared.Files.Rename, Delete: db.Shared.Files.DeleteFile,
+	})
+	db.Default = db.newKeyspace(base.DefaultKeyspace, base.DefaultKeyspaceName, o.Comparer)
+	limits := o.Jobs
+	limits.Env = jobs.Env{
+		Writable: h.Writable, Failure: h.Failed,
+		Fail:       func(err error) error { cause, _ := h.setFailure(err); return cause },
+		BeginStall: func() { db.Pipeline.BeginStall() }, EndStall: func() { db.Pipeline.EndStall() },
+		Events: h,
+	}
+	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs
+	limits.ReadOnly, limits.Keyspaces = o.ReadOnly, db.isNative()
+	db.Jobs = jobs.New(limits)
+	db.Jobs.Add(db.Default.Tree)
+	db.spaces.init(db)
+}
+
+// newTree makes the tree of a keyspace, which does nothing before its Start.
+func (db *DB) newTree(id base.KeyspaceID, name string, c *base.Comparer) *tree.Tree {
+	tables := db.Opts.Tables
+	tables.Format, tables.Comparer = db.Opts.Format, c
+	return tree.New(tree.Options{
+		ID: id, Name: name, Comparer: c, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
+		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
+	}, db.Shared)
+}
+
+// abandon undoes a failed open, what it made in the directory included.
+func (db *DB) abandon(found *manifest.Found) {
+	db.Health.Closing.Store(true)
+	if db.Default != nil {
+		_ = Protect(func() error { return db.WAL.Close(false) })
+		db.Default.Tree.Close()
+		db.spaces.close()
+	}
+	_ = Protect(func() error { return found.Restore(db.Recovery.SetAside) })
+	_ = db.release() // the failure of the open is the one to report
+	db.Health.queue.Close(eventPatience)
+}
+
+// releaseFor bounds how long release waits for reads that are under way.
+const releaseFor = 500 * time.Millisecond
+
+// release gives back everything of a closed database. What open iterators and reads
+// under way still need is freed when the last of them ends. The lock comes last,
+// because nothing is done in the directory without it.
+func (db *DB) release() error {
+	var errs []error
+	// First deletions that are waiting for reads: they need the lock.
+	db.Shared.Reads.DrainFor(releaseFor)
+	if db.Shared.Files != nil {
+		db.Shared.Files.Leave()
+	}
+	if db.Manifest != nil {
+		errs = append(errs, Protect(db.Manifest.Close))
+	}
+	db.Shared.Holders.Release()
+	db.Shared.Reads.DrainFor(releaseFor)
+	if db.dirLock != nil {
+		errs = append(errs, Protect(db.dirLock.Close))
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the database; see lsm.DB.Close.
+func (db *DB) Close() error {
+	if db.Health.Closing.Swap(true) {
+		return base.ErrClosed
+	}
+	db.Jobs.BeginClose()
+	closing := func() error {
+		db.Default.Tree.Close()
+		db.spaces.close()
+		db.Pipeline.Poison(base.ErrClosed)
+		return nil
+	}
+	// With the lead of the pipeline, so that no commit is under way.
+	if err := db.Pipeline.Exclusive(closing); err != nil && !db.Default.Tree.Closed() {
+		_ = closing() // Exclusive failed by a panic before closing ended
+	}
+	db.Jobs.Close()
+	err := Protect(func() error { return db.WAL.Close(db.Health.Failed() == nil) })
+	_ = Protect(func() error { db.Manifest.NoteDurable(); return nil })
+	err = errors.Join(err, db.release())
+	db.Health.queue.Close(eventPatience)
+	return err
+}
+
+// eventPatience is how long Close waits for the listener and the logger to take the last
+// events.
+const eventPatience = time.Second
+
+// Protect makes a panic of step an error, so that the steps after it are taken.
+func Protect(step func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
+	return step()
+}
