@@ -18,10 +18,15 @@ import (
 //	k#4  del  keep, or drop when no deeper level can hold k: it is in the
 //	          last stripe, so nothing that it hides can be left in the inputs
 //	k#3  set  drop (hidden by #4)
+//
+// Where no deeper level can hold any of the keys, a set of the last stripe is the oldest
+// entry of its key that is left, and every reader sees it. Its sequence number then says
+// nothing, and becomes 0 if settle was called: columns of zeros take no space.
 type collapse struct {
 	cmp       *base.Comparer
 	snapshots []base.SeqNum // ascending
 	deeper    deeper
+	settles   base.SeqNum // sets up to this sequence number get 0; 0: none
 
 	// The entry before, when there was one. last aliases its chunk or buf.
 	any     bool
@@ -68,6 +73,23 @@ func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 		return false, first
 	}
 	return true, first
+}
+
+// settle has settled write zeros. REQUIRES: no file that is not an input, and no range
+// tombstone, has entries of the keys that are older than the inputs'.
+func (c *collapse) settle() {
+	c.settles = base.MaxSeqNum
+	if len(c.snapshots) > 0 {
+		c.settles = c.snapshots[0]
+	}
+}
+
+// settled is the trailer to write for an entry that survives with trailer t.
+func (c *collapse) settled(t base.Trailer) base.Trailer {
+	if t.Seq() <= c.settles && t.Kind() == base.KindSet {
+		return base.MakeTrailer(0, base.KindSet)
+	}
+	return t
 }
 
 // pass records a set that is known to survive without a look at the others.

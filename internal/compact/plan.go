@@ -52,6 +52,22 @@ func (p *Plan) Files(f func(level int, m *manifest.FileMeta)) {
 	}
 }
 
+// isDeepest reports whether nothing older than the inputs is left of their keys once they
+// are merged, and no range tombstone is among them: it would be newer than sequence number 0.
+func (p *Plan) isDeepest(cmp *base.Comparer) bool {
+	if p.OutputLevel == 0 {
+		return false
+	}
+	for level := p.OutputLevel + 1; level < manifest.NumLevels; level++ {
+		if len(p.version.Levels[level].Overlaps(cmp, p.Smallest, p.Largest)) > 0 {
+			return false
+		}
+	}
+	tombstones := false
+	p.Files(func(_ int, m *manifest.FileMeta) { tombstones = tombstones || m.Facts.RangeDels > 0 })
+	return !tombstones
+}
+
 // NumFiles is how many inputs there are.
 func (p *Plan) NumFiles() (n int) {
 	for _, files := range p.Inputs {

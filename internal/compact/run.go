@@ -20,6 +20,9 @@ const (
 type Env struct {
 	Comparer *base.Comparer
 	Naming   base.TableNaming // of new tables
+	// SettleSeqs lets merges into the deepest level write 0 for sequence numbers that no
+	// snapshot tells apart. See collapse.
+	SettleSeqs bool
 	// Open opens a table for one pass from front to back.
 	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
 	// NewWriter begins a new table. The number counts as created even when the
@@ -63,6 +66,9 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.version, p.OutputLevel+1)},
 		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
+	}
+	if env.SettleSeqs && p.isDeepest(env.Comparer) {
+		w.collapse.settle()
 	}
 	result, err := w.run()
 	result.reads = reads
@@ -201,7 +207,7 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 			}
 			check = !plain
 		}
-		if err := w.out.add(key, t, e.Codec(i), value, first); err != nil {
+		if err := w.out.add(key, w.collapse.settled(t), e.Codec(i), value, first); err != nil {
 			return err
 		}
 	}

@@ -31,7 +31,8 @@ func versionOf(t testing.TB, levels [manifest.NumLevels][]*manifest.FileMeta) *m
 //
 //	tables   each line of the input is a table, "L4 a#1=x b#2-": the newest version, a
 //	         tombstone. It forgets all tables before.
-//	merge    merges the tables of all levels to to=4 into it; snapshots=(2 5)
+//	merge    merges the tables of all levels to to=4 into it; snapshots=(2 5); with settle=1,
+//	         sequence numbers become 0 where they may; rangedels=1: an input has range tombstones
 //	flush    writes the entries of the input to level=0; memtable=5 is how many there
 //	         should be, if not as many as there are
 //
@@ -82,7 +83,14 @@ func TestSurviveScript(t *testing.T) {
 			for l := 1; l <= to; l++ { // what overlaps nothing is taken along
 				plan.Inputs[l] = v.Levels[l].Files
 			}
-			r, err = plan.Run(0, ts.env(), snapshots)
+			env := ts.env()
+			env.SettleSeqs = c.Int("settle", 0) == 1
+			if n := c.Int("rangedels", 0); n > 0 {
+				f := *v.Levels[to].Files[0]
+				f.Facts.RangeDels = uint64(n)
+				plan.Inputs[to] = append([]*manifest.FileMeta{&f}, v.Levels[to].Files[1:]...)
+			}
+			r, err = plan.Run(0, env, snapshots)
 		case "flush":
 			es := entries(c.Input)
 			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), v, c.Int("level", 0), 0, ts.env(), snapshots)

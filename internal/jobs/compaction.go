@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
@@ -28,7 +29,9 @@ func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
 	return &compact.Env{
 		Comparer: t.Comparer(),
 		Naming:   s.opts.Manifest.Format().TableNamings()[0],
-		Open:     t.OpenSource,
+		// LevelDB's own tools go by sequence numbers when they repair.
+		SettleSeqs: s.opts.Manifest.Format() == base.Native,
+		Open:       t.OpenSource,
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num := s.opts.Manifest.NewFileNum()
 			w, _, err := s.opts.Files.Create(num, tables)
