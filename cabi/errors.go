@@ -40,6 +40,8 @@ var statuses = []struct {
 	{lsm.ErrCorruption, C.LOAM_ERR_CORRUPTION},
 	{lsm.ErrLocked, C.LOAM_ERR_LOCKED},
 	{lsm.ErrNewerFormat, C.LOAM_ERR_NEWER_FORMAT},
+	{lsm.ErrNeedsNative, C.LOAM_ERR_NEEDS_NATIVE},
+	{lsm.ErrNoKeyspace, C.LOAM_ERR_NO_KEYSPACE},
 	{lsm.ErrNotADatabase, C.LOAM_ERR_NOT_A_DATABASE},
 	{lsm.ErrExists, C.LOAM_ERR_EXISTS},
 	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},

@@ -97,7 +97,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 3
+#define LOAM_ABI_REVISION 4
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -143,7 +143,9 @@ enum {
   LOAM_ERR_TOO_MANY_FILES = -19,     /* no file descriptors left; work resumes when there are */
   LOAM_ERR_CALLBACK = -20,           /* a callback failed; the message is what it said */
   LOAM_ERR_ABI = -21,                /* the library has another ABI than the program */
-  LOAM_ERR_NEWER_FORMAT = -22        /* a newer version of Loam wrote the directory */
+  LOAM_ERR_NEWER_FORMAT = -22,       /* a newer version of Loam wrote the directory */
+  LOAM_ERR_NEEDS_NATIVE = -23,       /* LevelDB's format cannot hold it; see loam_upgrade */
+  LOAM_ERR_NO_KEYSPACE = -24         /* there is no such keyspace, or it was dropped */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */

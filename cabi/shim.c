@@ -61,6 +61,8 @@ static const struct {
     {LOAM_ERR_CALLBACK, "LOAM_ERR_CALLBACK", "a callback failed"},
     {LOAM_ERR_ABI, "LOAM_ERR_ABI", "the library has another ABI than the program"},
     {LOAM_ERR_NEWER_FORMAT, "LOAM_ERR_NEWER_FORMAT", "written by a newer version of Loam"},
+    {LOAM_ERR_NEEDS_NATIVE, "LOAM_ERR_NEEDS_NATIVE", "needs the native format"},
+    {LOAM_ERR_NO_KEYSPACE, "LOAM_ERR_NO_KEYSPACE", "no such keyspace"},
 };
 
 const char *loam_status_string(loam_status status) {

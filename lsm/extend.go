@@ -37,6 +37,11 @@ var (
 	ErrNotADatabase = base.ErrNotADatabase
 	// ErrNewerFormat: a newer version of Loam wrote the directory.
 	ErrNewerFormat = base.ErrNewerFormat
+	// ErrNeedsNative: LevelDB's format, which the directory has, cannot hold what was
+	// asked for. Upgrade makes it a native one.
+	ErrNeedsNative = base.ErrNeedsNative
+	// ErrNoKeyspace: there is no keyspace of that name, or it was dropped.
+	ErrNoKeyspace = base.ErrNoKeyspace
 	// ErrExists: the database exists, and Options.ErrorIfExists is set.
 	ErrExists = base.ErrExists
 	// ErrDoesNotExist: there is no database, and Options.ErrorIfMissing or ReadOnly

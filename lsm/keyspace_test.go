@@ -94,7 +94,7 @@ func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.openKeyspace("users", nil); !errors.Is(err, ErrInvalidArgument) {
+		if _, err := db.openKeyspace("users", nil); !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), "a keyspace needs") {
 			t.Errorf("keyspace in LevelDB's format: %v", err)
 		}
 		mustClose(t, db)
@@ -307,12 +307,12 @@ func TestDropKeyspace(t *testing.T) {
 	if err := db.engine.DropKeyspace("a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.engine.DropKeyspace("a"); !errors.Is(err, manifest.ErrNoKeyspace) {
+	if err := db.engine.DropKeyspace("a"); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("second drop: %v", err)
 	}
 	b := NewBatch()
 	a.put(b, []byte("k"), nil)
-	if err := db.Write(b, NoSync); !errors.Is(err, manifest.ErrNoKeyspace) {
+	if err := db.Write(b, NoSync); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("write into a dropped keyspace: %v", err)
 	}
 	if _, err := a.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrClosed) {
@@ -518,7 +518,7 @@ func TestDroppedWhileCompacting(t *testing.T) {
 		t.Error(err)
 	}
 	close(proceed)
-	if err := <-compacted; !errors.Is(err, manifest.ErrNoKeyspace) && !errors.Is(err, ErrClosed) {
+	if err := <-compacted; !errors.Is(err, base.ErrNoKeyspace) && !errors.Is(err, ErrClosed) {
 		t.Errorf("compaction of a keyspace that was dropped: %v", err)
 	}
 	putIn(t, db, "k", "v", nil, mustSpace(t, db, "a"))

@@ -22,6 +22,8 @@ var (
 	ErrDoesNotExist     = errors.New("database does not exist")
 	ErrComparerMismatch = errors.New("comparator mismatch")
 	ErrTooLarge         = errors.New("too large")
+	ErrNeedsNative      = errors.New("needs the native format")
+	ErrNoKeyspace       = errors.New("keyspace does not exist")
 	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it was open")
 )
 
@@ -34,6 +36,12 @@ type CallbackError struct {
 
 // Error says which callback failed and why.
 func (e *CallbackError) Error() string { return "the " + e.Callback + " failed: " + e.Reason }
+
+// NeedsNative is the error for a feature, such as "a keyspace", that a database in
+// LevelDB's format cannot have. errors.Is(err, ErrNeedsNative) holds for it.
+func NeedsNative(feature string) error {
+	return fmt.Errorf("%s %w: lsm.Upgrade makes the database a native one", feature, ErrNeedsNative)
+}
 
 // Corruption says where damaged bytes are and why they were refused.
 // errors.Is(err, ErrCorruption) holds for it through any wrapping. The layer

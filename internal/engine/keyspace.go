@@ -9,7 +9,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -125,7 +124,7 @@ func (db *DB) newKeyspace(id base.KeyspaceID, name string, c *base.Comparer) *Ke
 // Keyspace returns a keyspace, which it creates if there is none of that name.
 func (db *DB) Keyspace(name string, c *base.Comparer) (*Keyspace, error) {
 	if !db.isNative() {
-		return nil, fmt.Errorf("%w: a database in LevelDB's format has no keyspaces", base.ErrInvalidArgument)
+		return nil, base.NeedsNative("a keyspace")
 	}
 	s := &db.spaces
 	s.mu.Lock()
@@ -176,7 +175,7 @@ func (db *DB) DropKeyspace(name string) error {
 	defer s.mu.Unlock()
 	k := s.byName[name]
 	if k == nil {
-		return fmt.Errorf("%w: %q", manifest.ErrNoKeyspace, name)
+		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
 	if err := db.Health.Writable(); err != nil {
 		return err
@@ -219,7 +218,7 @@ func (db *DB) CheckKeyspaces(named []*Keyspace) error {
 			return fmt.Errorf("%w: the batch names a keyspace of another database", base.ErrInvalidArgument)
 		}
 		if k.gone.Load() {
-			return fmt.Errorf("%w: %q was dropped", manifest.ErrNoKeyspace, k.Tree.Name())
+			return fmt.Errorf("%w: %q was dropped", base.ErrNoKeyspace, k.Tree.Name())
 		}
 	}
 	return nil

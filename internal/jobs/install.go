@@ -92,7 +92,7 @@ func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit, results 
 func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed, results ...compact.Result) error {
 	edit.Keyspace = k.ID()
 	version, err := s.opts.Manifest.Apply(edit)
-	if errors.Is(err, manifest.ErrNoKeyspace) {
+	if errors.Is(err, base.ErrNoKeyspace) {
 		for _, r := range results {
 			s.discard(r)
 		}

@@ -31,7 +31,7 @@ func (s *Scheduler) DropKeyspace(t *tree.Tree) error {
 	s.install.Lock()
 	defer s.install.Unlock()
 	err := s.opts.Manifest.DropKeyspace(t.ID())
-	if err != nil && !errors.Is(err, manifest.ErrNoKeyspace) {
+	if err != nil && !errors.Is(err, base.ErrNoKeyspace) {
 		return s.manifestError(err)
 	}
 	s.mu.Lock()

@@ -38,7 +38,7 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 	defer s.mu.Unlock()
 	k := s.spaceLocked(t)
 	if k == nil {
-		return manifest.ErrNoKeyspace
+		return base.ErrNoKeyspace
 	}
 	for m := compact.NewManual(start, last); ; {
 		done, err := s.manualStepLocked(ctx, k, m)
@@ -92,7 +92,7 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *compact
 			return nil, nil, false, base.ErrClosed
 		}
 		if k.dropped {
-			return nil, nil, false, manifest.ErrNoKeyspace
+			return nil, nil, false, base.ErrNoKeyspace
 		}
 		if end, step, done = s.tryStepLocked(ctx, k, m); end != nil || done {
 			return end, step, done, nil

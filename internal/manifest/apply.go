@@ -14,7 +14,7 @@ import (
 // e is not changed; what it does not say of logs, numbers and sequence is
 // filled in. A table that moves keeps the FileMeta that it has.
 //
-// A keyspace that was dropped meanwhile is ErrNoKeyspace; nothing is written then.
+// A keyspace that was dropped meanwhile is base.ErrNoKeyspace; nothing is written then.
 // After a shortage (base.IsShortage) the call may be made again: it begins a new
 // MANIFEST first. After any other failure but base.ErrInvalidArgument, and after
 // one of a sync, every later call fails with that cause (StartManifest can lift

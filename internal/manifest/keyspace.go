@@ -1,16 +1,12 @@
 package manifest
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 )
-
-// ErrNoKeyspace is the cause where a keyspace does not exist, or not any more.
-var ErrNoKeyspace = errors.New("the keyspace does not exist")
 
 // Keyspace describes a keyspace of a Set.
 type Keyspace struct {
@@ -121,7 +117,7 @@ func (s *Set) checkKeyspace(e *Edit) (*keyspace, error) {
 	}
 	k := s.find(e.Keyspace)
 	if k == nil {
-		return nil, fmt.Errorf("%w: keyspace %d", ErrNoKeyspace, e.Keyspace)
+		return nil, fmt.Errorf("%w: keyspace %d", base.ErrNoKeyspace, e.Keyspace)
 	}
 	if e.HasFirstLog && e.FirstLog < k.firstLog {
 		return nil, fmt.Errorf("%w: first log of keyspace %d goes back from %d to %d", base.ErrInvalidArgument, k.id, k.firstLog, e.FirstLog)
@@ -208,7 +204,7 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 }
 
 // DropKeyspace makes durable that a keyspace is gone. Its tables become obsolete when the
-// last reference on a Version of it is given back. It fails with ErrNoKeyspace,
+// last reference on a Version of it is given back. It fails with base.ErrNoKeyspace,
 // otherwise as Apply does: after a shortage the keyspace may be gone in what a crash
 // leaves, so that it must not be written until DropKeyspace or Mend has succeeded.
 func (s *Set) DropKeyspace(id base.KeyspaceID) error {
@@ -227,7 +223,7 @@ func (s *Set) drop(id base.KeyspaceID) (*Version, error) {
 	}
 	k := s.find(id)
 	if k == nil || id == base.DefaultKeyspace {
-		return nil, fmt.Errorf("%w, or is the default one: keyspace %d", ErrNoKeyspace, id)
+		return nil, fmt.Errorf("%w, or is the default one: keyspace %d", base.ErrNoKeyspace, id)
 	}
 	e := &Edit{Keyspace: id, DropKeyspace: true}
 	s.fill(e)

@@ -127,13 +127,13 @@ func TestKeyspaceLifecycle(t *testing.T) {
 	if err := s.DropKeyspace(users); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.DropKeyspace(users); !errors.Is(err, ErrNoKeyspace) {
+	if err := s.DropKeyspace(users); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("second drop: %v", err)
 	}
-	if err := s.DropKeyspace(base.DefaultKeyspace); !errors.Is(err, ErrNoKeyspace) {
+	if err := s.DropKeyspace(base.DefaultKeyspace); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("drop of the default: %v", err)
 	}
-	if _, err := s.Apply(&Edit{Keyspace: users}); !errors.Is(err, ErrNoKeyspace) || s.Err() != nil {
+	if _, err := s.Apply(&Edit{Keyspace: users}); !errors.Is(err, base.ErrNoKeyspace) || s.Err() != nil {
 		t.Errorf("edit of a keyspace that was dropped: %v, %v", err, s.Err())
 	}
 	if s.Current(users) != nil || len(gone) != 0 || held.NumFiles() != 1 {

@@ -93,7 +93,7 @@ var table = []mutant{
 		{"internal/jobs/keyspaces.go", "for _, t := range pinning {", "for _, t := range pinning[:0] {"}}},
 
 	{"keyspace-drop-not-seen", "jobs of a keyspace that was dropped make the database read-only", target{"lsm", "TestDroppedWhileCompacting"}, []edit{
-		{"internal/jobs/install.go", "if errors.Is(err, manifest.ErrNoKeyspace) {", "if errors.Is(err, manifest.ErrNoKeyspace) && false {"}}},
+		{"internal/jobs/install.go", "if errors.Is(err, base.ErrNoKeyspace) {", "if errors.Is(err, base.ErrNoKeyspace) && false {"}}},
 
 	{"append-error-ignored", "writes go on after a failed append", faults, []edit{
 		{"internal/commit/pipeline.go", "p.env.Append(p.batches); err != nil {", "p.env.Append(p.batches); false {"}}},

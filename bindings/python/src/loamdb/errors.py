@@ -24,7 +24,9 @@ __all__ = [
     "LockedError",
     "NoMemoryError",
     "NoSpaceError",
+    "NeedsNativeError",
     "NewerFormatError",
+    "NoKeyspaceError",
     "NotADatabaseError",
     "ReadOnlyError",
     "TooLargeError",
@@ -101,6 +103,15 @@ class NewerFormatError(Error):
     """A newer version of Loam wrote the directory."""
 
 
+class NeedsNativeError(Error):
+    """LevelDB's format, which the directory has, cannot hold it. loamdb.upgrade makes the
+    database a native one."""
+
+
+class NoKeyspaceError(Error, LookupError):
+    """There is no keyspace of that name, or it was dropped."""
+
+
 class ExistsError(IOError, FileExistsError):
     """error_if_exists was set and the database exists."""
 
@@ -169,6 +180,8 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -20: (CallbackError, "a callback failed"),
     -21: (LibraryError, "libloam is of another version"),
     -22: (NewerFormatError, "a newer version of Loam wrote the database"),
+    -23: (NeedsNativeError, "it needs the native format"),
+    -24: (NoKeyspaceError, "there is no such keyspace"),
 }
 
 
