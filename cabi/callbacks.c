@@ -44,7 +44,10 @@ intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, siz
  * Go's threads they get that of the thread that loaded the library. Comparators
  * do not, two system calls a comparison being too many. */
 static void open_signals(sigset_t *before) {
-  if (loam_go_thread) pthread_sigmask(SIG_SETMASK, &loam_loader_mask, before);
+  if (!loam_go_thread) return;
+  sigset_t mask = loam_loader_mask;
+  loam_keep_urgent(&mask);
+  pthread_sigmask(SIG_SETMASK, &mask, before);
 }
 
 static void close_signals(const sigset_t *before) {

@@ -20,15 +20,19 @@ sigset_t loam_loader_mask;
 
 static void in_child(void) { loam_forked = true; }
 
-/* Go's threads receive SIGURG, by which Go stops them. What handler there is when
- * Go starts it lets run on a stack of its own; this does the same for a later
- * one. */
-void loam_signal_stacks(void) {
+/* What handler of SIGURG there is when Go starts it lets run on a stack of its own;
+ * this does the same for a later one. */
+static void give_urgent_stack(void) {
   struct sigaction action;
   if (sigaction(SIGURG, NULL, &action) || action.sa_flags & SA_ONSTACK) return;
   if (!(action.sa_flags & SA_SIGINFO) && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN)) return;
   action.sa_flags |= SA_ONSTACK;
   sigaction(SIGURG, &action, NULL);
+}
+
+void loam_signal_stacks(void) {
+  give_urgent_stack();
+  loam_admit_urgent();
 }
 
 /* Sections with a priority are run before those without. */

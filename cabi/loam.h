@@ -61,7 +61,7 @@
  *     destroy function. Calls leave a thread's signal mask as it was. Handlers
  *     need no SA_ONSTACK, whenever they are installed and wherever they
  *     interrupt a call, if 32 KiB of stack are enough for each; only for SIGURG
- *     it is needed when the handler is installed later than the last loam_open.
+ *     it is needed when the handler is installed later than the first loam_open.
  *     SIGSTKFLT, which Linux does not send, is the library's unless the program
  *     has a handler for it before.
  * 13. Structs. Structs that may grow begin with struct_size, which whoever fills

@@ -87,7 +87,8 @@ _Static_assert(sizeof(void *) == 8, "handles take 64 bits");
 
 /* ctor.c: true in a child after fork. */
 extern _Atomic bool loam_forked HIDDEN;
-/* ctor.c: makes handlers of signals that Go's threads do not block safe there. */
+/* ctor.c: Go stops its threads by SIGURG. Makes the program's handler safe on them,
+ * then lets it run there. */
 HIDDEN void loam_signal_stacks(void);
 
 /* ctor.c: the mask of the thread that loaded the library. */
@@ -98,6 +99,10 @@ extern __thread bool loam_thread_ready HIDDEN __attribute__((tls_model("initial-
 /* threads.c: started by Go, with all signals blocked. */
 extern __thread bool loam_go_thread HIDDEN __attribute__((tls_model("initial-exec")));
 HIDDEN void loam_prepare_thread(void) __attribute__((cold));
+/* threads.c: lets SIGURG reach Go's threads, which block it before. */
+HIDDEN void loam_admit_urgent(void);
+/* threads.c: adds to the mask of a thread of Go's what it blocks until then. */
+HIDDEN void loam_keep_urgent(sigset_t *mask);
 
 /* shim.c: stores a message and returns the status. */
 HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));

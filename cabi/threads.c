@@ -38,21 +38,38 @@ __thread bool loam_thread_ready;
 
 __thread bool loam_go_thread;
 
+static atomic_bool urgent; /* SIGURG may reach Go's threads, see loam_admit_urgent */
+static __thread bool holds_urgent __attribute__((tls_model("initial-exec"))); /* blocks it until then */
+
+static uint64_t bit(int sig) { return (uint64_t)1 << (sig - 1); }
+
 /* Blocks all signals in the mask that the interrupted code goes on with, save
  * those that a thread gets by its own fault, and SIGURG, by which Go stops its
- * threads. */
+ * threads. While SIGURG may not reach Go's threads, they block it too, and wait for
+ * another SIGSTKFLT. */
 static void block_all(int sig, siginfo_t *info, void *context) {
   static const int open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};
-  (void)sig;
   (void)info;
   /* The kernel's mask has 64 bits, the C library's type more. */
   uint64_t *mask = (uint64_t *)(void *)&((ucontext_t *)context)->uc_sigmask;
   uint64_t blocked = ~(uint64_t)0;
-  for (size_t i = 0; i < sizeof open / sizeof *open; i++) blocked &= ~((uint64_t)1 << (open[i] - 1));
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) blocked &= ~bit(open[i]);
   /* 32 and 33 are the C library's own. */
   blocked &= ~((uint64_t)3 << 31);
+  if (loam_go_thread && !atomic_load(&urgent)) {
+    blocked &= ~bit(sig);
+    if (!(*mask & bit(SIGURG))) {
+      blocked |= bit(SIGURG);
+      holds_urgent = true;
+    }
+  } else if (holds_urgent) {
+    *mask &= ~bit(SIGURG);
+    holds_urgent = false;
+  }
   *mask |= blocked;
 }
+
+static bool is_block_all(const struct sigaction *action) { return action->sa_flags & SA_SIGINFO && action->sa_sigaction == block_all; }
 
 /* Has all signals blocked again after Go's start of the calling thread, which
  * has all of them blocked. A program that uses SIGSTKFLT itself keeps it. */
@@ -64,13 +81,56 @@ static void block_after_start(void) {
     action.sa_sigaction = block_all;
     sigfillset(&action.sa_mask);
     if (sigaction(SIGSTKFLT, &action, NULL)) return;
-  } else if (!(action.sa_flags & SA_SIGINFO) || action.sa_sigaction != block_all) {
+  } else if (!is_block_all(&action)) {
     return;
   }
   pthread_kill(pthread_self(), SIGSTKFLT);
 }
 
 /* ---- Go's threads ---- */
+
+/* Those that began before SIGURG may reach them. The links are on their stacks. */
+typedef struct early {
+  pthread_t thread;
+  struct early *next;
+} early;
+
+static early *earlies;
+static pthread_mutex_t earlies_mu = PTHREAD_MUTEX_INITIALIZER;
+
+static void join_earlies(early *e) {
+  pthread_mutex_lock(&earlies_mu);
+  if (!atomic_load(&urgent)) {
+    e->thread = pthread_self();
+    e->next = earlies;
+    earlies = e;
+  }
+  pthread_mutex_unlock(&earlies_mu);
+}
+
+static void leave_earlies(const early *e) {
+  pthread_mutex_lock(&earlies_mu);
+  for (early **at = &earlies; *at; at = &(*at)->next) {
+    if (*at != e) continue;
+    *at = e->next;
+    break;
+  }
+  pthread_mutex_unlock(&earlies_mu);
+}
+
+void loam_keep_urgent(sigset_t *mask) {
+  if (atomic_load(&urgent)) return;
+  sigaddset(mask, SIGURG);
+  sigaddset(mask, SIGSTKFLT); /* would change the wrong mask */
+}
+
+void loam_admit_urgent(void) {
+  struct sigaction action;
+  if (atomic_exchange(&urgent, true) || sigaction(SIGSTKFLT, NULL, &action) || !is_block_all(&action)) return;
+  pthread_mutex_lock(&earlies_mu);
+  for (early *e = earlies; e; e = e->next) pthread_kill(e->thread, SIGSTKFLT);
+  pthread_mutex_unlock(&earlies_mu);
+}
 
 typedef struct start {
   void *(*run)(void *);
@@ -140,8 +200,12 @@ static void *run(void *p) {
   void *arg = s->arg;
   begin(s);
   loam_go_thread = true;
+  early self;
+  join_earlies(&self);
   block_after_start();
-  return function(arg);
+  void *result = function(arg);
+  leave_earlies(&self);
+  return result;
 }
 
 static void free_spent(void) {

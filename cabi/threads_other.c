@@ -6,3 +6,7 @@ __thread bool loam_thread_ready = true;
 __thread bool loam_go_thread;
 
 void loam_prepare_thread(void) {}
+
+void loam_admit_urgent(void) {}
+
+void loam_keep_urgent(sigset_t *mask) { (void)mask; }

@@ -1,4 +1,5 @@
-/* The library's threads block all signals, the program's mask stays as it was,
+/* The library's threads block all signals, and SIGURG until the first loam_open gives
+ * its handler a stack; the program's mask stays as it was,
  * and a flood of signals whose handler uses 16 KiB of whatever stack it is on,
  * without SA_ONSTACK, harms nothing: neither the main thread nor new ones,
  * whose goroutine stacks have not grown yet. */
@@ -20,6 +21,51 @@ static void handler(int sig) {
   volatile char room[16 << 10];
   for (size_t i = 0; i < sizeof room; i += 64) room[i] = (char)sig;
   handled++;
+}
+
+static volatile sig_atomic_t strangers; /* SIGURGs on the library's threads */
+static volatile sig_atomic_t alone;     /* those and the main thread are all there are */
+
+static void urgent(int sig) {
+  if (alone && syscall(SYS_gettid) != getpid()) {
+    stack_t s;
+    CHECK(!sigaltstack(NULL, &s) && s.ss_flags & SS_ONSTACK, "SIGURG on a stack of Go's");
+    strangers++;
+  }
+  handler(sig);
+}
+
+/* Sends the library's threads SIGURG, as Go does to stop them. */
+static void urge(void) {
+  DIR *tasks = opendir("/proc/self/task");
+  CHECK(tasks, "/proc/self/task");
+  for (struct dirent *d; (d = readdir(tasks));) {
+    long tid = atol(d->d_name);
+    if (tid && tid != getpid()) syscall(SYS_tgkill, getpid(), tid, SIGURG);
+  }
+  closedir(tasks);
+}
+
+/* A handler of SIGURG without SA_ONSTACK, installed while Go starts and before the
+ * first loam_open, runs on Go's threads after that only, and on a stack of its own. */
+static void urge_early(void) {
+  char *err = NULL;
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = urgent;
+  alone = 1;
+  CHECK(!sigaction(SIGURG, &action, NULL), "sigaction");
+  for (int i = 0; i < 200; i++) urge();
+  loam_options *o;
+  WANT(LOAM_OK, loam_options_create(&o, &err)); /* waits until Go has started */
+  for (int i = 0; i < 200; i++) urge();
+  CHECK(!strangers, "%d SIGURGs on the library's threads before loam_open", (int)strangers);
+  WANT(LOAM_OK, loam_open("db", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  CHECK(!sigaction(SIGURG, NULL, &action) && action.sa_flags & SA_ONSTACK && action.sa_handler == urgent, "SIGURG's handler");
+  for (int i = 0; i < 200 || (!strangers && i < 100000); i++) urge();
+  CHECK(strangers, "SIGURG does not reach the library's threads after loam_open");
+  alone = 0;
 }
 
 static void *flood(void *arg) {
@@ -138,11 +184,7 @@ int main(void) {
   sigset_t mask;
   CHECK(!pthread_sigmask(SIG_SETMASK, NULL, &mask) && !sigismember(&mask, SIGUSR2) && !sigismember(&mask, SIGINT), "the main thread's mask was changed");
   struct sigaction action;
-  memset(&action, 0, sizeof action);
-  action.sa_handler = handler;
-  CHECK(!sigaction(SIGURG, &action, NULL), "sigaction");
-  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
-  CHECK(!sigaction(SIGURG, NULL, &action) && action.sa_flags & SA_ONSTACK && action.sa_handler == handler, "SIGURG's handler");
+  urge_early();
   for (int i = 0; i < 2000; i++) {
     size_t n = (size_t)sprintf(key, "key%d", i);
     WANT(LOAM_OK, loam_put(db, NULL, key, n, key, n, NULL, &err));
@@ -182,6 +224,6 @@ int main(void) {
   pthread_join(flooder, NULL);
   CHECK(handled > 100, "only %d signals were handled", (int)handled);
   WANT(LOAM_OK, loam_close(db, &err));
-  fprintf(stderr, "%d signals, %d threads\n", (int)handled, threads);
+  fprintf(stderr, "%d signals, %d SIGURGs on %d threads\n", (int)handled, (int)strangers, threads);
   return 0;
 }

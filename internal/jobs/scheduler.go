@@ -92,7 +92,7 @@ type Scheduler struct {
 	pace       pace
 	compaction compactions
 	forced     int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
-	kick       chan struct{} // closed and replaced to end the pause of flushes
+	kick       chan struct{} // closed and replaced by Retry, and to end the pause of flushes
 
 	install sync.Mutex           // serialises an edit and the read state that follows
 	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see installLocked
@@ -310,7 +310,8 @@ func (s *Scheduler) Unpause() {
 	s.Wake()
 }
 
-// Retry tries failed work again at once instead of at the end of its pause.
+// Retry tries failed work again at once instead of at the end of its pause. Work that
+// began before, and fails, does so without a pause and fails no write.
 func (s *Scheduler) Retry() {
 	s.mu.Lock()
 	s.endPauseLocked()
