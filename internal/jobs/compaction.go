@@ -51,10 +51,11 @@ func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *compact.
 		s.workers += plan.MaxPieces
 	}
 	done := make(chan error, 1)
+	kick := s.kick
 	go func() {
 		err := s.compact(ctx, k, plan)
 		version.Unref()
-		s.finishedCompaction(k, plan, err)
+		s.finishedCompaction(k, plan, err, kick)
 		done <- err
 	}()
 	return done
@@ -168,8 +169,8 @@ func joinFailures(errs []error) error {
 }
 
 // finishedCompaction takes the plan off the list and starts what may come next;
-// after a failure automatic compaction pauses for a while.
-func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err error) {
+// after a failure automatic compaction pauses for a while, unless it began before Retry.
+func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("compaction", err) // first: Close waits only for what is running
 	}
@@ -188,7 +189,7 @@ func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err erro
 	c := &s.compaction
 	c.err = err
 	switch {
-	case errors.Is(err, errStopped):
+	case errors.Is(err, errStopped), err != nil && isClosed(kick):
 		c.err = nil
 	case err != nil && c.retry == nil && !s.closing:
 		c.pause = longer(c.pause)

@@ -73,22 +73,25 @@ func (s *Scheduler) prepareLog() {
 }
 
 // finishedFlush records the outcome, and after a failure waits before the next
-// try.
+// try. A failure that began before Retry says nothing of what is so after it.
 func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
 	}
 	s.mu.Lock()
 	f := &s.flush
-	f.err = err
+	f.err = nil
 	if err == nil {
 		f.pause = 0
 		k.quiet.flushed(time.Now())
+	}
+	if err == nil || isClosed(kick) {
 		s.scheduleLocked()
 		s.cond.Broadcast()
 		s.mu.Unlock()
 		return
 	}
+	f.err = err
 	f.pause = longer(f.pause)
 	f.failed = f.begun
 	pause := f.pause

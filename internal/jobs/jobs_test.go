@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -266,6 +267,44 @@ func TestWriterWaitsForMemTables(t *testing.T) {
 	if !slices.Contains(d.events, "stall: memtables") || d.events[0] != "flush begins" {
 		t.Errorf("events %q", d.events)
 	}
+}
+
+// TestFailureBeforeRetry: the error of a flush or compaction that began before Retry
+// and fails after it is no reason to refuse writes or to pause.
+func TestFailureBeforeRetry(t *testing.T) {
+	begins, outcome := make(chan struct{}), make(chan error)
+	d := openDatabase(t, vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind != vfs.OpCreate || !strings.HasSuffix(op.Name, ".ldb") {
+			return vfs.Outcome{}
+		}
+		begins <- struct{}{}
+		return vfs.Outcome{Err: <-outcome}
+	}))
+	var err error
+	for err == nil {
+		err = d.put("k", commit.NoStall)
+	}
+	within(t, "a flush", func() {
+		<-begins
+		d.jobs.Retry()
+		outcome <- syscall.EMFILE
+		<-begins // the next try, without a pause
+		if err := d.put("k", commit.NoStall); !errors.Is(err, base.ErrBusy) {
+			t.Errorf("a write after Retry: %v", err)
+		}
+		outcome <- syscall.EMFILE
+		for err = base.ErrBusy; errors.Is(err, base.ErrBusy); err = d.put("k", commit.NoStall) {
+			time.Sleep(time.Millisecond)
+		}
+		if !errors.Is(err, syscall.EMFILE) {
+			t.Errorf("a write after another failure: %v", err)
+		}
+	})
+	close(outcome)
+	go func() {
+		for range begins {
+		}
+	}()
 }
 
 // TestAStopDoesNotHideAFailure joins the errors of pieces.

@@ -330,6 +330,15 @@ func (s *Scheduler) endPauseLocked() {
 	s.kick = make(chan struct{})
 }
 
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
 // flushPatience is how long Close lets sealed memtables reach tables. Their logs
 // have all that they have.
 const flushPatience = time.Second
