@@ -13,7 +13,7 @@ var floors = []struct {
 	paths []string
 }{
 	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events", "internal/preview", "internal/filelock"}},
-	{1, []string{"internal/vfs", "internal/prefix", "internal/options"}},
+	{1, []string{"internal/vfs", "internal/prefix", "internal/options", "internal/mergeop"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/foreign", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/compact"}},
@@ -43,6 +43,7 @@ var sideways = map[[2]string]bool{
 	{"internal/sstable/ldb", "internal/sstable/blocktable"}:    true,
 	{"internal/sstable/native", "internal/sstable/blocktable"}: true,
 	{"internal/sstable/native", "internal/sstable"}:            true,
+	{"internal/options", "internal/mergeop"}:                   true,
 	{"internal/offheap", "internal/base"}:                      true,
 	{"internal/preview", "internal/base"}:                      true,
 	{"internal/compact", "internal/iters"}:                     true,

@@ -21,6 +21,8 @@ var (
 	ErrExists           = errors.New("database exists")
 	ErrDoesNotExist     = errors.New("database does not exist")
 	ErrComparerMismatch = errors.New("comparator mismatch")
+	ErrNoMergeOperator  = errors.New("no merge operator")
+	ErrMergeFailed      = errors.New("merge operator failed")
 	ErrTooLarge         = errors.New("too large")
 	ErrNeedsNative      = errors.New("needs the native format")
 	ErrNoKeyspace       = errors.New("keyspace does not exist")

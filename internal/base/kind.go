@@ -12,7 +12,8 @@ const (
 	KindDelete Kind = 0
 	KindSet    Kind = 1
 
-	// The native format holds these as well; the engine does not know them.
+	// The native format holds these as well. The engine does not know those that are
+	// not Known.
 	KindMerge       Kind = 2  // an operand of a merge
 	KindRangeDelete Kind = 15 // deletes from its key up to its value, exclusive
 	KindValueHandle Kind = 17 // a value that lies elsewhere
@@ -47,7 +48,7 @@ func (k Kind) String() string {
 // Any other in a file is damage.
 func (k Kind) Known() bool {
 	switch k {
-	case KindDelete, KindSet:
+	case KindDelete, KindSet, KindMerge:
 		return true
 	}
 	return false

@@ -9,6 +9,7 @@ func TestKinds(t *testing.T) {
 	kinds := map[Kind]properties{
 		KindDelete: {known: true, levelDB: true, tombstone: true, ends: true},
 		KindSet:    {known: true, levelDB: true, value: true, ends: true},
+		KindMerge:  {known: true, value: true},
 	}
 	for n := range 256 {
 		k := Kind(n)

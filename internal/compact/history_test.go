@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
@@ -32,6 +33,7 @@ type store struct {
 	pending    map[*Plan]*manifest.Edit // results of plans that are not installed
 	reasons    map[string]int
 	dense      bool
+	merges     int  // how many of ten writes that are no deletions are merges
 	long       bool // much data, so that merges are large for their parameters
 }
 
@@ -52,6 +54,7 @@ func newStore(t testing.TB, seed uint64) *store {
 	if rng.IntN(2) == 0 {
 		s.legacy(&levels)
 	}
+	s.merges = []int{0, 0, 3, 9}[rng.IntN(4)] // LevelDB's tables have none
 	v, err := manifest.NewVersion(cmp, levels)
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +92,14 @@ func (s *store) entry() model.Entry {
 	if s.rng.IntN(3) == 0 {
 		return model.Tombstone(string(s.key()), s.seq)
 	}
+	if s.rng.IntN(10) < s.merges {
+		return model.Entry{Key: s.key(), Value: fmt.Appendf(nil, "+%d", s.seq), Trailer: base.MakeTrailer(s.seq, base.KindMerge)}
+	}
 	return model.Set(string(s.key()), s.seq, fmt.Sprintf("v%d", s.seq))
 }
+
+// appendOperator does what model.JoinByComma does.
+var appendOperator, _ = mergeop.Named("append")
 
 // legacy fills levels as LevelDB may have left them: a key's entries split over
 // neighbouring files, and files of any size.
@@ -243,7 +252,7 @@ func (s *store) check(seq base.SeqNum) {
 	}
 	want := s.model.Scan(seq, nil, nil)
 	var c iters.Cursor
-	c.Reset(s.cmp, sources, seq, nil, nil)
+	c.Reset(s.cmp, sources, iters.Options{Seq: seq, Merge: appendOperator})
 	defer c.Close()
 	i := 0
 	for ok := c.First(); ok; ok = c.Next() {

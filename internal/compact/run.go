@@ -6,6 +6,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -19,7 +20,8 @@ const (
 // Env is what a run needs of the database.
 type Env struct {
 	Comparer *base.Comparer
-	Naming   base.TableNaming // of new tables
+	Merge    *mergeop.Operator // nil: operands are not folded
+	Naming   base.TableNaming  // of new tables
 	// SettleSeqs lets merges into the deepest level write 0 for sequence numbers that no
 	// snapshot tells apart. See collapse.
 	SettleSeqs bool
@@ -46,6 +48,9 @@ type Result struct {
 	// EntriesIn = EntriesOut + Dropped when the run succeeded.
 	EntriesIn, EntriesOut, Dropped uint64
 	BytesWritten                   uint64 // sizes of the tables
+	Folded                         uint64 // operands that became values, or were joined; Dropped counts all but one of each
+	FoldFailures                   uint64 // folds that the merge operator failed
+	FoldErr                        error  // why the first of them failed
 
 	reads []inputRead
 }
@@ -66,6 +71,7 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.version, p.OutputLevel+1)},
 		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
+		folding:  folding{op: env.Merge},
 	}
 	if env.SettleSeqs && p.isDeepest(env.Comparer) {
 		w.collapse.settle()
@@ -84,6 +90,7 @@ func Flush(src base.Source, entries uint64, v *manifest.Version, level int, file
 		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, v, 0)},
 		out:      output{env: env, level: level, fileSize: fileSize},
+		folding:  folding{op: env.Merge},
 		exactly:  &entries,
 	}
 	return w.run()
@@ -128,6 +135,8 @@ type work struct {
 	out      output
 	res      Result
 	exactly  *uint64 // how many entries there are; nil: not known here
+	folding  folding
+	unpacked []byte // scratch
 
 	work int // since the last yield
 }
@@ -181,6 +190,9 @@ func (w *work) mergeAll() error {
 		}
 		err = m.Advance(end)
 	}
+	if err == nil {
+		err = w.endFold(w.folding.bottom)
+	}
 	return err
 }
 
@@ -201,7 +213,16 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
 			}
 			var keep bool
-			if keep, first = w.collapse.keep(key, t); !keep {
+			keep, first = w.collapse.keep(key, t)
+			if w.folding.n > 0 || t.Kind() == base.KindMerge {
+				if done, err := w.fold(key, t, e.Codec(i), value, keep, first); err != nil {
+					return err
+				} else if done {
+					check = !plain
+					continue
+				}
+			}
+			if !keep {
 				w.res.Dropped++
 				continue
 			}

@@ -104,7 +104,7 @@ func (ts *tables) source(num uint64) base.Source {
 
 func (ts *tables) env() *Env {
 	return &Env{
-		Comparer: ts.cmp,
+		Comparer: ts.cmp, Merge: appendOperator,
 		Open: func(m *manifest.FileMeta, _ sstable.ReadFlags) (base.Source, error) {
 			if _, ok := ts.data[m.Num]; !ok {
 				return nil, fmt.Errorf("table %d does not exist", m.Num)

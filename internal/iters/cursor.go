@@ -2,9 +2,9 @@ package iters
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/mergeop"
 )
 
 // Cursor is what a user sees of the merged sources at one sequence number,
@@ -13,8 +13,10 @@ import (
 // It holds a span: entries [lo, hi) of one chunk, which are consecutive answers. Moves
 // within the span touch nothing else.
 //
-// Forward, the merge is positioned on the span's entry lo. Backward it is on entry hi-1,
-// or, when past is set, already on the last entry of a smaller key.
+// Forward, the merge is positioned on the span's entry lo. Backward it is on entry hi-1.
+// When past is set, the merge has already left the entry in its direction: backward it is on
+// the last entry of a smaller key, forward on an entry of a larger key or on an older one of
+// the same key.
 type Cursor struct {
 	e          *base.Chunk
 	at, lo, hi int // lo <= at < hi when Valid; all zero when not
@@ -25,7 +27,10 @@ type Cursor struct {
 	// or is deleted. last aliases a chunk or buf.
 	hide bool
 	last []byte
-	// own is a one-entry chunk for an entry whose chunk is gone.
+	op   *mergeop.Operator
+	fold *mergeop.Fold // nil until a key has operands
+	// own is a one-entry chunk for an entry whose chunk is gone, or a value that was made of
+	// operands.
 	own    base.Chunk
 	ownOff [3]uint32
 	ownTr  [1]base.Trailer
@@ -36,16 +41,23 @@ type Cursor struct {
 	bufArr [64]byte
 }
 
-// Reset makes a cursor, new or closed, one over sources, newest first, as of seq. It
-// keeps its buffers. The bounds [lower, upper) may be nil and are retained. The sources
-// are closed by Close. The cursor is not positioned.
-func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
+// Options says what a cursor shows.
+type Options struct {
+	Seq          base.SeqNum       // entries that are newer are not visible
+	Lower, Upper []byte            // bounds [Lower, Upper); nil: none. They are retained
+	Merge        *mergeop.Operator // makes values of operands; nil: moves to keys that have some fail
+}
+
+// Reset makes a cursor, new or closed, one over sources, newest first. It keeps its buffers.
+// The sources are closed by Close. The cursor is not positioned.
+func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 	c.closed = false
+	c.op = o.Merge
 	c.invalidate()
 	if c.buf == nil {
 		c.buf = c.bufArr[:0]
 	}
-	c.m.reset(cmp, sources, seq, lower, upper)
+	c.m.reset(cmp, sources, o.Seq, o.Lower, o.Upper)
 }
 
 // SetBounds replaces the bounds, which are retained. The cursor is no longer
@@ -84,6 +96,10 @@ func (c *Cursor) Close() error {
 	if !c.closed {
 		c.closed = true
 		c.m.Close()
+		if c.fold != nil {
+			c.fold.Free()
+			c.fold = nil
+		}
 	}
 	return c.m.err
 }
@@ -215,11 +231,15 @@ func (c *Cursor) nextSpan() bool {
 		return false
 	}
 	m := &c.m
-	if m.back {
+	switch {
+	case m.back:
 		c.last = append(c.buf[:0], c.e.Key(c.at)...)
 		c.buf = c.last
 		m.turn(false, c.last)
-	} else {
+	case c.past:
+		c.last = append(c.buf[:0], c.e.Key(c.at)...)
+		c.buf = c.last
+	default:
 		c.last = c.e.Key(c.at)
 		c.step(c.at + 1)
 	}
@@ -309,6 +329,8 @@ func (c *Cursor) forward() bool {
 		case t.Kind().IsTombstone():
 			c.last, c.hide = e.Key(i), true
 			c.step(i + 1)
+		case !t.Kind().EndsLookup():
+			return c.foldForward()
 		default:
 			c.e, c.at, c.lo, c.hi = e, i, i, i+1
 			c.past = false
@@ -327,6 +349,7 @@ func (c *Cursor) backward() bool {
 	m := &c.m
 	var cand *base.Chunk // nil: none. Its chunk is an input's or own
 	var candAt int
+	folding := false // cand is an operand; fold has it and what it changes
 	for len(m.ord) > 0 {
 		in := &m.in[m.ord[0].in]
 		e, i := &in.e, in.i
@@ -351,14 +374,17 @@ func (c *Cursor) backward() bool {
 			if !cand.Trailers[candAt].Kind().IsTombstone() {
 				break
 			}
-			cand = nil
+			cand, folding = nil, false
 			continue
 		}
 		if !in.allVisible && !c.usable(e, i) {
 			return false
 		}
-		if e.Trailers[i].Seq() <= m.seq {
-			cand, candAt, c.last = e, i, key
+		if t := e.Trailers[i]; t.Seq() <= m.seq {
+			if !t.Kind().EndsLookup() {
+				c.foldNewer(cand, candAt, folding, e.Value(i))
+			}
+			cand, candAt, c.last, folding = e, i, key, !t.Kind().EndsLookup()
 		}
 		if i == 0 && cand == e { // the chunk goes away
 			c.keep(e, candAt)
@@ -370,55 +396,24 @@ func (c *Cursor) backward() bool {
 		c.invalidate()
 		return false
 	}
+	if folding {
+		return c.show(c.last, false)
+	}
 	c.e, c.at, c.lo, c.hi = cand, candAt, candAt, candAt+1
 	c.past = true
 	return true
 }
 
 // keep copies entry i into own.
-func (c *Cursor) keep(e *base.Chunk, i int) {
-	key, value := e.Key(i), e.Value(i)
+func (c *Cursor) keep(e *base.Chunk, i int) { c.setOwn(e.Key(i), e.Value(i), e.Trailers[i]) }
+
+// setOwn makes own an entry. key may alias it.
+func (c *Cursor) setOwn(key, value []byte, t base.Trailer) {
 	c.ownBuf = append(append(c.ownBuf[:0], key...), value...)
 	c.ownOff = [3]uint32{0, uint32(len(key)), uint32(len(c.ownBuf))}
-	c.ownTr[0] = e.Trailers[i]
+	c.ownTr[0] = t
 	c.own = base.Chunk{
 		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],
-		Trailers: c.ownTr[:], MaxSeq: e.Trailers[i].Seq(),
+		Trailers: c.ownTr[:], MaxSeq: t.Seq(),
 	}
-}
-
-// AppendForward appends entries of the present span to dst, from the present one on,
-// each as key length, value length (32 bits, little-endian), key, value. It stops after
-// the given number of entries, and when dst has limit bytes. It moves to the last entry
-// appended and returns how many there were. Without values, values are left out and have
-// length 0.
-//
-// REQUIRES: Valid, entries > 0, len(dst) < limit.
-func (c *Cursor) AppendForward(dst []byte, entries, limit int, values bool) ([]byte, int) {
-	return c.appendSpan(dst, entries, limit, values, 1, c.hi)
-}
-
-// AppendBackward is AppendForward towards the beginning of the span.
-func (c *Cursor) AppendBackward(dst []byte, entries, limit int, values bool) ([]byte, int) {
-	return c.appendSpan(dst, entries, limit, values, -1, c.lo-1)
-}
-
-func (c *Cursor) appendSpan(dst []byte, entries, limit int, values bool, step, stop int) ([]byte, int) {
-	e, i, n := c.e, c.at, 0
-	for {
-		from, mid := e.KeyOff[i], e.ValOff[i]
-		to := mid
-		if values {
-			to = e.ValEnd[i]
-		}
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(mid-from)|uint64(to-mid)<<32)
-		dst = append(dst, e.Data[from:to]...) // the value lies behind the key
-		n++
-		if n == entries || len(dst) >= limit || i+step == stop {
-			break
-		}
-		i += step
-	}
-	c.at = i
-	return dst, n
 }

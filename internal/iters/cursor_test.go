@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
@@ -35,6 +36,7 @@ func newHistory(t testing.TB, seed uint64) *history {
 	perSource := []int{1, 3, 30, 120}[rng.IntN(4)]
 	maxChunk := []int{1, 3, 10, 60}[rng.IntN(4)]
 	deletes := []int{0, 0, 2, 6}[rng.IntN(4)]
+	merges := []int{0, 0, 3, 8}[rng.IntN(4)]
 	repeat := rng.IntN(2) == 0 // several versions of a key in one source
 	seq := base.SeqNum(rng.IntN(3))
 	for range k {
@@ -52,6 +54,8 @@ func newHistory(t testing.TB, seed uint64) *history {
 			kind := base.KindSet
 			if rng.IntN(10) < deletes {
 				kind = base.KindDelete
+			} else if rng.IntN(10) < merges {
+				kind = base.KindMerge
 			}
 			seq++
 			e := model.Entry{Key: key, Value: fmt.Appendf(nil, "v%d", seq), Trailer: base.MakeTrailer(seq, kind)}
@@ -78,6 +82,9 @@ func newHistory(t testing.TB, seed uint64) *history {
 	h.want = h.model.Cursor(h.seq, h.lower, h.upper)
 	return h
 }
+
+// appendOperator does what model.JoinByComma does.
+var appendOperator, _ = mergeop.Named("append")
 
 func (h *history) randomBounds() {
 	h.lower, h.upper = nil, nil
@@ -151,7 +158,7 @@ func TestCursorAgainstModel(t *testing.T) {
 		if seed%2 == 0 {
 			c = NewCursor(h.cmp, h.sources, h.seq, h.lower, h.upper)
 		} else {
-			c.Reset(h.cmp, h.sources, h.seq, h.lower, h.upper)
+			c.Reset(h.cmp, h.sources, Options{Seq: h.seq, Lower: h.lower, Upper: h.upper, Merge: appendOperator})
 		}
 		for range 120 {
 			got, want := h.op(c)

@@ -72,7 +72,7 @@ func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable
 
 // cursorOf opens c, which is closed or new, over m.
 func cursorOf(c *iters.Cursor, m *memtable.MemTable) *iters.Cursor {
-	c.Reset(base.Bytewise, []base.Source{m.NewSourceAt(writes)}, writes, nil, nil)
+	c.Reset(base.Bytewise, []base.Source{m.NewSourceAt(writes)}, iters.Options{Seq: writes})
 	return c
 }
 

@@ -28,6 +28,7 @@ func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
 	tables.Spare, tables.Keyspace, tables.KeyspaceName = spare, t.ID(), t.Name()
 	return &compact.Env{
 		Comparer: t.Comparer(),
+		Merge:    t.Merge(),
 		Naming:   s.opts.Manifest.Format().TableNamings()[0],
 		// LevelDB's own tools go by sequence numbers when they repair.
 		SettleSeqs: s.opts.Manifest.Format() == base.Native,

@@ -47,6 +47,9 @@ type MemTable struct {
 	// disorder says that trailers do not only rise from entry to entry. It is set
 	// before the first entry that does not becomes visible.
 	disorder atomic.Bool
+	// operands says that there are entries that do not end a lookup: a reader may need
+	// several versions of a key. It is set before the first becomes visible.
+	operands atomic.Bool
 
 	refs  atomic.Int64
 	order lazyOrder
@@ -228,6 +231,9 @@ func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash u
 	if t <= m.last {
 		m.disorder.Store(true)
 	}
+	if !t.Kind().EndsLookup() && !m.operands.Load() {
+		m.operands.Store(true)
+	}
 	m.last = t
 	off := uint32(m.pos)
 	if !m.hashed {
@@ -282,6 +288,43 @@ func (m *MemTable) Get(l base.Lookup) (value []byte, t base.Trailer, found bool)
 	}
 	e := mem.entry(off)
 	return e.valueOf(mem), e.trailer, true
+}
+
+// Versions calls f for the entries of the key that l, of MakeLookup, may see, newest first,
+// until f returns false. The values alias the arena and are nil for deletions. It reports
+// whether all calls returned true.
+func (m *MemTable) Versions(l base.Lookup, f func(value []byte, t base.Trailer) bool) bool {
+	if mem := m.mem.Load(); m.hashed && mem.nslots != 0 {
+		_, off := mem.find(l.Key(), l.Hash)
+		if off != 0 && mem.trailer(off).Seq() > l.Seq && !m.disorder.Load() {
+			off = mem.olderThan(off, l.Seq)
+		}
+		for ; off != 0 && !m.disorder.Load(); off = mem.links(off).older {
+			e := mem.entry(off)
+			if !f(e.valueOf(mem), e.trailer) {
+				return false
+			}
+			if e.trailer.Seq() == 0 {
+				return true
+			}
+			l.Seq = e.trailer.Seq() - 1
+		}
+		if off == 0 {
+			return true
+		}
+	}
+	for {
+		value, t, found := m.Get(l)
+		switch {
+		case !found:
+			return true
+		case !f(value, t):
+			return false
+		case t.Seq() == 0:
+			return true
+		}
+		l.Seq = t.Seq() - 1
+	}
 }
 
 // Prefetch loads the cache line of the index that Get looks at first.

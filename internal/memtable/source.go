@@ -20,8 +20,9 @@ type source struct {
 	mem *memory
 	end uint32 // of these entries in the arena
 	// all says that all versions are returned; if not, only what is visible at seq.
-	all bool
-	seq base.SeqNum
+	all        bool
+	seq        base.SeqNum
+	referenced bool // the source has a reference on m
 
 	leafCopy
 	at   int  // entry of the leaf that comes next, or running backward the one behind it
@@ -46,10 +47,13 @@ func (m *MemTable) NewSource() base.Source { return m.newSource(true, base.MaxSe
 
 // NewSourceAt is NewSource for a reader at seq: of each key it has only the newest
 // entry with at most that sequence number, which may be a tombstone. Passing over
-// other versions costs next to nothing. The caller has a reference on m until it has
-// closed the source, which takes none: the count is one cache line for all readers.
+// other versions costs next to nothing. Of a memtable with entries that do not end a
+// lookup, the source has all versions, those that are too new included. The caller has a
+// reference on m until it has closed the source, which takes none: the count is one cache
+// line for all readers.
 func (m *MemTable) NewSourceAt(seq base.SeqNum) base.Source { return m.newSource(false, seq) }
 
+// newSource makes a source with all versions, and a reference on m, or one for seq.
 func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
 	o := &m.order
 	if !o.used.Load() {
@@ -65,7 +69,7 @@ func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
 	s := sources.Get().(*source)
 	// end comes before mem: an empty memtable's memory may be replaced meanwhile.
 	s.end = uint32(o.covered.Load())
-	s.m, s.mem, s.all, s.seq = m, m.mem.Load(), all, seq
+	s.m, s.mem, s.all, s.seq, s.referenced = m, m.mem.Load(), all || m.operands.Load(), seq, all
 	return s
 }
 
@@ -73,7 +77,7 @@ func (s *source) Close() {
 	if s.m == nil {
 		return
 	}
-	m, referenced := s.m, s.all
+	m, referenced := s.m, s.referenced
 	s.m, s.mem = nil, nil
 	sources.Put(s)
 	if referenced {

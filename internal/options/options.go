@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/mergeop"
 )
 
 // Row describes one option, which is a field of O.
@@ -22,8 +23,8 @@ type Row[O any] struct {
 	NoneBelow       bool    // zero given by name means "none", kept as -1
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
-	// Field returns a *bool, *int, *int64, *float64, Choice or **base.Comparer. A field that
-	// is zero has its default, after Resolve.
+	// Field returns a *bool, *int, *int64, *float64, Choice, **base.Comparer or
+	// **mergeop.Operator. A field that is zero has its default, after Resolve.
 	Field func(*O) any
 }
 
@@ -66,6 +67,8 @@ func (t Table[O]) Docs() []Doc {
 			d.Default, d.Min, d.Max = p.Names[row.Default], 0, 0
 		case **base.Comparer:
 			d.Default = base.Bytewise.Name
+		case **mergeop.Operator:
+			d.Default = "none"
 		case *float64:
 			d.Default = strconv.FormatFloat(row.Fraction, 'g', -1, 64)
 		default:
@@ -84,7 +87,7 @@ func (row *Row[O]) defaultValue() int64 {
 }
 
 // Set sets an option of o from text: switches take true and false, numbers an optional KiB,
-// MiB or GiB, choices and comparers a name. It fails with base.ErrInvalidArgument; for an
+// MiB or GiB, choices, comparers and merge operators a name. It fails with base.ErrInvalidArgument; for an
 // unknown name the error says the nearest one.
 func (t Table[O]) Set(o *O, name, value string) error {
 	names := make([]string, len(t))
@@ -119,6 +122,12 @@ func (row *Row[O]) set(o *O, value string) error {
 			return bad("want one of " + strings.Join(names, ", ") + ", or set Options.Comparer")
 		}
 		*p = c
+	case **mergeop.Operator:
+		op, names := mergeop.Named(value)
+		if op == nil && value != "none" {
+			return bad("want none or one of " + strings.Join(names, ", ") + ", or set Options.MergeOperator")
+		}
+		*p = op
 	case *int:
 		v, err := row.number(value, bad)
 		if err != nil {
@@ -186,6 +195,13 @@ func (t Table[O]) Resolve(o *O) error {
 			}
 			if !row.holds(*p) {
 				return fmt.Errorf("%w: option %s = %g: want %d to %d", base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
+			}
+			continue
+		case **mergeop.Operator:
+			if *p != nil {
+				if err := (*p).Usable(); err != nil {
+					return err
+				}
 			}
 			continue
 		default:

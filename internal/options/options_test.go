@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/mergeop"
 )
 
 type settings struct {
@@ -16,6 +17,7 @@ type settings struct {
 	ratio float64
 	color uint8
 	order *base.Comparer
+	merge *mergeop.Operator
 }
 
 var table = Table[settings]{
@@ -25,6 +27,7 @@ var table = Table[settings]{
 	{Name: "ratio", Doc: "a fraction", Fraction: 1.5, Min: 1, Max: 10, Field: func(s *settings) any { return &s.ratio }},
 	{Name: "color", Doc: "a choice", Default: 2, Max: 2, Field: func(s *settings) any { return Choice{&s.color, []string{"default", "red", "blue"}} }},
 	{Name: "order", Doc: "a comparer", Field: func(s *settings) any { return &s.order }},
+	{Name: "merge", Doc: "a merge operator", Field: func(s *settings) any { return &s.merge }},
 }
 
 func TestSet(t *testing.T) {
@@ -32,14 +35,14 @@ func TestSet(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"on", "false", ""}, {"size", "4 KiB", ""}, {"jobs", "3", ""}, {"ratio", "2.5", ""}, {"color", "RED", ""}, {"order", "idb_cmp1", ""},
 		{"on", "maybe", "true or false"}, {"size", "1G", "0 to 1048576"}, {"jobs", "0", "1 to 256"}, {"ratio", "NaN", "1 to 10"},
-		{"color", "green", "red or blue"}, {"order", "mine", base.Bytewise.Name}, {"siz", "1", `"size"`},
+		{"merge", "append:; ", ""}, {"merge", "sum", "uint64add"}, {"merge", "appends", "append:DELIMITER"}, {"color", "green", "red or blue"}, {"order", "mine", base.Bytewise.Name}, {"siz", "1", `"size"`},
 	} {
 		err := table.Set(&s, c.name, c.value)
 		if (err == nil) != (c.want == "") || err != nil && (!errors.Is(err, base.ErrInvalidArgument) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s = %s: %v; want %q", c.name, c.value, err, c.want)
 		}
 	}
-	if want := (settings{off: true, size: 4 << 10, jobs: 3, ratio: 2.5, color: 1, order: base.IndexedDB}); s != want {
+	if want := (settings{off: true, size: 4 << 10, jobs: 3, ratio: 2.5, color: 1, order: base.IndexedDB, merge: s.merge}); s != want || s.merge.Name != "append:; " {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	if err := table.Set(&s, "size", "0"); err != nil || s.size != -1 {
@@ -54,15 +57,16 @@ func TestResolve(t *testing.T) {
 	}
 	for name, s := range map[string]settings{
 		"size": {size: -2}, "jobs": {jobs: 257}, "ratio": {ratio: math.NaN()}, "color": {color: 3},
+		"MergeOperator": {merge: &mergeop.Operator{Name: "no Full"}},
 	} {
-		if err := table.Resolve(&s); !errors.Is(err, base.ErrInvalidArgument) || !strings.Contains(err.Error(), "option "+name) {
+		if err := table.Resolve(&s); !errors.Is(err, base.ErrInvalidArgument) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s out of range: %v", name, err)
 		}
 	}
 }
 
 func TestDocs(t *testing.T) {
-	want := map[string]string{"on": "true", "size": "64", "ratio": "1.5", "color": "blue", "order": base.Bytewise.Name}
+	want := map[string]string{"on": "true", "size": "64", "ratio": "1.5", "color": "blue", "merge": "none", "order": base.Bytewise.Name}
 	for _, d := range table.Docs() {
 		if w := want[d.Name]; w != "" && d.Default != w {
 			t.Errorf("%s: default %s, want %s", d.Name, d.Default, w)

@@ -38,6 +38,7 @@ type hold struct {
 	guard   epoch.Guard
 	state   *ReadState
 	counted bool // by a reference
+	over    bool // released
 }
 
 // count changes from the guard to a reference.
@@ -49,13 +50,21 @@ func (h *hold) count() {
 	}
 }
 
-// release ends the read; a panic in it becomes its error.
-func (h *hold) release(err *error) {
-	if h.counted {
+// end gives the read state back.
+func (h *hold) end() {
+	switch {
+	case h.over:
+	case h.counted:
 		h.state.Unref()
-	} else {
+	default:
 		h.guard.Exit()
 	}
+	h.over = true
+}
+
+// release ends the read; a panic in it becomes its error.
+func (h *hold) release(err *error) {
+	h.end()
 	if r := recover(); r != nil {
 		*err = h.tree.panicked(r)
 	}
@@ -74,19 +83,28 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 		return dst, err
 	}
 	if value, trailer, found := h.state.memGet(memtable.MakeLookup(t.cmp, key, seq)); found {
-		if trailer.Kind().IsTombstone() {
+		switch trailer.Kind() {
+		case base.KindSet:
+			return append(dst, value...), nil
+		case base.KindDelete:
 			return dst, base.ErrNotFound
 		}
-		return append(dst, value...), nil
+		return t.getResolved(&h, key, dst, seq, flags)
 	}
 	value, trailer, found, err := h.tableGet(base.MakeLookup(t.cmp, key, seq), flags, dst)
-	switch {
-	case err != nil:
+	if err != nil || !found {
+		if err == nil {
+			err = base.ErrNotFound
+		}
 		return dst, err
-	case !found || trailer.Kind().IsTombstone():
+	}
+	switch trailer.Kind() {
+	case base.KindSet:
+		return value, nil
+	case base.KindDelete:
 		return dst, base.ErrNotFound
 	}
-	return value, nil
+	return t.getResolved(&h, key, dst, seq, flags)
 }
 
 // memGet searches the memtables, newest first. The value aliases an arena.

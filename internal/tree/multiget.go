@@ -1,9 +1,12 @@
 package tree
 
 import (
+	"errors"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -15,11 +18,16 @@ const multiGetChunk = 32
 type MultiResult struct {
 	buf   []byte
 	spans []span
+	slow  bool // a span is unresolved
 	state [multiGetChunk]lookup
 }
 
-// span is where a value lies in buf; end < 0 is a missing key.
+// span is where a value lies in buf; end < 0 is a missing key, or one that is not resolved
+// yet.
 type span struct{ start, end int }
+
+// unresolved is the end of a span whose newest visible entry does not end the lookup.
+const unresolved = -2
 
 // lookup is one key on its way through the stages.
 type lookup struct {
@@ -45,7 +53,7 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) {
 // MultiGet looks up many keys in snap, or in one state of the present if that is
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
-	r.buf, r.spans = r.buf[:0], r.spans[:0]
+	r.buf, r.spans, r.slow = r.buf[:0], r.spans[:0], false
 	s := t.Acquire()
 	if s == nil {
 		return base.ErrClosed
@@ -67,6 +75,36 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	for start := 0; start < len(keys); start += multiGetChunk {
 		end := min(start+multiGetChunk, len(keys))
 		if err := t.multiGetChunk(s, keys[start:end], seq, r, r.spans[start:end]); err != nil {
+			return err
+		}
+	}
+	if r.slow {
+		return t.multiGetResolved(s, keys, seq, r)
+	}
+	return nil
+}
+
+// multiGetResolved is the slow path of MultiGet.
+func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult) error {
+	h := hold{tree: t, state: s, counted: true}
+	fold := mergeop.New()
+	defer fold.Free()
+	for i := range r.spans {
+		if r.spans[i].end != unresolved {
+			continue
+		}
+		fold.Reset()
+		one := resolver{key: keys[i], seq: seq, fold: fold}
+		if err := one.collect(&h); err != nil {
+			return err
+		}
+		r.spans[i].end = -1
+		buf, err := one.value(t.opts.Merge, r.buf)
+		switch {
+		case err == nil:
+			r.spans[i] = span{start: len(r.buf), end: len(buf)}
+			r.buf = buf
+		case !errors.Is(err, base.ErrNotFound):
 			return err
 		}
 	}
@@ -179,9 +217,12 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 func (r *MultiResult) record(l *lookup, s *span, buf []byte, t base.Trailer) {
 	l.done = true
 	l.reader = nil
-	if t.Kind().IsTombstone() {
-		return
+	switch t.Kind() {
+	case base.KindSet:
+		*s = span{start: len(r.buf), end: len(buf)}
+		r.buf = buf
+	case base.KindDelete:
+	default:
+		s.end, r.slow = unresolved, true
 	}
-	*s = span{start: len(r.buf), end: len(buf)}
-	r.buf = buf
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -36,6 +37,8 @@ type Options struct {
 	Tables   sstable.WriterOptions // for new tables
 	// MemTableSize is how many bytes a memtable takes.
 	MemTableSize int64
+	// Merge makes values of operands; nil: reads of keys that have some fail.
+	Merge *mergeop.Operator
 	// RunsSought is told of every soughtStep extra sorted runs that reads of the tree
 	// searched.
 	RunsSought func(*Tree)
@@ -72,6 +75,9 @@ func (t *Tree) Name() string { return t.opts.Name }
 
 // Comparer orders the keys.
 func (t *Tree) Comparer() *base.Comparer { return t.cmp }
+
+// Merge is the keyspace's merge operator, or nil.
+func (t *Tree) Merge() *mergeop.Operator { return t.opts.Merge }
 
 // Tables says how new tables are written.
 func (t *Tree) Tables() sstable.WriterOptions { return t.opts.Tables }

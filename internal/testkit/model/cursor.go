@@ -67,7 +67,7 @@ func (c *Cursor) backward(i int) bool {
 }
 
 func (c *Cursor) position(i int, h *history) bool {
-	e := h.live(c.at)
+	e := c.m.live(h, c.at)
 	if e == nil {
 		return false
 	}

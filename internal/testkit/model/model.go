@@ -21,6 +21,16 @@ type Model struct {
 	keys       []*history // ascending
 	bySpelling map[string]*history
 	now        base.SeqNum
+	// Join applies an operand to a value, nil for none. New makes it JoinByComma.
+	Join func(existing, operand []byte) []byte
+}
+
+// JoinByComma appends an operand behind a comma.
+func JoinByComma(existing, operand []byte) []byte {
+	if existing == nil {
+		return append([]byte{}, operand...)
+	}
+	return append(append(bytes.Clone(existing), ','), operand...)
 }
 
 // history holds the versions of one key, oldest first.
@@ -31,7 +41,7 @@ type history struct {
 
 // New returns an empty model.
 func New(cmp *base.Comparer, es ...Entry) *Model {
-	m := &Model{cmp: cmp, bySpelling: map[string]*history{}}
+	m := &Model{cmp: cmp, bySpelling: map[string]*history{}, Join: JoinByComma}
 	for _, e := range es {
 		m.Add(e)
 	}
@@ -49,6 +59,11 @@ func (m *Model) Put(key, value []byte) {
 // Delete removes key at the next sequence number.
 func (m *Model) Delete(key []byte) {
 	m.Add(Entry{key, nil, base.MakeTrailer(m.now+1, base.KindDelete)})
+}
+
+// Merge adds an operand to key at the next sequence number.
+func (m *Model) Merge(key, operand []byte) {
+	m.Add(Entry{key, operand, base.MakeTrailer(m.now+1, base.KindMerge)})
 }
 
 // Add inserts a copy of an entry, whose sequence number may be any.
@@ -93,18 +108,35 @@ func (h *history) newest(at base.SeqNum) *Entry {
 	return nil
 }
 
-// live is newest, or nil if that is a tombstone.
-func (h *history) live(at base.SeqNum) *Entry {
-	if e := h.newest(at); e != nil && e.Trailer.Kind() == base.KindSet {
-		return e
+// live is what a reader sees at a sequence number: the newest set, with the operands that
+// are newer applied to it, nil if there is nothing.
+func (m *Model) live(h *history, at base.SeqNum) *Entry {
+	var found *Entry
+	for i := range h.versions { // oldest first
+		e := &h.versions[i]
+		if e.Trailer.Seq() > at {
+			break
+		}
+		switch e.Trailer.Kind() {
+		case base.KindSet:
+			found = e
+		case base.KindMerge:
+			var existing []byte
+			if found != nil {
+				existing = append([]byte{}, found.Value...)
+			}
+			found = &Entry{Key: e.Key, Value: m.Join(existing, e.Value), Trailer: base.MakeTrailer(e.Trailer.Seq(), base.KindSet)}
+		default:
+			found = nil
+		}
 	}
-	return nil
+	return found
 }
 
 // Get returns the value that a reader at a sequence number sees.
 func (m *Model) Get(at base.SeqNum, key []byte) (value string, ok bool) {
 	if h := m.history(key); h != nil {
-		if e := h.live(at); e != nil {
+		if e := m.live(h, at); e != nil {
 			return string(e.Value), true
 		}
 	}

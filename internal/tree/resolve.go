@@ -1,0 +1,123 @@
+package tree
+
+import (
+	"errors"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// A point read has a fast path, in Get and MultiGet: the newest visible entry of the key
+// is a set or a deletion and ends the lookup. All else is resolved here: resolver goes over
+// the visible versions of the key, newest first, in the memtables and then in the tables,
+// and collects operands until a version ends the lookup. Then the merge operator makes the
+// value of them.
+
+// resolver is the slow path of one point read.
+type resolver struct {
+	key   []byte
+	seq   base.SeqNum
+	flags sstable.ReadFlags
+	fold  *mergeop.Fold
+	found bool // the key has a value, or operands
+}
+
+// version takes the next older version; buf is fold.Buffer() with its value appended. It
+// reports whether the lookup goes on.
+func (r *resolver) version(t base.Trailer, buf []byte) (more bool) {
+	switch t.Kind() {
+	case base.KindMerge:
+		r.fold.Operand(buf)
+		r.found = true
+		return true
+	case base.KindSet:
+		r.fold.Existing(buf, len(r.fold.Buffer()))
+		r.found = true
+	}
+	return false
+}
+
+// collect calls version for all visible versions of the key.
+func (r *resolver) collect(h *hold) error {
+	s, t := h.state, h.tree
+	take := func(value []byte, t base.Trailer) bool {
+		return r.version(t, append(r.fold.Buffer(), value...))
+	}
+	l := memtable.MakeLookup(t.cmp, r.key, r.seq)
+	if !s.Mem.Versions(l, take) {
+		return nil
+	}
+	for _, m := range s.Sealed {
+		if !m.Mem.Versions(l, take) {
+			return nil
+		}
+	}
+	l = base.MakeLookup(t.cmp, r.key, r.seq)
+	next := candidates{version: s.Version}
+	for m := next.file(t, l); m != nil; m = next.file(t, l) {
+		buf, hit, found, err := h.fileGet(m, l, r.flags, r.fold.Buffer())
+		for found && err == nil {
+			if !r.version(hit.Trailer, buf) {
+				return nil
+			}
+			buf, hit, found, err = h.fileGetNext(m, hit, l, r.flags, r.fold.Buffer())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// value appends what the collected versions amount to to dst.
+func (r *resolver) value(op *mergeop.Operator, dst []byte) ([]byte, error) {
+	switch {
+	case !r.found:
+		return dst, base.ErrNotFound
+	case r.fold.Len() == 0:
+		return append(dst, r.fold.Only()...), nil
+	}
+	value, err := r.fold.Value(op, r.key, true)
+	if err != nil {
+		return dst, err
+	}
+	return append(dst, value...), nil
+}
+
+// getResolved is the slow path of Get. It ends the read before it calls the merge
+// operator, which may block.
+func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) ([]byte, error) {
+	r := resolver{key: key, seq: seq, flags: flags, fold: mergeop.New()}
+	defer r.fold.Free()
+	if err := r.collect(h); err != nil {
+		return dst, err
+	}
+	h.end()
+	return r.value(t.opts.Merge, dst)
+}
+
+// fileGetNext goes on with the version of the key that is next older than the one found in
+// a table, in memory first like fileGet.
+func (h *hold) fileGetNext(m *manifest.FileMeta, prev sstable.Hit, l base.Lookup, flags sstable.ReadFlags, dst []byte) ([]byte, sstable.Hit, bool, error) {
+	r, ok := h.tree.shared.Files.OpenNow(m)
+	if !ok && flags&sstable.MemoryOnly != 0 {
+		return dst, sstable.Hit{}, false, base.ErrWouldBlock
+	}
+	if ok && !h.counted {
+		value, hit, found, err := r.GetNext(prev, l, flags|sstable.MemoryOnly, dst)
+		if flags&sstable.MemoryOnly != 0 || !errors.Is(err, base.ErrWouldBlock) {
+			return value, hit, found, err
+		}
+	}
+	h.count()
+	if !ok {
+		var err error
+		if r, err = h.tree.shared.Files.Reader(m); err != nil {
+			return dst, sstable.Hit{}, false, err
+		}
+	}
+	return r.GetNext(prev, l, flags, dst)
+}
