@@ -46,7 +46,7 @@ CHECKED_BENCHMARKS := fillseq,fillsync,fillrandom,overwrite,compact,readrandomca
 
 bench-check: peers
 	@mkdir -p build
-	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,goleveldb,leveldb --num=1M --rounds=2 --benchmarks=$(CHECKED_BENCHMARKS) --json build/check.json
+	@TMPDIR="$(CURDIR)/build" bin/kvbench-peers --engine=loam,goleveldb,leveldb $(if $(FORMAT),--format=$(FORMAT)) --num=1M --rounds=2 --benchmarks=$(CHECKED_BENCHMARKS) --json build/check.json
 	@bin/kvbench-peers check build/check.json bench/history
 
 include internal/testkit/test.mk

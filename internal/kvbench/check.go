@@ -1,6 +1,7 @@
 package kvbench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ type record struct {
 	Commit  string `json:"commit,omitempty"`
 	Machine string `json:"machine"`
 	Num     int64  `json:"num"`
+	// Format is that of the engine's databases; "" is LevelDB's, the only one there was.
+	Format string `json:"format,omitempty"`
 	// Ratios are how many times longer a peer takes, by peer and benchmark.
 	Ratios map[string]map[string]ratio `json:"ratios"`
 	file   string
@@ -51,6 +54,7 @@ func newRecord(r *Report) (*record, error) {
 	rec := &record{
 		Schema: 1, Time: e.Time, Commit: e.Commit, Num: r.Runs[0].Num,
 		Machine: fmt.Sprintf("%d x %s, %s, %s", e.Cores, e.CPU, e.OS, e.FileSystem),
+		Format:  formatOf(r),
 		Ratios:  map[string]map[string]ratio{},
 	}
 	for _, peer := range r.Engines[1:] {
@@ -72,6 +76,23 @@ func newRecord(r *Report) (*record, error) {
 	return rec, nil
 }
 
+// formatOf is the format that the first engine was measured in.
+func formatOf(r *Report) string {
+	for _, run := range r.Runs {
+		for _, set := range run.Settings {
+			if set.Name == formatOption && run.Engine == r.Engine.Name {
+				return set.Value
+			}
+		}
+	}
+	return r.Engine.Format
+}
+
+// sameFormat reports whether the ratios of two records are about the same format.
+func sameFormat(a, b *record) bool {
+	return cmp.Or(a.Format, "leveldb") == cmp.Or(b.Format, "leveldb")
+}
+
 // readHistory reads the records in dir that can be compared with now, the
 // oldest first.
 func readHistory(dir string, now *record) ([]*record, error) {
@@ -89,7 +110,7 @@ func readHistory(dir string, now *record) ([]*record, error) {
 		if err := json.Unmarshal(b, r); err != nil {
 			return nil, fmt.Errorf("%s: %w", f, err)
 		}
-		if r.Schema == now.Schema && r.Machine == now.Machine && r.Num == now.Num && r.Time < now.Time {
+		if r.Schema == now.Schema && r.Machine == now.Machine && r.Num == now.Num && sameFormat(r, now) && r.Time < now.Time {
 			all = append(all, r)
 		}
 	}

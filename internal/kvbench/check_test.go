@@ -13,9 +13,14 @@ import (
 
 // writeReport makes a report in which a peer takes ratio times as long.
 func writeReport(t *testing.T, dir string, day int, ratio float64) string {
+	return writeReportOf(t, dir, day, ratio, "")
+}
+
+// writeReportOf makes one of databases in a format.
+func writeReportOf(t *testing.T, dir string, day int, ratio float64, format string) string {
 	t.Helper()
 	r := Report{
-		Schema: 1, Tool: "kvbench", Complete: true, Engines: []Engine{{Name: "a"}, {Name: "b"}}, Engine: Engine{Name: "a"},
+		Schema: 1, Tool: "kvbench", Complete: true, Engines: []Engine{{Name: "a"}, {Name: "b"}}, Engine: Engine{Name: "a", Format: format},
 		Environment: Environment{Time: fmt.Sprintf("2026-01-%02dT00:00:00Z", day), Commit: "abc+", CPU: "x", Cores: 2},
 	}
 	for _, e := range []struct {
@@ -59,8 +64,11 @@ func TestCheck(t *testing.T) {
 	if files, _ := os.ReadDir(history); len(files) != 6 || files[0].Name() != "2026-01-01T000000Z-abc-changed.json" {
 		t.Errorf("%v", files)
 	}
-	var out, errs bytes.Buffer
-	if code := Main([]string{"check", writeReport(t, dir, 9, 1.5), history}, &out, &errs, newEngine()); code != exitFailed || !strings.Contains(errs.String(), "slower than before: fillseq (b) at ") {
+	var other, out, errs bytes.Buffer
+	if err := checkReport([]string{writeReportOf(t, dir, 8, 1, "native"), history}, &other); err != nil || !strings.Contains(other.String(), "after 0 runs") {
+		t.Errorf("a run of another format: %v\n%s", err, other.String())
+	}
+	if code := Main([]string{"check", writeReportOf(t, dir, 9, 1.5, "leveldb"), history}, &out, &errs, newEngine()); code != exitFailed || !strings.Contains(errs.String(), "slower than before: fillseq (b) at ") {
 		t.Errorf("exit %d: %s", code, errs.String())
 	}
 	if code := Main([]string{"check", history}, &out, &errs, newEngine()); code != exitUsage {

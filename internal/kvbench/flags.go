@@ -100,6 +100,9 @@ var flags = []flag{
 	{"version", "", "print the version", "", boolFlag(func(c *command, on bool) { c.version = on })},
 }
 
+// formatOption is the option of engines with several formats.
+const formatOption = "format"
+
 // bothFormats is the value of --format that adds to each engine those named after it.
 const bothFormats = "both"
 
@@ -284,7 +287,7 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 		return nil, err
 	}
 	if c.format != "" && c.format != bothFormats {
-		rest = append(rest, "format", c.format)
+		rest = append(rest, formatOption, c.format)
 	}
 	for ; len(rest) > 0; rest = rest[2:] {
 		if err := c.setOption(rest[0], rest[1]); err != nil {

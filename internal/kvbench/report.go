@@ -33,6 +33,7 @@ type Engine struct {
 	Title      string           `json:"title"`
 	Version    string           `json:"version"`
 	Durability store.Durability `json:"durability_without_sync"`
+	Format     string           `json:"format,omitempty"` // of new databases, unless a run's settings say otherwise
 	Notes      []string         `json:"notes,omitempty"`
 }
 
@@ -121,7 +122,13 @@ func newReport(drivers []store.Driver, e Environment, args []string) Report {
 		Runs:        []*Run{},
 	}
 	for _, d := range drivers {
-		r.Engines = append(r.Engines, Engine{Name: d.Name(), Title: d.Title(), Version: d.Version(), Durability: d.Durability()})
+		e := Engine{Name: d.Name(), Title: d.Title(), Version: d.Version(), Durability: d.Durability()}
+		for _, o := range d.Options() {
+			if o.Name == formatOption {
+				e.Format = o.Default
+			}
+		}
+		r.Engines = append(r.Engines, e)
 	}
 	r.Engine = r.Engines[0]
 	return r
