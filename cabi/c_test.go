@@ -119,7 +119,7 @@ func TestLevelDB(t *testing.T) {
 	}
 }
 
-// TestConformance runs the script that all languages run.
+// TestConformance runs the script that all languages run, on either format.
 func TestConformance(t *testing.T) {
 	folder, err := filepath.Abs("../testdata/conformance")
 	if err != nil {
@@ -130,16 +130,19 @@ func TestConformance(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, asan := range []bool{false, true} {
-		got := execute(t, compile(t, asan, "testdata/conformance.c", "-lloam"), filepath.Join(folder, "script"))
-		if got == string(want) {
-			continue
-		}
-		g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-		for i := range min(len(g), len(w)) {
-			if g[i] != w[i] {
-				t.Fatalf("asan %v, line %d: %q, want %q", asan, i+1, g[i], w[i])
+		program := compile(t, asan, "testdata/conformance.c", "-lloam")
+		for _, format := range []string{"native", "leveldb"} {
+			got := execute(t, program, filepath.Join(folder, "script"), format)
+			if got == string(want) {
+				continue
 			}
+			g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+			for i := range min(len(g), len(w)) {
+				if g[i] != w[i] {
+					t.Fatalf("asan %v, %s, line %d: %q, want %q", asan, format, i+1, g[i], w[i])
+				}
+			}
+			t.Fatalf("asan %v, %s: %d lines, want %d", asan, format, len(g), len(w))
 		}
-		t.Fatalf("asan %v: %d lines, want %d", asan, len(g), len(w))
 	}
 }

@@ -180,9 +180,13 @@ static void operation(char **words, int n) {
 
 int main(int argc, char **argv) {
   static char line[65536];
-  FILE *script = argc == 2 ? fopen(argv[1], "r") : NULL;
+  FILE *script = argc == 3 ? fopen(argv[1], "r") : NULL;
   CHECK(script, "no script");
-  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  loam_options *options;
+  WANT(LOAM_OK, loam_options_create(&options, &err));
+  WANT(LOAM_OK, loam_options_set(options, "format", argv[2], &err));
+  WANT(LOAM_OK, loam_open("db", options, &db, &err));
+  WANT(LOAM_OK, loam_options_close(options));
   while (fgets(line, sizeof line, script)) {
     char *words[WORDS];
     int n = 0;

@@ -1,7 +1,7 @@
 'use strict'
 
-// Runs testdata/conformance/script, once with the asynchronous and once with
-// the synchronous methods, and compares with what every language must print.
+// Runs testdata/conformance/script with the asynchronous and with the synchronous
+// methods, on both formats, and compares with what every language must print.
 
 const test = require('tape')
 const fs = require('fs')
@@ -129,9 +129,9 @@ class Conformer {
   }
 }
 
-for (const sync of [false, true]) {
-  test(`conformance, ${sync ? 'synchronous' : 'asynchronous'}`, async (t) => {
-    const db = new Loam(path.join(root, String(sync)), encodings)
+for (const [sync, format] of [[false, 'native'], [true, 'native'], [false, 'leveldb'], [true, 'leveldb']]) {
+  test(`conformance, ${sync ? 'synchronous' : 'asynchronous'}, ${format}`, async (t) => {
+    const db = new Loam(path.join(root, `${format}-${sync}`), { ...encodings, format })
     await db.open()
     const conformer = new Conformer(db, sync)
     const printed = []

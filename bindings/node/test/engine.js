@@ -81,7 +81,7 @@ test('what was deferred until the database is open', async (t) => {
 })
 
 test('reports of recovery and repair', async (t) => {
-  const db = await opened()
+  const db = await opened({ format: 'leveldb' })
   for (let i = 0; i < 100; i++) await db.put(String(i), 'x'.repeat(1000))
   await db.close()
   const log = fs.readdirSync(db.location).find((name) => name.endsWith('.log'))
@@ -102,8 +102,28 @@ test('reports of recovery and repair', async (t) => {
   t.ok((await Loam.repair(db.location)).tables >= 0)
 })
 
+// A native log that was closed knows what it held: nothing is dropped without a word.
+test('a damaged native log is an error', async (t) => {
+  const db = await opened({ format: 'native' })
+  for (let i = 0; i < 100; i++) await db.put(String(i), 'x'.repeat(1000))
+  await db.close()
+  const log = fs.readdirSync(db.location).find((name) => name.endsWith('.wal'))
+  const file = path.join(db.location, log)
+  const data = fs.readFileSync(file)
+  data[50000] ^= 1
+  fs.writeFileSync(file, data)
+  const err = await db.open().catch((err) => err.cause)
+  t.is(err.code, 'LEVEL_CORRUPTION')
+  t.ok(err.message.includes(log))
+  data[50000] ^= 1
+  fs.writeFileSync(file, data)
+  await db.open()
+  t.is((await db.keys().all()).length, 100)
+  await db.close()
+})
+
 test('a logger with methods, as the console has them', async (t) => {
-  const db = await opened()
+  const db = await opened({ format: 'leveldb' })
   await db.put('a', '1')
   await db.close()
   fs.appendFileSync(path.join(db.location, fs.readdirSync(db.location).find((name) => name.endsWith('.log'))), Buffer.alloc(100, 7))

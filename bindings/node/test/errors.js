@@ -64,8 +64,13 @@ test('codes of what makes open() fail', async (t) => {
   t.is(below.errno, -os.constants.errno.ENOTDIR)
   t.is(below.path, at('file/below'))
 
-  fs.writeFileSync(path.join(there, 'CURRENT'), 'nonsense')
-  await is('LEVEL_CORRUPTION', there)
+  for (const [format, current] of [['leveldb', 'CURRENT'], ['native', 'CURRENT/manifest']]) {
+    const db = new Loam(at(format), { format })
+    await db.open()
+    await db.close()
+    fs.writeFileSync(path.join(at(format), current), 'nonsense')
+    await is('LEVEL_CORRUPTION', at(format))
+  }
 })
 
 test('what fails, and what only reads, creates nothing', async (t) => {

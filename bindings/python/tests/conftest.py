@@ -1,7 +1,12 @@
-"""Fixtures. Databases lie in pytest's temporary directories."""
+"""Fixtures. Databases lie in pytest's temporary directories.
+
+The environment variable LOAM_FORMAT is the format of new databases of the test's own process
+that name none.
+"""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import signal
 from collections.abc import Generator
@@ -11,6 +16,15 @@ import pytest
 
 # A shell's background jobs start with the signal ignored, which Python keeps.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+if _format := os.environ.get("LOAM_FORMAT"):
+    _open = loamdb.DB._open
+
+    def _open_in_format(self, path, settings):
+        _open(self, path, settings | {"format": settings.get("format") or _format})
+
+    loamdb.DB._open = _open_in_format
 
 
 @pytest.fixture

@@ -115,6 +115,13 @@ class Runner:
         self.db.verify()
 
 
+class LevelDBRunner(Runner):
+    """Runs operations on a database in LevelDB's format."""
+
+    def open(self):
+        return loamdb.open(self.path, format="leveldb")
+
+
 class PlyvelRunner(Runner):
     """Runs operations on loamdb.plyvel."""
 
@@ -144,7 +151,7 @@ class PlyvelRunner(Runner):
         pass  # plyvel has nothing of the kind
 
 
-@pytest.mark.parametrize("runner", [Runner, PlyvelRunner])
+@pytest.mark.parametrize("runner", [Runner, LevelDBRunner, PlyvelRunner])
 def test_conformance(path, runner):
     session, printed = runner(path), []
     for line in (CONFORMANCE / "script").read_text().splitlines():
