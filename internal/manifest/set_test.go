@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -256,5 +257,42 @@ func BenchmarkApply(b *testing.B) {
 			e.Delete(0, n-1)
 		}
 		mustApply(b, s, e)
+	}
+}
+
+// BenchmarkLoad reads the MANIFEST of 100,000 tables and writes the next one, as an
+// opening does.
+func BenchmarkLoad(b *testing.B) {
+	const tables = 100_000
+	o := options(vfs.Default)
+	o.Dir, o.Format = b.TempDir(), base.Native
+	s, err := Create(o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := &Edit{}
+	for i := range uint64(tables) {
+		f := table(100+i, fmt.Sprintf("user%012d", 2*i), fmt.Sprintf("user%012d", 2*i+1))
+		f.Naming, f.Facts = base.NamedLoam, Facts{Format: base.Native, HasChecksum: true, Checksum: 1 << 31, Entries: 1000, Kinds: 3}
+		e.Add(6, f)
+		if err := os.WriteFile(filepath.Join(o.Dir, f.Name()), nil, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	mustApply(b, s, e)
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		s, err := Load(o, false)
+		if err == nil {
+			err = s.StartManifest()
+		}
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }
