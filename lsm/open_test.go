@@ -67,6 +67,8 @@ func TestOpenRefuses(t *testing.T) {
 	orphan := filepath.Join(dir, "orphan")
 	os.Mkdir(orphan, 0o700)
 	os.WriteFile(filepath.Join(orphan, "000005.ldb"), nil, 0o600)
+	empty := filepath.Join(dir, "empty")
+	os.Mkdir(empty, 0o700)
 	made := filepath.Join(dir, "made")
 	db := mustOpen(t, made, nil)
 	defer db.Close()
@@ -84,6 +86,8 @@ func TestOpenRefuses(t *testing.T) {
 		{filepath.Join(dir, "none"), &Options{ErrorIfMissing: true}, ErrDoesNotExist, ""},
 		{filepath.Join(dir, "none"), &Options{ReadOnly: true}, ErrDoesNotExist, ""},
 		{other, &Options{ErrorIfExists: true}, ErrExists, ""},
+		{other, &Options{ErrorIfExists: true, Comparer: ReverseBytewiseComparer}, ErrExists, ""},
+		{empty, &Options{ErrorIfMissing: true}, ErrDoesNotExist, ""},
 		{made, nil, ErrLocked, ""},
 		{other, &Options{Comparer: ReverseBytewiseComparer}, ErrComparerMismatch, "rocksdb.ReverseBytewiseComparator"},
 		{other, &Options{BlockSize: 1}, ErrInvalidArgument, "block_size"},
@@ -99,6 +103,12 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
 		t.Error("a failed open made the directory")
+	}
+	if err := Upgrade(empty, nil); !errors.Is(err, ErrDoesNotExist) {
+		t.Errorf("upgrade of an empty directory: %v", err)
+	}
+	if err := os.Remove(empty); err != nil {
+		t.Errorf("something was left in an empty directory: %v", err)
 	}
 }
 

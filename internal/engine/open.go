@@ -3,7 +3,9 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -136,11 +138,23 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 			err = base.NewPanic(r)
 		}
 	}()
+	if o.ErrorIfMissing && isEmpty(o.FS, dir) {
+		return nil, base.ErrDoesNotExist // no LOCK is left in it
+	}
 	err = files.MakeRoom(func() error {
 		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly})
 		return err
 	})
 	return d, err
+}
+
+// isEmpty reports whether dir is a directory with nothing in it.
+func isEmpty(fsys vfs.FS, dir string) bool {
+	if _, err := fsys.Stat(filepath.Join(dir, base.CurrentName)); !errors.Is(err, fs.ErrNotExist) {
+		return false // a large directory is not listed
+	}
+	names, err := fsys.List(dir)
+	return err == nil && len(names) == 0
 }
 
 // loadManifest reads the manifest, or makes an empty one for a new database. It writes
@@ -158,8 +172,10 @@ func (db *DB) loadManifest() error {
 			return err
 		}
 		set, err = manifest.New(o)
-	case err == nil && db.Opts.ErrorIfExists:
-		set.Close()
+	case db.Opts.ErrorIfExists && (err == nil || errors.Is(err, base.ErrComparerMismatch)):
+		if set != nil {
+			set.Close()
+		}
 		return base.ErrExists
 	}
 	if db.Manifest = set; err != nil {
