@@ -5,12 +5,17 @@ type Codec uint8
 
 // DO NOT CHANGE THESE VALUES: they stand in tables of the native format.
 const (
-	CodecRaw      Codec = 0 // a value's bytes are the value
-	CodecSnappy   Codec = 1
-	CodecZstd     Codec = 2
-	CodecZstdDict Codec = 3 // zstd with the table's dictionary: means nothing in another table
-	CodecShort    Codec = 4 // for values of some hundred bytes, see package colblk
+	CodecRaw       Codec = 0 // a value's bytes are the value
+	CodecSnappy    Codec = 1
+	CodecZstd      Codec = 2
+	CodecZstdDict  Codec = 3 // zstd with the table's dictionary: means nothing in another table
+	CodecShort     Codec = 4 // for values of some hundred bytes, see package colblk
+	CodecShortDict Codec = 5 // CodecShort with the table's dictionary
 )
+
+// NeedsDict reports whether values packed by c mean nothing without their table's
+// dictionary.
+func (c Codec) NeedsDict() bool { return c == CodecZstdDict || c == CodecShortDict }
 
 // Chunk is some consecutive entries of a Source, in columns: the one shape in
 // which memtables and tables of either format hand data to merges and cursors. Entry i has

@@ -1,5 +1,7 @@
 package base
 
+import "encoding/binary"
+
 // KeySample is a sample of the user keys of a table, by their hashes: whether a key
 // is in the sample depends on the key alone, so that samples of two tables have in
 // common what the tables have. See compact.Live.
@@ -53,4 +55,26 @@ func (s *KeySample) Each(shift uint8, f func(key uint32, tombstone bool)) {
 			f(k>>1, k&1 != 0)
 		}
 	}
+}
+
+// AppendTo appends the sample as tables store it: the shift, then each key, 32 bits,
+// little-endian.
+func (s *KeySample) AppendTo(dst []byte) []byte {
+	dst = append(dst, s.Shift())
+	for _, k := range s.keys {
+		dst = binary.LittleEndian.AppendUint32(dst, k)
+	}
+	return dst
+}
+
+// ParseKeySample undoes AppendTo. It reports false where b is no sample.
+func ParseKeySample(b []byte) (*KeySample, bool) {
+	if len(b) == 0 || len(b)%4 != 1 || len(b)/4 > maxSample || b[0] < sampleShift || b[0] > sampleShift+31 {
+		return nil, false
+	}
+	s := &KeySample{shift: b[0], keys: make([]uint32, 0, len(b)/4)}
+	for b = b[1:]; len(b) > 0; b = b[4:] {
+		s.keys = append(s.keys, binary.LittleEndian.Uint32(b))
+	}
+	return s, true
 }

@@ -11,25 +11,9 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Dict unpacks what was packed with a table's zstd dictionary. It is safe for concurrent
-// use.
-type Dict struct {
-	dec *zstd.Decoder
-}
-
-// NewDict returns the dictionary that a table stores as b.
-func NewDict(b []byte) (*Dict, error) {
-	dec, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<32), zstd.WithDecoderDicts(b))
-	if err != nil {
-		return nil, corrupt("zstd dictionary: %v", err)
-	}
-	return &Dict{dec: dec}, nil
-}
-
-// plainDict unpacks zstd without a dictionary.
-var plainDict = sync.OnceValues(func() (*Dict, error) {
-	dec, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<32))
-	return &Dict{dec: dec}, err
+// plainZstd unpacks zstd without a dictionary.
+var plainZstd = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(1<<32))
 })
 
 var (
@@ -128,22 +112,33 @@ func unpackInto(dst, p []byte, c base.Codec, dict *Dict, readable int) error {
 			copy(dst, p)
 		}
 	case base.CodecShort:
-		if unpackShort(dst, p, readable) {
+		if unpackShort(dst, p, nil, readable) {
 			return nil
 		}
 		return errShort
+	case base.CodecShortDict:
+		switch {
+		case dict == nil:
+			err = errNoDict
+		case unpackShort(dst, p, dict.content, readable):
+			return nil
+		default:
+			return errShort
+		}
 	case base.CodecSnappy:
 		// Into memory of its own if dst were too short.
 		if n, _ := s2.DecodedLen(p); n == len(dst) {
 			out, err = s2.Decode(dst, p)
 		}
 	case base.CodecZstd:
-		if dict, err = plainDict(); err == nil {
-			out, err = dict.dec.DecodeAll(p, dst[:0:len(dst)])
+		var dec *zstd.Decoder
+		if dec, err = plainZstd(); err == nil {
+			out, err = dec.DecodeAll(p, dst[:0:len(dst)])
 		}
 	case base.CodecZstdDict:
-		if err = errNoDict; dict != nil {
-			out, err = dict.dec.DecodeAll(p, dst[:0:len(dst)])
+		var dec *zstd.Decoder
+		if dec, err = dict.zstd(); err == nil {
+			out, err = dec.DecodeAll(p, dst[:0:len(dst)])
 		}
 	default:
 		err = errNoCodec

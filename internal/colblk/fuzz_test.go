@@ -19,10 +19,11 @@ type exerciser struct {
 	guard             func([]byte) []byte
 	view, chunk, heap block.Buffer
 	key, last, value  []byte
+	dict              *Dict
 }
 
 func newExerciser(t testing.TB) *exerciser {
-	x := &exerciser{guard: newGuard(t, 1<<17)}
+	x := &exerciser{guard: newGuard(t, 1<<17), dict: testDict(t, false).dict}
 	t.Cleanup(func() {
 		x.view.Free()
 		x.chunk.Free()
@@ -53,7 +54,7 @@ func (x *exerciser) exercise(t testing.TB, b []byte, c *base.Comparer, target []
 		if i > 0 && ordered == nil && c.CompareInternal(x.last, v.Trailer(i-1), x.key, tr) >= 0 {
 			t.Fatalf("%s: entry %d, %q, does not ascend after %q: nobody noticed", c.Name, i, x.key, x.last)
 		}
-		if x.value, err = v.AppendValue(x.value[:0], i, nil, hostileLimit, &x.heap); err != nil {
+		if x.value, err = v.AppendValue(x.value[:0], i, x.dict, hostileLimit, &x.heap); err != nil {
 			corruption(t, err)
 		} else if len(x.value) > hostileLimit {
 			t.Fatalf("a value of %d bytes", len(x.value))
@@ -67,7 +68,7 @@ func (x *exerciser) exercise(t testing.TB, b []byte, c *base.Comparer, target []
 		x.buildView(t, &v, s, c)
 	}
 	var e base.Chunk
-	err = v.Chunk(&e, nil, hostileLimit, &x.chunk, &x.heap)
+	err = v.Chunk(&e, x.dict, hostileLimit, &x.chunk, &x.heap)
 	corruption(t, err)
 	if err == nil {
 		for i := range e.Len() {
@@ -95,7 +96,7 @@ func (x *exerciser) buildView(t testing.TB, v *Block, s Shape, c *base.Comparer)
 		if len(mem) > hostileLimit {
 			t.Fatalf("a view of %d bytes", len(mem))
 		}
-		view, err := v.BuildView(mem, s, c, cols, nil, &x.heap)
+		view, err := v.BuildView(mem, s, c, cols, x.dict, &x.heap)
 		if err != nil {
 			corruption(t, err)
 			continue
@@ -128,6 +129,10 @@ func smallBlocks(t testing.TB) (blocks [][]byte, cs []*base.Comparer) {
 		var w Writer
 		if err := w.Reset(o); err != nil {
 			t.Fatal(err)
+		}
+		if round%3 == 0 && o.Packing != PackNone {
+			w.dict, w.useDict = testDict(t, o.Codec == base.CodecZstd), true
+			s.values = []int{60, 90}
 		}
 		b := encode(t, &w, s.entries(rng, c, rng.IntN(12)))
 		w.Free()
@@ -269,7 +274,11 @@ func FuzzShort(f *testing.F) {
 		for i := range dst[int(n)+wideCopy:] {
 			dst[int(n)+wideCopy+i] = 0xa5
 		}
-		unpackShort(dst[:n], guard(p), len(p))
+		dict := make([]byte, 300, 300+wideCopy)
+		copy(dict, "a dictionary of some words: river stone meadow lantern harvest")
+		for _, d := range [][]byte{nil, dict} {
+			unpackShort(dst[:n], guard(p), d, len(p))
+		}
 		if !bytes.Equal(dst[int(n)+wideCopy:], bytes.Repeat([]byte{0xa5}, 8)) {
 			t.Fatal("wrote too far")
 		}
@@ -279,12 +288,16 @@ func FuzzShort(f *testing.F) {
 		var table shortTable
 		packed := make([]byte, len(p))
 		m := table.packShort(packed, p)
-		if m == 0 {
-			return
-		}
 		back := make([]byte, len(p)+wideCopy)
-		if !unpackShort(back[:len(p)], guard(packed[:m]), m) || !bytes.Equal(back[:len(p)], p) {
+		if m > 0 && (!unpackShort(back[:len(p)], guard(packed[:m]), nil, m) || !bytes.Equal(back[:len(p)], p)) {
 			t.Fatalf("%q comes back as %q", p, back[:len(p)])
+		}
+		d, err := newDictPacker(dict, false, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := d.packShort(packed, p); m > 0 && (!unpackShort(back[:len(p)], guard(packed[:m]), d.dict.content, m) || !bytes.Equal(back[:len(p)], p)) {
+			t.Fatalf("%q comes back as %q with a dictionary", p, back[:len(p)])
 		}
 	})
 }

@@ -18,7 +18,8 @@ import (
 //
 // until the unpacked length is reached, which may be after a literal. "More" is bytes to
 // add, the last one below 255. A half of 0 is a match that goes to the end of the value,
-// 1 to 15 are matches of 4 to 18 bytes.
+// 1 to 15 are matches of 4 to 18 bytes. In base.CodecShortDict the dictionary precedes the
+// value; a match in it ends in it.
 const (
 	// maxShort is the longest value that is packed in this way. Of longer ones snappy
 	// takes a byte or two more and less time.
@@ -138,10 +139,10 @@ func appendShort(dst []byte, d, limit int, literal []byte, at, offset, n int, to
 	return d
 }
 
-// unpackShort unpacks src to dst. readable is how many bytes from the start of src may be
-// read; wideCopy bytes behind dst are overwritten. It reports whether src is well-formed and
-// stands for just as many bytes as dst has.
-func unpackShort(dst, src []byte, readable int) bool {
+// unpackShort unpacks src, packed with dict, to dst. readable is how many bytes from the start of
+// src may be read, as may be wideCopy bytes behind dict; wideCopy bytes behind dst are overwritten. It
+// reports whether src is well-formed and stands for just as many bytes as dst has.
+func unpackShort(dst, src, dict []byte, readable int) bool {
 	dp, sp := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
 	d, s := 0, 0
 	for d < len(dst) {
@@ -172,7 +173,7 @@ func unpackShort(dst, src []byte, readable int) bool {
 		}
 		offset := 0
 		switch {
-		case d < 256:
+		case d+len(dict) < 256:
 			if s >= len(src) {
 				return false
 			}
@@ -183,9 +184,6 @@ func unpackShort(dst, src []byte, readable int) bool {
 		default:
 			offset = int(src[s]) | int(src[s+1])<<8
 			s += 2
-		}
-		if uint(offset-1) >= uint(d) {
-			return false
 		}
 		n = int(token&15) - 1 + minMatch
 		switch token & 15 {
@@ -201,7 +199,15 @@ func unpackShort(dst, src []byte, readable int) bool {
 		if n > len(dst)-d {
 			return false
 		}
-		copyMatch(unsafe.Add(dp, d), offset, n)
+		if uint(offset-1) < uint(d) {
+			copyMatch(unsafe.Add(dp, d), offset, n)
+		} else {
+			at := d + len(dict) - offset
+			if offset == 0 || at < 0 || n > len(dict)-at {
+				return false
+			}
+			copyWide(unsafe.Add(dp, d), unsafe.Pointer(&dict[at]), n)
+		}
 		d += n
 	}
 	return s == len(src)

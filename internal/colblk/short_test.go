@@ -85,7 +85,7 @@ func TestDamagedShort(t *testing.T) {
 			p = p[:table.packShort(p, v)]
 			try := func(p []byte) {
 				dst := bytes.Repeat([]byte{0xa5}, len(v)+wideCopy+canary)
-				if unpackShort(dst[:len(v)], guard(p), len(p)) && len(p) == 0 {
+				if unpackShort(dst[:len(v)], guard(p), nil, len(p)) && len(p) == 0 {
 					t.Fatalf("%s: nothing unpacks to %d bytes", name, len(v))
 				}
 				if !bytes.Equal(dst[len(v)+wideCopy:], bytes.Repeat([]byte{0xa5}, canary)) {
@@ -137,7 +137,7 @@ func BenchmarkShort(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				p := short[i%len(short)]
-				unpackShort(out[:len(values[i%len(short)])], p[:len(p)-16], len(p))
+				unpackShort(out[:len(values[i%len(short)])], p[:len(p)-16], nil, len(p))
 				i++
 			}
 		})

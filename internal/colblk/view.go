@@ -189,8 +189,12 @@ func (v *Block) expand(x *expansion, r *values, dict *Dict, room uint64) (int, e
 	out, src := unsafe.Pointer(unsafe.SliceData(x.data)), unsafe.Pointer(unsafe.SliceData(r.src))
 	keys := v.newKeyWriter(x.data)
 	// Most values are copied as they are, or are short ones to unpack.
-	keep := x.codecs != nil && r.codec != base.CodecZstdDict && r.codecs.width == 0
-	short := x.codecs == nil && r.codec == base.CodecShort && r.codecs.width == 0
+	keep := x.codecs != nil && !r.codec.NeedsDict() && r.codecs.width == 0
+	short := r.codecs.width == 0 && (x.codecs == nil && r.codec == base.CodecShort || r.codec == base.CodecShortDict && dict != nil)
+	var content []byte
+	if r.codec == base.CodecShortDict {
+		content = dict.shortContent()
+	}
 	pos, from, fast := 0, 0, len(r.src)-wideCopy
 	for i := range v.n {
 		x.keyOff[i] = uint32(pos)
@@ -223,8 +227,11 @@ func (v *Block) expand(x *expansion, r *values, dict *Dict, room uint64) (int, e
 			copyWide(unsafe.Add(out, pos), unsafe.Add(src, from), p)
 			pos += p
 		case short && uint64(p) != n && n <= room-uint64(pos):
-			if !unpackShort(x.data[pos:pos+int(n)], r.src[from:to], len(r.src)-from) {
+			if !unpackShort(x.data[pos:pos+int(n)], r.src[from:to], content, len(r.src)-from) {
 				return 0, errShort
+			}
+			if x.codecs != nil {
+				x.codecs[i] = base.CodecRaw
 			}
 			pos += int(n)
 		default:
@@ -306,7 +313,7 @@ func (x *expansion) value(pos, i int, r *values, from, to int, dict *Dict, room 
 	codec := r.codecOf(i, len(p), n)
 	if x.codecs != nil {
 		x.codecs[i] = base.CodecRaw
-		if codec != base.CodecRaw && codec != base.CodecZstdDict {
+		if codec != base.CodecRaw && !codec.NeedsDict() {
 			x.codecs[i], x.packed = codec, true
 			w := 0
 			if codec == base.CodecShort {
@@ -394,7 +401,7 @@ func (v *Block) Chunk(e *base.Chunk, dict *Dict, limit int64, buf, scratch *bloc
 	data := v.keysLen() + v.packedLen()
 	if !v.raw() && !v.heap() {
 		data += uint64(n) * maxLenBytes
-		if v.codec() == base.CodecZstdDict || v.widths.of(colCodec) > 0 {
+		if v.codec().NeedsDict() || v.widths.of(colCodec) > 0 {
 			data += v.valuesLen()
 		}
 	}

@@ -18,6 +18,8 @@ type Options struct {
 	// themselves get CodecShort instead.
 	Codec base.Codec
 	Level int // of zstd, on its own scale; 0 for its default
+	// Dict lets PackAuto make a dictionary, which the table then stores.
+	Dict bool
 	// MaxUnpacked bounds a value that comes packed and must be unpacked.
 	MaxUnpacked int64
 }
@@ -27,6 +29,10 @@ type Writer struct {
 	o       Options
 	mode    Packing // of the present block, not PackAuto
 	auto    sampler
+	train   trainer
+	dict    *dictPacker // nil: there is no dictionary (any more)
+	useDict bool        // mode packs with it
+	hasDict bool        // a block was packed with it
 	pack    *block.Compressor
 	short   *shortTable
 	keys    block.Buffer // user keys, one after the other
@@ -66,6 +72,8 @@ func (w *Writer) Reset(o Options) error {
 	}
 	w.o, w.mode = o, o.Packing
 	w.auto = sampler{raw: w.auto.raw}
+	w.train = trainer{content: w.train.content[:0]}
+	w.dict, w.useDict, w.hasDict = nil, false, false
 	if o.Packing == PackAuto {
 		w.mode = PackValues
 	}
@@ -152,7 +160,9 @@ var errTooLarge = fmt.Errorf("%w: block of more than %d bytes", base.ErrTooLarge
 // addValue appends the value, packed as the mode says. It has n bytes unpacked.
 func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) error {
 	// A packed value is shorter than the value, see colRaw.
+	// One that the dictionary packed comes from this Writer, see repack.
 	if codec != base.CodecRaw && w.mode == PackValues && codec != base.CodecZstdDict && uint64(len(value)) < n && n <= MaxSize {
+		w.hasDict = w.hasDict || codec == base.CodecShortDict
 		e.raw, e.codec = uint32(n), codec
 		return w.values.Append(value)
 	}
@@ -165,7 +175,7 @@ func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) er
 		if raw, err = w.scratch.Resize(int(n)); err != nil {
 			return err
 		}
-		if err := unpackInto(raw, value, codec, nil, len(value)); err != nil {
+		if err := unpackInto(raw, value, codec, w.dict.get(), len(value)); err != nil {
 			return err
 		}
 	}
@@ -173,7 +183,8 @@ func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) er
 	if w.mode != PackValues {
 		return w.values.Append(raw)
 	}
-	p, codec, err := w.packOne(&w.values, raw)
+	p, codec, err := w.packOne(&w.values, raw, w.inUse())
+	w.hasDict = w.hasDict || codec == base.CodecShortDict
 	e.codec = codec
 	if err == nil && codec != base.CodecRaw {
 		w.values.Set(w.values.Bytes()[:w.values.Len()+len(p)])
@@ -185,8 +196,25 @@ func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) er
 // minPacked is the shortest value that is packed.
 const minPacked = 16
 
+// inUse is the dictionary that the mode packs with, nil for none.
+func (w *Writer) inUse() *dictPacker {
+	if w.useDict {
+		return w.dict
+	}
+	return nil
+}
+
+// Dict is the dictionary that readers of the blocks need, nil if they need none.
+func (w *Writer) Dict() []byte {
+	if !w.hasDict {
+		return nil
+	}
+	return w.dict.get().content
+}
+
 // packOne packs a value by itself behind the end of buf, if that saves an eighth; else it is the value.
-func (w *Writer) packOne(buf *block.Buffer, value []byte) ([]byte, base.Codec, error) {
+// d is nil or the dictionary to use.
+func (w *Writer) packOne(buf *block.Buffer, value []byte, d *dictPacker) ([]byte, base.Codec, error) {
 	if len(value) < minPacked {
 		return value, base.CodecRaw, nil
 	}
@@ -197,6 +225,12 @@ func (w *Writer) packOne(buf *block.Buffer, value []byte) ([]byte, base.Codec, e
 	if len(value) > maxShort {
 		p, c := w.pack.Compress(b[len(b):], value)
 		return p, base.Codec(c), nil
+	}
+	if d != nil {
+		if n := d.packShort(b[len(b):len(b)+len(value)], value); n > 0 {
+			return b[len(b) : len(b)+n], base.CodecShortDict, nil
+		}
+		return value, base.CodecRaw, nil
 	}
 	if n := w.short.packShort(b[len(b):len(b)+len(value)], value); n > 0 {
 		return b[len(b) : len(b)+n], base.CodecShort, nil
@@ -259,34 +293,38 @@ func (w *Writer) Finish(dst []byte, n int) ([]byte, error) {
 		f = &first
 	}
 	l := w.layout(f)
-	next := w.mode
-	if w.o.Packing == PackAuto && w.auto.left == 0 && n > 0 {
-		var err error
-		if next, err = w.finishSample(n); err != nil {
-			return dst, err
-		}
-	} else if w.auto.left > 0 {
-		w.auto.left--
+	next, useDict, err := w.sample(n)
+	if err != nil {
+		return dst, err
 	}
 	heap := w.values.Bytes()[:l.values]
 	if l.flags&flagHeap != 0 {
-		p, c, err := w.packHeap(heap)
+		p, c, err := w.packHeap(heap, w.inUse())
 		if err != nil {
 			return dst, err
 		}
+		w.hasDict = w.hasDict || c == base.CodecZstdDict
 		heap, l.codec, l.values = p, c, len(p)
 	}
 	size, from := int(l.size()), len(dst)
 	dst = slices.Grow(dst, size+block.Slack)[:from+size]
 	w.encode(dst[from:], &l, heap)
 	w.leave(n)
+	w.useDict = useDict
 	return dst, w.repack(next)
 }
 
-// packHeap packs the heap of values if that saves an eighth.
-func (w *Writer) packHeap(heap []byte) ([]byte, base.Codec, error) {
+// packHeap packs the heap of values if that saves an eighth. d is nil or the dictionary to use.
+func (w *Writer) packHeap(heap []byte, d *dictPacker) ([]byte, base.Codec, error) {
 	if err := w.scratch.Room(w.pack.Bound(len(heap))); err != nil {
 		return nil, 0, err
+	}
+	if d != nil && d.enc != nil && len(heap) <= maxDictHeap {
+		p := d.enc.EncodeAll(heap, w.scratch.Bytes()[:0])
+		if len(p) >= minRest && len(p) < len(heap)-len(heap)/8 {
+			return p, base.CodecZstdDict, nil
+		}
+		return heap, base.CodecRaw, nil
 	}
 	p, c := w.pack.Compress(w.scratch.Bytes(), heap)
 	if len(p) < minRest { // padding would follow

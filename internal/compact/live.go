@@ -3,6 +3,7 @@ package compact
 import (
 	"iter"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 )
 
@@ -12,8 +13,9 @@ const maxSampled = 8 << 10
 
 // Live estimates how many bytes of a version's tables are live: neither hidden by a
 // newer entry of the key nor a tombstone. It goes by the tables' samples of keys.
-// What tables without one have (those of an earlier opening) is not known: in the
-// largest run it counts as live, elsewhere as hidden by or hiding that. The result
+// What tables without one have (those of an earlier opening that were not opened since,
+// or that are LevelDB's) is not known: in the largest run it counts as live, elsewhere as
+// hidden by or hiding that. The result
 // is 0, not known, if no table has a sample.
 func Live(v *manifest.Version) uint64 {
 	e := newEstimate(v)
@@ -29,22 +31,27 @@ type estimate struct {
 	bottom int   // the level with the largest run
 	shift  uint8 // of the samples looked at
 	some   bool  // some table has a sample
-	share  map[*manifest.FileMeta]share
+	// samples are those of the tables; others may come meanwhile.
+	samples map[*manifest.FileMeta]*base.KeySample
+	share   map[*manifest.FileMeta]share
 }
 
 // share is what is known of a table: so many sampled keys, so many of them live.
 type share struct{ live, all int }
 
 func newEstimate(v *manifest.Version) *estimate {
-	e := &estimate{share: map[*manifest.FileMeta]share{}}
+	e := &estimate{samples: map[*manifest.FileMeta]*base.KeySample{}, share: map[*manifest.FileMeta]share{}}
 	perShift := map[uint8]int{}
 	for l := range v.Levels {
 		if size := v.Levels[l].Size; l > 0 && size > 0 && (e.bottom == 0 || size >= v.Levels[e.bottom].Size) {
 			e.bottom = l
 		}
-		for f := range sampled(v.Levels[l].Files) {
-			perShift[f.Sample.Shift()] += f.Sample.Len()
-			e.shift, e.some = max(e.shift, f.Sample.Shift()), true
+		for _, f := range v.Levels[l].Files {
+			if s := f.Sample.Load(); s != nil {
+				e.samples[f] = s
+				perShift[s.Shift()] += s.Len()
+				e.shift, e.some = max(e.shift, s.Shift()), true
+			}
 		}
 	}
 	for ; ; e.shift++ {
@@ -67,10 +74,10 @@ func (e *estimate) count(v *manifest.Version) {
 	}
 	var keys []sampledKey
 	for l := range v.Levels {
-		for f := range sampled(v.Levels[l].Files) {
+		for f, s := range e.sampled(v.Levels[l].Files) {
 			// A tombstone in the bottom run is kept for a snapshot, and what it hides with
 			// it: no merge can drop it now.
-			f.Sample.Each(e.shift, func(key uint32, tombstone bool) {
+			s.Each(e.shift, func(key uint32, tombstone bool) {
 				keys = append(keys, sampledKey{key, tombstone && l != e.bottom, f})
 			})
 		}
@@ -93,23 +100,23 @@ func (e *estimate) live(v *manifest.Version) uint64 {
 	known := 1.0 // of the largest run
 	if b := v.Levels[e.bottom]; b.Size > 0 {
 		known = 0
-		for f := range sampled(b.Files) {
+		for f := range e.sampled(b.Files) {
 			known += float64(f.Size) / float64(b.Size)
 		}
 	}
 	total := 0.0
 	for l := range v.Levels {
 		var all share
-		for f := range sampled(v.Levels[l].Files) {
+		for f := range e.sampled(v.Levels[l].Files) {
 			all.live += e.share[f].live
 			all.all += e.share[f].all
 		}
 		for _, f := range v.Levels[l].Files {
 			part := 1.0
 			switch s := e.share[f]; {
-			case f.Sample == nil && l != e.bottom:
+			case e.samples[f] == nil && l != e.bottom:
 				part = 0
-			case f.Sample == nil:
+			case e.samples[f] == nil:
 			case s.all > 0:
 				part = float64(s.live) / float64(s.all)
 			case all.all > 0:
@@ -125,10 +132,10 @@ func (e *estimate) live(v *manifest.Version) uint64 {
 }
 
 // sampled are those of the files that have a sample.
-func sampled(files []*manifest.FileMeta) iter.Seq[*manifest.FileMeta] {
-	return func(yield func(*manifest.FileMeta) bool) {
+func (e *estimate) sampled(files []*manifest.FileMeta) iter.Seq2[*manifest.FileMeta, *base.KeySample] {
+	return func(yield func(*manifest.FileMeta, *base.KeySample) bool) {
 		for _, f := range files {
-			if f.Sample != nil && !yield(f) {
+			if s := e.samples[f]; s != nil && !yield(f, s) {
 				return
 			}
 		}

@@ -15,9 +15,10 @@ func TestLive(t *testing.T) {
 	num := uint64(0)
 	table := func(from, to int, tombstones bool) *manifest.FileMeta {
 		num++
-		f := &manifest.FileMeta{Num: num, Size: uint64(to-from) * 64, Sample: new(base.KeySample)}
+		f := &manifest.FileMeta{Num: num, Size: uint64(to-from) * 64}
+		f.Sample.Store(new(base.KeySample))
 		for i := from; i < to; i++ {
-			f.Sample.Add(base.Hash(binary.BigEndian.AppendUint64(nil, uint64(i))), tombstones)
+			f.Sample.Load().Add(base.Hash(binary.BigEndian.AppendUint64(nil, uint64(i))), tombstones)
 		}
 		key := func(i int) base.InternalKey {
 			return base.InternalKey{User: binary.BigEndian.AppendUint64(nil, uint64(i)), Trailer: base.MakeTrailer(base.SeqNum(num), base.KindSet)}
@@ -27,7 +28,7 @@ func TestLive(t *testing.T) {
 	}
 	unsampled := func(from, to int) *manifest.FileMeta {
 		f := table(from, to, false)
-		f.Sample = nil
+		f.Sample.Store(nil)
 		return f
 	}
 	type levels = [manifest.NumLevels][]*manifest.FileMeta
@@ -62,10 +63,11 @@ func TestLiveOfMany(t *testing.T) {
 	var levels [manifest.NumLevels][]*manifest.FileMeta
 	x := uint64(1)
 	for i := range 100 {
-		f := &manifest.FileMeta{Num: uint64(i + 1), Size: 64 << 20, Sample: new(base.KeySample)}
+		f := &manifest.FileMeta{Num: uint64(i + 1), Size: 64 << 20}
+		f.Sample.Store(new(base.KeySample))
 		for range 600 {
 			x = x*6364136223846793005 + 1442695040888963407
-			f.Sample.Add(base.Hash(binary.BigEndian.AppendUint64(nil, x))>>11, false)
+			f.Sample.Load().Add(base.Hash(binary.BigEndian.AppendUint64(nil, x))>>11, false)
 		}
 		f.Smallest = base.InternalKey{User: []byte{byte(i), 0}, Trailer: base.MakeTrailer(1, base.KindSet)}
 		f.Largest = base.InternalKey{User: []byte{byte(i), 1}, Trailer: base.MakeTrailer(1, base.KindSet)}

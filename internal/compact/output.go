@@ -109,8 +109,9 @@ func (o *output) finish() error {
 	if entries != meta.Entries && meta.Entries != 0 {
 		return countError("table %06d has %d entries, %d were added", o.num, meta.Entries, entries)
 	}
-	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest, Sample: meta.Sample,
+	f := &manifest.FileMeta{Num: o.num, Naming: o.env.Naming, Size: meta.Size, Smallest: meta.Smallest, Largest: meta.Largest,
 		Comparer: o.env.Comparer, Facts: FactsOf(meta, entries, o.older)}
+	f.Sample.Store(meta.Sample)
 	o.older = false
 	if n := len(o.res.Added); n > 0 {
 		prev := o.res.Added[n-1].Meta

@@ -64,7 +64,7 @@ func (p *Plan) isDeepest(cmp *base.Comparer) bool {
 		}
 	}
 	tombstones := false
-	p.Files(func(_ int, m *manifest.FileMeta) { tombstones = tombstones || m.Facts.RangeDels > 0 })
+	p.Files(func(_ int, m *manifest.FileMeta) { tombstones = tombstones || m.RangeDels > 0 })
 	return !tombstones
 }
 

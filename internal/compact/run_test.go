@@ -85,12 +85,9 @@ func TestSurviveScript(t *testing.T) {
 			}
 			env := ts.env()
 			env.SettleSeqs = c.Int("settle", 0) == 1
-			if n := c.Int("rangedels", 0); n > 0 {
-				f := *v.Levels[to].Files[0]
-				f.Facts.RangeDels = uint64(n)
-				plan.Inputs[to] = append([]*manifest.FileMeta{&f}, v.Levels[to].Files[1:]...)
-			}
+			v.Levels[to].Files[0].RangeDels = uint64(c.Int("rangedels", 0))
 			r, err = plan.Run(0, env, snapshots)
+			v.Levels[to].Files[0].RangeDels = 0
 		case "flush":
 			es := entries(c.Input)
 			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), v, c.Int("level", 0), 0, ts.env(), snapshots)

@@ -134,6 +134,9 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 	}
 	s.mu.Lock()
 	if closed = s.closed; !closed {
+		if sample := t.reader.Props().Sample; sample != nil && m.Sample.Load() == nil {
+			m.Sample.Store(sample)
+		}
 		s.open[m.Num] = m
 		m.Opened.Store(t)
 	}

@@ -77,9 +77,9 @@ type FileMeta struct {
 	// something to drop in it. In LevelDB's format a table of an earlier opening has none.
 	Facts
 
-	// Sample is of the table's keys. Constant; nil for a table of an earlier opening,
-	// and where equal keys may differ in bytes.
-	Sample *base.KeySample
+	// Sample is of the table's keys. It is nil where equal keys may differ in bytes, for a
+	// table of an earlier opening until it is opened, and always if that has none. Set once.
+	Sample atomic.Pointer[base.KeySample]
 
 	// Opened belongs to package files: the open reader.
 	Opened atomic.Value

@@ -112,6 +112,9 @@ type Props struct {
 	Kinds                uint64 // bit k: there are entries of kind k
 	MinSeq, MaxSeq       base.SeqNum
 	MinExpiry, MaxExpiry uint64 // seconds since 1970 of the first and last expiry
+	// Sample is of the keys. nil where the comparer's equality is not bytewise, and of a
+	// table that was opened and has none.
+	Sample *base.KeySample
 }
 
 // Coverage is the part of a table that a source returned since it was last
@@ -151,8 +154,7 @@ type Lost struct {
 type Meta struct {
 	Props
 	Smallest, Largest base.InternalKey
-	Checksum          uint32          // crc32c of the whole file; 0 where the format has none
-	Sample            *base.KeySample // nil where the comparer's equality is not bytewise
+	Checksum          uint32 // crc32c of the whole file; 0 where the format has none
 }
 
 // Writer writes one table. It is used by one goroutine.

@@ -59,6 +59,8 @@ type Table struct {
 	Number uint64
 	// Filter is cut where the index is, nil where there is none or it is whole.
 	Filter PartFilter
+	// Dict is what the format unpacks values with besides the block; nil for nothing.
+	Dict any
 	// InPlace says that blocks can be searched without a View.
 	InPlace bool
 	// Slots are the data blocks in the cache, nil without a cache.

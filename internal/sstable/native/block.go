@@ -23,6 +23,12 @@ var pool = blocktable.Pool{
 	NewPart: func() blocktable.Block { return &columns{part: true} },
 }
 
+// dictOf is the dictionary of a native table, nil if it has none.
+func dictOf(t *blocktable.Table) *colblk.Dict {
+	d, _ := t.Dict.(*colblk.Dict)
+	return d
+}
+
 // Open checks the frame and the structure of the block.
 func (c *columns) Open(t *blocktable.Table, off uint64, stored []byte, s *blocktable.Scratch) (size int, err error) {
 	c.known = false
@@ -71,7 +77,7 @@ func (c *columns) Search(t *blocktable.Table, l base.Lookup, s *blocktable.Scrat
 		return dst, 0, false, ends, base.Corruptf("table block", "a value outside of its block")
 	}
 	if trailer = c.Trailer(i); trailer.Kind().HasValue() {
-		dst, err = c.AppendValue(dst, i, nil, c.limit, &s.Raw)
+		dst, err = c.AppendValue(dst, i, dictOf(t), c.limit, &s.Raw)
 	}
 	return dst, trailer, err == nil, ends, err
 }
@@ -109,7 +115,7 @@ func (c *columns) BuildView(t *blocktable.Table, s *blocktable.Scratch, dst []by
 	if err := c.CheckOrder(t.Env.Comparer); err != nil {
 		return block.View{}, err
 	}
-	return c.Block.BuildView(dst, c.shape, t.Env.Comparer, cols, nil, &s.Raw)
+	return c.Block.BuildView(dst, c.shape, t.Env.Comparer, cols, dictOf(t), &s.Raw)
 }
 
 // Chunk hands the block out with values packed.
@@ -117,7 +123,7 @@ func (c *columns) Chunk(t *blocktable.Table, s *blocktable.Scratch, e *base.Chun
 	if err := c.CheckOrder(t.Env.Comparer); err != nil {
 		return err
 	}
-	return c.Block.Chunk(e, nil, c.limit, &s.View, &s.Raw)
+	return c.Block.Chunk(e, dictOf(t), c.limit, &s.View, &s.Raw)
 }
 
 // SeekGE searches the columns.

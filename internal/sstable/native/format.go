@@ -1,6 +1,7 @@
 // Package native reads and writes tables of the native format. A table is
 //
 //	data blocks       sorted entries in columns (package colblk)
+//	dictionary        which the values of some blocks are packed with
 //	filter            of the whole table (package filter)
 //	range tombstones  a block of their own
 //	index             separator key -> handle of each data block
@@ -55,6 +56,7 @@ const (
 // What the contents of a frame are.
 const (
 	kindData      = 'd'
+	kindDict      = 'z'
 	kindFilter    = 'f'
 	kindRangeDels = 'r'
 	kindIndex     = 'i'

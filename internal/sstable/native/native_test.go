@@ -539,3 +539,17 @@ func TestSalvageOfTableInTable(t *testing.T) {
 		t.Errorf("%d entries of 2 blocks: %v", got, err)
 	}
 }
+
+// TestSampleIsStored: a reader has the sample of the writer.
+func TestSampleIsStored(t *testing.T) {
+	b, meta := write(t, options(), 50000, benchEntry)
+	got := open(t, b).Props().Sample
+	if meta.Sample.Len() < 10 || got == nil || !bytes.Equal(got.AppendTo(nil), meta.Sample.AppendTo(nil)) {
+		t.Errorf("%v is stored as %v", meta.Sample, got)
+	}
+	for _, bad := range [][]byte{{}, {11, 0}, {10}, {60}, make([]byte, 1<<13)} {
+		if s, ok := base.ParseKeySample(bad); ok {
+			t.Errorf("%x is taken for %v", bad, s)
+		}
+	}
+}

@@ -47,6 +47,8 @@ const (
 	tagIndex         = 18<<3 | typeHandle<<1 | needed
 	tagParts         = 19<<3 | typeHandle<<1 | needed
 	tagKeyspaceName  = 20<<3 | typeBytes<<1
+	tagDict          = 21<<3 | typeHandle<<1 | needed
+	tagSample        = 22<<3 | typeBytes<<1 // of base.KeySample
 )
 
 // properties are what the properties of a table say.
@@ -55,7 +57,7 @@ type properties struct {
 	packing, codec uint64
 	// Where the other parts of the file lie; Size 0: there is none. With parts, filter and
 	// index are several frames each.
-	filter, rangeDels, index, parts block.Handle
+	filter, rangeDels, index, parts, dict block.Handle
 }
 
 // ints are the fields of integers.
@@ -74,7 +76,7 @@ func (p *properties) ints(f func(tag uint64, v *uint64)) {
 	f(tagCodec, &p.codec)
 }
 
-// handles are the fields of handles.
+// handles are the fields of handles but for the dictionary's, which come in ascending order.
 func (p *properties) handles(f func(tag uint64, h *block.Handle)) {
 	f(tagFilter, &p.filter)
 	f(tagRangeDels, &p.rangeDels)
@@ -100,6 +102,12 @@ func (p *properties) append(dst []byte) []byte {
 	})
 	if p.KeyspaceName != "" {
 		dst = base.AppendBytes(binary.AppendUvarint(dst, tagKeyspaceName), []byte(p.KeyspaceName))
+	}
+	if p.dict.Size != 0 {
+		dst = block.AppendHandle(binary.AppendUvarint(dst, tagDict), p.dict)
+	}
+	if p.Sample != nil && p.Sample.Len() > 0 {
+		dst = base.AppendBytes(binary.AppendUvarint(dst, tagSample), p.Sample.AppendTo(nil))
 	}
 	return dst
 }
@@ -152,12 +160,19 @@ func (p *properties) parseField(tag uint64, b []byte) (known bool, rest []byte, 
 			known, p.Comparer = true, string(v)
 		case tagKeyspaceName:
 			known, p.KeyspaceName = true, string(v)
+		case tagSample:
+			if p.Sample, known = base.ParseKeySample(v); !known {
+				return true, nil, badProps("a sample of %d bytes", len(v))
+			}
 		}
 		return known, rest, nil
 	case typeHandle:
 		h, n := block.DecodeHandle(b)
 		if n == 0 || h.Size < headerLen {
 			return false, nil, badProps("malformed handle of tag %d", tag)
+		}
+		if tag == tagDict {
+			known, p.dict = true, h
 		}
 		p.handles(func(t uint64, v *block.Handle) {
 			if t == tag {

@@ -47,7 +47,7 @@ func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
 		return nil, err
 	}
 	r.InPlace = true
-	r.Start(r.filterMem.Cap() + r.delsMem.Cap())
+	r.Start(r.filterMem.Cap() + r.delsMem.Cap() + dictOf(&r.Table).Cap())
 	r.Map(end[:])
 	if r.parted != nil && r.hasFilter {
 		r.Filter = r.parted
@@ -135,7 +135,7 @@ func (r *Reader) openParts(p *properties, end uint64, s *blocktable.Scratch) err
 	for _, part := range []struct {
 		handle block.Handle
 		open   func(p *properties, h block.Handle, s *blocktable.Scratch) error
-	}{{p.parts, r.openIndexOfParts}, {p.index, r.openIndex}, {p.rangeDels, r.openRangeDels}, {p.filter, r.openFilter}} {
+	}{{p.parts, r.openIndexOfParts}, {p.index, r.openIndex}, {p.rangeDels, r.openRangeDels}, {p.filter, r.openFilter}, {p.dict, r.openDict}} {
 		h := part.handle
 		if h.Size == 0 {
 			continue
@@ -233,6 +233,26 @@ func (r *Reader) parseFilter(stored []byte, off uint64) (filter.Table, error) {
 	}
 	f, err := filter.Parse(b)
 	return f, blocktable.Final(err)
+}
+
+func (r *Reader) openDict(_ *properties, h block.Handle, s *blocktable.Scratch) error {
+	stored, err := r.Read(&s.File, h.Offset, h.Size)
+	if err != nil {
+		return err
+	}
+	d, err := r.parseDict(stored, h.Offset)
+	r.Dict = d
+	return err
+}
+
+// parseDict checks a frame with a dictionary.
+func (r *Reader) parseDict(stored []byte, off uint64) (*colblk.Dict, error) {
+	b, err := openWhole(stored, kindDict, r.Number, off)
+	if err != nil {
+		return nil, err
+	}
+	d, err := colblk.NewDict(b)
+	return d, blocktable.Final(err)
 }
 
 func (r *Reader) openRangeDels(_ *properties, h block.Handle, s *blocktable.Scratch) (err error) {

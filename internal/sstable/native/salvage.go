@@ -30,6 +30,7 @@ type salvage struct {
 	any     bool // last and trailer are those of the last entry taken
 	last    []byte
 	trailer base.Trailer
+	dict    *colblk.Dict
 	dels    base.Chunk // range tombstones
 	del     int        // of dels, the next one
 }
@@ -235,10 +236,15 @@ func (s *salvage) frameAt(off uint64, tries *int64) (found, error) {
 // takeAll hands out the entries of the frames and says what lies between them.
 func (s *salvage) takeAll(frames []found) error {
 	for _, f := range frames {
-		if f.kind == kindRangeDels {
-			if err := s.openRangeDels(f); err != nil {
-				return err
-			}
+		err := error(nil)
+		switch f.kind {
+		case kindRangeDels:
+			err = s.openRangeDels(f)
+		case kindDict:
+			err = s.openDict(f)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	end, complete, padded := uint64(0), false, false
@@ -324,7 +330,19 @@ func (s *salvage) chunk(f found, buf *block.Buffer, e *base.Chunk) error {
 	if err != nil {
 		return err
 	}
-	return c.Chunk(e, nil, viewLimit(s.env.MaxDecoded, len(b)), buf, &s.scratch.Raw)
+	return c.Chunk(e, s.dict, viewLimit(s.env.MaxDecoded, len(b)), buf, &s.scratch.Raw)
+}
+
+// openDict reads the dictionary. Without it the blocks that need it are lost.
+func (s *salvage) openDict(f found) error {
+	b, err := s.contents(f)
+	if err == nil {
+		s.dict, err = colblk.NewDict(b)
+	}
+	if err != nil {
+		return s.damaged(f, err)
+	}
+	return nil
 }
 
 // openRangeDels reads the range tombstones, which lie behind the entries that they

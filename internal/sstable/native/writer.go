@@ -97,7 +97,7 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	w := &Writer{o: o, buffers: takeBuffers(o.Spare)}
 	w.out = blocktable.Output{File: f, Buf: w.buffers.out, Summed: true}
 	w.buffers.out = block.Buffer{}
-	w.packing = colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto, Codec: base.Codec(o.Compression), Level: o.ZstdLevel, MaxUnpacked: math.MaxInt64}
+	w.packing = colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto, Codec: base.Codec(o.Compression), Level: o.ZstdLevel, Dict: true, MaxUnpacked: math.MaxInt64}
 	w.maxIndex, w.partLen = maxIndex, partLen
 	w.ratio = 0.6
 	if o.Compression == sstable.NoCompression {

@@ -44,6 +44,11 @@ func (w *Writer) partitions() (parts []partition) {
 func (w *Writer) writeParts(p *properties) error {
 	parts := w.partitions()
 	var err error
+	if d := w.data.Dict(); d != nil {
+		if p.dict, err = w.writeFrame(kindDict, d); err != nil {
+			return err
+		}
+	}
 	at := w.out.Offset
 	if w.filtered {
 		for i := range parts {

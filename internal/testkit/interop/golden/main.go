@@ -4,9 +4,9 @@
 //
 //	LOAM_PYTHON=venv/bin/python go run ./golden ../../../testdata
 //
-// or, for Loam's format alone, go run ./golden ../../../testdata native. The folder
-// native-N has what the first release of version N of the format wrote: it is made
-// once, and stays readable.
+// or, for Loam's format alone, go run ./golden ../../../testdata native. The folders
+// native-N... have what Loam wrote when version N of the format, or what their names say of
+// it, was new: each is made once, and stays readable. One that is there is left alone.
 //
 // For every peer it writes a folder with two databases, one closed and one
 // whose process was killed, and a file "expected" with the number of pairs and
@@ -26,7 +26,7 @@ import (
 )
 
 // names are the folders, by peer.
-var names = map[string]string{interop.Native().Name(): "native-1", "goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22", "classic-level": "leveldb-1.20"}
+var names = map[string]string{"goleveldb": "goleveldb-126854a", "plyvel": "leveldb-1.22", "classic-level": "leveldb-1.20"}
 
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == "loam-peer" { // the one that is killed
@@ -39,20 +39,38 @@ func main() {
 	if python == "" {
 		python = "python3"
 	}
-	peers := []interop.Peer{interop.Native()}
-	if len(os.Args) < 3 {
-		peers = interop.Peers(python, "node")
+	for name, ops := range map[string][]interop.Op{"native-1": history(), "native-1-dictionary": records()} {
+		folder := filepath.Join(os.Args[1], name)
+		if _, err := os.Stat(folder); err == nil {
+			continue
+		}
+		if err := writeBoth(interop.Native(), folder, ops); err != nil {
+			log.Fatal(err)
+		}
 	}
-	for _, p := range peers {
-		for _, kill := range []bool{false, true} {
-			if err := write(p, filepath.Join(os.Args[1], names[p.Name()]), kill); err != nil {
-				log.Fatal(err)
-			}
+	if len(os.Args) > 2 {
+		return
+	}
+	for _, p := range interop.Peers(python, "node") {
+		if p.Name() == interop.Native().Name() {
+			continue
+		}
+		if err := writeBoth(p, filepath.Join(os.Args[1], names[p.Name()]), history()); err != nil {
+			log.Fatal(err)
 		}
 	}
 }
 
-func write(p interop.Peer, folder string, kill bool) error {
+func writeBoth(p interop.Peer, folder string, ops []interop.Op) error {
+	for _, kill := range []bool{false, true} {
+		if err := write(p, folder, ops, kill); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func write(p interop.Peer, folder string, ops []interop.Op, kill bool) error {
 	dir := filepath.Join(folder, "closed")
 	if kill {
 		dir = filepath.Join(folder, "killed")
@@ -63,7 +81,7 @@ func write(p interop.Peer, folder string, kill bool) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
-	pairs, err := p.Play(dir, history(), kill)
+	pairs, err := p.Play(dir, ops, kill)
 	if err != nil {
 		return err
 	}
@@ -99,6 +117,21 @@ func history() (ops []interop.Op) {
 			}
 			ops = append(ops, interop.Op{Name: "put", Key: key, Value: value})
 		}
+	}
+	return ops
+}
+
+// records fills tables with small documents, which are packed with a dictionary, and leaves the
+// last ones in the log.
+func records() (ops []interop.Op) {
+	r := rand.New(rand.NewPCG(3, 4))
+	cities := []string{"Rotterdam", "Antwerp", "Hamburg", "Oslo", "Riga"}
+	for i := range 1200 {
+		if i == 1100 {
+			ops = append(ops, interop.Op{Name: "compact"})
+		}
+		ops = append(ops, interop.Op{Name: "put", Key: fmt.Appendf(nil, "record%05d", r.IntN(5000)),
+			Value: fmt.Appendf(nil, `{"id":%d,"city":%q,"owner":"user%04d","visits":%d,"premium":%v}`, r.Uint32(), cities[r.IntN(5)], r.IntN(10000), r.IntN(50), r.IntN(2) == 0)})
 	}
 	return ops
 }
