@@ -63,13 +63,13 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 		case C.LOAMGO_FLUSH:
 			return d.Flush()
 		case C.LOAMGO_PAUSE:
-			d.PauseCompaction()
+			d.db.PauseCompaction()
 		case C.LOAMGO_UNPAUSE:
-			d.ResumeCompaction()
+			d.db.ResumeCompaction()
 		case C.LOAMGO_RETRY:
-			return d.Resume()
+			return d.db.Resume()
 		case C.LOAMGO_VERIFY:
-			return d.Verify(context.Background(), nil)
+			return d.db.Verify(context.Background(), nil)
 		}
 		return nil
 	})
@@ -98,9 +98,11 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 			}
 			return giveJSON(m, out)
 		case C.LOAMGO_RECOVERY:
-			return giveJSON(plain(reflect.ValueOf(d.RecoveryReport())), out)
+			return giveJSON(plain(reflect.ValueOf(d.db.RecoveryReport())), out)
+		case C.LOAMGO_KEYSPACES:
+			return giveJSON(d.db.Keyspaces(), out)
 		case C.LOAMGO_COMPARATOR:
-			return give(d.comparer, out)
+			return give(d.Comparer().Name, out)
 		}
 		v, ok := d.Property(C.GoString(name))
 		if !ok {

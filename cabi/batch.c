@@ -3,7 +3,8 @@
 /*
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
  * then kind (1 put, 0 delete), key and for puts value, each with its length as
- * a varint in front. Integers are little-endian.
+ * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
+ * by the number of a keyspace, as a varint.
  */
 #include "shim.h"
 
@@ -12,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER = 12, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
+enum { HEADER = 12, NAMED = 0x80, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
 
 typedef struct {
   uint8_t *data; /* whole at all times: sequence number 0, and the count */
   size_t len, cap; /* cap <= MAX_BYTES */
+  uint32_t keyspace; /* of the operations that are added; 0: that of the writing */
+  uint64_t database; /* which the operations with a keyspace are of; 0: there is none yet */
 } batch;
 
 /* An operation takes two bytes at least: they can be counted. */
@@ -79,6 +82,19 @@ static inline uint8_t *put_bytes(uint8_t *p, const void *bytes, size_t n) {
   return p + n;
 }
 
+/* Begins an operation. */
+static inline uint8_t *put_kind(uint8_t *p, const batch *b, uint8_t kind) {
+  if (__builtin_expect(!b->keyspace, 1)) {
+    *p++ = kind;
+    return p;
+  }
+  *p++ = kind | NAMED;
+  uint32_t v = b->keyspace;
+  for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
+  *p++ = (uint8_t)v;
+  return p;
+}
+
 static loam_status create(const void *data, size_t len, loam_batch **out, char **err) {
   batch *b = calloc(1, sizeof *b);
   size_t cap = len > 256 ? len : 256;
@@ -135,13 +151,13 @@ loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, 
   loam_status status = loam_slot_take(HANDLE(handle), KIND_BATCH, &slot);
   if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "batch");
   batch *b = slot->object;
-  size_t most = 11 + key_len + value_len;
+  size_t most = 16 + key_len + value_len;
   if (__builtin_expect(most > b->cap - b->len, 0) && (status = grow(b, most)) != LOAM_OK) {
     loam_slot_give(slot, HANDLE(handle));
     return fail_grow(err, status);
   }
   uint8_t *p = b->data + b->len;
-  *p++ = 1;
+  p = put_kind(p, b, LOAM_OP_PUT);
   p = put_bytes(p, key, key_len);
   p = put_bytes(p, value, value_len);
   b->len = (size_t)(p - b->data);
@@ -156,17 +172,35 @@ loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_le
   batch *b;
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
-  size_t most = 6 + key_len;
+  size_t most = 11 + key_len;
   if (most > b->cap - b->len && (status = grow(b, most)) != LOAM_OK) {
     loam_slot_release(HANDLE(handle));
     return fail_grow(err, status);
   }
   uint8_t *p = b->data + b->len;
-  *p++ = 0;
+  p = put_kind(p, b, LOAM_OP_DELETE);
   b->len = (size_t)(put_bytes(p, key, key_len) - b->data);
   count(b, 1);
   loam_slot_release(HANDLE(handle));
   return LOAM_OK;
+}
+
+loam_status loam_batch_in(loam_batch *handle, loam_db *keyspace, char **err) {
+  BEGIN(err);
+  uint32_t number = 0;
+  uint64_t database = 0;
+  batch *b;
+  loam_status status;
+  if (keyspace && (status = loamgo_keyspace_number(HANDLE(keyspace), &number, &database, err)) != LOAM_OK) return status;
+  if ((status = acquire(handle, &b)) != LOAM_OK) return loam_fail_slot(err, status, "batch");
+  if (number && b->database && b->database != database) {
+    status = loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the batch names a keyspace of another database");
+  } else {
+    b->keyspace = number;
+    if (number) b->database = database;
+  }
+  loam_slot_release(HANDLE(handle));
+  return status;
 }
 
 loam_status loam_batch_clear(loam_batch *handle) {
@@ -200,10 +234,16 @@ loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char 
   }
   size_t n = o->len - HEADER;
   uint32_t operations = counted(o);
+  if (b->database && o->database && b->database != o->database) {
+    if (!same) loam_slot_unshare(HANDLE(other));
+    loam_slot_release(HANDLE(handle));
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the batches name keyspaces of two databases");
+  }
   if (n > b->cap - b->len) status = grow(b, n);
   if (status == LOAM_OK) {
     memcpy(b->data + b->len, o->data + HEADER, n);
     b->len += n;
+    if (o->database) b->database = o->database;
     count(b, operations);
   }
   if (!same) loam_slot_unshare(HANDLE(other));
@@ -258,7 +298,15 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
   loam_failure failure = {NULL};
   int stop = 0;
   for (const uint8_t *p = b->data + HEADER, *end = b->data + b->len; p < end && !stop && !failure.message;) {
-    loam_operation operation = {sizeof operation, *p++, NULL, 0, NULL, 0};
+    uint8_t kind = *p++;
+    uint32_t keyspace = 0;
+    if (kind & NAMED) {
+      kind ^= NAMED;
+      int shift = 0;
+      for (; *p & 0x80; shift += 7) keyspace |= (uint32_t)(*p++ & 0x7f) << shift;
+      keyspace |= (uint32_t)*p++ << shift;
+    }
+    loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace};
     p = get_bytes(p, &operation.key, &operation.key_len);
     if (operation.kind == LOAM_OP_PUT) p = get_bytes(p, &operation.value, &operation.value_len);
     else if (operation.kind != LOAM_OP_DELETE) break;
@@ -275,7 +323,7 @@ loam_status loam_write(loam_db *db, const loam_write_options *options, const loa
   batch *b;
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
-  status = loamgo_write(HANDLE(db), b->data, b->len, flags, err);
+  status = loamgo_write(HANDLE(db), b->database, b->data, b->len, flags, err);
   if (sequence && status == LOAM_OK) {
     uint64_t first = 0;
     for (int i = 0; i < 8; i++) first |= (uint64_t)b->data[i] << 8 * i;

@@ -22,12 +22,14 @@ import (
 // sake of signal handlers, by a function that ends panics with catch, which
 // wants the status to be running until the function returns.
 
-// database is what a kindDB handle stands for.
+// database is what a kindDB handle stands for: an open database and one of its keyspaces.
 type database struct {
-	*lsm.DB
-	comparer string
-	logger   *cLogger // nil: none
-	uses     *shared  // what the options brought; its users are the open database and the iterators
+	*lsm.Keyspace
+	db     *lsm.DB
+	number uint64   // of the opening
+	owner  bool     // the handle is of loam_open: to close it closes the database
+	logger *cLogger // nil: none
+	uses   *shared  // what the options brought; its users are handles of the database and iterators
 }
 
 type snapshot struct {
@@ -61,8 +63,11 @@ func open(db, snap C.uint64_t) (*database, *lsm.Snapshot, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.db != d {
+	if s.db.db != d.db {
 		return nil, nil, fmt.Errorf("%w: the snapshot is of another database", lsm.ErrInvalidArgument)
+	}
+	if s.db != d {
+		return d, s.In(d.Keyspace), nil
 	}
 	return d, s.Snapshot, nil
 }
@@ -225,17 +230,20 @@ func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.s
 }
 
 //export loamgo_write
-func loamgo_write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
-	stk.Call(func() { s = write(db, data, length, flags, message) })
+func loamgo_write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
+	stk.Call(func() { s = write(db, opening, data, length, flags, message) })
 	return s
 }
 
-func write(db C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
+func write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	s = running
 	defer catch(&s, message)
 	d, err := get[*database](db, kindDB)
 	if err != nil {
 		return fail(err, message)
+	}
+	if opening != 0 && uint64(opening) != d.number {
+		return fail(fmt.Errorf("%w: the batch names a keyspace of another database", lsm.ErrInvalidArgument), message)
 	}
 	// In place: the shim keeps the batch until this returns.
 	if err := d.WriteBytes(span(data, length), mode(flags)); err != nil {

@@ -185,7 +185,7 @@ func verifyStart(d *database, out *C.uint64_t) error {
 	j := &job{progress: func() (uint64, uint64) { return read.Load(), of.Load() }, cancel: cancel}
 	return j.start(out, func() (*database, string, error) {
 		defer cancel()
-		return nil, "", d.Verify(ctx, func(n, total uint64) {
+		return nil, "", d.db.Verify(ctx, func(n, total uint64) {
 			of.Store(total) // before read, which is never more
 			read.Store(n)
 		})

@@ -337,6 +337,7 @@ typedef struct loam_operation {
   size_t key_len;
   const void *value; /* of LOAM_OP_PUT, else NULL */
   size_t value_len;
+  uint32_t keyspace; /* its number, see loam_batch_in; 0: none was chosen */
 } loam_operation;
 
 /* 0: go on. The operation lives during the call. */
@@ -348,6 +349,29 @@ LOAM_API loam_status loam_batch_each(const loam_batch *batch, loam_operation_fn 
 /* Writes a batch, which stays as it is. An empty one with LOAM_SYNC makes all
  * earlier writes durable. */
 LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *batch, uint64_t *sequence, char **err);
+
+/* ---- Keyspaces ---- */
+
+/* Opens a keyspace of a database: a key space with a memtable, tables and a comparator of
+ * its own, which shares the log, snapshots, cache and background work. It is created when
+ * there is none, unless error_if_missing is set. The handle is like the database's, which
+ * is that of the keyspace "default": each function that takes a loam_db works on the keyspace's
+ * keys, and loam_verify, loam_recovery_report, loam_retry, loam_pause_compaction and these
+ * functions on the database. loam_close gives up the handle. After loam_close
+ * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
+ * comparator, compression, bloom_bits and error_if_missing, and what is not set is as
+ * in the database. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
+LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
+/* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
+ * Handles of it are to be closed; calls on them fail with LOAM_ERR_NO_KEYSPACE. */
+LOAM_API loam_status loam_keyspace_drop(loam_db *db, const char *name, char **err);
+/* The names of all keyspaces as a JSON list, "default" first. */
+LOAM_API loam_status loam_keyspace_list(loam_db *db, char **names, char **err);
+/* Chooses the keyspace of operations that are added to the batch from now on. Without, and
+ * after a call with NULL or the handle of "default", they go to the keyspace whose handle
+ * loam_write gets: of batches over several keyspaces with "default" among them,
+ * the database's own handle. */
+LOAM_API loam_status loam_batch_in(loam_batch *batch, loam_db *keyspace, char **err);
 
 /* ---- Iterators ---- */
 

@@ -8,8 +8,10 @@ package main
 import "C"
 
 import (
+	"errors"
 	"sync"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -90,20 +92,25 @@ func openDatabase(path string, o *settings) (*database, error) {
 	if err != nil {
 		return nil, at(path, err)
 	}
-	d := &database{DB: db, comparer: lsm.BytewiseComparer.Name, uses: o.uses.retain()}
-	if o.Comparer != nil {
-		d.comparer = o.Comparer.Name
+	space, err := db.Keyspace(base.DefaultKeyspaceName, nil)
+	if err != nil {
+		return nil, errors.Join(at(path, err), db.Close())
 	}
+	d := &database{Keyspace: space, db: db, number: openings.Add(1), owner: true, uses: o.uses.retain()}
 	if o.Logger != nil {
 		d.logger, _ = o.Logger.Handler().(*cLogger)
 	}
 	return d, nil
 }
 
-// Close closes the database and lets go of what its options brought.
+// Close closes the database, if the handle is that of loam_open, and lets go of what its
+// options brought.
 func (d *database) Close() error {
 	defer d.uses.release()
-	return d.DB.Close()
+	if !d.owner {
+		return nil
+	}
+	return d.db.Close()
 }
 
 //export loamgo_options_create

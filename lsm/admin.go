@@ -12,8 +12,8 @@ import (
 
 // Flush writes the memtable, and those waiting, into tables and returns when
 // they are durable. It fails as a write does, or with the error of the flush, which
-// is tried again in the background.
-func (k *keyspace) Flush() error { return k.space.DB.Flush(k.space.Tree) }
+// is tried again in the background. Of a keyspace, its memtables alone are written.
+func (k *keyspace) Flush() error { return k.space.Flush() }
 
 // CompactRange merges everything from start up to, not including, limit into as
 // few tables as possible and drops entries that no read can see any more, as far as this
@@ -33,7 +33,7 @@ func (k *keyspace) CompactRangeContext(ctx context.Context, start, limit []byte)
 	if ctx == nil {
 		return fmt.Errorf("%w: CompactRangeContext needs a context", ErrInvalidArgument)
 	}
-	return k.space.DB.CompactRange(ctx, k.space.Tree, start, limit)
+	return k.space.CompactRange(ctx, start, limit)
 }
 
 // Verify reads every table of the database whole, from the disk and past the cache, and

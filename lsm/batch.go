@@ -21,7 +21,10 @@ const maxBatchSize = min(math.MaxUint32-1<<20, math.MaxInt)
 type Batch struct {
 	repr   []byte
 	err    error              // the first operation that did not fit
+	home   *engine.Keyspace   // of operations that name none; nil: the default one
 	spaces []*engine.Keyspace // those that operations name
+	plain  bool               // an operation is on the default keyspace
+	beyond base.Kind          // the first kind that LevelDB's format does not have; 0: none
 }
 
 // NewBatch returns an empty batch.
@@ -29,7 +32,8 @@ func NewBatch() *Batch { return &Batch{repr: batchrepr.Init(nil)} }
 
 // BatchFromBytes makes a batch from its wire form (Bytes), which may come from
 // outside: tags, lengths and count are all checked, and ErrInvalidArgument or
-// ErrTooLarge says what is wrong. The bytes are copied.
+// ErrTooLarge says what is wrong. The bytes are copied. They may have puts and deletes in the
+// default keyspace only; WriteBytes takes the others, too.
 func BatchFromBytes(repr []byte) (*Batch, error) {
 	if err := batchrepr.Validate(repr, nil); err != nil {
 		return nil, fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
@@ -37,7 +41,7 @@ func BatchFromBytes(repr []byte) (*Batch, error) {
 	if len(repr) > maxBatchSize {
 		return nil, tooLarge("batch", len(repr))
 	}
-	return &Batch{repr: append([]byte(nil), repr...)}, nil
+	return &Batch{repr: append([]byte(nil), repr...), plain: true}, nil
 }
 
 func tooLarge(what string, n int) error {
@@ -62,24 +66,27 @@ func (b *Batch) checkSize(n int) bool {
 // Put sets key to value. Both are copied. A batch that grows above its limit (nearly 4 GiB)
 // fails at Write with ErrTooLarge.
 func (b *Batch) Put(key, value []byte) {
-	if b.checkSize(len(key) + len(value)) {
-		b.repr = batchrepr.AppendPut(b.repr, key, value)
-	}
+	b.add(b.home, base.KindSet, key, value)
 }
 
 // Delete removes key, whether it exists or not. The key is copied.
-func (b *Batch) Delete(key []byte) {
-	if b.checkSize(len(key)) {
-		b.repr = batchrepr.AppendDelete(b.repr, key)
-	}
-}
+func (b *Batch) Delete(key []byte) { b.add(b.home, base.KindDelete, key, nil) }
 
-// in adds an entry to a keyspace.
-func (b *Batch) in(k *engine.Keyspace, kind base.Kind, key, value []byte) {
-	if b.checkSize(len(key) + len(value)) {
-		b.note(k)
-		b.repr = batchrepr.AppendEntry(b.repr, k.Tree.ID(), kind, key, value)
+// add adds an operation on a keyspace; nil is the default one.
+func (b *Batch) add(k *engine.Keyspace, kind base.Kind, key, value []byte) {
+	if !b.checkSize(len(key) + len(value)) {
+		return
 	}
+	id := base.DefaultKeyspace
+	if k != nil {
+		b.note(k)
+		id = k.Tree.ID()
+	}
+	b.plain = b.plain || id == base.DefaultKeyspace
+	if b.beyond == 0 && !kind.InLevelDB() {
+		b.beyond = kind
+	}
+	b.repr = batchrepr.AppendEntry(b.repr, id, kind, key, value)
 }
 
 // Append adds the operations of other, if it is not nil, behind those of b. They are
@@ -97,6 +104,10 @@ func (b *Batch) Append(other *Batch) {
 	for _, k := range other.spaces {
 		b.note(k)
 	}
+	if b.beyond == 0 {
+		b.beyond = other.beyond
+	}
+	b.plain = b.plain || other.plain
 	repr, ok := batchrepr.AppendBatch(b.repr, other.repr)
 	if !ok && b.err == nil {
 		b.err = tooLarge("batch", len(b.repr)+len(other.repr))
@@ -106,15 +117,15 @@ func (b *Batch) Append(other *Batch) {
 
 // note remembers that operations name a keyspace.
 func (b *Batch) note(k *engine.Keyspace) {
-	if !slices.Contains(b.spaces, k) {
+	if n := len(b.spaces); (n == 0 || b.spaces[n-1] != k) && !slices.Contains(b.spaces, k) {
 		b.spaces = append(b.spaces, k)
 	}
 }
 
-// Clear empties the batch and keeps its memory.
+// Clear empties the batch and keeps its memory, and the keyspace of NewBatch.
 func (b *Batch) Clear() {
 	b.repr = batchrepr.Init(b.repr[:0])
-	b.err, b.spaces = nil, b.spaces[:0]
+	b.err, b.spaces, b.beyond, b.plain = nil, b.spaces[:0], 0, false
 }
 
 // Count is the number of operations.
@@ -128,8 +139,8 @@ func (b *Batch) Count() int {
 // Size is the encoded size in bytes: what Write appends to the log.
 func (b *Batch) Size() int { return max(len(b.repr), batchrepr.HeaderLen) }
 
-// Bytes is the batch in LevelDB's wire form. The slice is the batch's own and
-// valid until its next change.
+// Bytes is the batch in LevelDB's wire form, which operations on other keyspaces extend:
+// docs/format-batch.md. The slice is the batch's own and valid until its next change.
 func (b *Batch) Bytes() []byte {
 	if b.repr == nil {
 		b.repr = batchrepr.Init(nil)
@@ -139,7 +150,8 @@ func (b *Batch) Bytes() []byte {
 
 // Each calls put or del for every operation in order, until one of them
 // returns an error, which Each returns. The slices are valid during the call, and
-// not to be changed.
+// not to be changed. It fails with ErrInvalidArgument if an operation is on another keyspace
+// than the default one.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
 	if put == nil || del == nil {
 		return fmt.Errorf("%w: Each needs both functions", ErrInvalidArgument)
@@ -149,9 +161,12 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 	}
 	it := batchrepr.Read(b.repr)
 	for {
-		_, kind, key, value, ok := it.Next()
+		id, kind, key, value, ok := it.Next()
 		if !ok {
 			return it.Err()
+		}
+		if id != base.DefaultKeyspace {
+			return fmt.Errorf("%w: Each knows no keyspaces, and an operation of the batch names one", ErrInvalidArgument)
 		}
 		var err error
 		if kind.IsTombstone() {

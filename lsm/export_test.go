@@ -97,7 +97,7 @@ func TestExportRefuses(t *testing.T) {
 	}
 	refused(ErrInvalidArgument, `"users"`)
 	db = mustOpen(t, "db", o)
-	if err := db.engine.DropKeyspace(users.space.Tree.Name()); err != nil {
+	if err := db.DropKeyspace(users.Name()); err != nil {
 		t.Fatal(err)
 	}
 	v := db.engine.Manifest.Current(base.DefaultKeyspace)

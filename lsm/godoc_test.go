@@ -206,7 +206,7 @@ func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool
 				switch {
 				case of == "" && only == nil:
 					note(decl.Name.Name, decl.Doc)
-				case of != "" && ast.IsExported(of) && (only == nil || only[of]):
+				case of != "" && (ast.IsExported(of) || of == "keyspace" || of == "reader") && (only == nil || only[of]): // those two are embedded
 					note(of+"."+decl.Name.Name, decl.Doc)
 				}
 			case *ast.GenDecl:

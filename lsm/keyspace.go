@@ -1,18 +1,134 @@
 package lsm
 
-// openKeyspace returns a keyspace, which it creates if there is none of that name.
-func (db *DB) openKeyspace(name string, c *Comparer) (*keyspace, error) {
-	k, err := db.engine.Keyspace(name, c)
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/engine"
+)
+
+// Keyspace is a key space of its own within a database: a memtable, a tree of tables and
+// a comparer. All keyspaces of a database share its log, sequence numbers, snapshots,
+// cache and background work, so a Batch over several is atomic, and a Snapshot is one state
+// of all. The database itself is the keyspace "default".
+//
+// A Keyspace has the methods that DB has for data. It is safe for concurrent use, and
+// needs no Close. After DropKeyspace its writes, and reads at present or at later
+// snapshots, fail with ErrNoKeyspace; open iterators and older snapshots go on.
+type Keyspace struct{ keyspace }
+
+// KeyspaceOptions configures a keyspace. A nil *KeyspaceOptions and zero fields mean what
+// the database has.
+type KeyspaceOptions struct {
+	// Comparer is the order of the keys. Its name is stored: another one is
+	// ErrComparerMismatch. It must be the database's, a built-in one, or among
+	// Options.Comparers, so that later openings know it. The default for a new keyspace is
+	// the database's comparer, for one that exists the one that it has.
+	Comparer *Comparer
+	// Compression is how blocks of tables are packed that are written from now on. The
+	// default is Options.Compression. It is not stored: later openings name it again.
+	Compression Compression
+	// BloomBits is the size of filters of tables that are written from now on, in bits per
+	// key; negative: none. The default is Options.BloomBits. It is not stored.
+	BloomBits int
+	// ErrorIfMissing fails with ErrNoKeyspace where there is no keyspace of that name. The
+	// default, false, creates one.
+	ErrorIfMissing bool
+}
+
+// Keyspace returns the keyspace of a name, which is created if there is none: from then on
+// it exists, after a crash too. Names are printable UTF-8 of 1 to 255 bytes. A nil o means
+// the defaults.
+//
+// It fails with ErrNeedsNative in LevelDB's format, with ErrInvalidArgument (the name, or a
+// comparer that the options of Open do not know), with ErrComparerMismatch, and as a write
+// does.
+func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
+	if o == nil {
+		o = &KeyspaceOptions{}
+	}
+	if o.Compression > ZstdCompression || o.BloomBits > maxBloomBits {
+		return nil, fmt.Errorf("%w: compression or filter bits of keyspace %q are out of range", ErrInvalidArgument, name)
+	}
+	k, err := db.engine.Keyspace(name, o.Comparer, !o.ErrorIfMissing)
 	if err != nil {
 		return nil, err
 	}
-	return &keyspace{reader{space: k}}, nil
+	if o.Compression != DefaultCompression || o.BloomBits != 0 {
+		tables := k.Tree.Tables()
+		if o.Compression != DefaultCompression {
+			tables.Compression = o.Compression.table()
+		}
+		if o.BloomBits != 0 {
+			tables.BloomBits = max(o.BloomBits, 0)
+		}
+		k.Tree.SetTables(tables)
+	}
+	return &Keyspace{keyspace{reader{space: k}}}, nil
 }
 
-// in is the keyspace in a snapshot, or at present if that is nil.
-func (k *keyspace) in(s *Snapshot) *reader {
-	if s == nil {
-		return &k.reader
+// Keyspaces lists the names of all keyspaces, "default" first, the others in the order in
+// which they were created. It is answered after Close too.
+func (db *DB) Keyspaces() []string { return db.engine.KeyspaceNames() }
+
+// DropKeyspace drops a keyspace with all that is in it, at once, however large it is: its
+// tables are deleted in the background, when the last iterator and snapshot that uses them
+// is closed. A new keyspace of that name is empty. It fails with ErrNoKeyspace if there is
+// none, with ErrInvalidArgument for "default", and as a write does; after a failure
+// the keyspace is not to be used before another DropKeyspace.
+func (db *DB) DropKeyspace(name string) error { return db.engine.DropKeyspace(name) }
+
+// Name is the name of the keyspace.
+func (k *Keyspace) Name() string { return k.space.Tree.Name() }
+
+// ID is the number of the keyspace in the database, by which batches in wire form name it. A
+// keyspace that is made again under a name that was dropped has another one. "default" has 0.
+func (k *Keyspace) ID() uint32 { return uint32(k.space.Tree.ID()) }
+
+// Comparer is the order of the keyspace's keys.
+func (k *Keyspace) Comparer() *Comparer { return k.space.Tree.Comparer() }
+
+// Close does nothing, and returns nil: the database owns its keyspaces. It makes a
+// Keyspace a Store.
+func (k *Keyspace) Close() error { return nil }
+
+// NewBatch returns an empty batch whose operations are on this keyspace, unless
+// Batch.In says otherwise.
+func (k *keyspace) NewBatch() *Batch {
+	b := NewBatch()
+	b.home = k.space
+	return b
+}
+
+// BatchIn adds operations on one keyspace to a batch; see Batch.In.
+type BatchIn struct {
+	b     *Batch
+	space *engine.Keyspace // nil: the default one
+}
+
+// In returns what adds operations on k, which is of the database that the batch is written
+// to. nil is the default keyspace.
+func (b *Batch) In(k *Keyspace) BatchIn {
+	if k == nil {
+		return BatchIn{b, nil}
 	}
-	return &reader{k.space, s.at}
+	return BatchIn{b, k.space}
+}
+
+// Put is Batch.Put in the keyspace.
+func (i BatchIn) Put(key, value []byte) { i.b.add(i.space, base.KindSet, key, value) }
+
+// Delete is Batch.Delete in the keyspace.
+func (i BatchIn) Delete(key []byte) { i.b.add(i.space, base.KindDelete, key, nil) }
+
+// In returns the snapshot as it is in another keyspace of its database; nil is the
+// default one. It is the same snapshot: Close of either closes both. In a keyspace that
+// was created after the snapshot there is nothing; reads in one of another database fail
+// with ErrInvalidArgument.
+func (s *Snapshot) In(k *Keyspace) *Snapshot {
+	space := s.root.Default
+	if k != nil {
+		space = k.space
+	}
+	return &Snapshot{reader: reader{space, s.at}, root: s.root}
 }

@@ -22,7 +22,7 @@ func killedSpaces(t *testing.T) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
 	db := openSpaces(t, mem, func(o *Options) { o.DisableCompaction = true })
-	down, err := db.openKeyspace("down", base.ReverseBytewise)
+	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: base.ReverseBytewise})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func killedSpaces(t *testing.T) *vfs.Mem {
 			mustFlush(t, db)
 		}
 	}
-	if err := db.engine.DropKeyspace("gone"); err != nil {
+	if err := db.DropKeyspace("gone"); err != nil {
 		t.Fatal(err)
 	}
 	killed := mem.CrashClone(vfs.KeepAll())
@@ -76,8 +76,7 @@ func TestRepairKeyspaces(t *testing.T) {
 			if err := c.do(mem); err != nil {
 				t.Fatal(err)
 			}
-			o := &Options{FS: mem, WriteBufferSize: 64 << 10}
-			previewKeyspaces{}.Enable(o, nil)
+			o := &Options{FS: mem, Format: FormatNative, WriteBufferSize: 64 << 10}
 			report, err := Repair("db", o)
 			if err != nil || !report.Changed() || report.LevelsLost != (c.name == noManifest) {
 				t.Fatalf("%+v, %v", report, err)
@@ -107,7 +106,7 @@ func TestRepairKeyspaces(t *testing.T) {
 			}
 			for _, get := range []func(key []byte) ([]byte, error){
 				func(key []byte) ([]byte, error) { return db.Get(key, nil) },
-				func(key []byte) ([]byte, error) { return down.in(nil).Get(key, nil) },
+				func(key []byte) ([]byte, error) { return down.Get(key, nil) },
 			} {
 				for i := range spacesKeys {
 					v, err := get(fmt.Appendf(nil, "%02d", i))

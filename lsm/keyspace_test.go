@@ -25,7 +25,7 @@ func openSpaces(t testing.TB, fsys vfs.FS, change func(*Options)) *DB {
 	if change != nil {
 		change(o)
 	}
-	previewKeyspaces{}.Enable(o, nil)
+	o.Format = FormatNative
 	db, err := Open("db", o)
 	if err != nil {
 		t.Fatal(err)
@@ -33,26 +33,24 @@ func openSpaces(t testing.TB, fsys vfs.FS, change func(*Options)) *DB {
 	return db
 }
 
-func mustSpace(t testing.TB, db *DB, name string) *keyspace {
+func mustSpace(t testing.TB, db *DB, name string) *Keyspace {
 	t.Helper()
-	k, err := db.openKeyspace(name, nil)
+	k, err := db.Keyspace(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func (k *keyspace) put(b *Batch, key, value []byte) { b.in(k.space, base.KindSet, key, value) }
-
 // putIn writes one entry into each keyspace, nil being the default one, in one batch.
-func putIn(t testing.TB, db *DB, key, value string, spaces ...*keyspace) {
+func putIn(t testing.TB, db *DB, key, value string, spaces ...*Keyspace) {
 	t.Helper()
 	b := NewBatch()
 	for _, k := range spaces {
 		if k == nil {
 			b.Put([]byte(key), []byte(value))
 		} else {
-			k.put(b, []byte(key), []byte(value))
+			b.In(k).Put([]byte(key), []byte(value))
 		}
 	}
 	if err := db.Write(b, NoSync); err != nil {
@@ -60,9 +58,9 @@ func putIn(t testing.TB, db *DB, key, value string, spaces ...*keyspace) {
 	}
 }
 
-func wantIn(t testing.TB, k *keyspace, key, value string) {
+func wantIn(t testing.TB, k *Keyspace, key, value string) {
 	t.Helper()
-	if got, err := k.in(nil).Get([]byte(key), nil); err != nil || string(got) != value {
+	if got, err := k.Get([]byte(key), nil); err != nil || string(got) != value {
 		t.Errorf("keyspace %s: %s is %q, %v; want %q", k.space.Tree.Name(), key, got, err, value)
 	}
 }
@@ -94,7 +92,7 @@ func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.openKeyspace("users", nil); !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), "a keyspace needs") {
+		if _, err := db.Keyspace("users", nil); !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), `"users" needs the native format: lsm.Upgrade`) {
 			t.Errorf("keyspace in LevelDB's format: %v", err)
 		}
 		mustClose(t, db)
@@ -108,7 +106,7 @@ func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 		users := mustSpace(t, db, "users")
 		putIn(t, db, "k", "new", users)
 		b := NewBatch()
-		users.put(b, []byte("k"), nil)
+		b.In(users).Put([]byte("k"), nil)
 		if _, err := BatchFromBytes(b.Bytes()); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("batch of LevelDB's form that names a keyspace: %v", err)
 		}
@@ -123,10 +121,17 @@ func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 
 func TestKeyspaceComparers(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openSpaces(t, fsys, nil)
-	down, err := db.openKeyspace("down", base.ReverseBytewise)
+	own := *base.ReverseBytewise
+	own.Name = "test.down"
+	db := openSpaces(t, fsys, func(o *Options) { o.Comparers = []*Comparer{&own} })
+	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: &own})
 	if err != nil {
 		t.Fatal(err)
+	}
+	stranger := own
+	stranger.Name = "test.stranger"
+	if _, err := db.Keyspace("strange", &KeyspaceOptions{Comparer: &stranger}); !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), "test.stranger") {
+		t.Errorf("a comparer that later openings do not know: %v", err)
 	}
 	for _, key := range []string{"a", "c", "b"} {
 		putIn(t, db, key, "1", down, nil)
@@ -148,14 +153,13 @@ func TestKeyspaceComparers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := db.openKeyspace("down", base.Bytewise); !errors.Is(err, ErrComparerMismatch) {
+	if _, err := db.Keyspace("down", &KeyspaceOptions{Comparer: base.Bytewise}); !errors.Is(err, ErrComparerMismatch) {
 		t.Errorf("another comparer: %v", err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
 	o := &Options{FS: fsys}
-	previewKeyspaces{}.Enable(o, func(string) *Comparer { return nil })
 	if _, err := Open("db", o); !errors.Is(err, ErrComparerMismatch) || !strings.Contains(err.Error(), `"down"`) {
 		t.Errorf("a comparer that is not known: %v", err)
 	}
@@ -193,7 +197,7 @@ func TestIdleKeyspace(t *testing.T) {
 	if more := offheap.InUse() - outside; more > 1<<20 {
 		t.Errorf("%d idle keyspaces cost %d bytes outside of the heap", n, more)
 	}
-	if names := db.engine.KeyspaceNames(); len(names) != n+1 || names[0] != base.DefaultKeyspaceName {
+	if names := db.Keyspaces(); len(names) != n+1 || names[0] != base.DefaultKeyspaceName {
 		t.Errorf("%d keyspaces, the first %q", len(names), names[0])
 	}
 	if err := db.Close(); err != nil {
@@ -249,7 +253,7 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	putIn(t, db, "l", "2", a, b)
-	for k, want := range map[*keyspace][2]int{a: {1, 1}, b: {0, 2}} {
+	for k, want := range map[*Keyspace][2]int{a: {1, 1}, b: {0, 2}} {
 		state := k.space.Tree.Acquire()
 		files := 0
 		for i := range state.Version.Levels {
@@ -284,7 +288,7 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 	if entries != 2 {
 		t.Errorf("keyspace a has %d entries in tables, want 2: each once", entries)
 	}
-	for _, k := range []*keyspace{a, b} {
+	for _, k := range []*Keyspace{a, b} {
 		wantIn(t, k, "k", "1")
 		wantIn(t, k, "l", "2")
 	}
@@ -304,18 +308,18 @@ func TestDropKeyspace(t *testing.T) {
 	putIn(t, db, "k", "memory", a)
 	snap := db.Snapshot()
 	it := a.Iter(nil)
-	if err := db.engine.DropKeyspace("a"); err != nil {
+	if err := db.DropKeyspace("a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.engine.DropKeyspace("a"); !errors.Is(err, base.ErrNoKeyspace) {
+	if err := db.DropKeyspace("a"); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("second drop: %v", err)
 	}
 	b := NewBatch()
-	a.put(b, []byte("k"), nil)
+	b.In(a).Put([]byte("k"), nil)
 	if err := db.Write(b, NoSync); !errors.Is(err, base.ErrNoKeyspace) {
 		t.Errorf("write into a dropped keyspace: %v", err)
 	}
-	if _, err := a.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrClosed) {
+	if _, err := a.Get([]byte("k"), nil); !errors.Is(err, ErrNoKeyspace) {
 		t.Errorf("read of a dropped keyspace: %v", err)
 	}
 	late := db.Snapshot()
@@ -323,11 +327,11 @@ func TestDropKeyspace(t *testing.T) {
 	if !it.First() || string(it.Value()) != "memory" {
 		t.Errorf("open iterator: %q, %v", it.Value(), it.Err())
 	}
-	if got, err := a.in(snap).Get([]byte("k"), nil); err != nil || string(got) != "memory" {
+	if got, err := snap.In(a).Get([]byte("k"), nil); err != nil || string(got) != "memory" {
 		t.Errorf("open snapshot: %q, %v", got, err)
 	}
 	again := mustSpace(t, db, "a")
-	if _, err := again.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
+	if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("made again under its name: %v", err)
 	}
 	db.engine.Shared.Files.WaitDeleted()
@@ -351,7 +355,7 @@ func TestDropKeyspace(t *testing.T) {
 	}
 	db = openSpaces(t, crashed, nil)
 	again = mustSpace(t, db, "a")
-	if _, err := again.in(nil).Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
+	if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after a power cut: %v", err)
 	}
 	if err := db.Close(); err != nil {
@@ -369,7 +373,7 @@ func TestDropReleasesLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := db.engine.Manifest.LogNum()
-	if err := db.engine.DropKeyspace("a"); err != nil {
+	if err := db.DropKeyspace("a"); err != nil {
 		t.Fatal(err)
 	}
 	if now := db.engine.Manifest.LogNum(); now <= before || now != db.engine.WAL.Num() {
@@ -394,7 +398,7 @@ func TestKeyspacesUnderWay(t *testing.T) {
 		wg.Go(func() {
 			fixed := mustSpace(t, db, fmt.Sprint("fixed", g))
 			for i := range rounds {
-				k, err := db.openKeyspace(name, nil)
+				k, err := db.Keyspace(name, nil)
 				if err != nil {
 					t.Error(err)
 					return
@@ -403,14 +407,14 @@ func TestKeyspacesUnderWay(t *testing.T) {
 				for j := range 5 {
 					key := fmt.Appendf(nil, "%d-%d", i, j)
 					b.Put(key, []byte(value))
-					k.put(b, key, []byte(value))
-					fixed.put(b, key, []byte(value))
+					b.In(k).Put(key, []byte(value))
+					b.In(fixed).Put(key, []byte(value))
 				}
 				if err := db.Write(b, NoSync); err != nil {
 					t.Error(err)
 					return
 				}
-				if got, err := k.in(nil).Get(fmt.Appendf(nil, "%d-4", i), nil); err != nil || string(got) != value {
+				if got, err := k.Get(fmt.Appendf(nil, "%d-4", i), nil); err != nil || string(got) != value {
 					t.Errorf("round %d: %d bytes, %v", i, len(got), err)
 				}
 				switch i % 8 {
@@ -419,7 +423,7 @@ func TestKeyspacesUnderWay(t *testing.T) {
 				case 3:
 					err = k.CompactRange(nil, nil)
 				case 5, 7:
-					err = db.engine.DropKeyspace(name)
+					err = db.DropKeyspace(name)
 				}
 				if err != nil {
 					t.Errorf("round %d: %v", i, err)
@@ -463,10 +467,10 @@ func TestDroppedWhileJobsRun(t *testing.T) {
 		}
 		flushed := make(chan error)
 		go func() { flushed <- k.Flush() }()
-		if err := db.engine.DropKeyspace("a"); err != nil {
+		if err := db.DropKeyspace("a"); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-flushed; err != nil && !errors.Is(err, ErrClosed) {
+		if err := <-flushed; err != nil && !errors.Is(err, ErrNoKeyspace) {
 			t.Errorf("round %d: flush of a keyspace that is dropped: %v", i, err)
 		}
 	}
@@ -514,7 +518,7 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	compacted := make(chan error)
 	go func() { compacted <- a.CompactRange(nil, nil) }()
 	<-reached
-	if err := db.engine.DropKeyspace("a"); err != nil {
+	if err := db.DropKeyspace("a"); err != nil {
 		t.Error(err)
 	}
 	close(proceed)

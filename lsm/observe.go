@@ -104,12 +104,13 @@ type Metrics struct {
 }
 
 // Metrics returns the counters; on a closed database, zeros, and ErrClosed in
-// ReadOnly.
+// ReadOnly. Of a keyspace, memtables, tables and debt are its own; what is counted of
+// flushes, compactions, stalls, log and cache is the whole database's.
 func (k *keyspace) Metrics() Metrics {
 	db, t := k.space.DB, k.space.At(nil)
 	state := t.Acquire()
 	if state == nil {
-		return Metrics{ReadOnly: ErrClosed}
+		return Metrics{ReadOnly: t.Gone()}
 	}
 	defer state.Unref()
 	m := Metrics{
@@ -221,9 +222,10 @@ type Range struct {
 // ErrCorruption, ErrTooManyFiles or an error of the file system. On a closed
 // database it fails with ErrClosed.
 func (k *keyspace) ApproximateSizes(ranges []Range) (sizes []uint64, err error) {
-	v := k.space.At(nil).Acquire()
+	t := k.space.At(nil)
+	v := t.Acquire()
 	if v == nil {
-		return nil, ErrClosed
+		return nil, t.Gone()
 	}
 	defer v.Unref()
 	defer k.space.DB.Health.CatchPanic(&err)

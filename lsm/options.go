@@ -14,15 +14,10 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// comparers finds the comparers of keyspaces by name, nil for unknown ones.
-type comparers struct{ named func(name string) *Comparer }
-
 // Options configures a database. A nil *Options and a zero field mean the
 // default. Options are read at Open; changing them later has no effect. A value
 // out of range fails Open with ErrInvalidArgument.
 type Options struct {
-	keyspaces *comparers // of keyspaces, see package preview; default: those known by name
-
 	upgrade bool // a LevelDB directory becomes a native one; default false
 
 	// What is opened.
@@ -50,6 +45,9 @@ type Options struct {
 	// name is stored: another one fails Open with ErrComparerMismatch. It is called
 	// with locks held, so it must not call the database.
 	Comparer *Comparer
+	// Comparers are orders that keyspaces have besides Comparer and the built-in ones: an
+	// opening must know the orders of all keyspaces. The default is none.
+	Comparers []*Comparer
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.
 	FS FS
@@ -172,7 +170,7 @@ var optionTable = options.Table[Options]{
 	{Name: "max_file_size", Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
 	{Name: "compression", Doc: "none, snappy or zstd", Default: int64(SnappyCompression), Min: 0, Max: 3, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Compression), Names: compressionNames} }},
 	{Name: "zstd_level", Doc: "zstd effort from 1 (fast) to 4 (small)", Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
-	{Name: "bloom_bits", Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: 64, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
+	{Name: "bloom_bits", Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
 	{Name: "leveldb_filter", Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any { return &o.LevelDBFilter }},
 	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused", Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1, Field: func(o *Options) any { return &o.MaxDecodedBlock }},
 	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames} }},
@@ -218,6 +216,11 @@ func (o *Options) resolve() (*Options, error) {
 	if r.Comparer.Name == "" || r.Comparer.Compare == nil {
 		return nil, fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
 	}
+	for _, c := range r.Comparers {
+		if c == nil || c.Name == "" || c.Compare == nil {
+			return nil, fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
+		}
+	}
 	if r.FS == nil {
 		r.FS = vfs.Default
 	}
@@ -251,6 +254,9 @@ func (o *Options) engine() engine.Options {
 	}
 }
 
+// maxBloomBits is the largest size of filters, in bits per key.
+const maxBloomBits = 64
+
 // maxLogs is how many write buffers of logs there may be before the keyspaces that
 // keep the oldest log are flushed.
 const maxLogs = 4
@@ -274,11 +280,13 @@ func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 
 // comparerOf finds the comparer of a keyspace by its name, or nil. o is resolved.
 func (o *Options) comparerOf(name string) *Comparer {
-	if o.keyspaces != nil {
-		return o.keyspaces.named(name)
-	}
 	if o.Comparer.Name == name {
 		return o.Comparer
+	}
+	for _, c := range o.Comparers {
+		if c.Name == name {
+			return c
+		}
 	}
 	c, _ := base.ComparerNamed(name)
 	return c

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -67,7 +68,7 @@ func TestOptionsAreSetByName(t *testing.T) {
 		}
 	}
 	want := Options{CacheSize: 1 << 30, WriteBufferSize: 1 << 20, Compression: ZstdCompression, BloomBits: -1, ReadOnly: true, Comparer: IndexedDBComparer, BlockSize: 16 << 10, Format: FormatNative, Mmap: MmapOff}
-	if o != want {
+	if !reflect.DeepEqual(o, want) {
 		t.Errorf("got %+v\nwant %+v", o, want)
 	}
 	for _, d := range OptionDocs() {

@@ -1,19 +1,23 @@
 package lsm
 
-import "github.com/loamdb/loam/internal/tree"
+import (
+	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/tree"
+)
 
 // Snapshot is a fixed state of the database to read from. It keeps overwritten
 // and deleted entries from being dropped, so close it when done. All methods
 // are safe for concurrent use. An iterator of a snapshot ignores IterOptions.Snapshot.
 type Snapshot struct {
 	reader
-	own tree.Snapshot
+	root *engine.DB
+	own  tree.Snapshot // unless it was made by In
 }
 
-// Snapshot fixes the present state. Close it when done. After Close of the snapshot
+// Snapshot fixes the present state of all keyspaces, and reads this one; see Snapshot.In. Close it when done. After Close of the snapshot
 // or of the database its reads fail with ErrClosed.
 func (k *keyspace) Snapshot() *Snapshot {
-	s := &Snapshot{reader: reader{space: k.space}}
+	s := &Snapshot{reader: reader{space: k.space}, root: k.space.DB}
 	s.at = &s.own
 	k.space.DB.Shared.Seqs.Open(s.at)
 	return s
@@ -22,6 +26,6 @@ func (k *keyspace) Snapshot() *Snapshot {
 // Close releases the snapshot. Iterators made from it go on working. Closing
 // twice is harmless. The error is always nil.
 func (s *Snapshot) Close() error {
-	s.space.DB.CloseSnapshot(s.at)
+	s.root.CloseSnapshot(s.at)
 	return nil
 }

@@ -233,7 +233,7 @@ func TestVerifyReadsAllKeyspaces(t *testing.T) {
 	if err := db.Verify(context.Background(), nil); !errors.As(err, &damage) || damage.File != name {
 		t.Errorf("%v; want %s named", err, name)
 	}
-	if err := db.engine.DropKeyspace("users"); err != nil {
+	if err := db.DropKeyspace("users"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Verify(context.Background(), nil); err != nil {

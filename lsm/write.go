@@ -2,7 +2,9 @@ package lsm
 
 import (
 	"fmt"
+	"sync"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/commit"
 )
@@ -34,11 +36,7 @@ func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return tooLarge("key and value", len(key)+len(value))
 	}
-	db := k.space.DB
-	if err := db.Health.Writable(); err != nil {
-		return err
-	}
-	return db.Pipeline.Put(key, value, commit.Mode(mode&(Sync|NoStall)))
+	return k.put(base.KindSet, key, value, mode)
 }
 
 // Delete removes key, whether it exists or not. It fails as Put does.
@@ -46,18 +44,26 @@ func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 {
 		return tooLarge("key", len(key))
 	}
-	db := k.space.DB
-	if err := db.Health.Writable(); err != nil {
+	return k.put(base.KindDelete, key, nil, mode)
+}
+
+// put writes one operation of a kind that the format of the database has.
+func (k *keyspace) put(kind base.Kind, key, value []byte, mode WriteMode) error {
+	if err := k.space.Writable(); err != nil {
 		return err
 	}
-	return db.Pipeline.Delete(key, commit.Mode(mode&(Sync|NoStall)))
+	return k.space.DB.Pipeline.Put(k.space.Tree.ID(), kind, key, value, commit.Mode(mode&(Sync|NoStall)))
 }
 
 // Write makes all operations of the batch take effect together. The batch may
 // be larger than the write buffer and may be reused afterwards; it must not be
 // changed meanwhile. An empty batch with Sync makes all earlier writes durable. It
-// fails as Put does, with ErrTooLarge if an operation did not fit into the batch, and
-// with ErrInvalidArgument if b is nil.
+// fails as Put does, with ErrTooLarge if an operation did not fit into the batch, with
+// ErrInvalidArgument if b is nil or names a keyspace of another database, and with
+// ErrNoKeyspace if it names one that was dropped.
+//
+// Write of a Keyspace takes operations that name no keyspace for its own. So does a batch
+// of its NewBatch, which saves the copy that Write makes then.
 func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
 		return fmt.Errorf("%w: Write needs a batch", ErrInvalidArgument)
@@ -72,22 +78,83 @@ func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if err := db.CheckKeyspaces(b.spaces); err != nil {
 		return err
 	}
+	if b.beyond != 0 && !db.Native() {
+		return base.NeedsNative("a " + b.beyond.String())
+	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
+	}
+	if id := k.space.Tree.ID(); id != base.DefaultKeyspace && b.plain {
+		return k.writeIn(id, b, commit.Mode(mode&(Sync|NoStall)))
 	}
 	return db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 }
 
-// WriteBytes is Write for a batch in wire form (Batch.Bytes, LevelDB's), which
+// inBuffers hold batches with the keyspace of their writing filled in.
+var inBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxInBuffer is the largest of inBuffers that is kept, in bytes.
+const maxInBuffer = 1 << 20
+
+// writeIn writes a batch with the operations of the default keyspace in another one. b gets
+// the sequence number.
+func (k *keyspace) writeIn(id base.KeyspaceID, b *Batch, mode commit.Mode) error {
+	if err := k.space.Writable(); err != nil {
+		return err
+	}
+	if n := len(b.repr) + 5*b.Count(); n > maxBatchSize {
+		return tooLarge("batch", n)
+	}
+	buf := inBuffers.Get().(*[]byte)
+	*buf = batchrepr.AppendIn(*buf, b.repr, id)
+	err := k.space.DB.Pipeline.Commit(*buf, mode)
+	copy(b.repr[:8], *buf)
+	if cap(*buf) <= maxInBuffer {
+		inBuffers.Put(buf)
+	}
+	return err
+}
+
+// WriteBytes is Write for a batch in wire form (Batch.Bytes), which
 // may come from outside: tags, lengths and count are checked first, and
-// ErrInvalidArgument says what is wrong. The sequence number in its header is
-// overwritten; nothing is copied or retained.
+// ErrInvalidArgument says what is wrong; a keyspace that does not exist is ErrNoKeyspace. The
+// sequence number in its header is overwritten; nothing is copied or retained.
 func (k *keyspace) WriteBytes(repr []byte, mode WriteMode) error {
-	if err := batchrepr.Validate(repr, nil); err != nil {
-		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
+	if err := k.validate(repr); err != nil {
+		return err
 	}
 	if len(repr) > maxBatchSize {
 		return tooLarge("batch", len(repr))
 	}
-	return k.Write(&Batch{repr: repr}, mode)
+	return k.Write(&Batch{repr: repr, plain: true}, mode)
+}
+
+// validate says what of a batch in wire form the database cannot take.
+func (k *keyspace) validate(repr []byte) error {
+	db := k.space.DB
+	if !db.Native() {
+		err := batchrepr.Validate(repr, nil)
+		if err == nil {
+			return nil
+		}
+		if batchrepr.Validate(repr, func(base.KeyspaceID) bool { return true }) == nil {
+			return base.NeedsNative("an operation of the batch")
+		}
+		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
+	}
+	last, missing := base.DefaultKeyspace, false
+	err := batchrepr.Validate(repr, func(id base.KeyspaceID) bool {
+		if id != last {
+			missing = !db.HasKeyspaceID(id)
+			last = id
+		}
+		return !missing
+	})
+	switch {
+	case err == nil:
+		return nil
+	case missing:
+		return fmt.Errorf("%w: number %d, which the batch names", ErrNoKeyspace, last)
+	}
+	return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 }

@@ -65,6 +65,22 @@ func AppendEntry(b []byte, keyspace base.KeyspaceID, kind base.Kind, key, value 
 	return b
 }
 
+// AppendIn appends to dst, which is empty, the batch src with the entries of the default
+// keyspace in another one. src is valid.
+func AppendIn(dst, src []byte, keyspace base.KeyspaceID) []byte {
+	dst = Init(dst)
+	for it := Read(src); ; {
+		in, kind, key, value, ok := it.Next()
+		if !ok {
+			return dst
+		}
+		if in == base.DefaultKeyspace {
+			in = keyspace
+		}
+		dst = AppendEntry(dst, in, kind, key, value)
+	}
+}
+
 // AppendBatch adds all entries of src to b. It reports false, with b as it
 // was, when the count would not fit.
 func AppendBatch(b, src []byte) ([]byte, bool) {

@@ -16,7 +16,7 @@ func BenchmarkPut(b *testing.B) {
 	key, value := make([]byte, 16), make([]byte, 100)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := p.Put(key, value, 0); err != nil {
+		if err := p.Put(0, base.KindSet, key, value, 0); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func benchWriters(b *testing.B, n int, mode Mode) {
 			defer wg.Done()
 			key, value := make([]byte, 16), make([]byte, 100)
 			for left.Add(-1) >= 0 {
-				if err := p.Put(key, value, mode); err != nil {
+				if err := p.Put(0, base.KindSet, key, value, mode); err != nil {
 					b.Error(err)
 					return
 				}

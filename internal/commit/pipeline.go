@@ -133,32 +133,23 @@ func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 	return p.submit(w, lead)
 }
 
-// Put commits a single entry.
-func (p *Pipeline) Put(key, value []byte, mode Mode) error {
-	return p.entry(base.KindSet, key, value, mode)
-}
-
-// Delete commits a single deletion.
-func (p *Pipeline) Delete(key []byte, mode Mode) error {
-	return p.entry(base.KindDelete, key, nil, mode)
-}
-
-func (p *Pipeline) entry(kind base.Kind, key, value []byte, mode Mode) error {
+// Put commits a single entry of any kind, in a keyspace.
+func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mode Mode) error {
 	lead := p.lead.CompareAndSwap(0, 1)
 	if lead && p.expectsNobody(mode) {
-		err := p.entryAlone(kind, key, value, mode)
+		err := p.entryAlone(in, kind, key, value, mode)
 		p.release()
 		return err
 	}
 	w := writers.Get().(*writer)
-	w.own = encode(w.own, kind, key, value)
+	w.own = encode(w.own, in, kind, key, value)
 	w.batch, w.mode = w.own, mode
 	return p.submit(w, lead)
 }
 
 // encode makes buf a batch of one entry.
-func encode(buf []byte, kind base.Kind, key, value []byte) []byte {
-	return batchrepr.AppendEntry(batchrepr.Init(buf), base.DefaultKeyspace, kind, key, value)
+func encode(buf []byte, in base.KeyspaceID, kind base.Kind, key, value []byte) []byte {
+	return batchrepr.AppendEntry(batchrepr.Init(buf), in, kind, key, value)
 }
 
 // Exclusive runs f while no commit is under way. f must not commit. It runs on
@@ -211,9 +202,9 @@ func (p *Pipeline) runExclusive(f func() error) (err error) {
 }
 
 // entryAlone writes one entry without a group. The caller leads.
-func (p *Pipeline) entryAlone(kind base.Kind, key, value []byte, mode Mode) (err error) {
+func (p *Pipeline) entryAlone(in base.KeyspaceID, kind base.Kind, key, value []byte, mode Mode) (err error) {
 	defer p.catchPanic(&err)
-	p.buf = encode(p.buf, kind, key, value)
+	p.buf = encode(p.buf, in, kind, key, value)
 	err = p.alone(p.buf, mode)
 	if cap(p.buf) > maxKeptBuffer {
 		p.buf = nil

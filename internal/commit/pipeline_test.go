@@ -162,9 +162,9 @@ func TestOneWriter(t *testing.T) {
 		visible uint64
 		syncs   int
 	}{
-		{func() error { return p.Put([]byte("a"), []byte("1"), 0) }, 42, 0},
+		{func() error { return p.Put(0, base.KindSet, []byte("a"), []byte("1"), 0) }, 42, 0},
 		{func() error { return p.Commit(batchOf("b", "c", "d"), Sync) }, 45, 1},
-		{func() error { return p.Delete([]byte("a"), Sync|NoStall) }, 46, 2},
+		{func() error { return p.Put(0, base.KindDelete, []byte("a"), nil, Sync|NoStall) }, 46, 2},
 		{func() error { return p.Commit(batchOf(), 0) }, 46, 2},
 		{func() error { return p.Commit(batchOf(), Sync) }, 46, 3},
 		{func() error { return p.Exclusive(func() error { return nil }) }, 46, 3},
@@ -210,7 +210,7 @@ func TestFailuresPoison(t *testing.T) {
 			d := newFakeDB(t)
 			p := New(d.env(), 0)
 			tc.arm(d)
-			err := p.Put([]byte("k"), nil, Sync)
+			err := p.Put(0, base.KindSet, []byte("k"), nil, Sync)
 			if !errors.Is(err, base.ErrReadOnly) || !strings.Contains(err.Error(), "boom") {
 				t.Fatalf("first failure: %v", err)
 			}
@@ -222,7 +222,7 @@ func TestFailuresPoison(t *testing.T) {
 			}
 			calls := len(d.groups)
 			for i := range 3 {
-				if err2 := p.Put([]byte("k"), nil, Mode(i&1)); err2 != err {
+				if err2 := p.Put(0, base.KindSet, []byte("k"), nil, Mode(i&1)); err2 != err {
 					t.Fatalf("later write: %v, want %v", err2, err)
 				}
 				if err2 := p.Commit(batchOf(), Sync); err2 != err {
@@ -244,7 +244,7 @@ func TestPoisonFromOutsideFirstCauseWins(t *testing.T) {
 	first := errors.New("first")
 	p.Poison(first)
 	p.Poison(errors.New("second"))
-	if err := p.Delete([]byte("k"), 0); err != first || p.Err() != first {
+	if err := p.Put(0, base.KindDelete, []byte("k"), nil, 0); err != first || p.Err() != first {
 		t.Errorf("got %v", err)
 	}
 }
@@ -261,10 +261,10 @@ func TestRoomErrorsDoNotPoison(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
 	d.roomFn = stalls
-	if err := p.Put([]byte("a"), nil, NoStall); !errors.Is(err, base.ErrBusy) {
+	if err := p.Put(0, base.KindSet, []byte("a"), nil, NoStall); !errors.Is(err, base.ErrBusy) {
 		t.Errorf("NoStall: %v", err)
 	}
-	if err := p.Put([]byte("a"), nil, 0); err != nil {
+	if err := p.Put(0, base.KindSet, []byte("a"), nil, 0); err != nil {
 		t.Errorf("after busy: %v", err)
 	}
 	if d.visible.Load() != 1 {
@@ -289,7 +289,7 @@ func TestPanicInExclusive(t *testing.T) {
 	if err := p.Exclusive(func() error { panic("boom") }); !errors.Is(err, base.ErrReadOnly) {
 		t.Errorf("got %v", err)
 	}
-	if err := p.Put([]byte("a"), nil, 0); !errors.Is(err, base.ErrReadOnly) {
+	if err := p.Put(0, base.KindSet, []byte("a"), nil, 0); !errors.Is(err, base.ErrReadOnly) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -326,7 +326,7 @@ func blocked(t *testing.T, p *Pipeline, hold func(), writes ...func() error) []e
 func TestGroup(t *testing.T) {
 	big := string(make([]byte, 200<<10))
 	put := func(p *Pipeline, k string, mode Mode) func() error {
-		return func() error { return p.Put([]byte(k), []byte("v"), mode) }
+		return func() error { return p.Put(0, base.KindSet, []byte(k), []byte("v"), mode) }
 	}
 	tests := []struct {
 		name   string
@@ -337,7 +337,7 @@ func TestGroup(t *testing.T) {
 		{"one append, one sync", func(p *Pipeline) []func() error {
 			return []func() error{put(p, "a", 0), put(p, "b", Sync), put(p, "c", Sync),
 				func() error { return p.Commit(batchOf("d", "e"), 0) },
-				func() error { return p.Delete([]byte("f"), Sync) }}
+				func() error { return p.Put(0, base.KindDelete, []byte("f"), nil, Sync) }}
 		}, []int{5}, 1},
 		{"nobody asks for a sync", func(p *Pipeline) []func() error {
 			return []func() error{put(p, "a", 0), put(p, "b", 0)}
@@ -390,8 +390,8 @@ func TestGroupFailsTogether(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
 	d.syncFn = func() error { return errors.New("boom") }
-	put := func() error { return p.Put([]byte("k"), nil, Sync) }
-	for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put([]byte("k"), nil, 0) }) {
+	put := func() error { return p.Put(0, base.KindSet, []byte("k"), nil, Sync) }
+	for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put(0, base.KindSet, []byte("k"), nil, 0) }) {
 		if !errors.Is(err, base.ErrReadOnly) {
 			t.Errorf("write %d: %v", i, err)
 		}
@@ -406,7 +406,7 @@ func TestBusyMembersOfAGroup(t *testing.T) {
 	p := New(d.env(), 0)
 	d.roomFn = stalls
 	put := func(mode Mode) func() error {
-		return func() error { return p.Put([]byte("k"), nil, mode) }
+		return func() error { return p.Put(0, base.KindSet, []byte("k"), nil, mode) }
 	}
 	errs := blocked(t, p, nil, put(NoStall), put(0), put(NoStall), put(0))
 	for i, busy := range []bool{true, false, true, false} {
@@ -426,7 +426,7 @@ func TestStallTurnsNoStallWritersAway(t *testing.T) {
 	d := newFakeDB(t)
 	p := New(d.env(), 0)
 	put := func(mode Mode) func() error {
-		return func() error { return p.Put([]byte("k"), nil, mode) }
+		return func() error { return p.Put(0, base.KindSet, []byte("k"), nil, mode) }
 	}
 	errs := blocked(t, p, func() {
 		p.BeginStall()
@@ -502,7 +502,7 @@ func torture(t *testing.T, failAt int) {
 				case 1:
 					err, n = p.Exclusive(func() error { d.enter("exclusive")(); return nil }), 0
 				default:
-					err = p.Put([]byte(key), []byte("value"), mode)
+					err = p.Put(0, base.KindSet, []byte(key), []byte("value"), mode)
 				}
 				switch {
 				case err == nil:
@@ -532,7 +532,7 @@ func TestNoAllocations(t *testing.T) {
 	key, value := make([]byte, 16), make([]byte, 100)
 	batch := batchOf("a", "b")
 	if n := testing.AllocsPerRun(1000, func() {
-		if p.Put(key, value, 0) != nil || p.Delete(key, Sync) != nil || p.Commit(batch, NoStall) != nil {
+		if p.Put(0, base.KindSet, key, value, 0) != nil || p.Put(0, base.KindDelete, key, nil, Sync) != nil || p.Commit(batch, NoStall) != nil {
 			t.Error("failed")
 		}
 	}); n != 0 {
@@ -572,7 +572,7 @@ func TestNoStallWritersDoNotWaitForOthersRoom(t *testing.T) {
 				if mode&NoStall != 0 {
 					defer refused.Done()
 				}
-				return p.Put([]byte("k"), nil, mode)
+				return p.Put(0, base.KindSet, []byte("k"), nil, mode)
 			}
 		}
 		errs := blocked(t, p, nil, put(leader), put(NoStall), put(0), put(NoStall))

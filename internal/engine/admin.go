@@ -8,9 +8,10 @@ import (
 	"github.com/loamdb/loam/internal/tree"
 )
 
-// Flush writes the memtables of a tree into tables; see lsm.DB.Flush.
-func (db *DB) Flush(t *tree.Tree) error {
-	if err := db.Health.Writable(); err != nil {
+// Flush writes the memtables of a keyspace into tables; see lsm.DB.Flush.
+func (k *Keyspace) Flush() error {
+	db, t := k.DB, k.Tree
+	if err := k.Writable(); err != nil {
 		return err
 	}
 	since := db.Jobs.FlushesBegun()
@@ -20,14 +21,15 @@ func (db *DB) Flush(t *tree.Tree) error {
 	return db.Jobs.WaitFlushed(t, since)
 }
 
-// CompactRange compacts a range of a tree; see lsm.DB.CompactRange.
-func (db *DB) CompactRange(ctx context.Context, t *tree.Tree, start, limit []byte) (err error) {
+// CompactRange compacts a range of a keyspace; see lsm.DB.CompactRange.
+func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err error) {
+	db, t := k.DB, k.Tree
 	defer db.Health.CatchPanic(&err)
 	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
 	}
 	flushed := make(chan error, 1)
-	go func() { flushed <- db.Flush(t) }()
+	go func() { flushed <- k.Flush() }()
 	select {
 	case err = <-flushed:
 	case <-ctx.Done():

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/commit"
@@ -17,7 +20,9 @@ import (
 type keyspaces struct {
 	mu     sync.Mutex // held while one is created or dropped; outermost
 	byName map[string]*Keyspace
-	gone   *tree.Tree // never started: stands for a dropped keyspace in reads, which fail
+
+	idMu sync.RWMutex                  // a leaf
+	byID map[base.KeyspaceID]*Keyspace // those that may be written
 
 	unread  atomic.Int32 // how many of dropped a snapshot may still read
 	dropMu  sync.Mutex   // a leaf
@@ -34,15 +39,16 @@ type Keyspace struct {
 	DB   *DB
 	Tree *tree.Tree
 
-	// gone is set when the keyspace is being dropped. Writes are refused from then on,
-	// and reads too, except at snapshots whose sequence number is at most last.
-	gone atomic.Bool
+	// gone is set when the keyspace is being dropped, to a tree whose reads say so. Writes
+	// are refused from then on, and reads too, except at snapshots whose sequence number
+	// is at most last.
+	gone atomic.Pointer[tree.Tree]
 	last atomic.Uint64
 }
 
 // init makes the trees of the keyspaces that the manifest has.
 func (s *keyspaces) init(db *DB) {
-	s.gone = db.newTree(base.DefaultKeyspace, base.DefaultKeyspaceName, db.Opts.Comparer)
+	s.byID = map[base.KeyspaceID]*Keyspace{base.DefaultKeyspace: db.Default}
 	s.byName = map[string]*Keyspace{}
 	s.trees = map[base.KeyspaceID]*tree.Tree{}
 	s.find = db.treeOf
@@ -59,6 +65,9 @@ func (s *keyspaces) add(k *Keyspace) {
 	s.several = true
 	s.byName[k.Tree.Name()] = k
 	s.trees[k.Tree.ID()] = k.Tree
+	s.idMu.Lock()
+	s.byID[k.Tree.ID()] = k
+	s.idMu.Unlock()
 	k.DB.Jobs.Add(k.Tree)
 }
 
@@ -121,22 +130,57 @@ func (db *DB) newKeyspace(id base.KeyspaceID, name string, c *base.Comparer) *Ke
 	return &Keyspace{DB: db, Tree: db.newTree(id, name, c)}
 }
 
-// Keyspace returns a keyspace, which it creates if there is none of that name.
-func (db *DB) Keyspace(name string, c *base.Comparer) (*Keyspace, error) {
-	if !db.isNative() {
-		return nil, base.NeedsNative("a keyspace")
+// maxKeyspaceName is the length in bytes of the longest name of a keyspace.
+const maxKeyspaceName = 255
+
+func checkKeyspaceName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: a keyspace needs a name", base.ErrInvalidArgument)
+	case len(name) > maxKeyspaceName:
+		return fmt.Errorf("%w: the name of a keyspace has %d bytes, at most %d are allowed", base.ErrInvalidArgument, len(name), maxKeyspaceName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("%w: the name of a keyspace, %q, is not printable UTF-8", base.ErrInvalidArgument, name)
+	}
+	return nil
+}
+
+// Keyspace returns the keyspace of a name. If there is none it creates one, with comparer c
+// or, if that is nil, the default keyspace's; without create it fails with
+// base.ErrNoKeyspace.
+func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+	if err := checkKeyspaceName(name); err != nil {
+		return nil, err
 	}
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.byName[name]; k != nil {
-		switch {
-		case k.gone.Load():
-			return nil, fmt.Errorf("keyspace %q: a drop has failed, and must be tried again first", name)
-		case c != nil && c.Name != k.Tree.Comparer().Name:
-			return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
-		}
-		return k, nil
+	k := s.byName[name]
+	if name == base.DefaultKeyspaceName {
+		k = db.Default
+	}
+	switch {
+	case k == nil:
+		return db.createKeyspaceLocked(name, c, create)
+	case db.Health.Closing.Load():
+		return nil, base.ErrClosed
+	case k.gone.Load() != nil:
+		return nil, fmt.Errorf("%w: dropping %q failed; drop it again first", base.ErrNoKeyspace, name)
+	case c != nil && c.Name != k.Tree.Comparer().Name:
+		return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
+	}
+	return k, nil
+}
+
+// createKeyspaceLocked creates a keyspace.
+//
+// REQUIRES: db.spaces.mu held.
+func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+	if !db.Native() {
+		return nil, base.NeedsNative(fmt.Sprintf("keyspace %q", name))
+	}
+	if !create {
+		return nil, fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
 	if err := db.Health.Writable(); err != nil {
 		return nil, err
@@ -144,8 +188,8 @@ func (db *DB) Keyspace(name string, c *base.Comparer) (*Keyspace, error) {
 	if c == nil {
 		c = db.Opts.Comparer
 	}
-	if db.Opts.Comparers(c.Name) == nil {
-		return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open knows", base.ErrInvalidArgument, c.Name, name)
+	if known := db.Opts.Comparers(c.Name); known == nil {
+		return nil, fmt.Errorf("%w: comparer %q of keyspace %q is not among those that Open was given", base.ErrInvalidArgument, c.Name, name)
 	}
 	id, version, err := db.Jobs.CreateKeyspace(name, c)
 	if err != nil {
@@ -158,7 +202,7 @@ func (db *DB) Keyspace(name string, c *base.Comparer) (*Keyspace, error) {
 			return base.ErrClosed
 		}
 		k.Tree.Start(db.WAL.Num(), nil, version)
-		s.add(k)
+		db.spaces.add(k)
 		return nil
 	})
 	if err != nil {
@@ -173,20 +217,30 @@ func (db *DB) DropKeyspace(name string) error {
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if err := db.Health.Writable(); err != nil {
+		return err
+	}
+	if name == base.DefaultKeyspaceName {
+		return fmt.Errorf("%w: the default keyspace cannot be dropped", base.ErrInvalidArgument)
+	}
 	k := s.byName[name]
 	if k == nil {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
-	if err := db.Health.Writable(); err != nil {
-		return err
-	}
 	// Writes that passed CheckKeyspaces before count as written before the drop.
 	k.last.Store(uint64(db.Shared.Seqs.Visible()))
-	k.gone.Store(true)
+	if k.gone.Load() == nil {
+		gone := db.newTree(k.Tree.ID(), name, k.Tree.Comparer())
+		gone.Drop()
+		k.gone.Store(gone)
+	}
 	if err := db.Jobs.DropKeyspace(k.Tree); err != nil {
 		return err
 	}
 	delete(s.byName, name)
+	s.idMu.Lock()
+	delete(s.byID, k.Tree.ID())
+	s.idMu.Unlock()
 	err := db.Pipeline.Exclusive(func() error {
 		delete(s.trees, k.Tree.ID())
 		s.dropMu.Lock()
@@ -210,6 +264,15 @@ func (db *DB) KeyspaceNames() (names []string) {
 	return names
 }
 
+// HasKeyspaceID reports whether there is a keyspace of an ID that takes writes.
+func (db *DB) HasKeyspaceID(id base.KeyspaceID) bool {
+	s := &db.spaces
+	s.idMu.RLock()
+	defer s.idMu.RUnlock()
+	k := s.byID[id]
+	return k != nil && k.gone.Load() == nil
+}
+
 // CheckKeyspaces refuses a batch for keyspaces that were dropped, or are another
 // database's.
 func (db *DB) CheckKeyspaces(named []*Keyspace) error {
@@ -217,11 +280,19 @@ func (db *DB) CheckKeyspaces(named []*Keyspace) error {
 		if k.DB != db {
 			return fmt.Errorf("%w: the batch names a keyspace of another database", base.ErrInvalidArgument)
 		}
-		if k.gone.Load() {
-			return fmt.Errorf("%w: %q was dropped", base.ErrNoKeyspace, k.Tree.Name())
+		if gone := k.gone.Load(); gone != nil {
+			return gone.Gone()
 		}
 	}
 	return nil
+}
+
+// Writable returns why the keyspace takes no writes, or nil.
+func (k *Keyspace) Writable() error {
+	if gone := k.gone.Load(); gone != nil && !k.DB.Health.Closing.Load() {
+		return gone.Gone()
+	}
+	return k.DB.Health.Writable()
 }
 
 // makeRoomAll makes room in each tree that the group writes to. Commit leader only.
@@ -241,10 +312,17 @@ func (db *DB) applyAll(batch []byte, seq base.SeqNum) error {
 }
 
 // At is the tree to read at a snapshot, or at present if that is nil. If the keyspace was
-// dropped before, it is a closed tree.
+// dropped before, it is one without a state.
 func (k *Keyspace) At(snap *tree.Snapshot) *tree.Tree {
-	if k.gone.Load() && (snap == nil || uint64(snap.Seq()) > k.last.Load()) {
-		return k.DB.spaces.gone
+	if k.gone.Load() != nil {
+		return k.whenGone(snap)
+	}
+	return k.Tree
+}
+
+func (k *Keyspace) whenGone(snap *tree.Snapshot) *tree.Tree {
+	if snap == nil || uint64(snap.Seq()) > k.last.Load() {
+		return k.gone.Load()
 	}
 	return k.Tree
 }

@@ -119,7 +119,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		},
 		Failed: func(err error) { db.Health.fail(err) },
 	}
-	if db.isNative() {
+	if db.Native() {
 		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
 	db.Pipeline = commit.New(env, r.Last)
@@ -185,8 +185,8 @@ func (db *DB) loadManifest() error {
 	return nil
 }
 
-// isNative reports whether the database is in the native format, which has keyspaces.
-func (db *DB) isNative() bool { return db.Opts.Format == base.Native }
+// Native reports whether the database is in the native format, which has keyspaces.
+func (db *DB) Native() bool { return db.Opts.Format == base.Native }
 
 // openCache takes a hold on the block cache, and makes the table files.
 func (db *DB) openCache() (err error) {
@@ -218,7 +218,7 @@ func (db *DB) assemble() {
 		Events: h,
 	}
 	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs
-	limits.ReadOnly, limits.Keyspaces = o.ReadOnly, db.isNative()
+	limits.ReadOnly, limits.Keyspaces = o.ReadOnly, db.Native()
 	db.Jobs = jobs.New(limits)
 	db.Jobs.Add(db.Default.Tree)
 	db.spaces.init(db)

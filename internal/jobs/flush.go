@@ -221,11 +221,11 @@ func (s *Scheduler) FlushesBegun() uint64 {
 // WaitFlushed returns when the memtables of a tree that are sealed now are in
 // tables, or with the error that keeps them from it. Of flushes that fail, those up
 // to number since do not count: there may be space by now. It fails with
-// base.ErrClosed if the tree is closed or dropped.
+// base.ErrClosed if the tree is closed, and base.ErrNoKeyspace if it is dropped.
 func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 	state := t.Acquire()
 	if state == nil {
-		return base.ErrClosed
+		return t.Gone()
 	}
 	defer state.Unref()
 	if len(state.Sealed) == 0 {
@@ -238,8 +238,11 @@ func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 		if err := s.opts.Failure(); err != nil {
 			return err
 		}
-		if k := s.spaceLocked(t); k == nil || k.dropped || s.closing || s.stopFlush.Load() {
+		switch k := s.spaceLocked(t); {
+		case s.closing || s.stopFlush.Load():
 			return base.ErrClosed
+		case k == nil || k.dropped:
+			return base.ErrNoKeyspace
 		}
 		now := t.Current()
 		if now == nil || !slices.Contains(now.Sealed, newest) {

@@ -21,7 +21,7 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 	defer s.catchPanic(&err)
 	state := t.Acquire()
 	if state == nil {
-		return base.ErrClosed
+		return t.Gone()
 	}
 	last, some := compact.LastBelow(state.Version, t.Comparer(), limit)
 	state.Unref()

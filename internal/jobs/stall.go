@@ -131,7 +131,7 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode commit.Mode) error {
 		}
 		k, state := s.spaceLocked(t), t.Current()
 		if k == nil || state == nil { // dropped meanwhile
-			return base.ErrClosed
+			return t.Gone()
 		}
 		now, err := s.noRoomLocked(state)
 		if now == "" || err != nil {

@@ -78,7 +78,7 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 	h := hold{tree: t, guard: t.shared.Reads.Enter()}
 	defer h.release(&err)
 	h.state = t.state.Load()
-	seq, err := t.shared.Seqs.after(h.state, snap)
+	seq, err := t.after(h.state, snap)
 	if err != nil {
 		return dst, err
 	}

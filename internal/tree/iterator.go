@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -49,12 +48,8 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // shows in Err.
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
-	if o.Snapshot != nil && o.Snapshot.of != t.shared.Seqs {
-		it.err = fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
-		return
-	}
 	s := t.Acquire()
-	seq, err := t.shared.Seqs.after(s, o.Snapshot)
+	seq, err := t.after(s, o.Snapshot)
 	if err != nil {
 		if s != nil {
 			s.Unref()

@@ -56,7 +56,7 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	r.buf, r.spans, r.slow = r.buf[:0], r.spans[:0], false
 	s := t.Acquire()
 	if s == nil {
-		return base.ErrClosed
+		return t.Gone()
 	}
 	defer func() {
 		s.Unref()
@@ -65,7 +65,7 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 			err = t.panicked(r)
 		}
 	}()
-	seq, err := t.shared.Seqs.after(s, snap)
+	seq, err := t.after(s, snap)
 	if err != nil {
 		return err
 	}

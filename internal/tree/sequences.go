@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -87,12 +88,15 @@ func (s *Sequences) NumSnapshots() int {
 // if snap is nil. It is called after state was loaded, see the package comment. For
 // the same reason snap is found open only now: a compaction that began after its
 // Close may be in a state that is loaded later.
-func (s *Sequences) after(state *ReadState, snap *Snapshot) (base.SeqNum, error) {
+func (t *Tree) after(state *ReadState, snap *Snapshot) (base.SeqNum, error) {
 	if state == nil {
-		return 0, base.ErrClosed
+		return 0, t.Gone()
 	}
-	seq := s.Visible()
+	seq := t.shared.Seqs.Visible()
 	if snap != nil {
+		if snap.of != t.shared.Seqs {
+			return 0, fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
+		}
 		if snap.closed.Load() {
 			return 0, base.ErrClosed
 		}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -54,6 +55,7 @@ type Tree struct {
 	state atomic.Pointer[ReadState] // nil before Start and after Close
 	mu    sync.Mutex                // held to replace state; never during I/O
 
+	tables  atomic.Pointer[sstable.WriterOptions]
 	dropped atomic.Bool  // there is no state because of Drop
 	states  atomic.Int64 // how many exist
 
@@ -63,6 +65,7 @@ type Tree struct {
 // New makes a Tree. Start begins its service.
 func New(o Options, s Shared) *Tree {
 	t := &Tree{shared: s, opts: o, cmp: o.Comparer}
+	t.tables.Store(&t.opts.Tables)
 	t.runsSought.Init(tallyStep)
 	return t
 }
@@ -80,7 +83,10 @@ func (t *Tree) Comparer() *base.Comparer { return t.cmp }
 func (t *Tree) Merge() *mergeop.Operator { return t.opts.Merge }
 
 // Tables says how new tables are written.
-func (t *Tree) Tables() sstable.WriterOptions { return t.opts.Tables }
+func (t *Tree) Tables() sstable.WriterOptions { return *t.tables.Load() }
+
+// SetTables changes how new tables are written.
+func (t *Tree) SetTables(o sstable.WriterOptions) { t.tables.Store(&o) }
 
 // Start makes the first state: an empty memtable whose entries will go to log
 // firstLog or later ones, the memtables sealed, newest first, and version, whose
@@ -119,7 +125,7 @@ func (t *Tree) Close() {
 }
 
 // Drop takes the state away of a keyspace that was dropped: later reads fail with
-// base.ErrClosed, but open iterators go on until Close.
+// base.ErrNoKeyspace, but open iterators go on until Close.
 func (t *Tree) Drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,6 +135,15 @@ func (t *Tree) Drop() {
 
 // Closed reports whether the Tree was closed, or not started.
 func (t *Tree) Closed() bool { return t.state.Load() == nil && !t.dropped.Load() }
+
+// Gone is why a Tree without a state takes no call: base.ErrClosed, or
+// base.ErrNoKeyspace after Drop.
+func (t *Tree) Gone() error {
+	if t.dropped.Load() {
+		return fmt.Errorf("%w any more: %q was dropped", base.ErrNoKeyspace, t.opts.Name)
+	}
+	return base.ErrClosed
+}
 
 // Unused reports whether no read and no iterator has a state.
 func (t *Tree) Unused() bool { return t.states.Load() == 0 }
@@ -211,11 +226,11 @@ func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 // Rotate seals the memtable and starts another one, with room for a group of so
 // many bytes and entries. rotateLog starts the log for the entries after last and
 // returns its number. When Rotate fails all stays as it was, and it may be tried
-// again; on a closed Tree it fails with base.ErrClosed. Commit leader only.
+// again; on a closed Tree it fails with Gone. Commit leader only.
 func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum) (uint64, error)) error {
 	was := t.Acquire() // Close may come from a keyspace's drop, beside the commit leader
 	if was == nil {
-		return base.ErrClosed
+		return t.Gone()
 	}
 	defer was.Unref()
 	old := was.Mem
@@ -233,7 +248,7 @@ func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum)
 	defer t.mu.Unlock()
 	s := t.state.Load()
 	if s == nil {
-		return base.ErrClosed
+		return t.Gone()
 	}
 	sealed := append([]*Sealed{{Mem: old, FirstLog: s.FirstLog, Last: last}}, s.Sealed...)
 	s.Version.Ref()

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
@@ -41,7 +40,7 @@ type drops struct{ ended, begun int }
 // enable makes o one for a database with keyspaces.
 func (t *trees) enable(o *lsm.Options) {
 	if t != nil {
-		preview.Keyspaces.Enable(o, nil)
+		o.Format = lsm.FormatNative
 	}
 }
 
@@ -55,7 +54,7 @@ func (t *trees) make(db *lsm.DB) error {
 		if name == sameSpace {
 			c = base.ReverseBytewise
 		}
-		if _, err := preview.Keyspaces.Open(db, name, c); err != nil {
+		if _, err := db.Keyspace(name, &lsm.KeyspaceOptions{Comparer: c}); err != nil {
 			return fmt.Errorf("keyspace %s: %w", name, err)
 		}
 	}
@@ -79,24 +78,24 @@ func (t *trees) fill(db *lsm.DB, b *lsm.Batch, i, begun int) error {
 	if t == nil {
 		return nil
 	}
-	same, err1 := preview.Keyspaces.Open(db, sameSpace, nil)
-	rare, err2 := preview.Keyspaces.Open(db, seldomSpace, nil)
-	again, err3 := preview.Keyspaces.Open(db, againSpace, nil)
+	same, err1 := db.Keyspace(sameSpace, nil)
+	rare, err2 := db.Keyspace(seldomSpace, nil)
+	again, err3 := db.Keyspace(againSpace, nil)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	for _, w := range t.ledger.Batch(i) {
 		if w.Delete {
-			same.Delete(b, []byte(w.Key))
+			b.In(same).Delete([]byte(w.Key))
 		} else {
-			same.Put(b, []byte(w.Key), []byte(w.Value))
+			b.In(same).Put([]byte(w.Key), []byte(w.Value))
 		}
 	}
 	if i%seldom == 0 {
-		rare.Put(b, numberKey(i), nil)
+		b.In(rare).Put(numberKey(i), nil)
 	}
-	again.Put(b, []byte(lifeKey), strconv.AppendInt(nil, int64(t.life(i, begun)), 10))
-	again.Put(b, numberKey(i), nil)
+	b.In(again).Put([]byte(lifeKey), strconv.AppendInt(nil, int64(t.life(i, begun)), 10))
+	b.In(again).Put(numberKey(i), nil)
 	return nil
 }
 
@@ -108,7 +107,7 @@ func (t *trees) drop(db *lsm.DB, p *progress, last int) error {
 	t.drops = append(t.drops, last)
 	t.mu.Unlock()
 	p.dropsBegun.Add(1)
-	if err := preview.Keyspaces.Drop(db, againSpace); err != nil {
+	if err := db.DropKeyspace(againSpace); err != nil {
 		return err
 	}
 	p.dropsEnded.Add(1)
@@ -121,8 +120,8 @@ func (t *trees) check(db *lsm.DB, i int, d drops) error {
 		return nil
 	}
 	found := map[string][]model.Pair{}
-	for _, name := range preview.Keyspaces.List(db)[1:] {
-		k, err := preview.Keyspaces.Open(db, name, nil)
+	for _, name := range db.Keyspaces()[1:] {
+		k, err := db.Keyspace(name, nil)
 		if err == nil {
 			found[name], err = dumpSpace(k)
 		}
@@ -171,8 +170,8 @@ func (t *trees) checkAgain(got []model.Pair, i int, d drops) error {
 }
 
 // dumpSpace lists a keyspace, forwards and the same backwards.
-func dumpSpace(k preview.Keyspace) (all []model.Pair, err error) {
-	it := k.Iter(nil).(*lsm.Iterator)
+func dumpSpace(k *lsm.Keyspace) (all []model.Pair, err error) {
+	it := k.Iter(nil)
 	for ok := it.First(); ok; ok = it.Next() {
 		all = append(all, model.Pair{Key: string(it.Key()), Value: string(it.Value())})
 	}
@@ -223,7 +222,7 @@ var treeWorkload = workload{"trees", 2500, func(s *session) error {
 
 // flushSpace flushes one keyspace.
 func (s *session) flushSpace(name string) error {
-	k, err := preview.Keyspaces.Open(s.db, name, nil)
+	k, err := s.db.Keyspace(name, nil)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -87,7 +86,7 @@ func (w *world) open(n int) (err error) {
 	o := w.setup.options(n)
 	o.FS, o.Comparer, o.Cache = w.fs, w.cmp, w.setup.cache
 	if w.setup.Keyspaces {
-		preview.Keyspaces.Enable(o, nil)
+		o.Format = lsm.FormatNative
 	}
 	if w.db, err = lsm.Open(w.dir, o); err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -15,7 +14,7 @@ import (
 // space is a keyspace and its model.
 type space struct {
 	name  string
-	ks    preview.Keyspace // nil: the default one
+	ks    *lsm.Keyspace // nil: the default one
 	cmp   *base.Comparer
 	model *model.Model
 }
@@ -46,15 +45,15 @@ func (w *world) openSpaces(n int) error {
 	for i := range w.spaces[1:] {
 		sp := &w.spaces[i+1]
 		c := sp.cmp
-		if n>>i&1 == 1 && slices.Contains(preview.Keyspaces.List(w.db), sp.name) {
+		if n>>i&1 == 1 && slices.Contains(w.db.Keyspaces(), sp.name) {
 			c = nil
 		}
 		var err error
-		if sp.ks, err = preview.Keyspaces.Open(w.db, sp.name, c); err != nil {
+		if sp.ks, err = w.db.Keyspace(sp.name, &lsm.KeyspaceOptions{Comparer: c}); err != nil {
 			return fmt.Errorf("opening keyspace %s: %w", sp.name, err)
 		}
 	}
-	if got := len(preview.Keyspaces.List(w.db)); w.setup.Keyspaces && got != len(w.spaces) {
+	if got := len(w.db.Keyspaces()); w.setup.Keyspaces && got != len(w.spaces) {
 		return fmt.Errorf("%d keyspaces, want %d", got, len(w.spaces))
 	}
 	return nil
@@ -76,16 +75,18 @@ func (w *world) drop(o *op) error {
 		return nil
 	}
 	old := w.spaces[i]
-	if err := preview.Keyspaces.Drop(w.db, old.name); err != nil {
+	if err := w.db.DropKeyspace(old.name); err != nil {
 		return err
 	}
 	w.batch.Clear()
-	old.ks.Put(w.batch, []byte("k"), []byte("v"))
-	if err := w.db.Write(w.batch, lsm.NoSync); err == nil {
-		return errors.New("a keyspace that was dropped takes a write")
-	}
-	if _, err := old.ks.Get([]byte("k"), nil, nil); err == nil || errors.Is(err, lsm.ErrNotFound) {
-		return fmt.Errorf("a keyspace that was dropped is read: %v", err)
+	w.batch.In(old.ks).Put([]byte("k"), []byte("v"))
+	_, err := old.ks.Get([]byte("k"), nil)
+	for what, err := range map[string]error{
+		"a batch": w.db.Write(w.batch, lsm.NoSync), "a put": old.ks.Put([]byte("k"), nil, lsm.NoSync), "a read": err,
+	} {
+		if !errors.Is(err, lsm.ErrNoKeyspace) {
+			return fmt.Errorf("%s of a keyspace that was dropped: %v", what, err)
+		}
 	}
 	for s := range w.snaps {
 		if snap := &w.snaps[s]; snap.s != nil {
@@ -114,92 +115,60 @@ func (w *world) scanSnapshot(o *op, s snapshot) error {
 
 // fill adds a put of value, or a deletion, to a batch and to the model.
 func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
-	switch {
-	case o.kind == opDelete && sp.ks == nil:
-		b.Delete(o.key)
-	case o.kind == opDelete:
-		sp.ks.Delete(b, o.key)
-	case sp.ks == nil:
-		b.Put(o.key, value)
-	default:
-		sp.ks.Put(b, o.key, value)
-	}
 	if o.kind == opDelete {
+		b.In(sp.ks).Delete(o.key)
 		sp.model.Delete(o.key)
 	} else {
+		b.In(sp.ks).Put(o.key, value)
 		sp.model.Put(o.key, value)
 	}
 }
 
-// spaceReader reads a keyspace in a snapshot, or at present if that is nil.
-type spaceReader struct {
-	ks   preview.Keyspace
-	snap *lsm.Snapshot
-}
-
-func (r spaceReader) Get(key, dst []byte) ([]byte, error) { return r.ks.Get(key, dst, r.snap) }
-
-func (r spaceReader) TryGet(key, dst []byte) ([]byte, error) { return r.ks.TryGet(key, dst, r.snap) }
-
-func (r spaceReader) Has(key []byte) (bool, error) { return r.ks.Has(key, r.snap) }
-
-func (r spaceReader) MultiGet(keys [][]byte, m *lsm.MultiResult) error {
-	return r.ks.MultiGet(keys, r.snap, m)
-}
-
 func (w *world) reader(sp *space, snap *lsm.Snapshot) reader {
 	switch {
-	case sp.ks != nil:
-		return spaceReader{sp.ks, snap}
-	case snap != nil:
+	case snap != nil && sp.ks == nil:
 		return snap
+	case snap != nil:
+		return snap.In(sp.ks)
+	}
+	return w.store(sp)
+}
+
+// store is what DB and Keyspace have in common, as far as operations need it.
+type store interface {
+	lsm.Store
+	TryGet(key, dst []byte) ([]byte, error)
+	Put(key, value []byte, mode lsm.WriteMode) error
+	Delete(key []byte, mode lsm.WriteMode) error
+	Flush() error
+	CompactRange(start, limit []byte) error
+	All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte]
+	Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte]
+	Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte]
+}
+
+func (w *world) store(sp *space) store {
+	if sp.ks != nil {
+		return sp.ks
 	}
 	return w.db
 }
 
-func (w *world) iter(sp *space, o *lsm.IterOptions) *lsm.Iterator {
-	if sp.ks != nil {
-		return sp.ks.Iter(o).(*lsm.Iterator)
-	}
-	return w.db.Iter(o)
-}
+func (w *world) iter(sp *space, o *lsm.IterOptions) *lsm.Iterator { return w.store(sp).Iter(o) }
 
-func (w *world) flush(sp *space) error {
-	if sp.ks != nil {
-		return sp.ks.Flush()
-	}
-	return w.db.Flush()
-}
+func (w *world) flush(sp *space) error { return w.store(sp).Flush() }
 
 func (w *world) compact(sp *space, start, limit []byte) error {
-	if sp.ks != nil {
-		return sp.ks.CompactRange(start, limit)
-	}
-	return w.db.CompactRange(start, limit)
+	return w.store(sp).CompactRange(start, limit)
 }
 
 // all ranges over the entries that an operation asks for.
 func (w *world) all(sp *space, o *op, err *error) iter.Seq2[[]byte, []byte] {
-	switch {
-	case sp.ks == nil && o.kind == opBackward:
-		return w.db.Backward(o.key, o.limit, err)
-	case sp.ks == nil && o.kind == opPrefix:
-		return w.db.Prefix(o.prefix, err)
-	case sp.ks == nil:
-		return w.db.All(o.key, o.limit, err)
+	switch o.kind {
+	case opBackward:
+		return w.store(sp).Backward(o.key, o.limit, err)
+	case opPrefix:
+		return w.store(sp).Prefix(o.prefix, err)
 	}
-	opts := &lsm.IterOptions{Lower: o.key, Upper: o.limit}
-	if o.kind == opPrefix {
-		opts = &lsm.IterOptions{Prefix: o.prefix}
-	}
-	first, next := (*lsm.Iterator).First, (*lsm.Iterator).Next
-	if o.kind == opBackward {
-		first, next = (*lsm.Iterator).Last, (*lsm.Iterator).Prev
-	}
-	return func(yield func(k, v []byte) bool) {
-		it := w.iter(sp, opts)
-		defer func() { *err = it.Close() }()
-		for ok := first(it); ok && yield(it.Key(), it.Value()); ok = next(it) {
-		}
-	}
+	return w.store(sp).All(o.key, o.limit, err)
 }

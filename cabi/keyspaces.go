@@ -1,0 +1,76 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"sync/atomic"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+// openings numbers the open databases.
+var openings atomic.Uint64
+
+//export loamgo_keyspace_open
+func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		d, err := get[*database](db, kindDB)
+		if err != nil {
+			return err
+		}
+		wanted := &lsm.KeyspaceOptions{}
+		if opts != 0 {
+			o, err := copied(opts)
+			if err != nil {
+				return err
+			}
+			// A comparator of callbacks is the database's, which keeps it.
+			o.uses.release()
+			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, Compression: o.Compression, BloomBits: o.BloomBits, ErrorIfMissing: o.ErrorIfMissing}
+		}
+		k, err := d.db.Keyspace(C.GoString(name), wanted)
+		if err != nil {
+			return err
+		}
+		uses := d.uses.retain()
+		if uses == nil {
+			return lsm.ErrClosed
+		}
+		space := &database{Keyspace: k, db: d.db, number: d.number, logger: d.logger, uses: uses}
+		if err := publish(kindDB, space, out); err != nil {
+			uses.release()
+			return err
+		}
+		return nil
+	})
+}
+
+//export loamgo_keyspace_drop
+func loamgo_keyspace_drop(db C.uint64_t, name *C.char, message **C.char) status {
+	return run(message, func() error {
+		d, err := get[*database](db, kindDB)
+		if err != nil {
+			return err
+		}
+		return d.db.DropKeyspace(C.GoString(name))
+	})
+}
+
+// loamgo_keyspace_number stores the number of a keyspace and that of its database.
+//
+//export loamgo_keyspace_number
+func loamgo_keyspace_number(db C.uint64_t, number *C.uint32_t, opening *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		d, err := get[*database](db, kindDB)
+		if err != nil {
+			return err
+		}
+		*number, *opening = C.uint32_t(d.ID()), C.uint64_t(d.number)
+		return nil
+	})
+}
