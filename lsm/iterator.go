@@ -45,6 +45,9 @@ func (r *reader) Iter(o *IterOptions) *Iterator {
 	in := tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache, Snapshot: r.at}
 	if r.at == nil && o.Snapshot != nil {
 		in.Snapshot = o.Snapshot.at
+		if in.Snapshot == nil { // not one of a database
+			in.Snapshot = &o.Snapshot.own
+		}
 	}
 	it := &Iterator{}
 	r.space.At(in.Snapshot).Init(&it.tree, &in)

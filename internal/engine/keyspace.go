@@ -152,6 +152,9 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	if err := checkKeyspaceName(name); err != nil {
 		return nil, err
 	}
+	if db.Health.Closing.Load() {
+		return nil, base.ErrClosed
+	}
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,8 +165,6 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	switch {
 	case k == nil:
 		return db.createKeyspaceLocked(name, c, create)
-	case db.Health.Closing.Load():
-		return nil, base.ErrClosed
 	case k.gone.Load() != nil:
 		return nil, fmt.Errorf("%w: dropping %q failed; drop it again first", base.ErrNoKeyspace, name)
 	case c != nil && c.Name != k.Tree.Comparer().Name:

@@ -133,6 +133,10 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 		return values(nil, &lsm.IterOptions{}, &lsm.IterOptions{Prefix: []byte("r"), KeysOnly: true},
 			&lsm.IterOptions{Snapshot: w.closedSnap}, &lsm.IterOptions{Snapshot: w.foreignSnap},
 			&lsm.IterOptions{Snapshot: new(lsm.Snapshot)}), nil
+	case reflect.TypeFor[*lsm.Keyspace]():
+		return values(nil, w.space, w.foreignSpace), nil
+	case reflect.TypeFor[*lsm.KeyspaceOptions]():
+		return values(nil, &lsm.KeyspaceOptions{}, &lsm.KeyspaceOptions{ErrorIfMissing: true}), nil
 	case reflect.TypeFor[*error]():
 		return values(nil, new(error)), nil
 	case reflect.TypeFor[[]lsm.Range]():
@@ -196,6 +200,11 @@ func run(c call) (o outcome) {
 			for ok := x.First(); ok; ok = x.Next() {
 			}
 			o.err = errors.Join(o.err, x.Err(), x.Close())
+		case *lsm.Keyspace:
+			if x != nil {
+				_, err := x.Has([]byte("r00"))
+				o.err = errors.Join(o.err, err)
+			}
 		case *lsm.Snapshot:
 			o.canFail = true
 			_, err := x.Has([]byte("r00"))

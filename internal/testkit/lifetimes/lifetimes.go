@@ -17,6 +17,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,6 +43,9 @@ type world struct {
 
 	closedSnap  *lsm.Snapshot // of db
 	foreignSnap *lsm.Snapshot // of another database
+
+	space        *lsm.Keyspace // of db; "default" in LevelDB's format
+	foreignSpace *lsm.Keyspace // of another database
 
 	before int64 // bytes off the heap before it was made
 }
@@ -124,7 +129,14 @@ func newWorld(shared bool) (*world, error) {
 		}
 	}
 	w.closedSnap, w.foreignSnap = w.db.Snapshot(), w.others[0].Snapshot()
-	return w, errors.Join(w.closedSnap.Close(), w.whole())
+	w.space, err = w.db.Keyspace("space", nil)
+	if errors.Is(err, lsm.ErrNeedsNative) {
+		w.space, err = w.db.Keyspace("default", nil)
+	}
+	if err == nil {
+		w.foreignSpace, err = w.others[0].Keyspace("default", nil)
+	}
+	return w, errors.Join(err, w.closedSnap.Close(), w.whole())
 }
 
 // readings reads what no call changes in four ways. Each is right, or fails with
@@ -219,7 +231,20 @@ var harmless = map[string]func(results []reflect.Value) error{
 		}
 		return nil
 	},
-	"DB.Property":         zeros,
+	"DB.Property":  zeros,
+	"DB.Keyspaces": func([]reflect.Value) error { return nil },
+	"DB.NewBatch":  func([]reflect.Value) error { return nil },
+	"Keyspace.Metrics": func(r []reflect.Value) error {
+		if m := r[0].Interface().(lsm.Metrics); !errors.Is(m.ReadOnly, lsm.ErrClosed) {
+			return fmt.Errorf("%+v", m)
+		}
+		return nil
+	},
+	"Keyspace.Property":   zeros,
+	"Keyspace.Name":       func([]reflect.Value) error { return nil },
+	"Keyspace.ID":         func([]reflect.Value) error { return nil },
+	"Keyspace.Comparer":   func([]reflect.Value) error { return nil },
+	"Keyspace.NewBatch":   func([]reflect.Value) error { return nil },
 	"DB.RecoveryReport":   func([]reflect.Value) error { return nil },
 	"DB.PauseCompaction":  zeros,
 	"DB.ResumeCompaction": zeros,
@@ -302,9 +327,16 @@ func wrongArgument(c call) bool {
 		case nil: // a context
 			return true
 		case []byte:
-			if c.name == "DB.WriteBytes" || c.name == "DB.CompactRange" || c.name == "DB.CompactRangeContext" {
+			switch _, method, _ := strings.Cut(c.name, "."); method {
+			case "WriteBytes", "CompactRange", "CompactRangeContext":
 				return true
 			}
+		case string: // the name of a keyspace
+			if c.name == "DB.Keyspace" || c.name == "DB.DropKeyspace" {
+				return true
+			}
+		case *lsm.Keyspace: // of another database, perhaps
+			return true
 		}
 	}
 	return false
@@ -344,7 +376,7 @@ func AfterClose(shared bool, seed uint64) error {
 	}
 	for range 2 {
 		err = errors.Join(err,
-			w.closed(w.db, rng, "DB.Snapshot"), w.closed(snap, rng, "Snapshot.Close"),
+			w.closed(w.db, rng, "DB.Snapshot"), w.closed(w.space, rng, "Keyspace.Snapshot", "Keyspace.Close"), w.closed(snap, rng, "Snapshot.Close"),
 			// Key and Value stay what they are until the next move.
 			w.closed(it, rng, "Iterator.Close", "Iterator.Err", "Iterator.Key", "Iterator.Value"),
 			w.closed(unused, rng, "Iterator.Close", "Iterator.Err"), w.whole())
@@ -360,7 +392,7 @@ func AfterClose(shared bool, seed uint64) error {
 }
 
 // usual are the errors that calls on an open database may end with.
-var usual = []error{nil, lsm.ErrNotFound, lsm.ErrWouldBlock, lsm.ErrBusy}
+var usual = []error{nil, lsm.ErrNotFound, lsm.ErrWouldBlock, lsm.ErrBusy, lsm.ErrNeedsNative, lsm.ErrNoKeyspace}
 
 // Open calls everything on an open database: nil arguments, and objects that are
 // closed or another database's.
@@ -377,8 +409,8 @@ func Open(shared bool, seed uint64) error {
 	_ = w.closedSnap.MultiGet([][]byte{w.key(1)}, failed)
 	batch := lsm.NewBatch()
 	batch.Put(w.key(7), nil)
-	for _, object := range []any{w.db, snap, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult)} {
-		calls, e := w.calls(object, rng, "DB.Close", "Snapshot.Close", "Iterator.Close")
+	for _, object := range []any{w.db, w.space, snap, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult)} {
+		calls, e := w.calls(object, rng, "DB.Close", "Snapshot.Close", "Snapshot.In", "Iterator.Close")
 		err = errors.Join(err, e)
 		for _, c := range calls {
 			o := run(c)
@@ -436,8 +468,9 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 		return false, it.Err()
 	}
 	dbCalls, err := w.calls(w.db, rng)
-	snapCalls, e := w.calls(snap, rng, "Snapshot.Close")
-	if err = errors.Join(err, e); err != nil {
+	spaceCalls, e1 := w.calls(w.space, rng)
+	snapCalls, e2 := w.calls(snap, rng, "Snapshot.Close")
+	if err = errors.Join(err, e1, e2); err != nil {
 		return false, err
 	}
 	w.disk.stop(n)
@@ -470,7 +503,7 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 		mu.Unlock()
 	}
 	allowed := append([]error{lsm.ErrClosed, lsm.ErrInvalidArgument}, usual...)
-	for _, c := range append(dbCalls, snapCalls...) {
+	for _, c := range slices.Concat(dbCalls, spaceCalls, snapCalls) {
 		if over(c) {
 			continue
 		}
