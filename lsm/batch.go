@@ -66,11 +66,23 @@ func (b *Batch) checkSize(n int) bool {
 // Put sets key to value. Both are copied. A batch that grows above its limit (nearly 4 GiB)
 // fails at Write with ErrTooLarge.
 func (b *Batch) Put(key, value []byte) {
-	b.add(b.home, base.KindSet, key, value)
+	if b.home != nil {
+		b.add(b.home, base.KindSet, key, value)
+	} else if b.checkSize(len(key) + len(value)) {
+		b.plain = true
+		b.repr = batchrepr.AppendPut(b.repr, key, value)
+	}
 }
 
 // Delete removes key, whether it exists or not. The key is copied.
-func (b *Batch) Delete(key []byte) { b.add(b.home, base.KindDelete, key, nil) }
+func (b *Batch) Delete(key []byte) {
+	if b.home != nil {
+		b.add(b.home, base.KindDelete, key, nil)
+	} else if b.checkSize(len(key)) {
+		b.plain = true
+		b.repr = batchrepr.AppendDelete(b.repr, key)
+	}
+}
 
 // add adds an operation on a keyspace; nil is the default one.
 func (b *Batch) add(k *engine.Keyspace, kind base.Kind, key, value []byte) {
