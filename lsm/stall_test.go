@@ -11,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -62,9 +63,7 @@ func stallOptions(rng *rand.Rand) (sets []Options) {
 // TestNoWriterWaitsForNothing writes past the stop of level 0 under option sets of
 // all kinds. No writer waits without work under way that ends its wait.
 func TestNoWriterWaitsForNothing(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Log("seed", seed)
-	rng := rand.New(rand.NewPCG(27, uint64(seed)))
+	rng := rand.New(rand.NewPCG(27, uint64(seed.Of(t))))
 	sets := stallOptions(rng)
 	for i, o := range sets {
 		if i%2 != 0 && testing.Short() {

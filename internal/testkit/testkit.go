@@ -11,15 +11,15 @@ package testkit
 
 import (
 	"os"
-	"strconv"
 	"testing"
-	"time"
+
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // Environment variables that steer the randomized tests.
 const (
-	SeedEnv = "LOAM_SEED" // run with this seed instead of a fresh one
-	FullEnv = "LOAM_T2"   // 1: the long version of each test
+	SeedEnv = seed.Env     // run with this seed, or with fresh ones if it is "random"
+	FullEnv = seed.FullEnv // 1: the long version of each test, with fresh seeds
 )
 
 // Full reports whether the long versions were asked for.
@@ -37,18 +37,8 @@ func Scale(short, usual, full int) int {
 	return usual
 }
 
-// Seed returns the seed of a randomized test: SeedEnv when set, otherwise a
-// fresh one. It is in the test's log, with the way to set it again.
+// Seed returns the seed of a randomized test, see seed.Of.
 func Seed(t testing.TB) int64 {
 	t.Helper()
-	if s := os.Getenv(SeedEnv); s != "" {
-		v, err := strconv.ParseInt(s, 10, 64)
-		if err != nil {
-			t.Fatalf("%s: %v", SeedEnv, err)
-		}
-		return v
-	}
-	seed := time.Now().UnixNano() & (1<<40 - 1)
-	t.Logf("seed %d; again with %s=%d", seed, SeedEnv, seed)
-	return seed
+	return seed.Of(t)
 }
