@@ -28,27 +28,20 @@ LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
 .PHONY: audit test test-full test-go test-race test-invariants test-fuzz test-interop test-python test-node
 
-# Every step runs, also after one that failed; the last line says how it went.
+# The steps of the second phase leave a processor idle for long.
 define run-steps
-	@began=$$(date +%s); failed=; times=; \
-	for step in $(1); do \
-		echo "== $$step"; at=$$(date +%s); \
-		$(MAKE) --no-print-directory test-$$step || failed="$$failed $$step"; \
-		times="$$times, $$step $$(($$(date +%s) - at)) s"; \
-	done; \
-	echo "== in all $$(($$(date +%s) - began)) s$$times"; \
-	if [ -n "$$failed" ]; then echo "FAILED:$$failed; one step alone: make test-<step>"; exit 1; fi; \
-	echo "all tests passed$(if $(LEFT_OUT),; left out as programs are missing: $(LEFT_OUT))"
+	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
+		"$(filter race invariants fuzz,$(TEST_STEPS)) | $(filter interop python node,$(TEST_STEPS))"
 endef
 
 test:
-	$(call run-steps,$(TEST_STEPS))
+	$(run-steps)
 
 test-full: export LOAM_T2 := 1
 test-full: export TEST_TIMEOUT := 80m
 test-full: export FUZZTIME := 1m
 test-full:
-	$(call run-steps,$(TEST_STEPS))
+	$(run-steps)
 
 # Tests that do not go over the formats by themselves run on the default one, and in
 # long runs on each. The other format is not known to the test cache.
@@ -66,22 +59,8 @@ test-race:
 test-invariants:
 	@$(GO) test -tags invariants -short -timeout $(TEST_TIMEOUT) $(CHECKED)
 
-# go test fuzzes one target of one package at a time. What the engine does
-# differs from run to run, so that minimizing an input would never end. At the
-# end of its time go test now and then fails with "context deadline exceeded"
-# and no failing input (golang/go issue 75804): that is no failure.
 test-fuzz:
-	@grep -rl --include='*_test.go' '^func Fuzz' internal lsm cabi | while read -r file; do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
-			out=$$($(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x ./"$$(dirname "$$file")" 2>&1) || \
-				case "$$out" in \
-				*"Failing input"*) echo "$$out"; exit 1;; \
-				*"context deadline exceeded"*) ;; \
-				*) echo "$$out"; exit 1;; \
-				esac; \
-			echo "$$out" | sed -n '/execs/h; $${x;s/^fuzz: /'"$$target"' /p;}'; \
-		done || exit 1; \
-	done
+	@GO="$(GO)" internal/testkit/fuzz.sh $(FUZZTIME)
 
 # LevelDB by way of plyvel and classic-level, and goleveldb; what refuses a native
 # directory: LevelDB, RocksDB (the system's libraries), goleveldb, Pebble.

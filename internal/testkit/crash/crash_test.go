@@ -9,7 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// TestCrashStates takes about 18,000 states in the usual size.
+// TestCrashStates takes about 12,000 states in the usual size.
 func TestCrashStates(t *testing.T) { testkit.EachFormat(t, testCrashStates) }
 
 func testCrashStates(t *testing.T, share int) {
@@ -19,7 +19,7 @@ func testCrashStates(t *testing.T, share int) {
 			var total Result
 			start := time.Now()
 			for round := range testkit.Scale(1, 1, 5) {
-				r, err := States(name, seed+int64(round), testkit.Scale(5, share, 1))
+				r, err := States(name, seed+int64(round), testkit.Scale(5, 1+share, 1))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -42,7 +42,7 @@ func TestTreeStates(t *testing.T) {
 	var total Result
 	start := time.Now()
 	for round := range testkit.Scale(1, 1, 8) {
-		r, err := TreeStates(seed+int64(round), testkit.Scale(40, 2, 1))
+		r, err := TreeStates(seed+int64(round), testkit.Scale(40, 8, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
