@@ -14,14 +14,17 @@ import (
 
 // WorkMetrics counts one kind of background work: flushes or compactions.
 type WorkMetrics struct {
-	Count      int64         // flushes or compactions that ended, failed ones included
-	Failed     int64         // those that failed
-	Moves      int64         // compactions that moved tables without rewriting them
-	BytesIn    uint64        // of memtables or input tables
-	BytesOut   uint64        // of the tables written
-	EntriesIn  uint64        // read
-	EntriesOut uint64        // written; the others had been overwritten or deleted
-	Duration   time.Duration // sum, failed ones included
+	Count  int64 // flushes or compactions that ended, failed ones included
+	Failed int64 // those that failed
+	Moves  int64 // compactions that moved tables without rewriting them
+	// TablesDropped is how many tables were deleted without being read, as range deletions
+	// cover them.
+	TablesDropped uint64
+	BytesIn       uint64        // of memtables or input tables
+	BytesOut      uint64        // of the tables written
+	EntriesIn     uint64        // read
+	EntriesOut    uint64        // written; the others had been overwritten or deleted
+	Duration      time.Duration // sum, failed ones included
 }
 
 // StallMetrics counts writes that had to wait, for one cause.

@@ -21,6 +21,11 @@ const TrailerLen = 8
 // MaxTrailer sorts before every entry of the same user key.
 const MaxTrailer = Trailer(uint64(MaxSeqNum)<<8 | uint64(KindForSeek))
 
+// RangeDelEnd is the trailer of a table's largest key that is the limit of a range tombstone:
+// no entry has it, and it sorts before every entry of the key, which is not in the table. A
+// search at a sequence number below MaxSeqNum looks behind it.
+const RangeDelEnd = Trailer(uint64(MaxSeqNum)<<8 | uint64(KindRangeDelete))
+
 // MakeTrailer joins a sequence number and a kind.
 func MakeTrailer(s SeqNum, k Kind) Trailer { return Trailer(s)<<8 | Trailer(k) }
 

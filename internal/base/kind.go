@@ -14,8 +14,8 @@ const (
 
 	// The native format holds these as well. The engine does not know those that are
 	// not Known.
-	KindMerge       Kind = 2  // an operand of a merge
 	KindRangeDelete Kind = 15 // deletes from its key up to its value, exclusive
+	KindMerge       Kind = 2  // an operand of a merge
 	KindValueHandle Kind = 17 // a value that lies elsewhere
 	KindSetExpiring Kind = 48 // a value that expires
 
@@ -48,11 +48,15 @@ func (k Kind) String() string {
 // Any other in a file is damage.
 func (k Kind) Known() bool {
 	switch k {
-	case KindDelete, KindSet, KindMerge:
+	case KindDelete, KindSet, KindMerge, KindRangeDelete:
 		return true
 	}
 	return false
 }
+
+// IsPoint reports whether an entry of this kind is about its key alone. Others are kept
+// apart: in a data block, or among the entries of a memtable, they are damage.
+func (k Kind) IsPoint() bool { return k != KindRangeDelete }
 
 // InLevelDB reports whether LevelDB's format has the kind. Any other in one of its
 // logs or tables is damage, whatever the engine knows.

@@ -5,15 +5,17 @@ import "testing"
 // TestKinds has the properties of every kind there is. All other numbers are
 // unknown, also those that RocksDB and Pebble give to kinds of theirs.
 func TestKinds(t *testing.T) {
-	type properties struct{ known, levelDB, tombstone, value, ends bool }
+	type properties struct{ known, levelDB, tombstone, value, ends, rng bool }
 	kinds := map[Kind]properties{
 		KindDelete: {known: true, levelDB: true, tombstone: true, ends: true},
 		KindSet:    {known: true, levelDB: true, value: true, ends: true},
 		KindMerge:  {known: true, value: true},
+
+		KindRangeDelete: {known: true, value: true, rng: true},
 	}
 	for n := range 256 {
 		k := Kind(n)
-		got := properties{k.Known(), k.InLevelDB(), k.IsTombstone(), k.HasValue(), k.EndsLookup()}
+		got := properties{k.Known(), k.InLevelDB(), k.IsTombstone(), k.HasValue(), k.EndsLookup(), !k.IsPoint()}
 		want := kinds[k]
 		want.value = k != KindDelete // a kind to come has one
 		if got != want {

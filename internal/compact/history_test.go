@@ -155,7 +155,7 @@ func (s *store) flush() {
 	if level > 0 {
 		s.inProgress = append(s.inProgress, plan)
 	}
-	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), s.v, level, 0, s.ts.env(), s.snapshots())
+	r, err := Flush(newTableSource(s.t, s.cmp, mem, 4), uint64(len(mem)), nil, s.v, level, 0, s.ts.env(), s.snapshots())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -25,8 +25,27 @@ func LastBelow(v *manifest.Version, cmp *base.Comparer, limit []byte) (last []by
 	return last, ok
 }
 
-// keyRange is a range of user keys, both ends included; nil is open.
-type keyRange struct{ lo, hi []byte }
+// keyRange is a range of user keys, both ends included; nil is open. With openEnd, hi is the
+// limit of a range tombstone, and nothing is known of the key itself.
+type keyRange struct {
+	lo, hi  []byte
+	openEnd bool
+}
+
+func rangeOf(f *manifest.FileMeta) keyRange {
+	return keyRange{closed(f.Smallest.User), closed(f.Largest.User), f.OpenEnd()}
+}
+
+// overlaps are the files of a sorted level with anything in r. A table that begins where a
+// range tombstone was cut is not one of them: if it were, all tables that the tombstone spans
+// would be compacted together.
+func (p *picker) overlaps(level int, r keyRange) []*manifest.FileMeta {
+	files := p.v.Levels[level].Overlaps(p.Comparer, r.lo, r.hi)
+	for n := len(files); r.openEnd && n > 0 && p.Comparer.Cmp(files[n-1].Smallest.User, r.hi) == 0; n-- {
+		files = files[:n-1]
+	}
+	return files
+}
 
 // withOlder adds the files of level 0 that must go along: the older ones that
 // overlap any of them. It returns them in the level's order.
@@ -76,7 +95,7 @@ func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason
 		}
 		for n := -1; n != len(plan.Inputs[l]); {
 			n = len(plan.Inputs[l])
-			if taken := p.v.Levels[l].Overlaps(p.Comparer, take.lo, take.hi); len(taken) > 0 {
+			if taken := p.overlaps(l, take); len(taken) > 0 {
 				plan.Inputs[l] = taken
 				take = hull(p.Comparer, take, span(p.Comparer, taken))
 				all = hull(p.Comparer, all, span(p.Comparer, taken))
@@ -97,9 +116,9 @@ func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason
 // span is the range of user keys of files, of which there is one at least. Its
 // ends are not nil.
 func span(cmp *base.Comparer, files []*manifest.FileMeta) keyRange {
-	r := keyRange{closed(files[0].Smallest.User), closed(files[0].Largest.User)}
+	r := rangeOf(files[0])
 	for _, f := range files[1:] {
-		r = hull(cmp, r, keyRange{closed(f.Smallest.User), closed(f.Largest.User)})
+		r = hull(cmp, r, rangeOf(f))
 	}
 	return r
 }
@@ -117,8 +136,17 @@ func hull(cmp *base.Comparer, a, b keyRange) keyRange {
 	if a.lo != nil && (b.lo == nil || cmp.Cmp(b.lo, a.lo) < 0) {
 		a.lo = b.lo
 	}
-	if a.hi != nil && (b.hi == nil || cmp.Cmp(b.hi, a.hi) > 0) {
-		a.hi = b.hi
+	if a.hi == nil {
+		return a
+	}
+	c := 1
+	if b.hi != nil {
+		c = cmp.Cmp(b.hi, a.hi)
+	}
+	if c > 0 {
+		a.hi, a.openEnd = b.hi, b.openEnd
+	} else if c == 0 {
+		a.openEnd = a.openEnd && b.openEnd
 	}
 	return a
 }

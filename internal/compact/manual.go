@@ -35,7 +35,7 @@ type Manual struct {
 
 // NewManual begins a manual compaction; nil is no bound.
 func NewManual(start, limit []byte) *Manual {
-	return &Manual{left: keyRange{start, limit}, all: keyRange{start, limit}, files: manualFiles}
+	return &Manual{left: keyRange{lo: start, hi: limit}, all: keyRange{lo: start, hi: limit}, files: manualFiles}
 }
 
 // Next plans the next step. Without one, done says whether the end is reached:

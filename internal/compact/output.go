@@ -1,10 +1,9 @@
 package compact
 
 import (
-	"fmt"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -28,6 +27,8 @@ type output struct {
 	full     bool             // w ends before the next user key
 	older    bool             // w has a version that a newer one hides from all but snapshots
 	unsynced []sstable.Writer // finished
+	dels     *rangedel.List   // to be written
+	cut      []byte           // where the tombstones of the next table begin; nil: with the first
 	created  []uint64
 	res      *Result
 }
@@ -35,7 +36,7 @@ type output struct {
 // add appends an entry; first says that its user key is a new one.
 func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte, first bool) error {
 	if o.full && first {
-		if err := o.finish(); err != nil {
+		if err := o.finish(key); err != nil {
 			return err
 		}
 	}
@@ -87,15 +88,24 @@ func (o *output) sync() (err error) {
 	return err
 }
 
-// finish completes the table begun, if any. It is not yet durable.
-func (o *output) finish() error {
-	if o.w == nil {
+// finish completes the table begun, if any. It is not yet durable. The next table begins with
+// border; nil: there is none.
+func (o *output) finish(border []byte) error {
+	if o.w == nil && o.dels.Clip(o.cut, border) == nil {
 		return nil
+	}
+	if o.w == nil {
+		if err := o.begin(); err != nil {
+			return err
+		}
 	}
 	if o.env.Stop != nil { // the rest may take long
 		if err := o.env.Stop(); err != nil {
 			return err
 		}
+	}
+	if err := o.addRangeDels(border); err != nil {
+		return err
 	}
 	w := o.w
 	o.w, o.full, o.since = nil, false, 0
@@ -114,9 +124,8 @@ func (o *output) finish() error {
 	f.Sample.Store(meta.Sample)
 	o.older = false
 	if n := len(o.res.Added); n > 0 {
-		prev := o.res.Added[n-1].Meta
-		if o.env.Comparer.Cmp(prev.Largest.User, f.Smallest.User) >= 0 {
-			return fmt.Errorf("compact: table %d begins at or before the end of table %d", f.Num, prev.Num)
+		if err := o.checkBorder(o.res.Added[n-1].Meta, f); err != nil {
+			return err
 		}
 	}
 	o.res.Added = append(o.res.Added, manifest.AddedFile{Level: o.level, Meta: f})

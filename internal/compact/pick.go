@@ -5,6 +5,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/rangedel"
 )
 
 // Config tells the decisions what the user chose. Zero fields have defaults.
@@ -23,6 +24,9 @@ type Config struct {
 	// TombstoneDense reports that so much of a table are deletions, all of them older
 	// than every snapshot, that it is worth a compaction. nil: none is.
 	TombstoneDense func(*manifest.FileMeta) bool
+	// RangeDels are the range tombstones of a table that every snapshot sees, nil if there
+	// are none or that is not known now. nil: no tables are dropped for them.
+	RangeDels func(*manifest.FileMeta) *rangedel.List
 
 	// Live estimates the bytes of all tables without the entries that newer ones
 	// hide, see Live. 0: not known; then the bounds on space are spaceRatio's.
@@ -111,7 +115,7 @@ func Pick(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 	if p.spaceFirst() {
 		first, second = second, first
 	}
-	for _, decide := range []func() *Plan{first, second, p.makeRoom, p.dense} {
+	for _, decide := range []func() *Plan{p.covered, first, second, p.makeRoom, p.dense} {
 		if plan := decide(); plan != nil {
 			return plan
 		}
@@ -585,7 +589,7 @@ func (p *picker) dense() *Plan {
 	}
 	for l := 1; l <= lastLevel; l++ {
 		for _, f := range p.v.Levels[l].Files {
-			if !p.TombstoneDense(f) {
+			if !p.TombstoneDense(f) && !p.settles(l, f) {
 				continue
 			}
 			to := l
@@ -605,7 +609,7 @@ func (p *picker) dense() *Plan {
 
 func (p *picker) denseZero() *Plan {
 	for _, f := range p.v.Levels[0].Files {
-		if !p.TombstoneDense(f) {
+		if !p.TombstoneDense(f) && !p.settles(0, f) {
 			continue
 		}
 		files := p.withOlder([]*manifest.FileMeta{f})
@@ -643,5 +647,5 @@ func PickRange(v *manifest.Version, inProgress InProgress, c Config, start, limi
 			deepest = p.above(span(p.Comparer, files))
 		}
 	}
-	return p.planWithin(first, files, deepest, "manual", &keyRange{start, limit})
+	return p.planWithin(first, files, deepest, "manual", &keyRange{lo: start, hi: limit})
 }

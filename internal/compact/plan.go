@@ -19,6 +19,8 @@ type Plan struct {
 	Subranges [][]byte
 	// TrivialMove: nothing needs to be merged. Edit alone does the work.
 	TrivialMove bool
+	// Drop: nobody can read anything in the inputs any more. Edit alone deletes them.
+	Drop bool
 	// Reason says why it was picked, for the log.
 	Reason string
 	// Smallest and Largest are the user keys that inputs, and so outputs, span.
@@ -77,10 +79,10 @@ func (p *Plan) NumFiles() (n int) {
 }
 
 // Edit joins the results of all pieces, in any order, into the change to
-// install. For a trivial move there are no results. It is an error when entries
+// install. For a trivial move, or a Drop, there are no results. It is an error when entries
 // of the inputs were not read.
 func (p *Plan) Edit(results ...Result) (*manifest.Edit, error) {
-	if !p.TrivialMove {
+	if !p.TrivialMove && !p.Drop {
 		if err := p.check(results); err != nil {
 			return nil, err
 		}

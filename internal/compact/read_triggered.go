@@ -8,7 +8,7 @@ const runSoughtWorth = 128
 
 // RunsSought is how many looks into runs pay for merging a plan's inputs.
 func (p *Plan) RunsSought() uint64 {
-	if p.TrivialMove {
+	if p.TrivialMove || p.Drop {
 		return 0
 	}
 	return p.InputBytes / runSoughtWorth

@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -27,6 +28,9 @@ type Env struct {
 	SettleSeqs bool
 	// Open opens a table for one pass from front to back.
 	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
+	// RangeDels are the range tombstones of an input; for tables of which the manifest
+	// says that there are some.
+	RangeDels func(m *manifest.FileMeta) (*rangedel.List, error)
 	// NewWriter begins a new table. The number counts as created even when the
 	// run fails later; it is then in Result.Abandoned.
 	NewWriter func() (num uint64, w sstable.Writer, err error)
@@ -62,6 +66,10 @@ type Result struct {
 // The tables are finished and synced, the directory is not.
 func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error) {
 	lower, upper := p.bounds(piece)
+	dels, err := p.rangeDels(env, lower, upper)
+	if err != nil {
+		return Result{}, err
+	}
 	var reads []inputRead
 	sources, err := p.sources(env, &reads)
 	if err != nil {
@@ -73,6 +81,7 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
 		folding:  folding{op: env.Merge},
 	}
+	w.takeRangeDels(dels, p.version, p.OutputLevel+1)
 	if env.SettleSeqs && p.isDeepest(env.Comparer) {
 		w.collapse.settle()
 	}
@@ -81,11 +90,11 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 	return result, err
 }
 
-// Flush writes a memtable, which has so many entries, to the level that FlushLevel
+// Flush writes a memtable, which has so many entries and these range tombstones, to the level that FlushLevel
 // chose, as one run of tables of fileSize bytes (0: one table). v is a version
 // that has all older data, that is: older memtables are in it. Result.Added is
 // empty when nothing survives.
-func Flush(src base.Source, entries uint64, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
+func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
 		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, v, 0)},
@@ -93,6 +102,7 @@ func Flush(src base.Source, entries uint64, v *manifest.Version, level int, file
 		folding:  folding{op: env.Merge},
 		exactly:  &entries,
 	}
+	w.takeRangeDels(dels, v, 0)
 	return w.run()
 }
 
@@ -132,6 +142,7 @@ type work struct {
 	env      *Env
 	merge    *iters.Merge
 	collapse collapse
+	dels     tombstones
 	out      output
 	res      Result
 	exactly  *uint64 // how many entries there are; nil: not known here
@@ -153,7 +164,7 @@ func (w *work) run() (res Result, err error) {
 	}()
 	err = w.mergeAll()
 	if err == nil {
-		err = w.out.finish()
+		err = w.out.finish(nil)
 	}
 	if err == nil {
 		err = w.out.sync()
@@ -207,9 +218,13 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 				return err
 			}
 		}
+		if w.dels.list != nil && w.dels.hides(&w.collapse, key, t) {
+			w.res.Dropped++
+			continue
+		}
 		first := true
 		if check {
-			if !t.Kind().Known() {
+			if !t.Kind().Known() || !t.Kind().IsPoint() {
 				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
 			}
 			var keep bool

@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/testkit/script"
@@ -29,8 +30,8 @@ func versionOf(t testing.TB, levels [manifest.NumLevels][]*manifest.FileMeta) *m
 // TestSurviveScript runs testdata/survive: what merges and flushes leave of the
 // entries they are given. The commands:
 //
-//	tables   each line of the input is a table, "L4 a#1=x b#2-": the newest version, a
-//	         tombstone. It forgets all tables before.
+//	tables   each line of the input is a table, "L4 a#1=x b#2- c..e#3": the newest version, a
+//	         tombstone, a range tombstone. It forgets all tables before.
 //	merge    merges the tables of all levels to to=4 into it; snapshots=(2 5); with settle=1,
 //	         sequence numbers become 0 where they may; rangedels=1: an input has range tombstones
 //	flush    writes the entries of the input to level=0; memtable=5 is how many there
@@ -72,7 +73,8 @@ func TestSurviveScript(t *testing.T) {
 				if _, err := fmt.Sscanf(line, "L%d", &level); err != nil {
 					c.Fail("%v", err)
 				}
-				levels[level] = append(levels[level], ts.put(entries(line[2:])))
+				line, dels := cutRangeDels(base.Bytewise, line[2:])
+				levels[level] = append(levels[level], ts.putWith(entries(line), dels))
 			}
 			v = versionOf(t, levels)
 			return ""
@@ -89,8 +91,9 @@ func TestSurviveScript(t *testing.T) {
 			r, err = plan.Run(0, env, snapshots)
 			v.Levels[to].Files[0].RangeDels = 0
 		case "flush":
-			es := entries(c.Input)
-			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), v, c.Int("level", 0), 0, ts.env(), snapshots)
+			input, dels := cutRangeDels(base.Bytewise, c.Input)
+			es := entries(input)
+			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), []*rangedel.List{dels}, v, c.Int("level", 0), 0, ts.env(), snapshots)
 		default:
 			return c.Unknown()
 		}
@@ -102,7 +105,7 @@ func TestSurviveScript(t *testing.T) {
 		}
 		var b strings.Builder
 		for _, a := range r.Added {
-			fmt.Fprintf(&b, "L%d %s\n", a.Level, model.Format(ts.data[a.Meta.Num]))
+			fmt.Fprintf(&b, "L%d %s%s\n", a.Level, model.Format(ts.data[a.Meta.Num]), formatRangeDels(ts.dels[a.Meta.Num]))
 		}
 		fmt.Fprintf(&b, "dropped %d", r.Dropped)
 		return b.String()

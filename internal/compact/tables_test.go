@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
@@ -77,6 +80,7 @@ type tables struct {
 	cmp     *base.Comparer
 	next    uint64
 	data    map[uint64][]model.Entry
+	dels    map[uint64]*rangedel.List
 	open    int // writers that are not closed
 	chunk   int
 	failAdd int // fail the Add after so many, when not 0
@@ -91,7 +95,7 @@ type tables struct {
 var errAdd, errSync = errors.New("disk full"), errors.New("sync failed")
 
 func newTables(t testing.TB, cmp *base.Comparer) *tables {
-	return &tables{t: t, cmp: cmp, data: map[uint64][]model.Entry{}, chunk: 3, synced: map[uint64]bool{}}
+	return &tables{t: t, cmp: cmp, data: map[uint64][]model.Entry{}, dels: map[uint64]*rangedel.List{}, chunk: 3, synced: map[uint64]bool{}}
 }
 
 func (ts *tables) source(num uint64) base.Source {
@@ -111,6 +115,7 @@ func (ts *tables) env() *Env {
 			}
 			return ts.source(m.Num), nil
 		},
+		RangeDels: func(m *manifest.FileMeta) (*rangedel.List, error) { return ts.dels[m.Num], nil },
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			ts.next++
 			ts.open++
@@ -137,25 +142,70 @@ func (ts *tables) meta(num uint64) *manifest.FileMeta {
 	for _, e := range es {
 		size += uint64(len(e.Key) + len(e.Value) + base.TrailerLen)
 	}
-	return &manifest.FileMeta{Num: num, Size: size, Smallest: es[0].Internal(), Largest: es[len(es)-1].Internal()}
+	m := &manifest.FileMeta{Num: num, Size: size, Facts: manifest.Facts{Entries: uint64(len(es)), RangeDels: uint64(ts.dels[num].Count())}}
+	if len(es) > 0 {
+		m.Smallest, m.Largest = es[0].Internal(), es[len(es)-1].Internal()
+	}
+	if frags := ts.dels[num].Fragments(); len(frags) > 0 {
+		start, limit := ts.dels[num].Ends()
+		first := base.InternalKey{User: start, Trailer: base.MakeTrailer(frags[0].Seqs[0], base.KindRangeDelete)}
+		end := base.InternalKey{User: limit, Trailer: base.RangeDelEnd}
+		if len(es) == 0 || ts.cmp.CompareInternal(first.User, first.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0 {
+			m.Smallest = first
+		}
+		if len(es) == 0 || ts.cmp.CompareInternal(m.Largest.User, m.Largest.Trailer, end.User, end.Trailer) < 0 {
+			m.Largest = end
+		}
+	}
+	return m
 }
 
-func (ts *tables) put(es []model.Entry) *manifest.FileMeta {
+func (ts *tables) put(es []model.Entry) *manifest.FileMeta { return ts.putWith(es, nil) }
+
+// putWith adds a table with range tombstones.
+func (ts *tables) putWith(es []model.Entry, dels *rangedel.List) *manifest.FileMeta {
 	ts.next++
-	ts.data[ts.next] = es
+	ts.data[ts.next], ts.dels[ts.next] = es, dels
 	return ts.meta(ts.next)
+}
+
+// cutRangeDels takes range tombstones, "b..d#5", out of what model.Parse reads.
+func cutRangeDels(cmp *base.Comparer, s string) (rest string, dels *rangedel.List) {
+	rest = rangeDel.ReplaceAllStringFunc(s, func(w string) string {
+		m := rangeDel.FindStringSubmatch(w)
+		seq, _ := strconv.Atoi(m[3])
+		one := rangedel.Tombstone{Start: []byte(m[1]), Limit: []byte(m[2]), Seq: base.SeqNum(seq)}
+		dels = rangedel.Merge(cmp, dels, rangedel.NewestOf(cmp, []rangedel.Tombstone{one}))
+		return ""
+	})
+	return rest, dels
+}
+
+var rangeDel = regexp.MustCompile(`(\w+)\.\.(\w+)#(\d+)`)
+
+func formatRangeDels(dels *rangedel.List) (s string) {
+	for _, f := range dels.Fragments() {
+		for _, seq := range f.Seqs {
+			s += fmt.Sprintf(" %s..%s#%d", f.Start, f.Limit, seq)
+		}
+	}
+	return s
 }
 
 type tableWriter struct {
 	ts   *tables
 	num  uint64
 	es   []model.Entry
+	dels []rangedel.Fragment
 	size uint64
 }
 
 func (w *tableWriter) Add(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
 	if w.ts.adds++; w.ts.adds == w.ts.failAdd {
 		return errAdd
+	}
+	if t.Kind() == base.KindRangeDelete {
+		return w.addRangeDel(key, t, value)
 	}
 	if n := len(w.es); n > 0 && w.ts.cmp.CompareInternal(w.es[n-1].Key, w.es[n-1].Trailer, key, t) >= 0 {
 		return fmt.Errorf("out of order: %q#%d after %v", key, t.Seq(), w.es[n-1])
@@ -167,12 +217,26 @@ func (w *tableWriter) Add(key []byte, t base.Trailer, codec base.Codec, value []
 	w.size += uint64(len(key) + len(value) + base.TrailerLen)
 	return nil
 }
+
+func (w *tableWriter) addRangeDel(key []byte, t base.Trailer, limit []byte) error {
+	if n := len(w.dels); n > 0 && bytes.Equal(w.dels[n-1].Start, key) && bytes.Equal(w.dels[n-1].Limit, limit) {
+		w.dels[n-1].Seqs = append(w.dels[n-1].Seqs, t.Seq())
+	} else {
+		w.dels = append(w.dels, rangedel.Fragment{Start: bytes.Clone(key), Limit: bytes.Clone(limit), Seqs: []base.SeqNum{t.Seq()}})
+	}
+	return nil
+}
+
 func (w *tableWriter) EstimatedSize() uint64 { return w.size }
 func (w *tableWriter) Entries() uint64       { return uint64(len(w.es)) }
 func (w *tableWriter) Finish() (sstable.Meta, error) {
-	w.ts.data[w.num] = w.es
+	dels, ok := rangedel.New(w.ts.cmp, w.dels)
+	if !ok {
+		return sstable.Meta{}, fmt.Errorf("range tombstones out of order: %v", w.dels)
+	}
+	w.ts.data[w.num], w.ts.dels[w.num] = w.es, dels
 	m := w.ts.meta(w.num)
-	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es))}, Smallest: m.Smallest, Largest: m.Largest}, nil
+	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es)), RangeDels: m.RangeDels}, Smallest: m.Smallest, Largest: m.Largest}, nil
 }
 func (w *tableWriter) Sync() error {
 	if len(w.ts.synced)+1 == w.ts.failSync {

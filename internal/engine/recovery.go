@@ -145,7 +145,7 @@ func (r *replay) memTableFor(k *replayed, bytes int64, entries int, num uint64) 
 func (r *replay) writeOldest(k *replayed) error {
 	s := k.tables[0]
 	err := r.db.Jobs.WriteMemTable(k.tree, s, func(result compact.Result) error {
-		r.written += result.EntriesIn
+		r.written += result.EntriesIn + uint64(s.Mem.Len()-s.Mem.Points())
 		return r.db.Manifest.Stage(&manifest.Edit{Keyspace: k.tree.ID(), Added: result.Added})
 	})
 	if err != nil {
@@ -248,6 +248,11 @@ func (r *replay) adopt(log uint64) {
 		sealed := slices.Clone(k.tables)
 		slices.Reverse(sealed)
 		k.tree.Start(log, sealed, r.db.Manifest.Current(id))
+	}
+	if !r.db.Opts.ReadOnly {
+		for _, k := range r.spaces {
+			r.db.Jobs.OpenRangeDels(k.tree)
+		}
 	}
 }
 

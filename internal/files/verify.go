@@ -102,11 +102,9 @@ func (v *verifier) entries(r sstable.Reader) error {
 	if err := base.Scan(src, v.chunk); err != nil {
 		return err
 	}
-	if dels := r.RangeDels(sstable.NoFill); dels != nil {
-		defer dels.Close()
-		if err := base.Scan(dels, func(e *base.Chunk) error { v.rangeDels += uint64(e.Len()); return nil }); err != nil {
-			return err
-		}
+	v.rangeDels = uint64(r.RangeDels().Count())
+	if start, limit := r.RangeDels().Ends(); start != nil && (v.cmp.Cmp(start, v.m.Smallest.User) < 0 || v.cmp.Cmp(limit, v.m.Largest.User) > 0) {
+		return v.corrupt("it has range tombstones outside of the keys that the manifest says")
 	}
 	for _, c := range []struct {
 		what      string
@@ -115,9 +113,10 @@ func (v *verifier) entries(r sstable.Reader) error {
 	}{
 		{"entries, its properties", v.count, v.props.Entries, v.props.Entries != 0},
 		{"deletions, its properties", v.deletes, v.props.Deletes, v.props.Entries != 0},
-		{"range tombstones, its properties", v.rangeDels, v.props.RangeDels, v.props.Entries != 0},
+		{"range tombstones, its properties", v.rangeDels, v.props.RangeDels, true},
 		{"entries, the manifest", v.count, v.m.Entries, v.m.Entries != 0},
 		{"deletions, the manifest", v.deletes, v.m.Deletes, v.m.Entries != 0},
+		{"range tombstones, the manifest", v.rangeDels, v.m.RangeDels, v.m.HasChecksum},
 	} {
 		if c.known && c.have != c.say {
 			return v.corrupt("it has %d %s: %d", c.have, c.what, c.say)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/rangedel"
 )
 
 // Cursor is what a user sees of the merged sources at one sequence number,
@@ -34,6 +36,8 @@ type Cursor struct {
 	own    base.Chunk
 	ownOff [3]uint32
 	ownTr  [1]base.Trailer
+	// dels are range tombstones, nil where there are none.
+	dels *covers
 	// closed makes every later move return false.
 	closed bool
 	buf    []byte
@@ -46,12 +50,18 @@ type Options struct {
 	Seq          base.SeqNum       // entries that are newer are not visible
 	Lower, Upper []byte            // bounds [Lower, Upper); nil: none. They are retained
 	Merge        *mergeop.Operator // makes values of operands; nil: moves to keys that have some fail
+	RangeDels    []RangeDels
+	// OpenRangeDels returns those of a table.
+	OpenRangeDels func(*manifest.FileMeta) (*rangedel.List, error)
 }
 
 // Reset makes a cursor, new or closed, one over sources, newest first. It keeps its buffers.
 // The sources are closed by Close. The cursor is not positioned.
 func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
-	c.closed = false
+	c.closed, c.dels = false, nil
+	if len(o.RangeDels) > 0 {
+		c.dels = newCovers(cmp, &o)
+	}
 	c.op = o.Merge
 	c.invalidate()
 	if c.buf == nil {
@@ -289,7 +299,7 @@ func (c *Cursor) same(a, b []byte) bool {
 // usable refuses an entry of a kind or codec that is not known.
 func (c *Cursor) usable(e *base.Chunk, i int) bool {
 	switch k := e.Trailers[i].Kind(); {
-	case !k.Known():
+	case !k.Known() || !k.IsPoint():
 		c.m.err = base.Corruptf("internal key", "unknown kind %d", k)
 	case k.HasValue() && e.Codec(i) != base.CodecRaw:
 		c.m.err = base.Corruptf("value", "unknown codec %d", e.Codec(i))
@@ -314,8 +324,14 @@ func (c *Cursor) forward() bool {
 			c.step(i + 1)
 			continue
 		}
+		if c.dels != nil && c.hides(in, i) {
+			continue
+		}
 		if in.allVisible {
 			c.e, c.at, c.lo, c.hi = e, i, i, m.spanEnd(in)
+			if c.dels != nil {
+				c.hi = c.clip(e, i, c.hi)
+			}
 			c.past = false
 			return true
 		}
@@ -363,8 +379,15 @@ func (c *Cursor) backward() bool {
 				continue
 			}
 			c.hide = false
+			if c.dels != nil && c.hides(in, i) {
+				continue
+			}
 			if in.allVisible {
-				if lo := m.spanStart(in); lo <= i {
+				lo := m.spanStart(in)
+				if c.dels != nil && lo <= i {
+					lo = c.clipBack(e, lo, i)
+				}
+				if lo <= i {
 					c.e, c.at, c.lo, c.hi = e, i, lo, i+1
 					c.past = false
 					return true

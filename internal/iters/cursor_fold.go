@@ -25,12 +25,15 @@ func (c *Cursor) foldForward() bool {
 	m, f := &c.m, c.collector()
 	in := &m.in[m.ord[0].in]
 	key := append(c.buf[:0], in.e.Key(in.i)...)
-	c.buf = key
+	c.buf, c.hide, c.last = key, false, nil
 	for more := true; more && len(m.ord) > 0; {
 		in = &m.in[m.ord[0].in]
 		e, i := &in.e, in.i
 		if !c.same(e.Key(i), key) {
 			break
+		}
+		if c.dels != nil && c.hides(in, i) {
+			break // older versions are hidden, too
 		}
 		if !in.allVisible && !c.usable(e, i) {
 			return false

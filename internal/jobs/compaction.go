@@ -33,6 +33,7 @@ func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
 		// LevelDB's own tools go by sequence numbers when they repair.
 		SettleSeqs: s.opts.Manifest.Format() == base.Native,
 		Open:       t.OpenSource,
+		RangeDels:  t.RangeDelsOf,
 		NewWriter: func() (uint64, sstable.Writer, error) {
 			num := s.opts.Manifest.NewFileNum()
 			w, _, err := s.opts.Files.Create(num, tables)
@@ -71,7 +72,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 	var edit *manifest.Edit
 	if err = s.mendManifest(); err != nil {
 		// reported below
-	} else if plan.TrivialMove {
+	} else if plan.TrivialMove || plan.Drop {
 		edit, err = plan.Edit()
 	} else {
 		cached := s.cached(plan)

@@ -143,6 +143,9 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 	if err != nil {
 		return err
 	}
+	if smallest == nil {
+		return install(compact.Result{})
+	}
 	k := s.space(t)
 	if k == nil {
 		return errDropped
@@ -165,7 +168,7 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 		return nil
 	}
 	env.Progress = s.reportFlush
-	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Len()), version, level, 0, env, s.opts.Seqs.Snapshots())
+	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(), version, level, 0, env, s.opts.Seqs.Snapshots())
 	if err == nil && len(result.Added) > 0 {
 		err = s.opts.Files.SyncDir()
 	}
@@ -192,8 +195,28 @@ func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest
 	return version, level, plan
 }
 
-// extent is the smallest and the largest user key of a memtable, which is not empty.
+// extent is the smallest and the largest user key of a memtable, which is not empty; both are
+// nil if it has nothing but range tombstones that delete nothing.
 func extent(t *memtable.MemTable) (smallest, largest []byte, err error) {
+	if t.Points() > 0 {
+		if smallest, largest, err = extentOfEntries(t); err != nil {
+			return nil, nil, err
+		}
+	}
+	cmp := t.Comparer()
+	for _, l := range t.RangeDels() {
+		start, limit := l.Ends()
+		if smallest == nil || cmp.Cmp(start, smallest) < 0 {
+			smallest = start
+		}
+		if largest == nil || cmp.Cmp(limit, largest) > 0 {
+			largest = limit
+		}
+	}
+	return smallest, largest, nil
+}
+
+func extentOfEntries(t *memtable.MemTable) (smallest, largest []byte, err error) {
 	src := t.NewSource()
 	defer src.Close()
 	var e base.Chunk

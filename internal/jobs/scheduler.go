@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/wal"
 )
@@ -282,6 +283,7 @@ func (s *Scheduler) configLocked(k *keyspace) compact.Config {
 		L0Stop:            o.L0Stop,
 		MaxSubcompactions: o.MaxSubcompactions,
 		TombstoneDense:    func(m *manifest.FileMeta) bool { return s.tombstoneDense(k, m) },
+		RangeDels:         func(m *manifest.FileMeta) *rangedel.List { return s.settledRangeDels(k, m) },
 		Live:              k.quiet.live,
 		MaxSpace:          o.MaxSpaceAmplification,
 		Fast:              k.quiet.fast(time.Now()),

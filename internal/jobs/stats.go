@@ -14,6 +14,7 @@ import (
 // Work counts flushes or compactions.
 type Work struct {
 	Count, Failed, Moves  int64
+	TablesDropped         uint64 // covered by range deletions, and not read for that
 	BytesIn, BytesOut     uint64
 	EntriesIn, EntriesOut uint64
 	Duration              time.Duration
@@ -119,6 +120,10 @@ func (s *stats) compacted(p *compact.Plan, results []compact.Result, d time.Dura
 	}
 	if p.TrivialMove {
 		w.Moves++
+		return
+	}
+	if p.Drop {
+		w.TablesDropped += uint64(p.NumFiles())
 		return
 	}
 	l.BytesRead += p.InputBytes

@@ -104,6 +104,17 @@ func (m *FileMeta) OtherName() string {
 	return ""
 }
 
+// EndsBefore reports whether all that the table holds is before key: its largest key may be
+// the limit of a range tombstone, which is not deleted by it.
+func (m *FileMeta) EndsBefore(c *base.Comparer, key []byte) bool {
+	cmp := c.Cmp(m.Largest.User, key)
+	return cmp < 0 || cmp == 0 && m.OpenEnd()
+}
+
+// OpenEnd reports whether the table holds nothing of its largest user key: that is the limit
+// of a range tombstone.
+func (m *FileMeta) OpenEnd() bool { return m.Largest.Trailer == base.RangeDelEnd }
+
 func (m *FileMeta) String() string {
 	return fmt.Sprintf("%s [%q#%d .. %q#%d]", m.Name(),
 		m.Smallest.User, m.Smallest.Trailer.Seq(), m.Largest.User, m.Largest.Trailer.Seq())

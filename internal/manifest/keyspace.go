@@ -56,7 +56,11 @@ func (s *Set) begin(st *KeyspaceState) error {
 		s.versions.live[num] = f.Meta
 		f.Meta.Comparer = k.cmp
 		s.MarkFileNumUsed(num)
-		s.SetLastSeq(max(f.Meta.Smallest.Trailer.Seq(), f.Meta.Largest.Trailer.Seq()))
+		seq := f.Meta.Smallest.Trailer.Seq()
+		if !f.Meta.OpenEnd() { // that is no entry's
+			seq = max(seq, f.Meta.Largest.Trailer.Seq())
+		}
+		s.SetLastSeq(seq)
 	}
 	k.start(s, v)
 	return nil

@@ -21,6 +21,8 @@ import (
 type Level struct {
 	Files []*FileMeta
 	Size  uint64 // sum of the files' sizes
+	// RangeDels are those of Files with range tombstones, in their order; mostly none.
+	RangeDels []*FileMeta
 
 	sorted bool // Files ascend; false also for a Level made by hand
 	// abbrevs[i] abbreviates Files[i].Largest after prefix, which all Largest
@@ -34,6 +36,9 @@ func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
 	l := Level{Files: files, sorted: level > 0}
 	for _, f := range files {
 		l.Size = min(l.Size+f.Size, math.MaxInt64) // sizes are below 1<<48
+		if f.RangeDels > 0 {
+			l.RangeDels = append(l.RangeDels, f)
+		}
 	}
 	l.prefix = l.sharedPrefix(c)
 	l.abbrevs = l.abbreviate(c, files)
@@ -57,12 +62,6 @@ func (l *Level) abbreviate(c *base.Comparer, files []*FileMeta) []uint64 {
 		abbrevs[i] = l.prefix.Abbrev(c, f.Largest.User)
 	}
 	return abbrevs
-}
-
-// Find returns the index of the first file whose largest user key is at or
-// after key, or len(Files). Not for level 0.
-func (l *Level) Find(c *base.Comparer, key []byte) int {
-	return l.FindAt(c, key, base.MaxTrailer)
 }
 
 // FindAt returns the index of the first file whose largest key is at or after
@@ -97,15 +96,15 @@ func (l *Level) FindAt(c *base.Comparer, key []byte, t base.Trailer) int {
 	return lo
 }
 
-// Overlaps returns the files that hold keys in [smallest, largest], in the
-// level's order; nil bounds are open. The result may share memory with Files
-// and must not be changed.
+// Overlaps returns the files that hold keys, or range tombstones over keys, in
+// [smallest, largest], in the level's order; nil bounds are open. The result may share
+// memory with Files and must not be changed.
 func (l *Level) Overlaps(c *base.Comparer, smallest, largest []byte) []*FileMeta {
 	if !l.sorted {
 		var out []*FileMeta
 		for _, f := range l.Files {
 			if (largest == nil || c.Cmp(f.Smallest.User, largest) <= 0) &&
-				(smallest == nil || c.Cmp(f.Largest.User, smallest) >= 0) {
+				(smallest == nil || !f.EndsBefore(c, smallest)) {
 				out = append(out, f)
 			}
 		}
@@ -113,7 +112,7 @@ func (l *Level) Overlaps(c *base.Comparer, smallest, largest []byte) []*FileMeta
 	}
 	lo, hi := 0, len(l.Files)
 	if smallest != nil {
-		lo = l.Find(c, smallest)
+		lo = l.FindAt(c, smallest, base.RangeDelEnd-1) // that of the end of a range tombstone is before it
 	}
 	if largest != nil {
 		hi = lo
@@ -248,6 +247,7 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 			}
 		}
 	}
+	n.RangeDels = l.spliceRangeDels(c, level, removed, added)
 	n.prefix = n.sharedPrefix(c)
 	if l.abbrevs != nil && len(n.Files) > 0 && bytes.Equal(n.prefix, l.prefix) {
 		n.abbrevs = splice(l.abbrevs, out, n.abbreviate(c, added), in)
@@ -255,6 +255,20 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 		n.abbrevs = n.abbreviate(c, n.Files)
 	}
 	return n, nil
+}
+
+// spliceRangeDels is RangeDels with files taken out and put in.
+func (l *Level) spliceRangeDels(c *base.Comparer, level int, removed, added []*FileMeta) []*FileMeta {
+	none := func(f *FileMeta) bool { return f.RangeDels == 0 }
+	removed = slices.DeleteFunc(slices.Clone(removed), none)
+	added = slices.DeleteFunc(slices.Clone(added), none)
+	if len(removed) == 0 && len(added) == 0 {
+		return l.RangeDels
+	}
+	files := slices.Concat(l.RangeDels, added)
+	files = slices.DeleteFunc(files, func(f *FileMeta) bool { return slices.Contains(removed, f) })
+	sortLevel(c, level, files)
+	return files
 }
 
 func lowerBound(sorted []int, v int) int {

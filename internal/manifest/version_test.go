@@ -220,7 +220,7 @@ func checkFind(t *testing.T, c *base.Comparer, l *Level, key []byte, tr base.Tra
 		return len(l.Files)
 	}
 	want := first(func(f *FileMeta) bool { return c.Compare(f.Largest.User, key) >= 0 })
-	if got := l.Find(c, key); got != want {
+	if got := l.FindAt(c, key, base.MaxTrailer); got != want {
 		t.Fatalf("%s: Find(%q) = %d, want %d", c.Name, key, got, want)
 	}
 	want = first(func(f *FileMeta) bool {
@@ -266,7 +266,7 @@ func BenchmarkFind(b *testing.B) {
 			}
 			i := 0
 			for b.Loop() {
-				v.Levels[1].Find(base.Bytewise, keys[i&1023])
+				v.Levels[1].FindAt(base.Bytewise, keys[i&1023], base.MaxTrailer)
 				i++
 			}
 		})

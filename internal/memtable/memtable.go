@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/rangedel"
 )
 
 // Options configures a MemTable.
@@ -53,6 +54,7 @@ type MemTable struct {
 
 	refs  atomic.Int64
 	order lazyOrder
+	dels  rangeDels
 }
 
 // pending is an entry of a batch whose index slot has been touched.
@@ -110,7 +112,7 @@ func (m *MemTable) Room(n int64, entries int) error {
 	}
 	bytes, count := m.pos+uint64(n)+uint64(entries)*maxHeader, m.n+int64(entries)
 	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded && m.mem.Load().nslots == m.planned.nslots {
-		if m.n != 0 {
+		if m.Len() != 0 {
 			return ErrFull
 		}
 		if err := m.replan(n, entries); err != nil {
@@ -167,11 +169,12 @@ func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
 	it := batchrepr.Read(batch)
 	if n == 1 {
 		if _, kind, key, value, ok := it.Next(); ok {
-			m.insert(mem, base.MakeTrailer(seq, kind), key, value, m.hashOf(key))
+			m.insertOne(mem, base.MakeTrailer(seq, kind), key, value)
 		}
 	} else {
 		m.applyMany(mem, &it, seq)
 	}
+	m.addRangeDels()
 	m.publish()
 	return it.Err()
 }
@@ -193,7 +196,11 @@ func (m *MemTable) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
 		}
 		for i := range group {
 			p := &group[i]
-			m.insert(mem, base.MakeTrailer(seq, p.kind), p.key, p.value, p.hash)
+			if p.kind == base.KindRangeDelete {
+				m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: p.key, Limit: p.value, Seq: seq})
+			} else {
+				m.insert(mem, base.MakeTrailer(seq, p.kind), p.key, p.value, p.hash)
+			}
 			seq++
 		}
 		clear(group) // keep no batch alive
@@ -216,10 +223,18 @@ func (m *MemTable) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error
 	if err := m.Room(int64(len(key)+len(value)), 1); err != nil {
 		return err
 	}
-	mem := m.mem.Load()
-	m.insert(mem, base.MakeTrailer(seq, kind), key, value, m.hashOf(key))
+	m.insertOne(m.mem.Load(), base.MakeTrailer(seq, kind), key, value)
+	m.addRangeDels()
 	m.publish()
 	return nil
+}
+
+func (m *MemTable) insertOne(mem *memory, t base.Trailer, key, value []byte) {
+	if t.Kind() == base.KindRangeDelete {
+		m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: key, Limit: value, Seq: t.Seq()})
+		return
+	}
+	m.insert(mem, t, key, value, m.hashOf(key))
 }
 
 // insert appends an entry and makes it visible to Get.
@@ -337,8 +352,14 @@ func (m *MemTable) Prefetch(l base.Lookup) {
 // Iterated reports whether a source was ever opened.
 func (m *MemTable) Iterated() bool { return m.order.used.Load() }
 
-// Len is the number of entries, versions and tombstones included.
-func (m *MemTable) Len() int { return int(m.count.Load()) }
+// Comparer orders the keys.
+func (m *MemTable) Comparer() *base.Comparer { return m.cmp }
+
+// Len is the number of entries, versions and tombstones included, those of ranges too.
+func (m *MemTable) Len() int { return m.Points() + int(m.dels.written.Load()) }
+
+// Points is the number of entries without range tombstones: of those that sources hand out.
+func (m *MemTable) Points() int { return int(m.count.Load()) }
 
 // Bytes is how much of the arena is filled.
 func (m *MemTable) Bytes() int64 { return int64(m.end.Load() - arenaStart) }
@@ -355,8 +376,9 @@ func (m *MemTable) EntrySize() int {
 // MemoryUsage is how many bytes are held: the filled part of the arena, the index and
 // the tree. Pages of the index that no entry has touched yet are counted too.
 func (m *MemTable) MemoryUsage() int64 {
+	dels := m.dels.memoryUsage()
 	if m.count.Load() == 0 {
-		return 0
+		return dels
 	}
-	return m.Bytes() + int64(m.mem.Load().nslots*8) + m.order.memoryUsage()
+	return m.Bytes() + int64(m.mem.Load().nslots*8) + m.order.memoryUsage() + dels
 }

@@ -205,8 +205,9 @@ func (r *repair) writeMemtable(s *keyspace, mem *memtable.MemTable) ([]*table, e
 		}
 		return nil
 	})
-	if err == nil && read != mem.Len() {
-		err = fmt.Errorf("%d of %d entries of a log were written", read, mem.Len())
+	if err == nil && read != mem.Points() {
+		err = fmt.Errorf("%d of %d entries of a log were written", read, mem.Points())
 	}
+	o.dels.lists = slices.Clone(mem.RangeDels())
 	return o.finish(err)
 }

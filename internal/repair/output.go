@@ -22,6 +22,7 @@ type output struct {
 	w     sstable.Writer
 	t     *table
 	done  []*table
+	dels  rangeDels
 
 	any     bool // key, trailer and value are those of the last entry
 	key     []byte
@@ -30,6 +31,10 @@ type output struct {
 }
 
 func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
+	if t.Kind() == base.KindRangeDelete {
+		o.addRangeDel(key, value, t.Seq())
+		return nil
+	}
 	if o.any && bytes.Equal(key, o.key) && t == o.trailer {
 		if !bytes.Equal(value, o.value) {
 			o.r.report.Dropped = append(o.r.report.Dropped, Drop{File: o.t.name, Smallest: bytes.Clone(key), Largest: bytes.Clone(key),
@@ -39,7 +44,7 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	}
 	newKey := !o.any || o.space.cmp.Cmp(key, o.key) != 0
 	if o.w != nil && newKey && o.w.EstimatedSize() >= o.r.o.FileSize {
-		if err := o.finishTable(); err != nil {
+		if err := o.finishTable(key); err != nil {
 			return err
 		}
 	}
@@ -73,10 +78,15 @@ func (o *output) begin() error {
 	return nil
 }
 
-func (o *output) finishTable() error {
+// finishTable ends the table begun. The next one begins with border; nil: there is none.
+func (o *output) finishTable(border []byte) error {
+	err := o.writeRangeDels(border)
 	w := o.w
 	o.w = nil
-	meta, err := w.Finish()
+	var meta sstable.Meta
+	if err == nil {
+		meta, err = w.Finish()
+	}
 	if err == nil {
 		err = w.Sync()
 	}
@@ -92,13 +102,19 @@ func (o *output) finishTable() error {
 // finish ends the last table and returns all. After an error of add it only
 // cleans up.
 func (o *output) finish(err error) ([]*table, error) {
+	if o.w == nil && err == nil && o.dels.next(o.space.cmp, nil) == nil {
+		return o.done, nil
+	}
+	if o.w == nil && err == nil {
+		err = o.begin()
+	}
 	if o.w == nil {
 		return o.done, err
 	}
 	if err != nil {
 		return nil, errors.Join(err, o.w.Close())
 	}
-	if err := o.finishTable(); err != nil {
+	if err := o.finishTable(nil); err != nil {
 		return nil, err
 	}
 	return o.done, nil

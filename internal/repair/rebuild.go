@@ -213,6 +213,9 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 		}
 		return reader.NewSource(sstable.Private | sstable.Scan), nil
 	}
+	if err := o.mergeRangeDels(set, tables); err != nil {
+		return err
+	}
 	var sources []base.Source
 	for _, run := range sortedRuns(o.space.cmp, tables) {
 		sources = append(sources, iters.NewLevel(o.space.cmp, run, open))

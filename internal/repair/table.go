@@ -171,10 +171,11 @@ func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
 	if err != nil {
 		return err
 	}
-	if t.entries == 0 {
+	if t.entries == 0 && reader.RangeDels() == nil {
 		return base.Corruptf("table", "has no entries")
 	}
 	t.meta.Largest.User = last
+	t.noteRangeDels(t.space.cmp, reader.RangeDels())
 	return nil
 }
 

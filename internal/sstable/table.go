@@ -3,7 +3,10 @@
 // Reader and Writer; package files picks the format by the footer's magic.
 package sstable
 
-import "github.com/loamdb/loam/internal/base"
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/rangedel"
+)
 
 // ReadFlags modify a read.
 type ReadFlags uint8
@@ -66,10 +69,9 @@ type Reader interface {
 	GetNext(prev Hit, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
 	// NewSource iterates over the table, range tombstones left out.
 	NewSource(flags ReadFlags) base.Source
-	// RangeDels iterates over the table's range tombstones: each is an entry whose
-	// key is the first key deleted and whose value is the first one after it that
-	// is not. nil: the table has none.
-	RangeDels(flags ReadFlags) base.Source
+	// RangeDels are the table's range tombstones, which are in memory; nil: it has none.
+	// They may be used after Close.
+	RangeDels() *rangedel.List
 	// OffsetOf estimates the file offset at which the key's data begins.
 	OffsetOf(key []byte, t base.Trailer) uint64
 	// SplitKeys returns ascending user keys that cut the table into parts of about the
@@ -108,7 +110,7 @@ type Props struct {
 	Keyspace             base.KeyspaceID
 	KeyspaceName         string
 	Comparer             string // name
-	RangeDels            uint64 // range tombstones, which are no Deletes
+	RangeDels            uint64 // range tombstones, which are no Entries and no Deletes
 	Kinds                uint64 // bit k: there are entries of kind k
 	MinSeq, MaxSeq       base.SeqNum
 	MinExpiry, MaxExpiry uint64 // seconds since 1970 of the first and last expiry
@@ -134,8 +136,8 @@ type Covered interface {
 
 // Salvage takes what is readable of a damaged table.
 type Salvage struct {
-	// Add takes entries in strictly ascending internal order. An error ends the
-	// salvage.
+	// Add takes entries in strictly ascending internal order, range tombstones among
+	// them. An error ends the salvage.
 	Add func(key []byte, t base.Trailer, codec base.Codec, value []byte) error
 	// Lost is told of every part that cannot be read.
 	Lost func(Lost)
@@ -160,11 +162,14 @@ type Meta struct {
 // Writer writes one table. It is used by one goroutine.
 type Writer interface {
 	// Add takes entries in strictly ascending internal order; an order
-	// violation is an error. It retains nothing of its arguments.
+	// violation is an error. It retains nothing of its arguments. Range tombstones,
+	// of kind KindRangeDelete with the limit as value, are the fragments of a
+	// rangedel.List, newest first: they ascend among themselves, and come before or
+	// after any entry.
 	Add(key []byte, t base.Trailer, codec base.Codec, value []byte) error
 	// EstimatedSize is the size of the file if it were finished now.
 	EstimatedSize() uint64
-	// Entries is how many have been added.
+	// Entries is how many have been added, range tombstones left out.
 	Entries() uint64
 	// Finish writes the rest and starts to make it durable; it frees the buffers. Only
 	// Sync and Close may follow.

@@ -82,6 +82,12 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 	if err != nil {
 		return dst, err
 	}
+	if h.state.hasRangeDels() {
+		if value, resolved, err := h.getCovered(key, dst, seq, flags); resolved {
+			return value, err
+		}
+		return t.getResolved(&h, key, dst, seq, flags)
+	}
 	if value, trailer, found := h.state.memGet(memtable.MakeLookup(t.cmp, key, seq)); found {
 		switch trailer.Kind() {
 		case base.KindSet:

@@ -70,7 +70,11 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 // reset gives the cursor, which is new or closed, sources of its own.
 func (it *Iterator) reset() {
 	it.scan.sources = it.tree.sources(it.scan.sources[:0], it.state, it.seq, it.noFill)
-	it.cursor.Reset(it.tree.cmp, it.scan.sources, iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.opts.Merge})
+	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.opts.Merge}
+	if it.state.hasRangeDels() {
+		o.RangeDels, o.OpenRangeDels = it.state.rangeDels(), it.tree.RangeDelsOf
+	}
+	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
 }
 
 // sources appends everything that a merged read of s at seq must look at.

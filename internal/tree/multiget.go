@@ -72,6 +72,9 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 	for range keys {
 		r.spans = append(r.spans, span{end: -1})
 	}
+	if s.hasRangeDels() {
+		return t.multiGetCovered(s, keys, seq, r)
+	}
 	for start := 0; start < len(keys); start += multiGetChunk {
 		end := min(start+multiGetChunk, len(keys))
 		if err := t.multiGetChunk(s, keys[start:end], seq, r, r.spans[start:end]); err != nil {

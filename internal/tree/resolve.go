@@ -23,11 +23,17 @@ type resolver struct {
 	flags sstable.ReadFlags
 	fold  *mergeop.Fold
 	found bool // the key has a value, or operands
+	// covered is the sequence number of the newest range tombstone over the key, in the
+	// sources looked at so far; 0: there is none.
+	covered base.SeqNum
 }
 
 // version takes the next older version; buf is fold.Buffer() with its value appended. It
 // reports whether the lookup goes on.
 func (r *resolver) version(t base.Trailer, buf []byte) (more bool) {
+	if t.Seq() < r.covered {
+		return false
+	}
 	switch t.Kind() {
 	case base.KindMerge:
 		r.fold.Operand(buf)
@@ -47,17 +53,20 @@ func (r *resolver) collect(h *hold) error {
 		return r.version(t, append(r.fold.Buffer(), value...))
 	}
 	l := memtable.MakeLookup(t.cmp, r.key, r.seq)
-	if !s.Mem.Versions(l, take) {
-		return nil
-	}
-	for _, m := range s.Sealed {
-		if !m.Mem.Versions(l, take) {
-			return nil
+	for i := -1; i < len(s.Sealed); i++ {
+		m := s.memTable(i)
+		r.covered = m.CoveredAt(l)
+		if !m.Versions(l, take) || r.covered > 0 {
+			return nil // a tombstone hides what is in older sources
 		}
 	}
 	l = base.MakeLookup(t.cmp, r.key, r.seq)
 	next := candidates{version: s.Version}
 	for m := next.file(t, l); m != nil; m = next.file(t, l) {
+		var err error
+		if r.covered, err = h.covered(m, l, r.flags); err != nil {
+			return err
+		}
 		buf, hit, found, err := h.fileGet(m, l, r.flags, r.fold.Buffer())
 		for found && err == nil {
 			if !r.version(hit.Trailer, buf) {
@@ -65,7 +74,7 @@ func (r *resolver) collect(h *hold) error {
 			}
 			buf, hit, found, err = h.fileGetNext(m, hit, l, r.flags, r.fold.Buffer())
 		}
-		if err != nil {
+		if err != nil || r.covered > 0 {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ type ReadState struct {
 
 	tree *Tree
 	refs epoch.Refs
+	dels bool // Sealed or Version have range tombstones
 }
 
 // Sealed is a full memtable.
@@ -35,6 +36,7 @@ type Sealed struct {
 func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) *ReadState {
 	s := &ReadState{Mem: mem, FirstLog: firstLog, Sealed: sealed, Version: version, tree: t}
 	s.refs.Init()
+	s.noteRangeDels()
 	t.states.Add(1)
 	t.shared.Holders.n.Add(1)
 	mem.Ref()

@@ -189,8 +189,9 @@ func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64, entries int) (*
 // HasRoom reports whether the memtable takes a group of so many bytes and entries;
 // if it does not, Rotate makes room. Commit leader only.
 func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
-	err := t.state.Load().Mem.Room(bytes, entries)
-	if errors.Is(err, memtable.ErrFull) {
+	mem := t.state.Load().Mem
+	err := mem.Room(bytes, entries)
+	if mem.WantsFlush() || errors.Is(err, memtable.ErrFull) {
 		return false, nil
 	}
 	return err == nil, err

@@ -5,6 +5,7 @@ import (
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/filter"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/sstable/blocktable"
 	"github.com/loamdb/loam/internal/vfs"
@@ -289,4 +290,4 @@ func (r *Reader) MayContain(l base.Lookup) bool {
 }
 
 // RangeDels is nil: the format has no range tombstones.
-func (r *Reader) RangeDels(sstable.ReadFlags) base.Source { return nil }
+func (r *Reader) RangeDels() *rangedel.List { return nil }

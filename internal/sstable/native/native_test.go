@@ -433,22 +433,24 @@ func TestKinds(t *testing.T) {
 	entries := []entry{
 		{"a", base.MakeTrailer(9, base.KindMerge), []byte("+1")},
 		{"a", base.MakeTrailer(8, base.KindSet), []byte("1")},
-		{"b", base.MakeTrailer(7, base.KindRangeDelete), []byte("zz")},
+		{"b", base.MakeTrailer(7, base.KindRangeDelete), []byte("c")},
 		{"b", base.MakeTrailer(6, base.KindValueHandle), []byte("handle")},
 		{"c", base.MakeTrailer(6, base.KindSetExpiring), []byte("soon")},
-		{"c", base.MakeTrailer(5, base.KindRangeDelete), []byte("d")},
+		{"c", base.MakeTrailer(5, base.KindRangeDelete), []byte("zz")},
+		{"c", base.MakeTrailer(3, base.KindRangeDelete), []byte("zz")},
 		{"d", base.MakeTrailer(4, base.KindDelete), nil},
 	}
 	b, meta := write(t, o, len(entries), func(i int) entry { return entries[i] })
 	r := open(t, b)
 	p := r.Props()
-	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 2 || p.Deletes != 1 || p.Entries != 7 || p.MinSeq != 4 || p.MaxSeq != 9 {
+	p.Sample = meta.Sample // see TestSampleIsStored
+	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 3 || p.Deletes != 1 || p.Entries != 5 || p.MinSeq != 3 || p.MaxSeq != 9 {
 		t.Errorf("properties %+v, the writer says %+v", p, meta.Props)
 	}
 	if want := uint64(1<<base.KindMerge | 1<<base.KindSet | 1<<base.KindRangeDelete | 1<<base.KindValueHandle | 1<<base.KindSetExpiring | 1<<base.KindDelete); p.Kinds != want {
 		t.Errorf("kinds %#x, want %#x", p.Kinds, want)
 	}
-	if string(meta.Smallest.User) != "a" || string(meta.Largest.User) != "zz" {
+	if string(meta.Smallest.User) != "a" || string(meta.Largest.User) != "zz" || meta.Largest.Trailer != base.RangeDelEnd {
 		t.Errorf("bounds %q %q", meta.Smallest.User, meta.Largest.User)
 	}
 	var got []string
@@ -464,27 +466,12 @@ func TestKinds(t *testing.T) {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 	got = nil
-	dels := r.RangeDels(0)
-	if err := base.Scan(dels, func(e *base.Chunk) error { each(e); return nil }); err != nil {
-		t.Fatal(err)
+	for _, f := range r.RangeDels().Fragments() {
+		got = append(got, fmt.Sprintf("%s-%s%d", f.Start, f.Limit, f.Seqs))
 	}
-	if want := "b#7,15:zz c#5,15:d"; strings.Join(got, " ") != want {
+	if want := "b-c[7] c-zz[5 3]"; strings.Join(got, " ") != want {
 		t.Errorf("range tombstones %q, want %q", got, want)
 	}
-	var e base.Chunk
-	if i, err := dels.SeekGE([]byte("bb"), base.MaxTrailer, &e); i != 1 || err != nil {
-		t.Error(i, err)
-	}
-	if i, err := dels.SeekLT([]byte("bb"), base.MaxTrailer, &e); i != 0 || err != nil {
-		t.Error(i, err)
-	}
-	if i, err := dels.Last(&e); i != 1 || err != nil {
-		t.Error(i, err)
-	}
-	if more, err := dels.Prev(&e); more || err != nil {
-		t.Error(more, err)
-	}
-	dels.Close()
 	if v, hit, found, err := r.Get(base.MakeLookup(base.Bytewise, []byte("a"), base.MaxSeqNum), 0, nil); !found || err != nil || string(v) != "+1" || hit.Trailer.Kind() != base.KindMerge {
 		t.Errorf("a is %q %v %v %v", v, hit.Trailer.Kind(), found, err)
 	}
@@ -493,6 +480,21 @@ func TestKinds(t *testing.T) {
 	defer w.Close()
 	if err := w.Add([]byte("b"), base.MakeTrailer(1, base.KindRangeDelete), base.CodecRaw, []byte("b")); !errors.Is(err, base.ErrInvalidArgument) {
 		t.Errorf("an empty range: %v", err)
+	}
+	for _, second := range []entry{
+		{"a", base.MakeTrailer(2, base.KindRangeDelete), []byte("b")},
+		{"b", base.MakeTrailer(2, base.KindRangeDelete), []byte("d")},
+		{"b", base.MakeTrailer(1, base.KindRangeDelete), []byte("cc")},
+		{"bb", base.MakeTrailer(1, base.KindRangeDelete), []byte("d")},
+	} {
+		w := NewWriter(new(memory), o)
+		if err := w.Add([]byte("b"), base.MakeTrailer(2, base.KindRangeDelete), base.CodecRaw, []byte("d")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Add([]byte(second.key), second.t, base.CodecRaw, second.value); !errors.Is(err, base.ErrInvalidArgument) {
+			t.Errorf("a tombstone from %s to %s behind that from b to d: %v", second.key, second.value, err)
+		}
+		w.Close()
 	}
 }
 

@@ -1,42 +1,59 @@
 package native
 
 import (
+	"bytes"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/rangedel"
+	"github.com/loamdb/loam/internal/sstable/blocktable"
 )
 
-// viewSource iterates over one View.
-type viewSource struct {
-	view block.View
-	cmp  *base.Comparer
-}
+// RangeDels are the range tombstones.
+func (r *Reader) RangeDels() *rangedel.List { return r.rangeDels }
 
-func (s *viewSource) at(i int, e *base.Chunk) (int, error) {
-	*e = base.Chunk{}
-	if i < 0 || i >= s.view.Len() {
-		return -1, nil
+// openRangeDels reads the block of range tombstones into memory that does not end with the
+// Reader: iterators keep it.
+func (r *Reader) openRangeDels(p *properties, h block.Handle, s *blocktable.Scratch) error {
+	var mem block.Buffer
+	defer mem.Free()
+	v, err := r.readColumns(h, kindRangeDels, s, mem.Resize)
+	if err != nil {
+		return err
 	}
-	s.view.Chunk(e)
-	return i, nil
+	list, err := rangeDelsOf(&v, r.Env.Comparer)
+	if err == nil && p.RangeDels != uint64(v.Len()) {
+		err = base.Corruptf("table range tombstones", "there are %d, the properties say %d", v.Len(), p.RangeDels)
+	}
+	r.rangeDels = list
+	return blocktable.Final(err)
 }
 
-func (s *viewSource) First(e *base.Chunk) (int, error) { return s.at(0, e) }
-
-func (s *viewSource) Last(e *base.Chunk) (int, error) { return s.at(s.view.Len()-1, e) }
-
-func (s *viewSource) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
-	return s.at(s.view.SeekGE(s.cmp, key, t), e)
+// rangeDelsOf makes a List of a block of range tombstones.
+func rangeDelsOf(v *block.View, cmp *base.Comparer) (*rangedel.List, error) {
+	var frags []rangedel.Fragment
+	for i := range v.Len() {
+		key, t, limit := v.Key(i), v.Trailer(i), v.Value(i)
+		if t.Kind() != base.KindRangeDelete {
+			return nil, base.Corruptf("table range tombstones", "entry %d is a %v", i, t.Kind())
+		}
+		if n := len(frags); n > 0 && cmp.Cmp(frags[n-1].Start, key) == 0 && cmp.Cmp(frags[n-1].Limit, limit) == 0 {
+			frags[n-1].Seqs = append(frags[n-1].Seqs, t.Seq())
+			continue
+		}
+		frags = append(frags, rangedel.Fragment{Start: clone(key), Limit: clone(limit), Seqs: []base.SeqNum{t.Seq()}})
+	}
+	list, ok := rangedel.New(cmp, frags)
+	if !ok {
+		return nil, base.Corruptf("table range tombstones", "they are no fragments in ascending order")
+	}
+	return list, nil
 }
 
-func (s *viewSource) SeekLT(key []byte, t base.Trailer, e *base.Chunk) (int, error) {
-	return s.at(s.view.SeekLT(s.cmp, key, t), e)
+// clone copies a key; the copy is not nil.
+func clone(key []byte) []byte {
+	if len(key) == 0 {
+		return []byte{}
+	}
+	return bytes.Clone(key)
 }
-
-func (s *viewSource) Next(e *base.Chunk) (bool, error) {
-	*e = base.Chunk{}
-	return false, nil
-}
-
-func (s *viewSource) Prev(e *base.Chunk) (bool, error) { return s.Next(e) }
-
-func (s *viewSource) Close() {}

@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/filter"
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/sstable/blocktable"
 	"github.com/loamdb/loam/internal/vfs"
@@ -22,8 +23,7 @@ type Reader struct {
 
 	parted *filterParts // a filter in parts; nil: it is whole
 
-	rangeDels block.View // Len 0: none
-	delsMem   block.Buffer
+	rangeDels *rangedel.List
 }
 
 var _ sstable.Reader = (*Reader)(nil)
@@ -47,7 +47,7 @@ func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
 		return nil, err
 	}
 	r.InPlace = true
-	r.Start(r.filterMem.Cap() + r.delsMem.Cap() + dictOf(&r.Table).Cap())
+	r.Start(r.filterMem.Cap() + int(r.rangeDels.Bytes()) + dictOf(&r.Table).Cap())
 	r.Map(end[:])
 	if r.parted != nil && r.hasFilter {
 		r.Filter = r.parted
@@ -255,11 +255,6 @@ func (r *Reader) parseDict(stored []byte, off uint64) (*colblk.Dict, error) {
 	return d, blocktable.Final(err)
 }
 
-func (r *Reader) openRangeDels(_ *properties, h block.Handle, s *blocktable.Scratch) (err error) {
-	r.rangeDels, err = r.readColumns(h, kindRangeDels, s, r.delsMem.Resize)
-	return err
-}
-
 // Get appends the newest visible value of the key to dst. With
 // base.ErrWouldBlock, GetAt goes on from hit.Position.
 func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
@@ -287,14 +282,6 @@ func (r *Reader) MayContain(l base.Lookup) bool {
 	return r.filter.MayContain(l.Hash)
 }
 
-// RangeDels iterates over the range tombstones, which are in memory.
-func (r *Reader) RangeDels(sstable.ReadFlags) base.Source {
-	if r.rangeDels.Len() == 0 {
-		return nil
-	}
-	return &viewSource{view: r.rangeDels, cmp: r.Env.Comparer}
-}
-
 // Close frees the memory; it does not close the file.
 func (r *Reader) Close() error {
 	if r.parted != nil && r.parted.slots != nil {
@@ -302,8 +289,7 @@ func (r *Reader) Close() error {
 	}
 	r.parted, r.Filter = nil, nil
 	err := r.Table.Close()
-	r.filter, r.hasFilter, r.rangeDels = filter.Table{}, false, block.View{}
+	r.filter, r.hasFilter, r.rangeDels = filter.Table{}, false, nil
 	r.filterMem.Free()
-	r.delsMem.Free()
 	return err
 }

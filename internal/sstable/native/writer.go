@@ -40,7 +40,12 @@ type Writer struct {
 	last     base.InternalKey // added; User lies in lastKey
 	sep      []byte
 	meta     sstable.Meta
-	largest  base.InternalKey // of the entries and the ends of range tombstones
+	firstDel base.InternalKey // where the first range tombstone starts
+	lastDel  struct {
+		start base.InternalKey
+		limit []byte // nil: there is none
+	}
+	delsLen  int // about the bytes of the range tombstones
 	finished bool
 	closed   bool
 	filtered bool // a filter is wanted
@@ -135,7 +140,14 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if w.finished || !t.Kind().InNative() || codec == base.CodecZstdDict || codec > base.CodecShort {
 		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument, t.Kind(), codec)
 	}
+	if w.meta.Kinds == 0 {
+		w.meta.MinSeq = t.Seq()
+	}
 	sameKey := false
+	if t.Kind() == base.KindRangeDelete {
+		w.fail(w.addRangeDel(key, t, codec, value))
+		return w.err
+	}
 	if w.meta.Entries > 0 {
 		c := w.o.Comparer.Cmp(w.last.User, key)
 		sameKey = c == 0
@@ -144,19 +156,12 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		}
 	} else {
 		w.meta.Smallest = base.InternalKey{User: bytes.Clone(key), Trailer: t}
-		w.meta.MinSeq = t.Seq()
 	}
-	if t.Kind() == base.KindRangeDelete {
-		if w.fail(w.addRangeDel(key, t, codec, value)) {
-			return w.err
-		}
-	} else if w.fail(w.addEntry(key, t, codec, value, sameKey)) {
+	if w.fail(w.addEntry(key, t, codec, value, sameKey)) {
 		return w.err
 	}
 	w.meta.Entries++
-	w.meta.Kinds |= 1 << t.Kind()
-	w.meta.MinSeq, w.meta.MaxSeq = min(w.meta.MinSeq, t.Seq()), max(w.meta.MaxSeq, t.Seq())
-	w.meta.RawKeys += uint64(len(key) + base.TrailerLen)
+	w.count(key, t)
 	b, err := w.lastKey.Resize(len(key))
 	if w.fail(err) {
 		return w.err
@@ -164,6 +169,13 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	copy(b, key)
 	w.last = base.InternalKey{User: b, Trailer: t}
 	return nil
+}
+
+// count notes an entry or a range tombstone in the properties.
+func (w *Writer) count(key []byte, t base.Trailer) {
+	w.meta.Kinds |= 1 << t.Kind()
+	w.meta.MinSeq, w.meta.MaxSeq = min(w.meta.MinSeq, t.Seq()), max(w.meta.MaxSeq, t.Seq())
+	w.meta.RawKeys += uint64(len(key) + base.TrailerLen)
 }
 
 // addEntry adds an entry to the data block.
@@ -226,24 +238,38 @@ func (w *Writer) addHash(key []byte, tombstone bool) error {
 	return nil
 }
 
-// addRangeDel adds a range tombstone from key up to value.
+// addRangeDel adds a range tombstone from key up to value: one of the last fragment, or of one
+// behind it (package rangedel).
 func (w *Writer) addRangeDel(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
-	if codec != base.CodecRaw || w.o.Comparer.Cmp(key, value) >= 0 {
+	cmp := w.o.Comparer
+	if codec != base.CodecRaw || cmp.Cmp(key, value) >= 0 {
 		return fmt.Errorf("%w: a range tombstone from %q to %q", base.ErrInvalidArgument, key, value)
+	}
+	if last := &w.lastDel; last.limit != nil {
+		same := cmp.Cmp(last.start.User, key) == 0 && cmp.Cmp(last.limit, value) == 0 && last.start.Trailer > t
+		if !same && cmp.Cmp(last.limit, key) > 0 {
+			return fmt.Errorf("%w: range tombstones of a table are fragments, and ascend", base.ErrInvalidArgument)
+		}
 	}
 	if err := w.dels.Add(key, t, codec, value); err != nil {
 		return err
 	}
+	if w.meta.RangeDels == 0 {
+		w.firstDel = base.InternalKey{User: bytes.Clone(key), Trailer: t}
+	}
+	w.lastDel.start.User, w.lastDel.start.Trailer = append(w.lastDel.start.User[:0], key...), t
+	w.lastDel.limit = append(w.lastDel.limit[:0], value...)
+	if w.lastDel.limit == nil {
+		w.lastDel.limit = []byte{}
+	}
 	w.meta.RangeDels++
 	w.meta.RawValues += uint64(len(value))
-	if w.largest.User == nil || w.o.Comparer.Cmp(w.largest.User, value) < 0 {
-		// No entry has this trailer: the end itself is not deleted.
-		w.largest = base.InternalKey{User: bytes.Clone(value), Trailer: base.MakeTrailer(base.MaxSeqNum, base.KindRangeDelete)}
-	}
+	w.delsLen += len(key) + len(value) + viewColumns
+	w.count(key, t)
 	return nil
 }
 
-// Entries is how many have been added.
+// Entries is how many have been added, range tombstones left out.
 func (w *Writer) Entries() uint64 { return w.meta.Entries }
 
 // EstimatedSize is the size of the file if it were finished now.
@@ -252,7 +278,7 @@ func (w *Writer) EstimatedSize() uint64 {
 	if w.finished {
 		return n
 	}
-	n += FooterLen + 256 + uint64(w.blocks.size()) + w.open.size(&w.data)
+	n += FooterLen + 256 + uint64(w.blocks.size()) + w.open.size(&w.data) + uint64(w.delsLen)
 	if m := w.blocks.memory(); m > w.maxIndex {
 		parts := min(m/w.partLen+1, w.blocks.len())
 		n += uint64(parts) * uint64(partOverhead+w.blocks.keys.Len()/w.blocks.len())
@@ -289,10 +315,8 @@ func (w *Writer) finish() error {
 	p := properties{packing: uint64(w.data.Packing()), codec: uint64(w.packing.Codec)}
 	if w.meta.Entries > 0 {
 		w.meta.Largest = w.last.Clone()
-		if c := w.o.Comparer; w.largest.User != nil && c.CompareInternal(w.last.User, w.last.Trailer, w.largest.User, w.largest.Trailer) < 0 {
-			w.meta.Largest = w.largest
-		}
 	}
+	w.boundRangeDels()
 	w.meta.Blocks = w.blocks.len()
 	p.Props = w.meta.Props
 	if err := w.writeParts(&p); err != nil {
@@ -314,6 +338,22 @@ func (w *Writer) finish() error {
 	}
 	w.meta.Size, w.meta.Checksum = w.out.Offset, w.out.Checksum
 	return nil
+}
+
+// boundRangeDels extends the table's bounds by those of its range tombstones. The trailer of
+// an end is one that no entry has: the end itself is not deleted.
+func (w *Writer) boundRangeDels() {
+	if w.meta.RangeDels == 0 {
+		return
+	}
+	first, end := w.firstDel, base.InternalKey{User: bytes.Clone(w.lastDel.limit), Trailer: base.RangeDelEnd}
+	m, c := &w.meta, w.o.Comparer
+	if m.Entries == 0 || c.CompareInternal(first.User, first.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0 {
+		m.Smallest = first
+	}
+	if m.Entries == 0 || c.CompareInternal(m.Largest.User, m.Largest.Trailer, end.User, end.Trailer) < 0 {
+		m.Largest = end
+	}
 }
 
 // Sync makes the finished table durable.

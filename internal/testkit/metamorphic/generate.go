@@ -10,7 +10,7 @@ import (
 
 // weights is how often each kind comes up before the history's own bias.
 var weights = [numKinds]int{
-	opPut: 300, opDelete: 80, opBatch: 60, opGet: 120, opHas: 30, opTryGet: 30, opMultiGet: 20,
+	opPut: 300, opDelete: 80, opDeleteRange: 4, opBatch: 60, opGet: 120, opHas: 30, opTryGet: 30, opMultiGet: 20,
 	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
 	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
 	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
@@ -72,7 +72,7 @@ func (g *generator) op() (o op) {
 	o = op{kind: g.kind(), slot: g.rng.IntN(slots), from: -1}
 	defer func(space int) { o.space = space }(g.rng.IntN(maxSpaces))
 	switch o.kind {
-	case opPut, opDelete:
+	case opPut, opDelete, opDeleteRange:
 		o = g.write(o.kind)
 		o.sync = g.rng.IntN(20) == 0
 	case opBatch:
@@ -80,6 +80,9 @@ func (g *generator) op() (o op) {
 			k := opPut
 			if g.rng.IntN(4) == 0 {
 				k = opDelete
+			}
+			if g.rng.IntN(64) == 0 {
+				k = opDeleteRange
 			}
 			w := g.write(k)
 			w.space = g.rng.IntN(maxSpaces)
@@ -118,6 +121,9 @@ func (g *generator) op() (o op) {
 
 func (g *generator) write(k kind) op {
 	o := op{kind: k, slot: -1, from: -1, key: g.key()}
+	if k == opDeleteRange {
+		o.limit = g.limit(o.key)
+	}
 	if k == opPut {
 		g.seeds++
 		size := g.rng.IntN(g.maxValue + 1)
@@ -155,6 +161,20 @@ func (g *generator) key() []byte {
 	default: // lengths of all orders
 		return append(fmt.Appendf(nil, "%04d", i), slices.Repeat([]byte("k"), i*i%(1+i%997))...)
 	}
+}
+
+// limit is where a range that starts with key ends: near it mostly.
+func (g *generator) limit(key []byte) []byte {
+	for range g.rng.IntN(20) {
+		l := g.key()
+		if g.cmp.Compare(l, key) > 0 && g.rng.IntN(3) == 0 {
+			return l
+		}
+	}
+	if g.rng.IntN(4) == 0 {
+		return key // nothing
+	}
+	return append(append([]byte(nil), key...), 0)
 }
 
 func (g *generator) prefix() []byte {

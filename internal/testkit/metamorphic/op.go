@@ -19,7 +19,8 @@ type kind uint8
 const (
 	opPut kind = iota
 	opDelete
-	opBatch // Sub holds puts and deletes
+	opDeleteRange
+	opBatch // Sub holds the three above
 	opGet
 	opHas
 	opTryGet
@@ -56,7 +57,7 @@ const (
 )
 
 var kindNames = [numKinds]string{
-	"put", "delete", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
+	"put", "delete", "delete-range", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
 	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
 	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
 	"reopen", "open-twice", "sizes", "drop", "check",
@@ -132,7 +133,7 @@ func (o op) String() string {
 		fmt.Fprintf(&b, " s%d [%s,%s)", o.slot, bound(o.key), bound(o.limit))
 	case opNextBlock, opPrevBlock:
 		fmt.Fprintf(&b, " s%d %d entries %d bytes", o.slot, o.n, o.bytes)
-	case opAll, opBackward, opCompact, opSizes:
+	case opAll, opBackward, opCompact, opSizes, opDeleteRange:
 		fmt.Fprintf(&b, " [%s,%s)", bound(o.key), bound(o.limit))
 	case opPrefix:
 		fmt.Fprintf(&b, " %q", o.prefix)

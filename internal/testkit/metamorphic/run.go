@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -106,7 +107,9 @@ func (w *world) shut() error {
 		}
 		errs = append(errs, w.closeIter(i))
 	}
-	errs = append(errs, w.db.Close())
+	if w.db != nil { // an opening has failed
+		errs = append(errs, w.db.Close())
+	}
 	for i := range w.snaps {
 		errs = append(errs, w.closeSnapshot(i))
 	}
@@ -150,7 +153,7 @@ func (w *world) closeSnapshot(i int) error {
 
 func (w *world) step(o *op) error {
 	switch o.kind {
-	case opPut, opDelete, opBatch:
+	case opPut, opDelete, opDeleteRange, opBatch:
 		return w.write(o)
 	case opGet, opHas, opTryGet, opMultiGet:
 		return w.read(o, nil, w.space(o).model.Now())
@@ -217,7 +220,7 @@ func (w *world) write(o *op) error {
 	w.scratch = o.value.append(w.scratch[:0])
 	switch sp := w.space(o); {
 	case o.kind == opBatch:
-	case sp.ks != nil:
+	case sp.ks != nil || o.kind == opDeleteRange:
 		w.batch.Clear()
 		sp.fill(w.batch, o, w.scratch)
 		return w.db.Write(w.batch, mode)
@@ -253,7 +256,8 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 	if b.Count() != len(o.sub) {
 		return nil, fmt.Errorf("batch of %d operations counts %d", len(o.sub), b.Count())
 	}
-	if o.n != 2 || len(w.spaces) > 1 { // a batch of LevelDB's form names no keyspace
+	ranges := slices.ContainsFunc(o.sub, func(s op) bool { return s.kind == opDeleteRange })
+	if o.n != 2 || len(w.spaces) > 1 || ranges { // a batch of LevelDB's form names no keyspace
 		return b, nil
 	}
 	wire := bytes.Clone(b.Bytes())

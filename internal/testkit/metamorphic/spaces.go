@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -17,12 +18,14 @@ type space struct {
 	ks    *lsm.Keyspace // nil: the default one
 	cmp   *base.Comparer
 	model *model.Model
+	// ranges says that there are range deletions; otherwise their first key is deleted.
+	ranges bool
 }
 
 // spaces returns the keyspaces of a history: the default one, and with Keyspaces one
 // in the opposite order and a bytewise one.
 func (s Setup) spaces(cmp *base.Comparer) []space {
-	list := []space{{name: base.DefaultKeyspaceName, cmp: cmp, model: model.New(cmp)}}
+	list := []space{{name: base.DefaultKeyspaceName, cmp: cmp, model: model.New(cmp), ranges: s.Format == lsm.FormatNative || s.Keyspaces}}
 	if !s.Keyspaces {
 		return list
 	}
@@ -30,8 +33,8 @@ func (s Setup) spaces(cmp *base.Comparer) []space {
 	if cmp == other {
 		other = base.Bytewise
 	}
-	return append(list, space{name: "other", cmp: other, model: model.New(other)},
-		space{name: "third", cmp: base.Bytewise, model: model.New(base.Bytewise)})
+	return append(list, space{name: "other", cmp: other, model: model.New(other), ranges: true},
+		space{name: "third", cmp: base.Bytewise, model: model.New(base.Bytewise), ranges: true})
 }
 
 // index counts the keyspace of an operation round and round those there are.
@@ -115,6 +118,16 @@ func (w *world) scanSnapshot(o *op, s snapshot) error {
 
 // fill adds a put of value, or a deletion, to a batch and to the model.
 func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
+	if o.kind == opDeleteRange && (!sp.ranges || sp.cmp.Compare(o.key, o.limit) > 0) {
+		w := *o
+		w.kind = opDelete
+		o = &w
+	}
+	if o.kind == opDeleteRange {
+		preview.DeleteRange(b.In(sp.ks), o.key, o.limit)
+		sp.model.DeleteRange(o.key, o.limit)
+		return
+	}
 	if o.kind == opDelete {
 		b.In(sp.ks).Delete(o.key)
 		sp.model.Delete(o.key)

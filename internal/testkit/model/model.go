@@ -66,6 +66,16 @@ func (m *Model) Merge(key, operand []byte) {
 	m.Add(Entry{key, operand, base.MakeTrailer(m.now+1, base.KindMerge)})
 }
 
+// DeleteRange removes the keys from start up to, not including, limit, at the next sequence
+// number.
+func (m *Model) DeleteRange(start, limit []byte) {
+	m.now++
+	for i := m.search(start); i < len(m.keys) && m.cmp.Compare(m.keys[i].key, limit) < 0; i++ {
+		h := m.keys[i]
+		h.versions = append(h.versions, Entry{h.key, nil, base.MakeTrailer(m.now, base.KindDelete)})
+	}
+}
+
 // Add inserts a copy of an entry, whose sequence number may be any.
 func (m *Model) Add(e Entry) {
 	e.Key, e.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
