@@ -218,12 +218,16 @@ func TestExportCrashes(t *testing.T) {
 	}
 	states = append(states, mem.CrashClone(vfs.DropAll()))
 	there, refused := 0, 0
+	again := 5
+	if testing.Short() {
+		again = 20
+	}
 	for i, state := range states {
 		if exported(t, state, want) {
 			there++
 			continue
 		}
-		if i%5 == 0 {
+		if i%again == 0 {
 			o := &Options{FS: state, WriteBufferSize: 64 << 10}
 			err := Export(context.Background(), "db", "to", FormatLevelDB, o, nil)
 			if errors.Is(err, ErrExists) && strings.Contains(err.Error(), "to.export is not empty") {

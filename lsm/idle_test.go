@@ -39,7 +39,10 @@ func TestGetsMergeRuns(t *testing.T) {
 func TestIdleBecomesOneRun(t *testing.T) {
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
 	defer db.Close()
-	const n = 20_000
+	n := 20_000
+	if testing.Short() {
+		n = 3_000
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 5 {
 		for range n {
@@ -80,7 +83,10 @@ func TestSpaceAmplification(t *testing.T) {
 		o := small(Options{FS: vfs.NewMem()})
 		o.MaxSpaceAmplification = limit
 		db := mustOpen(t, "db", o)
-		const n = 40_000
+		n := 40_000
+		if testing.Short() {
+			n = 10_000
+		}
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i := range n {
 			mustPut(t, db, i)

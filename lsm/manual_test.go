@@ -172,10 +172,12 @@ func TestManualCompactionYields(t *testing.T) {
 	db := mustOpen(t, "db", o)
 	fill(t, db)
 	occupyLevels(t, db)
+	db.PauseCompaction() // so that the read is the manual one's
 	fsys.gate.Lock()
 	manual := make(chan error, 1)
 	go func() { manual <- db.CompactRange(nil, nil) }()
 	fsys.awaitRead()
+	db.ResumeCompaction()
 	wrote := make(chan error, 1)
 	within(t, "a write beside a manual compaction", func() {
 		var stalled atomic.Bool

@@ -90,7 +90,10 @@ func TestCutTables(t *testing.T) {
 }
 
 func cutTables(t *testing.T, dir string, o Options) {
-	const n = 30000
+	n := 30000
+	if testing.Short() {
+		n = 8000
+	}
 	db := mappedDB(t, dir, n, o)
 	defer db.Close()
 	tables := tableFiles(t, dir)

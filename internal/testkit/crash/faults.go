@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -78,7 +79,7 @@ func (f fault) String() string {
 // shortage reports whether the fault is one that passes.
 func (f fault) shortage() bool { return base.IsShortage(f.err) }
 
-// hangLimit is how long a whole workload may take with its failing calls.
+// hangLimit is the patience with a whole workload and its failing calls.
 const hangLimit = 10 * time.Second
 
 // trial is one run of a workload with a fault at one call.
@@ -183,9 +184,11 @@ func (t *trial) run() (done bool, err error) {
 		}
 		finished <- errors.Join(err, t.broken)
 	}()
+	over, stop := testkit.Patience(hangLimit)
+	defer stop()
 	select {
 	case err = <-finished:
-	case <-time.After(hangLimit):
+	case <-over:
 		stacks := make([]byte, 1<<20)
 		err = fmt.Errorf("hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
 	}

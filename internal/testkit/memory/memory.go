@@ -23,7 +23,7 @@ import (
 const (
 	dir        = "db"
 	maxBatches = 400
-	// hangLimit is how long one trial may take.
+	// hangLimit is the patience with one trial.
 	hangLimit = 10 * time.Second
 )
 
@@ -188,9 +188,11 @@ func (t *trial) run(seed int64) (done bool, err error) {
 		t.off.Store(true)
 		finished <- errors.Join(err, t.resume())
 	}()
+	over, stop := testkit.Patience(hangLimit)
+	defer stop()
 	select {
 	case err = <-finished:
-	case <-time.After(hangLimit):
+	case <-over:
 		stacks := make([]byte, 1<<20)
 		return false, fmt.Errorf("%v: hangs:\n%s", t, stacks[:runtime.Stack(stacks, true)])
 	}
