@@ -69,10 +69,19 @@ func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 	if hidden {
 		return false, first
 	}
-	if t.Kind().IsTombstone() && c.stripe(seq) == 0 && !c.deeper.mayHold(key) {
-		return false, first
-	}
-	return true, first
+	return !c.elides(key, t), first
+}
+
+// elides reports whether an entry that is not hidden is a tombstone with nothing left to
+// hide.
+func (c *collapse) elides(key []byte, t base.Trailer) bool {
+	return t.Kind().IsTombstone() && c.stripe(t.Seq()) == 0 && !c.deeper.mayHold(key)
+}
+
+// aboveSnapshots reports whether no snapshot sees an entry of sequence seq.
+func (c *collapse) aboveSnapshots(seq base.SeqNum) bool {
+	n := len(c.snapshots)
+	return n == 0 || c.snapshots[n-1] < seq
 }
 
 // settle has settled write zeros. REQUIRES: no file that is not an input, and no range

@@ -31,12 +31,18 @@ type Manual struct {
 	step  *Plan
 	whole bool // the step is all there is to do
 	ended bool
+	// rewritten: tables with smaller numbers are rewritten, wherever they are.
+	rewritten uint64
 }
 
 // NewManual begins a manual compaction; nil is no bound.
 func NewManual(start, limit []byte) *Manual {
 	return &Manual{left: keyRange{lo: start, hi: limit}, all: keyRange{lo: start, hi: limit}, files: manualFiles}
 }
+
+// RewriteBelow makes the compaction rewrite all tables with numbers below num, those too
+// that nothing could be merged into or dropped from: for a compaction filter to see them.
+func (m *Manual) RewriteBelow(num uint64) { m.rewritten = num }
 
 // Next plans the next step. Without one, done says whether the end is reached:
 // otherwise a plan in flight is in the way. After the step comes Done or Stopped.
@@ -113,7 +119,7 @@ func (m *Manual) needed(p *picker) (files []*manifest.FileMeta, to int) {
 			if m.past && p.Comparer.Cmp(f.Largest.User, m.left.lo) <= 0 {
 				continue
 			}
-			if l < to || f.Leftovers {
+			if l < to || f.Leftovers || f.Num < m.rewritten {
 				files = append(files, f)
 			}
 		}

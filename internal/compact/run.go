@@ -37,6 +37,11 @@ type Env struct {
 	// Stop is asked every 200 us or so of work; an error ends the run with it.
 	// nil: never.
 	Stop func() error
+	// Filter decides in compactions what becomes of the newest versions of keys. nil: they
+	// are kept.
+	Filter *base.CompactionFilter
+	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
+	MaxUnpacked int64
 	// Progress is told every 200 us or so of work how many entries were read. nil: nobody asks.
 	Progress func(entries uint64)
 }
@@ -55,6 +60,11 @@ type Result struct {
 	Folded                         uint64 // operands that became values, or were joined; Dropped counts all but one of each
 	FoldFailures                   uint64 // folds that the merge operator failed
 	FoldErr                        error  // why the first of them failed
+	// FilterRemoved and FilterChanged are the entries that Env.Filter removed, as tombstones
+	// that are among EntriesOut or Dropped, and those that it gave another value. If there
+	// are any, snapshots newer than Snapshots, those given to Run, must not see the result.
+	FilterRemoved, FilterChanged uint64
+	Snapshots                    []base.SeqNum
 
 	reads []inputRead
 }
@@ -85,8 +95,11 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 	if env.SettleSeqs && p.isDeepest(env.Comparer) {
 		w.collapse.settle()
 	}
+	if env.Filter != nil {
+		w.filter = &filtering{env: env, level: p.OutputLevel}
+	}
 	result, err := w.run()
-	result.reads = reads
+	result.reads, result.Snapshots = reads, snapshots
 	return result, err
 }
 
@@ -147,7 +160,8 @@ type work struct {
 	res      Result
 	exactly  *uint64 // how many entries there are; nil: not known here
 	folding  folding
-	unpacked []byte // scratch
+	unpacked []byte     // scratch
+	filter   *filtering // nil: none
 
 	work int // since the last yield
 }
@@ -243,7 +257,18 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 			}
 			check = !plain
 		}
-		if err := w.out.add(key, w.collapse.settled(t), e.Codec(i), value, first); err != nil {
+		codec := e.Codec(i)
+		if w.filter != nil && first && t.Kind() == base.KindSet && w.collapse.aboveSnapshots(t.Seq()) {
+			var err error
+			if t, codec, value, err = w.filtered(key, t, codec, value); err != nil {
+				return err
+			}
+			if w.collapse.elides(key, t) {
+				w.res.Dropped++
+				continue
+			}
+		}
+		if err := w.out.add(key, w.collapse.settled(t), codec, value, first); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/golang/snappy"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/rangedel"
@@ -33,7 +35,9 @@ func versionOf(t testing.TB, levels [manifest.NumLevels][]*manifest.FileMeta) *m
 //	tables   each line of the input is a table, "L4 a#1=x b#2- c..e#3": the newest version, a
 //	         tombstone, a range tombstone. It forgets all tables before.
 //	merge    merges the tables of all levels to to=4 into it; snapshots=(2 5); with settle=1,
-//	         sequence numbers become 0 where they may; rangedels=1: an input has range tombstones
+//	         sequence numbers become 0 where they may; rangedels=1: an input has range tombstones;
+//	         with filter, a compaction filter removes values that begin with r, adds ! to those
+//	         that begin with c, and fails at those that begin with f
 //	flush    writes the entries of the input to level=0; memtable=5 is how many there
 //	         should be, if not as many as there are
 //
@@ -88,12 +92,17 @@ func TestSurviveScript(t *testing.T) {
 			env := ts.env()
 			env.SettleSeqs = c.Int("settle", 0) == 1
 			v.Levels[to].Files[0].RangeDels = uint64(c.Int("rangedels", 0))
+			if c.Has("filter") {
+				env.Filter = scriptFilter
+			}
 			r, err = plan.Run(0, env, snapshots)
 			v.Levels[to].Files[0].RangeDels = 0
 		case "flush":
 			input, dels := cutRangeDels(base.Bytewise, c.Input)
 			es := entries(input)
-			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), []*rangedel.List{dels}, v, c.Int("level", 0), 0, ts.env(), snapshots)
+			env := ts.env()
+			env.Filter = scriptFilter // which is not for flushes
+			r, err = Flush(newTableSource(t, base.Bytewise, es, 4), uint64(c.Int("memtable", len(es))), []*rangedel.List{dels}, v, c.Int("level", 0), 0, env, snapshots)
 		default:
 			return c.Unknown()
 		}
@@ -108,8 +117,61 @@ func TestSurviveScript(t *testing.T) {
 			fmt.Fprintf(&b, "L%d %s%s\n", a.Level, model.Format(ts.data[a.Meta.Num]), formatRangeDels(ts.dels[a.Meta.Num]))
 		}
 		fmt.Fprintf(&b, "dropped %d", r.Dropped)
+		if r.FilterRemoved+r.FilterChanged > 0 {
+			fmt.Fprintf(&b, ", filter removed %d, changed %d", r.FilterRemoved, r.FilterChanged)
+		}
 		return b.String()
 	})
+}
+
+// scriptFilter goes by the first byte of a value.
+var scriptFilter = &base.CompactionFilter{Name: "test.First", Filter: func(level int, key, value []byte) (base.FilterDecision, error) {
+	switch {
+	case level != 4:
+		return base.FilterKeep, fmt.Errorf("asked for level %d", level)
+	case bytes.HasPrefix(value, []byte("r")):
+		return base.FilterRemove, nil
+	case bytes.HasPrefix(value, []byte("c")):
+		return base.FilterChange(append(bytes.Clone(value), '!')), nil
+	case bytes.HasPrefix(value, []byte("f")):
+		return base.FilterKeep, errors.New("no decision")
+	}
+	return base.FilterKeep, nil
+}}
+
+// TestFilterSeesPackedValues merges packed values with a filter: it is shown them as they
+// are, those that it keeps stay packed, and those that it changes are not.
+func TestFilterSeesPackedValues(t *testing.T) {
+	packed := snappy.Encode(nil, []byte("a value to keep"))
+	ts := newTables(t, base.Bytewise)
+	ts.codec, ts.added = base.CodecSnappy, []base.Codec{}
+	var levels [manifest.NumLevels][]*manifest.FileMeta
+	levels[0] = append(levels[0], ts.put([]model.Entry{
+		model.Set("a", 2, string(packed)),
+		model.Set("b", 3, string(snappy.Encode(nil, []byte("change")))),
+		model.Set("c", 4, string(snappy.Encode(nil, []byte("remove")))),
+	}))
+	v := versionOf(t, levels)
+	run := func() (Result, error) {
+		env := ts.env()
+		env.Filter, env.MaxUnpacked = scriptFilter, 100
+		return newPicker(v, nil, Config{}).plan(0, levels[0], 4, "test").Run(0, env, nil)
+	}
+	r, err := run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ts.data[r.Added[0].Meta.Num]
+	if len(got) != 2 || !bytes.Equal(got[0].Value, packed) || string(got[1].Value) != "change!" {
+		t.Errorf("the merge leaves %s", model.Format(got))
+	}
+	if want := []base.Codec{base.CodecSnappy, base.CodecRaw}; !slices.Equal(ts.added, want) {
+		t.Errorf("codecs %v, want %v", ts.added, want)
+	}
+	ts.data[1][0].Value = snappy.Encode(nil, make([]byte, 101))
+	if _, err := run(); !errors.Is(err, base.ErrCorruption) {
+		t.Errorf("a value above the limit: %v", err)
+	}
 }
 
 // TestPackedValuesPass merges packed values: what comes out has the codec that went in.

@@ -86,7 +86,8 @@ type tables struct {
 	failAdd int // fail the Add after so many, when not 0
 	adds    int
 
-	codec base.Codec // of all values
+	codec base.Codec   // of all values
+	added []base.Codec // of the entries of tables written; not nil: they may differ
 
 	failSync int // fail the Sync after so many, when not 0
 	synced   map[uint64]bool
@@ -210,7 +211,9 @@ func (w *tableWriter) Add(key []byte, t base.Trailer, codec base.Codec, value []
 	if n := len(w.es); n > 0 && w.ts.cmp.CompareInternal(w.es[n-1].Key, w.es[n-1].Trailer, key, t) >= 0 {
 		return fmt.Errorf("out of order: %q#%d after %v", key, t.Seq(), w.es[n-1])
 	}
-	if codec != w.ts.codec {
+	if w.ts.added != nil {
+		w.ts.added = append(w.ts.added, codec)
+	} else if codec != w.ts.codec {
 		return fmt.Errorf("a value packed by %d was handed on as by %d", w.ts.codec, codec)
 	}
 	w.es = append(w.es, model.Entry{Key: bytes.Clone(key), Value: bytes.Clone(value), Trailer: t})

@@ -26,10 +26,12 @@ var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
 func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
 	tables := t.Tables()
 	tables.Spare, tables.Keyspace, tables.KeyspaceName = spare, t.ID(), t.Name()
+	filter, maxUnpacked := t.Filter()
 	return &compact.Env{
 		Comparer: t.Comparer(),
 		Merge:    t.Merge(),
-		Naming:   s.opts.Manifest.Format().TableNamings()[0],
+		Filter:   filter, MaxUnpacked: maxUnpacked,
+		Naming: s.opts.Manifest.Format().TableNamings()[0],
 		// LevelDB's own tools go by sequence numbers when they repair.
 		SettleSeqs: s.opts.Manifest.Format() == base.Native,
 		Open:       t.OpenSource,

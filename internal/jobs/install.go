@@ -108,10 +108,25 @@ func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tre
 	for _, name := range s.opts.Manifest.TakeObsolete() {
 		s.opts.Files.DeleteFile(name)
 	}
-	k.Install(version, flushed)
+	if listed, filtered := filteredAbove(results); filtered {
+		k.InstallFiltered(version, listed)
+	} else {
+		k.Install(version, flushed)
+	}
 	s.estimateLive(k)
 	s.noteVersion(k)
 	return nil
+}
+
+// filteredAbove returns the snapshots above which a compaction filter changed entries.
+// All pieces of a compaction have the same ones.
+func filteredAbove(results []compact.Result) (snapshots []base.SeqNum, filtered bool) {
+	for _, r := range results {
+		if r.FilterRemoved+r.FilterChanged > 0 {
+			return r.Snapshots, true
+		}
+	}
+	return nil, false
 }
 
 // mendManifest begins a new MANIFEST if the last edit failed for want of space or

@@ -44,7 +44,10 @@ type database struct {
 	events []string
 }
 
-func openDatabase(t *testing.T, fsys vfs.FS) *database {
+func openDatabase(t *testing.T, fsys vfs.FS) *database { return openFiltered(t, fsys, nil) }
+
+// openFiltered is openDatabase with a compaction filter.
+func openFiltered(t *testing.T, fsys vfs.FS, filter *base.CompactionFilter) *database {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -70,7 +73,7 @@ func openDatabase(t *testing.T, fsys vfs.FS) *database {
 	})
 	log, err := d.wal.Rotate(0)
 	check(err)
-	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Tables: sstable.WriterOptions{
+	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Filter: filter, Tables: sstable.WriterOptions{
 		Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
 	}}, d.shared)
 	d.tree.Start(log, nil, set.Current(base.DefaultKeyspace))

@@ -28,6 +28,10 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 	if !some {
 		return nil
 	}
+	m := compact.NewManual(start, last)
+	if filter, _ := t.Filter(); filter != nil {
+		m.RewriteBelow(s.opts.Manifest.NewFileNum())
+	}
 	unwatch := context.AfterFunc(ctx, func() {
 		s.mu.Lock()
 		s.cond.Broadcast()
@@ -40,7 +44,7 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 	if k == nil {
 		return base.ErrNoKeyspace
 	}
-	for m := compact.NewManual(start, last); ; {
+	for {
 		done, err := s.manualStepLocked(ctx, k, m)
 		if done || err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
@@ -18,6 +19,12 @@ type Work struct {
 	BytesIn, BytesOut     uint64
 	EntriesIn, EntriesOut uint64
 	Duration              time.Duration
+}
+
+// FilterWork is what compaction filters did.
+type FilterWork struct {
+	Removed, Changed uint64 // entries
+	Failed           int64  // compactions that ended with the filter's failure
 }
 
 // LevelWork is what flushes and compactions wrote into a level.
@@ -35,6 +42,7 @@ type Stall struct {
 // Counters is what a Scheduler has done.
 type Counters struct {
 	Flushes, Compactions Work
+	Filter               FilterWork
 	Levels               [manifest.NumLevels]LevelWork
 	Stalls               map[string]Stall // by cause
 }
@@ -114,6 +122,9 @@ func (s *stats) compacted(p *compact.Plan, results []compact.Result, d time.Dura
 	l.Duration += d
 	w.Count++
 	w.Duration += d
+	if errors.Is(err, base.ErrCompactionFilter) {
+		s.done.Filter.Failed++
+	}
 	if err != nil {
 		w.Failed++
 		return
@@ -133,6 +144,8 @@ func (s *stats) compacted(p *compact.Plan, results []compact.Result, d time.Dura
 		w.BytesOut += r.BytesWritten
 		w.EntriesIn += r.EntriesIn
 		w.EntriesOut += r.EntriesOut
+		s.done.Filter.Removed += r.FilterRemoved
+		s.done.Filter.Changed += r.FilterChanged
 	}
 }
 

@@ -77,8 +77,8 @@ func (h *hold) release(err *error) {
 func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (value []byte, err error) {
 	h := hold{tree: t, guard: t.shared.Reads.Enter()}
 	defer h.release(&err)
-	h.state = t.state.Load()
-	seq, err := t.after(h.state, snap)
+	var seq base.SeqNum
+	h.state, seq, err = t.after(t.state.Load(), snap)
 	if err != nil {
 		return dst, err
 	}

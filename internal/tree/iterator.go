@@ -48,12 +48,8 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // shows in Err.
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
-	s := t.Acquire()
-	seq, err := t.after(s, o.Snapshot)
+	s, seq, err := t.acquireAt(o.Snapshot)
 	if err != nil {
-		if s != nil {
-			s.Unref()
-		}
 		it.err = err
 		return
 	}

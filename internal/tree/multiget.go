@@ -54,9 +54,9 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) {
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
 	r.buf, r.spans, r.slow = r.buf[:0], r.spans[:0], false
-	s := t.Acquire()
-	if s == nil {
-		return t.Gone()
+	s, seq, err := t.acquireAt(snap)
+	if err != nil {
+		return err
 	}
 	defer func() {
 		s.Unref()
@@ -65,10 +65,6 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 			err = t.panicked(r)
 		}
 	}()
-	seq, err := t.after(s, snap)
-	if err != nil {
-		return err
-	}
 	for range keys {
 		r.spans = append(r.spans, span{end: -1})
 	}

@@ -16,8 +16,9 @@ type Sequences struct {
 	visible atomic.Uint64 // written by every commit, so on a cache line of its own
 	_       [120]byte
 
-	mu        sync.Mutex    // a leaf
-	snapshots []base.SeqNum // ascending, one for each open snapshot
+	mu        sync.Mutex             // a leaf
+	snapshots []base.SeqNum          // ascending, one for each open snapshot
+	pins      atomic.Pointer[pinned] // nil: none; written under mu
 }
 
 // Visible is the largest sequence number that reads may see.
@@ -67,6 +68,9 @@ func (n *Snapshot) Close() {
 	defer s.mu.Unlock()
 	if i, found := slices.BinarySearch(s.snapshots, n.seq); found {
 		s.snapshots = slices.Delete(s.snapshots, i, i+1)
+		if i == len(s.snapshots) || s.snapshots[i] != n.seq { // the first of its number was deleted
+			s.unpinLocked(func(k pinKey) bool { return k.seq == n.seq })
+		}
 	}
 }
 
@@ -84,23 +88,24 @@ func (s *Sequences) NumSnapshots() int {
 	return len(s.snapshots)
 }
 
-// after is the sequence number to read state at: that of snap, or of the present
-// if snap is nil. It is called after state was loaded, see the package comment. For
-// the same reason snap is found open only now: a compaction that began after its
-// Close may be in a state that is loaded later.
-func (t *Tree) after(state *ReadState, snap *Snapshot) (base.SeqNum, error) {
+// after is the state to read, and the sequence number to read it at, for snap, or for
+// the present if snap is nil. state is the current one and was loaded before, see the
+// package comment. For the same reason snap is found open only now: a compaction that
+// began after its Close may be in a state that is loaded later. The caller is in a guard.
+func (t *Tree) after(state *ReadState, snap *Snapshot) (*ReadState, base.SeqNum, error) {
 	if state == nil {
-		return 0, t.Gone()
+		return nil, 0, t.Gone()
 	}
 	seq := t.shared.Seqs.Visible()
 	if snap != nil {
 		if snap.of != t.shared.Seqs {
-			return 0, fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
+			return nil, 0, fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
 		}
+		state = t.shared.Seqs.stateAt(state, snap)
 		if snap.closed.Load() {
-			return 0, base.ErrClosed
+			return nil, 0, base.ErrClosed
 		}
 		seq = min(seq, snap.seq)
 	}
-	return seq, nil
+	return state, seq, nil
 }

@@ -40,6 +40,10 @@ type Options struct {
 	MemTableSize int64
 	// Merge makes values of operands; nil: reads of keys that have some fail.
 	Merge *mergeop.Operator
+	// Filter decides in compactions what becomes of entries; nil: they are kept.
+	Filter *base.CompactionFilter
+	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
+	MaxUnpacked int64
 	// RunsSought is told of every soughtStep extra sorted runs that reads of the tree
 	// searched.
 	RunsSought func(*Tree)
@@ -88,6 +92,12 @@ func (t *Tree) Tables() sstable.WriterOptions { return *t.tables.Load() }
 // SetTables changes how new tables are written.
 func (t *Tree) SetTables(o sstable.WriterOptions) { t.tables.Store(&o) }
 
+// Filter is the compaction filter, nil for none, and the bound on packed values that it is
+// shown.
+func (t *Tree) Filter() (f *base.CompactionFilter, maxUnpacked int64) {
+	return t.opts.Filter, t.opts.MaxUnpacked
+}
+
 // Start makes the first state: an empty memtable whose entries will go to log
 // firstLog or later ones, the memtables sealed, newest first, and version, whose
 // reference it takes over.
@@ -122,6 +132,7 @@ func (t *Tree) Close() {
 	defer t.mu.Unlock()
 	t.dropped.Store(false)
 	t.replaceLocked(nil)
+	t.shared.Seqs.unpinTree(t)
 }
 
 // Drop takes the state away of a keyspace that was dropped: later reads fail with
@@ -131,6 +142,7 @@ func (t *Tree) Drop() {
 	defer t.mu.Unlock()
 	t.dropped.Store(true)
 	t.replaceLocked(nil)
+	t.shared.Seqs.unpinTree(t)
 }
 
 // Closed reports whether the Tree was closed, or not started.
@@ -151,6 +163,18 @@ func (t *Tree) Unused() bool { return t.states.Load() == 0 }
 // Current returns the current state without a reference, or nil once closed. What
 // the state holds may be used inside a guard, and by the commit leader.
 func (t *Tree) Current() *ReadState { return t.state.Load() }
+
+// acquireAt returns the state and the sequence number to read at snap, or at present if
+// that is nil, with a reference on the state.
+func (t *Tree) acquireAt(snap *Snapshot) (*ReadState, base.SeqNum, error) {
+	g := t.shared.Reads.Enter()
+	s, seq, err := t.after(t.state.Load(), snap)
+	if err == nil {
+		s.Ref()
+	}
+	g.Exit()
+	return s, seq, err
+}
 
 // Acquire returns the current state with a reference, or nil once closed.
 func (t *Tree) Acquire() *ReadState {

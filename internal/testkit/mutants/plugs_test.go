@@ -19,6 +19,23 @@ var plugs = []mutant{
 	{"scan-error-dropped", "a scan that ended early does not say so", target{"lsm", "TestScanError"}, []edit{
 		{"lsm/iterator.go", "defer func() { *err = it.Close() }()", "defer func() { it.Close() }()"}}},
 
+	// Compaction filters.
+
+	{"filter-under-snapshot", "the filter removes what a snapshot sees", target{"internal/compact", "TestSurviveScript"}, []edit{
+		{"internal/compact/collapse.go", "return n == 0 || c.snapshots[n-1] < seq", "return true"}}},
+
+	{"filter-resurrects", "what the filter removes leaves no tombstone above older versions", target{"internal/compact", "TestSurviveScript"}, []edit{
+		{"internal/compact/run.go", "if w.collapse.elides(key, t) {", "if t.Kind().IsTombstone() {"}}},
+
+	{"filter-shown-hidden", "the filter is asked about older versions", target{"internal/compact", "TestSurviveScript"}, []edit{
+		{"internal/compact/run.go", "w.filter != nil && first && t.Kind()", "w.filter != nil && t.Kind()"}}},
+
+	{"snapshot-not-pinned", "a snapshot opened during a compaction sees what its filter did", target{"internal/jobs", "TestFilterLeavesSnapshotsAlone"}, []edit{
+		{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},
+
+	{"filter-skips-bottom", "a manual compaction leaves what the filter has not seen", target{"internal/jobs", "TestFilterSeesTheBottom"}, []edit{
+		{"internal/compact/manual.go", "|| f.Num < m.rewritten", ""}}},
+
 	// Lifetimes.
 
 	{"guard-not-awaited", "what a reader may see is freed after one phase of guards", target{"internal/epoch", "TestRetireWaitsForGuard"}, []edit{

@@ -1,0 +1,118 @@
+package tree
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// A compaction leaves what snapshots see as it is: it lists them when it begins, and
+// what it drops is hidden from them and from all that are opened later. A compaction
+// filter goes further: it takes away what is newest, which a snapshot may see that is
+// opened while the compaction runs. Such snapshots go on reading the state before the
+// compaction: when its result is installed, they are pinned to that state, with its
+// memtables and tables, until they are closed.
+
+// pinKey is the snapshots of one sequence number, as readers of one tree.
+type pinKey struct {
+	tree *Tree
+	seq  base.SeqNum
+}
+
+// pinned maps snapshots to the state that they read instead of the current one. It is
+// replaced, never changed, and holds a reference on each state.
+type pinned map[pinKey]*ReadState
+
+// InstallFiltered is Install for a compaction whose filter removed or changed entries
+// above the snapshots that it listed, ascending.
+func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.state.Load()
+	if s == nil {
+		version.Unref()
+		return
+	}
+	t.shared.Seqs.pin(s, listed, func() { t.replaceLocked(t.newState(s.Mem, s.FirstLog, s.Sealed, version)) })
+}
+
+// pin makes the open snapshots that are not among the listed ones read state, unless they
+// read an older one already, and calls replace, which makes another state current.
+//
+// The order matters: a reader loads the current state before it looks for a pinned one.
+func (s *Sequences) pin(state *ReadState, listed []base.SeqNum, replace func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := 0
+	if n := len(listed); n > 0 {
+		from, _ = slices.BinarySearch(s.snapshots, listed[n-1]+1)
+	}
+	if from < len(s.snapshots) {
+		next := pinned{}
+		if p := s.pins.Load(); p != nil {
+			next = maps.Clone(*p)
+		}
+		for _, seq := range s.snapshots[from:] {
+			key := pinKey{state.tree, seq}
+			if next[key] == nil {
+				state.Ref()
+				next[key] = state
+			}
+		}
+		s.pins.Store(&next)
+	}
+	replace()
+}
+
+// unpinLocked forgets what goes.
+//
+// REQUIRES: s.mu held.
+func (s *Sequences) unpinLocked(goes func(pinKey) bool) {
+	p := s.pins.Load()
+	if p == nil {
+		return
+	}
+	next := pinned{}
+	for key, state := range *p {
+		if goes(key) {
+			defer state.unpin()
+		} else {
+			next[key] = state
+		}
+	}
+	if len(next) == 0 {
+		s.pins.Store(nil)
+		return
+	}
+	s.pins.Store(&next)
+}
+
+// unpin gives back the reference of a pin, when the guards have exited that may have seen
+// it.
+func (s *ReadState) unpin() {
+	s.tree.shared.Reads.Retire(func() {
+		if s.refs.Unref() {
+			s.free()
+		}
+	})
+}
+
+// unpinTree forgets what is pinned of a tree that has no state any more.
+func (s *Sequences) unpinTree(t *Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unpinLocked(func(k pinKey) bool { return k.tree == t })
+}
+
+// stateAt is the state that snap reads: state, the current one, if it is not pinned to
+// another. The caller is in a guard.
+func (s *Sequences) stateAt(state *ReadState, snap *Snapshot) *ReadState {
+	if p := s.pins.Load(); p != nil {
+		if old := (*p)[pinKey{state.tree, snap.seq}]; old != nil {
+			return old
+		}
+	}
+	return state
+}
