@@ -51,6 +51,7 @@ var statuses = []struct {
 	{lsm.ErrTooManyFiles, C.LOAM_ERR_TOO_MANY_FILES},
 	{lsm.ErrDirectoryChanged, C.LOAM_ERR_IO},
 	{lsm.ErrTooLarge, C.LOAM_ERR_TOO_LARGE},
+	{lsm.ErrCompactionFilter, C.LOAM_ERR_CALLBACK},
 }
 
 var errHandle = errors.New("not a handle of this type")

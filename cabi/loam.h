@@ -220,6 +220,26 @@ enum {
  * only with a comparator of the same name. destroy: optional. */
 LOAM_API loam_status loam_options_set_comparator(loam_options *options, const char *name, loam_compare_fn compare, void *arg, loam_destroy_fn destroy, unsigned flags, char **err);
 
+/* What a compaction filter decides about an entry. */
+enum {
+  LOAM_FILTER_KEEP = 0,
+  LOAM_FILTER_REMOVE = 1,
+  LOAM_FILTER_CHANGE = 2 /* *new_value and *new_len are the value from now on */
+};
+
+/* Asked in compactions about the newest version of each key, if no snapshot sees it.
+ * level is the one that the entry goes to. *new_value is NULL before the call; for
+ * LOAM_FILTER_CHANGE it is what malloc returned, and the library frees it. After a
+ * reported failure, and for any other result, the compaction fails with
+ * LOAM_ERR_CALLBACK, nothing being lost; compactions pause, loam_metrics has the
+ * message as "background_error", and they are tried again after a while, or at once
+ * with loam_retry. */
+typedef int (*loam_filter_fn)(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **new_value, size_t *new_len, loam_failure *failure);
+/* Decides in compactions what becomes of entries; see docs/compaction-filter.md. The
+ * name is for messages. The option "compaction_filter" sets filters by name, such as
+ * "prefix:tmp/,cache/", which removes the keys that begin so. destroy: optional. */
+LOAM_API loam_status loam_options_set_compaction_filter(loam_options *options, const char *name, loam_filter_fn filter, void *arg, loam_destroy_fn destroy, char **err);
+
 /* level: -4 debug, 0 info, 4 warning, 8 error. The message lives during the
  * call. After a reported failure the logger is not called again, and loam_metrics
  * has the message as "logger_error". log: optional (no messages); destroy:

@@ -21,6 +21,7 @@ type options struct {
 	lsm.Options
 	closed                    bool
 	comparator, logger, cache *shared // what the options hold on to
+	filter                    *shared // as these
 }
 
 // settings are options as they are at one time. uses has a user for the caller.
@@ -53,7 +54,7 @@ func (o *options) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	for _, s := range []*shared{o.comparator, o.logger, o.cache} {
+	for _, s := range []*shared{o.comparator, o.logger, o.cache, o.filter} {
 		s.release()
 	}
 }
@@ -70,7 +71,7 @@ func copied(h C.uint64_t) (s *settings, err error) {
 		return &settings{unset(), newShared(func() {})}, nil
 	}
 	err = with(h, func(o *options) error {
-		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain()}
+		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain(), o.filter.retain()}
 		s = &settings{o.Options, newShared(func() {
 			for _, u := range uses {
 				u.release()
@@ -122,11 +123,15 @@ func loamgo_options_create(out *C.uint64_t, message **C.char) status {
 func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) status {
 	return run(message, func() error {
 		return with(h, func(o *options) error {
-			before := o.Comparer
+			before, filter := o.Comparer, o.CompactionFilter
 			err := o.Set(C.GoString(name), C.GoString(value))
 			if o.Comparer != before {
 				o.comparator.release()
 				o.comparator = nil
+			}
+			if o.CompactionFilter != filter {
+				o.filter.release()
+				o.filter = nil
 			}
 			return err
 		})

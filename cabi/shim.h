@@ -21,6 +21,14 @@ void loamgo_release(void *p);
 char *loamgo_message(const char *text, size_t len, int number, const char *path, size_t path_len);
 /* -1, 0, 1, or the address of the message of a failure, see loamgo_failure_text. */
 intptr_t loamgo_compare(uintptr_t fn, uintptr_t arg, const unsigned char *a, size_t a_len, const unsigned char *b, size_t b_len);
+/* What a filter answers; value is malloc'ed. failure is 0 or the address of its message. */
+typedef struct {
+  int decision;
+  void *value;
+  size_t len;
+  intptr_t failure;
+} loamgo_filtered;
+loamgo_filtered loamgo_filter(uintptr_t fn, uintptr_t arg, int level, const unsigned char *key, size_t key_len, const unsigned char *value, size_t value_len);
 /* 0 or the address of the message of a failure. */
 intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
 /* The words of a failure, until it is freed. */

@@ -141,6 +141,19 @@ func (c *conformer) run(op string, args []string) {
 		mustClose(c.t, c.db)
 		c.db = mustOpen(c.t, c.dir, nil)
 		c.ok(nil)
+	case "filter":
+		mustClose(c.t, c.db)
+		var o Options
+		if err := o.Set("compaction_filter", args[0]); err != nil {
+			c.t.Fatal(err)
+		}
+		c.db = mustOpen(c.t, c.dir, &o)
+		if err := c.db.CompactRange(nil, nil); err != nil {
+			c.t.Fatal(err)
+		}
+		mustClose(c.t, c.db)
+		c.db = mustOpen(c.t, c.dir, nil)
+		c.ok(nil)
 	default:
 		c.t.Fatalf("no operation %q", op)
 	}

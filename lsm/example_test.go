@@ -1,6 +1,7 @@
 package lsm_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,60 @@ func ExampleDB_MultiGet() {
 	// a: "1" true
 	// b: "" false
 	// c: "3" true
+}
+
+// Sessions end at the time that their value begins with; compactions remove those that have
+// ended, and shorten the others.
+func ExampleCompactionFilter() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	const now = 1000
+	db, err := lsm.Open(dir, &lsm.Options{CompactionFilter: &lsm.CompactionFilter{
+		Name: "sessions",
+		Filter: func(level int, key, value []byte) (lsm.FilterDecision, error) {
+			var end int
+			var rest string
+			if !bytes.HasPrefix(key, []byte("session/")) {
+				return lsm.FilterKeep, nil
+			}
+			if _, err := fmt.Sscanf(string(value), "%d %s", &end, &rest); err != nil {
+				return lsm.FilterKeep, err
+			}
+			if end <= now {
+				return lsm.FilterRemove, nil
+			}
+			return lsm.FilterChange(fmt.Appendf(nil, "%d %.1s", end, rest)), nil
+		},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.Put([]byte("session/1"), []byte("900 ann"), lsm.NoSync)
+	db.Put([]byte("session/2"), []byte("1100 bob"), lsm.NoSync)
+	db.Put([]byte("user/1"), []byte("ann"), lsm.NoSync)
+	if err := db.CompactRange(nil, nil); err != nil {
+		log.Fatal(err)
+	}
+	for k, v := range db.All(nil, nil, &err) {
+		fmt.Printf("%s: %s\n", k, v)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// session/2: 1100 b
+	// user/1: ann
+}
+
+func ExamplePrefixFilter() {
+	f := lsm.PrefixFilter([]byte("tmp/"), []byte("a,b"))
+	var o lsm.Options
+	fmt.Println(f.Name, o.Set("compaction_filter", f.Name))
+	// Output: prefix:tmp/,a%2cb <nil>
 }
 
 func ExampleOptions_Set() {

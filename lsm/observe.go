@@ -27,6 +27,13 @@ type WorkMetrics struct {
 	Duration      time.Duration // sum, failed ones included
 }
 
+// FilterMetrics counts what the compaction filter did.
+type FilterMetrics struct {
+	Removed uint64 // entries that it removed
+	Changed uint64 // entries that it gave another value
+	Failed  int64  // compactions that ended with its failure
+}
+
 // StallMetrics counts writes that had to wait, for one cause.
 type StallMetrics struct {
 	Count    int64         // waits
@@ -76,6 +83,7 @@ type Metrics struct {
 	Levels  [manifest.NumLevels]LevelMetrics // by level
 	Flush   WorkMetrics                      // flushes of memtables
 	Compact WorkMetrics                      // compactions, manual ones included
+	Filter  FilterMetrics                    // of the compaction filter
 
 	Stalls           map[string]StallMetrics // writes that waited, by cause: "memtables", "level0", "debt"
 	StallTime        time.Duration           // sum over the causes
@@ -152,6 +160,7 @@ func (k *keyspace) Metrics() Metrics {
 // addWork fills in what the scheduler counts.
 func (m *Metrics) addWork(c jobs.Counters) {
 	m.Flush, m.Compact = WorkMetrics(c.Flushes), WorkMetrics(c.Compactions)
+	m.Filter = FilterMetrics(c.Filter)
 	m.Stalls = make(map[string]StallMetrics, len(c.Stalls))
 	for cause, stall := range c.Stalls {
 		m.Stalls[cause] = StallMetrics(stall)

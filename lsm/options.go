@@ -48,6 +48,10 @@ type Options struct {
 	// Comparers are orders that keyspaces have besides Comparer and the built-in ones: an
 	// opening must know the orders of all keyspaces. The default is none.
 	Comparers []*Comparer
+	// CompactionFilter decides in compactions what becomes of entries, for instance to
+	// remove those that are out of date. The default is none. A panic in it is its failure,
+	// see CompactionFilter.
+	CompactionFilter *CompactionFilter
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.
 	FS FS
@@ -161,6 +165,7 @@ var optionTable = options.Table[Options]{
 	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
 	{Name: "format", Doc: "format of a new database: leveldb or native", Default: int64(FormatLevelDB), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
+	{Name: "compaction_filter", Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
 	{Name: "cache_size", Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
 	{Name: "write_buffer_size", Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
 	{Name: "max_memtables", Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
@@ -221,6 +226,9 @@ func (o *Options) resolve() (*Options, error) {
 			return nil, fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
 		}
 	}
+	if err := checkFilter(r.CompactionFilter); err != nil {
+		return nil, err
+	}
 	if r.FS == nil {
 		r.FS = vfs.Default
 	}
@@ -242,7 +250,7 @@ func (o *Options) engine() engine.Options {
 	return engine.Options{
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists,
 		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly, Upgrade: o.upgrade,
-		Comparer: o.Comparer, Comparers: o.comparerOf, Logger: o.Logger,
+		Comparer: o.Comparer, Comparers: o.comparerOf, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
 		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate,

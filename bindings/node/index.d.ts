@@ -191,6 +191,9 @@ export class Cache {
   [Symbol.dispose] (): void
 }
 
+/** The option `compactionFilter` that removes the keys beginning with one of the prefixes. */
+export function prefixFilter (...prefixes: Array<string | Uint8Array>): string
+
 /** From start up to, not including, stop. */
 export type Range<K> = readonly [start: K | null | undefined, stop: K | null | undefined]
 
@@ -262,6 +265,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   createDirs?: boolean | undefined
   /** The order of the keys: a built-in one. Fixed when the database is created. */
   comparator?: 'leveldb.BytewiseComparator' | 'rocksdb.ReverseBytewiseComparator' | 'idb_cmp1' | undefined
+  /** What compactions remove, by name: `prefixFilter('tmp/', 'cache/')`, or `'none'`. */
+  compactionFilter?: string | undefined
   /** A cache to share, instead of one of `cacheSize`. */
   cache?: Cache | undefined
   /** Where the engine's messages go: a function, or something like the console. */

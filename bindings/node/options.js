@@ -9,7 +9,18 @@ const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 // Set by other means, or not by this name.
 const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator'])
 
-// A function could not be called from the engine's threads.
+// The compaction filter, by name, that removes the keys beginning with one of the prefixes.
+function prefixFilter (...prefixes) {
+  const list = prefixes.map((prefix) => Buffer.from(prefix).toString('hex').replace(/../g, '%$&'))
+  return 'prefix:' + list.join(',')
+}
+
+// Functions could not be called from the engine's threads.
+function checkNames ({ compactionFilter }) {
+  if (compactionFilter === undefined || compactionFilter === null || typeof compactionFilter === 'string') return
+  throw invalidArgument('The compaction filter must be a name, such as prefixFilter() returns')
+}
+
 function comparatorPair ({ comparator }) {
   if (comparator === undefined || comparator === null) return []
   if (typeof comparator !== 'string') throw invalidArgument('The comparator must be the name of a built-in order')
@@ -20,6 +31,7 @@ function comparatorPair ({ comparator }) {
 // values. As with LevelDB, a number out of range becomes the nearest in it.
 async function enginePairs (options) {
   const known = await engineOptions()
+  checkNames(options)
   const pairs = comparatorPair(options)
   for (const [key, { name, min, max }] of known) {
     let value = options[key]
@@ -53,6 +65,7 @@ function loggerOf ({ logger }) {
   throw invalidArgument("The option 'logger' must be a function, or have the methods debug, info, warn and error")
 }
 
+exports.prefixFilter = prefixFilter
 exports.enginePairs = enginePairs
 exports.creationPairs = creationPairs
 exports.cacheOf = cacheOf

@@ -1,5 +1,5 @@
-/* loamdb._fast.Callbacks: a comparator and a logger written in Python, as libloam
- * calls them.
+/* loamdb._fast.Callbacks: a comparator, a logger and a compaction filter written in
+ * Python, as libloam calls them.
  *
  * They are called from any thread, with or without the GIL's knowing it, at moments
  * at which no exception can be raised. A comparator's exception is reported to the
@@ -7,7 +7,9 @@
  * An exception of a signal handler (Ctrl-C) may surface inside a callback, as that is
  * where Python code runs. A comparator is a pure function: it is asked again, and if
  * it then answers, the exception was not its own; the call goes on and raises it at
- * its end.
+ * its end. A compaction filter's exception ends the compaction, and is raised by the
+ * call that waits for it if there is one; a signal handler's (no Exception) is held
+ * back, and the filter is asked again.
  *
  * The library has a reference from the moment a callback is set until it calls
  * destroy. While a database is open that reference is not counted, as the database
@@ -16,19 +18,21 @@
  * may outlive the database (while it opens, and from the beginning of its close) the
  * reference is counted.
  *
- * compare and logger never change. The other fields are guarded by the GIL or, where
+ * compare, logger and filter never change. The other fields are guarded by the GIL or, where
  * there is none, the object's lock.
  */
 #include "_fast.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { TRIES = 3 };
 
 typedef struct {
   PyObject_HEAD
-  PyObject *compare, *logger; /* NULL: none */
+  PyObject *compare, *logger, *filter; /* NULL: none */
   PyObject *failure;          /* what the comparator raised; NULL: nothing */
+  PyObject *filter_failure;   /* what the compaction filter raised last; NULL: nothing, or it was raised */
   PyObject *interrupt;        /* what a signal handler raised in a callback; NULL: nothing */
   unsigned long interrupted;  /* the thread that is to raise it */
   int registered;             /* callbacks that the library has not destroyed */
@@ -103,7 +107,12 @@ PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception
   LOCK(c);
   failure = Py_XNewRef(c->failure);
   told = c->told;
-  if (failure != NULL) c->told = 1;
+  if (failure != NULL) {
+    c->told = 1;
+  } else if (status == LOAM_ERR_CALLBACK) {
+    failure = c->filter_failure;
+    c->filter_failure = NULL;
+  }
   UNLOCK();
   if (failure == NULL) return exception;
   if (told) {
@@ -185,6 +194,59 @@ static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, s
   return order;
 }
 
+/* The decision that an answer of the filter is: None keeps the entry, False removes it,
+ * bytes are another value. -1 with an exception for any other answer. */
+static int decide(PyObject *answer, void **changed, size_t *changed_len) {
+  Bytes b;
+  if (answer == Py_None) return LOAM_FILTER_KEEP;
+  if (answer == Py_False) return LOAM_FILTER_REMOVE;
+  if (bytes_of(answer, &b) < 0) return -1;
+  *changed = malloc(b.len > 0 ? b.len : 1);
+  if (*changed == NULL) {
+    bytes_done(&b);
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(*changed, b.data, b.len);
+  *changed_len = b.len;
+  bytes_done(&b);
+  return LOAM_FILTER_CHANGE;
+}
+
+static int filter_entry(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **changed, size_t *changed_len, loam_failure *failure) {
+  Callbacks *c = arg;
+  PyObject *exception = NULL;
+  Frame f;
+  int decision = -1, own = 0; /* own: the exception is the filter's */
+  if (begin(&f) < 0) {
+    loam->loam_callback_fail(failure, "the Python interpreter is ending");
+    return LOAM_FILTER_KEEP;
+  }
+  for (int i = 0; i < TRIES && decision < 0 && !own; i++) {
+    PyObject *answer = PyObject_CallFunction(c->filter, "iy#y#", level, (const char *)key, (Py_ssize_t)key_len, (const char *)value, (Py_ssize_t)value_len);
+    if (answer != NULL) decision = decide(answer, changed, changed_len);
+    Py_XDECREF(answer);
+    if (decision >= 0) break;
+    Py_XDECREF(exception);
+    own = PyErr_ExceptionMatches(PyExc_Exception);
+    exception = take_exception();
+    if (!own) hold_back(c, Py_XNewRef(exception)); /* of a signal handler, such as Ctrl-C */
+  }
+  if (decision < 0) {
+    PyObject *before;
+    report(failure, exception);
+    LOCK(c);
+    before = c->filter_failure;
+    c->filter_failure = exception;
+    UNLOCK();
+    exception = before;
+    decision = LOAM_FILTER_KEEP;
+  }
+  Py_XDECREF(exception);
+  end(&f);
+  return decision;
+}
+
 /* loam.h's levels are -4 debug, 0 info, 4 warning, 8 error; logging's 10, 20, 30, 40. */
 static void log_message(void *arg, int level, const char *message, loam_failure *failure) {
   Callbacks *c = arg;
@@ -237,26 +299,27 @@ void library_may_outlive(PyObject *keep, int may) {
 /* ---- The type ---- */
 
 static PyObject *callbacks_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *compare, *logger;
+  PyObject *compare, *logger, *filter;
   Callbacks *c;
-  if (!PyArg_ParseTuple(args, "OO:Callbacks", &compare, &logger)) return NULL;
+  if (!PyArg_ParseTuple(args, "OOO:Callbacks", &compare, &logger, &filter)) return NULL;
   c = (Callbacks *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (c == NULL) return NULL;
   if (compare != Py_None) c->compare = Py_NewRef(compare);
   if (logger != Py_None) c->logger = Py_NewRef(logger);
+  if (filter != Py_None) c->filter = Py_NewRef(filter);
   return (PyObject *)c;
 }
 
 /* _register(): the library is about to get a callback. Returns the addresses of
- * comparator, logger, destroy and arg. */
+ * comparator, logger, compaction filter, destroy and arg. */
 static PyObject *callbacks_register(PyObject *self, PyObject *unused) {
   Callbacks *c = (Callbacks *)self;
   LOCK(c);
   c->registered++;
   UNLOCK();
   library_may_outlive(self, 1);
-  return Py_BuildValue("NNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
-                       PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
+  return Py_BuildValue("NNNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
+                       PyLong_FromVoidPtr((void *)filter_entry), PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
 }
 
 /* _unregister(): the library did not take the callback after all. */
@@ -281,7 +344,9 @@ static int callbacks_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(c->compare);
   Py_VISIT(c->logger);
+  Py_VISIT(c->filter);
   Py_VISIT(c->failure);
+  Py_VISIT(c->filter_failure);
   Py_VISIT(c->interrupt);
   return 0;
 }
@@ -293,7 +358,9 @@ static void callbacks_dealloc(PyObject *self) {
   PyObject_GC_UnTrack(self);
   Py_CLEAR(c->compare);
   Py_CLEAR(c->logger);
+  Py_CLEAR(c->filter);
   Py_CLEAR(c->failure);
+  Py_CLEAR(c->filter_failure);
   Py_CLEAR(c->interrupt);
   free_object(self);
 }
@@ -307,7 +374,7 @@ static PyType_Slot slots[] = {{Py_tp_new, callbacks_new},
                               {Py_tp_dealloc, callbacks_dealloc},
                               {Py_tp_traverse, callbacks_traverse},
                               {Py_tp_methods, methods},
-                              {Py_tp_doc, "A comparator and a logger, as the library calls them."},
+                              {Py_tp_doc, "A comparator, a logger and a compaction filter, as the library calls them."},
                               {0, NULL}};
 
 static PyType_Spec spec = {"loamdb._fast.Callbacks", sizeof(Callbacks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};

@@ -223,11 +223,131 @@ static void loggers(void) {
   CHECK(lines == -1, "not destroyed");
 }
 
+typedef struct {
+  int fails;     /* 1: it reports a failure, 2: its answer is none, 3: the value is NULL */
+  int destroyed;
+  int calls;
+} rules;
+
+/* Removes what begins with r, and gives what begins with c another value. */
+static int decide(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **changed, size_t *changed_len, loam_failure *failure) {
+  rules *r = arg;
+  CHECK(!r->destroyed && level > 0 && level < 7 && key && value && !*changed, "level %d", level);
+  __atomic_add_fetch(&r->calls, 1, __ATOMIC_RELAXED);
+  if (key_len && *(const char *)key == 'x') {
+    if (r->fails == 1) {
+      *changed = malloc(1); /* freed all the same */
+      loam_callback_fail(failure, "no time");
+      return LOAM_FILTER_REMOVE;
+    }
+    if (r->fails == 2) return 7;
+    if (r->fails == 3) {
+      *changed_len = 1;
+      return LOAM_FILTER_CHANGE;
+    }
+  }
+  if (value_len && *(const char *)value == 'r') return LOAM_FILTER_REMOVE;
+  if (value_len && *(const char *)value == 'c') {
+    *changed = malloc(value_len + 8);
+    *changed_len = (size_t)sprintf(*changed, "was %.*s", (int)value_len, (const char *)value);
+    return LOAM_FILTER_CHANGE;
+  }
+  if (value_len && *(const char *)value == 'e') return LOAM_FILTER_CHANGE; /* the empty value */
+  return LOAM_FILTER_KEEP;
+}
+
+static void ended_rules(void *arg) { ((rules *)arg)->destroyed++; }
+
+static void holds(loam_db *db, const char *key, const char *value) {
+  char buf[100];
+  size_t len = 0;
+  loam_status s = loam_get(db, NULL, key, strlen(key), buf, sizeof buf, &len, &err);
+  CHECK(value ? s == LOAM_OK && len == strlen(value) && !memcmp(buf, value, len) : s == LOAM_NOT_FOUND, "%s: %s, %.*s", key, loam_status_name(s), (int)len, buf);
+}
+
+/* What a compaction filter answers is done, its failures lose nothing, and it has an end. */
+static void filters(void) {
+  static const char *failures[] = {NULL, "no time", "7 is no decision", "NULL is no value"};
+  rules r, refused;
+  loam_options *o;
+  loam_db *db;
+  loam_snapshot *snapshot;
+  char *json, buf[10];
+  size_t len;
+  memset(&r, 0, sizeof r);
+  memset(&refused, 0, sizeof refused);
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set_compaction_filter(o, "", decide, &refused, ended_rules, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set_compaction_filter(o, "x", NULL, &refused, ended_rules, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set_compaction_filter(o, NULL, decide, &refused, ended_rules, &err));
+  CHECK(!refused.destroyed, "a call that failed");
+  WANT(LOAM_OK, loam_options_set_compaction_filter(o, "test.Rules", decide, &r, ended_rules, &err));
+  WANT(LOAM_OK, loam_open("filtered", o, &db, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "old", 3, "r", 1, NULL, &err));
+  WANT(LOAM_OK, loam_snapshot_create(db, &snapshot, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "a", 1, "keep", 4, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "b", 1, "remove", 6, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "c", 1, "change", 6, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "e", 1, "empty", 5, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "x", 1, "", 0, NULL, &err));
+  for (r.fails = 1; r.fails <= 3; r.fails++) {
+    loam_status s = loam_compact(db, NULL, 0, NULL, 0, &err);
+    CHECK(s == LOAM_ERR_CALLBACK && strstr(err, failures[r.fails]) && strstr(err, "test.Rules") && strstr(err, "\"x\""), "%s: %s", loam_status_name(s), err);
+    loam_free(err);
+    err = NULL;
+    WANT(LOAM_OK, loam_metrics(db, &json, &err));
+    CHECK(strstr(json, failures[r.fails]) && strstr(json, "\"read_only\":null"), "%s", json);
+    loam_free(json);
+    holds(db, "b", "remove");
+  }
+  r.fails = 0;
+  WANT(LOAM_OK, loam_retry(db, &err));
+  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  holds(db, "a", "keep");
+  holds(db, "b", NULL);
+  holds(db, "c", "was change");
+  holds(db, "e", "");
+  holds(db, "x", "");
+  holds(db, "old", "r");
+  WANT(LOAM_OK, loam_get(db, READ(snapshot, 0), "old", 3, buf, sizeof buf, &len, &err));
+  WANT(LOAM_OK, loam_snapshot_close(snapshot));
+  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  holds(db, "old", NULL);
+  WANT(LOAM_OK, loam_metrics(db, &json, &err));
+  CHECK(strstr(json, "\"removed\":2") && strstr(json, "\"changed\":2") && strstr(json, "\"background_error\":null"), "%s", json);
+  loam_free(json);
+  WANT(LOAM_OK, loam_options_close(o));
+  CHECK(!r.destroyed && r.calls > 0, "in use");
+  WANT(LOAM_OK, loam_close(db, &err));
+  CHECK(r.destroyed == 1, "destroyed %d times", r.destroyed);
+
+  memset(&r, 0, sizeof r);
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_options_set_compaction_filter(o, "test.Rules", decide, &r, ended_rules, &err));
+  WANT(LOAM_OK, loam_options_set(o, "cache_size", "1MiB", &err));
+  CHECK(!r.destroyed, "another option was set");
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_options_set(o, "compaction_filter", "prefix:", &err));
+  loam_free(err);
+  err = NULL;
+  CHECK(!r.destroyed, "a call that failed");
+  WANT(LOAM_OK, loam_options_set(o, "compaction_filter", "prefix:a,%00", &err));
+  CHECK(r.destroyed == 1, "replaced by name: destroyed %d times", r.destroyed);
+  WANT(LOAM_OK, loam_open("filtered", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  WANT(LOAM_OK, loam_put(db, NULL, "\0x", 2, "v", 1, NULL, &err));
+  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  holds(db, "a", NULL);
+  holds(db, "c", "was change");
+  WANT(LOAM_NOT_FOUND, loam_has(db, NULL, "\0x", 2, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+}
+
 int main(void) {
   /* Each of the first comparisons, and then every so many. */
   for (long i = 1; i < 60000; i += i < 20 ? 1 : i / 5) failing(i);
   ends();
   loggers();
+  filters();
   loam_callback_fail(NULL, "outside a callback");
   return 0;
 }

@@ -138,6 +138,18 @@ static void multi_get(char **words, int n) {
   loam_free(memory);
 }
 
+static void filter(const char *name) {
+  loam_options *o;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_options_set(o, "compaction_filter", name, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_OK, loam_open("db", o, &db, &err));
+  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+}
+
 static void operation(char **words, int n) {
   const char *op = words[0];
   text key = n > 1 ? decode(words[1]) : (text){NULL, 0}, value = n > 2 ? decode(words[2]) : (text){NULL, 0};
@@ -160,6 +172,7 @@ static void operation(char **words, int n) {
     else if (!strcmp(op, "flush")) WANT(LOAM_OK, loam_flush(db, &err));
     else if (!strcmp(op, "compact")) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
     else if (!strcmp(op, "verify")) WANT(LOAM_OK, loam_verify(db, &err));
+    else if (!strcmp(op, "filter")) filter(words[1]);
     else if (!strcmp(op, "reopen")) {
       WANT(LOAM_OK, loam_close(db, &err));
       WANT(LOAM_OK, loam_open("db", NULL, &db, &err));

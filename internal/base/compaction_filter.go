@@ -14,7 +14,8 @@ var ErrCompactionFilter = errors.New("the compaction filter failed, compaction p
 // CompactionFilter decides in compactions what becomes of the newest version of a key; see
 // lsm.CompactionFilter.
 type CompactionFilter struct {
-	Name   string
+	Name string // for messages
+	// Filter is asked about an entry that goes to a level.
 	Filter func(level int, key, value []byte) (FilterDecision, error)
 }
 
@@ -108,6 +109,9 @@ func PrefixFilter(prefixes ...[]byte) *CompactionFilter {
 	}
 }
 
+// NoCompactionFilter is what CompactionFilterNamed makes no filter of.
+const NoCompactionFilter = "none"
+
 const prefixFilterName = "prefix:"
 
 // joinPrefixes is what splitPrefixes reads.
@@ -157,10 +161,10 @@ func splitPrefixes(text string) (prefixes [][]byte, err error) {
 }
 
 // CompactionFilterNamed makes the filter of a name: "prefix:" and a list of prefixes,
-// separated by commas, in which %xx is the byte with that hexadecimal number. "none" is no
-// filter, nil.
+// separated by commas, in which %xx is the byte with that hexadecimal number. NoCompactionFilter
+// is no filter, nil.
 func CompactionFilterNamed(name string) (*CompactionFilter, error) {
-	if name == "none" {
+	if name == NoCompactionFilter {
 		return nil, nil
 	}
 	list, ok := strings.CutPrefix(name, prefixFilterName)

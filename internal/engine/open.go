@@ -36,6 +36,7 @@ type Options struct {
 
 	Comparer  *base.Comparer                   // of the default keyspace
 	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
+	Filter    *base.CompactionFilter           // of all keyspaces; nil: none
 	Logger    *slog.Logger                     // nil: none
 	Listener  func(*events.Queue) Listener     // makes what is told of events, which posts its calls
 
@@ -230,6 +231,7 @@ func (db *DB) newTree(id base.KeyspaceID, name string, c *base.Comparer) *tree.T
 	tables.Format, tables.Comparer = db.Opts.Format, c
 	return tree.New(tree.Options{
 		ID: id, Name: name, Comparer: c, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
+		Filter: db.Opts.Filter, MaxUnpacked: db.Opts.MaxDecoded,
 		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
 	}, db.Shared)
 }

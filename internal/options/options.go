@@ -23,8 +23,9 @@ type Row[O any] struct {
 	NoneBelow       bool    // zero given by name means "none", kept as -1
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
-	// Field returns a *bool, *int, *int64, *float64, Choice, **base.Comparer or
-	// **mergeop.Operator. A field that is zero has its default, after Resolve.
+	// Field returns a *bool, *int, *int64, *float64, Choice, **base.Comparer,
+	// **base.CompactionFilter or **mergeop.Operator. A field that is zero has its default,
+	// after Resolve.
 	Field func(*O) any
 }
 
@@ -69,6 +70,8 @@ func (t Table[O]) Docs() []Doc {
 			d.Default = base.Bytewise.Name
 		case **mergeop.Operator:
 			d.Default = "none"
+		case **base.CompactionFilter:
+			d.Default = base.NoCompactionFilter
 		case *float64:
 			d.Default = strconv.FormatFloat(row.Fraction, 'g', -1, 64)
 		default:
@@ -128,6 +131,12 @@ func (row *Row[O]) set(o *O, value string) error {
 			return bad("want none or one of " + strings.Join(names, ", ") + ", or set Options.MergeOperator")
 		}
 		*p = op
+	case **base.CompactionFilter:
+		f, err := base.CompactionFilterNamed(value)
+		if err != nil {
+			return bad(err.Error())
+		}
+		*p = f
 	case *int:
 		v, err := row.number(value, bad)
 		if err != nil {

@@ -127,6 +127,14 @@ class Conformer {
     await this.db.close()
     await this.db.open()
   }
+
+  async filter (name) {
+    await this.db.close()
+    await this.db.open({ compactionFilter: name })
+    await this.db.compact()
+    await this.db.close()
+    await this.db.open()
+  }
 }
 
 for (const [sync, format] of [[false, 'native'], [true, 'native'], [false, 'leveldb'], [true, 'leveldb']]) {

@@ -237,7 +237,7 @@ test('a shared cache that is closed, in each order', async (t) => {
 })
 
 test('everything that is exported is tried', async (t) => {
-  t.same(Object.keys(loamdb).sort(), ['Cache', 'ClassicLevel', 'Loam'])
+  t.same(Object.keys(loamdb).sort(), ['Cache', 'ClassicLevel', 'Loam', 'prefixFilter'])
   t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'repair', 'upgrade'])
   const db = await opened()
   for (const method of ['destroy', 'export', 'repair', 'upgrade']) {

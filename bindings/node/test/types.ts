@@ -1,12 +1,12 @@
 // Compiled by test/package.js, not run.
 
-import { Cache, ClassicLevel, Loam, OpenOptions, RecoveryReport } from 'loamdb'
+import { Cache, ClassicLevel, Loam, OpenOptions, prefixFilter, RecoveryReport } from 'loamdb'
 import loamdb from 'loamdb'
 
 interface User { name: string }
 
 const cache = new Cache('64MiB')
-const options: OpenOptions = { compression: 'zstd', cacheSize: '64MiB', writeBufferSize: 1024, readOnly: false, multithreading: true, cache, logger: console, comparator: 'idb_cmp1' }
+const options: OpenOptions = { compression: 'zstd', cacheSize: '64MiB', writeBufferSize: 1024, readOnly: false, multithreading: true, cache, logger: console, comparator: 'idb_cmp1', compactionFilter: prefixFilter('a', new Uint8Array(2)) }
 
 export async function main (): Promise<void> {
   await using db = new Loam('x')

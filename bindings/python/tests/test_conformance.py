@@ -73,6 +73,12 @@ class Runner:
         self.db.close()
         self.db = self.open()
 
+    def do_filter(self, source, name):
+        self.db.close()
+        with loamdb.open(self.path, compaction_filter=name) as db:
+            db.compact()
+        self.db = self.open()
+
     def do_iter(self, source, *words):
         options = dict(w.partition("=")[::2] for w in words)
         entries = self.entries(source, {n: decode(options[n]) for n in ("prefix", "lower", "upper") if n in options}, "reverse" in options)

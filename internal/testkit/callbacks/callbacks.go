@@ -1,5 +1,5 @@
 // Package callbacks breaks what a user plugs into a database: the comparer, the
-// listener, the logger and the file system panic, block, or call the database, Close
+// listener, the logger, the file system and the compaction filter panic, block, or call the database, Close
 // included, at any of their calls in a scripted life of a database. Nothing that was
 // acknowledged is lost, nothing hangs or crashes, and the cause is told.
 package callbacks
@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ const (
 	Listener
 	Logger
 	FileSystem
+	Filter
 	Plugs
 )
 
@@ -46,8 +48,11 @@ const (
 	Acts
 )
 
-func (p Plug) String() string { return [...]string{"comparer", "listener", "logger", "file system"}[p] }
-func (a Act) String() string  { return [...]string{"panics", "blocks", "calls back"}[a] }
+func (p Plug) String() string {
+	return [...]string{"comparer", "listener", "logger", "file system", "compaction filter"}[p]
+}
+
+func (a Act) String() string { return [...]string{"panics", "blocks", "calls back"}[a] }
 
 // watchdog is what a script may take: the last resort against hangs.
 const watchdog = time.Minute
@@ -167,6 +172,10 @@ func (t *trial) options() *lsm.Options {
 	return &lsm.Options{
 		Comparer: comparer(func() { t.call(Comparer) }),
 		Logger:   slog.New(t),
+		CompactionFilter: &lsm.CompactionFilter{Name: "callbacks", Filter: func(_ int, key, value []byte) (lsm.FilterDecision, error) {
+			t.call(Filter)
+			return lsm.FilterChange(slices.Clone(value)), nil
+		}},
 		FS: vfs.NewFault(t.mem, func(op vfs.Op) vfs.Outcome {
 			t.call(FileSystem)
 			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && t.full.Swap(false) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
@@ -84,8 +85,17 @@ func (s Setup) options(n int) *lsm.Options {
 		MaxSubcompactions:    1 + rng.IntN(3),
 		WALPreallocate:       []int64{-1, 4096, 1 << 20}[rng.IntN(3)],
 		DisableCompaction:    rng.IntN(8) == 0,
+		CompactionFilter:     []*lsm.CompactionFilter{nil, rewrite}[rng.IntN(2)],
 	}
 }
+
+// rewrite is a compaction filter that changes every other value into itself.
+var rewrite = &lsm.CompactionFilter{Name: "rewrite", Filter: func(_ int, _, value []byte) (lsm.FilterDecision, error) {
+	if len(value)%2 == 0 {
+		return lsm.FilterChange(slices.Clone(value)), nil
+	}
+	return lsm.FilterKeep, nil
+}}
 
 // place makes the empty directory to run in.
 func (s Setup) place() (fs vfs.FS, dir string, clean func(), err error) {

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from . import _handles, errors
 from ._library import check, error_slot, ffi, load, take_text
-from ._options import Cache
+from ._options import Cache, prefix_filter
 from ._types import Any, Progress, StrPath
 from .db import DB, Batch, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
@@ -38,6 +38,7 @@ __all__ = [
     "export",
     "library_version",
     "options",
+    "prefix_filter",
     "repair",
     "set_runtime",
     "upgrade",

@@ -61,6 +61,12 @@ class Cache:
         self.close()
 
 
+def prefix_filter(*prefixes: bytes) -> str:
+    """The compaction filter, by name, that removes the keys beginning with one of the
+    prefixes: ``open(path, compaction_filter=prefix_filter(b"tmp/", b"cache/"))``."""
+    return "prefix:" + ",".join("".join(f"%{byte:02x}" for byte in bytes(p)) for p in prefixes)
+
+
 def encode_path(path: StrPath) -> bytes:
     name = os.fsencode(path)
     if b"\0" in name:
@@ -81,7 +87,8 @@ class Options:
 
     def __init__(self, settings: Mapping[str, object]) -> None:
         """settings: options by name, None for the default; further comparator (a
-        built-in's name or a function), comparator_name, cache and logger."""
+        built-in's name or a function), comparator_name, compaction_filter (a name or a
+        function), cache and logger."""
         self._lib = load()
         slot, err = ffi.new("loam_options **"), error_slot()
         check(self._lib.loam_options_create(slot, err), err)
@@ -96,10 +103,13 @@ class Options:
         err = error_slot()
         comparator, name = settings.pop("comparator", None), settings.pop("comparator_name", None)
         cache, logger = settings.pop("cache", None), settings.pop("logger", None)
+        compaction_filter = settings.pop("compaction_filter", None)
         if isinstance(comparator, str) and name is None:
             settings["comparator"], comparator = comparator, None
-        self.callbacks = _fast.Callbacks(comparator, logger)
-        self.has_callbacks = comparator is not None or logger is not None
+        if isinstance(compaction_filter, str):
+            settings["compaction_filter"], compaction_filter = compaction_filter, None
+        self.callbacks = _fast.Callbacks(comparator, logger, compaction_filter)
+        self.has_callbacks = comparator is not None or logger is not None or compaction_filter is not None
         if comparator is not None or name is not None:
             self._set_comparator(comparator, name)
         for option, value in settings.items():
@@ -113,8 +123,10 @@ class Options:
                 raise from_status(self._lib.LOAM_ERR_FORKED, "")
             check(self._lib.loam_options_set_cache(self.handle, cache._handle, err), err)
         if logger is not None:
-            _, log, destroy, arg = self._register()
+            _, log, _, destroy, arg = self._register()
             self._set(self._lib.loam_options_set_logger, ffi.cast("loam_log_fn", log), arg, destroy)
+        if compaction_filter is not None:
+            self._set_compaction_filter(compaction_filter)
 
     def _set_comparator(self, compare: Any, name: Any) -> None:
         if compare is None or name is None:
@@ -123,13 +135,22 @@ class Options:
             raise TypeError("comparator must be a name or a function")
         if not isinstance(name, (str, bytes)):
             raise TypeError("comparator_name must be a string")
-        function, _, destroy, arg = self._register()
+        function, _, _, destroy, arg = self._register()
         encoded = name.encode() if isinstance(name, str) else name
         self._set(self._lib.loam_options_set_comparator, encoded, ffi.cast("loam_compare_fn", function), arg, destroy, 0)
 
-    def _register(self) -> tuple[int, int, Any, Any]:
-        compare, log, destroy, arg = self.callbacks._register()
-        return compare, log, ffi.cast("loam_destroy_fn", destroy), ffi.cast("void *", arg)
+    def _set_compaction_filter(self, decide: Any) -> None:
+        if not callable(decide):
+            raise TypeError("compaction_filter must be a name or a function")
+        name = getattr(decide, "__qualname__", type(decide).__qualname__)
+        _, _, function, destroy, arg = self._register()
+        self._set(
+            self._lib.loam_options_set_compaction_filter, name.encode(), ffi.cast("loam_filter_fn", function), arg, destroy
+        )
+
+    def _register(self) -> tuple[int, int, int, Any, Any]:
+        compare, log, decide, destroy, arg = self.callbacks._register()
+        return compare, log, decide, ffi.cast("loam_destroy_fn", destroy), ffi.cast("void *", arg)
 
     def _set(self, function: Any, *args: Any) -> None:
         """Sets a callback that was registered, or takes that back."""

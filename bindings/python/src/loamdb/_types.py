@@ -38,6 +38,7 @@ else:
 __all__ = [
     "Any",
     "Buffer",
+    "CompactionFilter",
     "Compare",
     "Logger",
     "NoReturn",
@@ -51,6 +52,8 @@ __all__ = [
 
 #: Orders two keys: negative, zero or positive.
 Compare = Callable[[bytes, bytes], int]
+#: Of level, key and value: None keeps the entry, False removes it, bytes are its new value.
+CompactionFilter = Callable[[int, bytes, bytes], object]
 #: Is told the bytes done and the bytes in all.
 Progress = Callable[[int, int], object]
 StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]

@@ -11,7 +11,7 @@ from . import _fast
 from ._handles import Handle, batch_append, batch_count, batch_size
 from ._library import load
 from ._options import Cache
-from ._types import Any, Buffer, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
+from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError
 from .iterator import Iterator
 
@@ -211,6 +211,7 @@ class DB(_Mapping, Handle):
         create_dirs: bool | None = None,
         comparator: str | Compare | None = None,
         comparator_name: str | None = None,
+        compaction_filter: str | CompactionFilter | None = None,
         cache: Cache | None = None,
         logger: Logger | None = None,
     ) -> None:
