@@ -78,6 +78,11 @@ static inline void a_log_log(void *arg, int level, const char *line, loam_failur
   (void)failure;
 }
 
+static inline int a_filter_filter(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **changed, size_t *changed_len, loam_failure *failure) {
+  (void)arg, (void)level, (void)key, (void)key_len, (void)value, (void)value_len, (void)changed, (void)changed_len, (void)failure;
+  return LOAM_FILTER_KEEP;
+}
+
 static inline int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
   (void)arg;
   (void)operation;
