@@ -166,6 +166,35 @@ var functions = map[string]func(t *testing.T){
 		}
 		new(lsm.Cache).Close()
 	},
+	"FilterChange": func(t *testing.T) {
+		for _, value := range [][]byte{nil, {}, {1}} {
+			if v, ok := lsm.FilterChange(value).Changes(); !ok || len(v) != len(value) {
+				t.Errorf("a change to %q gives %q, %v", value, v, ok)
+			}
+		}
+	},
+	// One filter serves a database after another one's end, and two at once.
+	"PrefixFilter": func(t *testing.T) {
+		f := lsm.PrefixFilter([]byte("a"))
+		for _, o := range []*lsm.Options{{FS: vfs.NewMem(), CompactionFilter: f}, {FS: vfs.NewMem(), CompactionFilter: f}} {
+			db, err := lsm.Open("/db", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(db.Put([]byte("a"), nil, lsm.NoSync), db.CompactRange(nil, nil)); err != nil {
+				t.Error(err)
+			}
+			if _, err := db.Get([]byte("a"), nil); !errors.Is(err, lsm.ErrNotFound) {
+				t.Errorf("Get: %v", err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := lsm.PrefixFilter().Filter(1, nil, nil); err != nil {
+			t.Error(err)
+		}
+	},
 	"OptionDocs": func(t *testing.T) {
 		if len(lsm.OptionDocs()) == 0 {
 			t.Error("none")
