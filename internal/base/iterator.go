@@ -37,7 +37,10 @@ type Chunk struct {
 	// AllLiveSets says that every entry is a KindSet and that no user key occurs
 	// twice: a reader at MaxSeq or later sees each entry.
 	AllLiveSets bool
-	MaxSeq      SeqNum
+	// FirstIsNewest says that no entry of the source before the chunk has the user key of
+	// entry 0.
+	FirstIsNewest bool
+	MaxSeq        SeqNum
 }
 
 // Len is the number of entries.

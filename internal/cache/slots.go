@@ -114,6 +114,11 @@ func (s *Slots) Touch(i int) bool {
 	return true
 }
 
+// Has reports whether block i is cached, and does nothing else.
+func (s *Slots) Has(i int) bool {
+	return uint(i) < uint(len(s.words)) && s.words[i].Load()&locMask != 0
+}
+
 // Cached is how many of the table's blocks are cached.
 func (s *Slots) Cached() (n int) {
 	for i := range s.words {

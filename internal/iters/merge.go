@@ -542,8 +542,10 @@ func (m *Merge) below(in *input, i int) bool {
 // present entry: from it on, every user key of the first input is above the runner-up's
 // and has no entries outside of this chunk. It is above in.i when the span is empty.
 func (m *Merge) spanStart(in *input) int {
-	// The preceding chunk may end with newer versions of entry 0's key.
-	i := max(in.lo, 1)
+	i := in.lo
+	if !in.e.FirstIsNewest {
+		i = max(i, 1) // the preceding chunk may end with newer versions of entry 0's key
+	}
 	if len(m.ord) == 1 || i > in.i {
 		return i
 	}

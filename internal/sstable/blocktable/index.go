@@ -80,6 +80,12 @@ func (x *Index) handleIn(v *block.View, i int) Handle {
 	return Handle{h.Offset, h.Size + x.trailer}
 }
 
+// beginsKey reports whether no block before block i, which is e, has the user key of e's entry 0. It may
+// deny that.
+func (x *Index) beginsKey(cmp *base.Comparer, i int, e *base.Chunk) bool {
+	return i > 0 && x.parts == nil && e.Len() > 0 && cmp.Cmp(x.View.Key(i-1), e.Key(0)) < 0
+}
+
 func (x *Index) free() {
 	if x.slots != nil {
 		x.slots.Free()

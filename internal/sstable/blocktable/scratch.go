@@ -34,11 +34,22 @@ type PackedBlock interface {
 	SeekGE(t *Table, key []byte, trailer base.Trailer) int
 }
 
+// PartBlock is a Block of which a few entries can be had for less than all of them.
+type PartBlock interface {
+	Block
+	// Len is the number of entries.
+	Len() int
+	// Part makes e the first entries at or after (key, trailer), which begin at entry lo; none
+	// where lo is Len. They lie in s.Few. It says which keys the block begins and ends with
+	// where s was not Verified; those may lie in s.View.
+	Part(t *Table, key []byte, trailer base.Trailer, s *Scratch, e *base.Chunk) (lo int, ends Ends, err error)
+}
+
 // Scratch is the memory that decoding a stored block takes: the bytes of the file, the
 // decompressed block, and, for views that do not go into the cache, the view.
 type Scratch struct {
-	File, Raw, View block.Buffer
-	Block           Block
+	File, Raw, View, Few block.Buffer
+	Block                Block
 	// Verified says that what Open gets was verified before and is only going to be
 	// searched: Open need not check it. It may have changed since, so Search must not
 	// write, nor hand out bytes of another place, whatever it holds.
@@ -110,6 +121,7 @@ func (p *Pool) Put(s *Scratch) {
 	s.File.Trim(keepFile)
 	s.Raw.Trim(keepRaw)
 	s.View.Trim(keepRaw)
+	s.Few.Trim(keepRaw)
 	s.separators.Trim(keepRaw)
 	s.partFile.Trim(keepRaw)
 	s.partMem.Trim(keepRaw)
@@ -137,6 +149,7 @@ func (s *Scratch) free() {
 	s.File.Free()
 	s.Raw.Free()
 	s.View.Free()
+	s.Few.Free()
 	s.separators.Free()
 	s.partFile.Free()
 	s.partMem.Free()

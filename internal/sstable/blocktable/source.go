@@ -33,6 +33,11 @@ type source struct {
 	packed     PackedBlock // the block, in place of view; or nil
 	columns    base.Chunk  // of packed
 
+	// Entries [lo, hi) of the block's n were handed out. part says that no more of it is
+	// unpacked, see seekPart.
+	part      bool
+	lo, hi, n int
+
 	s             *Scratch // taken with the first read
 	chunk         []byte   // bytes of the file in s.file
 	chunkOff      uint64
@@ -69,8 +74,9 @@ const jump = 0
 // load makes e show block i, which lies dir (1, -1 or jump) from the last one.
 // It reports false when there is no such block.
 func (s *source) load(i, dir int, e *base.Chunk) (bool, error) {
-	if i >= 0 && i == s.at {
+	if i >= 0 && i == s.at && !s.part {
 		s.show(e)
+		e.FirstIsNewest = false
 		return true, nil
 	}
 	s.release()
@@ -90,8 +96,12 @@ func (s *source) load(i, dir int, e *base.Chunk) (bool, error) {
 	}
 	s.show(e)
 	s.at = i
-	if s.chunks {
+	e.FirstIsNewest = dir < 0 && s.t.Index.beginsKey(s.t.cmp, i, e)
+	switch {
+	case s.chunks:
 		s.count(i, dir, e.Len())
+	case s.cached && dir != jump:
+		s.t.Slots.Touch(i + dir) // soon wanted
 	}
 	return true, nil
 }
@@ -119,6 +129,7 @@ func (s *source) show(e *base.Chunk) {
 	} else {
 		s.view.Chunk(e)
 	}
+	s.lo, s.hi, s.n = 0, e.Len(), e.Len()
 }
 
 // seekIn returns the index in the block of the first entry at or after (key, t).
@@ -186,10 +197,13 @@ func (s *source) fetch(i, dir int) ([]byte, error) {
 		return s.chunk[lo-s.chunkOff : hi-s.chunkOff], nil
 	}
 	s.chunk = nil
-	if s.scan || s.chunks {
+	if s.chunks || s.scan && dir != jump {
 		lo, hi = s.sequential(lo, hi, dir)
-	} else if b, err := s.t.copyMapped(i, h, s.s); err == nil {
-		return b, nil
+	} else {
+		s.readAheadSize = 0
+		if b, err := s.t.copyMapped(i, h, s.s); err == nil {
+			return b, nil
+		}
 	}
 	b, err := s.t.Read(&s.s.File, lo, hi-lo)
 	if err != nil {
@@ -206,9 +220,6 @@ func (s *source) sequential(lo, hi uint64, dir int) (uint64, uint64) {
 	switch {
 	case s.chunks:
 		s.readAheadSize = readAhead
-	case dir == jump:
-		s.readAheadSize = 0
-		return lo, hi
 	default:
 		s.readAheadSize = min(max(2*s.readAheadSize, firstAhead), readAhead)
 	}
@@ -241,7 +252,8 @@ func (s *source) fail(e *base.Chunk, err error) error {
 // release gives up the block handed out.
 func (s *source) release() {
 	s.releaseFrame()
-	s.at = -1
+	s.at, s.part = -1, false
+	s.lo, s.hi, s.n = 0, 0, 0
 }
 
 func (s *source) releaseFrame() {
@@ -279,8 +291,12 @@ func (s *source) PrefetchSeek(key []byte, t base.Trailer) {
 		return
 	}
 	s.prefetched = s.t.Index.SeekGE(s.t.cmp, key, t)
-	if s.cached {
-		s.t.Slots.Touch(s.prefetched)
+	if s.cached && s.t.Slots.Touch(s.prefetched) || uint(s.prefetched) >= uint(s.t.Index.Len()) {
+		return
+	}
+	if s.t.mapped != nil {
+		h := s.t.Index.Handle(s.prefetched)
+		s.t.mapped.Prefetch(s.prefetched, h.Offset, h.Length)
 	}
 }
 
@@ -291,6 +307,17 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) 
 		if i, err = s.find(key, t); err != nil {
 			return -1, s.fail(e, err)
 		}
+	}
+	found, err := s.seekPart(i, key, t, e)
+	if err == nil && found && e.Len() == 0 { // the block ends before the key
+		i++
+		found, err = s.seekPart(i, key, t, e)
+	}
+	if err != nil {
+		return -1, s.fail(e, err)
+	}
+	if found {
+		return 0, nil
 	}
 	if ok, err := s.load(i, jump, e); !ok {
 		return -1, err
@@ -322,12 +349,18 @@ func (s *source) Next(e *base.Chunk) (bool, error) {
 	if s.at < 0 {
 		return false, nil
 	}
+	if s.hi < s.n {
+		return s.rest(s.hi, s.n, e)
+	}
 	return s.load(s.at+1, 1, e)
 }
 
 func (s *source) Prev(e *base.Chunk) (bool, error) {
 	if s.at < 0 {
 		return false, nil
+	}
+	if s.lo > 0 {
+		return s.rest(0, s.lo, e)
 	}
 	return s.load(s.at-1, -1, e)
 }

@@ -15,6 +15,8 @@ type columns struct {
 	shape colblk.Shape
 	known bool // shape is that of the block
 
+	few colblk.Part // of the block
+
 	verified bool // the block lies in a mapped file, see blocktable.Scratch
 }
 
@@ -139,4 +141,19 @@ func checkOrder(v *block.View, cmp *base.Comparer) error {
 		}
 	}
 	return nil
+}
+
+// Part hands out the first entries at or after (key, trailer).
+func (c *columns) Part(t *blocktable.Table, key []byte, trailer base.Trailer, s *blocktable.Scratch, e *base.Chunk) (lo int, ends blocktable.Ends, err error) {
+	if !c.verified {
+		if ends, err = c.endKeys(&s.View); err != nil {
+			return 0, ends, err
+		}
+	}
+	lo = c.Block.SeekGE(t.Env.Comparer, key, trailer)
+	hi := min(lo+colblk.MaxPart, c.Len())
+	if lo == hi {
+		return lo, ends, nil
+	}
+	return lo, ends, c.few.Read(&c.Block, e, lo, hi, dictOf(t), c.limit, &s.Few, &s.Raw)
 }
