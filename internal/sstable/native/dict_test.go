@@ -30,7 +30,7 @@ func recordEntries(n int) (es []entry) {
 const records = 4000
 
 // dictFrame is where the frame of the dictionary lies.
-func dictFrame(t *testing.T, b []byte) int {
+func dictFrame(t testing.TB, b []byte) int {
 	t.Helper()
 	at := bytes.Index(b, []byte(marker+string(rune(kindDict)))) - frameMarker
 	if at < 0 {

@@ -56,6 +56,13 @@ func fuzzTables(t testing.TB) (tables [][]byte) {
 			tables = append(tables, out.Bytes())
 		}
 	}
+	for _, z := range []sstable.Compression{sstable.Snappy, sstable.Zstd} {
+		o := options()
+		o.BlockSize, o.Compression = 600, z
+		b, _ := write(t, o, 150, recordEntry)
+		dictFrame(t, b)
+		tables = append(tables, b)
+	}
 	return tables
 }
 
