@@ -10,8 +10,10 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"runtime"
+	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // A whole-table filter as stored:
@@ -107,6 +109,12 @@ func Parse(b []byte) (Table, error) {
 		return Table{}, base.Corruptf("table filter", "malformed footer")
 	}
 	return Table{lines: b[:n:n], count: count, probes: probes}, nil
+}
+
+// Prefetch has the processor fetch what MayContain(h) will look at.
+func (t *Table) Prefetch(h uint64) {
+	hi, _ := bits.Mul64(h, t.count)
+	offheap.Prefetch(unsafe.Pointer(&t.lines[hi*lineBytes]), 1)
 }
 
 // MayContain reports whether a key with this hash may be in the table.

@@ -46,7 +46,7 @@ const (
 // Reader reads one immutable table. It is safe for concurrent use.
 //
 // A point read has stages so that a batch of keys can go through them side by
-// side: MayContain (filter), Find (index), Prefetch, GetAt (block). All take the
+// side: PrefetchFilter, MayContain (filter), Find (index), Prefetch, GetAt (block). All take the
 // same Lookup, of base.MakeLookup.
 type Reader interface {
 	// Get appends the newest visible value of the key to dst. found is false, and
@@ -54,6 +54,8 @@ type Reader interface {
 	// what kind of entry it is, which may be one without a value. With
 	// base.ErrWouldBlock, GetAt goes on from hit.Position.
 	Get(l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
+	// PrefetchFilter hints that MayContain will be called; it does not block.
+	PrefetchFilter(l base.Lookup)
 	// MayContain reports whether the filter, if any, admits the key.
 	MayContain(l base.Lookup) bool
 	// Find begins a Get with what is in memory. It reports false when that already

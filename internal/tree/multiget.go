@@ -176,14 +176,16 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 		if err != nil {
 			return 0, err
 		}
-		if reader.MayContain(l.Lookup) {
-			l.reader = reader
-		}
+		l.reader = reader
+		reader.PrefetchFilter(l.Lookup)
 	}
 	for i := range state {
 		if l := &state[i]; l.reader != nil {
-			var ok bool
-			if l.at, ok = l.reader.Find(l.Lookup); !ok {
+			ok := l.reader.MayContain(l.Lookup)
+			if ok {
+				l.at, ok = l.reader.Find(l.Lookup)
+			}
+			if !ok {
 				l.reader = nil
 			}
 		}

@@ -270,6 +270,13 @@ func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value 
 	return r.GetAt(p, l, flags, dst)
 }
 
+// PrefetchFilter hints that MayContain will be called.
+func (r *Reader) PrefetchFilter(l base.Lookup) {
+	if r.hasFilter && r.parted == nil {
+		r.filter.Prefetch(l.Hash)
+	}
+}
+
 // MayContain reports whether the filter, if any, admits the key; a part of a filter that is
 // not in memory does.
 func (r *Reader) MayContain(l base.Lookup) bool {
