@@ -190,7 +190,7 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
         import os, sys, loamdb
         db = loamdb.open(sys.argv[1], comparator=lambda a, b: (a > b) - (a < b), comparator_name="c", disable_compaction=True)
         for r in range(3):
-            db.update((b"%05d" % ((i * 7919 + r) % 9000), b"x") for i in range(3000))
+            db.update((b"%05d" % ((i * 7919 + r) % 9000), b"x" * 50) for i in range(800))
         list(db.keys(stop=b"00001"))
         os.kill(os.getpid(), 9)
         '''
@@ -234,7 +234,7 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
         path,
         timeout=120,
     )
-    assert out.split()[0] == "interrupted" and int(out.split()[1]) == len({(i * 7919 + r) % 9000 for i in range(3000) for r in range(3)})
+    assert out.split()[0] == "interrupted" and int(out.split()[1]) == len({(i * 7919 + r) % 9000 for i in range(800) for r in range(3)})
 
 
 def test_a_logger_that_raises_is_not_asked_again(path):
