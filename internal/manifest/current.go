@@ -16,11 +16,13 @@ import (
 
 // In LevelDB's format CURRENT is a file with the name of the MANIFEST in force. In the native format it
 // is a directory with that file in it, and a checksum in the file. It is made under another name and
-// renamed, as an upgrade has to remove the file CURRENT first. Where there is no CURRENT, newCurrent is in force.
+// renamed, as an upgrade has to remove the file CURRENT first. Where there is no CURRENT, newCurrent is in force;
+// firstCurrent, which becomes the CURRENT of a new database, never is.
 const (
-	newCurrent  = base.CurrentName + ".new"
-	pointerName = "manifest"
-	pointerTemp = pointerName + ".new" // what a crash leaves of it is replaced
+	newCurrent   = base.CurrentName + ".new"
+	firstCurrent = base.CurrentName + ".tmp"
+	pointerName  = "manifest"
+	pointerTemp  = pointerName + ".new" // what a crash leaves of it is replaced
 )
 
 // errUnsynced is the failure of a sync that the state depends on. It is not tried
@@ -149,7 +151,10 @@ func setCurrent(fsys vfs.FS, dir string, f base.Format, num uint64) (renamed boo
 
 // setPointer makes the file name in dir say MANIFEST num.
 func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renamed bool, err error) {
-	temp := filepath.Join(dir, cmp.Or(f.FileName(base.FileTemp, num), pointerTemp))
+	temp, target := filepath.Join(dir, cmp.Or(f.FileName(base.FileTemp, num), pointerTemp)), filepath.Join(dir, name)
+	if filepath.Base(dir) == firstCurrent {
+		temp = target // not in force: a rename would be one wait for the disk more
+	}
 	if f == base.Native {
 		if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, err
@@ -158,11 +163,13 @@ func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renam
 	if err := writeTemp(fsys, temp, pointer(f, f.FileName(base.FileManifest, num))); err != nil {
 		return false, err
 	}
-	if err := fsys.Rename(temp, filepath.Join(dir, name)); err != nil {
-		if f == base.Native {
-			_ = fsys.Remove(temp) // gone if it was renamed
+	if temp != target {
+		if err := fsys.Rename(temp, target); err != nil {
+			if f == base.Native {
+				_ = fsys.Remove(temp) // gone if it was renamed
+			}
+			return true, err
 		}
-		return true, err
 	}
 	if err := fsys.SyncDir(dir); err != nil { // the new pointer is durable
 		return true, fmt.Errorf("%w: %w", errUnsynced, err)
@@ -180,6 +187,11 @@ func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err er
 	}
 	if isDir {
 		return setPointer(fsys, path, pointerName, base.Native, num)
+	}
+	if upgrade, _, err := stat(fsys, dir, newCurrent); err != nil {
+		return false, err
+	} else if !there && !upgrade {
+		made = filepath.Join(dir, firstCurrent)
 	}
 	if err := fsys.MkdirAll(made); err != nil {
 		return false, err
@@ -205,11 +217,11 @@ func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err er
 
 // removeCurrent removes CURRENT. At each step there is one that is whole or none.
 func removeCurrent(fsys vfs.FS, dir string) error {
-	for _, name := range []string{base.CurrentName, newCurrent} {
+	for _, name := range []string{base.CurrentName, newCurrent, firstCurrent} {
 		there, isDir, err := stat(fsys, dir, name)
 		if isDir {
 			err = removeDirCurrent(fsys, filepath.Join(dir, name))
-		} else if there {
+		} else if there && name != firstCurrent {
 			err = fsys.Remove(filepath.Join(dir, name))
 		}
 		if err != nil {
