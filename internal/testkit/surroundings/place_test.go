@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	_ "github.com/loamdb/loam/internal/testkit" // for LOAM_FORMAT
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -350,14 +351,14 @@ func TestDirectoryIsRestored(t *testing.T) {
 					must(t, os.Remove(filepath.Join(dir, e.Name())))
 				}
 			}
-			names, err = os.ReadDir(copied)
-			must(t, err)
-			for _, e := range names {
-				if keepLock && e.Name() == "LOCK" {
-					continue // same size and time: rsync leaves it
+			must(t, filepath.WalkDir(copied, func(path string, e fs.DirEntry, err error) error {
+				if err != nil || e.IsDir() || keepLock && e.Name() == "LOCK" { // same size and time: rsync leaves it
+					return err
 				}
-				must(t, os.Rename(filepath.Join(copied, e.Name()), filepath.Join(dir, e.Name())))
-			}
+				name, err := filepath.Rel(copied, path)
+				must(t, err)
+				return os.Rename(path, filepath.Join(dir, name))
+			}))
 			before := listing(t, dir)
 			if err := fill(db, 1100, 1101); err == nil {
 				t.Error("a put into a file that was replaced was acknowledged as synced")
@@ -421,17 +422,29 @@ func TestCreateDirs(t *testing.T) {
 	must(t, open(t, filepath.Join(root, "p", "q"), nil).Close())
 }
 
+// isNative reports whether the database in dir is a native one.
+func isNative(t testing.TB, dir string) bool {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, "CURRENT"))
+	must(t, err)
+	return info.IsDir()
+}
+
 // strays are files that are nobody's: a database leaves them alone, byte by
 // byte, and neither reads nor counts them.
-func strays() map[string]string {
+func strays(native bool) map[string]string {
 	out := make(map[string]string)
+	suffixes := []string{".log", ".ldb", ".sst", ".dbtmp", ".log.lost", ".vlog2", ".LOG"}
+	if native {
+		suffixes = append(suffixes, ".wal", ".loam", ".manifest", ".wal.lost", ".WAL")
+	}
 	garbage := strings.Repeat("not a database file\n", 100)
 	for i, number := range []string{
 		"5000000000000000000", "4611686018427387904", "9223372036854775807", "18446744073709551615", "18446744073709551616",
 		"2305843009213693951", "1000000000000", "99999999999999999999999999999999999999",
 		"1", "2", "02", "00003", "0000002", "0000000000004", "00000a", "+00001", "-00001", " 00001", "000001 ", "0x0001",
 	} {
-		for j, suffix := range []string{".log", ".ldb", ".sst", ".dbtmp", ".log.lost", ".vlog2", ".LOG"} {
+		for j, suffix := range suffixes {
 			text := garbage
 			if (i+j)%3 == 0 {
 				text = ""
@@ -449,7 +462,7 @@ func strays() map[string]string {
 func TestStrayNames(t *testing.T) {
 	dir := t.TempDir()
 	reopenedEmpty(t, dir)
-	files := strays()
+	files := strays(isNative(t, dir))
 	for name, text := range files {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -484,12 +497,12 @@ func TestStrayNames(t *testing.T) {
 	want(t, ro, 2000)
 	must(t, ro.Close())
 	for name := range listing(t, dir) {
-		if _, ok := files[name]; !ok && len(name) > len("MANIFEST-000000") {
+		if _, ok := files[name]; !ok && len(name) > len("MANIFEST-000000") && filepath.Dir(name) != "CURRENT" {
 			t.Errorf("a file of the database has the number of a stray: %s", name)
 		}
 	}
 	// A database that lost its MANIFEST is repaired from what it has.
-	must(t, os.Remove(filepath.Join(dir, "CURRENT")))
+	must(t, os.RemoveAll(filepath.Join(dir, "CURRENT")))
 	if _, err := lsm.Repair(dir, nil); err != nil {
 		t.Fatal(err)
 	}
