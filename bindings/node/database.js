@@ -11,6 +11,10 @@ const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
 const { invalidArgument, isError, AbortError } = require('./errors')
 
+// What keyspace.js needs of the private side.
+const kOpenWithin = Symbol('openWithin')
+const kNumber = Symbol('number')
+
 const kNative = Symbol('native')
 const kContext = Symbol('context')
 
@@ -39,7 +43,8 @@ class Loam extends AbstractLevel {
   #location
   #context = native.database()
   #reads = new ReadQueue(this.#context)
-  #writes = new WriteQueue(this.#context, this.#reads)
+  #numberOf = (keyspace) => require('./keyspace').numberOf(this, keyspace)
+  #writes = new WriteQueue(this.#context, this.#reads, this.#numberOf)
   #logger = undefined // held here alone: the native side must not keep what may refer to this database
 
   constructor (location, options) {
@@ -55,6 +60,30 @@ class Loam extends AbstractLevel {
     const pairs = [...creationPairs(options), ...await enginePairs(options)]
     this.#logger = loggerOf(options)
     return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger)
+  }
+
+  // Opens a keyspace of db, and creates it unless createIfMissing is false.
+  async [kOpenWithin] (db, name, options) {
+    const pairs = ['error_if_missing', String(!options.createIfMissing), ...await enginePairs(options)]
+    return native.keyspaceOpen(this.#context, db.#context, name, pairs)
+  }
+
+  [kNumber] () {
+    return native.keyspaceNumber(this.#context)
+  }
+
+  // The names of all keyspaces, 'default' first.
+  keyspaces () {
+    sync.assertOpen(this, 'keyspaces')
+    return JSON.parse(native.keyspaceList(this.#context))
+  }
+
+  async dropKeyspace (name) {
+    if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
+    if (this.status === 'opening') return this.deferAsync(() => this.dropKeyspace(name))
+    sync.assertOpen(this, 'dropKeyspace')
+    await this.#writes.settled()
+    return native.keyspaceDrop(this.#context, name)
   }
 
   async _close () {
@@ -157,7 +186,7 @@ class Loam extends AbstractLevel {
 
   [sync.kBatch] (operations, options) {
     const writer = new BatchWriter()
-    writer.add(operations)
+    writer.add(operations, this.#numberOf)
     this.#writes.finish()
     native.write(this.#context, writer.finish(), writer.length, options?.sync === true ? SYNC : 0)
   }
@@ -422,3 +451,5 @@ function readFlags (options) {
 }
 
 exports.Loam = Loam
+exports.kOpenWithin = kOpenWithin
+exports.kNumber = kNumber
