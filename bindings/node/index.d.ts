@@ -284,6 +284,10 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Space of the tables when writes are not fast, as a multiple of the live data. Default: 1.3. */
   maxSpaceAmplification?: number | undefined
   walPreallocate?: Size | undefined
+  /** Size of the logs at which keyspaces that keep old ones are flushed. Default: four write buffers. */
+  maxWalSize?: Size | undefined
+  /** Memory of the memtables of all keyspaces. Default: `maxMemtables` write buffers. */
+  maxMemtableBytes?: Size | undefined
   /** Read tables in mapped files. Default: 'off', as the host may take SIGBUS for itself. */
   mmap?: 'auto' | 'on' | 'off' | undefined
   disableCompaction?: boolean | undefined
