@@ -318,3 +318,57 @@ func TestManyKeyspaces(t *testing.T) {
 	}
 	mustClose(t, db)
 }
+
+// TestExportKeyspaces: an export has all keyspaces, with their orders and what was not
+// flushed.
+func TestExportKeyspaces(t *testing.T) {
+	fsys := vfs.NewMem()
+	own := *ReverseBytewiseComparer
+	own.Name = "test.down"
+	o := &Options{FS: fsys, Format: FormatNative, Comparers: []*Comparer{&own}}
+	db := mustOpen(t, "db", o)
+	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: &own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSpace(t, db, "empty")
+	for i := range 3000 {
+		putIn(t, db, string(key(i)), string(value(i)), nil, down)
+		if i == 2000 {
+			mustFlush(t, db)
+		}
+	}
+	if err := down.Delete(key(7), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	if err := Export(context.Background(), "db", "to", FormatNative, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	db = mustOpen(t, "to", &Options{FS: fsys, Comparers: []*Comparer{&own}, ErrorIfMissing: true})
+	defer mustClose(t, db)
+	if got := db.Keyspaces(); len(got) != 3 || got[1] != "down" || got[2] != "empty" {
+		t.Errorf("keyspaces: %q", got)
+	}
+	if down, err = db.Keyspace("down", &KeyspaceOptions{Comparer: &own, ErrorIfMissing: true}); err != nil {
+		t.Fatal(err)
+	}
+	n := 2999
+	var scan error
+	for k, v := range down.All(nil, nil, &scan) {
+		if n == 7 {
+			n--
+		}
+		if string(k) != string(key(n)) || string(v) != string(value(n)) {
+			t.Fatalf("%s = %q, want %s", k, v, key(n))
+		}
+		n--
+	}
+	if scan != nil || n != -1 {
+		t.Errorf("%d entries are missing, %v", n+1, scan)
+	}
+	wantValues(t, db, 3000)
+	if k := mustSpace(t, db, "empty"); k.Iter(nil).First() {
+		t.Error("the empty keyspace has an entry")
+	}
+}
