@@ -384,8 +384,9 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * keys, and loam_verify, loam_recovery_report, loam_retry, loam_pause_compaction and these
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
- * comparator, compression, bloom_bits and error_if_missing, and what is not set is as
- * in the database. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
+ * comparator, compression, bloom_bits, compaction_filter (without a destroy function: it
+ * is kept until the database is closed) and error_if_missing, and what is not set is as
+ * in the database, but that there is no compaction filter. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
  * Handles of it are to be closed; calls on them fail with LOAM_ERR_NO_KEYSPACE. */

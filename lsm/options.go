@@ -50,7 +50,7 @@ type Options struct {
 	Comparers []*Comparer
 	// CompactionFilter decides in compactions what becomes of entries, for instance to
 	// remove those that are out of date. The default is none. A panic in it is its failure,
-	// see CompactionFilter.
+	// see CompactionFilter. Keyspaces have filters of their own, see KeyspaceOptions.
 	CompactionFilter *CompactionFilter
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.

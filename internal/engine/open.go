@@ -36,7 +36,7 @@ type Options struct {
 
 	Comparer  *base.Comparer                   // of the default keyspace
 	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
-	Filter    *base.CompactionFilter           // of all keyspaces; nil: none
+	Filter    *base.CompactionFilter           // of the default keyspace; nil: none
 	Logger    *slog.Logger                     // nil: none
 	Listener  func(*events.Queue) Listener     // makes what is told of events, which posts its calls
 
@@ -229,9 +229,13 @@ func (db *DB) assemble() {
 func (db *DB) newTree(id base.KeyspaceID, name string, c *base.Comparer) *tree.Tree {
 	tables := db.Opts.Tables
 	tables.Format, tables.Comparer = db.Opts.Format, c
+	filter := db.Opts.Filter
+	if id != base.DefaultKeyspace {
+		filter = nil // until lsm.KeyspaceOptions name one
+	}
 	return tree.New(tree.Options{
 		ID: id, Name: name, Comparer: c, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
-		Filter: db.Opts.Filter, MaxUnpacked: db.Opts.MaxDecoded,
+		Filter: filter, MaxUnpacked: db.Opts.MaxDecoded,
 		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
 	}, db.Shared)
 }
