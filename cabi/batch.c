@@ -2,7 +2,7 @@
 
 /*
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
- * then kind (1 put, 0 delete), key and for puts value, each with its length as
+ * then kind (1 put, 0 delete, 2 merge), key and for puts and merges value, each with its length as
  * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
  * by the number of a keyspace, as a varint.
  */
@@ -143,10 +143,8 @@ loam_status loam_batch_close(loam_batch *handle) {
   return LOAM_OK;
 }
 
-loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
-  BEGIN_C(err);
-  BYTES(err, key, key_len, "key");
-  BYTES(err, value, value_len, "value");
+/* Adds an operation with a value. */
+static inline loam_status add(loam_batch *handle, uint8_t kind, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
   loam_slot *slot;
   loam_status status = loam_slot_take(HANDLE(handle), KIND_BATCH, &slot);
   if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "batch");
@@ -157,13 +155,27 @@ loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, 
     return fail_grow(err, status);
   }
   uint8_t *p = b->data + b->len;
-  p = put_kind(p, b, LOAM_OP_PUT);
+  p = put_kind(p, b, kind);
   p = put_bytes(p, key, key_len);
   p = put_bytes(p, value, value_len);
   b->len = (size_t)(p - b->data);
   count(b, 1);
   loam_slot_give(slot, HANDLE(handle));
   return LOAM_OK;
+}
+
+loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
+  BEGIN_C(err);
+  BYTES(err, key, key_len, "key");
+  BYTES(err, value, value_len, "value");
+  return add(handle, LOAM_OP_PUT, key, key_len, value, value_len, err);
+}
+
+loam_status loam_batch_merge(loam_batch *handle, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err) {
+  BEGIN_C(err);
+  BYTES(err, key, key_len, "key");
+  BYTES(err, operand, operand_len, "operand");
+  return add(handle, LOAM_OP_MERGE, key, key_len, operand, operand_len, err);
 }
 
 loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_len, char **err) {
@@ -308,7 +320,7 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
     }
     loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace};
     p = get_bytes(p, &operation.key, &operation.key_len);
-    if (operation.kind == LOAM_OP_PUT) p = get_bytes(p, &operation.value, &operation.value_len);
+    if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE) p = get_bytes(p, &operation.value, &operation.value_len);
     else if (operation.kind != LOAM_OP_DELETE) break;
     stop = visit(arg, &operation, &failure);
   }

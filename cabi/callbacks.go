@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -28,6 +29,8 @@ import (
 type shared struct {
 	users atomic.Int64
 	end   func()
+	mu    sync.Mutex
+	held  []*shared // released at the end
 }
 
 // newShared returns what has one user.
@@ -53,7 +56,17 @@ func (s *shared) retain() *shared {
 func (s *shared) release() {
 	if s != nil && s.users.Add(-1) == 0 {
 		s.end()
+		for _, h := range s.held {
+			h.release()
+		}
 	}
+}
+
+// hold takes over the caller's use of other until the end of s, of which the caller is a user.
+func (s *shared) hold(other *shared) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = append(s.held, other)
 }
 
 // destroyed calls a destroy function at the end, nil for none.

@@ -42,6 +42,8 @@ var statuses = []struct {
 	{lsm.ErrNewerFormat, C.LOAM_ERR_NEWER_FORMAT},
 	{lsm.ErrNeedsNative, C.LOAM_ERR_NEEDS_NATIVE},
 	{lsm.ErrNoKeyspace, C.LOAM_ERR_NO_KEYSPACE},
+	{lsm.ErrNoMergeOperator, C.LOAM_ERR_NO_MERGE_OPERATOR},
+	{lsm.ErrMergeFailed, C.LOAM_ERR_MERGE_FAILED},
 	{lsm.ErrNotADatabase, C.LOAM_ERR_NOT_A_DATABASE},
 	{lsm.ErrExists, C.LOAM_ERR_EXISTS},
 	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},
@@ -74,6 +76,9 @@ func at(path string, err error) error {
 
 // statusOf finds the status of an error.
 func statusOf(err error) status {
+	if errors.Is(err, lsm.ErrMergeFailed) {
+		return C.LOAM_ERR_MERGE_FAILED
+	}
 	if callback := (*lsm.CallbackError)(nil); errors.As(err, &callback) {
 		return C.LOAM_ERR_CALLBACK
 	}

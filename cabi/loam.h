@@ -145,7 +145,9 @@ enum {
   LOAM_ERR_ABI = -21,                /* the library has another ABI than the program */
   LOAM_ERR_NEWER_FORMAT = -22,       /* a newer version of Loam wrote the directory */
   LOAM_ERR_NEEDS_NATIVE = -23,       /* LevelDB's format cannot hold it; see loam_upgrade */
-  LOAM_ERR_NO_KEYSPACE = -24         /* there is no such keyspace, or it was dropped */
+  LOAM_ERR_NO_KEYSPACE = -24,        /* there is no such keyspace, or it was dropped */
+  LOAM_ERR_NO_MERGE_OPERATOR = -25,  /* merges need merge_operator, or the operands are another one's */
+  LOAM_ERR_MERGE_FAILED = -26        /* the merge operator failed; the message is what it said */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
@@ -240,6 +242,31 @@ typedef int (*loam_filter_fn)(void *arg, int level, const void *key, size_t key_
  * "prefix:tmp/,cache/", which removes the keys that begin so. destroy: optional. */
 LOAM_API loam_status loam_options_set_compaction_filter(loam_options *options, const char *name, loam_filter_fn filter, void *arg, loam_destroy_fn destroy, char **err);
 
+/* Where a merge callback puts its result; it lives during the call. */
+typedef struct loam_merge_result loam_merge_result;
+/* Sets the result (copied). The last call counts; without any the result is empty. */
+LOAM_API void loam_merge_result_set(loam_merge_result *result, const void *data, size_t len);
+
+typedef struct loam_bytes {
+  const void *data;
+  size_t len;
+} loam_bytes;
+
+/* Sets the result to the value of a key: existing, NULL if there is none, with the operands
+ * applied in their order, oldest first. Must be a pure function of the bytes. After a
+ * reported failure reads of the key fail with LOAM_ERR_MERGE_FAILED and the message;
+ * nothing is lost, and the database goes on. Callbacks come on threads of the library, too. */
+typedef void (*loam_merge_fn)(void *arg, const void *key, size_t key_len, const loam_bytes *existing, const loam_bytes *operands, size_t count, loam_merge_result *result, loam_failure *failure);
+/* Sets the result to one operand that does what left does and right after it, whatever the
+ * existing value is, and returns 1; with 0 the two stay two operands. Must be associative. */
+typedef int (*loam_merge_partial_fn)(void *arg, const void *key, size_t key_len, const loam_bytes *left, const loam_bytes *right, loam_merge_result *result, loam_failure *failure);
+
+/* Makes values of operands by callbacks, see loam_merge; operators that are known by name
+ * are set with loam_options_set, "merge_operator". The name is stored with the
+ * database, which opens only with an operator of the same name while it has operands.
+ * partial, destroy: optional. */
+LOAM_API loam_status loam_options_set_merge_operator(loam_options *options, const char *name, loam_merge_fn full, loam_merge_partial_fn partial, void *arg, loam_destroy_fn destroy, char **err);
+
 /* level: -4 debug, 0 info, 4 warning, 8 error. The message lives during the
  * call. After a reported failure the logger is not called again, and loam_metrics
  * has the message as "logger_error". log: optional (no messages); destroy:
@@ -325,7 +352,12 @@ LOAM_API loam_status loam_put(loam_db *db, const loam_write_options *options, co
 /* Removes a key, whether it exists or not. */
 LOAM_API loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, uint64_t *sequence, char **err);
 
-/* A batch collects puts and deletes that take effect together or not at all.
+/* Adds an operand to a key, whose value is from then on what the merge operator makes of
+ * the value before and the operand; nothing is read. LOAM_ERR_NEEDS_NATIVE: the database has
+ * LevelDB's format. LOAM_ERR_NO_MERGE_OPERATOR: the options named none. */
+LOAM_API loam_status loam_merge(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *operand, size_t operand_len, uint64_t *sequence, char **err);
+
+/* A batch collects puts, deletes and merges that take effect together or not at all.
  * It lies in the memory of the caller's process and costs no crossing into Go
  * until it is written. */
 LOAM_API loam_status loam_batch_create(loam_batch **batch, char **err);
@@ -335,6 +367,8 @@ LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_b
 LOAM_API loam_status loam_batch_close(loam_batch *batch);
 LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_t key_len, char **err);
+/* As loam_merge; that the database can take it is seen when the batch is written. */
+LOAM_API loam_status loam_batch_merge(loam_batch *batch, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
 LOAM_API loam_status loam_batch_clear(loam_batch *batch);
 /* Adds the operations of other behind those of batch. */
 LOAM_API loam_status loam_batch_append(loam_batch *batch, const loam_batch *other, char **err);
@@ -347,7 +381,8 @@ LOAM_API loam_status loam_batch_data(const loam_batch *batch, const void **data,
 /* Kinds of operations. Further ones may come: pass over what is not known. */
 enum {
   LOAM_OP_DELETE = 0,
-  LOAM_OP_PUT = 1
+  LOAM_OP_PUT = 1,
+  LOAM_OP_MERGE = 2
 };
 
 typedef struct loam_operation {
@@ -355,7 +390,7 @@ typedef struct loam_operation {
   int64_t kind;       /* LOAM_OP_* */
   const void *key;
   size_t key_len;
-  const void *value; /* of LOAM_OP_PUT, else NULL */
+  const void *value; /* of LOAM_OP_PUT and LOAM_OP_MERGE, else NULL */
   size_t value_len;
   uint32_t keyspace; /* its number, see loam_batch_in; 0: none was chosen */
 } loam_operation;
@@ -370,11 +405,6 @@ LOAM_API loam_status loam_batch_each(const loam_batch *batch, loam_operation_fn 
  * earlier writes durable. */
 LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *batch, uint64_t *sequence, char **err);
 
-/* Writes a batch given as bytes, those of loam_batch_data for instance, which are checked
- * first. Operations may name keyspaces of the database by their numbers: an unknown one is
- * LOAM_ERR_NO_KEYSPACE. The first 8 bytes are overwritten. */
-LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *options, void *data, size_t len, uint64_t *sequence, char **err);
-
 /* ---- Keyspaces ---- */
 
 /* Opens a keyspace of a database: a key space with a memtable, tables and a comparator of
@@ -384,18 +414,14 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * keys, and loam_verify, loam_recovery_report, loam_retry, loam_pause_compaction and these
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
- * comparator, compression, bloom_bits, compaction_filter (without a destroy function: it
- * is kept until the database is closed) and error_if_missing, and what is not set is as
- * in the database, but that there is no compaction filter. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
+ * comparator, merge_operator, compression, bloom_bits and error_if_missing, and what is not set is as
+ * in the database. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
  * Handles of it are to be closed; calls on them fail with LOAM_ERR_NO_KEYSPACE. */
 LOAM_API loam_status loam_keyspace_drop(loam_db *db, const char *name, char **err);
 /* The names of all keyspaces as a JSON list, "default" first. */
 LOAM_API loam_status loam_keyspace_list(loam_db *db, char **names, char **err);
-/* The number of a keyspace, by which batches name it (docs/format-batch.md): 0 is "default". One
- * that is made again under a name has another number. */
-LOAM_API loam_status loam_keyspace_number(loam_db *keyspace, uint32_t *number, char **err);
 /* Chooses the keyspace of operations that are added to the batch from now on. Without, and
  * after a call with NULL or the handle of "default", they go to the keyspace whose handle
  * loam_write gets: of batches over several keyspaces with "default" among them,

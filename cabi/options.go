@@ -21,14 +21,13 @@ type options struct {
 	lsm.Options
 	closed                    bool
 	comparator, logger, cache *shared // what the options hold on to
-	filter                    *shared // as these
+	filter, merge             *shared // as these
 }
 
 // settings are options as they are at one time. uses has a user for the caller.
 type settings struct {
 	lsm.Options
-	uses       *shared
-	filterEnds bool // the compaction filter has a destroy function
+	uses *shared
 }
 
 type cache struct {
@@ -55,7 +54,7 @@ func (o *options) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	for _, s := range []*shared{o.comparator, o.logger, o.cache, o.filter} {
+	for _, s := range []*shared{o.comparator, o.logger, o.cache, o.filter, o.merge} {
 		s.release()
 	}
 }
@@ -69,16 +68,16 @@ func unset() lsm.Options { return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff,
 // copied returns the options of a handle as they are now, unset for 0.
 func copied(h C.uint64_t) (s *settings, err error) {
 	if h == 0 {
-		return &settings{Options: unset(), uses: newShared(func() {})}, nil
+		return &settings{unset(), newShared(func() {})}, nil
 	}
 	err = with(h, func(o *options) error {
-		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain(), o.filter.retain()}
-		s = &settings{Options: o.Options, uses: newShared(func() {
+		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain(), o.filter.retain(), o.merge.retain()}
+		s = &settings{o.Options, newShared(func() {
 			for _, u := range uses {
 				u.release()
 			}
 		})}
-		s.PlainWAL, s.filterEnds = true, o.filter != nil
+		s.PlainWAL = true
 		if s.Mmap == lsm.MmapAuto {
 			s.Mmap = lsm.MmapOff
 		}
@@ -124,8 +123,12 @@ func loamgo_options_create(out *C.uint64_t, message **C.char) status {
 func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) status {
 	return run(message, func() error {
 		return with(h, func(o *options) error {
-			before, filter := o.Comparer, o.CompactionFilter
+			before, filter, operator := o.Comparer, o.CompactionFilter, o.MergeOperator
 			err := o.Set(C.GoString(name), C.GoString(value))
+			if o.MergeOperator != operator {
+				o.merge.release()
+				o.merge = nil
+			}
 			if o.Comparer != before {
 				o.comparator.release()
 				o.comparator = nil

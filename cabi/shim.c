@@ -63,6 +63,8 @@ static const struct {
     {LOAM_ERR_NEWER_FORMAT, "LOAM_ERR_NEWER_FORMAT", "written by a newer version of Loam"},
     {LOAM_ERR_NEEDS_NATIVE, "LOAM_ERR_NEEDS_NATIVE", "needs the native format"},
     {LOAM_ERR_NO_KEYSPACE, "LOAM_ERR_NO_KEYSPACE", "no such keyspace"},
+    {LOAM_ERR_NO_MERGE_OPERATOR, "LOAM_ERR_NO_MERGE_OPERATOR", "no merge operator"},
+    {LOAM_ERR_MERGE_FAILED, "LOAM_ERR_MERGE_FAILED", "the merge operator failed"},
 };
 
 const char *loam_status_string(loam_status status) {

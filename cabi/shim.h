@@ -29,6 +29,11 @@ typedef struct {
   intptr_t failure;
 } loamgo_filtered;
 loamgo_filtered loamgo_filter(uintptr_t fn, uintptr_t arg, int level, const unsigned char *key, size_t key_len, const unsigned char *value, size_t value_len);
+/* Merge operators: 0, or the address of the message of a failure. *out is to be released. */
+intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *existing, size_t existing_len, int exists,
+                           const unsigned char *operands, const uint64_t *ends, size_t count, void **out, size_t *out_len);
+intptr_t loamgo_merge_partial(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *left, size_t left_len,
+                              const unsigned char *right, size_t right_len, int *joined, void **out, size_t *out_len);
 /* 0 or the address of the message of a failure. */
 intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
 /* The words of a failure, until it is freed. */

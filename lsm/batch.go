@@ -14,7 +14,7 @@ import (
 // a memtable addresses its entries with 32 bits.
 const maxBatchSize = min(math.MaxUint32-1<<20, math.MaxInt)
 
-// Batch collects puts and deletes that become visible, and durable, together
+// Batch collects puts, deletes and merges that become visible, and durable, together
 // or not at all. Later operations on the same key win. A batch copies what it
 // is given and may be written more than once and reused after Clear. It is
 // used by one goroutine at a time.
@@ -83,6 +83,9 @@ func (b *Batch) Delete(key []byte) {
 		b.repr = batchrepr.AppendDelete(b.repr, key)
 	}
 }
+
+// Merge adds an operand to key, see DB.Merge. Both are copied.
+func (b *Batch) Merge(key, operand []byte) { b.add(b.home, base.KindMerge, key, operand) }
 
 // add adds an operation on a keyspace; nil is the default one.
 func (b *Batch) add(k *engine.Keyspace, kind base.Kind, key, value []byte) {
@@ -163,7 +166,7 @@ func (b *Batch) Bytes() []byte {
 // Each calls put or del for every operation in order, until one of them
 // returns an error, which Each returns. The slices are valid during the call, and
 // not to be changed. It fails with ErrInvalidArgument if an operation is on another keyspace
-// than the default one.
+// than the default one, or neither a put nor a delete.
 func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) error) error {
 	if put == nil || del == nil {
 		return fmt.Errorf("%w: Each needs both functions", ErrInvalidArgument)
@@ -176,6 +179,9 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 		id, kind, key, value, ok := it.Next()
 		if !ok {
 			return it.Err()
+		}
+		if !kind.InLevelDB() {
+			return fmt.Errorf("%w: Each knows puts and deletes, and the batch has a %v", ErrInvalidArgument, kind)
 		}
 		if id != base.DefaultKeyspace {
 			return fmt.Errorf("%w: Each knows no keyspaces, and an operation of the batch names one", ErrInvalidArgument)

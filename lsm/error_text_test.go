@@ -26,7 +26,7 @@ func checkText(t *testing.T, err error) {
 	}
 	for _, sentinel := range []error{
 		ErrNotFound, ErrCorruption, ErrReadOnly, ErrLocked, ErrBusy, ErrInvalidArgument, ErrNotADatabase, ErrExists,
-		ErrDoesNotExist, ErrComparerMismatch, ErrTooLarge, ErrDirectoryChanged, ErrNeedsNative, ErrNoKeyspace, ErrNoSpace, ErrNoMemory, ErrTooManyFiles,
+		ErrDoesNotExist, ErrComparerMismatch, ErrNoMergeOperator, ErrMergeFailed, ErrTooLarge, ErrDirectoryChanged, ErrNeedsNative, ErrNoKeyspace, ErrNoSpace, ErrNoMemory, ErrTooManyFiles,
 	} {
 		if words := sentinel.Error(); strings.Count(text, words) > 1 {
 			t.Errorf("%q is said twice in %q", words, text)

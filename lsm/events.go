@@ -68,6 +68,9 @@ func (n *notifier) JobFailed(_ string, err error) {
 	}
 }
 
+// MergeFailed tells of a merge operator that failed in the background.
+func (n *notifier) MergeFailed(err error) { n.JobFailed("", err) }
+
 func compactionInfo(plan *compact.Plan) CompactionInfo {
 	info := CompactionInfo{Reason: plan.Reason, OutputLevel: plan.OutputLevel, TrivialMove: plan.TrivialMove}
 	plan.Files(func(level int, m *manifest.FileMeta) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -49,6 +50,12 @@ var (
 	ErrDoesNotExist = base.ErrDoesNotExist
 	// ErrComparerMismatch: the database was created with another comparer.
 	ErrComparerMismatch = base.ErrComparerMismatch
+	// ErrNoMergeOperator: Merge and reads of what it wrote need Options.MergeOperator, or the
+	// operator is another one than that of the operands.
+	ErrNoMergeOperator = base.ErrNoMergeOperator
+	// ErrMergeFailed: the merge operator failed, with what it said, on the key named. The
+	// operands stay; a Put or Delete of the key ends the failures.
+	ErrMergeFailed = base.ErrMergeFailed
 	// ErrTooLarge: a key, value or batch is above the limit.
 	ErrTooLarge = base.ErrTooLarge
 	// ErrDirectoryChanged: files of the open database, LOCK among them, were
@@ -89,6 +96,28 @@ type CallbackError = base.CallbackError
 //
 // The functions must be pure and safe for concurrent use.
 type Comparer = base.Comparer
+
+// MergeOperator makes values of operands, see DB.Merge. Its fields:
+//
+//   - Name is stored. A keyspace that has operands opens only with their operator.
+//   - Full returns the value of key: existing, nil if there is none, with the operands
+//     applied in their order, oldest first. Where it returns an error, reads of the key fail
+//     with ErrMergeFailed, and nothing is lost.
+//   - Partial returns one operand that does what left does and right after it, whatever the
+//     existing value is; with false the two stay two operands. It must be associative. nil: there is none.
+//
+// Both may append the result to dst, which is empty, to save an allocation. They must be pure
+// and safe for concurrent use, and keep or change none of their arguments. A panic counts as
+// an error. No lock is held while they run, but in the background flushes and compactions wait
+// for them.
+type MergeOperator = mergeop.Operator
+
+// MergeOperatorNamed finds one of the operators that are known by name, which Options.Set
+// takes, or nil.
+func MergeOperatorNamed(name string) *MergeOperator {
+	op, _ := mergeop.Named(name)
+	return op
+}
 
 // BytewiseComparer is the default order, LevelDB's.
 var BytewiseComparer = base.Bytewise
@@ -285,7 +314,8 @@ type EventListener struct {
 	CompactionEnd func(CompactionInfo)
 	// WriteStall reports a wait of a writer, when it has ended.
 	WriteStall func(StallInfo)
-	// BackgroundError reports a failed flush or compaction, which is tried again.
+	// BackgroundError reports a failed flush or compaction, which is tried again, and a
+	// merge operator that failed in one, whose operands stay as they are.
 	BackgroundError func(error)
 	// ReadOnly reports the failure that made the database read-only.
 	ReadOnly func(cause error)

@@ -31,10 +31,10 @@ type KeyspaceOptions struct {
 	// BloomBits is the size of filters of tables that are written from now on, in bits per
 	// key; negative: none. The default is Options.BloomBits. It is not stored.
 	BloomBits int
-	// CompactionFilter decides in compactions what becomes of entries, from now on. The
-	// default is none, for the keyspace "default" Options.CompactionFilter. It is not stored:
-	// after another opening nothing is filtered before Keyspace names it again.
-	CompactionFilter *CompactionFilter
+	// MergeOperator makes values of what Merge wrote. Its name is stored: another one is
+	// ErrNoMergeOperator while there are operands. The default is the one that is stored, if
+	// it is known by name or Options.MergeOperator has the name.
+	MergeOperator *MergeOperator
 	// ErrorIfMissing fails with ErrNoKeyspace where there is no keyspace of that name. The
 	// default, false, creates one.
 	ErrorIfMissing bool
@@ -54,15 +54,14 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if o.Compression > ZstdCompression || o.BloomBits > maxBloomBits {
 		return nil, fmt.Errorf("%w: compression or filter bits of keyspace %q are out of range", ErrInvalidArgument, name)
 	}
-	if err := checkFilter(o.CompactionFilter); err != nil {
-		return nil, err
-	}
 	k, err := db.engine.Keyspace(name, o.Comparer, !o.ErrorIfMissing)
 	if err != nil {
 		return nil, err
 	}
-	if o.CompactionFilter != nil {
-		k.Tree.SetFilter(o.CompactionFilter)
+	if o.MergeOperator != nil {
+		if err := k.SetMergeOperator(o.MergeOperator); err != nil {
+			return nil, err
+		}
 	}
 	if o.Compression != DefaultCompression || o.BloomBits != 0 {
 		tables := k.Tree.Tables()
@@ -127,6 +126,9 @@ func (b *Batch) In(k *Keyspace) BatchIn {
 
 // Put is Batch.Put in the keyspace.
 func (i BatchIn) Put(key, value []byte) { i.b.add(i.space, base.KindSet, key, value) }
+
+// Merge is Batch.Merge in the keyspace.
+func (i BatchIn) Merge(key, operand []byte) { i.b.add(i.space, base.KindMerge, key, operand) }
 
 // Delete is Batch.Delete in the keyspace.
 func (i BatchIn) Delete(key []byte) { i.b.add(i.space, base.KindDelete, key, nil) }

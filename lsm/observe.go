@@ -105,6 +105,9 @@ type Metrics struct {
 	OpenDescriptors  int          // of table files
 	OffHeapBytes     int64        // memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
 
+	OperandsFolded uint64 // of merges, by reads, flushes and compactions
+	MergeFailures  uint64 // calls of merge operators that failed
+
 	Snapshots    int    // open snapshots
 	DiskBytes    uint64 // tables of the current version
 	LastSequence uint64 // sequence number of the last visible write
@@ -128,6 +131,7 @@ func (k *keyspace) Metrics() Metrics {
 		CompactionDebt: db.Jobs.Debt(t, state), OffHeapBytes: offheap.InUse(),
 		LastSequence: uint64(db.Shared.Seqs.Visible()), Snapshots: db.Shared.Seqs.NumSnapshots(),
 		WALBytesWritten: db.WAL.Bytes(), WALSync: latencies(db.WAL.Syncs()),
+		OperandsFolded: db.Shared.Folds.Operands.Load(), MergeFailures: db.Shared.Folds.Failures.Load(),
 		EventsDropped: db.Health.EventsDropped(), DiskBytes: state.Version.Size(),
 	}
 	if db.Opts.ReadOnly || db.Health.Failed() != nil {

@@ -50,8 +50,14 @@ type Options struct {
 	Comparers []*Comparer
 	// CompactionFilter decides in compactions what becomes of entries, for instance to
 	// remove those that are out of date. The default is none. A panic in it is its failure,
-	// see CompactionFilter. Keyspaces have filters of their own, see KeyspaceOptions.
+	// see CompactionFilter.
 	CompactionFilter *CompactionFilter
+	// MergeOperator makes values of what Merge wrote in the default keyspace. Its name is
+	// stored. The default, nil, is the one that is stored if it is known by name; Open fails
+	// with ErrNoMergeOperator where there are operands of an operator that is not known, or
+	// of another one. Set takes the names uint64add, int64add, max, min, append (with a
+	// comma), append:DELIMITER and json_merge; see docs/merge.md.
+	MergeOperator *MergeOperator
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.
 	FS FS
@@ -78,11 +84,6 @@ type Options struct {
 	// included, before writes wait for a flush. The default is 3: one takes writes
 	// while one is flushed and one waits.
 	MaxMemtables int
-	// MaxMemtableBytes bounds the memory of the memtables of all keyspaces together, in
-	// bytes: when those that take writes have half of it, the largest are flushed, and
-	// when all have as much, writes wait for flushes. The default, 0, is MaxMemtables
-	// times WriteBufferSize, what one keyspace may have.
-	MaxMemtableBytes int64
 	// MaxOpenFiles is how many table files the database keeps open at once, within
 	// the process's limit of descriptors. The default is 1000. A read of a table
 	// that is not open opens it first.
@@ -142,6 +143,10 @@ type Options struct {
 	// 24. From half of it on, writes are delayed. If it is not above L0Compaction, it
 	// is L0Compaction + 8.
 	L0Stop int
+	// MaxMergeOperands is how many operands of a key a read may fold without consequences.
+	// The default is 1000. Where reads fold more again and again, the memtable is flushed
+	// and runs of tables are merged, which folds them for good.
+	MaxMergeOperands int
 	// MaxSpaceAmplification is what the tables may take while writes are not fast, as
 	// a multiple of the bytes that are neither overwritten nor deleted. The default is
 	// 1.3. Beside fast writes it is at least 1.5, as each merge for the sake of space
@@ -152,10 +157,6 @@ type Options struct {
 	// that an append changes no metadata of the file. The default is 8 MiB; negative:
 	// none. A killed process leaves them as zeros.
 	WALPreallocate int64
-	// MaxWALSize is the size of all logs in bytes from which on the keyspaces that need
-	// the oldest log are flushed, so that one that is seldom written keeps no logs. The
-	// default, 0, is four times WriteBufferSize.
-	MaxWALSize int64
 	// PlainWAL appends to the log by system calls only, never by stores into its
 	// mapped file, for hosts that take SIGBUS for themselves. The default is false,
 	// as a store costs less than a system call.
@@ -175,10 +176,10 @@ var optionTable = options.Table[Options]{
 	{Name: "format", Doc: "format of a new database: leveldb or native", Default: int64(FormatLevelDB), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
 	{Name: "compaction_filter", Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
+	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge", Field: func(o *Options) any { return &o.MergeOperator }},
 	{Name: "cache_size", Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
 	{Name: "write_buffer_size", Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
 	{Name: "max_memtables", Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
-	{Name: "max_memtable_bytes", Doc: "memory of the memtables of all keyspaces; 0: max_memtables write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxMemtableBytes }},
 	{Name: "max_open_files", Doc: "table files kept open at once, within the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20, Field: func(o *Options) any { return &o.MaxOpenFiles }},
 	{Name: "block_size", Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
 	{Name: "block_restart_interval", Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
@@ -193,9 +194,9 @@ var optionTable = options.Table[Options]{
 	{Name: "max_subcompactions", Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
 	{Name: "l0_compaction", Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
 	{Name: "l0_stop", Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 24, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
+	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30, Field: func(o *Options) any { return &o.MaxMergeOperands }},
 	{Name: "max_space_amplification", Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
 	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},
-	{Name: "max_wal_size", Doc: "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
 	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", Field: func(o *Options) any { return &o.PlainWAL }},
 	{Name: "disable_compaction", Doc: "start with automatic compaction paused", Field: func(o *Options) any { return &o.DisableCompaction }},
 }
@@ -250,12 +251,6 @@ func (o *Options) resolve() (*Options, error) {
 	if r.Events == nil {
 		r.Events = &EventListener{}
 	}
-	if r.MaxWALSize == 0 {
-		r.MaxWALSize = maxLogs * r.WriteBufferSize
-	}
-	if r.MaxMemtableBytes == 0 {
-		r.MaxMemtableBytes = int64(r.MaxMemtables) * r.WriteBufferSize
-	}
 	if r.L0Stop <= r.L0Compaction {
 		r.L0Stop = r.L0Compaction + 8
 	}
@@ -267,14 +262,14 @@ func (o *Options) engine() engine.Options {
 	return engine.Options{
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists,
 		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly, Upgrade: o.upgrade,
-		Comparer: o.Comparer, Comparers: o.comparerOf, Filter: o.CompactionFilter, Logger: o.Logger,
+		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
 		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate,
 		Jobs: jobs.Options{
 			Paused: o.DisableCompaction, MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
 			L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
-			MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize, MaxMemTableBytes: o.MaxMemtableBytes,
+			MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: maxLogs * o.WriteBufferSize,
 		},
 	}
 }
@@ -282,7 +277,8 @@ func (o *Options) engine() engine.Options {
 // maxBloomBits is the largest size of filters, in bits per key.
 const maxBloomBits = 64
 
-// maxLogs is the default of Options.MaxWALSize in write buffers.
+// maxLogs is how many write buffers of logs there may be before the keyspaces that
+// keep the oldest log are flushed.
 const maxLogs = 4
 
 // cache returns the block cache of a database, with a reference. o is resolved.

@@ -81,6 +81,11 @@ func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b.beyond != 0 && !db.Native() {
 		return base.NeedsNative("a " + b.beyond.String())
 	}
+	if b.beyond != 0 {
+		if err := k.checkMerges(b.repr); err != nil {
+			return err
+		}
+	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
 	}
@@ -120,41 +125,42 @@ func (k *keyspace) writeIn(id base.KeyspaceID, b *Batch, mode commit.Mode) error
 // ErrInvalidArgument says what is wrong; a keyspace that does not exist is ErrNoKeyspace. The
 // sequence number in its header is overwritten; nothing is copied or retained.
 func (k *keyspace) WriteBytes(repr []byte, mode WriteMode) error {
-	if err := k.validate(repr); err != nil {
+	kinds, err := k.validate(repr)
+	if err != nil {
 		return err
 	}
 	if len(repr) > maxBatchSize {
 		return tooLarge("batch", len(repr))
 	}
-	return k.Write(&Batch{repr: repr, plain: true}, mode)
+	return k.Write(&Batch{repr: repr, plain: true, beyond: kinds.BeyondLevelDB()}, mode)
 }
 
-// validate says what of a batch in wire form the database cannot take.
-func (k *keyspace) validate(repr []byte) error {
+// validate says what of a batch in wire form the database cannot take. kinds are those of its
+// operations.
+func (k *keyspace) validate(repr []byte) (kinds batchrepr.Kinds, err error) {
 	db := k.space.DB
 	if !db.Native() {
-		err := batchrepr.Validate(repr, nil)
-		if err == nil {
-			return nil
+		if err = batchrepr.Validate(repr, nil); err == nil {
+			return 0, nil
 		}
 		if batchrepr.Validate(repr, func(base.KeyspaceID) bool { return true }) == nil {
-			return base.NeedsNative("an operation of the batch")
+			return 0, base.NeedsNative("an operation of the batch")
 		}
-		return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
+		return 0, fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 	}
 	last, missing := base.DefaultKeyspace, false
-	err := batchrepr.Validate(repr, func(id base.KeyspaceID) bool {
+	kinds, err = batchrepr.ValidateKinds(repr, func(id base.KeyspaceID) bool {
 		if id != last {
-			missing = !db.HasKeyspaceID(id)
+			missing = db.KeyspaceByID(id) == nil
 			last = id
 		}
 		return !missing
 	})
 	switch {
 	case err == nil:
-		return nil
+		return kinds, nil
 	case missing:
-		return fmt.Errorf("%w: number %d, which the batch names", ErrNoKeyspace, last)
+		return 0, fmt.Errorf("%w: number %d, which the batch names", ErrNoKeyspace, last)
 	}
-	return fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
+	return 0, fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 }

@@ -5,8 +5,6 @@ const { writeText } = require('./binding')
 const { tooLarge, invalidArgument } = require('./errors')
 
 const HEADER = 12
-// In the kind of an operation that names its keyspace.
-const NAMED = 0x80
 const KEEP = 4 * 1024 * 1024
 const LONG = 1024 * 1024
 
@@ -52,8 +50,7 @@ class Bytes {
 
 // Collects puts and deletes in LevelDB's batch layout: 8 bytes of zero, the
 // count, then for each its kind, its key and a put's value, both with their
-// length as a varint in front. What is on a chosen keyspace has its number behind the kind.
-// Knows nothing of the database.
+// length as a varint in front. Knows nothing of the database.
 class BatchWriter extends Bytes {
   constructor () {
     super(4096)
@@ -62,10 +59,10 @@ class BatchWriter extends Bytes {
     this.count = 0
   }
 
-  put (key, value, keyspace = 0) {
+  put (key, value) {
     const start = this.length
     try {
-      this.#kind(1, keyspace)
+      this.#kind(1)
       this.#bytes(key)
       this.#bytes(value)
       this.count++
@@ -75,10 +72,10 @@ class BatchWriter extends Bytes {
     }
   }
 
-  del (key, keyspace = 0) {
+  del (key) {
     const start = this.length
     try {
-      this.#kind(0, keyspace)
+      this.#kind(0)
       this.#bytes(key)
       this.count++
     } catch (err) {
@@ -87,8 +84,7 @@ class BatchWriter extends Bytes {
     }
   }
 
-  // numberOf gives the number of the keyspace that an operation names.
-  add (operations, numberOf) {
+  add (operations) {
     const start = this.length
     const count = this.count
     try {
@@ -96,9 +92,8 @@ class BatchWriter extends Bytes {
         const op = operations[i]
         // What is left of a sublevel is none of this database.
         if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
-        const keyspace = op.keyspace == null ? 0 : numberOf(op.keyspace)
-        if (op.type === 'put') this.put(op.key, op.value, keyspace)
-        else this.del(op.key, keyspace)
+        if (op.type === 'put') this.put(op.key, op.value)
+        else this.del(op.key)
       }
     } catch (err) {
       this.length = start
@@ -135,14 +130,9 @@ class BatchWriter extends Bytes {
     this.count = 0
   }
 
-  #kind (kind, keyspace) {
-    this.reserve(6)
-    if (keyspace === 0) {
-      this.buffer[this.length++] = kind
-    } else {
-      this.buffer[this.length++] = kind | NAMED
-      this.#varint(keyspace)
-    }
+  #kind (kind) {
+    this.reserve(1)
+    this.buffer[this.length++] = kind
   }
 
   #bytes (data) {

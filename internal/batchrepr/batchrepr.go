@@ -19,6 +19,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -113,12 +114,30 @@ func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s
 // *base.Corruption with offsets relative to b, or base.ErrNewerFormat for an entry of a
 // kind that the native format has and the engine does not know.
 func Validate(b []byte, known func(base.KeyspaceID) bool) error {
+	_, err := ValidateKinds(b, known)
+	return err
+}
+
+// Kinds is a set of kinds: bit k is kind k.
+type Kinds uint64
+
+// BeyondLevelDB is one of the kinds that LevelDB's format does not have, 0 for none.
+func (k Kinds) BeyondLevelDB() base.Kind {
+	k &^= 1<<base.KindDelete | 1<<base.KindSet
+	if k == 0 {
+		return 0
+	}
+	return base.Kind(bits.TrailingZeros64(uint64(k)))
+}
+
+// ValidateKinds is Validate that also returns the kinds of the entries.
+func ValidateKinds(b []byte, known func(base.KeyspaceID) bool) (kinds Kinds, err error) {
 	if len(b) < HeaderLen {
-		return corrupt(0, "%d bytes are too short for a header", len(b))
+		return 0, corrupt(0, "%d bytes are too short for a header", len(b))
 	}
 	n := Count(b)
 	if s := Seq(b); s > base.MaxSeqNum || base.SeqNum(n) > base.MaxSeqNum-s {
-		return corrupt(0, "sequence %d with %d entries exceeds 56 bits", uint64(s), n)
+		return 0, corrupt(0, "sequence %d with %d entries exceeds 56 bits", uint64(s), n)
 	}
 	it := Read(b)
 	seen := uint32(0)
@@ -132,23 +151,24 @@ func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 			break
 		}
 		if keyspace != base.DefaultKeyspace && !known(keyspace) {
-			return corrupt(int64(it.start), "unknown keyspace %d", keyspace)
+			return 0, corrupt(int64(it.start), "unknown keyspace %d", keyspace)
 		}
 		if !kind.Known() {
-			return fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
+			return 0, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
 		}
+		kinds |= 1 << kind
 		seen++ // cannot wrap: an entry that is not counted stops the loop
 		if seen > n {
-			return corrupt(int64(it.start), "more entries than the %d of the header", n)
+			return 0, corrupt(int64(it.start), "more entries than the %d of the header", n)
 		}
 	}
 	if err := it.Err(); err != nil {
-		return err
+		return 0, err
 	}
 	if seen != n {
-		return corrupt(8, "header counts %d entries, found %d", n, seen)
+		return 0, corrupt(8, "header counts %d entries, found %d", n, seen)
 	}
-	return nil
+	return kinds, nil
 }
 
 func corrupt(offset int64, format string, args ...any) error {

@@ -5,6 +5,7 @@ package engine
 
 import (
 	"io"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
@@ -35,6 +36,8 @@ type DB struct {
 	Default  *Keyspace
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions
+
+	folding atomic.Bool // a flush for long chains of operands is under way
 }
 
 // freeFiles frees table files and cache when their last holder has gone: the closed

@@ -50,6 +50,12 @@ func (h *Health) JobFailed(job string, err error) {
 	h.Listener.JobFailed(job, err)
 }
 
+// MergeFailed tells of a merge operator that failed in a flush or compaction.
+func (h *Health) MergeFailed(err error) {
+	h.Warn("the operands stay as they are", err)
+	h.Listener.MergeFailed(err)
+}
+
 // workers is what a failure stops.
 type workers struct {
 	pipeline *commit.Pipeline

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -55,7 +56,7 @@ func (s *keyspaces) init(db *DB) {
 	s.several = db.Manifest.MaxKeyspace() > base.DefaultKeyspace
 	for _, k := range db.Manifest.Keyspaces() {
 		if k.ID != base.DefaultKeyspace {
-			s.add(db.newKeyspace(k.ID, k.Name, k.Comparer))
+			s.add(db.newKeyspace(k))
 		}
 	}
 }
@@ -126,8 +127,8 @@ func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
 }
 
 // newKeyspace makes a keyspace, whose tree does nothing before its Start.
-func (db *DB) newKeyspace(id base.KeyspaceID, name string, c *base.Comparer) *Keyspace {
-	return &Keyspace{DB: db, Tree: db.newTree(id, name, c)}
+func (db *DB) newKeyspace(k manifest.Keyspace) *Keyspace {
+	return &Keyspace{DB: db, Tree: db.newTree(k)}
 }
 
 // maxKeyspaceName is the length in bytes of the longest name of a keyspace.
@@ -196,7 +197,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 	if err != nil {
 		return nil, err
 	}
-	k := db.newKeyspace(id, name, c)
+	k := db.newKeyspace(manifest.Keyspace{ID: id, Name: name, Comparer: c})
 	err = db.Pipeline.Exclusive(func() error {
 		if db.Default.Tree.Closed() {
 			version.Unref()
@@ -231,7 +232,7 @@ func (db *DB) DropKeyspace(name string) error {
 	// Writes that passed CheckKeyspaces before count as written before the drop.
 	k.last.Store(uint64(db.Shared.Seqs.Visible()))
 	if k.gone.Load() == nil {
-		gone := db.newTree(k.Tree.ID(), name, k.Tree.Comparer())
+		gone := db.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: name, Comparer: k.Tree.Comparer()})
 		gone.Drop()
 		k.gone.Store(gone)
 	}
@@ -265,13 +266,15 @@ func (db *DB) KeyspaceNames() (names []string) {
 	return names
 }
 
-// HasKeyspaceID reports whether there is a keyspace of an ID that takes writes.
-func (db *DB) HasKeyspaceID(id base.KeyspaceID) bool {
+// KeyspaceByID is the keyspace of an ID that takes writes, or nil.
+func (db *DB) KeyspaceByID(id base.KeyspaceID) *Keyspace {
 	s := &db.spaces
 	s.idMu.RLock()
 	defer s.idMu.RUnlock()
-	k := s.byID[id]
-	return k != nil && k.gone.Load() == nil
+	if k := s.byID[id]; k != nil && k.gone.Load() == nil {
+		return k
+	}
+	return nil
 }
 
 // CheckKeyspaces refuses a batch for keyspaces that were dropped, or are another

@@ -16,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
@@ -36,7 +37,8 @@ type Options struct {
 
 	Comparer  *base.Comparer                   // of the default keyspace
 	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
-	Filter    *base.CompactionFilter           // of the default keyspace; nil: none
+	Filter    *base.CompactionFilter           // of all keyspaces; nil: none
+	Merge     *mergeop.Operator                // of the default keyspace; nil: the one that is stored
 	Logger    *slog.Logger                     // nil: none
 	Listener  func(*events.Queue) Listener     // makes what is told of events, which posts its calls
 
@@ -46,6 +48,7 @@ type Options struct {
 	MaxOpenFiles   int
 	Mmap           bool
 	WALPreallocate int64        // bytes
+	MaxOperands    int          // that a read folds without consequences
 	Jobs           jobs.Options // the limits; Open fills in the parts of the database
 }
 
@@ -68,7 +71,7 @@ func Open(dir string, o Options) (*DB, error) {
 	db := &DB{Dir: place.Path, Opts: o, dirLock: place}
 	db.Health.init(db.Dir, &o)
 	db.Shared = tree.Shared{
-		Seqs: &tree.Sequences{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
+		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
 	}
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
@@ -107,6 +110,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	r := &replay{db: db}
 	defer r.free()
 	if err := r.logs(); err != nil {
+		return err
+	}
+	if err := db.checkMergeOperators(r); err != nil {
 		return err
 	}
 	db.Shared.Seqs.Publish(r.Last)
@@ -210,7 +216,11 @@ func (db *DB) assemble() {
 		NewFileNum: db.Manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
 		Rename: db.Shared.Files.Rename, Delete: db.Shared.Files.DeleteFile,
 	})
-	db.Default = db.newKeyspace(base.DefaultKeyspace, base.DefaultKeyspaceName, o.Comparer)
+	for _, k := range db.Manifest.Keyspaces() {
+		if k.ID == base.DefaultKeyspace {
+			db.Default = db.newKeyspace(k)
+		}
+	}
 	limits := o.Jobs
 	limits.Env = jobs.Env{
 		Writable: h.Writable, Failure: h.Failed,
@@ -218,7 +228,7 @@ func (db *DB) assemble() {
 		BeginStall: func() { db.Pipeline.BeginStall() }, EndStall: func() { db.Pipeline.EndStall() },
 		Events: h,
 	}
-	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs
+	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
 	limits.ReadOnly, limits.Keyspaces = o.ReadOnly, db.Native()
 	db.Jobs = jobs.New(limits)
 	db.Jobs.Add(db.Default.Tree)
@@ -226,17 +236,14 @@ func (db *DB) assemble() {
 }
 
 // newTree makes the tree of a keyspace, which does nothing before its Start.
-func (db *DB) newTree(id base.KeyspaceID, name string, c *base.Comparer) *tree.Tree {
+func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 	tables := db.Opts.Tables
-	tables.Format, tables.Comparer = db.Opts.Format, c
-	filter := db.Opts.Filter
-	if id != base.DefaultKeyspace {
-		filter = nil // until lsm.KeyspaceOptions name one
-	}
+	tables.Format, tables.Comparer = db.Opts.Format, k.Comparer
 	return tree.New(tree.Options{
-		ID: id, Name: name, Comparer: c, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
-		Filter: filter, MaxUnpacked: db.Opts.MaxDecoded,
+		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
+		Filter: db.Opts.Filter, MaxUnpacked: db.Opts.MaxDecoded,
 		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
+		Merge:      db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands, LongChains: db.longChains,
 	}, db.Shared)
 }
 

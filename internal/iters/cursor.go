@@ -27,10 +27,11 @@ type Cursor struct {
 	past bool
 	// While hide is set, entries of user key last are passed over: it was returned,
 	// or is deleted. last aliases a chunk or buf.
-	hide bool
-	last []byte
-	op   *mergeop.Operator
-	fold *mergeop.Fold // nil until a key has operands
+	hide  bool
+	last  []byte
+	op    *mergeop.Operator
+	folds FoldCounter
+	fold  *mergeop.Fold // nil until a key has operands
 	// own is a one-entry chunk for an entry whose chunk is gone, or a value that was made of
 	// operands.
 	own    base.Chunk
@@ -45,11 +46,16 @@ type Cursor struct {
 	bufArr [64]byte
 }
 
+// FoldCounter is told how many operands a cursor folded into a value, or why the merge
+// operator failed.
+type FoldCounter interface{ CountFold(operands int, err error) }
+
 // Options says what a cursor shows.
 type Options struct {
 	Seq          base.SeqNum       // entries that are newer are not visible
 	Lower, Upper []byte            // bounds [Lower, Upper); nil: none. They are retained
 	Merge        *mergeop.Operator // makes values of operands; nil: moves to keys that have some fail
+	Folds        FoldCounter       // is told of each use of Merge; nil: nobody asks
 	RangeDels    []RangeDels
 	// OpenRangeDels returns those of a table.
 	OpenRangeDels func(*manifest.FileMeta) (*rangedel.List, error)
@@ -62,7 +68,7 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 	if len(o.RangeDels) > 0 {
 		c.dels = newCovers(cmp, &o)
 	}
-	c.op = o.Merge
+	c.op, c.folds = o.Merge, o.Folds
 	c.invalidate()
 	if c.buf == nil {
 		c.buf = c.bufArr[:0]
@@ -378,10 +384,11 @@ func (c *Cursor) backward() bool {
 				c.step(i - 1)
 				continue
 			}
-			c.hide = false
+			// After a turn, hidden keys that were jumped over may come before last.
 			if c.dels != nil && c.hides(in, i) {
 				continue
 			}
+			c.hide = false
 			if in.allVisible {
 				lo := m.spanStart(in)
 				if c.dels != nil && lo <= i {

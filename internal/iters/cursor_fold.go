@@ -74,6 +74,9 @@ func (c *Cursor) foldNewer(e *base.Chunk, i int, folding bool, operand []byte) {
 // to it. key is the caller's or in c.buf.
 func (c *Cursor) show(key []byte, newestFirst bool) bool {
 	value, err := c.fold.Value(c.op, key, newestFirst)
+	if c.folds != nil {
+		c.folds.CountFold(c.fold.Len(), err)
+	}
 	if err != nil {
 		c.m.err = err
 		c.m.ord = c.m.ord[:0]

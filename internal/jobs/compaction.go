@@ -96,6 +96,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 	for _, r := range results {
 		added = append(added, r.Added...)
 	}
+	s.countFolds(results...)
 	s.stats.compacted(plan, results, d, err)
 	s.opts.Events.CompactionEnd(plan, added, d, err)
 	return err
@@ -146,6 +147,17 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Pl
 		}
 	}
 	return results, edit, err
+}
+
+// countFolds counts the work of the merge operator, and tells of its failures.
+func (s *Scheduler) countFolds(results ...compact.Result) {
+	for _, r := range results {
+		s.opts.Folds.Operands.Add(r.Folded)
+		s.opts.Folds.Failures.Add(r.FoldFailures)
+		if r.FoldErr != nil {
+			s.opts.Events.MergeFailed(r.FoldErr)
+		}
+	}
 }
 
 // splitKeys cuts a table. One that cannot be opened is not cut: the plan's run says why.

@@ -58,7 +58,7 @@ func openFiltered(t *testing.T, fsys vfs.FS, filter *base.CompactionFilter) *dat
 	check(fsys.MkdirAll("db"))
 	d := &database{t: t, fs: fsys}
 	fail := func(err error) error { d.failure.CompareAndSwap(nil, &err); return err }
-	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Fail: fail}
+	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Folds: &tree.Folds{}, Fail: fail}
 	c := cache.New(1 << 20)
 	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise, Reads: d.shared.Reads})
 	d.shared.Holders = tree.NewHolders(func() {
@@ -82,7 +82,7 @@ func openFiltered(t *testing.T, fsys vfs.FS, filter *base.CompactionFilter) *dat
 			Writable: d.writable, Failure: d.failed, Fail: fail,
 			BeginStall: func() { d.stalls.Add(1) }, EndStall: func() { d.stalls.Add(-1) }, Events: d,
 		},
-		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs,
+		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs, Folds: d.shared.Folds,
 		MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3, L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10,
 	})
 	d.jobs.Add(d.tree)
@@ -135,6 +135,7 @@ func (d *database) CompactionEnd(_ *compact.Plan, added []manifest.AddedFile, _ 
 }
 func (d *database) WriteStall(cause string, _ time.Duration) { d.told("stall: %s", cause) }
 func (d *database) JobFailed(job string, err error)          { d.told("%s failed: %v", job, err) }
+func (d *database) MergeFailed(err error)                    { d.told("merge failed: %v", err) }
 
 // put writes an entry as a commit leader does.
 func (d *database) put(key string, mode commit.Mode) error {

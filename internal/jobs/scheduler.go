@@ -46,6 +46,9 @@ type Events interface {
 	WriteStall(cause string, d time.Duration)
 	// JobFailed is told of a flush or compaction that failed and is tried again.
 	JobFailed(job string, err error)
+	// MergeFailed is told of the first failure of the merge operator in a flush or
+	// compaction. The operands stay as they are.
+	MergeFailed(err error)
 }
 
 // Options configures a Scheduler.
@@ -57,6 +60,7 @@ type Options struct {
 	WAL      *wal.Set
 	Cache    *cache.Cache
 	Seqs     *tree.Sequences
+	Folds    *tree.Folds
 
 	Keyspaces         bool  // there may be more trees than that of the default keyspace
 	ReadOnly          bool  // the database was opened so: nothing is started
@@ -74,8 +78,6 @@ type Options struct {
 	// MaxLogs is how many bytes of logs there may be before the trees that keep the
 	// oldest one are flushed; with Keyspaces.
 	MaxLogs int64
-	// MaxMemTableBytes bounds the memory of the memtables of all trees; with Keyspaces.
-	MaxMemTableBytes int64
 }
 
 // Scheduler does the background work of a database. It is safe for concurrent use,
@@ -108,7 +110,6 @@ type Scheduler struct {
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 	shares     []share      // commit leader only
 	nextLook   int64        // bytes appended to logs at which boundLogs looks again; commit leader only
-	nextWeigh  int64        // the same of boundMemory; commit leader only
 	stats      stats
 	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
 }

@@ -55,6 +55,7 @@ const (
 	tagFacts        = 1006
 	tagLevelDBBelow = 1007
 	tagDurable      = 1008
+	tagMerge        = 1009
 )
 
 // formatVersion is the newest version of the native format that this package reads, and the
@@ -161,7 +162,8 @@ type Edit struct {
 	// NewKeyspace, if set, says that the edit creates Keyspace.
 	NewKeyspace *KeyspaceNames
 	// DropKeyspace says that the edit drops Keyspace with all its tables.
-	DropKeyspace bool
+	DropKeyspace  bool
+	MergeOperator string // of Keyspace, by name; "": it does not change
 	// FirstLog is the first log with entries of Keyspace that are not in tables:
 	// recovery skips its entries in logs with smaller numbers. LogNum is the first
 	// log that any keyspace needs.
@@ -282,6 +284,9 @@ func (e *Edit) encodeNative(dst []byte) []byte {
 	if e.HasFirstLog {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagFirstLog), e.FirstLog)
 	}
+	if e.MergeOperator != "" {
+		dst = appendString(binary.AppendUvarint(dst, tagMerge), e.MergeOperator)
+	}
 	return dst
 }
 
@@ -306,7 +311,7 @@ func (e *Edit) Decode(b []byte, format base.Format) error {
 		if !ok {
 			return base.Corruptf(kindEdit, "malformed tag")
 		}
-		if tag >= tagVersion && tag <= tagDurable {
+		if tag >= tagVersion && tag <= tagMerge {
 			if format != base.Native {
 				return fmt.Errorf("%w: the MANIFEST is a native one (tag %d) in a LevelDB directory", base.ErrNotADatabase, tag)
 			}
@@ -366,6 +371,11 @@ func (e *Edit) decodeNative(tag uint32, c *cursor) (ok, newer bool) {
 		end, ok2 = c.fileNum()
 		e.Durable.End = int64(end)
 		ok = ok1 && ok2 && was.Num == 0 && e.Durable.Num != 0
+	case tagMerge:
+		var name []byte
+		name, ok = c.bytes()
+		ok = ok && len(name) > 0 && e.MergeOperator == ""
+		e.MergeOperator = string(name)
 	case tagFacts: // of the table before
 		if c.table != nil {
 			ok, newer = c.table.Facts.decode(c)
@@ -383,7 +393,7 @@ func (e *Edit) checkKeyspace() error {
 		why = "creates or drops the default keyspace"
 	case e.Keyspace != base.DefaultKeyspace && e.HasComparer:
 		why = "names the comparer of the default keyspace in another one"
-	case e.DropKeyspace && (e.NewKeyspace != nil || e.HasFirstLog || len(e.Deleted)+len(e.Added)+len(e.CompactPointers) > 0):
+	case e.DropKeyspace && (e.NewKeyspace != nil || e.HasFirstLog || e.MergeOperator != "" || len(e.Deleted)+len(e.Added)+len(e.CompactPointers) > 0):
 		why = "changes a keyspace that it drops"
 	default:
 		return nil

@@ -14,7 +14,8 @@ type Keyspace struct {
 	Name     string
 	Comparer *base.Comparer
 	// FirstLog is the first log with entries of the keyspace that are not in tables.
-	FirstLog uint64
+	FirstLog      uint64
+	MergeOperator string // its name; "": none was ever named
 }
 
 // keyspace is the state of one keyspace. A database in LevelDB's format has the
@@ -26,6 +27,7 @@ type keyspace struct {
 
 	// Guarded by Set.mu.
 	firstLog uint64
+	merge    string               // name of the merge operator
 	placed   map[uint64]AddedFile // tables of the current version by number
 	pointers []CompactPointer     // at most one a level
 
@@ -34,7 +36,7 @@ type keyspace struct {
 
 // begin adds a keyspace with the tables that a State has. The Set is not shared yet.
 func (s *Set) begin(st *KeyspaceState) error {
-	k := &keyspace{id: st.ID, name: st.Name, cmp: s.opts.Comparer, firstLog: st.FirstLog, placed: st.Files}
+	k := &keyspace{id: st.ID, name: st.Name, cmp: s.opts.Comparer, firstLog: st.FirstLog, merge: st.MergeOperator, placed: st.Files}
 	if k.id == base.DefaultKeyspace {
 		k.name = base.DefaultKeyspaceName
 	} else if k.cmp = s.comparer(st.Comparer); k.cmp == nil {
@@ -115,7 +117,7 @@ func (s *Set) find(id base.KeyspaceID) *keyspace {
 
 // checkKeyspace finds the keyspace of an edit. s.mu is held.
 func (s *Set) checkKeyspace(e *Edit) (*keyspace, error) {
-	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.FormatVersion != 0 || e.LevelDBBelow != 0 || e.HasFirstLog && s.format != base.Native ||
+	if e.NewKeyspace != nil || e.DropKeyspace || e.HasMaxKeyspace || e.FormatVersion != 0 || e.LevelDBBelow != 0 || e.MergeOperator != "" || e.HasFirstLog && s.format != base.Native ||
 		e.HasComparer && e.Keyspace != base.DefaultKeyspace {
 		return nil, fmt.Errorf("%w: an edit creates or drops a keyspace, or says what one cannot say", base.ErrInvalidArgument)
 	}
@@ -152,7 +154,7 @@ func (s *Set) Keyspaces() []Keyspace {
 	all := s.sorted()
 	list := make([]Keyspace, len(all))
 	for i, k := range all {
-		list[i] = Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp, FirstLog: k.firstLog}
+		list[i] = Keyspace{ID: k.id, Name: k.name, Comparer: k.cmp, FirstLog: k.firstLog, MergeOperator: k.merge}
 	}
 	return list
 }
@@ -207,6 +209,29 @@ func (s *Set) CreateKeyspace(name string, c *base.Comparer) (base.KeyspaceID, *V
 	return k.id, v, nil
 }
 
+// SetMergeOperator names the merge operator of a keyspace of a native database. Before
+// StartManifest the name becomes durable with that, later at once.
+func (s *Set) SetMergeOperator(id base.KeyspaceID, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.writable(); err != nil {
+		return err
+	}
+	k := s.find(id)
+	if k == nil || s.format != base.Native {
+		return fmt.Errorf("%w: keyspace %d", base.ErrNoKeyspace, id)
+	}
+	if s.log != nil {
+		e := &Edit{Keyspace: id, MergeOperator: name}
+		s.fill(e)
+		if err := s.write(e); err != nil {
+			return err
+		}
+	}
+	k.merge = name
+	return nil
+}
+
 // DropKeyspace makes durable that a keyspace is gone. Its tables become obsolete when the
 // last reference on a Version of it is given back. It fails with base.ErrNoKeyspace,
 // otherwise as Apply does: after a shortage the keyspace may be gone in what a crash
@@ -251,7 +276,7 @@ func (s *Set) snapshot() []*Edit {
 	all := s.sorted()
 	edits := make([]*Edit, len(all))
 	for i, k := range all {
-		e := &Edit{Keyspace: k.id, CompactPointers: k.pointers}
+		e := &Edit{Keyspace: k.id, CompactPointers: k.pointers, MergeOperator: k.merge}
 		if k.id == base.DefaultKeyspace {
 			e.SetComparer(k.cmp.Name)
 			if s.format == base.Native {

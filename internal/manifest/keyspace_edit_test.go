@@ -24,6 +24,7 @@ func keyspaceEdits() []*Edit {
 	first.SetFirstLog(3)
 	create := &Edit{Keyspace: 300, NewKeyspace: &KeyspaceNames{Name: "users", Comparer: "c"}}
 	create.SetFirstLog(200)
+	create.MergeOperator = "add"
 	create.Add(0, table(13, "a", "b"))
 	create.Added[0].Meta.Facts = Facts{Format: base.Native, Checksum: 5, HasChecksum: true, Leftovers: true, Entries: 300, Deletes: 7,
 		RangeDels: 1, Kinds: 1<<15 | 3, MinExpiry: 9, MaxExpiry: 1 << 40}
@@ -41,7 +42,7 @@ func TestKeyspaceEditEncoding(t *testing.T) {
 	}
 	for i, want := range []string{
 		"e807 01" + "ed07 ac02" + "ec07 03" + hex.EncodeToString(native),
-		"e907 ac02" + "ea07 05 7573657273 01 63" + "ec07 c801" + "07 00 0d c865 09 61 010d000000000000 09 62 010d000000000000" + "ee07 ff03 01 05 01 ac02 07 01 838002 09 808080808020",
+		"e907 ac02" + "ea07 05 7573657273 01 63" + "ec07 c801" + "f107 03 616464" + "07 00 0d c865 09 61 010d000000000000 09 62 010d000000000000" + "ee07 ff03 01 05 01 ac02 07 01 838002 09 808080808020",
 		"e907 ffffffff0f" + "02 04" + "06 00 0d",
 		"e907 07" + "eb07",
 	} {
@@ -67,7 +68,7 @@ func TestKeyspaceEditEncoding(t *testing.T) {
 
 // TestNativeTagsAreNotSkipped: RocksDB skips unknown tags with a certain bit.
 func TestNativeTagsAreNotSkipped(t *testing.T) {
-	for tag := tagVersion; tag <= tagDurable; tag++ {
+	for tag := tagVersion; tag <= tagMerge; tag++ {
 		if err := foreign.CheckTag(uint32(tag)); err != nil {
 			t.Error(err)
 		}
@@ -132,7 +133,9 @@ func TestKeyspaceEditRefusesDamage(t *testing.T) {
 		{"durable twice", "f007 03 05 f007 03 05", "tag 1008"},
 		{"durable without an offset", "f007 03", "tag 1008"},
 		{"durable above 62 bits", "f007 03 ffffffffffffffff7f", "tag 1008"},
-		{"tag 1009", "f107 00", "unknown tag 1009"},
+		{"merge operator without a name", "f107 00", "tag 1009"},
+		{"merge operator twice", "f107 01 61 f107 01 61", "tag 1009"},
+		{"tag 1010", "f207 00", "unknown tag 1010"},
 	} {
 		b, err := hex.DecodeString(strings.ReplaceAll(tc.hex, " ", ""))
 		if err != nil {

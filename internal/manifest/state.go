@@ -12,12 +12,13 @@ import (
 
 // KeyspaceState is what the edits of a MANIFEST say of one keyspace.
 type KeyspaceState struct {
-	ID          base.KeyspaceID
-	Name        string
-	Comparer    string
-	HasComparer bool
-	FirstLog    uint64
-	Pointers    [NumLevels]base.InternalKey
+	ID            base.KeyspaceID
+	Name          string
+	Comparer      string
+	HasComparer   bool
+	FirstLog      uint64
+	MergeOperator string // its name; "": none was ever named
+	Pointers      [NumLevels]base.InternalKey
 	// Files holds the live tables by number.
 	Files map[uint64]AddedFile
 	added []AddedFile // in the order of the edits, removed ones too
@@ -144,6 +145,9 @@ func (k *KeyspaceState) apply(e *Edit) {
 	}
 	if e.HasFirstLog {
 		k.FirstLog = e.FirstLog
+	}
+	if e.MergeOperator != "" {
+		k.MergeOperator = e.MergeOperator
 	}
 }
 

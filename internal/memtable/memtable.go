@@ -349,6 +349,9 @@ func (m *MemTable) Prefetch(l base.Lookup) {
 	}
 }
 
+// HasOperands reports whether there are entries that do not end a lookup.
+func (m *MemTable) HasOperands() bool { return m.operands.Load() }
+
 // Iterated reports whether a source was ever opened.
 func (m *MemTable) Iterated() bool { return m.order.used.Load() }
 

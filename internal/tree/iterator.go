@@ -66,7 +66,7 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 // reset gives the cursor, which is new or closed, sources of its own.
 func (it *Iterator) reset() {
 	it.scan.sources = it.tree.sources(it.scan.sources[:0], it.state, it.seq, it.noFill)
-	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.opts.Merge}
+	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree}
 	if it.state.hasRangeDels() {
 		o.RangeDels, o.OpenRangeDels = it.state.rangeDels(), it.tree.RangeDelsOf
 	}

@@ -98,7 +98,7 @@ func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum, r 
 			return err
 		}
 		r.spans[i].end = -1
-		buf, err := one.value(t.opts.Merge, r.buf)
+		buf, err := one.value(t, r.buf)
 		switch {
 		case err == nil:
 			r.spans[i] = span{start: len(r.buf), end: len(buf)}

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
@@ -81,15 +82,50 @@ func (r *resolver) collect(h *hold) error {
 	return nil
 }
 
+// Folds counts what merge operators did in all trees of a database.
+type Folds struct {
+	Operands atomic.Uint64 // that became part of a value, in reads, flushes and compactions
+	Failures atomic.Uint64 // calls of operators that failed
+}
+
+// CountFold counts a fold of n operands that a read did.
+func (t *Tree) CountFold(n int, err error) {
+	if err != nil {
+		t.shared.Folds.Failures.Add(1)
+		return
+	}
+	t.shared.Folds.Operands.Add(uint64(n))
+	if n <= t.opts.MaxOperands || t.opts.LongChains == nil {
+		return
+	}
+	// A compaction merges runs that reads have paid for: an operand counts as a search.
+	t.addRunsSought(uint64(n))
+	s := t.Acquire()
+	if s == nil {
+		return
+	}
+	entries := s.Mem.Len()
+	s.Unref()
+	if t.overlong.Add(int64(n)) >= int64(max(entries, overlongFactor*t.opts.MaxOperands)) {
+		t.overlong.Store(0)
+		t.opts.LongChains(t)
+	}
+}
+
+// overlongFactor times Options.MaxOperands operands are folded again and again before
+// a small memtable is flushed for it.
+const overlongFactor = 64
+
 // value appends what the collected versions amount to to dst.
-func (r *resolver) value(op *mergeop.Operator, dst []byte) ([]byte, error) {
+func (r *resolver) value(t *Tree, dst []byte) ([]byte, error) {
 	switch {
 	case !r.found:
 		return dst, base.ErrNotFound
 	case r.fold.Len() == 0:
 		return append(dst, r.fold.Only()...), nil
 	}
-	value, err := r.fold.Value(op, r.key, true)
+	value, err := r.fold.Value(t.Merge(), r.key, true)
+	t.CountFold(r.fold.Len(), err)
 	if err != nil {
 		return dst, err
 	}
@@ -105,7 +141,7 @@ func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum, flags ssta
 		return dst, err
 	}
 	h.end()
-	return r.value(t.opts.Merge, dst)
+	return r.value(t, dst)
 }
 
 // fileGetNext goes on with the version of the key that is next older than the one found in

@@ -25,6 +25,7 @@ type Shared struct {
 	Reads   *epoch.Domain // guards of reads; what they may see is freed through it
 	Files   *files.Set
 	Holders *Holders
+	Folds   *Folds
 	// Fail makes the database read-only with err as the cause, and returns the
 	// error that later writes get.
 	Fail func(err error) error
@@ -38,12 +39,17 @@ type Options struct {
 	Tables   sstable.WriterOptions // for new tables
 	// MemTableSize is how many bytes a memtable takes.
 	MemTableSize int64
-	// Merge makes values of operands; nil: reads of keys that have some fail.
+	// Merge makes values of operands; nil: reads of keys that have some fail. SetMerge
+	// replaces it.
 	Merge *mergeop.Operator
 	// Filter decides in compactions what becomes of entries; nil: they are kept.
 	Filter *base.CompactionFilter
 	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
 	MaxUnpacked int64
+	// MaxOperands is how many operands a read may fold without consequences. Reads that
+	// fold more call LongChains when they have cost as much as a flush would.
+	MaxOperands int
+	LongChains  func(*Tree)
 	// RunsSought is told of every soughtStep extra sorted runs that reads of the tree
 	// searched.
 	RunsSought func(*Tree)
@@ -60,19 +66,20 @@ type Tree struct {
 	mu    sync.Mutex                // held to replace state; never during I/O
 
 	tables  atomic.Pointer[sstable.WriterOptions]
-	filter  atomic.Pointer[base.CompactionFilter] // nil: none
-	dropped atomic.Bool                           // there is no state because of Drop
-	states  atomic.Int64                          // how many exist
+	dropped atomic.Bool  // there is no state because of Drop
+	states  atomic.Int64 // how many exist
 
+	merge      atomic.Pointer[mergeop.Operator]
 	runsSought epoch.Tally
+	overlong   atomic.Int64 // operands of long chains that reads folded since LongChains
 }
 
 // New makes a Tree. Start begins its service.
 func New(o Options, s Shared) *Tree {
 	t := &Tree{shared: s, opts: o, cmp: o.Comparer}
 	t.tables.Store(&t.opts.Tables)
-	t.filter.Store(o.Filter)
 	t.runsSought.Init(tallyStep)
+	t.merge.Store(o.Merge)
 	return t
 }
 
@@ -86,7 +93,10 @@ func (t *Tree) Name() string { return t.opts.Name }
 func (t *Tree) Comparer() *base.Comparer { return t.cmp }
 
 // Merge is the keyspace's merge operator, or nil.
-func (t *Tree) Merge() *mergeop.Operator { return t.opts.Merge }
+func (t *Tree) Merge() *mergeop.Operator { return t.merge.Load() }
+
+// SetMerge replaces the merge operator, for reads and iterators that begin later.
+func (t *Tree) SetMerge(op *mergeop.Operator) { t.merge.Store(op) }
 
 // Tables says how new tables are written.
 func (t *Tree) Tables() sstable.WriterOptions { return *t.tables.Load() }
@@ -97,11 +107,8 @@ func (t *Tree) SetTables(o sstable.WriterOptions) { t.tables.Store(&o) }
 // Filter is the compaction filter, nil for none, and the bound on packed values that it is
 // shown.
 func (t *Tree) Filter() (f *base.CompactionFilter, maxUnpacked int64) {
-	return t.filter.Load(), t.opts.MaxUnpacked
+	return t.opts.Filter, t.opts.MaxUnpacked
 }
-
-// SetFilter changes the filter of compactions that begin from now on.
-func (t *Tree) SetFilter(f *base.CompactionFilter) { t.filter.Store(f) }
 
 // Start makes the first state: an empty memtable whose entries will go to log
 // firstLog or later ones, the memtables sealed, newest first, and version, whose

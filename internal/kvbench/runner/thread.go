@@ -216,9 +216,7 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 func (t *thread) run(spec *workload.Spec) {
 	switch spec.Kind {
 	case workload.Put:
-		if spaces, ok := t.db.(store.Keyspaced); ok && spec.Keyspaces > 0 {
-			t.putSpread(spec, spaces)
-		} else if t.batch > 1 {
+		if t.batch > 1 {
 			t.putBatches(spec)
 		} else {
 			t.put(spec)

@@ -1,5 +1,5 @@
 // Package callbacks breaks what a user plugs into a database: the comparer, the
-// listener, the logger, the file system and the compaction filter panic, block, or call the database, Close
+// merge operator, the listener, the logger, the file system and the compaction filter panic, block, or call the database, Close
 // included, at any of their calls in a scripted life of a database. Nothing that was
 // acknowledged is lost, nothing hangs or crashes, and the cause is told.
 package callbacks
@@ -34,6 +34,7 @@ const (
 	Logger
 	FileSystem
 	Filter
+	Merge
 	Plugs
 )
 
@@ -49,7 +50,7 @@ const (
 )
 
 func (p Plug) String() string {
-	return [...]string{"comparer", "listener", "logger", "file system", "compaction filter"}[p]
+	return [...]string{"comparer", "listener", "logger", "file system", "compaction filter", "merge operator"}[p]
 }
 
 func (a Act) String() string { return [...]string{"panics", "blocks", "calls back"}[a] }
@@ -167,11 +168,27 @@ func comparer(call func()) *lsm.Comparer {
 	}}
 }
 
+// last is a merge operator under which a merge is a put.
+func last(call func()) *lsm.MergeOperator {
+	return &lsm.MergeOperator{
+		Name: "callbacks.Last",
+		Full: func(dst, _, _ []byte, operands [][]byte) ([]byte, error) {
+			call()
+			return append(dst, operands[len(operands)-1]...), nil
+		},
+		Partial: func(dst, _, _, right []byte) ([]byte, bool) {
+			call()
+			return append(dst, right...), true
+		},
+	}
+}
+
 func (t *trial) options() *lsm.Options {
 	event := func(err error) { _ = t.tell(err); t.call(Listener) }
 	return &lsm.Options{
-		Comparer: comparer(func() { t.call(Comparer) }),
-		Logger:   slog.New(t),
+		Comparer:      comparer(func() { t.call(Comparer) }),
+		MergeOperator: last(func() { t.call(Merge) }),
+		Logger:        slog.New(t),
 		CompactionFilter: &lsm.CompactionFilter{Name: "callbacks", Filter: func(_ int, key, value []byte) (lsm.FilterDecision, error) {
 			t.call(Filter)
 			return lsm.FilterChange(slices.Clone(value)), nil
@@ -208,7 +225,13 @@ func (t *trial) write(rng *rand.Rand, n int) {
 		if t.step%5 == 0 {
 			err = db.Delete([]byte(k), lsm.NoSync)
 		} else {
-			err = db.Put([]byte(k), fmt.Appendf(nil, "%d %s", t.step, strings.Repeat("x", 3000)), lsm.WriteMode(t.step%7/6))
+			value := fmt.Appendf(nil, "%d %s", t.step, strings.Repeat("x", 3000))
+			if err = lsm.ErrNeedsNative; t.step%3 == 0 {
+				err = db.Merge([]byte(k), value, lsm.NoSync)
+			}
+			if errors.Is(err, lsm.ErrNeedsNative) {
+				err = db.Put([]byte(k), value, lsm.WriteMode(t.step%7/6))
+			}
 		}
 		if t.tell(err) == nil {
 			t.acked[k] = t.step
@@ -241,6 +264,7 @@ func (t *trial) read() {
 	it := db.Iter(&lsm.IterOptions{Snapshot: snap})
 	for ok := it.First(); ok; ok = it.Next() {
 	}
+	t.tell(it.Err())
 	for ok := it.SeekLT([]byte("k030")); ok; ok = it.Prev() {
 	}
 	t.tell(it.Err())
@@ -298,7 +322,7 @@ func (t *trial) checkPoison(db *lsm.DB) error {
 // check opens what is left with plugs in order and requires every acknowledged
 // write, or a later one of its key.
 func (t *trial) check() error {
-	db, err := lsm.Open(dir, &lsm.Options{FS: t.mem.Clone(), Comparer: comparer(func() {})})
+	db, err := lsm.Open(dir, &lsm.Options{FS: t.mem.Clone(), Comparer: comparer(func() {}), MergeOperator: last(func() {})})
 	if err != nil {
 		return fmt.Errorf("reopening: %w", err)
 	}

@@ -105,7 +105,8 @@ func newWorld(shared bool) (*world, error) {
 		w.cache = lsm.NewCache(1 << 20)
 	}
 	open := func(fs vfs.FS) (*lsm.DB, error) {
-		db, err := lsm.Open("/db", &lsm.Options{FS: fs, Cache: w.cache, CacheSize: 1 << 20, WriteBufferSize: 64 << 10, WALPreallocate: -1})
+		db, err := lsm.Open("/db", &lsm.Options{FS: fs, Cache: w.cache, CacheSize: 1 << 20, WriteBufferSize: 64 << 10, WALPreallocate: -1,
+			MergeOperator: lsm.MergeOperatorNamed("append")})
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +130,7 @@ func newWorld(shared bool) (*world, error) {
 		}
 	}
 	w.closedSnap, w.foreignSnap = w.db.Snapshot(), w.others[0].Snapshot()
-	w.space, err = w.db.Keyspace("space", nil)
+	w.space, err = w.db.Keyspace("space", &lsm.KeyspaceOptions{MergeOperator: lsm.MergeOperatorNamed("append")})
 	if errors.Is(err, lsm.ErrNeedsNative) {
 		w.space, err = w.db.Keyspace("default", nil)
 	}

@@ -195,6 +195,11 @@ var functions = map[string]func(t *testing.T){
 			t.Error(err)
 		}
 	},
+	"MergeOperatorNamed": func(t *testing.T) {
+		if o := lsm.MergeOperatorNamed("max"); o == nil || o.Name != "max" || lsm.MergeOperatorNamed("sum") != nil {
+			t.Error("operators are not found by their names alone")
+		}
+	},
 	"OptionDocs": func(t *testing.T) {
 		if len(lsm.OptionDocs()) == 0 {
 			t.Error("none")

@@ -10,7 +10,7 @@ import (
 
 // weights is how often each kind comes up before the history's own bias.
 var weights = [numKinds]int{
-	opPut: 300, opDelete: 80, opDeleteRange: 4, opBatch: 60, opGet: 120, opHas: 30, opTryGet: 30, opMultiGet: 20,
+	opPut: 300, opDelete: 80, opDeleteRange: 4, opMerge: 80, opBatch: 60, opGet: 120, opHas: 30, opTryGet: 30, opMultiGet: 20,
 	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
 	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
 	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
@@ -72,14 +72,17 @@ func (g *generator) op() (o op) {
 	o = op{kind: g.kind(), slot: g.rng.IntN(slots), from: -1}
 	defer func(space int) { o.space = space }(g.rng.IntN(maxSpaces))
 	switch o.kind {
-	case opPut, opDelete, opDeleteRange:
+	case opPut, opDelete, opMerge, opDeleteRange:
 		o = g.write(o.kind)
 		o.sync = g.rng.IntN(20) == 0
 	case opBatch:
 		for range g.rng.IntN(1 << g.rng.IntN(8)) {
 			k := opPut
-			if g.rng.IntN(4) == 0 {
+			switch g.rng.IntN(8) {
+			case 0, 1:
 				k = opDelete
+			case 2, 3:
+				k = opMerge
 			}
 			if g.rng.IntN(64) == 0 {
 				k = opDeleteRange
@@ -123,6 +126,10 @@ func (g *generator) write(k kind) op {
 	o := op{kind: k, slot: -1, from: -1, key: g.key()}
 	if k == opDeleteRange {
 		o.limit = g.limit(o.key)
+	}
+	if k == opMerge { // values grow until a put or a deletion
+		g.seeds++
+		o.value = value{seed: g.seeds, size: g.rng.IntN(40)}
 	}
 	if k == opPut {
 		g.seeds++

@@ -20,7 +20,8 @@ const (
 	opPut kind = iota
 	opDelete
 	opDeleteRange
-	opBatch // Sub holds the three above
+	opMerge // a put where the format has no merges
+	opBatch // Sub holds the four above
 	opGet
 	opHas
 	opTryGet
@@ -57,7 +58,7 @@ const (
 )
 
 var kindNames = [numKinds]string{
-	"put", "delete", "delete-range", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
+	"put", "delete", "delete-range", "merge", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
 	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
 	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
 	"reopen", "open-twice", "sizes", "drop", "check",
@@ -115,7 +116,7 @@ func (o op) String() string {
 		fmt.Fprintf(&b, " k%d", o.space)
 	}
 	switch o.kind {
-	case opPut:
+	case opPut, opMerge:
 		fmt.Fprintf(&b, " %q %d*%d", o.key, o.value.seed, o.value.size)
 	case opDelete, opGet, opHas, opTryGet:
 		fmt.Fprintf(&b, " %q", o.key)

@@ -86,6 +86,9 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 func (w *world) open(n int) (err error) {
 	o := w.setup.options(n)
 	o.FS, o.Comparer, o.Cache = w.fs, w.cmp, w.setup.cache
+	if n%2 == 0 { // else the stored one is taken
+		o.MergeOperator = w.spaces[0].merge
+	}
 	if w.setup.Keyspaces {
 		o.Format = lsm.FormatNative
 	}
@@ -153,7 +156,7 @@ func (w *world) closeSnapshot(i int) error {
 
 func (w *world) step(o *op) error {
 	switch o.kind {
-	case opPut, opDelete, opDeleteRange, opBatch:
+	case opPut, opDelete, opMerge, opDeleteRange, opBatch:
 		return w.write(o)
 	case opGet, opHas, opTryGet, opMultiGet:
 		return w.read(o, nil, w.space(o).model.Now())
@@ -220,27 +223,28 @@ func (w *world) write(o *op) error {
 	w.scratch = o.value.append(w.scratch[:0])
 	switch sp := w.space(o); {
 	case o.kind == opBatch:
-	case o.kind == opDeleteRange || sp.ks != nil && len(w.scratch)%3 == 0:
+	case sp.ks != nil || o.kind == opDeleteRange:
 		w.batch.Clear()
 		sp.fill(w.batch, o, w.scratch)
 		return w.db.Write(w.batch, mode)
-	case sp.ks != nil && len(w.scratch)%3 == 1: // a batch that names no keyspace
-		w.batch.Clear()
-		(&space{model: sp.model}).fill(w.batch, o, w.scratch)
-		return sp.ks.Write(w.batch, mode)
+	case o.kind == opMerge && sp.merge != nil:
+		sp.model.Merge(o.key, w.scratch)
+		return w.db.Merge(o.key, w.scratch, mode)
+	case o.kind == opMerge:
+		if err := w.db.Merge(o.key, w.scratch, mode); !errors.Is(err, lsm.ErrNeedsNative) {
+			return fmt.Errorf("LevelDB's format takes a merge: %v", err)
+		}
+		return nil
 	case o.kind == opPut:
 		sp.model.Put(o.key, w.scratch)
-		return w.store(sp).Put(o.key, w.scratch, mode)
+		return w.db.Put(o.key, w.scratch, mode)
 	default:
 		sp.model.Delete(o.key)
-		return w.store(sp).Delete(o.key, mode)
+		return w.db.Delete(o.key, mode)
 	}
 	b, err := w.fill(o)
 	if err != nil {
 		return err
-	}
-	if o.n == 2 && len(w.spaces) > 1 {
-		return w.db.WriteBytes(b.Bytes(), mode)
 	}
 	return w.db.Write(b, mode)
 }
@@ -264,7 +268,7 @@ func (w *world) fill(o *op) (*lsm.Batch, error) {
 		return nil, fmt.Errorf("batch of %d operations counts %d", len(o.sub), b.Count())
 	}
 	ranges := slices.ContainsFunc(o.sub, func(s op) bool { return s.kind == opDeleteRange })
-	if o.n != 2 || len(w.spaces) > 1 || ranges { // a batch of LevelDB's form names no keyspace
+	if o.n != 2 || w.spaces[0].merge != nil || ranges { // a batch of LevelDB's form names no keyspace and has no merges
 		return b, nil
 	}
 	wire := bytes.Clone(b.Bytes())

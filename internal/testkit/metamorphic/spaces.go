@@ -20,12 +20,23 @@ type space struct {
 	model *model.Model
 	// ranges says that there are range deletions; otherwise their first key is deleted.
 	ranges bool
+	merge  *lsm.MergeOperator // nil: the format has no merges
 }
+
+// Both operators do what model.JoinByComma does. Without Partial, operands of a key wait
+// side by side.
+var (
+	appends   = lsm.MergeOperatorNamed("append")
+	noPartial = &lsm.MergeOperator{Name: "test.NoPartial", Full: appends.Full}
+)
 
 // spaces returns the keyspaces of a history: the default one, and with Keyspaces one
 // in the opposite order and a bytewise one.
 func (s Setup) spaces(cmp *base.Comparer) []space {
 	list := []space{{name: base.DefaultKeyspaceName, cmp: cmp, model: model.New(cmp), ranges: s.Format == lsm.FormatNative || s.Keyspaces}}
+	if s.Keyspaces || s.Format == lsm.FormatNative {
+		list[0].merge = appends
+	}
 	if !s.Keyspaces {
 		return list
 	}
@@ -33,8 +44,8 @@ func (s Setup) spaces(cmp *base.Comparer) []space {
 	if cmp == other {
 		other = base.Bytewise
 	}
-	return append(list, space{name: "other", cmp: other, model: model.New(other), ranges: true},
-		space{name: "third", cmp: base.Bytewise, model: model.New(base.Bytewise), ranges: true})
+	return append(list, space{name: "other", cmp: other, model: model.New(other), ranges: true, merge: noPartial},
+		space{name: "third", cmp: base.Bytewise, model: model.New(base.Bytewise), ranges: true, merge: appends})
 }
 
 // index counts the keyspace of an operation round and round those there are.
@@ -52,7 +63,7 @@ func (w *world) openSpaces(n int) error {
 			c = nil
 		}
 		var err error
-		if sp.ks, err = w.db.Keyspace(sp.name, &lsm.KeyspaceOptions{Comparer: c}); err != nil {
+		if sp.ks, err = w.db.Keyspace(sp.name, &lsm.KeyspaceOptions{Comparer: c, MergeOperator: sp.merge}); err != nil {
 			return fmt.Errorf("opening keyspace %s: %w", sp.name, err)
 		}
 	}
@@ -116,7 +127,7 @@ func (w *world) scanSnapshot(o *op, s snapshot) error {
 	return nil
 }
 
-// fill adds a put of value, or a deletion, to a batch and to the model.
+// fill adds a put or merge of value, or a deletion, to a batch and to the model.
 func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
 	if o.kind == opDeleteRange && (!sp.ranges || sp.cmp.Compare(o.key, o.limit) > 0) {
 		w := *o
@@ -128,10 +139,14 @@ func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
 		sp.model.DeleteRange(o.key, o.limit)
 		return
 	}
-	if o.kind == opDelete {
+	switch {
+	case o.kind == opDelete:
 		b.In(sp.ks).Delete(o.key)
 		sp.model.Delete(o.key)
-	} else {
+	case o.kind == opMerge && sp.merge != nil:
+		b.In(sp.ks).Merge(o.key, value)
+		sp.model.Merge(o.key, value)
+	default:
 		b.In(sp.ks).Put(o.key, value)
 		sp.model.Put(o.key, value)
 	}

@@ -133,6 +133,21 @@ var table = []mutant{
 	{"drop-tombstone", "a tombstone goes while a deeper level holds its key", metamorphic, []edit{
 		{"internal/compact/collapse.go", "!c.deeper.mayHold(key)", "(!c.deeper.mayHold(key) || true)"}}},
 
+	{"drop-operand", "a read leaves out the oldest operand", metamorphic, []edit{
+		{"internal/tree/resolve.go", "\t\tr.fold.Operand(buf)\n\t\tr.found = true\n\t\treturn true\n", "\t\tr.fold.Operand(buf)\n\t\tr.found = true\n\t\treturn r.fold.Len() < 3\n"}}},
+
+	{"operands-reversed", "an iterator that runs forward applies operands newest first", metamorphic, []edit{
+		{"internal/iters/cursor_fold.go", "return c.show(key, true)", "return c.show(key, false)"}}},
+
+	{"fold-across-snapshot", "a compaction folds operands that a snapshot tells apart", metamorphic, []edit{
+		{"internal/compact/fold.go", "(first || w.collapse.stripe(t.Seq()) != f.stripe)", "first"}}},
+
+	{"fold-above-older", "a compaction takes operands for all that there is of a key", metamorphic, []edit{
+		{"internal/compact/fold.go", "!w.collapse.deeper.mayHold(key)", "true"}}},
+
+	{"failed-fold-drops", "a merge operator that fails in a compaction costs the operands", target{"lsm", "TestFailingOperatorKeepsOperands"}, []edit{
+		{"internal/compact/fold.go", "\t\tw.foldFailed(err)\n\t\treturn false, nil\n", "\t\tw.foldFailed(err)\n\t\tw.res.Dropped += uint64(f.n)\n\t\tf.n = 0\n\t\tf.ops.Reset()\n\t\treturn true, nil\n"}}},
+
 	{"drop-snapshot-key", "an entry goes that a snapshot needs", metamorphic, []edit{
 		{"internal/compact/collapse.go", "(len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))", "true"}}},
 

@@ -1,0 +1,64 @@
+package lsm
+
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/engine"
+)
+
+// Merge adds an operand to key: from then on the key's value is what the merge operator makes
+// of its value before and the operand. It costs what a Put costs, as nothing is read; reads,
+// and later flushes and compactions, apply the operands. Both slices are copied.
+//
+// It fails with ErrNeedsNative in LevelDB's format, with ErrNoMergeOperator where no operator
+// was named, and as Put does. The operator sees the operand when the key is read: one that
+// it cannot apply makes reads of the key fail with ErrMergeFailed, until a Put or Delete.
+func (k *keyspace) Merge(key, operand []byte, mode WriteMode) error {
+	if len(key) > maxBatchSize/2 || len(operand) > maxBatchSize-len(key)-64 {
+		return tooLarge("key and operand", len(key)+len(operand))
+	}
+	if err := k.space.Writable(); err != nil {
+		return err
+	}
+	if !k.space.DB.Native() {
+		return base.NeedsNative("a merge")
+	}
+	if err := mergeable(k.space); err != nil {
+		return err
+	}
+	return k.put(base.KindMerge, key, operand, mode)
+}
+
+// mergeable fails if a keyspace has no merge operator.
+func mergeable(k *engine.Keyspace) error {
+	if k.Tree.Merge() == nil {
+		return fmt.Errorf("%w: keyspace %q needs one in its options before Merge", ErrNoMergeOperator, k.Tree.Name())
+	}
+	return nil
+}
+
+// checkMerges fails if an operand of a batch, which is valid, is for a keyspace without a
+// merge operator. Operations that name no keyspace are on k.
+func (k *keyspace) checkMerges(repr []byte) error {
+	for it := batchrepr.Read(repr); ; {
+		id, kind, _, _, ok := it.Next()
+		if !ok {
+			return it.Err()
+		}
+		if kind != base.KindMerge {
+			continue
+		}
+		space := k.space
+		if id != base.DefaultKeyspace {
+			space = k.space.DB.KeyspaceByID(id)
+		}
+		if space == nil {
+			continue // dropped meanwhile
+		}
+		if err := mergeable(space); err != nil {
+			return err
+		}
+	}
+}
