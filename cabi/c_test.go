@@ -129,14 +129,15 @@ func TestConformance(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(filepath.Join(folder, "expected"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, asan := range []bool{false, true} {
 		program := compile(t, asan, "testdata/conformance.c", "-lloam")
-		for _, format := range []string{"native", "leveldb"} {
-			got := execute(t, program, filepath.Join(folder, "script"), format)
+		for _, run := range [][3]string{{"native", "script", "expected"}, {"leveldb", "script", "expected"}, {"native", "native", "native.expected"}} {
+			format := run[0] + " " + run[1]
+			want, err := os.ReadFile(filepath.Join(folder, run[2]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := execute(t, program, filepath.Join(folder, run[1]), run[0])
 			if got == string(want) {
 				continue
 			}

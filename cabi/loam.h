@@ -405,6 +405,11 @@ LOAM_API loam_status loam_batch_each(const loam_batch *batch, loam_operation_fn 
  * earlier writes durable. */
 LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options, const loam_batch *batch, uint64_t *sequence, char **err);
 
+/* Writes a batch given as bytes, those of loam_batch_data for instance, which are checked
+ * first. Operations may name keyspaces of the database by their numbers: an unknown one is
+ * LOAM_ERR_NO_KEYSPACE. The first 8 bytes are overwritten. */
+LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *options, void *data, size_t len, uint64_t *sequence, char **err);
+
 /* ---- Keyspaces ---- */
 
 /* Opens a keyspace of a database: a key space with a memtable, tables and a comparator of
@@ -414,14 +419,18 @@ LOAM_API loam_status loam_write(loam_db *db, const loam_write_options *options, 
  * keys, and loam_verify, loam_recovery_report, loam_retry, loam_pause_compaction and these
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
- * comparator, merge_operator, compression, bloom_bits and error_if_missing, and what is not set is as
- * in the database. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
+ * comparator, merge_operator, compression, bloom_bits, compaction_filter (without a destroy function: it
+ * is kept until the database is closed) and error_if_missing, and what is not set is as
+ * in the database, but that there is no compaction filter. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
  * Handles of it are to be closed; calls on them fail with LOAM_ERR_NO_KEYSPACE. */
 LOAM_API loam_status loam_keyspace_drop(loam_db *db, const char *name, char **err);
 /* The names of all keyspaces as a JSON list, "default" first. */
 LOAM_API loam_status loam_keyspace_list(loam_db *db, char **names, char **err);
+/* The number of a keyspace, by which batches name it (docs/format-batch.md): 0 is "default". One
+ * that is made again under a name has another number. */
+LOAM_API loam_status loam_keyspace_number(loam_db *keyspace, uint32_t *number, char **err);
 /* Chooses the keyspace of operations that are added to the batch from now on. Without, and
  * after a call with NULL or the handle of "default", they go to the keyspace whose handle
  * loam_write gets: of batches over several keyspaces with "default" among them,

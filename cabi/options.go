@@ -27,7 +27,8 @@ type options struct {
 // settings are options as they are at one time. uses has a user for the caller.
 type settings struct {
 	lsm.Options
-	uses *shared
+	uses       *shared
+	filterEnds bool // the compaction filter has a destroy function
 }
 
 type cache struct {
@@ -68,16 +69,16 @@ func unset() lsm.Options { return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff,
 // copied returns the options of a handle as they are now, unset for 0.
 func copied(h C.uint64_t) (s *settings, err error) {
 	if h == 0 {
-		return &settings{unset(), newShared(func() {})}, nil
+		return &settings{Options: unset(), uses: newShared(func() {})}, nil
 	}
 	err = with(h, func(o *options) error {
 		uses := []*shared{o.comparator.retain(), o.logger.retain(), o.cache.retain(), o.filter.retain(), o.merge.retain()}
-		s = &settings{o.Options, newShared(func() {
+		s = &settings{Options: o.Options, uses: newShared(func() {
 			for _, u := range uses {
 				u.release()
 			}
 		})}
-		s.PlainWAL = true
+		s.PlainWAL, s.filterEnds = true, o.filter != nil
 		if s.Mmap == lsm.MmapAuto {
 			s.Mmap = lsm.MmapOff
 		}

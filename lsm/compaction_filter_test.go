@@ -349,3 +349,53 @@ func TestCompactionFilterNames(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyspacesHaveFiltersOfTheirOwn filters two of three keyspaces, each by its own rule, and
+// after another opening none but the default one.
+func TestKeyspacesHaveFiltersOfTheirOwn(t *testing.T) {
+	fsys := vfs.NewMem()
+	for life := range 2 {
+		db := mustOpen(t, "db", &Options{FS: fsys, Format: FormatNative, CompactionFilter: PrefixFilter([]byte("a"))})
+		var o *KeyspaceOptions
+		if life == 0 {
+			o = &KeyspaceOptions{CompactionFilter: PrefixFilter([]byte("b"))}
+		}
+		filtered, err := db.Keyspace("filtered", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := db.Keyspace("plain", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Keyspace("plain", &KeyspaceOptions{CompactionFilter: &CompactionFilter{}}); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("a filter that cannot be asked: %v", err)
+		}
+		for _, k := range []string{"a", "b", "c"} {
+			for _, put := range []func(k, v []byte, m WriteMode) error{db.Put, filtered.Put, plain.Put} {
+				if err := put([]byte(k), []byte(k), NoSync); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := errors.Join(db.CompactRange(nil, nil), filtered.CompactRange(nil, nil), plain.CompactRange(nil, nil)); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"bc", "ac", "abc"}
+		if life == 1 {
+			want[1] = "abc"
+		}
+		for i, get := range []func(k, dst []byte) ([]byte, error){db.Get, filtered.Get, plain.Get} {
+			got := ""
+			for _, k := range []string{"a", "b", "c"} {
+				if v, err := get([]byte(k), nil); err == nil {
+					got += string(v)
+				}
+			}
+			if got != want[i] {
+				t.Errorf("life %d: keyspace %d has %s, want %s", life, i, got, want[i])
+			}
+		}
+		mustClose(t, db)
+	}
+}

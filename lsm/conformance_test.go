@@ -15,13 +15,20 @@ import (
 
 // TestConformance runs the script that the C, Python and Node tests run too,
 // and compares with, or with -rewrite makes, what they must print.
-func TestConformance(t *testing.T) {
-	steps, err := os.ReadFile("../testdata/conformance/script")
+func TestConformance(t *testing.T) { conform(t, "script", "expected", nil) }
+
+// TestNativeConformance is TestConformance with what needs the native format.
+func TestNativeConformance(t *testing.T) {
+	conform(t, "native", "native.expected", &Options{Format: FormatNative})
+}
+
+func conform(t *testing.T, name, expected string, o *Options) {
+	steps, err := os.ReadFile("../testdata/conformance/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := conformer{t: t, dir: t.TempDir(), snaps: map[string]*Snapshot{}}
-	c.db = mustOpen(t, c.dir, nil)
+	c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{}}
+	c.open()
 	for line := range strings.Lines(string(steps)) {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -32,15 +39,30 @@ func TestConformance(t *testing.T) {
 		c.run(words[0], words[1:])
 	}
 	mustClose(t, c.db)
-	script.Golden(t, "../testdata/conformance/expected", c.out.String())
+	script.Golden(t, "../testdata/conformance/"+expected, c.out.String())
 }
 
 type conformer struct {
-	t     *testing.T
-	dir   string
-	db    *DB
-	snaps map[string]*Snapshot
-	out   bytes.Buffer
+	t       *testing.T
+	dir     string
+	options *Options
+	db      *DB
+	space   *Keyspace // that operations work in
+	snaps   map[string]*Snapshot
+	out     bytes.Buffer
+}
+
+func (c *conformer) open() {
+	c.db = mustOpen(c.t, c.dir, c.options)
+	c.space = c.keyspace("default")
+}
+
+func (c *conformer) keyspace(name string) *Keyspace {
+	k, err := c.db.Keyspace(name, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return k
 }
 
 func percentDecode(s string) []byte {
@@ -96,19 +118,19 @@ func (c *conformer) value(v []byte, err error) {
 func (c *conformer) run(op string, args []string) {
 	switch op {
 	case "put":
-		c.ok(c.db.Put(percentDecode(args[0]), percentDecode(args[1]), NoSync))
+		c.ok(c.space.Put(percentDecode(args[0]), percentDecode(args[1]), NoSync))
 	case "del":
-		c.ok(c.db.Delete(percentDecode(args[0]), NoSync))
+		c.ok(c.space.Delete(percentDecode(args[0]), NoSync))
 	case "batch":
-		c.ok(c.db.Write(c.batch(args), NoSync))
+		c.ok(c.space.Write(c.batch(args), NoSync))
 	case "get":
 		if len(args) > 1 {
-			c.value(c.snaps[args[1][1:]].Get(percentDecode(args[0]), nil))
+			c.value(c.snaps[args[1][1:]].In(c.space).Get(percentDecode(args[0]), nil))
 		} else {
-			c.value(c.db.Get(percentDecode(args[0]), nil))
+			c.value(c.space.Get(percentDecode(args[0]), nil))
 		}
 	case "has":
-		found, err := c.db.Has(percentDecode(args[0]))
+		found, err := c.space.Has(percentDecode(args[0]))
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -116,14 +138,14 @@ func (c *conformer) run(op string, args []string) {
 	case "multiget":
 		c.multiGet(args)
 	case "snapshot":
-		c.snaps[args[0]] = c.db.Snapshot()
+		c.snaps[args[0]] = c.space.Snapshot()
 		c.ok(nil)
 	case "release":
 		c.ok(c.snaps[args[0]].Close())
 	case "iter":
 		c.iter(args)
 	case "seek", "seeklt":
-		it := c.db.Iter(nil)
+		it := c.space.Iter(nil)
 		ok := op == "seek" && it.SeekGE(percentDecode(args[0])) || op == "seeklt" && it.SeekLT(percentDecode(args[0]))
 		if ok {
 			c.print("%s %s", percentEncode(it.Key()), percentEncode(it.Value()))
@@ -132,14 +154,14 @@ func (c *conformer) run(op string, args []string) {
 		}
 		it.Close()
 	case "flush":
-		c.ok(c.db.Flush())
+		c.ok(c.space.Flush())
 	case "compact":
-		c.ok(c.db.CompactRange(nil, nil))
+		c.ok(c.space.CompactRange(nil, nil))
 	case "verify":
 		c.ok(c.db.Verify(context.Background(), nil))
 	case "reopen":
 		mustClose(c.t, c.db)
-		c.db = mustOpen(c.t, c.dir, nil)
+		c.open()
 		c.ok(nil)
 	case "filter":
 		mustClose(c.t, c.db)
@@ -152,8 +174,15 @@ func (c *conformer) run(op string, args []string) {
 			c.t.Fatal(err)
 		}
 		mustClose(c.t, c.db)
-		c.db = mustOpen(c.t, c.dir, nil)
+		c.open()
 		c.ok(nil)
+	case "use":
+		c.space = c.keyspace(args[0])
+		c.ok(nil)
+	case "drop":
+		c.ok(c.db.DropKeyspace(args[0]))
+	case "spaces":
+		c.print("%s", strings.Join(c.db.Keyspaces(), " "))
 	default:
 		c.t.Fatalf("no operation %q", op)
 	}
@@ -161,12 +190,17 @@ func (c *conformer) run(op string, args []string) {
 
 func (c *conformer) batch(args []string) *Batch {
 	b := NewBatch()
+	to := b.In(nil)
 	for i := 0; i < len(args); {
-		if args[i] == "put" {
-			b.Put(percentDecode(args[i+1]), percentDecode(args[i+2]))
+		switch args[i] {
+		case "put":
+			to.Put(percentDecode(args[i+1]), percentDecode(args[i+2]))
 			i += 3
-		} else {
-			b.Delete(percentDecode(args[i+1]))
+		case "in":
+			to = b.In(c.keyspace(args[i+1]))
+			i += 2
+		default:
+			to.Delete(percentDecode(args[i+1]))
 			i += 2
 		}
 	}
@@ -179,7 +213,7 @@ func (c *conformer) multiGet(args []string) {
 		keys = append(keys, percentDecode(a))
 	}
 	var r MultiResult
-	if err := c.db.MultiGet(keys, &r); err != nil {
+	if err := c.space.MultiGet(keys, &r); err != nil {
 		c.t.Fatal(err)
 	}
 	for i := range keys {
@@ -212,7 +246,7 @@ func (c *conformer) iter(args []string) {
 			o.Snapshot = c.snaps[name[1:]]
 		}
 	}
-	it := c.db.Iter(&o)
+	it := c.space.Iter(&o)
 	start, move := it.First, it.Next
 	if reverse {
 		start, move = it.Last, it.Prev

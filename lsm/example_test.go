@@ -224,6 +224,43 @@ func ExampleUpgrade() {
 	// Output: red <nil>
 }
 
+func ExampleDB_Keyspace() {
+	dir, err := os.MkdirTemp("", "loam")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	users, err := db.Keyspace("users", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	b := lsm.NewBatch()
+	b.Put([]byte("count"), []byte("1"))
+	b.In(users).Put([]byte("alice"), []byte("30"))
+	if err := db.Write(b, lsm.Sync); err != nil { // both or none
+		log.Fatal(err)
+	}
+
+	snap := db.Snapshot() // one state of all keyspaces
+	defer snap.Close()
+	if err := users.Delete([]byte("alice"), lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+	now, err := users.Has([]byte("alice"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	then, err := snap.In(users).Get([]byte("alice"), nil)
+	fmt.Printf("%q %v %s %v\n", db.Keyspaces(), now, then, err)
+	// Output: ["default" "users"] false 30 <nil>
+}
+
 func ExampleDB_Merge() {
 	dir, err := os.MkdirTemp("", "loam-example")
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 const exportStep = 256 << 10
 
 // Export writes what the database in dir holds into a new database in to, in a format
-// that may be another one: the newest entry of each key. dir is opened as with ReadOnly
+// that may be another one: the newest entry of each key, of all keyspaces. dir is opened as with ReadOnly
 // and stays as it is. Export reads and writes everything once; progress, unless nil, is
 // told after each quarter of a MiB how many bytes of keys and values were written, and how
 // many bytes the tables of dir have. It ends with ctx's error when ctx is done.
 //
 // It fails with ErrExists if there is something in to, with ErrInvalidArgument, before it
-// writes anything, if there are keyspaces beside the default one or entries of kinds that
+// writes anything, if there are entries of kinds or, in LevelDB's format, keyspaces that
 // the format does not have, and as Open does. Nothing is left of an export that failed.
 // It is written in the directory to + ".export", which is renamed at the end: after a
 // crash in between, Export fails with ErrExists until that is deleted, as by Destroy. to may
@@ -44,7 +44,7 @@ func Export(ctx context.Context, dir, to string, format Format, o *Options, prog
 	if progress == nil {
 		progress = func(uint64, uint64) {}
 	}
-	x := export{ctx: ctx, from: from, to: to, temp: to + ".export", opts: &dst, progress: progress, batch: NewBatch()}
+	x := export{ctx: ctx, from: from, to: to, temp: to + ".export", opts: &dst, progress: progress}
 	err = engine.Protect(x.run)
 	if err = errors.Join(err, from.Close()); err != nil {
 		return fmt.Errorf("exporting %s to %s: %w", dir, to, err)
@@ -116,12 +116,22 @@ func makeWay(fsys vfs.FS, dir string) error {
 
 // obstacle says what of the database cannot be exported.
 func (x *export) obstacle(format Format) error {
-	if names := x.from.engine.KeyspaceNames(); len(names) > 1 {
-		return fmt.Errorf("%w: keyspaces other than the default one are not exported, and the database has %q", ErrInvalidArgument, names[1])
+	for _, k := range x.from.engine.Manifest.Keyspaces() {
+		if k.ID != base.DefaultKeyspace && format == FormatLevelDB {
+			return fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q", ErrInvalidArgument, k.Name)
+		}
+		if err := x.obstacleIn(k.ID, format); err != nil {
+			return err
+		}
 	}
-	v := x.from.engine.Manifest.Current(base.DefaultKeyspace)
+	return nil
+}
+
+// obstacleIn is obstacle of one keyspace.
+func (x *export) obstacleIn(id base.KeyspaceID, format Format) error {
+	v := x.from.engine.Manifest.Current(id)
 	defer v.Unref()
-	x.of = v.Size()
+	x.of += v.Size()
 	for level := range v.Levels {
 		for _, f := range v.Levels[level].Files {
 			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
@@ -145,12 +155,30 @@ func (x *export) write() error {
 
 // copyTo writes all entries into tables of db.
 func (x *export) copyTo(db *DB) error {
-	it := x.from.Iter(&IterOptions{NoFillCache: true})
+	for _, name := range x.from.Keyspaces() {
+		from, err := x.from.Keyspace(name, nil)
+		if err != nil {
+			return err
+		}
+		to, err := db.Keyspace(name, &KeyspaceOptions{Comparer: from.Comparer()})
+		if err != nil {
+			return err
+		}
+		if err := x.copySpace(from, to); err != nil {
+			return fmt.Errorf("keyspace %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (x *export) copySpace(from, to *Keyspace) error {
+	x.batch = to.NewBatch()
+	it := from.Iter(&IterOptions{NoFillCache: true})
 	defer it.Close()
 	for ok := it.First(); ok; {
 		x.batch.Put(it.Key(), it.Value())
 		if ok = it.Next(); !ok || x.batch.Size() >= exportStep {
-			if err := x.commit(db); err != nil {
+			if err := x.commit(to); err != nil {
 				return err
 			}
 		}
@@ -158,14 +186,14 @@ func (x *export) copyTo(db *DB) error {
 	if err := it.Err(); err != nil {
 		return err
 	}
-	return db.Flush()
+	return to.Flush()
 }
 
-func (x *export) commit(db *DB) error {
+func (x *export) commit(to *Keyspace) error {
 	if err := x.ctx.Err(); err != nil {
 		return err
 	}
-	if err := db.Write(x.batch, NoSync); err != nil {
+	if err := to.Write(x.batch, NoSync); err != nil {
 		return err
 	}
 	x.written += uint64(x.batch.Size())

@@ -22,7 +22,7 @@ func TestGetsMergeRuns(t *testing.T) {
 			mustPut(t, db, 2*i)
 		}
 		mustFlush(t, db)
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(2 * time.Minute)
 		for i := 0; numRuns(db) > 1; i++ {
 			stayBusy(t, db, n, i)
 			wantValue(t, db, 2*(i%(n/2))+1)

@@ -31,6 +31,10 @@ type KeyspaceOptions struct {
 	// BloomBits is the size of filters of tables that are written from now on, in bits per
 	// key; negative: none. The default is Options.BloomBits. It is not stored.
 	BloomBits int
+	// CompactionFilter decides in compactions what becomes of entries, from now on. The
+	// default is none, for the keyspace "default" Options.CompactionFilter. It is not stored:
+	// after another opening nothing is filtered before Keyspace names it again.
+	CompactionFilter *CompactionFilter
 	// MergeOperator makes values of what Merge wrote. Its name is stored: another one is
 	// ErrNoMergeOperator while there are operands. The default is the one that is stored, if
 	// it is known by name or Options.MergeOperator has the name.
@@ -54,9 +58,15 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if o.Compression > ZstdCompression || o.BloomBits > maxBloomBits {
 		return nil, fmt.Errorf("%w: compression or filter bits of keyspace %q are out of range", ErrInvalidArgument, name)
 	}
+	if err := checkFilter(o.CompactionFilter); err != nil {
+		return nil, err
+	}
 	k, err := db.engine.Keyspace(name, o.Comparer, !o.ErrorIfMissing)
 	if err != nil {
 		return nil, err
+	}
+	if o.CompactionFilter != nil {
+		k.Tree.SetFilter(o.CompactionFilter)
 	}
 	if o.MergeOperator != nil {
 		if err := k.SetMergeOperator(o.MergeOperator); err != nil {

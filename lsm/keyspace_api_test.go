@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -223,5 +224,151 @@ func TestKeyspaceTables(t *testing.T) {
 	}
 	if n := db.Metrics().DiskBytes; n != 0 {
 		t.Errorf("the default keyspace has %d bytes", n)
+	}
+}
+
+// TestMemtablesTogether: the memtables of many keyspaces have no more memory together than
+// MaxMemtableBytes, and small ones stay while there is room.
+func TestMemtablesTogether(t *testing.T) {
+	const limit = 2 << 20
+	db := openSpaces(t, vfs.NewMem(), func(o *Options) { o.WriteBufferSize = 1 << 20; o.MaxMemtableBytes = limit; o.MaxWALSize = 1 << 30 })
+	defer mustClose(t, db)
+	var spaces []*Keyspace
+	for i := range 16 {
+		spaces = append(spaces, mustSpace(t, db, fmt.Sprint("space", i)))
+	}
+	idle := mustSpace(t, db, "idle")
+	putIn(t, db, "k", "v", idle)
+	value := strings.Repeat("v", 1000)
+	most := int64(0)
+	for i := range 12_000 {
+		if err := spaces[i%16].Put(key(i), []byte(value), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if i%64 == 0 {
+			sum := int64(0)
+			for _, k := range spaces {
+				sum += k.Metrics().MemtableBytes
+			}
+			most = max(most, sum)
+		}
+	}
+	t.Logf("up to %d bytes of memtables, the limit is %d", most, limit)
+	if most > limit+limit/4 || most < limit/4 {
+		t.Errorf("memtables of up to %d bytes", most)
+	}
+	if n := idle.Metrics().MemtableEntries; n != 1 {
+		t.Errorf("the smallest memtable was flushed: it has %d entries", n)
+	}
+	for i := range 12_000 {
+		if v, err := spaces[i%16].Get(key(i), nil); err != nil || string(v) != value {
+			t.Fatalf("%s: %d bytes, %v", key(i), len(v), err)
+		}
+	}
+}
+
+// TestMaxWALSize: a keyspace that is seldom written is flushed when the logs have MaxWALSize
+// bytes, not before.
+func TestMaxWALSize(t *testing.T) {
+	for _, c := range []struct {
+		size    int64
+		flushed bool
+	}{{256 << 10, true}, {64 << 20, false}} {
+		db := openSpaces(t, vfs.NewMem(), func(o *Options) { o.MaxWALSize = c.size; o.WALPreallocate = -1 })
+		seldom := mustSpace(t, db, "seldom")
+		putIn(t, db, "k", "v", seldom)
+		for i := range 800 {
+			putIn(t, db, fmt.Sprint(i), strings.Repeat("v", 1000), nil)
+		}
+		if got := seldom.Metrics().MemtableEntries == 0; got != c.flushed {
+			t.Errorf("MaxWALSize %d: flushed is %v", c.size, got)
+		}
+		mustClose(t, db)
+	}
+}
+
+// TestManyKeyspaces: 10,000 keyspaces work, and what is idle costs next to nothing.
+func TestManyKeyspaces(t *testing.T) {
+	n := 1000
+	if os.Getenv("LOAM_T2") == "1" {
+		n = 10_000
+	}
+	fsys := vfs.NewMem()
+	db := openSpaces(t, fsys, nil)
+	b := NewBatch()
+	for i := range n {
+		b.In(mustSpace(t, db, fmt.Sprint("space", i))).Put([]byte("k"), fmt.Append(nil, i))
+	}
+	if err := db.Write(b, NoSync); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for i := 0; i < n; i += 97 {
+			wantIn(t, mustSpace(t, db, fmt.Sprint("space", i)), "k", fmt.Sprint(i))
+		}
+		if err := db.DropKeyspace(fmt.Sprint("space", n-1)); err != nil {
+			t.Fatal(err)
+		}
+		n--
+		mustClose(t, db)
+		db = openSpaces(t, fsys, nil)
+		if got := len(db.Keyspaces()); got != n+1 {
+			t.Errorf("%d keyspaces, want %d", got, n+1)
+		}
+	}
+	mustClose(t, db)
+}
+
+// TestExportKeyspaces: an export has all keyspaces, with their orders and what was not
+// flushed.
+func TestExportKeyspaces(t *testing.T) {
+	fsys := vfs.NewMem()
+	own := *ReverseBytewiseComparer
+	own.Name = "test.down"
+	o := &Options{FS: fsys, Format: FormatNative, Comparers: []*Comparer{&own}}
+	db := mustOpen(t, "db", o)
+	down, err := db.Keyspace("down", &KeyspaceOptions{Comparer: &own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSpace(t, db, "empty")
+	for i := range 3000 {
+		putIn(t, db, string(key(i)), string(value(i)), nil, down)
+		if i == 2000 {
+			mustFlush(t, db)
+		}
+	}
+	if err := down.Delete(key(7), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	if err := Export(context.Background(), "db", "to", FormatNative, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	db = mustOpen(t, "to", &Options{FS: fsys, Comparers: []*Comparer{&own}, ErrorIfMissing: true})
+	defer mustClose(t, db)
+	if got := db.Keyspaces(); len(got) != 3 || got[1] != "down" || got[2] != "empty" {
+		t.Errorf("keyspaces: %q", got)
+	}
+	if down, err = db.Keyspace("down", &KeyspaceOptions{Comparer: &own, ErrorIfMissing: true}); err != nil {
+		t.Fatal(err)
+	}
+	n := 2999
+	var scan error
+	for k, v := range down.All(nil, nil, &scan) {
+		if n == 7 {
+			n--
+		}
+		if string(k) != string(key(n)) || string(v) != string(value(n)) {
+			t.Fatalf("%s = %q, want %s", k, v, key(n))
+		}
+		n--
+	}
+	if scan != nil || n != -1 {
+		t.Errorf("%d entries are missing, %v", n+1, scan)
+	}
+	wantValues(t, db, 3000)
+	if k := mustSpace(t, db, "empty"); k.Iter(nil).First() {
+		t.Error("the empty keyspace has an entry")
 	}
 }

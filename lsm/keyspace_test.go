@@ -341,7 +341,7 @@ func TestDropKeyspace(t *testing.T) {
 	if err := errors.Join(snap.Close(), late.Close(), it.Close()); err != nil {
 		t.Error(err)
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for n := 1; n > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		db.engine.Shared.Reads.DrainFor(time.Second)
 		n, _ = filesIn(t, fsys, base.FileTable)

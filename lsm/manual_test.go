@@ -129,12 +129,13 @@ func awaitStall(db *DB, cause string) {
 	}
 }
 
-// occupyLevels gives every level a run, so that level 0 cannot be merged without
-// level 1.
+// occupyLevels gives every level but 0 a run, so that level 0 cannot be merged without
+// level 1, and pauses compaction: a database that is idle for a second on a slow machine
+// would become one run.
 func occupyLevels(t *testing.T, db *DB) {
 	t.Helper()
 	mustCompact(t, db)
-	for range 5 * 4 {
+	for range 20 * 5 * 4 {
 		for i := 0; i < filled; i += 50 {
 			if err := db.Put(key(i), make([]byte, 500), NoSync); err != nil {
 				t.Fatal(err)
@@ -142,12 +143,17 @@ func occupyLevels(t *testing.T, db *DB) {
 		}
 		mustFlush(t, db)
 		quiet(db)
-	}
-	for i, l := range db.Metrics().Levels {
-		if i > 0 && l.Files == 0 {
-			t.Fatalf("level %d is free", i)
+		db.PauseCompaction()
+		occupied := true
+		for i, l := range db.Metrics().Levels {
+			occupied = occupied && (i > 0) == (l.Files > 0)
 		}
+		if occupied {
+			return
+		}
+		db.ResumeCompaction()
 	}
+	t.Fatalf("levels are free: %+v", db.Metrics().Levels)
 }
 
 // TestManualCompactionYields has a writer wait for level 0 while a step of a manual
@@ -172,11 +178,10 @@ func TestManualCompactionYields(t *testing.T) {
 	db := mustOpen(t, "db", o)
 	fill(t, db)
 	occupyLevels(t, db)
-	db.PauseCompaction() // so that the read is the manual one's
 	fsys.gate.Lock()
 	manual := make(chan error, 1)
 	go func() { manual <- db.CompactRange(nil, nil) }()
-	fsys.awaitRead()
+	fsys.awaitRead() // no other compaction can have begun
 	db.ResumeCompaction()
 	wrote := make(chan error, 1)
 	within(t, "a write beside a manual compaction", func() {

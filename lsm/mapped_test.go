@@ -173,7 +173,7 @@ func cutTables(t *testing.T, dir string, o Options) {
 			t.Error(err)
 		}
 	}
-	for end := time.Now().Add(20 * time.Second); !stop.Load() && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !stop.Load() && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if failures[0].Load() > 100 && failures[1].Load() > 100 && failures[2].Load() > 10 {
 			break
 		}

@@ -50,7 +50,7 @@ type Options struct {
 	Comparers []*Comparer
 	// CompactionFilter decides in compactions what becomes of entries, for instance to
 	// remove those that are out of date. The default is none. A panic in it is its failure,
-	// see CompactionFilter.
+	// see CompactionFilter. Keyspaces have filters of their own, see KeyspaceOptions.
 	CompactionFilter *CompactionFilter
 	// MergeOperator makes values of what Merge wrote in the default keyspace. Its name is
 	// stored. The default, nil, is the one that is stored if it is known by name; Open fails
@@ -84,6 +84,11 @@ type Options struct {
 	// included, before writes wait for a flush. The default is 3: one takes writes
 	// while one is flushed and one waits.
 	MaxMemtables int
+	// MaxMemtableBytes bounds the memory of the memtables of all keyspaces together, in
+	// bytes: when those that take writes have half of it, the largest are flushed, and
+	// when all have as much, writes wait for flushes. The default, 0, is MaxMemtables
+	// times WriteBufferSize, what one keyspace may have.
+	MaxMemtableBytes int64
 	// MaxOpenFiles is how many table files the database keeps open at once, within
 	// the process's limit of descriptors. The default is 1000. A read of a table
 	// that is not open opens it first.
@@ -157,6 +162,10 @@ type Options struct {
 	// that an append changes no metadata of the file. The default is 8 MiB; negative:
 	// none. A killed process leaves them as zeros.
 	WALPreallocate int64
+	// MaxWALSize is the size of all logs in bytes from which on the keyspaces that need
+	// the oldest log are flushed, so that one that is seldom written keeps no logs. The
+	// default, 0, is four times WriteBufferSize.
+	MaxWALSize int64
 	// PlainWAL appends to the log by system calls only, never by stores into its
 	// mapped file, for hosts that take SIGBUS for themselves. The default is false,
 	// as a store costs less than a system call.
@@ -180,6 +189,7 @@ var optionTable = options.Table[Options]{
 	{Name: "cache_size", Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
 	{Name: "write_buffer_size", Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
 	{Name: "max_memtables", Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
+	{Name: "max_memtable_bytes", Doc: "memory of the memtables of all keyspaces; 0: max_memtables write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxMemtableBytes }},
 	{Name: "max_open_files", Doc: "table files kept open at once, within the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20, Field: func(o *Options) any { return &o.MaxOpenFiles }},
 	{Name: "block_size", Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
 	{Name: "block_restart_interval", Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
@@ -197,6 +207,7 @@ var optionTable = options.Table[Options]{
 	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30, Field: func(o *Options) any { return &o.MaxMergeOperands }},
 	{Name: "max_space_amplification", Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
 	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},
+	{Name: "max_wal_size", Doc: "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
 	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", Field: func(o *Options) any { return &o.PlainWAL }},
 	{Name: "disable_compaction", Doc: "start with automatic compaction paused", Field: func(o *Options) any { return &o.DisableCompaction }},
 }
@@ -251,6 +262,12 @@ func (o *Options) resolve() (*Options, error) {
 	if r.Events == nil {
 		r.Events = &EventListener{}
 	}
+	if r.MaxWALSize == 0 {
+		r.MaxWALSize = maxLogs * r.WriteBufferSize
+	}
+	if r.MaxMemtableBytes == 0 {
+		r.MaxMemtableBytes = int64(r.MaxMemtables) * r.WriteBufferSize
+	}
 	if r.L0Stop <= r.L0Compaction {
 		r.L0Stop = r.L0Compaction + 8
 	}
@@ -269,7 +286,7 @@ func (o *Options) engine() engine.Options {
 		Jobs: jobs.Options{
 			Paused: o.DisableCompaction, MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
 			L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
-			MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: maxLogs * o.WriteBufferSize,
+			MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize, MaxMemTableBytes: o.MaxMemtableBytes,
 		},
 	}
 }
@@ -277,8 +294,7 @@ func (o *Options) engine() engine.Options {
 // maxBloomBits is the largest size of filters, in bits per key.
 const maxBloomBits = 64
 
-// maxLogs is how many write buffers of logs there may be before the keyspaces that
-// keep the oldest log are flushed.
+// maxLogs is the default of Options.MaxWALSize in write buffers.
 const maxLogs = 4
 
 // cache returns the block cache of a database, with a reference. o is resolved.

@@ -9,10 +9,14 @@ const { BatchWriter } = require('./writer')
 const { Iterator, SyncIterator, bounds } = require('./iterator')
 const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
-const { invalidArgument, isError, AbortError } = require('./errors')
+const { invalidArgument, keyspaceExists, isError, AbortError } = require('./errors')
+
+// What keyspace.js needs of the private side.
+const kOpenWithin = Symbol('openWithin')
+const kNumber = Symbol('number')
 
 const kNative = Symbol('native')
-const kContext = Symbol('context')
+const kFamily = Symbol('family')
 
 const manifest = {
   encodings: { buffer: true, utf8: true, view: true },
@@ -38,8 +42,10 @@ const manifest = {
 class Loam extends AbstractLevel {
   #location
   #context = native.database()
+  #family = this.#context // what a database and its keyspaces have in common
   #reads = new ReadQueue(this.#context)
-  #writes = new WriteQueue(this.#context, this.#reads)
+  #numberOf = (keyspace) => require('./keyspace').numberOf(this, keyspace)
+  #writes = new WriteQueue(this.#context, this.#reads, this.#numberOf)
   #logger = undefined // held here alone: the native side must not keep what may refer to this database
 
   constructor (location, options) {
@@ -57,6 +63,32 @@ class Loam extends AbstractLevel {
     return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger)
   }
 
+  // Opens a keyspace of db, and creates it unless createIfMissing is false.
+  async [kOpenWithin] (db, name, options) {
+    const pairs = ['error_if_missing', String(!options.createIfMissing), ...await enginePairs(options)]
+    if (options.errorIfExists && db.keyspaces().includes(name)) throw keyspaceExists(name)
+    this.#family = db.#family
+    return native.keyspaceOpen(this.#context, db.#context, name, pairs)
+  }
+
+  [kNumber] () {
+    return native.keyspaceNumber(this.#context)
+  }
+
+  // The names of all keyspaces, 'default' first.
+  keyspaces () {
+    sync.assertOpen(this, 'keyspaces')
+    return JSON.parse(native.keyspaceList(this.#context))
+  }
+
+  async dropKeyspace (name) {
+    if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
+    if (this.status === 'opening') return this.deferAsync(() => this.dropKeyspace(name))
+    sync.assertOpen(this, 'dropKeyspace')
+    await this.#writes.settled()
+    return native.keyspaceDrop(this.#context, name)
+  }
+
   async _close () {
     this.#reads.flush()
     await this.#writes.drain()
@@ -70,18 +102,18 @@ class Loam extends AbstractLevel {
   // ---- Reading ----
 
   _get (key, options) {
-    return this.#reads.get(key, readFlags(options), snapshotOf(this.#context, options))
+    return this.#reads.get(key, readFlags(options), snapshotOf(this.#family, options))
   }
 
   _getSync (key, options) {
-    const value = native.get(this.#context, snapshotOf(this.#context, options), key, readFlags(options) | MAY_BLOCK)
+    const value = native.get(this.#context, snapshotOf(this.#family, options), key, readFlags(options) | MAY_BLOCK)
     return typeof value === 'number' ? copyScratch(value) : value
   }
 
   async _getMany (keys, options) {
     const flags = readFlags(options)
     const packed = packKeys(keys)
-    const result = await native.getMany(this.#context, snapshotOf(this.#context, options), packed.buffer, packed.length, keys.length, flags)
+    const result = await native.getMany(this.#context, snapshotOf(this.#family, options), packed.buffer, packed.length, keys.length, flags)
     const errors = hasErrors(result, keys.length, flags)
     const values = unpackValues(result, keys.length, flags)
     if (errors && values.some(isError)) throw values.find(isError)
@@ -89,7 +121,7 @@ class Loam extends AbstractLevel {
   }
 
   _has (key, options) {
-    return native.has(this.#context, snapshotOf(this.#context, options), key) ?? this.#hasOne(key, options)
+    return native.has(this.#context, snapshotOf(this.#family, options), key) ?? this.#hasOne(key, options)
   }
 
   async #hasOne (key, options) {
@@ -102,7 +134,7 @@ class Loam extends AbstractLevel {
     // The caller lets go of the snapshot before the answer is there.
     snapshot?.ref()
     try {
-      const found = await native.hasMany(this.#context, snapshotOf(this.#context, options), packed.buffer, packed.length, keys.length, 0)
+      const found = await native.hasMany(this.#context, snapshotOf(this.#family, options), packed.buffer, packed.length, keys.length, 0)
       return Array.from(found, Boolean)
     } finally {
       snapshot?.unref()
@@ -129,7 +161,7 @@ class Loam extends AbstractLevel {
 
   _clear (options) {
     const { lower, upper, flags } = bounds(options)
-    const snapshot = snapshotOf(this.#context, options)
+    const snapshot = snapshotOf(this.#family, options)
     return this.#writes.run(() => native.clear(this.#context, snapshot, lower, upper, flags, options.limit, options.sync === true))
   }
 
@@ -157,7 +189,7 @@ class Loam extends AbstractLevel {
 
   [sync.kBatch] (operations, options) {
     const writer = new BatchWriter()
-    writer.add(operations)
+    writer.add(operations, this.#numberOf)
     this.#writes.finish()
     native.write(this.#context, writer.finish(), writer.length, options?.sync === true ? SYNC : 0)
   }
@@ -173,18 +205,18 @@ class Loam extends AbstractLevel {
   // ---- Iterators and snapshots ----
 
   _iterator (options) {
-    return new Iterator(this, this.#context, options, snapshotOf(this.#context, options))
+    return new Iterator(this, this.#context, options, snapshotOf(this.#family, options))
   }
 
   // An iterator of abstract-level's that fails while it is made could never be
   // closed, nor the database then.
   _keys (options) {
-    snapshotOf(this.#context, options)
+    snapshotOf(this.#family, options)
     return super._keys(options)
   }
 
   _values (options) {
-    snapshotOf(this.#context, options)
+    snapshotOf(this.#family, options)
     return super._values(options)
   }
 
@@ -194,11 +226,11 @@ class Loam extends AbstractLevel {
 
   // For a sublevel, or this database.
   [sync.kIterator] (db, encoded, encodings) {
-    return new SyncIterator(db, this.#context, encoded, encodings, snapshotOf(this.#context, encoded))
+    return new SyncIterator(db, this.#context, encoded, encodings, snapshotOf(this.#family, encoded))
   }
 
   _snapshot (options) {
-    return new Snapshot(this.#context, native.snapshot(this.#context), options)
+    return new Snapshot(this.#family, native.snapshot(this.#context), options)
   }
 
   // ---- Upkeep ----
@@ -359,9 +391,9 @@ class Loam extends AbstractLevel {
 }
 
 class Snapshot extends AbstractSnapshot {
-  constructor (context, snapshot, options) {
+  constructor (family, snapshot, options) {
     super(options)
-    this[kContext] = context
+    this[kFamily] = family
     this[kNative] = snapshot
   }
 
@@ -410,10 +442,10 @@ function watched (options) {
 }
 
 // undefined: no snapshot; null: one that is closed, which reading will notice.
-function snapshotOf (context, options) {
+function snapshotOf (family, options) {
   const snapshot = options.snapshot
   if (snapshot === undefined || snapshot === null) return undefined
-  if (snapshot[kContext] !== context) throw invalidArgument('The snapshot is none of this database')
+  if (snapshot[kFamily] !== family) throw invalidArgument('The snapshot is none of this database')
   return snapshot[kNative]
 }
 
@@ -422,3 +454,5 @@ function readFlags (options) {
 }
 
 exports.Loam = Loam
+exports.kOpenWithin = kOpenWithin
+exports.kNumber = kNumber

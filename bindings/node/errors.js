@@ -17,6 +17,8 @@ exports.AbortError = AbortError
 
 exports.invalidArgument = (message) => new ModuleError(message, { code: 'LEVEL_INVALID_ARGUMENT' })
 
+exports.keyspaceExists = (name) => new ModuleError(`The keyspace '${name}' exists`, { code: 'LEVEL_DATABASE_EXISTS' })
+
 exports.tooLarge = (message) => new ModuleError(message, { code: 'LEVEL_TOO_LARGE' })
 
 exports.decodeError = (message, cause) => new ModuleError(message, { code: 'LEVEL_DECODE_ERROR', cause })

@@ -106,6 +106,19 @@ export class Loam<KDefault = string, VDefault = string>
   iteratorSync (): SyncIterator<KDefault, VDefault>
   iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
 
+  /**
+   * A key space of its own within the database, which opens by itself and is made if there is
+   * none of that name. Batches and snapshots may go over several. Needs the native format.
+   */
+  keyspace (name: string): Keyspace<string, string>
+  keyspace<K = string, V = string> (name: string, options: KeyspaceOptions<K, V>): Keyspace<K, V>
+
+  /** The names of all keyspaces, `'default'` first. */
+  keyspaces (): string[]
+
+  /** Drop a keyspace with all that is in it, at once. Its space comes back in the background. */
+  dropKeyspace (name: string): Promise<void>
+
   /** Resolves when all earlier writes of this database are on disk. */
   sync (): Promise<void>
 
@@ -164,6 +177,21 @@ export class Loam<KDefault = string, VDefault = string>
 }
 
 export { Loam as ClassicLevel }
+
+/**
+ * A key space of its own within a database, made by {@link Loam.keyspace}: an abstract-level
+ * database with its own keys. `verify`, `recoveryReport`, `retry` and pausing of compaction
+ * concern the whole database, which closes its keyspaces when it is closed.
+ */
+export class Keyspace<KDefault = string, VDefault = string> extends Loam<KDefault, VDefault> {
+  private constructor ()
+
+  /** Its name. */
+  get name (): string
+
+  /** The database that it is a keyspace of. */
+  get db (): Loam<any, any>
+}
 
 /** A sublevel, with the synchronous methods of {@link Loam}. */
 export type Sublevel<TDatabase, KDefault, VDefault> =
@@ -256,6 +284,10 @@ export interface OpenOptions extends AbstractOpenOptions {
   /** Space of the tables when writes are not fast, as a multiple of the live data. Default: 1.3. */
   maxSpaceAmplification?: number | undefined
   walPreallocate?: Size | undefined
+  /** Size of the logs at which keyspaces that keep old ones are flushed. Default: four write buffers. */
+  maxWalSize?: Size | undefined
+  /** Memory of the memtables of all keyspaces. Default: `maxMemtables` write buffers. */
+  maxMemtableBytes?: Size | undefined
   /** Read tables in mapped files. Default: 'off', as the host may take SIGBUS for itself. */
   mmap?: 'auto' | 'on' | 'off' | undefined
   disableCompaction?: boolean | undefined
@@ -330,7 +362,13 @@ export class ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChained
   write (options: ChainedBatchWriteOptions): Promise<void>
 }
 
-export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, K, V>
+export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, K, V> & {
+  /** The keyspace of the operation, or the database itself; by default the one that is written. */
+  keyspace?: Loam<any, any> | undefined
+}
+
+/** Options of {@link Loam.keyspace}. What is not set is as in the database. */
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits'> {}
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>

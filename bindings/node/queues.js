@@ -171,11 +171,14 @@ class WriteQueue {
   #last = null // of them
   #spares = [] // writers
   #direct = 0
+  #numberOf
   #flush = () => this.#start()
 
-  constructor (context, reads) {
+  // numberOf gives the number of a keyspace that an operation names.
+  constructor (context, reads, numberOf) {
     this.#context = context
     this.#reads = reads
+    this.#numberOf = numberOf
   }
 
   put (key, value, sync) {
@@ -193,7 +196,7 @@ class WriteQueue {
   add (operations, sync) {
     let group = this.#room(0)
     const { length, count } = group.writer
-    group.writer.add(operations)
+    group.writer.add(operations, this.#numberOf)
     if (group.writer.length > GROUP_BYTES && count > 0) {
       const rest = group.writer.split(length, count)
       this.#seal()

@@ -120,7 +120,7 @@ function encode (db, op, events) {
     return parentOperation(op, op.sublevel, key, keyEncoding, value, valueEncoding)
   }
   const prefixed = db.prefixKey(within, keyEncoding.format, true)
-  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value, sublevel: null }
+  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value, sublevel: null, keyspace: op.keyspace }
   if (events !== null) events.push(target === db ? event(op, key, keyEncoding, value, valueEncoding) : eventBelow(db, op, within, keyEncoding, value, valueEncoding))
   return parentOperation(op, null, prefixed, keyEncoding, value, valueEncoding)
 }

@@ -5,6 +5,8 @@ const { writeText } = require('./binding')
 const { tooLarge, invalidArgument } = require('./errors')
 
 const HEADER = 12
+// In the kind of an operation that names its keyspace.
+const NAMED = 0x80
 const KEEP = 4 * 1024 * 1024
 const LONG = 1024 * 1024
 
@@ -50,7 +52,8 @@ class Bytes {
 
 // Collects puts and deletes in LevelDB's batch layout: 8 bytes of zero, the
 // count, then for each its kind, its key and a put's value, both with their
-// length as a varint in front. Knows nothing of the database.
+// length as a varint in front. What is on a chosen keyspace has its number behind the kind.
+// Knows nothing of the database.
 class BatchWriter extends Bytes {
   constructor () {
     super(4096)
@@ -59,10 +62,10 @@ class BatchWriter extends Bytes {
     this.count = 0
   }
 
-  put (key, value) {
+  put (key, value, keyspace = 0) {
     const start = this.length
     try {
-      this.#kind(1)
+      this.#kind(1, keyspace)
       this.#bytes(key)
       this.#bytes(value)
       this.count++
@@ -72,10 +75,10 @@ class BatchWriter extends Bytes {
     }
   }
 
-  del (key) {
+  del (key, keyspace = 0) {
     const start = this.length
     try {
-      this.#kind(0)
+      this.#kind(0, keyspace)
       this.#bytes(key)
       this.count++
     } catch (err) {
@@ -84,7 +87,8 @@ class BatchWriter extends Bytes {
     }
   }
 
-  add (operations) {
+  // numberOf gives the number of the keyspace that an operation names.
+  add (operations, numberOf) {
     const start = this.length
     const count = this.count
     try {
@@ -92,8 +96,9 @@ class BatchWriter extends Bytes {
         const op = operations[i]
         // What is left of a sublevel is none of this database.
         if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
-        if (op.type === 'put') this.put(op.key, op.value)
-        else this.del(op.key)
+        const keyspace = op.keyspace == null ? 0 : numberOf(op.keyspace)
+        if (op.type === 'put') this.put(op.key, op.value, keyspace)
+        else this.del(op.key, keyspace)
       }
     } catch (err) {
       this.length = start
@@ -130,9 +135,14 @@ class BatchWriter extends Bytes {
     this.count = 0
   }
 
-  #kind (kind) {
-    this.reserve(1)
-    this.buffer[this.length++] = kind
+  #kind (kind, keyspace) {
+    this.reserve(6)
+    if (keyspace === 0) {
+      this.buffer[this.length++] = kind
+    } else {
+      this.buffer[this.length++] = kind | NAMED
+      this.#varint(keyspace)
+    }
   }
 
   #bytes (data) {

@@ -350,6 +350,7 @@ static PyObject *reader_closed(PyObject *self, void *unused) {
 static void reader_close(Reader *r) {
   loam_db *db = TAKE_HANDLE(r->db);
   loam_snapshot *snapshot = TAKE_HANDLE(r->snapshot);
+  if (r->borrowed) snapshot = NULL;
   if (db != NULL) library_may_outlive(r->keep, 1);
   if (db != NULL || snapshot != NULL) {
     Py_BEGIN_ALLOW_THREADS
@@ -594,8 +595,8 @@ static PyType_Spec database_spec = {"loamdb._fast.Database", sizeof(Reader), 0,
 /* ---- Snapshot ---- */
 
 static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"db", NULL};
-  PyObject *owner;
+  static char *names[] = {"db", "of", NULL};
+  PyObject *owner, *of = Py_None;
   const loam_functions *lib;
   loam_snapshot *snapshot = NULL, *none;
   loam_db *db;
@@ -603,17 +604,32 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   char *err = NULL;
   Reader *r;
 
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!:Snapshot", names, DatabaseType, &owner)) return NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|O:Snapshot", names, DatabaseType, &owner, &of)) return NULL;
   if ((db = reader_db((Reader *)owner, &none)) == NULL) return NULL;
   lib = ((Reader *)owner)->lib;
-  Py_BEGIN_ALLOW_THREADS
-  status = lib->loam_snapshot_create(db, &snapshot, &err);
-  Py_END_ALLOW_THREADS
-  if (status != LOAM_OK) return raise_status(status, err);
+  if (of == Py_None) {
+    Py_BEGIN_ALLOW_THREADS
+    status = lib->loam_snapshot_create(db, &snapshot, &err);
+    Py_END_ALLOW_THREADS
+    if (status != LOAM_OK) return raise_status(status, err);
+  } else {
+    int known = PyObject_IsInstance(of, (PyObject *)SnapshotType);
+    if (known < 0) return NULL;
+    if (!known) {
+      PyErr_SetString(PyExc_TypeError, "of must be a snapshot");
+      return NULL;
+    }
+    if (reader_db((Reader *)of, &snapshot) == NULL) return NULL;
+    if (((Reader *)of)->lib != lib) return raise_status(LOAM_ERR_FORKED, NULL);
+  }
   r = (Reader *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (r == NULL) {
-    lib->loam_snapshot_close(snapshot);
+    if (of == Py_None) lib->loam_snapshot_close(snapshot);
     return NULL;
+  }
+  if (of != Py_None) {
+    r->borrowed = 1;
+    r->keep = Py_NewRef(of);
   }
   Py_INCREF(owner);
   r->lib = lib;
@@ -626,7 +642,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static PyObject *snapshot_close(PyObject *self, PyObject *unused) {
   Reader *r = (Reader *)self;
   loam_snapshot *snapshot = TAKE_HANDLE(r->snapshot);
-  if (snapshot != NULL) {
+  if (snapshot != NULL && !r->borrowed) {
     Py_BEGIN_ALLOW_THREADS
     r->lib->loam_snapshot_close(snapshot);
     Py_END_ALLOW_THREADS

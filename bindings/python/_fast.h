@@ -56,6 +56,7 @@ typedef struct {
   loam_snapshot *snapshot; /* of a snapshot; NULL once closed */
   PyObject *owner;         /* a snapshot's database */
   PyObject *keep;          /* lives until the database is closed: callbacks' state */
+  int borrowed;            /* the snapshot is another object's, which keep holds */
   int release;             /* Python callbacks exist, so every call releases the GIL */
 } Reader;
 

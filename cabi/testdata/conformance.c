@@ -1,4 +1,4 @@
-/* Runs the operations of the conformance script. Usage: conformance SCRIPT. */
+/* Runs the operations of the conformance script. Usage: conformance SCRIPT FORMAT. */
 #include "check.h"
 
 #include <ctype.h>
@@ -11,7 +11,7 @@ typedef struct {
 } text;
 
 static char *err;
-static loam_db *db;
+static loam_db *root, *db; /* the database, and the keyspace that operations work in */
 static struct {
   char name[32];
   loam_snapshot *snapshot;
@@ -96,6 +96,31 @@ static void iterate(char **words, int n) {
   for (int b = 0; b < 3; b++) free(bound[b].data);
 }
 
+static void open_root(const char *format) {
+  loam_options *options;
+  WANT(LOAM_OK, loam_options_create(&options, &err));
+  WANT(LOAM_OK, loam_options_set(options, "format", format, &err));
+  WANT(LOAM_OK, loam_open("db", options, &root, &err));
+  WANT(LOAM_OK, loam_options_close(options));
+  WANT(LOAM_OK, loam_keyspace_open(root, "default", NULL, &db, &err));
+}
+
+static void close_root(void) {
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_OK, loam_close(root, &err));
+}
+
+/* The names without quotes and commas: they have none. */
+static void spaces(void) {
+  char *names;
+  WANT(LOAM_OK, loam_keyspace_list(root, &names, &err));
+  for (char *p = names; *p; p++)
+    if (*p == ',') putchar(' ');
+    else if (!strchr("[]\"", *p)) putchar(*p);
+  putchar('\n');
+  loam_free(names);
+}
+
 static void batch(char **words, int n) {
   loam_batch *b;
   WANT(LOAM_OK, loam_batch_create(&b, &err));
@@ -106,6 +131,12 @@ static void batch(char **words, int n) {
       WANT(LOAM_OK, loam_batch_put(b, key.data, key.len, value.data, value.len, &err));
       free(value.data);
       i += 3;
+    } else if (!strcmp(words[i], "in")) {
+      loam_db *space;
+      WANT(LOAM_OK, loam_keyspace_open(root, words[i + 1], NULL, &space, &err));
+      WANT(LOAM_OK, loam_batch_in(b, space, &err));
+      WANT(LOAM_OK, loam_close(space, &err));
+      i += 2;
     } else {
       WANT(LOAM_OK, loam_batch_delete(b, key.data, key.len, &err));
       i += 2;
@@ -142,11 +173,11 @@ static void filter(const char *name) {
   loam_options *o;
   WANT(LOAM_OK, loam_options_create(&o, &err));
   WANT(LOAM_OK, loam_options_set(o, "compaction_filter", name, &err));
-  WANT(LOAM_OK, loam_close(db, &err));
-  WANT(LOAM_OK, loam_open("db", o, &db, &err));
-  WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
-  WANT(LOAM_OK, loam_close(db, &err));
-  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  close_root();
+  WANT(LOAM_OK, loam_open("db", o, &root, &err));
+  WANT(LOAM_OK, loam_compact(root, NULL, 0, NULL, 0, &err));
+  WANT(LOAM_OK, loam_close(root, &err));
+  open_root("default");
   WANT(LOAM_OK, loam_options_close(o));
 }
 
@@ -158,6 +189,7 @@ static void operation(char **words, int n) {
   if (!strcmp(op, "get")) get(key, n > 2 ? snapshots[place(words[2] + 1)].snapshot : NULL);
   else if (!strcmp(op, "has")) puts(loam_has(db, NULL, key.data, key.len, NULL) == LOAM_OK ? "true" : "false");
   else if (!strcmp(op, "multiget")) multi_get(words, n);
+  else if (!strcmp(op, "spaces")) spaces();
   else if (!strcmp(op, "iter")) iterate(words, n);
   else if (!strncmp(op, "seek", 4)) {
     WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
@@ -174,8 +206,13 @@ static void operation(char **words, int n) {
     else if (!strcmp(op, "verify")) WANT(LOAM_OK, loam_verify(db, &err));
     else if (!strcmp(op, "filter")) filter(words[1]);
     else if (!strcmp(op, "reopen")) {
+      close_root();
+      open_root("default");
+    } else if (!strcmp(op, "use")) {
       WANT(LOAM_OK, loam_close(db, &err));
-      WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+      WANT(LOAM_OK, loam_keyspace_open(root, words[1], NULL, &db, &err));
+    } else if (!strcmp(op, "drop")) {
+      WANT(LOAM_OK, loam_keyspace_drop(root, words[1], &err));
     } else if (!strcmp(op, "snapshot")) {
       int i = place("");
       snprintf(snapshots[i].name, sizeof snapshots[i].name, "%s", words[1]);
@@ -195,11 +232,7 @@ int main(int argc, char **argv) {
   static char line[65536];
   FILE *script = argc == 3 ? fopen(argv[1], "r") : NULL;
   CHECK(script, "no script");
-  loam_options *options;
-  WANT(LOAM_OK, loam_options_create(&options, &err));
-  WANT(LOAM_OK, loam_options_set(options, "format", argv[2], &err));
-  WANT(LOAM_OK, loam_open("db", options, &db, &err));
-  WANT(LOAM_OK, loam_options_close(options));
+  open_root(argv[2]);
   while (fgets(line, sizeof line, script)) {
     char *words[WORDS];
     int n = 0;
@@ -209,7 +242,7 @@ int main(int argc, char **argv) {
     for (char *w = strtok(line, " "); w && n < WORDS; w = strtok(NULL, " ")) words[n++] = w;
     if (n) operation(words, n);
   }
-  WANT(LOAM_OK, loam_close(db, &err));
+  close_root();
   fclose(script);
   return 0;
 }

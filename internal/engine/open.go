@@ -37,7 +37,7 @@ type Options struct {
 
 	Comparer  *base.Comparer                   // of the default keyspace
 	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
-	Filter    *base.CompactionFilter           // of all keyspaces; nil: none
+	Filter    *base.CompactionFilter           // of the default keyspace; nil: none
 	Merge     *mergeop.Operator                // of the default keyspace; nil: the one that is stored
 	Logger    *slog.Logger                     // nil: none
 	Listener  func(*events.Queue) Listener     // makes what is told of events, which posts its calls
@@ -239,9 +239,13 @@ func (db *DB) assemble() {
 func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 	tables := db.Opts.Tables
 	tables.Format, tables.Comparer = db.Opts.Format, k.Comparer
+	filter := db.Opts.Filter
+	if k.ID != base.DefaultKeyspace {
+		filter = nil // until lsm.KeyspaceOptions name one
+	}
 	return tree.New(tree.Options{
 		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
-		Filter: db.Opts.Filter, MaxUnpacked: db.Opts.MaxDecoded,
+		Filter: filter, MaxUnpacked: db.Opts.MaxDecoded,
 		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
 		Merge:      db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands, LongChains: db.longChains,
 	}, db.Shared)

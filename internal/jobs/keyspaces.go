@@ -2,7 +2,9 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -144,6 +146,9 @@ func (s *Scheduler) MakeRoomForGroup(find func(base.KeyspaceID) *tree.Tree, grou
 	if err := s.boundLogs(rotateLog); err != nil {
 		return err
 	}
+	if err := s.boundMemory(rotateLog, mode); err != nil {
+		return err
+	}
 	for _, sh := range s.shares {
 		fits, err := sh.tree.HasRoom(sh.bytes, sh.entries)
 		if err != nil {
@@ -229,4 +234,94 @@ func (s *Scheduler) pinOldest() (oldest uint64, pinning []*tree.Tree) {
 		}
 	}
 	return oldest, pinning
+}
+
+// boundMemory keeps the memtables of all trees together below MaxMemTableBytes. When those
+// that take writes have more than half of it, it seals the largest; when all have more, it
+// waits for flushes. It looks again after an eighth of a write buffer, or a sixteenth of the
+// bound if that is less.
+func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mode commit.Mode) error {
+	w := s.opts.WAL
+	if w.Bytes() < s.nextWeigh {
+		return nil
+	}
+	s.nextWeigh = w.Bytes() + min(s.opts.WriteBuffer/8, s.opts.MaxMemTableBytes/16)
+	for {
+		active, _, largest := s.memTableBytes()
+		if active <= s.opts.MaxMemTableBytes/2 || largest == nil {
+			return s.waitForMemory(mode)
+		}
+		if err := largest.Rotate(0, 0, rotateLog); err != nil {
+			return err
+		}
+		s.wakeSealed(largest)
+	}
+}
+
+// memTableBytes is the memory of the memtables that take writes and of sealed ones, and the
+// tree of the largest that may be sealed now, or nil.
+func (s *Scheduler) memTableBytes() (active, sealed int64, largest *tree.Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	active, sealed, largest = s.memTableBytesLocked()
+	return active, sealed, largest
+}
+
+func (s *Scheduler) memTableBytesLocked() (active, sealed int64, largest *tree.Tree) {
+	most := int64(0)
+	for _, k := range s.trees.all {
+		state := k.Acquire()
+		if state == nil {
+			continue
+		}
+		n := state.Mem.MemoryUsage()
+		active += n
+		for _, m := range state.Sealed {
+			sealed += m.Mem.MemoryUsage()
+		}
+		if n > most && !k.dropped && len(state.Sealed) < s.opts.MaxMemTables-1 {
+			most, largest = n, k.Tree
+		}
+		state.Unref()
+	}
+	return active, sealed, largest
+}
+
+// waitForMemory returns when the memtables of all trees have less than MaxMemTableBytes, or
+// no flush is under way that would make it so. Commit leader only.
+func (s *Scheduler) waitForMemory(mode commit.Mode) error {
+	var start time.Time
+	s.mu.Lock()
+	defer func() {
+		s.waitsFor = ""
+		s.mu.Unlock()
+		if !start.IsZero() {
+			s.opts.EndStall()
+			s.stalled(StallMemTables, time.Since(start))
+		}
+	}()
+	for {
+		if err := s.opts.Writable(); err != nil {
+			return err
+		}
+		active, sealed, _ := s.memTableBytesLocked()
+		switch {
+		case active+sealed <= s.opts.MaxMemTableBytes || sealed == 0:
+			return nil
+		case s.flush.err != nil:
+			return fmt.Errorf("no room for the write, as flushing fails: %w", s.flush.err)
+		case mode&commit.NoStall != 0:
+			return fmt.Errorf("%w: waiting for %s", base.ErrBusy, StallMemTables)
+		}
+		if start.IsZero() {
+			start = time.Now()
+			s.opts.BeginStall()
+		}
+		s.scheduleLocked()
+		if !s.flushing {
+			return nil // nothing would end the wait
+		}
+		s.waitsFor = StallMemTables
+		s.cond.Wait()
+	}
 }

@@ -78,6 +78,8 @@ type Options struct {
 	// MaxLogs is how many bytes of logs there may be before the trees that keep the
 	// oldest one are flushed; with Keyspaces.
 	MaxLogs int64
+	// MaxMemTableBytes bounds the memory of the memtables of all trees; with Keyspaces.
+	MaxMemTableBytes int64
 }
 
 // Scheduler does the background work of a database. It is safe for concurrent use,
@@ -110,6 +112,7 @@ type Scheduler struct {
 	lookups    int64        // in the cache, up to the last flush; flush goroutine only
 	shares     []share      // commit leader only
 	nextLook   int64        // bytes appended to logs at which boundLogs looks again; commit leader only
+	nextWeigh  int64        // the same of boundMemory; commit leader only
 	stats      stats
 	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
 }

@@ -66,8 +66,9 @@ type Tree struct {
 	mu    sync.Mutex                // held to replace state; never during I/O
 
 	tables  atomic.Pointer[sstable.WriterOptions]
-	dropped atomic.Bool  // there is no state because of Drop
-	states  atomic.Int64 // how many exist
+	filter  atomic.Pointer[base.CompactionFilter] // nil: none
+	dropped atomic.Bool                           // there is no state because of Drop
+	states  atomic.Int64                          // how many exist
 
 	merge      atomic.Pointer[mergeop.Operator]
 	runsSought epoch.Tally
@@ -78,6 +79,7 @@ type Tree struct {
 func New(o Options, s Shared) *Tree {
 	t := &Tree{shared: s, opts: o, cmp: o.Comparer}
 	t.tables.Store(&t.opts.Tables)
+	t.filter.Store(o.Filter)
 	t.runsSought.Init(tallyStep)
 	t.merge.Store(o.Merge)
 	return t
@@ -107,8 +109,11 @@ func (t *Tree) SetTables(o sstable.WriterOptions) { t.tables.Store(&o) }
 // Filter is the compaction filter, nil for none, and the bound on packed values that it is
 // shown.
 func (t *Tree) Filter() (f *base.CompactionFilter, maxUnpacked int64) {
-	return t.opts.Filter, t.opts.MaxUnpacked
+	return t.filter.Load(), t.opts.MaxUnpacked
 }
+
+// SetFilter changes the filter of compactions that begin from now on.
+func (t *Tree) SetFilter(f *base.CompactionFilter) { t.filter.Store(f) }
 
 // Start makes the first state: an empty memtable whose entries will go to log
 // firstLog or later ones, the memtables sealed, newest first, and version, whose

@@ -74,6 +74,8 @@ type Spec struct {
 	Divide int64
 	// Batch is the number of entries in a batch.
 	Batch int
+	// Keyspaces is over how many keyspaces the entries of each batch are spread.
+	Keyspaces int
 	// ValueSize is the size of values.
 	ValueSize int
 	// Sync makes every write durable before the next.
@@ -116,6 +118,7 @@ var Specs = []Spec{
 	{Name: "fillrandom", Doc: "write N values in random order", Kind: Put, Order: Random, Fresh: true},
 	{Name: "filluniquerandom", Doc: "write N values in random order, every key once", Kind: Put, Order: Unique, Fresh: true},
 	{Name: "bulkload", Doc: "write N values in random order, 1000 in a batch, then compact, all in one time", Kind: Put, Order: Unique, Fresh: true, Batch: 1000, Settle: true},
+	{Name: "keyspaces", Doc: "write N values in random order over 16 keyspaces, 16 in a batch", Kind: Put, Order: Unique, Fresh: true, Batch: 16, Keyspaces: 16},
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
 	{Name: "overwritehalf", Doc: "overwrite N values in random order, half as fast as the benchmark before", Kind: Put, Order: Random, HalfRate: true},
 	{Name: "overwritewhilecompacting", Doc: "overwrite while one more thread compacts everything, again and again", Kind: Put, Order: Random, Compactors: 1},

@@ -168,6 +168,10 @@ loam_cache *arg_cache(napi_env env, napi_value value);
 /* Closes every database of the environment, which is ending. */
 void databases_close(addon *a);
 
+/* An array of names and values as strings, with NULL behind the last. false: an exception is
+ * pending, and the caller frees what there is. */
+bool options_read(napi_env env, napi_value array, char ***options);
+
 /* ---- range.c ---- */
 
 bool range_read(napi_env env, range *r, napi_value lower, napi_value upper, uint32_t flags, bool bytewise); /* false: an exception is pending */
@@ -196,6 +200,7 @@ loam_status shared_close(loam_db *db, char **err);
 
 #define NATIVE_FUNCTIONS(X)                                                    \
   X(load) X(database) X(open) X(close) X(destroy) X(repair) X(upgrade) X(export) \
+  X(keyspaceOpen) X(keyspaceDrop) X(keyspaceList) X(keyspaceNumber)            \
   X(snapshot) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \

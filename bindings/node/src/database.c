@@ -194,28 +194,30 @@ static napi_value open_finish(napi_env env, work *w) {
   return undefined;
 }
 
-static bool read_options(napi_env env, napi_value array, open_work *o) {
+bool options_read(napi_env env, napi_value array, char ***options) {
   uint32_t n;
   if (napi_get_array_length(env, array, &n) != napi_ok || n % 2 != 0) {
     napi_throw_type_error(env, NULL, "the options must be an array of pairs");
     return false;
   }
-  o->options = calloc(n + 1, sizeof *o->options);
-  if (o->options == NULL) {
+  *options = calloc(n + 1, sizeof **options);
+  if (*options == NULL) {
     throw_memory(env);
     return false;
   }
   for (uint32_t i = 0; i < n; i++) {
     napi_value value;
     size_t len;
-    if (napi_get_element(env, array, i, &value) != napi_ok || !bytes_copy(env, value, &o->options[i], &len)) return false;
-    if (o->options[i] == NULL || strlen(o->options[i]) != len) {
+    if (napi_get_element(env, array, i, &value) != napi_ok || !bytes_copy(env, value, &(*options)[i], &len)) return false;
+    if ((*options)[i] == NULL || strlen((*options)[i]) != len) {
       napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "an option must be a string without zero bytes");
       return false;
     }
   }
   return true;
 }
+
+static bool read_options(napi_env env, napi_value array, open_work *o) { return options_read(env, array, &o->options); }
 
 static open_work *open_work_new(napi_env env, void (*run)(work *), napi_value (*finish)(napi_env, work *)) {
   const char *library = get_addon(env)->library_path;

@@ -16,8 +16,9 @@
   X(job_wait) X(job_progress) X(job_cancel) X(job_close)                       \
   X(get) X(get_alloc) X(has) X(multi_get)                                      \
   X(snapshot_create) X(snapshot_close)                                         \
-  X(put) X(delete) X(batch_create) X(batch_create_from) X(batch_clear)         \
+  X(put) X(delete) X(batch_create) X(batch_clear) X(write_bytes)               \
   X(batch_delete) X(batch_close) X(write)                                      \
+  X(keyspace_open) X(keyspace_drop) X(keyspace_list) X(keyspace_number)        \
   X(iter_create) X(iter_close) X(iter_place) X(iter_next_block)                \
   X(iter_prev_block) X(iter_seek) X(iter_next) X(iter_set_bounds)              \
   X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \

@@ -56,18 +56,13 @@ static bool read_single(const unsigned char *data, size_t len, operation *op) {
   return p == end;
 }
 
-static loam_status write_batch(loam_db *db, const void *data, size_t len, unsigned flags, char **error) {
+static loam_status write_batch(loam_db *db, void *data, size_t len, unsigned flags, char **error) {
   operation op;
-  loam_batch *batch;
   if (read_single(data, len, &op)) {
     return op.put ? loam.put(db, WRITE(flags), op.key, op.key_len, op.value, op.value_len, NULL, error)
                   : loam.delete(db, WRITE(flags), op.key, op.key_len, NULL, error);
   }
-  loam_status status = loam.batch_create_from(data, len, &batch, error);
-  if (status != LOAM_OK) return status;
-  status = loam.write(db, WRITE(flags), batch, NULL, error);
-  loam.batch_close(batch);
-  return status;
+  return loam.write_bytes(db, WRITE(flags), data, len, NULL, error);
 }
 
 static bool arg_bytes(napi_env env, napi_value value, napi_value length, void **data, size_t *len) {
@@ -106,7 +101,7 @@ typedef struct write_work {
   loam_db *db;
   napi_env env;
   napi_ref buffer; /* holds data */
-  const void *data;
+  void *data;
   size_t len;
   unsigned flags;
 } write_work;

@@ -30,7 +30,8 @@ function prefixEnd (prefix) {
 
 class Conformer {
   constructor (db, sync) {
-    this.db = db
+    this.root = db
+    this.db = db // the keyspace that operations work in
     this.sync = sync
     this.snapshots = new Map()
   }
@@ -50,11 +51,37 @@ class Conformer {
     this.db.delSync(decode(key))
   }
 
-  batch (...args) {
+  async #keyspace (name) {
+    if (name === 'default') return this.root
+    const keyspace = this.root.keyspace(name, encodings)
+    await keyspace.open()
+    return keyspace
+  }
+
+  async use (name) {
+    this.db = await this.#keyspace(name)
+  }
+
+  drop (name) {
+    return this.root.dropKeyspace(name)
+  }
+
+  spaces () {
+    return this.root.keyspaces().join(' ')
+  }
+
+  async batch (...args) {
     const operations = []
+    let keyspace
     while (args.length > 0) {
       const type = args.shift()
-      operations.push(type === 'put' ? { type, key: decode(args.shift()), value: decode(args.shift()) } : { type, key: decode(args.shift()) })
+      if (type === 'in') {
+        keyspace = await this.#keyspace(args.shift())
+        continue
+      }
+      const operation = { type, key: decode(args.shift()), keyspace }
+      if (type === 'put') operation.value = decode(args.shift())
+      operations.push(operation)
     }
     if (!this.sync) return this.db.batch(operations)
     this.db.batchSync(operations)
@@ -124,8 +151,9 @@ class Conformer {
   }
 
   async reopen () {
-    await this.db.close()
-    await this.db.open()
+    await this.root.close()
+    await this.root.open()
+    this.db = this.root
   }
 
   async filter (name) {
@@ -137,17 +165,22 @@ class Conformer {
   }
 }
 
-for (const [sync, format] of [[false, 'native'], [true, 'native'], [false, 'leveldb'], [true, 'leveldb']]) {
-  test(`conformance, ${sync ? 'synchronous' : 'asynchronous'}, ${format}`, async (t) => {
-    const db = new Loam(path.join(root, `${format}-${sync}`), { ...encodings, format })
+const runs = [
+  [false, 'native', 'script', 'expected'], [true, 'native', 'script', 'expected'], [false, 'leveldb', 'script', 'expected'],
+  [true, 'leveldb', 'script', 'expected'], [false, 'native', 'native', 'native.expected'], [true, 'native', 'native', 'native.expected']
+]
+
+for (const [sync, format, script, expected] of runs) {
+  test(`conformance, ${script}, ${sync ? 'synchronous' : 'asynchronous'}, ${format}`, async (t) => {
+    const db = new Loam(path.join(root, `${format}-${sync}-${script}`), { ...encodings, format })
     await db.open()
     const conformer = new Conformer(db, sync)
     const printed = []
-    for (const line of fs.readFileSync(path.join(directory, 'script'), 'utf8').split('\n')) {
+    for (const line of fs.readFileSync(path.join(directory, script), 'utf8').split('\n')) {
       if (line === '' || line.startsWith('#')) continue
       printed.push(`> ${line}`, ...await conformer.run(...(([operation, ...args]) => [operation, args])(line.split(/\s+/))))
     }
     await db.close()
-    t.same(printed, fs.readFileSync(path.join(directory, 'expected'), 'utf8').trimEnd().split('\n'))
+    t.same(printed, fs.readFileSync(path.join(directory, expected), 'utf8').trimEnd().split('\n'))
   })
 }

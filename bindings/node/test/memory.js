@@ -19,7 +19,7 @@ test('every allocation fails once', { skip: glibc ? false : "the program replace
   const addon = path.join(root, 'fail.node')
   execFileSync(process.env.CC || 'cc', ['-shared', '-fPIC', '-O1', ...compilerFlags(), '-o', addon, path.join(__dirname, 'programs', 'fail.c')])
   const { status, signal, stdout, stderr } = spawnSync(process.execPath, [path.join(__dirname, 'programs', 'memory.js'), addon, path.join(root, 'db')], {
-    env: { ...process.env, LD_PRELOAD: addon }, encoding: 'utf8', timeout: 120000
+    env: { ...process.env, LD_PRELOAD: addon }, encoding: 'utf8', timeout: 240000
   })
   t.same([status, signal, stderr], [0, null, ''])
   const { failures, wrong } = JSON.parse(stdout)

@@ -15,7 +15,7 @@ const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-package-'))
 test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
 
 function node (...args) {
-  const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', timeout: 60000 })
+  const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8', timeout: 240000 })
   return status === 0 ? stdout.trim() : `exit ${status}: ${stderr}`
 }
 

@@ -25,7 +25,7 @@ examples.forEach(([, language, source, wanted], i) => {
   test(`example ${i + 1}`, (t) => {
     const file = path.join(root, `example-${i}.${language === 'mjs' ? 'mjs' : 'cjs'}`)
     fs.writeFileSync(file, source)
-    const { stdout, stderr } = spawnSync(process.execPath, [file], { cwd: root, encoding: 'utf8', timeout: 60000 })
+    const { stdout, stderr } = spawnSync(process.execPath, [file], { cwd: root, encoding: 'utf8', timeout: 240000 })
     t.is(stderr, '')
     t.is(stdout, wanted)
     t.end()

@@ -175,7 +175,7 @@ def test_ctrl_c_again_and_again(path):
         print("ok")
         """,
         path,
-        timeout=120,
+        timeout=300,
     )
     assert out == "ok\n"
 
@@ -232,7 +232,7 @@ def test_an_interrupted_open_leaves_its_callbacks(path):
                 time.sleep(0.05)
         """,
         path,
-        timeout=120,
+        timeout=300,
     )
     assert out.split()[0] == "interrupted" and int(out.split()[1]) == len({(i * 7919 + r) % 9000 for i in range(800) for r in range(3)})
 

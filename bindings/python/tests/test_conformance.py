@@ -55,7 +55,9 @@ class Runner:
         with self.new_batch() as batch:
             rest = iter(words)
             for kind in rest:
-                if kind == "put":
+                if kind == "in":
+                    batch.use(self.root.keyspace(next(rest)))
+                elif kind == "put":
                     batch.put(decode(next(rest)), decode(next(rest)))
                 else:
                     batch.delete(decode(next(rest)))
@@ -157,12 +159,51 @@ class PlyvelRunner(Runner):
         pass  # plyvel has nothing of the kind
 
 
+class NativeRunner(Runner):
+    """Runs operations on keyspaces."""
+
+    def open(self):
+        self.root = loamdb.open(self.path, format="native")
+        return self.root.keyspace("default")
+
+    def run(self, operation, *words):
+        if any(w.startswith("@") for w in words):
+            (at,) = (w[1:] for w in words if w.startswith("@"))
+            with self.db.snapshot(of=self.snapshots[at]) as source:
+                return getattr(self, f"do_{operation}")(source, *(w for w in words if not w.startswith("@")))
+        return super().run(operation, *words)
+
+    def do_use(self, source, name):
+        self.db = self.root.keyspace(name)
+
+    def do_drop(self, source, name):
+        self.root.drop_keyspace(name)
+
+    def do_spaces(self, source):
+        return [" ".join(self.root.keyspaces())]
+
+    def do_reopen(self, source):
+        self.db.close()
+        self.root.close()
+        self.db = self.open()
+
+
 @pytest.mark.parametrize("runner", [Runner, LevelDBRunner, PlyvelRunner])
 def test_conformance(path, runner):
-    session, printed = runner(path), []
-    for line in (CONFORMANCE / "script").read_text().splitlines():
+    conform(runner(path), "script", "expected")
+
+
+def test_native_conformance(path):
+    conform(NativeRunner(path), "native", "native.expected")
+
+
+def conform(session, script, expected):
+    printed = []
+    for line in (CONFORMANCE / script).read_text().splitlines():
         line = line.partition("#")[0].strip()
         if line:
             printed += [f"> {line}", *session.run(*line.split())]
     session.db.close()
-    assert printed == (CONFORMANCE / "expected").read_text().splitlines()
+    if isinstance(session, NativeRunner):
+        session.root.close()
+    assert printed == (CONFORMANCE / expected).read_text().splitlines()

@@ -52,7 +52,7 @@ START = """
 """
 
 
-def run(program: str, *args: object, timeout: float = 60) -> str:
+def run(program: str, *args: object, timeout: float = 240) -> str:
     """Runs a program that must end well and say nothing on stderr."""
     command = [sys.executable, "-X", "dev", "-W", "ignore", "-c", textwrap.dedent(START) + textwrap.dedent(program), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -171,7 +171,7 @@ def test_before_forking_servers(tmp_path):
         """,
         tmp_path,
         ROUNDS,
-        timeout=60 + 3 * ROUNDS,
+        timeout=240 + 3 * ROUNDS,
     )
     assert out == "ok\n"
 
@@ -280,7 +280,7 @@ def test_a_fault_in_a_child_ends_it(tmp_path, handler):
         signal.alarm(30)
         print(os.WIFSIGNALED(os.waitpid(pid, 0)[1]))
         """), tmp_path, handler]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stdout) == (0, "used\nTrue\n"), done.stderr
 
 

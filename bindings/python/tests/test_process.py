@@ -22,7 +22,7 @@ import pytest
 EXITS = int(os.environ.get("LOAMDB_TEST_EXITS", "200"))
 
 
-def run(program: str, *args: object, timeout: float = 60) -> str:
+def run(program: str, *args: object, timeout: float = 240) -> str:
     """Runs a program that must end well and say nothing on stderr."""
     command = [sys.executable, "-X", "dev", "-W", "ignore::ResourceWarning", "-c", textwrap.dedent(program), *map(str, args)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
@@ -472,6 +472,6 @@ def test_threads_share_everything(path):
         print("ok")
         """,
         path,
-        timeout=120,
+        timeout=300,
     )
     assert out == "ok\n"

@@ -167,7 +167,25 @@ func (r reader) NewIterator() (store.Iterator, error) { return r.s.Iter(nil), ni
 
 type database struct {
 	reader
-	db *lsm.DB
+	db     *lsm.DB
+	spaces []*lsm.Keyspace // of OpenKeyspaces
+}
+
+// OpenKeyspaces comes before the writers.
+func (d *database) OpenKeyspaces(n int) error {
+	d.spaces = nil
+	for i := range n {
+		k, err := d.db.Keyspace(fmt.Sprint("keyspace", i), nil)
+		if err != nil {
+			return err
+		}
+		d.spaces = append(d.spaces, k)
+	}
+	return nil
+}
+
+func (d *database) PutIn(b store.Batch, keyspace int, key, value []byte) {
+	b.(*lsm.Batch).In(d.spaces[keyspace]).Put(key, value)
 }
 
 // Get goes to the database without the detour over its interface.

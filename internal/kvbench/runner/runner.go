@@ -118,6 +118,17 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		}
 		return res, err
 	}
+	if spec.Keyspaces > 0 {
+		spaces, ok := r.db.(store.Keyspaced)
+		if !ok {
+			res.Skipped = r.Driver.Title() + " has no keyspaces"
+			return res, nil
+		}
+		if err := spaces.OpenKeyspaces(spec.Keyspaces); err != nil {
+			res.Skipped = err.Error()
+			return res, nil
+		}
+	}
 	switch spec.Kind {
 	case workload.Property:
 		text, ok := r.db.Property(spec.Subject)

@@ -131,6 +131,11 @@ func TestEveryBenchmark(t *testing.T) {
 			}
 			each := int64(max(res.Threads, 1))
 			switch {
+			case spec.Keyspaces > 0:
+				if res.Skipped != "Model has no keyspaces" {
+					t.Errorf("%s: %+v", spec.Name, res)
+				}
+				continue
 			case strings.HasPrefix(spec.Name, "zstd"):
 				if res.Skipped != "Model has no zstd" {
 					t.Errorf("%s: %+v", spec.Name, res)

@@ -216,7 +216,9 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 func (t *thread) run(spec *workload.Spec) {
 	switch spec.Kind {
 	case workload.Put:
-		if t.batch > 1 {
+		if spaces, ok := t.db.(store.Keyspaced); ok && spec.Keyspaces > 0 {
+			t.putSpread(spec, spaces)
+		} else if t.batch > 1 {
 			t.putBatches(spec)
 		} else {
 			t.put(spec)

@@ -1,6 +1,9 @@
 package runner
 
-import "github.com/loamdb/loam/internal/workload"
+import (
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
 
 // pick draws key numbers in a benchmark's order.
 type pick struct {
@@ -75,6 +78,28 @@ func (t *thread) putBatches(spec *workload.Spec) {
 			n := pick.next(&t.rand)
 			key, value := t.keys.Present(n), t.value(n)
 			batch.Put(key, value)
+			t.bytes += int64(len(key) + len(value))
+		}
+		if err := t.db.Write(batch, t.sync); err != nil {
+			t.fail(err)
+			return
+		}
+		if !t.ticks(count) {
+			return
+		}
+	}
+}
+
+// putSpread is putBatches over keyspaces.
+func (t *thread) putSpread(spec *workload.Spec, db store.Keyspaced) {
+	pick, batch := t.picker(spec.Order), t.db.NewBatch()
+	for i := int64(0); i < t.ops; i += int64(t.batch) {
+		batch.Clear()
+		count := min(int64(t.batch), t.ops-i)
+		for j := range count {
+			n := pick.next(&t.rand)
+			key, value := t.keys.Present(n), t.value(n)
+			db.PutIn(batch, int(i+j)%spec.Keyspaces, key, value)
 			t.bytes += int64(len(key) + len(value))
 		}
 		if err := t.db.Write(batch, t.sync); err != nil {

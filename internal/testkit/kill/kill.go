@@ -297,7 +297,7 @@ func limitOne(dir string, l *testkit.Ledger, b *bounds, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	timer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	err = b.follow(out)
 	cmd.Wait()

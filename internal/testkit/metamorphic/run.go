@@ -223,10 +223,17 @@ func (w *world) write(o *op) error {
 	w.scratch = o.value.append(w.scratch[:0])
 	switch sp := w.space(o); {
 	case o.kind == opBatch:
-	case sp.ks != nil || o.kind == opDeleteRange:
+	case o.kind == opDeleteRange || sp.ks != nil && len(w.scratch)%3 == 0:
 		w.batch.Clear()
 		sp.fill(w.batch, o, w.scratch)
 		return w.db.Write(w.batch, mode)
+	case sp.ks != nil && len(w.scratch)%3 == 1: // a batch that names no keyspace
+		w.batch.Clear()
+		(&space{model: sp.model, merge: sp.merge}).fill(w.batch, o, w.scratch)
+		return sp.ks.Write(w.batch, mode)
+	case o.kind == opMerge && sp.ks != nil:
+		sp.model.Merge(o.key, w.scratch)
+		return sp.ks.Merge(o.key, w.scratch, mode)
 	case o.kind == opMerge && sp.merge != nil:
 		sp.model.Merge(o.key, w.scratch)
 		return w.db.Merge(o.key, w.scratch, mode)
@@ -237,14 +244,17 @@ func (w *world) write(o *op) error {
 		return nil
 	case o.kind == opPut:
 		sp.model.Put(o.key, w.scratch)
-		return w.db.Put(o.key, w.scratch, mode)
+		return w.store(sp).Put(o.key, w.scratch, mode)
 	default:
 		sp.model.Delete(o.key)
-		return w.db.Delete(o.key, mode)
+		return w.store(sp).Delete(o.key, mode)
 	}
 	b, err := w.fill(o)
 	if err != nil {
 		return err
+	}
+	if o.n == 2 && len(w.spaces) > 1 {
+		return w.db.WriteBytes(b.Bytes(), mode)
 	}
 	return w.db.Write(b, mode)
 }

@@ -237,7 +237,10 @@ func writeStep(out *bytes.Buffer, s *step, got string) {
 // Await returns what f returns as soon as that is the command's expected output, or
 // after a time that ends a hang.
 func (c *Command) Await(f func() string) (got string) {
-	limit := 10 * time.Second
+	limit := time.Minute
+	if testing.Short() {
+		limit = 10 * time.Second
+	}
 	if *rewrite {
 		limit = 500 * time.Millisecond
 	}

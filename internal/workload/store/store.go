@@ -103,6 +103,15 @@ type Store interface {
 	Close() error
 }
 
+// Keyspaced is implemented by stores that may have keyspaces, or column families.
+type Keyspaced interface {
+	// OpenKeyspaces opens keyspaces 0 to n-1, which it creates where they are missing. It
+	// fails where the database can have none.
+	OpenKeyspaces(n int) error
+	// PutIn adds an entry of a keyspace to a batch.
+	PutIn(b Batch, keyspace int, key, value []byte)
+}
+
 // Snapshot is a frozen view of a store.
 type Snapshot interface {
 	Reader

@@ -16,7 +16,7 @@ from . import _handles, errors
 from ._library import check, error_slot, ffi, load, take_text
 from ._options import Cache, prefix_filter
 from ._types import Any, Progress, StrPath
-from .db import DB, Batch, Prefixed, PrefixedBatch, Snapshot
+from .db import DB, Batch, Keyspace, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
 from .errors import IOError as IOError
 from .iterator import Iterator
@@ -30,6 +30,7 @@ __all__ = [
     "Cache",
     "DB",
     "Iterator",
+    "Keyspace",
     "Prefixed",
     "PrefixedBatch",
     "Snapshot",

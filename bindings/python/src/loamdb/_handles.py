@@ -10,7 +10,7 @@ from . import _fast
 from ._library import check, error_slot, ffi, load, take_text, wait
 from ._options import Options, encode_path
 from ._types import Any, Buffer, Progress, StrPath
-from .errors import Error
+from .errors import Error, InvalidArgumentError
 
 # Databases with callbacks into Python, closed at exit before the interpreter goes.
 # Others are left to their last reference: handlers that a program registered with
@@ -40,7 +40,7 @@ def _close_at_exit(db: Handle) -> None:
 class Handle(_fast.Database):
     """An open database."""
 
-    __slots__ = ("__weakref__", "_callbacks")
+    __slots__ = ("__weakref__", "_callbacks", "_has_callbacks")
 
     def _open(self, path: StrPath, settings: dict[str, Any]) -> None:
         if hasattr(self, "_callbacks"):
@@ -57,10 +57,17 @@ class Handle(_fast.Database):
             job, err = ffi.new("loam_job **"), error_slot()
             check(lib.loam_open_start(name, options.handle, job, err), err)
             handle = wait(job[0], finish=fetch, callbacks=options.callbacks)
-            self._callbacks = options.callbacks
+            self._callbacks, self._has_callbacks = options.callbacks, options.has_callbacks
             self._attach(int(ffi.cast("uintptr_t", handle)), options.callbacks, options.has_callbacks)
         if options.has_callbacks:
             _close_at_exit(self)
+
+    def _open_keyspace(self, db: Handle, name: str, settings: dict[str, Any]) -> None:
+        slot = ffi.new("loam_db **")
+        with Options(settings) as options:
+            db._call("loam_keyspace_open", encode_name(name), options.handle, slot)
+        self._callbacks, self._has_callbacks = db._callbacks, db._has_callbacks
+        self._attach(int(ffi.cast("uintptr_t", slot[0])), db, db._has_callbacks)
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         try:
@@ -141,6 +148,23 @@ def pointer(key: Buffer | None) -> tuple[Any, int]:
         return ffi.NULL, 0
     data = ffi.from_buffer(key)
     return data, len(data)
+
+
+def encode_name(name: str) -> bytes:
+    """The name of a keyspace as C takes it."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a keyspace is a string, not {type(name).__name__}")
+    encoded = name.encode("utf-8", "surrogateescape")
+    if b"\0" in encoded:
+        raise InvalidArgumentError("the name of a keyspace has no null characters")
+    return encoded
+
+
+def batch_in(batch: _fast.Batch, keyspace: Handle | None) -> None:
+    """Chooses the keyspace of further operations."""
+    space = ffi.NULL if keyspace is None else keyspace._c()
+    err = error_slot()
+    check(load().loam_batch_in(batch_c(batch), space, err), err)
 
 
 def batch_c(batch: _fast.Batch) -> Any:

@@ -22,7 +22,7 @@ from . import _fast, db as _db
 from ._types import Buffer, Progress, StrPath
 from .iterator import Iterator
 
-__all__ = ["DB", "Batch", "Entries", "Snapshot", "open"]
+__all__ = ["DB", "Batch", "Entries", "Keyspace", "Snapshot", "open"]
 
 T = TypeVar("T")
 
@@ -120,6 +120,18 @@ class DB(_Reads):
         """The present state, kept readable: ``async with await db.snapshot() as s: ...``."""
         return Snapshot(self, await self._run(self.db.snapshot))
 
+    async def keyspace(self, name: str, **options: Any) -> Keyspace:
+        """A key space of its own within the database, as ``DB.keyspace`` of loamdb."""
+        return Keyspace(await self._run(self.db.keyspace, name, **options), self._executor)
+
+    async def keyspaces(self) -> list[str]:
+        """The names of all keyspaces, "default" first."""
+        return await self._run(self.db.keyspaces)
+
+    async def drop_keyspace(self, name: str) -> None:
+        """Drops a keyspace with all that is in it, at once."""
+        await self._run(self.db.drop_keyspace, name)
+
     async def flush(self) -> None:
         """Writes what is in memory into tables."""
         await self._run(self.db.flush)
@@ -148,6 +160,16 @@ class DB(_Reads):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+class Keyspace(DB):
+    """A key space of its own within a database; made by ``await db.keyspace(name)``."""
+
+    __slots__ = ()
+
+    async def close(self) -> None:
+        """Gives this object up. Closing twice is harmless."""
+        await self._run(self.db.close)
 
 
 class open:  # noqa: N801  a function to its callers
@@ -215,6 +237,10 @@ class Batch(_db.Batch):
     def __init__(self, db: DB, sync: bool = False) -> None:
         super().__init__(db.db, sync)
         self._owner = db
+
+    def use(self, keyspace: DB | _db.DB | None) -> None:
+        """Operations that are added from now on go to a keyspace of the same database."""
+        super().use(keyspace.db if isinstance(keyspace, DB) else keyspace)
 
     async def commit(self) -> None:
         """Writes the operations and clears the batch."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from types import TracebackType
 
 from . import _fast
-from ._handles import Handle, batch_append, batch_count, batch_size
+from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
 from ._options import Cache
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
@@ -191,6 +191,7 @@ class DB(_Mapping, Handle):
         cache_size: int | str | None = None,
         write_buffer_size: int | str | None = None,
         max_memtables: int | None = None,
+        max_memtable_bytes: int | str | None = None,
         max_open_files: int | None = None,
         block_size: int | str | None = None,
         block_restart_interval: int | None = None,
@@ -206,6 +207,7 @@ class DB(_Mapping, Handle):
         l0_stop: int | None = None,
         max_space_amplification: float | None = None,
         wal_preallocate: int | str | None = None,
+        max_wal_size: int | str | None = None,
         mmap: str | None = None,
         disable_compaction: bool | None = None,
         create_dirs: bool | None = None,
@@ -247,13 +249,39 @@ class DB(_Mapping, Handle):
         Written when the block ends, discarded when it raises."""
         return Batch(self, sync)
 
-    def snapshot(self) -> Snapshot:
-        """The present state, kept readable: ``with db.snapshot() as s: ...``."""
-        return Snapshot(self)
+    def snapshot(self, *, of: Snapshot | None = None) -> Snapshot:
+        """The present state, kept readable: ``with db.snapshot() as s: ...``. of: the state
+        of another snapshot of the database, which was perhaps made by another keyspace and
+        must stay open."""
+        return Snapshot(self, of)
 
     def prefixed(self, prefix: Buffer) -> Prefixed:
         """The keys that begin with prefix, as a mapping in which they stand without it."""
         return Prefixed(self, prefix)
+
+    def keyspace(
+        self,
+        name: str,
+        *,
+        comparator: str | None = None,
+        compression: str | None = None,
+        bloom_bits: int | None = None,
+        error_if_missing: bool | None = None,
+    ) -> Keyspace:
+        """A key space of its own within the database, which is made if there is none of that
+        name. Databases in LevelDB's format have none: NeedsNativeError."""
+        settings = {k: v for k, v in locals().items() if k not in ("self", "name")}
+        return Keyspace(self, name, settings)
+
+    def keyspaces(self) -> list[str]:
+        """The names of all keyspaces, "default" first."""
+        names: list[str] = self._json("loam_keyspace_list")
+        return names
+
+    def drop_keyspace(self, name: str) -> None:
+        """Drops a keyspace with all that is in it, at once. Its space comes back in the
+        background; what is open of it raises NoKeyspaceError."""
+        self._call("loam_keyspace_drop", encode_name(name))
 
     def flush(self) -> None:
         """Writes what is in memory into tables."""
@@ -316,6 +344,37 @@ class DB(_Mapping, Handle):
         return self._sizes(list(ranges))
 
 
+class Keyspace(DB):
+    """A key space of its own within a database; made by ``db.keyspace(name)``. It does
+    what a database does, with its own keys; verify, recovery_report, resume and
+    compaction_paused concern the whole database. To close it is to give up this object;
+    after the database was closed it is of no use."""
+
+    __slots__ = ("_db", "_name")
+
+    def __init__(self, db: DB, name: str, settings: dict[str, Any]) -> None:
+        self._db = db
+        self._name = name
+        self._path = db._path
+        self._open_keyspace(db, name, settings)
+
+    @property
+    def db(self) -> DB:
+        """The database it was opened from."""
+        return self._db
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"<loamdb.Keyspace {getattr(self, '_name', None)!r} of {getattr(self, '_db', None)!r}>"
+
+    def __del__(self) -> None:
+        self._release()
+
+
 class Paused:
     """The with statement of ``db.compaction_paused()``."""
 
@@ -337,7 +396,7 @@ class Snapshot(_Ranges, _fast.Snapshot):
 
     __slots__ = ("__weakref__", "_db")
 
-    def __init__(self, db: DB) -> None:
+    def __init__(self, db: DB, of: Snapshot | None = None) -> None:
         self._db = db
 
     def _source(self) -> tuple[_fast.Database, _fast.Snapshot | None]:
@@ -500,6 +559,13 @@ class Batch(_fast.Batch):
         if not isinstance(other, Batch):
             raise TypeError(f"only a Batch can be appended, not {type(other).__name__}")
         batch_append(self, other)
+
+    def use(self, keyspace: DB | None) -> None:
+        """Operations that are added from now on go to a keyspace of the same database; None:
+        to the one that the batch was made by, as at the beginning."""
+        if keyspace is not None and not isinstance(keyspace, DB):
+            raise TypeError(f"not a keyspace: {type(keyspace).__name__}")
+        batch_in(self, keyspace)
 
     def clear(self) -> None:
         """Drops all operations."""

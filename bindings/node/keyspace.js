@@ -1,0 +1,57 @@
+'use strict'
+
+const { Loam, kOpenWithin, kNumber } = require('./database')
+const { invalidArgument } = require('./errors')
+
+const kRoot = Symbol('root')
+const kName = Symbol('name')
+
+// A keyspace of a database, an abstract-level database of its own.
+class Keyspace extends Loam {
+  constructor (db, name, options) {
+    if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
+    super(db.location, options)
+    this[kRoot] = db
+    this[kName] = name
+  }
+
+  get name () {
+    return this[kName]
+  }
+
+  // The database that it is a keyspace of.
+  get db () {
+    return this[kRoot]
+  }
+
+  async _open (options) {
+    await this[kRoot].open({ passive: true })
+    await this[kOpenWithin](this[kRoot], this[kName], options)
+    this[kRoot].attachResource(this)
+  }
+
+  async _close () {
+    await super._close()
+    this[kRoot].detachResource(this)
+  }
+}
+
+// The database itself keeps no class that needs it.
+Loam.prototype.keyspace = function (name, options) {
+  return new Keyspace(this instanceof Keyspace ? this.db : this, name, options)
+}
+
+// The number of a keyspace that an operation of a batch names; db is what is written.
+function numberOf (db, keyspace) {
+  if (!(keyspace instanceof Loam)) throw invalidArgument('The keyspace of a batch operation must be a keyspace')
+  const root = db instanceof Keyspace ? db.db : db
+  if ((keyspace instanceof Keyspace ? keyspace.db : keyspace) !== root) {
+    throw invalidArgument('A batch operation has a keyspace of another database')
+  }
+  const number = keyspace[kNumber]()
+  if (number === 0 && db !== root) throw invalidArgument('A batch with operations on the default keyspace must be written to the database itself')
+  return number
+}
+
+exports.Keyspace = Keyspace
+exports.numberOf = numberOf
