@@ -37,7 +37,8 @@ func versionOf(t testing.TB, levels [manifest.NumLevels][]*manifest.FileMeta) *m
 //	merge    merges the tables of all levels to to=4 into it; snapshots=(2 5); with settle=1,
 //	         sequence numbers become 0 where they may; rangedels=1: an input has range tombstones;
 //	         with filter, a compaction filter removes values that begin with r, adds ! to those
-//	         that begin with c, and fails at those that begin with f
+//	         that begin with c, and fails at those that begin with f; with nofold, there is no
+//	         merge operator
 //	flush    writes the entries of the input to level=0; memtable=5 is how many there
 //	         should be, if not as many as there are
 //
@@ -94,6 +95,9 @@ func TestSurviveScript(t *testing.T) {
 			v.Levels[to].Files[0].RangeDels = uint64(c.Int("rangedels", 0))
 			if c.Has("filter") {
 				env.Filter = scriptFilter
+			}
+			if c.Has("nofold") {
+				env.Merge = nil
 			}
 			r, err = plan.Run(0, env, snapshots)
 			v.Levels[to].Files[0].RangeDels = 0

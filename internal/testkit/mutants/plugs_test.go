@@ -22,7 +22,7 @@ var plugs = []mutant{
 	// Compaction filters.
 
 	{"filter-under-snapshot", "the filter removes what a snapshot sees", target{"internal/compact", "TestSurviveScript"}, []edit{
-		{"internal/compact/collapse.go", "return n == 0 || c.snapshots[n-1] < seq", "return true"}}},
+		{"internal/compact/collapse.go", "return n == 0 || c.snapshots[n-1] < seq", "return n >= 0"}}},
 
 	{"filter-resurrects", "what the filter removes leaves no tombstone above older versions", target{"internal/compact", "TestSurviveScript"}, []edit{
 		{"internal/compact/run.go", "if w.collapse.elides(key, t) {", "if t.Kind().IsTombstone() {"}}},
