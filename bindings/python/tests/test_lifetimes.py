@@ -27,6 +27,9 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "prefixed": (b"a",),
     "prefixed_db": (b"a",),
     "seek": (b"a",),
+    "keyspace": ("default",),
+    "drop_keyspace": ("none",),
+    "use": (None,),
     "append": (...,),  # the object itself
     "get_property": (b"leveldb.stats",),
     "approximate_size": (b"a", b"b"),
@@ -41,7 +44,7 @@ SPECIAL = ("__getitem__", "__setitem__", "__delitem__", "__contains__", "__iter_
 # What works on a closed object, as its documentation says.
 HARMLESS = {
     "close", "release", "closed", "path", "name", "db", "prefix", "__repr__", "__bool__", "__enter__", "__exit__", "__iter__",
-    "prefixed", "prefixed_db", "compaction_paused", "size", "clear", "__len__", "append", "sync",
+    "prefixed", "prefixed_db", "compaction_paused", "size", "clear", "__len__", "append", "sync", "use",
 }  # fmt: skip
 
 
@@ -89,7 +92,7 @@ def objects(module: object, db: object) -> dict[str, object]:
     return {
         "DB": db, "snapshot": snapshot, "iterator": db.items(), "snapshot's iterator": snapshot.keys(), "batch": db.batch(),
         "view": db.prefixed(b"a"), "view's batch": db.prefixed(b"a").batch(), "view's snapshot": db.prefixed(b"a").snapshot(),
-        "view's iterator": db.prefixed(b"a").items(),
+        "view's iterator": db.prefixed(b"a").items(), "keyspace": db.keyspace("default"),
     }  # fmt: skip
 
 
@@ -164,6 +167,8 @@ def test_arguments_of_the_wrong_kind(module, tmp_path):
             for wrong in (None, 5, "text", object(), db, thing):
                 if name in ("multi_get", "update") and wrong in (db, thing, "text"):
                     continue
+                if (name, wrong) in (("keyspace", "text"), ("drop_keyspace", "text"), ("use", None), ("use", db)):
+                    continue
                 if (name, wrong) in (("append", thing), ("property", "text"), ("approximate_size", None)):
                     continue
                 with pytest.raises((TypeError, ValueError, AttributeError)):
@@ -198,7 +203,7 @@ def test_close_beside_every_call(module, tmp_path):
                         continue
                     try:
                         use(things[kind], name)
-                    except (loamdb.Error, TypeError, StopIteration):
+                    except (loamdb.Error, TypeError, StopIteration, KeyError):  # the database and its keyspace have the same keys
                         pass
                     except BaseException as error:
                         failures.append(error)

@@ -12,7 +12,7 @@ from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, e
 from ._library import load
 from ._options import Cache
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
-from .errors import CallbackError
+from .errors import CallbackError, ClosedError
 from .iterator import Iterator
 
 _D = TypeVar("_D")
@@ -368,6 +368,16 @@ class Keyspace(DB):
         """Its name."""
         return self._name
 
+    @property
+    def closed(self) -> bool:
+        """Whether it, or its database, was closed."""
+        return super().closed or self._db.closed
+
+    def _call(self, function: str, *args: Any) -> int:
+        if self._db.closed:
+            raise ClosedError("the database is closed")
+        return super()._call(function, *args)
+
     def __repr__(self) -> str:
         return f"<loamdb.Keyspace {getattr(self, '_name', None)!r} of {getattr(self, '_db', None)!r}>"
 
@@ -536,6 +546,8 @@ class Batch(_fast.Batch):
     __slots__ = ("__weakref__", "_db", "_sync")
 
     def __new__(cls, db: DB, sync: bool = False) -> Self:
+        if isinstance(db, Keyspace) and db.closed:
+            raise ClosedError("the database is closed")
         return super().__new__(cls, db)
 
     def __init__(self, db: DB, sync: bool = False) -> None:
