@@ -25,7 +25,7 @@ import (
 //export loamgo_approximate_sizes
 func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer, startLens *C.size_t, stops *unsafe.Pointer, stopLens *C.size_t, sizes *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -55,7 +55,7 @@ func loamgo_approximate_sizes(db C.uint64_t, n C.size_t, starts *unsafe.Pointer,
 //export loamgo_admin
 func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 		if what == C.LOAMGO_OPTION_DOCS {
 			return giveJSON(plain(reflect.ValueOf(optionDocs())), out)
 		}
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/loamdb/loam/cabi/internal/stk"
@@ -26,10 +27,11 @@ import (
 type database struct {
 	*lsm.Keyspace
 	db     *lsm.DB
-	number uint64   // of the opening
-	owner  bool     // the handle is of loam_open: to close it closes the database
-	logger *cLogger // nil: none
-	uses   *shared  // what the options brought; its users are handles of the database and iterators
+	number uint64       // of the opening
+	closed *atomic.Bool // the database, of any of its handles
+	owner  bool         // the handle is of loam_open: to close it closes the database
+	logger *cLogger     // nil: none
+	uses   *shared      // what the options brought; its users are handles of the database and iterators
 }
 
 type snapshot struct {
@@ -70,6 +72,16 @@ func open(db, snap C.uint64_t) (*database, *lsm.Snapshot, error) {
 		return d, s.In(d.Keyspace), nil
 	}
 	return d, s.Snapshot, nil
+}
+
+// live returns the database of a handle, unless it was closed by another one. The calls
+// that the engine refuses itself need not ask.
+func live(db C.uint64_t) (*database, error) {
+	d, err := get[*database](db, kindDB)
+	if err == nil && d.closed.Load() {
+		err = lsm.ErrClosed
+	}
+	return d, err
 }
 
 // mode is a write's flags, which are the engine's.
@@ -349,7 +361,7 @@ func loamgo_destroy(path *C.char, opts C.uint64_t, message **C.char) status {
 //export loamgo_snapshot_create
 func loamgo_snapshot_create(db C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ var openings atomic.Uint64
 //export loamgo_keyspace_open
 func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 		if uses == nil {
 			return lsm.ErrClosed
 		}
-		space := &database{Keyspace: k, db: d.db, number: d.number, logger: d.logger, uses: uses}
+		space := &database{Keyspace: k, db: d.db, number: d.number, closed: d.closed, logger: d.logger, uses: uses}
 		if err := publish(kindDB, space, out); err != nil {
 			uses.release()
 			return err
@@ -59,7 +59,7 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 //export loamgo_keyspace_drop
 func loamgo_keyspace_drop(db C.uint64_t, name *C.char, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func loamgo_keyspace_drop(db C.uint64_t, name *C.char, message **C.char) status 
 //export loamgo_keyspace_number
 func loamgo_keyspace_number(db C.uint64_t, number *C.uint32_t, opening *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import "C"
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
@@ -98,7 +99,7 @@ func openDatabase(path string, o *settings) (*database, error) {
 	if err != nil {
 		return nil, errors.Join(at(path, err), db.Close())
 	}
-	d := &database{Keyspace: space, db: db, number: openings.Add(1), owner: true, uses: o.uses.retain()}
+	d := &database{Keyspace: space, db: db, number: openings.Add(1), closed: new(atomic.Bool), owner: true, uses: o.uses.retain()}
 	if o.Logger != nil {
 		d.logger, _ = o.Logger.Handler().(*cLogger)
 	}
@@ -112,6 +113,7 @@ func (d *database) Close() error {
 	if !d.owner {
 		return nil
 	}
+	d.closed.Store(true)
 	return d.db.Close()
 }
 

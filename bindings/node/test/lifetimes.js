@@ -50,7 +50,7 @@ const arguments_ = {
   batch: [[{ type: 'put', key: 'a', value: 'x' }]], batchSync: [[{ type: 'put', key: 'a', value: 'x' }]],
   clear: [{ gte: 'h' }], iterator: [{ limit: 3 }], iteratorSync: [{ limit: 3 }], keys: [{}], values: [{}],
   sublevel: ['s'], approximateSize: ['a', 'b'], approximateSizes: [[['a', 'b']]], compact: ['a', 'b'], compactRange: ['a', 'b'],
-  getProperty: ['leveldb.stats'], nextv: [2], seek: ['c'],
+  getProperty: ['leveldb.stats'], dropKeyspace: ['none'], nextv: [2], seek: ['c'],
   attachResource: [{ close: async () => {} }], detachResource: [{}], prefixKey: ['a', 'utf8', true],
   keyEncoding: ['utf8'], valueEncoding: ['utf8'], write: [{}], path: [], return: [1]
 }
@@ -58,6 +58,11 @@ const arguments_ = {
 // The objects that a database makes, each in a state of being open.
 const kinds = {
   database: (db) => db,
+  keyspace: async (db) => {
+    const keyspace = db.keyspace('default')
+    await keyspace.open()
+    return keyspace
+  },
   sublevel: (db) => db.sublevel('s'),
   'nested sublevel': (db) => db.sublevel('s').sublevel('t'),
   iterator: (db) => db.iterator(),
@@ -237,7 +242,7 @@ test('a shared cache that is closed, in each order', async (t) => {
 })
 
 test('everything that is exported is tried', async (t) => {
-  t.same(Object.keys(loamdb).sort(), ['Cache', 'ClassicLevel', 'Loam', 'prefixFilter'])
+  t.same(Object.keys(loamdb).sort(), ['Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'prefixFilter'])
   t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'repair', 'upgrade'])
   const db = await opened()
   for (const method of ['destroy', 'export', 'repair', 'upgrade']) {

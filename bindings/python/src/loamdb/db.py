@@ -373,11 +373,6 @@ class Keyspace(DB):
         """Whether it, or its database, was closed."""
         return super().closed or self._db.closed
 
-    def _call(self, function: str, *args: Any) -> int:
-        if self._db.closed:
-            raise ClosedError("the database is closed")
-        return super()._call(function, *args)
-
     def __repr__(self) -> str:
         return f"<loamdb.Keyspace {getattr(self, '_name', None)!r} of {getattr(self, '_db', None)!r}>"
 
