@@ -120,21 +120,22 @@ func (it *Iterator) PrevBlock(dst []byte, maxEntries, maxBytes int) (block []byt
 // the failure that ended the loop early, or nil: look at it after the loop.
 // A nil err panics at the call: a scan that fails must be able to say so.
 func (r *reader) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return r.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
+	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
 }
 
 // Backward is All in descending order, from the last key before upper down to lower.
 func (r *reader) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return r.walk(IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
+	return walk(r, IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
 }
 
 // Prefix is All over the keys that begin with prefix. It needs the order of
 // BytewiseComparer.
 func (r *reader) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
-	return r.walk(IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
+	return walk(r, IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
 }
 
-func (r *reader) walk(o IterOptions, start, move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
+// walk is a scan of r, a reader or a transaction.
+func walk(r interface{ Iter(*IterOptions) *Iterator }, o IterOptions, start, move func(*Iterator) bool, err *error) iter.Seq2[[]byte, []byte] {
 	if err == nil {
 		panic("loam: All, Backward and Prefix need a place for the error of the scan: pass &err")
 	}

@@ -108,7 +108,9 @@ type Metrics struct {
 	OperandsFolded uint64 // of merges, by reads, flushes and compactions
 	MergeFailures  uint64 // calls of merge operators that failed
 
-	Snapshots    int    // open snapshots
+	Txn TxnMetrics // transactions
+
+	Snapshots    int    // open snapshots, those of transactions included
 	DiskBytes    uint64 // tables of the current version
 	LastSequence uint64 // sequence number of the last visible write
 
@@ -132,7 +134,7 @@ func (k *keyspace) Metrics() Metrics {
 		LastSequence: uint64(db.Shared.Seqs.Visible()), Snapshots: db.Shared.Seqs.NumSnapshots(),
 		WALBytesWritten: db.WAL.Bytes(), WALSync: latencies(db.WAL.Syncs()),
 		OperandsFolded: db.Shared.Folds.Operands.Load(), MergeFailures: db.Shared.Folds.Failures.Load(),
-		EventsDropped: db.Health.EventsDropped(), DiskBytes: state.Version.Size(),
+		EventsDropped: db.Health.EventsDropped(), DiskBytes: state.Version.Size(), Txn: TxnMetrics(db.Txns.Stats()),
 	}
 	if db.Opts.ReadOnly || db.Health.Failed() != nil {
 		m.ReadOnly = db.Health.Writable()

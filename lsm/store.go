@@ -31,4 +31,5 @@ var (
 	_ Store  = (*DB)(nil)
 	_ Store  = (*Keyspace)(nil)
 	_ Reader = (*Snapshot)(nil)
+	_ Reader = (*Txn)(nil)
 )

@@ -13,11 +13,11 @@ var floors = []struct {
 	paths []string
 }{
 	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events", "internal/preview", "internal/filelock"}},
-	{1, []string{"internal/vfs", "internal/prefix", "internal/options", "internal/mergeop"}},
+	{1, []string{"internal/vfs", "internal/prefix", "internal/options", "internal/mergeop", "internal/locks"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/foreign", "internal/rangedel"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/compact"}},
-	{5, []string{"internal/tree", "internal/jobs", "internal/engine", "internal/backup", "internal/repair"}},
+	{5, []string{"internal/tree", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/repair"}},
 	{6, []string{"lsm"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},
 }
@@ -49,6 +49,8 @@ var sideways = map[[2]string]bool{
 	{"internal/compact", "internal/iters"}:                     true,
 	{"internal/jobs", "internal/tree"}:                         true,
 	{"internal/engine", "internal/tree"}:                       true,
+	{"internal/engine", "internal/txn"}:                        true,
+	{"internal/txn", "internal/tree"}:                          true,
 	{"internal/engine", "internal/jobs"}:                       true,
 }
 

@@ -205,6 +205,9 @@ func Read(b []byte) Iter {
 	return Iter{b: b, pos: HeaderLen}
 }
 
+// ReadAt is Read from the entry at offset pos, where an entry begins.
+func ReadAt(b []byte, pos int) Iter { return Iter{b: b, pos: pos} }
+
 // Next returns the next entry; key and value alias the batch, value is nil for
 // a deletion. ok is false at the end and on damage, which Err tells apart.
 func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []byte, ok bool) {

@@ -29,6 +29,8 @@
 //  3. Apply and Publish. Readers look at the published sequence number only, so a
 //     group becomes visible as a whole.
 //
+// A group with conditions (CommitIf) takes other steps, see writeIf.
+//
 // A failure that leaves the log or the memtable in doubt poisons the Pipeline: every
 // later commit fails with the cause.
 //
@@ -244,18 +246,33 @@ func (p *Pipeline) write(mode Mode) (err error) {
 	if len(p.batches) == 0 {
 		return nil
 	}
+	if err := p.apply(); err != nil {
+		return err
+	}
+	p.env.Publish(p.last)
+	return nil
+}
+
+// apply inserts p.batches, which are logged.
+func (p *Pipeline) apply() error {
 	for _, b := range p.batches {
 		if err := p.env.Apply(b, p.last+1); err != nil {
 			return p.fail(err)
 		}
 		p.last += base.SeqNum(batchrepr.Count(b))
 	}
-	p.env.Publish(p.last)
 	return nil
 }
 
 // append makes room for p.batches, numbers them and logs them.
 func (p *Pipeline) append(mode Mode) error {
+	if err := p.makeRoom(mode); err != nil {
+		return err
+	}
+	return p.log()
+}
+
+func (p *Pipeline) makeRoom(mode Mode) error {
 	var bytes int64
 	var entries uint64
 	for _, b := range p.batches {
@@ -265,9 +282,11 @@ func (p *Pipeline) append(mode Mode) error {
 	if entries >= uint64(base.MaxSeqNum-p.last) {
 		return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
 	}
-	if err := p.env.Room(p.batches, bytes, int(entries), mode); err != nil {
-		return err
-	}
+	return p.env.Room(p.batches, bytes, int(entries), mode)
+}
+
+// log numbers p.batches and appends them to the log.
+func (p *Pipeline) log() error {
 	seq := p.last + 1
 	for _, b := range p.batches {
 		batchrepr.SetSeq(b, seq)
@@ -404,15 +423,21 @@ func (p *Pipeline) refuse(w *writer) {
 // NoStall writer in it and no room.
 func (p *Pipeline) writeList(w *writer) error {
 	p.batches = p.batches[:0]
-	mode, members := Mode(0), 0
-	for ; w != nil; w = w.next {
+	mode, members, conditional := Mode(0), 0, false
+	for f := w; f != nil; f = f.next {
 		members++
-		mode |= w.mode
-		if batchrepr.Count(w.batch) > 0 {
-			p.batches = append(p.batches, w.batch)
+		mode |= f.mode
+		conditional = conditional || f.condition != nil
+		if batchrepr.Count(f.batch) > 0 {
+			p.batches = append(p.batches, f.batch)
 		}
 	}
-	err := p.write(mode)
+	var err error
+	if conditional {
+		err = p.writeIf(w, mode)
+	} else {
+		err = p.write(mode)
+	}
 	clear(p.batches)
 	p.lastLen = members
 	return err

@@ -18,6 +18,7 @@ const (
 type writer struct {
 	batch     []byte
 	exclusive func() error // instead of a batch
+	condition Condition    // of the batch, or nil
 	mode      Mode
 	err       error
 	own       []byte // memory for batch
@@ -28,7 +29,7 @@ type writer struct {
 var writers = sync.Pool{New: func() any { return &writer{wake: make(chan outcome, 1)} }}
 
 func (w *writer) free() {
-	w.batch, w.exclusive, w.mode, w.err, w.next = nil, nil, 0, nil, nil
+	w.batch, w.exclusive, w.condition, w.mode, w.err, w.next = nil, nil, nil, 0, nil, nil
 	if cap(w.own) > maxKeptBuffer {
 		w.own = nil
 	}

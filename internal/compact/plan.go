@@ -101,10 +101,28 @@ func (p *Plan) edit(results []Result) *manifest.Edit {
 			e.Add(p.OutputLevel, m)
 		}
 	})
+	newest := p.newest()
 	for _, r := range results {
+		for _, a := range r.Added {
+			a.Meta.Newest = newest
+		}
 		e.Added = append(e.Added, r.Added...)
 	}
 	return e
+}
+
+// newest is a sequence number that no entry of the inputs is above, 0 if that is not
+// known of all.
+func (p *Plan) newest() (newest base.SeqNum) {
+	known := true
+	p.Files(func(_ int, m *manifest.FileMeta) {
+		known = known && m.Newest > 0
+		newest = max(newest, m.Newest)
+	})
+	if !known {
+		return 0
+	}
+	return newest
 }
 
 // InProgress is what decisions must know of the work in flight: the plans that were

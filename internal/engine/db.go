@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/txn"
 	"github.com/loamdb/loam/internal/wal"
 )
 
@@ -33,6 +34,7 @@ type DB struct {
 	WAL      *wal.Set         // used by the commit leader
 	Pipeline *commit.Pipeline // orders writes
 	Shared   tree.Shared      // what all trees need: table files, guards, sequence numbers
+	Txns     txn.Manager      // transactions
 	Default  *Keyspace
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions

@@ -331,6 +331,12 @@ func (k *Keyspace) whenGone(snap *tree.Snapshot) *tree.Tree {
 	return k.Tree
 }
 
+// ID is the number of the keyspace.
+func (k *Keyspace) ID() base.KeyspaceID { return k.Tree.ID() }
+
+// Comparer orders the keys.
+func (k *Keyspace) Comparer() *base.Comparer { return k.Tree.Comparer() }
+
 // CloseSnapshot closes a snapshot of the database. Further calls do nothing.
 func (db *DB) CloseSnapshot(s *tree.Snapshot) {
 	s.Close()

@@ -20,6 +20,7 @@ import (
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/txn"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
 )
@@ -131,6 +132,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	}
 	db.Pipeline = commit.New(env, r.Last)
 	db.Health.connect(db.Pipeline, db.Jobs)
+	db.Txns.Init(txn.Env{
+		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Fail: db.Health.fail,
+	})
 	if db.Opts.ReadOnly {
 		r.adopt(0)
 		return nil
@@ -293,6 +297,7 @@ func (db *DB) Close() error {
 	if db.Health.Closing.Swap(true) {
 		return base.ErrClosed
 	}
+	db.Txns.Close()
 	db.Jobs.BeginClose()
 	closing := func() error {
 		db.Default.Tree.Close()

@@ -56,6 +56,8 @@ type Options struct {
 	Lower, Upper []byte            // bounds [Lower, Upper); nil: none. They are retained
 	Merge        *mergeop.Operator // makes values of operands; nil: moves to keys that have some fail
 	Folds        FoldCounter       // is told of each use of Merge; nil: nobody asks
+	Own          bool              // all entries of the first source are visible, whatever Seq is
+	Single       bool              // spans have one entry, so that Step and StepBack never move
 	RangeDels    []RangeDels
 	// OpenRangeDels returns those of a table.
 	OpenRangeDels func(*manifest.FileMeta) (*rangedel.List, error)
@@ -74,6 +76,10 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 		c.buf = c.bufArr[:0]
 	}
 	c.m.reset(cmp, sources, o.Seq, o.Lower, o.Upper)
+	c.m.single = o.Single
+	if o.Own {
+		c.m.in[0].own = true
+	}
 }
 
 // SetBounds replaces the bounds, which are retained. The cursor is no longer
@@ -346,7 +352,7 @@ func (c *Cursor) forward() bool {
 		}
 		t := e.Trailers[i]
 		switch {
-		case t.Seq() > m.seq:
+		case t.Seq() > m.seq && !in.own:
 			c.step(i + 1)
 		case t.Kind().IsTombstone():
 			c.last, c.hide = e.Key(i), true
@@ -410,7 +416,7 @@ func (c *Cursor) backward() bool {
 		if !in.allVisible && !c.usable(e, i) {
 			return false
 		}
-		if t := e.Trailers[i]; t.Seq() <= m.seq {
+		if t := e.Trailers[i]; t.Seq() <= m.seq || in.own {
 			if !t.Kind().EndsLookup() {
 				c.foldNewer(cand, candAt, folding, e.Value(i))
 			}

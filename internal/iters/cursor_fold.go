@@ -38,6 +38,10 @@ func (c *Cursor) foldForward() bool {
 		if !in.allVisible && !c.usable(e, i) {
 			return false
 		}
+		if e.Trailers[i].Seq() > m.seq && !in.own { // behind own writes
+			m.advance(i + 1)
+			continue
+		}
 		buf := append(f.Buffer(), e.Value(i)...)
 		switch t := e.Trailers[i]; t.Kind() {
 		case base.KindMerge:

@@ -21,6 +21,9 @@ type input struct {
 	// allVisible says that every entry of e is visible at the merge's sequence
 	// number, with a raw value.
 	allVisible bool
+	// own says that all entries are visible, whatever the sequence number: they are the
+	// reader's own writes.
+	own bool
 }
 
 // item is a live input. ab is the abbreviation of its present key, inverted when the
@@ -48,6 +51,8 @@ type Merge struct {
 	// first is true until the first positioning, which compares present keys only:
 	// many iterators read one entry.
 	first bool
+	// single says that spans have one entry.
+	single bool
 	// prefixIsPointOnly says that prefix and the abbreviations hold for the present
 	// entries only, not for the rest of their chunks.
 	prefixIsPointOnly bool
@@ -73,7 +78,7 @@ func NewMerge(cmp *base.Comparer, sources []base.Source, lower, upper []byte) *M
 }
 
 func (m *Merge) reset(cmp *base.Comparer, sources []base.Source, seq base.SeqNum, lower, upper []byte) {
-	m.cmp, m.seq, m.err = cmp, seq, nil
+	m.cmp, m.seq, m.err, m.single = cmp, seq, nil, false
 	m.first, m.prefixIsPointOnly = true, false
 	m.abbrevs.None = !cmp.HasAbbrev()
 	if cap(m.in) >= len(sources) {
@@ -255,7 +260,7 @@ func (m *Merge) fail(err error) {
 func (m *Merge) clipToBounds(in *input) {
 	e := &in.e
 	in.lo, in.n = 0, e.Len()
-	in.allVisible = e.AllLiveSets && e.MaxSeq <= m.seq && e.Codecs == nil
+	in.allVisible = e.AllLiveSets && e.MaxSeq <= m.seq && e.Codecs == nil && !m.single
 	if in.n == 0 {
 		return
 	}

@@ -177,6 +177,9 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 		s.discard(result)
 		return err
 	}
+	for _, a := range result.Added {
+		a.Meta.Newest = m.Last
+	}
 	return install(result)
 }
 

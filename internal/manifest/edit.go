@@ -82,6 +82,11 @@ type FileMeta struct {
 	// table of an earlier opening until it is opened, and always if that has none. Set once.
 	Sample atomic.Pointer[base.KeySample]
 
+	// Newest is a sequence number that no entry of the table is above, if the table was
+	// written in this opening; 0: not known. It is not stored. Constant once the table is
+	// in a version.
+	Newest base.SeqNum
+
 	// Opened belongs to package files: the open reader.
 	Opened atomic.Value
 	// Compacting belongs to the compaction bookkeeping: some compaction has

@@ -342,6 +342,24 @@ func (m *MemTable) Versions(l base.Lookup, f func(value []byte, t base.Trailer) 
 	}
 }
 
+// Written is the place in the memtable behind all entries that were applied before the
+// call, for Since.
+func (m *MemTable) Written() uint64 { return m.end.Load() }
+
+// Since calls f with the key of each entry from a place on, 0 for all, in the order of their writes,
+// until f returns false. The keys alias the arena.
+func (m *MemTable) Since(place uint64, f func(key []byte) bool) {
+	end := m.end.Load() // before mem: an empty memtable's memory may be replaced
+	mem := m.mem.Load()
+	for place = max(place, arenaStart); place < end; {
+		e := mem.entry(uint32(place))
+		if !f(mem.arena[e.key:e.value:e.value]) {
+			return
+		}
+		place = uint64(e.end)
+	}
+}
+
 // Prefetch loads the cache line of the index that Get looks at first.
 func (m *MemTable) Prefetch(l base.Lookup) {
 	if mem := m.mem.Load(); mem.nslots != 0 {

@@ -16,6 +16,22 @@ type IterOptions struct {
 	Lower, Upper, Prefix  []byte
 	KeysOnly, NoFillCache bool
 	Snapshot              *Snapshot
+	// Own makes a source of the reader's own writes, which are newer than all that the
+	// tree has, as they were when the iterator was opened. nil: there are none.
+	Own func() base.Source
+	// Watch is told of what the iterator reads. nil: nobody asks.
+	Watch Watch
+}
+
+// Watch is told of the moves of an iterator: of the key that it is at afterwards, not nil,
+// or nil at the end.
+type Watch interface {
+	// Forward: the iterator went to the first key from `from` on, nil for the first of all.
+	Forward(from, at, upper []byte)
+	// Backward: the iterator went to the last key before `before`, nil for the last of all.
+	Backward(before, at, lower []byte)
+	Next(at, upper []byte)
+	Prev(at, lower []byte)
 }
 
 // Iterator walks over the keys of one ReadState in order, at one sequence number;
@@ -34,6 +50,8 @@ type Iterator struct {
 	prefix   []byte
 	lower    []byte
 	upper    []byte
+	own      func() base.Source
+	watch    Watch
 }
 
 // scan is the machinery of an iterator, used again by later ones.
@@ -48,6 +66,7 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // shows in Err.
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
+	it.own, it.watch = o.Own, o.Watch
 	s, seq, err := t.acquireAt(o.Snapshot)
 	if err != nil {
 		it.err = err
@@ -63,14 +82,58 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.reset()
 }
 
+// Fail makes it, a zero Iterator, one that cannot move because of err.
+func (it *Iterator) Fail(err error) { it.err = err }
+
 // reset gives the cursor, which is new or closed, sources of its own.
 func (it *Iterator) reset() {
-	it.scan.sources = it.tree.sources(it.scan.sources[:0], it.state, it.seq, it.noFill)
-	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree}
+	sources := it.scan.sources[:0]
+	if it.own != nil {
+		sources = append(sources, it.own())
+	}
+	it.scan.sources = it.tree.sources(sources, it.state, it.seq, it.noFill)
+	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
 	if it.state.hasRangeDels() {
 		o.RangeDels, o.OpenRangeDels = it.state.rangeDels(), it.tree.RangeDelsOf
+		for i := range o.RangeDels {
+			if it.own != nil {
+				o.RangeDels[i].Source++
+			}
+		}
 	}
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)
+}
+
+// at is the key that the iterator came to by a move, or nil.
+func (it *Iterator) at(ok bool) []byte {
+	if !ok {
+		return nil
+	}
+	if key := it.cursor.Key(); key != nil {
+		return key
+	}
+	return []byte{}
+}
+
+// toForward and toBackward tell the watch of a positioning.
+func (it *Iterator) toForward(from []byte, ok bool) bool {
+	if it.watch != nil && it.Err() == nil {
+		if it.lower != nil && (from == nil || it.tree.cmp.Cmp(from, it.lower) < 0) {
+			from = it.lower
+		}
+		it.watch.Forward(from, it.at(ok), it.upper)
+	}
+	return ok
+}
+
+func (it *Iterator) toBackward(before []byte, ok bool) bool {
+	if it.watch != nil && it.Err() == nil {
+		if it.upper != nil && (before == nil || it.tree.cmp.Cmp(before, it.upper) > 0) {
+			before = it.upper
+		}
+		it.watch.Backward(before, it.at(ok), it.lower)
+	}
+	return ok
 }
 
 // sources appends everything that a merged read of s at seq must look at.
@@ -186,27 +249,27 @@ func (it *Iterator) catchPanic(ok *bool) {
 // First moves to the first key.
 func (it *Iterator) First() (ok bool) {
 	defer it.catchPanic(&ok)
-	return it.ready() && it.cursor.First()
+	return it.ready() && it.toForward(nil, it.cursor.First())
 }
 
 // Last moves to the last key.
 func (it *Iterator) Last() (ok bool) {
 	defer it.catchPanic(&ok)
-	return it.ready() && it.cursor.Last()
+	return it.ready() && it.toBackward(nil, it.cursor.Last())
 }
 
 // SeekGE moves to the first key at or after key.
 func (it *Iterator) SeekGE(key []byte) (ok bool) {
 	defer it.catchPanic(&ok)
 	it.seeks++
-	return it.ready() && it.cursor.SeekGE(key)
+	return it.ready() && it.toForward(key, it.cursor.SeekGE(key))
 }
 
 // SeekLT moves to the last key before key.
 func (it *Iterator) SeekLT(key []byte) (ok bool) {
 	defer it.catchPanic(&ok)
 	it.seeks++
-	return it.ready() && it.cursor.SeekLT(key)
+	return it.ready() && it.toBackward(key, it.cursor.SeekLT(key))
 }
 
 // Next moves to the following key. On an iterator that is at no entry it
@@ -220,7 +283,11 @@ func (it *Iterator) Next() bool {
 
 func (it *Iterator) next() (ok bool) {
 	defer it.catchPanic(&ok)
-	return it.open() && it.Valid() && it.cursor.Next()
+	ok = it.open() && it.Valid() && it.cursor.Next()
+	if it.watch != nil && it.cursor != nil && it.Err() == nil {
+		it.watch.Next(it.at(ok), it.upper)
+	}
+	return ok
 }
 
 // Prev moves to the preceding key. On an iterator that is at no entry it
@@ -234,7 +301,11 @@ func (it *Iterator) Prev() bool {
 
 func (it *Iterator) prev() (ok bool) {
 	defer it.catchPanic(&ok)
-	return it.open() && it.Valid() && it.cursor.Prev()
+	ok = it.open() && it.Valid() && it.cursor.Prev()
+	if it.watch != nil && it.cursor != nil && it.Err() == nil {
+		it.watch.Prev(it.at(ok), it.lower)
+	}
+	return ok
 }
 
 // Valid reports whether the iterator is at an entry.
@@ -294,7 +365,11 @@ func (it *Iterator) Close() error {
 	}
 	it.err = it.Err()
 	it.cursor.Close()
-	if runs := len(it.scan.sources) - 1 - len(it.state.Sealed); runs > 1 && it.seeks > 0 {
+	runs := len(it.scan.sources) - 1 - len(it.state.Sealed)
+	if it.own != nil {
+		runs--
+	}
+	if runs > 1 && it.seeks > 0 {
 		it.tree.addRunsSought(it.seeks * uint64(runs-1))
 	}
 	clear(it.scan.sources)

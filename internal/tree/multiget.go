@@ -50,6 +50,15 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) {
 	return r.buf[s.start:s.end:s.end], true
 }
 
+// Set replaces the answer for key i. The value is copied.
+func (r *MultiResult) Set(i int, value []byte, found bool) {
+	r.spans[i] = span{end: -1}
+	if found {
+		r.buf = append(r.buf, value...)
+		r.spans[i] = span{start: len(r.buf) - len(value), end: len(r.buf)}
+	}
+}
+
 // MultiGet looks up many keys in snap, or in one state of the present if that is
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {

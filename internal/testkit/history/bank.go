@@ -30,6 +30,8 @@ func amount(n int64) []byte {
 	return binary.LittleEndian.AppendUint64(make([]byte, 0, 128), uint64(n))[:128]
 }
 
+func balance(v []byte) int64 { return int64(binary.LittleEndian.Uint64(v)) }
+
 // Bank lets writers move money between accounts and readers sum them up, in
 // snapshots and iterators, for a while. Every sum must be the same.
 func Bank(seed int64, accounts int, d time.Duration) error {

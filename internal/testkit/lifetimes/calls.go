@@ -149,6 +149,12 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 		return values(nil, func(_, _ []byte) error { return nil }), nil
 	case reflect.TypeFor[func(read, of uint64)]():
 		return values(nil, func(_, _ uint64) {}), nil
+	case reflect.TypeFor[*lsm.TxnOptions]():
+		return values(nil, &lsm.TxnOptions{}, &lsm.TxnOptions{Isolation: lsm.Serializable, Lock: true}), nil
+	case reflect.TypeFor[lsm.SavePoint]():
+		return values(lsm.SavePoint{}), nil
+	case reflect.TypeFor[func(tx *lsm.Txn) error]():
+		return values(nil, func(tx *lsm.Txn) error { _, err := tx.Has([]byte("r00")); return err }), nil
 	case reflect.TypeFor[func(key []byte) error]():
 		return values(nil, func([]byte) error { return nil }), nil
 	}
@@ -209,6 +215,10 @@ func run(c call) (o outcome) {
 			o.canFail = true
 			_, err := x.Has([]byte("r00"))
 			o.err = errors.Join(o.err, err, x.Close())
+		case *lsm.Txn:
+			o.canFail = true
+			_, err := x.Has([]byte("r00"))
+			o.err = errors.Join(o.err, err, x.Rollback())
 		case iter.Seq2[[]byte, []byte]:
 			o.canFail = true
 			for range x {

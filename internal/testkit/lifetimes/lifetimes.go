@@ -352,6 +352,8 @@ func AfterClose(shared bool, seed uint64) error {
 		return err
 	}
 	snap, closedSnap := w.db.Snapshot(), w.db.Snapshot()
+	tx := w.db.Begin(nil)
+	defer tx.Rollback()
 	it, unused, closedIt := w.db.Iter(nil), w.db.Iter(nil), snap.Iter(nil)
 	if !it.First() || !closedIt.Last() {
 		return errors.Join(it.Err(), closedIt.Err())
@@ -378,6 +380,8 @@ func AfterClose(shared bool, seed uint64) error {
 	for range 2 {
 		err = errors.Join(err,
 			w.closed(w.db, rng, "DB.Snapshot"), w.closed(w.space, rng, "Keyspace.Snapshot", "Keyspace.Close"), w.closed(snap, rng, "Snapshot.Close"),
+			// Those that are skipped tell of the transaction's own end, see TestTxnEnds of lsm.
+			w.closed(tx, rng, "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Txn.SavePoint"),
 			// Key and Value stay what they are until the next move.
 			w.closed(it, rng, "Iterator.Close", "Iterator.Err", "Iterator.Key", "Iterator.Value"),
 			w.closed(unused, rng, "Iterator.Close", "Iterator.Err"), w.whole())
@@ -410,8 +414,9 @@ func Open(shared bool, seed uint64) error {
 	_ = w.closedSnap.MultiGet([][]byte{w.key(1)}, failed)
 	batch := lsm.NewBatch()
 	batch.Put(w.key(7), nil)
-	for _, object := range []any{w.db, w.space, snap, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult)} {
-		calls, e := w.calls(object, rng, "DB.Close", "Snapshot.Close", "Snapshot.In", "Iterator.Close")
+	tx := w.db.Begin(nil)
+	for _, object := range []any{w.db, w.space, snap, tx, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult)} {
+		calls, e := w.calls(object, rng, "DB.Close", "Snapshot.Close", "Snapshot.In", "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Iterator.Close")
 		err = errors.Join(err, e)
 		for _, c := range calls {
 			o := run(c)
@@ -431,7 +436,7 @@ func Open(shared bool, seed uint64) error {
 		}
 	}
 	w.db.ResumeCompaction()
-	err = errors.Join(err, it.Close(), it.Close(), snap.Close(), snap.Close())
+	err = errors.Join(err, it.Close(), it.Close(), snap.Close(), snap.Close(), tx.Rollback(), tx.Rollback())
 	return errors.Join(err, readings(w.db), w.end())
 }
 

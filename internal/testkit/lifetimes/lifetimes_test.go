@@ -83,7 +83,7 @@ func TestDuringClose(t *testing.T) {
 // subjects are the exported types with methods. "" says that the functions
 // above call them; other types have no lifetime, and the text says why.
 var subjects = map[string]string{
-	"DB": "", "Keyspace": "", "Snapshot": "", "Iterator": "", "Batch": "", "MultiResult": "",
+	"DB": "", "Keyspace": "", "Snapshot": "", "Txn": "", "Iterator": "", "Batch": "", "MultiResult": "",
 	"Cache":       "in functions",
 	"Options":     "a value; Set has tests of its own",
 	"Compression": "a value",

@@ -22,6 +22,8 @@ var (
 	faults      = target{"internal/testkit/crash", "TestFaults"}
 	corruption  = target{"internal/testkit/crash", "TestCorruption"}
 	snapshots   = target{"internal/testkit/history", "TestBank"}
+	serial      = target{"internal/testkit/history", "TestSerializable"}
+	hermitage   = target{"lsm", "TestHermitage"}
 	afterClose  = target{"internal/testkit/lifetimes", "TestAfterClose"}
 	readers     = target{"internal/memtable", "TestReadersBesideInserts"}
 	counts      = target{"internal/compact", "TestLostEntriesAreAnError"}
@@ -47,6 +49,27 @@ var table = []mutant{
 
 	{"seen-faults-stay-seen", "page faults that were seen once are taken for new ones", target{"internal/inplace", "TestWatch"}, []edit{
 		{"internal/inplace/watch.go", "was > 0 && faults >= was", "was > 0"}}},
+
+	{"txn-lost-update", "a commit does not look for newer entries of the keys that it writes", hermitage, []edit{
+		{"internal/txn/commit.go", "if !tx.o.Lock && tx.batch != nil { // else", "if false { // else"}}},
+
+	{"txn-write-skew", "a serializable commit does not look for newer entries of the keys that were read", serial, []edit{
+		{"internal/txn/commit.go", "\ttx.reads.Keys(newer)\n", ""}}},
+
+	{"txn-phantom", "a serializable commit does not look into the ranges that were read", hermitage, []edit{
+		{"internal/txn/commit.go", "if err := c.ranges(&c.unions[i]); err != nil {", "if err := error(nil); err != nil {"}}},
+
+	{"txn-one-step", "what is written between the first step of a check and the lead is not looked at", serial, []edit{
+		{"internal/txn/commit.go", "if last == c.seen {", "if last >= c.seen {"}}},
+
+	{"txn-late-phantom", "of what is written between the two steps of a check, ranges are not looked at", serial, []edit{
+		{"internal/txn/commit.go", "if u.Holds(k.Comparer(), key) {", "if false {"}}},
+
+	{"txn-group", "of a group of transactions the first alone is checked against what is in the memtable", target{"internal/commit", "TestCondition"}, []edit{
+		{"internal/commit/condition.go", "end != nil && end.condition == nil;", "end != nil;"}}},
+
+	{"txn-unlocked-table", "a lock is not given back when its transaction ends", hermitage, []edit{
+		{"internal/txn/txn.go", "tx.m.lockTable().ReleaseAll(tx.owner)", "_ = tx.owner"}}},
 
 	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
 		{"internal/manifest/current.go", "if err := fsys.SyncDir(dir); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},

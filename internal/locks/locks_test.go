@@ -1,0 +1,212 @@
+package locks
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+const forever = -1
+
+func mustAcquire(t *testing.T, table *Table, o *Owner, key string) {
+	t.Helper()
+	if _, err := table.Acquire(o, 0, []byte(key), forever); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waiting returns when n owners wait for locks.
+func waiting(table *Table, n int64) {
+	for table.Stats().Waits < n {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// TestFair: a lock goes to those who wait in their order, and nobody overtakes them.
+func TestFair(t *testing.T) {
+	table := New()
+	first := &Owner{Name: "first"}
+	mustAcquire(t, table, first, "k")
+	mustAcquire(t, table, first, "k") // its own
+	var order []int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			o := &Owner{Name: fmt.Sprint(i)}
+			if waited, err := table.Acquire(o, 0, []byte("k"), forever); err != nil || !waited {
+				t.Errorf("%v %v", waited, err)
+			}
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+			table.ReleaseAll(o)
+		})
+		waiting(table, int64(i+1))
+	}
+	table.ReleaseAll(first)
+	wg.Wait()
+	for i, got := range order {
+		if got != i {
+			t.Fatalf("order %v", order)
+		}
+	}
+	if s := table.Stats(); s.Held != 0 || s.Waits != 20 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// TestDeadlock closes a circle of owners; the one that closes it fails, with both names.
+func TestDeadlock(t *testing.T) {
+	for n := 2; n < 6; n++ {
+		table := New()
+		owners := make([]*Owner, n)
+		for i := range owners {
+			owners[i] = &Owner{Name: fmt.Sprintf("txn %d", i)}
+			mustAcquire(t, table, owners[i], fmt.Sprint("key", i))
+		}
+		var wg sync.WaitGroup
+		for i := range n - 1 {
+			wg.Go(func() {
+				if _, err := table.Acquire(owners[i], 0, []byte(fmt.Sprint("key", i+1)), forever); err != nil {
+					t.Error(err)
+				}
+				table.ReleaseAll(owners[i])
+			})
+		}
+		waiting(table, int64(n-1))
+		last := owners[n-1]
+		_, err := table.Acquire(last, 0, []byte("key0"), forever)
+		var d *Deadlock
+		if !errors.Is(err, ErrDeadlock) || !errors.As(err, &d) || d.Waiter != last.Name || d.Holder != "txn 0" || string(d.WaiterKey) != "key0" || string(d.HolderKey) != "key1" || d.Between != n-2 {
+			t.Fatalf("%d owners: %+v", n, err)
+		}
+		if !strings.Contains(err.Error(), "txn 0") || !strings.Contains(err.Error(), last.Name) {
+			t.Fatal(err)
+		}
+		table.ReleaseAll(last)
+		wg.Wait()
+		if s := table.Stats(); s.Held != 0 || s.Deadlocks != 1 {
+			t.Fatalf("%+v", s)
+		}
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	table := New()
+	a, b, c := &Owner{Name: "a"}, &Owner{Name: "b"}, &Owner{Name: "c"}
+	mustAcquire(t, table, a, "k")
+	for _, d := range []time.Duration{0, time.Millisecond} {
+		_, err := table.Acquire(b, 0, []byte("k"), d)
+		if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), `b waited`) || !strings.Contains(err.Error(), `"k", which a holds`) {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error)
+	go func() {
+		_, err := table.Acquire(c, 0, []byte("k"), forever)
+		done <- err
+	}()
+	waiting(table, 2)
+	table.ReleaseAll(a)
+	if err := <-done; err != nil {
+		t.Fatal(err) // b left no trace in the queue
+	}
+	go func() {
+		_, err := table.Acquire(b, 0, []byte("k"), forever)
+		done <- err
+	}()
+	waiting(table, 3)
+	table.Close()
+	if err := <-done; !errors.Is(err, base.ErrClosed) {
+		t.Fatal(err)
+	}
+	table.ReleaseAll(c)
+	if s := table.Stats(); s.Held != 0 || s.Timeouts != 2 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+// TestStress: owners take random keys in random order; each key has one owner at a time,
+// and nobody waits for ever.
+func TestStress(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rounds := 1000
+	if testing.Short() {
+		rounds = 300
+	}
+	table := New()
+	const keys = 8
+	var inside [keys]int // changed under the lock of the key
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(i)))
+			for range rounds {
+				o := &Owner{Name: fmt.Sprint(i)}
+				held := map[int]bool{}
+				for range 1 + rng.IntN(4) {
+					k := rng.IntN(keys)
+					timeout := time.Duration(forever)
+					if rng.IntN(4) == 0 {
+						timeout = time.Duration(rng.IntN(50)) * time.Microsecond
+					}
+					if _, err := table.Acquire(o, 3, []byte{byte(k)}, timeout); err != nil {
+						if !errors.Is(err, ErrDeadlock) && !errors.Is(err, ErrTimeout) {
+							t.Error(err)
+						}
+						break
+					}
+					if !held[k] {
+						held[k] = true
+						if inside[k]++; inside[k] != 1 {
+							t.Errorf("key %d has %d owners", k, inside[k])
+						}
+					}
+					runtime.Gosched()
+				}
+				for k := range held {
+					inside[k]--
+				}
+				table.ReleaseAll(o)
+			}
+		})
+	}
+	wg.Wait()
+	s := table.Stats()
+	if s.Held != 0 || s.Deadlocks == 0 || s.Waits == 0 {
+		t.Fatalf("%+v", s)
+	}
+	t.Logf("%+v", s)
+}
+
+// TestMemory bounds what locks take: 200 MB a million.
+func TestMemory(t *testing.T) {
+	const n = 100_000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	table, o := New(), &Owner{}
+	for i := range n {
+		mustAcquire(t, table, o, fmt.Sprintf("%016d", i))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	bytes := after.HeapAlloc - before.HeapAlloc
+	t.Logf("%d bytes a lock", bytes/n)
+	if bytes > 200*n {
+		t.Errorf("%d locks take %d bytes", n, bytes)
+	}
+	table.ReleaseAll(o)
+	if s := table.Stats(); s.Held != 0 {
+		t.Fatalf("%+v", s)
+	}
+}

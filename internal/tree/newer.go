@@ -1,0 +1,241 @@
+package tree
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/rangedel"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// What a transaction asks before it commits: has a key, or a range of keys, an entry that
+// is newer than a sequence number? While a snapshot of that number is open the answer is
+// exact: compactions drop an entry that is newer only for one that is newer still.
+//
+// Memtables and tables are asked newest first, up to the first that has nothing newer.
+// Most transactions are answered by the memtable.
+
+// Newer reports whether key has an entry that is newer than since, published or being
+// committed. With sstable.MemoryOnly it fails with base.ErrWouldBlock where the answer
+// needs I/O.
+func (t *Tree) Newer(key []byte, since base.SeqNum, flags sstable.ReadFlags) (newer bool, err error) {
+	h := hold{tree: t, guard: t.shared.Reads.Enter()}
+	defer h.release(&err)
+	if h.state = t.state.Load(); h.state == nil {
+		return false, base.ErrClosed
+	}
+	l := memtable.MakeLookup(t.cmp, key, base.MaxSeqNum)
+	dels := h.state.hasRangeDels()
+	for i := -1; i < len(h.state.Sealed); i++ {
+		if i >= 0 && h.state.Sealed[i].Last <= since {
+			return false, nil // and so is all that was flushed before it
+		}
+		m := h.state.memTable(i)
+		if dels && m.CoveredAt(l) > since {
+			return true, nil
+		}
+		if _, trailer, found := m.Get(l); found {
+			return trailer.Seq() > since, nil
+		}
+	}
+	l = base.MakeLookup(t.cmp, key, base.MaxSeqNum)
+	next := candidates{version: h.state.Version}
+	for m := next.file(t, l); m != nil; m = next.file(t, l) {
+		if !mayBeNewer(m, since) {
+			continue
+		}
+		if newer, known, err := h.newerIn(m, l, since, flags); known || err != nil {
+			return newer, err
+		}
+	}
+	return false, nil
+}
+
+// newerIn asks one table; known is false if it has nothing of the key.
+func (h *hold) newerIn(m *manifest.FileMeta, l base.Lookup, since base.SeqNum, flags sstable.ReadFlags) (newer, known bool, err error) {
+	covered, err := h.covered(m, l, flags)
+	if err != nil || covered > since {
+		return err == nil, err == nil, err
+	}
+	buf := hasBuffers.Get().(*[]byte)
+	value, hit, found, err := h.fileGet(m, l, flags, (*buf)[:0])
+	if cap(value) <= maxHasBuffer {
+		*buf = value
+	}
+	hasBuffers.Put(buf)
+	return err == nil && found && hit.Trailer.Seq() > since, found, err
+}
+
+// mayBeNewer reports whether a table may have an entry newer than since.
+func mayBeNewer(m *manifest.FileMeta, since base.SeqNum) bool {
+	return m.Newest == 0 || m.Newest > since
+}
+
+// Place is how far the writes to a Tree had come at a moment.
+type Place struct {
+	mem *memtable.MemTable
+	at  uint64
+}
+
+// Place returns the present one; on a closed Tree it fails with base.ErrClosed.
+func (t *Tree) Place() (Place, error) {
+	g := t.shared.Reads.Enter()
+	defer g.Exit()
+	s := t.state.Load()
+	if s == nil {
+		return Place{}, base.ErrClosed
+	}
+	return Place{s.Mem, s.Mem.Written()}, nil
+}
+
+// WrittenSince calls f with the key of each entry written after p, and del with the range of
+// each range tombstone newer than since, until one of them returns false. It looks at
+// memtables only: ok is false when the one of p has been flushed. Commit leader only.
+func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool, del func(start, limit []byte) bool) (ok bool) {
+	s := t.state.Load()
+	if s == nil {
+		return false
+	}
+	for i := -1; i < len(s.Sealed); i++ {
+		m := s.memTable(i)
+		for _, list := range m.RangeDels() {
+			for _, fragment := range list.Fragments() {
+				if fragment.Newest(base.MaxSeqNum) > since && !del(fragment.Start, fragment.Limit) {
+					return true
+				}
+			}
+		}
+		from, more := uint64(0), true
+		if m == p.mem {
+			from = p.at
+		}
+		m.Since(from, func(key []byte) bool {
+			more = f(key)
+			return more
+		})
+		if !more || m == p.mem {
+			return true
+		}
+	}
+	return false
+}
+
+// NewerIn looks for an entry newer than since with a key from lower on, nil for the first
+// of all, up to upper, nil for no end, or before it if it is not inclusive. It returns the
+// key of one, not nil, or nil if there is none.
+func (t *Tree) NewerIn(lower, upper []byte, inclusive bool, since base.SeqNum) (key []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = t.panicked(r)
+		}
+	}()
+	s := t.Acquire()
+	if s == nil {
+		return nil, base.ErrClosed
+	}
+	defer s.Unref()
+	r := keyRange{t.cmp, lower, upper, inclusive}
+	if s.hasRangeDels() {
+		if key, err := r.deleted(t, s, since); key != nil || err != nil {
+			return key, err
+		}
+	}
+	if key, err := r.newest(s.Mem.NewSource(), since); key != nil || err != nil {
+		return key, err
+	}
+	for _, m := range s.Sealed {
+		if m.Last <= since {
+			return nil, nil
+		}
+		if key, err := r.newest(m.Mem.NewSource(), since); key != nil || err != nil {
+			return key, err
+		}
+	}
+	for i := range s.Version.Levels {
+		for _, m := range s.Version.Levels[i].Files {
+			if !mayBeNewer(m, since) || r.endsBefore(m.Smallest.User) || lower != nil && t.cmp.Cmp(m.Largest.User, lower) < 0 {
+				continue
+			}
+			src, err := t.OpenSource(m, sstable.Scan)
+			if err != nil {
+				return nil, err
+			}
+			if key, err := r.newest(src, since); key != nil || err != nil {
+				return key, err
+			}
+		}
+	}
+	return nil, nil
+}
+
+// keyRange is user keys from lower up to upper.
+type keyRange struct {
+	cmp          *base.Comparer
+	lower, upper []byte
+	inclusive    bool
+}
+
+// endsBefore reports whether key is behind the range.
+func (r *keyRange) endsBefore(key []byte) bool {
+	if r.upper == nil {
+		return false
+	}
+	c := r.cmp.Cmp(key, r.upper)
+	return c > 0 || c == 0 && !r.inclusive
+}
+
+// deleted returns a key in the range that a range tombstone newer than since covers, not nil,
+// or nil.
+func (r *keyRange) deleted(t *Tree, s *ReadState, since base.SeqNum) ([]byte, error) {
+	for _, d := range s.rangeDels() {
+		lists := []*rangedel.List{d.List}
+		for _, m := range d.Files {
+			if !mayBeNewer(m, since) {
+				continue
+			}
+			l, err := t.RangeDelsOf(m)
+			if err != nil {
+				return nil, err
+			}
+			lists = append(lists, l)
+		}
+		for _, l := range lists {
+			for _, f := range l.Fragments() {
+				if f.Newest(base.MaxSeqNum) <= since || r.endsBefore(f.Start) || r.lower != nil && r.cmp.Cmp(f.Limit, r.lower) <= 0 {
+					continue
+				}
+				if r.lower != nil && r.cmp.Cmp(f.Start, r.lower) < 0 {
+					return cloneBound(r.lower), nil
+				}
+				return append([]byte{}, f.Start...), nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// newest returns a key in the range with an entry newer than since, not nil, or nil. It
+// closes the source.
+func (r *keyRange) newest(src base.Source, since base.SeqNum) ([]byte, error) {
+	defer src.Close()
+	var e base.Chunk
+	i, err := 0, error(nil)
+	if r.lower == nil {
+		i, err = src.First(&e)
+	} else {
+		i, err = src.SeekGE(r.lower, base.MaxTrailer, &e)
+	}
+	for ok := i >= 0; ok && err == nil; {
+		for ; i < e.Len(); i++ {
+			if r.endsBefore(e.Key(i)) {
+				return nil, nil
+			}
+			if e.Trailers[i].Seq() > since {
+				return append([]byte{}, e.Key(i)...), nil
+			}
+		}
+		i = 0
+		ok, err = src.Next(&e)
+	}
+	return nil, err
+}

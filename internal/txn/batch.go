@@ -1,0 +1,130 @@
+package txn
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
+)
+
+// Batch is the writes of a transaction. Get one from NewBatch.
+type Batch struct {
+	repr   []byte
+	spaces []*Space
+	used   int       // how many of spaces belong to this use
+	open   []*source // not closed yet
+	kept   bool      // a source was opened, which may outlive the transaction
+}
+
+// Space is the writes to one keyspace.
+type Space struct {
+	b    *Batch
+	id   base.KeyspaceID
+	list skipList
+}
+
+// maxPooled bounds the memory of a Batch that is used again, in bytes and nodes.
+const maxPooled = 64 << 10
+
+var batches = sync.Pool{New: func() any { return new(Batch) }}
+
+// NewBatch returns an empty batch.
+func NewBatch() *Batch {
+	b := batches.Get().(*Batch)
+	b.repr = batchrepr.Init(b.repr)
+	b.used = 0
+	return b
+}
+
+// Release gives the batch up. Its sources may still be used.
+func (b *Batch) Release() {
+	if b.kept || cap(b.repr) > maxPooled {
+		return
+	}
+	for _, s := range b.spaces {
+		if cap(s.list.nodes) > maxPooled {
+			return
+		}
+	}
+	batches.Put(b)
+}
+
+// Space returns the writes to a keyspace. With add it is made if there are none, else
+// it is nil.
+func (b *Batch) Space(id base.KeyspaceID, c *base.Comparer, add bool) *Space {
+	for _, s := range b.spaces[:b.used] {
+		if s.id == id {
+			return s
+		}
+	}
+	if !add {
+		return nil
+	}
+	if b.used == len(b.spaces) {
+		b.spaces = append(b.spaces, &Space{b: b})
+	}
+	s := b.spaces[b.used]
+	b.used++
+	s.id = id
+	s.list.init(c)
+	return s
+}
+
+// Add appends a write. The caller has checked that the batch stays below its limit of
+// 4 GiB.
+func (s *Space) Add(kind base.Kind, key, value []byte) {
+	off := uint32(len(s.b.repr))
+	s.b.repr = batchrepr.AppendEntry(s.b.repr, s.id, kind, key, value)
+	s.list.add(s.b.repr, off, key)
+}
+
+// Get returns the newest write to a key. The value is valid until the next Add.
+func (s *Space) Get(key []byte) (value []byte, kind base.Kind, found bool) {
+	n := s.list.first(s.b.repr, key, newest)
+	if n == 0 {
+		return nil, 0, false
+	}
+	kind, _, value = entryAt(s.b.repr, s.list.nodes[n].off)
+	return value, kind, true
+}
+
+// Bytes is the batch in its wire form, valid until the next Add.
+func (b *Batch) Bytes() []byte { return b.repr }
+
+// Size is the length of Bytes.
+func (b *Batch) Size() int { return len(b.repr) }
+
+// Count is the number of writes.
+func (b *Batch) Count() int { return int(batchrepr.Count(b.repr)) }
+
+// Mark is a state of a Batch to go back to.
+type Mark struct {
+	size  int
+	count uint32
+}
+
+// Mark returns the present state.
+func (b *Batch) Mark() Mark { return Mark{len(b.repr), batchrepr.Count(b.repr)} }
+
+// RollBack takes back all writes since a mark. Open sources that have seen one of them
+// fail from now on.
+func (b *Batch) RollBack(m Mark) {
+	for _, s := range b.spaces[:b.used] {
+		for n := len(s.list.nodes) - 1; n > 0 && int(s.list.nodes[n].off) >= m.size; n-- {
+			s.list.removeLast(b.repr)
+		}
+	}
+	for _, o := range b.open {
+		o.stale = o.stale || int(o.limit) > m.size
+	}
+	b.repr = b.repr[:m.size]
+	batchrepr.SetCount(b.repr, m.count)
+}
+
+// forget takes a source off the list.
+func (b *Batch) forget(s *source) {
+	if i := slices.Index(b.open, s); i >= 0 {
+		b.open = slices.Delete(b.open, i, i+1)
+	}
+}

@@ -1,0 +1,347 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/locks"
+	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/txn"
+)
+
+// Errors of transactions.
+var (
+	// ErrConflict: a key that the transaction depends on was written after it began;
+	// errors.As with *ConflictError gives the key. Nothing was written. Begin the
+	// transaction again, as Update does.
+	ErrConflict = txn.ErrConflict
+	// ErrTxnDone: the transaction was committed or rolled back.
+	ErrTxnDone = txn.ErrDone
+	// ErrDeadlock: to wait for the lock would never end; errors.As with *DeadlockError
+	// gives both parties. Roll back, and begin again.
+	ErrDeadlock = locks.ErrDeadlock
+	// ErrLockTimeout: another transaction did not give the lock back in time.
+	ErrLockTimeout = locks.ErrTimeout
+)
+
+// ConflictError names what was written after a transaction began. Its fields are Keyspace
+// (its name) and Key. errors.Is(err, ErrConflict) holds for it.
+type ConflictError = txn.Conflict
+
+// DeadlockError says who waits for whom. Its fields are Waiter (the name of the transaction
+// whose call failed), WaiterKey (the key that it asked for), Holder (the transaction that
+// has that lock), HolderKey (the key that the holder waits for), and Between (how many
+// further transactions stand in the circle). errors.Is(err, ErrDeadlock) holds for it.
+type DeadlockError = locks.Deadlock
+
+// Isolation says what a commit checks.
+type Isolation uint8
+
+const (
+	// SnapshotIsolation refuses a commit if a key that the transaction has written, or
+	// read by GetForUpdate, was written by another since it began. Two transactions may
+	// still each read what the other one writes (write skew).
+	SnapshotIsolation Isolation = iota
+	// Serializable also refuses it if a key, or a range of keys, that the transaction has
+	// read was written: the transactions that commit have the effect of some order of
+	// theirs, one after the other. One that writes nothing always commits.
+	Serializable
+)
+
+// defaultLockTimeout is that of RocksDB.
+const defaultLockTimeout = time.Second
+
+// TxnOptions configures a transaction. nil and zero fields mean: optimistic, with
+// SnapshotIsolation.
+type TxnOptions struct {
+	// Isolation is SnapshotIsolation by default.
+	Isolation Isolation
+	// Lock makes the transaction pessimistic: Put, Delete and GetForUpdate take the lock of
+	// their key, wait for it as long as another transaction with Lock has it, and keep it
+	// to the end. Those who wait get it in their order. The default is false.
+	//
+	// As long as such a transaction has read nothing without a lock, each lock moves its
+	// snapshot to the present: what it waited for is no conflict. After a Get, Has,
+	// MultiGet or Iter the snapshot stays, and a lock on a key that was written since is an
+	// ErrConflict. Writes without a lock, by DB.Put for instance, are noticed at Commit.
+	Lock bool
+	// LockTimeout is how long a call waits for a lock: 1 s by default; negative: without
+	// end. A deadlock is found at once.
+	LockTimeout time.Duration
+	// ReadOnly refuses writes. The default is false.
+	ReadOnly bool
+	// Name is how errors about locks call the transaction; "": by a number.
+	Name string
+	// Mode is what the commit of Update waits for. The default is NoSync.
+	Mode WriteMode
+}
+
+// Txn is a transaction: it reads one state of the database, that of its beginning, with its
+// own writes on top, and its writes become visible, and durable, together at Commit or
+// not at all. It holds a snapshot until Commit or Rollback, one of which must be called;
+// its writes are in memory until then, up to the limit of a batch (nearly 4 GiB).
+//
+// A Txn is safe for concurrent use; its calls take effect one after another. After Commit or
+// Rollback all calls but Rollback fail with ErrTxnDone, iterators go on. All methods fail as
+// those of DB do, too.
+type Txn struct {
+	txn   *txn.Txn
+	space *engine.Keyspace
+	mode  WriteMode
+}
+
+// begun is a transaction and its inside, in one piece of memory.
+type begun struct {
+	Txn
+	inside txn.Txn
+}
+
+// Begin begins a transaction. A nil o means the defaults. Calls on a transaction of a closed
+// database fail with ErrClosed, those of one with an unknown Isolation with
+// ErrInvalidArgument.
+func (db *DB) Begin(o *TxnOptions) *Txn {
+	if o == nil {
+		o = &TxnOptions{}
+	}
+	b := &begun{}
+	b.txn, b.space, b.mode = &b.inside, db.space, o.Mode
+	in := txn.Options{Serializable: o.Isolation == Serializable, Lock: o.Lock, ReadOnly: o.ReadOnly, Name: o.Name, LockTimeout: o.LockTimeout}
+	if in.LockTimeout == 0 {
+		in.LockTimeout = defaultLockTimeout
+	}
+	db.engine.Txns.Begin(b.txn, in)
+	if o.Isolation > Serializable {
+		b.txn.Fail(fmt.Errorf("%w: isolation %d is unknown: it is SnapshotIsolation or Serializable", ErrInvalidArgument, o.Isolation))
+	}
+	return &b.Txn
+}
+
+// Update calls f with a transaction and commits it if f returns nil. After a conflict, a
+// deadlock or a lock time-out it does so again, with a new transaction, until ctx ends;
+// then the error is both that of ctx and the last one. Any other error of f ends it, with
+// nothing written. f must not commit, nor use the transaction after it has returned.
+func (db *DB) Update(ctx context.Context, f func(tx *Txn) error) error {
+	return db.UpdateWith(ctx, nil, f)
+}
+
+// UpdateWith is Update with transactions as o says; nil means the defaults.
+func (db *DB) UpdateWith(ctx context.Context, o *TxnOptions, f func(tx *Txn) error) error {
+	if ctx == nil || f == nil {
+		return fmt.Errorf("%w: Update needs a context and a function", ErrInvalidArgument)
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		err := db.try(f, o)
+		if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrDeadlock) && !errors.Is(err, ErrLockTimeout) {
+			return err
+		}
+		if ctxErr := backOff(ctx, attempt); ctxErr != nil {
+			return fmt.Errorf("%w: %w", ctxErr, err)
+		}
+	}
+}
+
+// try calls f once. The transaction ends even if f panics.
+func (db *DB) try(f func(tx *Txn) error, o *TxnOptions) error {
+	tx := db.Begin(o)
+	defer tx.Rollback()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit(tx.mode)
+}
+
+// Pauses between attempts are random, from 0 to a bound that doubles from firstPause to
+// lastPause; the first repetition follows at once.
+const (
+	firstPause = 50 * time.Microsecond
+	lastPause  = 20 * time.Millisecond
+)
+
+func backOff(ctx context.Context, attempt int) error {
+	if attempt == 0 {
+		return ctx.Err()
+	}
+	pause := rand.N(min(firstPause<<min(attempt, 20), lastPause))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(pause):
+		return nil
+	}
+}
+
+// View calls f with a transaction that reads one state of the database, and ends it.
+func (db *DB) View(f func(tx *Txn) error) error {
+	if f == nil {
+		return fmt.Errorf("%w: View needs a function", ErrInvalidArgument)
+	}
+	tx := db.Begin(&TxnOptions{ReadOnly: true})
+	defer tx.Rollback()
+	return f(tx)
+}
+
+// In is the transaction in another keyspace of its database, nil for the default one: reads
+// and writes through either are of one transaction. In a keyspace of another database
+// all calls fail with ErrInvalidArgument.
+func (tx *Txn) In(k *Keyspace) *Txn {
+	root := tx.space.DB
+	if k == nil {
+		return &Txn{tx.txn, root.Default, tx.mode}
+	}
+	if k.space.DB != root {
+		b := &begun{}
+		b.txn, b.space = &b.inside, tx.space
+		b.txn.Fail(fmt.Errorf("%w: the keyspace is another database's", ErrInvalidArgument))
+		return &b.Txn
+	}
+	return &Txn{tx.txn, k.space, tx.mode}
+}
+
+// Get appends the value of key to dst and returns the result: the value that the
+// transaction has written, or that of its snapshot. A missing key is ErrNotFound, and dst
+// as it was. Neither key nor dst is retained.
+func (tx *Txn) Get(key, dst []byte) ([]byte, error) { return tx.txn.Get(tx.space, key, dst, 0) }
+
+// TryGet is Get without I/O: when own writes, memtables and cached blocks do not hold the
+// answer it fails with ErrWouldBlock.
+func (tx *Txn) TryGet(key, dst []byte) ([]byte, error) {
+	return tx.txn.Get(tx.space, key, dst, sstable.MemoryOnly)
+}
+
+// GetNoFill is Get that leaves the block cache as it is.
+func (tx *Txn) GetNoFill(key, dst []byte) ([]byte, error) {
+	return tx.txn.Get(tx.space, key, dst, sstable.NoFill)
+}
+
+// GetForUpdate is Get of a key that the rest of the transaction depends on: Commit fails
+// with ErrConflict if another has written it since, even if this one does not write it.
+// With TxnOptions.Lock it takes the key's lock first, and fails with ErrLockTimeout or
+// ErrDeadlock where it does not get it; a lock that the transaction has already is no wait.
+func (tx *Txn) GetForUpdate(key, dst []byte) ([]byte, error) {
+	return tx.txn.GetForUpdate(tx.space, key, dst)
+}
+
+// Has reports whether key has a value. It fails as Get does, but a missing key is no error.
+func (tx *Txn) Has(key []byte) (bool, error) { return tx.txn.Has(tx.space, key) }
+
+// MultiGet looks up many keys: result.Value(i) is that of keys[i]. It fails as Get does, but
+// a missing key is no error; after an error the results are not to be used.
+func (tx *Txn) MultiGet(keys [][]byte, result *MultiResult) error {
+	if result == nil {
+		return fmt.Errorf("%w: MultiGet needs a MultiResult", ErrInvalidArgument)
+	}
+	return tx.txn.MultiGet(tx.space, keys, &result.r)
+}
+
+// Iter opens an iterator over the snapshot with what the transaction has written until now;
+// later writes are not seen, so that a loop may write what it walks over. A nil o means
+// all keys; o.Snapshot is ignored. Close it when done; it outlives the transaction. After a
+// RollbackTo that takes back writes which it has seen its moves fail with
+// ErrInvalidArgument. With Serializable the keys and gaps that it passes count as read.
+func (tx *Txn) Iter(o *IterOptions) *Iterator {
+	if o == nil {
+		o = &IterOptions{}
+	}
+	it := &Iterator{}
+	tx.txn.Iter(tx.space, &it.tree, tree.IterOptions{Lower: o.Lower, Upper: o.Upper, Prefix: o.Prefix, KeysOnly: o.KeysOnly, NoFillCache: o.NoFillCache})
+	return it
+}
+
+// All is DB.All in the transaction.
+func (tx *Txn) All(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).First, (*Iterator).Next, err)
+}
+
+// Backward is DB.Backward in the transaction.
+func (tx *Txn) Backward(lower, upper []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return walk(tx, IterOptions{Lower: lower, Upper: upper}, (*Iterator).Last, (*Iterator).Prev, err)
+}
+
+// Prefix is DB.Prefix in the transaction.
+func (tx *Txn) Prefix(prefix []byte, err *error) iter.Seq2[[]byte, []byte] {
+	return walk(tx, IterOptions{Prefix: prefix}, (*Iterator).First, (*Iterator).Next, err)
+}
+
+// Put sets key to value in the transaction. Both are copied. It fails with ErrTooLarge above
+// the limit of a batch; with TxnOptions.Lock as GetForUpdate does.
+func (tx *Txn) Put(key, value []byte) error {
+	return tx.txn.Write(tx.space, base.KindSet, key, value)
+}
+
+// Delete removes key in the transaction, whether it exists or not. It fails as Put does.
+func (tx *Txn) Delete(key []byte) error {
+	return tx.txn.Write(tx.space, base.KindDelete, key, nil)
+}
+
+// SavePoint is a state of a transaction to go back to.
+type SavePoint struct{ serial uint64 }
+
+// SavePoint remembers what has been written until now. On a transaction that has ended it
+// returns a zero SavePoint, which RollbackTo refuses.
+func (tx *Txn) SavePoint() SavePoint {
+	serial, err := tx.txn.SavePoint()
+	if err != nil {
+		return SavePoint{}
+	}
+	return SavePoint{serial}
+}
+
+// RollbackTo takes back what was written since the savepoint, and the savepoints made since;
+// the savepoint itself stays. Locks are kept, and what was read still counts. One that
+// was taken back, or is another transaction's, is ErrInvalidArgument.
+func (tx *Txn) RollbackTo(s SavePoint) error { return tx.txn.RollbackTo(s.serial) }
+
+// Commit makes the writes visible together, in the mode of a write, and ends the
+// transaction, whatever it returns: after an error nothing of it is written, and its locks
+// are given back. It fails with ErrConflict, and as DB.Write does.
+func (tx *Txn) Commit(mode WriteMode) error {
+	return tx.txn.Commit(commit.Mode(mode & (Sync | NoStall)))
+}
+
+// Rollback ends the transaction without a trace. After its end it does nothing, so that it
+// may be deferred. The error is always nil.
+func (tx *Txn) Rollback() error {
+	tx.txn.Rollback()
+	return nil
+}
+
+// Close is Rollback: it makes a Txn a Reader.
+func (tx *Txn) Close() error { return tx.Rollback() }
+
+// CompareAndSwap sets key to value if it has the value old now, and reports whether it did: a
+// transaction in one call. A nil old means that the key has no value; a nil value deletes
+// it. It fails as Put does.
+func (k *keyspace) CompareAndSwap(key, old, value []byte, mode WriteMode) (swapped bool, err error) {
+	return k.space.DB.Txns.CompareAndSwap(k.space, key, old, value, commit.Mode(mode&(Sync|NoStall)))
+}
+
+// PutIfAbsent sets key to value if it has no value now, and reports whether it did. It fails
+// as Put does.
+func (k *keyspace) PutIfAbsent(key, value []byte, mode WriteMode) (put bool, err error) {
+	if value == nil {
+		value = []byte{}
+	}
+	return k.CompareAndSwap(key, nil, value, mode)
+}
+
+// TxnMetrics counts transactions, those of CompareAndSwap and View included.
+type TxnMetrics struct {
+	Begun        int64 // in all
+	Committed    int64 // that committed; others failed, were rolled back, or go on
+	Conflicts    int64 // calls that failed with ErrConflict
+	Locks        int64 // locks that transactions hold now
+	LockWaits    int64 // calls that had to wait for a lock
+	Deadlocks    int64 // calls that failed with ErrDeadlock
+	LockTimeouts int64 // calls that failed with ErrLockTimeout
+}
