@@ -165,6 +165,19 @@ class Loam extends AbstractLevel {
     return this.#writes.run(() => native.clear(this.#context, snapshot, lower, upper, flags, options.limit, options.sync === true))
   }
 
+  // Adds an operand to a key, whose value is from then on what the merge operator makes of
+  // the value before and the operand.
+  async merge (key, operand, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.merge(key, operand, options))
+    sync.assertOpen(this, 'merge')
+    const [encodedKey, encodedOperand] = sync.mergeArguments(this, key, operand, options)
+    return this.#writes.merge(encodedKey, encodedOperand, options?.sync === true)
+  }
+
+  mergeSync (key, operand, options) {
+    sync.batch(this, [{ type: 'merge', key, value: operand }], options)
+  }
+
   putSync (key, value, options) {
     sync.put(this, key, value, options)
   }

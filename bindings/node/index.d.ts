@@ -94,6 +94,15 @@ export class Loam<KDefault = string, VDefault = string>
   putSync (key: KDefault, value: VDefault): void
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
 
+  /**
+   * Add an operand to a key: its value is from then on what the merge operator makes of the
+   * value before and the operand. Native databases that were opened with `mergeOperator`.
+   */
+  merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
+
+  /** {@link merge} on the calling thread. {@link batchSync} takes operations of type `'merge'`, too. */
+  mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
+
   /** Delete an entry on the calling thread; otherwise as {@link putSync}. */
   delSync (key: KDefault): void
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
@@ -260,6 +269,13 @@ export type Size = number | string
 export interface OpenOptions extends AbstractOpenOptions {
   /** The format of a new database. One that exists keeps its own. */
   format?: 'leveldb' | 'native' | undefined
+  /**
+   * What makes values of operands, by name, as functions could not be called from the engine's
+   * threads: uint64add, int64add, max, min, append, append:DELIMITER or json_merge. Stored.
+   */
+  mergeOperator?: string | undefined
+  /** Operands that reads fold without causing a flush or compaction. Default: 1000. */
+  maxMergeOperands?: number | undefined
   /** Compress blocks; `true` means `'snappy'`. */
   compression?: boolean | 'none' | 'snappy' | 'zstd' | undefined
   zstdLevel?: number | undefined
@@ -368,7 +384,7 @@ export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, 
 }
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
-export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits'> {}
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator'> {}
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>

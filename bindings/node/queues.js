@@ -187,6 +187,12 @@ class WriteQueue {
     return this.#collected(group, sync)
   }
 
+  merge (key, operand, sync) {
+    const group = this.#room(key.length + operand.length)
+    group.writer.merge(key, operand)
+    return this.#collected(group, sync)
+  }
+
   del (key, sync) {
     const group = this.#room(key.length)
     group.writer.del(key)

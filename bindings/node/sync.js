@@ -39,6 +39,15 @@ function del (db, key, options) {
   if (db.listenerCount('write') > 0) db.emit('write', [{ ...options, type: 'del', key, keyEncoding, encodedKey }])
 }
 
+// The encoded key and operand of a merge.
+function mergeArguments (db, key, operand, options) {
+  db._assertValidKey(key)
+  db._assertValidValue(operand)
+  const keyEncoding = db.keyEncoding(options?.keyEncoding)
+  const encodedKey = keyEncoding.encode(key)
+  return [db.prefixKey(encodedKey, keyEncoding.format, true), db.valueEncoding(options?.valueEncoding).encode(operand)]
+}
+
 function batch (db, operations, options) {
   assertOpen(db, 'batchSync')
   if (!Array.isArray(operations)) throw new TypeError("The first argument 'operations' must be an array")
@@ -79,11 +88,11 @@ function prewrite (db, op, added) {
   const { type, sublevel } = op
   const target = check(db, op)
   op.keyEncoding = target.keyEncoding(op.keyEncoding)
-  if (type === 'put') op.valueEncoding = target.valueEncoding(op.valueEncoding)
+  if (type !== 'del') op.valueEncoding = target.valueEncoding(op.valueEncoding)
   try {
     db.hooks.prewrite.run(op, added)
     target.keyEncoding(op.keyEncoding)
-    if (type === 'put') target.valueEncoding(op.valueEncoding)
+    if (type !== 'del') target.valueEncoding(op.valueEncoding)
   } catch (err) {
     throw hookFailed('batchSync', err)
   }
@@ -94,11 +103,11 @@ function prewrite (db, op, added) {
 // Returns the database or sublevel that the operation concerns.
 function check (db, op) {
   const target = op.sublevel ?? db
-  if (op.type !== 'put' && op.type !== 'del') {
-    throw new TypeError("A batch operation must have a type property that is 'put' or 'del'")
+  if (op.type !== 'put' && op.type !== 'del' && op.type !== 'merge') {
+    throw new TypeError("A batch operation must have a type property that is 'put' or 'del', or 'merge'")
   }
   target._assertValidKey(op.key)
-  if (op.type === 'put') target._assertValidValue(op.value)
+  if (op.type !== 'del') target._assertValidValue(op.value)
   return target
 }
 
@@ -109,7 +118,7 @@ function encode (db, op, events) {
   const keyEncoding = target.keyEncoding(op.keyEncoding)
   const key = keyEncoding.encode(op.key)
   let valueEncoding, value
-  if (op.type === 'put') {
+  if (op.type !== 'del') {
     valueEncoding = target.valueEncoding(op.valueEncoding)
     value = valueEncoding.encode(op.value)
   }
@@ -128,19 +137,19 @@ function encode (db, op, events) {
 // What the parent is given.
 function parentOperation (op, sublevel, key, keyEncoding, value, valueEncoding) {
   const encoded = { ...op, sublevel, key, keyEncoding: keyEncoding.format }
-  if (op.type === 'put') Object.assign(encoded, { value, valueEncoding: valueEncoding.format })
+  if (op.type !== 'del') Object.assign(encoded, { value, valueEncoding: valueEncoding.format })
   return encoded
 }
 
 function event (op, encodedKey, keyEncoding, encodedValue, valueEncoding) {
   const told = { ...op, keyEncoding, encodedKey }
-  return op.type === 'put' ? Object.assign(told, { valueEncoding, encodedValue }) : told
+  return op.type !== 'del' ? Object.assign(told, { valueEncoding, encodedValue }) : told
 }
 
 // The event of an operation on a sublevel below db, as db has it.
 function eventBelow (db, op, key, keyEncoding, value, valueEncoding) {
   const told = { ...op, sublevel: null, key, keyEncoding: db.keyEncoding(keyEncoding.format), encodedKey: key }
-  return op.type === 'put' ? Object.assign(told, { value, valueEncoding: db.valueEncoding(valueEncoding.format), encodedValue: value }) : told
+  return op.type !== 'del' ? Object.assign(told, { value, valueEncoding: db.valueEncoding(valueEncoding.format), encodedValue: value }) : told
 }
 
 // The key of a sublevel as its ancestor has it; null when it is none.
@@ -188,4 +197,5 @@ exports.kIterator = Symbol('iterator')
 exports.put = put
 exports.del = del
 exports.batch = batch
+exports.mergeArguments = mergeArguments
 exports.iterator = iterator

@@ -63,9 +63,17 @@ class BatchWriter extends Bytes {
   }
 
   put (key, value, keyspace = 0) {
+    this.#add(1, key, value, keyspace)
+  }
+
+  merge (key, operand, keyspace = 0) {
+    this.#add(2, key, operand, keyspace)
+  }
+
+  #add (kind, key, value, keyspace) {
     const start = this.length
     try {
-      this.#kind(1, keyspace)
+      this.#kind(kind, keyspace)
       this.#bytes(key)
       this.#bytes(value)
       this.count++
@@ -98,6 +106,7 @@ class BatchWriter extends Bytes {
         if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
         const keyspace = op.keyspace == null ? 0 : numberOf(op.keyspace)
         if (op.type === 'put') this.put(op.key, op.value, keyspace)
+        else if (op.type === 'merge') this.merge(op.key, op.value, keyspace)
         else this.del(op.key, keyspace)
       }
     } catch (err) {

@@ -46,8 +46,8 @@ static void batch_dealloc(PyObject *self) {
   free_object(self);
 }
 
-/* Adds a put or, when value is NULL, a delete. */
-static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object) {
+/* Adds a put or a merge or, when value is NULL, a delete. */
+static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object, int merge) {
   Bytes key, value;
   char *err = NULL;
   loam_status status;
@@ -64,7 +64,8 @@ static int batch_add(Batch *b, PyObject *key_object, PyObject *value_object) {
       bytes_done(&key);
       return -1;
     }
-    status = b->lib->loam_batch_put(b->batch, key.data, key.len, value.data, value.len, &err);
+    status = merge ? b->lib->loam_batch_merge(b->batch, key.data, key.len, value.data, value.len, &err)
+                   : b->lib->loam_batch_put(b->batch, key.data, key.len, value.data, value.len, &err);
     bytes_done(&value);
   }
   bytes_done(&key);
@@ -88,16 +89,23 @@ static PyObject *batch_put(PyObject *self, PyObject *const *args, Py_ssize_t nar
     PyErr_SetString(PyExc_TypeError, "put() takes a key and a value");
     return NULL;
   }
-  if (batch_add((Batch *)self, objects[0], objects[1]) < 0) return NULL;
+  if (batch_add((Batch *)self, objects[0], objects[1], 0) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *batch_merge(PyObject *self, PyObject *args) {
+  PyObject *key, *operand;
+  if (!PyArg_ParseTuple(args, "OO:merge", &key, &operand)) return NULL;
+  if (batch_add((Batch *)self, key, operand, 1) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
 static PyObject *batch_delete(PyObject *self, PyObject *key) {
-  if (batch_add((Batch *)self, key, NULL) < 0) return NULL;
+  if (batch_add((Batch *)self, key, NULL, 0) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
-static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value); }
+static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value, 0); }
 
 static PyObject *batch_clear(PyObject *self, PyObject *unused) {
   Batch *b = (Batch *)self;
@@ -112,6 +120,7 @@ static PyMethodDef methods[] = {
     {"put", (PyCFunction)(void (*)(void))batch_put, METH_FASTCALL | METH_KEYWORDS,
      "put($self, key, value)\n--\n\nAdds: store a value under a key."},
     {"delete", batch_delete, METH_O, "delete($self, key, /)\n--\n\nAdds: remove a key."},
+    {"merge", batch_merge, METH_VARARGS, "merge($self, key, operand, /)\n--\n\nAdds: an operand of a key."},
     {"_clear", batch_clear, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 

@@ -468,7 +468,7 @@ static PyObject *database_handle(PyObject *self, void *unused) {
 }
 
 /* Puts value under key or, when value is NULL, removes key. */
-static int database_write(Reader *r, PyObject *key_object, PyObject *value_object, unsigned flags) {
+static int database_write(Reader *r, PyObject *key_object, PyObject *value_object, int merge, unsigned flags) {
   Bytes key, value = {NULL, 0, {0}};
   char *err = NULL;
   loam_status status;
@@ -481,7 +481,9 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
     return -1;
   }
   Py_BEGIN_ALLOW_THREADS
-  if (value_object != NULL) {
+  if (merge) {
+    status = r->lib->loam_merge(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
+  } else if (value_object != NULL) {
     status = r->lib->loam_put(db, WRITE(flags), key.data, key.len, value.data, value.len, NULL, &err);
   } else {
     status = r->lib->loam_delete(db, WRITE(flags), key.data, key.len, NULL, &err);
@@ -492,10 +494,10 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   return finish(r, status, err);
 }
 
-/* The arguments of put and delete: want objects and the keyword sync. */
+/* The arguments of put, merge and delete: want objects and the keyword sync. */
 static int write_args(const char *function, int want, PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject **objects,
                       unsigned *flags) {
-  static const char *const positional[2] = {"key", "value"};
+  const char *const positional[2] = {"key", *function == 'm' ? "operand" : "value"};
   *flags = 0;
   if (nargs > want) {
     PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments (%zd given)", function, want, nargs);
@@ -531,7 +533,15 @@ static PyObject *database_put(PyObject *self, PyObject *const *args, Py_ssize_t 
   PyObject *objects[2];
   unsigned flags;
   if (write_args("put", 2, args, nargs, names, objects, &flags) < 0) return NULL;
-  if (database_write((Reader *)self, objects[0], objects[1], flags) < 0) return NULL;
+  if (database_write((Reader *)self, objects[0], objects[1], 0, flags) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *database_merge(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  PyObject *objects[2];
+  unsigned flags;
+  if (write_args("merge", 2, args, nargs, names, objects, &flags) < 0) return NULL;
+  if (database_write((Reader *)self, objects[0], objects[1], 1, flags) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -539,11 +549,11 @@ static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize
   PyObject *objects[1];
   unsigned flags;
   if (write_args("delete", 1, args, nargs, names, objects, &flags) < 0) return NULL;
-  if (database_write((Reader *)self, objects[0], NULL, flags) < 0) return NULL;
+  if (database_write((Reader *)self, objects[0], NULL, 0, flags) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
-static int database_assign(PyObject *self, PyObject *key, PyObject *value) { return database_write((Reader *)self, key, value, 0); }
+static int database_assign(PyObject *self, PyObject *key, PyObject *value) { return database_write((Reader *)self, key, value, 0, 0); }
 
 /* _write(batch, sync): writes a batch, which stays as it is. */
 static PyObject *database_write_batch(PyObject *self, PyObject *args) {
@@ -569,6 +579,8 @@ static PyMethodDef database_methods[] = {
      "put($self, key, value, *, sync=False)\n--\n\nStores a value under a key. sync: return when it is on disk."},
     {"delete", FASTCALL(database_delete), METH_FASTCALL | METH_KEYWORDS,
      "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. sync: return when it is on disk."},
+    {"merge", FASTCALL(database_merge), METH_FASTCALL | METH_KEYWORDS,
+     "merge($self, key, operand, *, sync=False)\n--\n\nAdds an operand to a key: the merge operator makes the value of it and of the value before."},
     {"_write", database_write_batch, METH_VARARGS, NULL},
     {"_attach", database_attach, METH_VARARGS, NULL},
     {"_detach", database_detach, METH_NOARGS, NULL},

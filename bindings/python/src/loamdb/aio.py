@@ -108,6 +108,10 @@ class DB(_Reads):
         """Removes a key, whether it has a value or not. sync: return when it is on disk."""
         await self._run(self.db.delete, key, sync=sync)
 
+    async def merge(self, key: Buffer, operand: Buffer, *, sync: bool = False) -> None:
+        """Adds an operand to a key. sync: return when it is on disk."""
+        await self._run(self.db.merge, key, operand, sync=sync)
+
     async def clear(self, **bounds: Any) -> None:
         """Removes all keys of a range; see loamdb.DB.clear."""
         await self._run(self.db.clear, **bounds)

@@ -214,6 +214,8 @@ class DB(_Mapping, Handle):
         comparator: str | Compare | None = None,
         comparator_name: str | None = None,
         compaction_filter: str | CompactionFilter | None = None,
+        merge_operator: str | None = None,
+        max_merge_operands: int | None = None,
         cache: Cache | None = None,
         logger: Logger | None = None,
     ) -> None:
@@ -266,6 +268,7 @@ class DB(_Mapping, Handle):
         comparator: str | None = None,
         compression: str | None = None,
         bloom_bits: int | None = None,
+        merge_operator: str | None = None,
         error_if_missing: bool | None = None,
     ) -> Keyspace:
         """A key space of its own within the database, which is made if there is none of that
@@ -488,6 +491,10 @@ class Prefixed(_Mapping):
         """Removes a key, whether it has a value or not. sync: return when it is on disk."""
         self._writable().delete(self._key(key), sync=sync)
 
+    def merge(self, key: Buffer, operand: Buffer, *, sync: bool = False) -> None:
+        """Adds an operand to a key, see DB.merge. sync: return when it is on disk."""
+        self._writable().merge(self._key(key), operand, sync=sync)
+
     def batch(self, *, sync: bool = False) -> PrefixedBatch:
         """Collects writes to this view that take effect together: ``with view.batch() as b: ...``."""
         return PrefixedBatch(self._writable(), self._prefix, sync)
@@ -612,6 +619,9 @@ class PrefixedBatch(Batch):
 
     def delete(self, key: Buffer, /) -> None:
         super().delete(b"".join((self._prefix, key)))
+
+    def merge(self, key: Buffer, operand: Buffer, /) -> None:
+        super().merge(b"".join((self._prefix, key)), operand)
 
     def __setitem__(self, key: Buffer, value: Buffer, /) -> None:
         self.put(key, value)

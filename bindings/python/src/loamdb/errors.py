@@ -27,6 +27,8 @@ __all__ = [
     "NeedsNativeError",
     "NewerFormatError",
     "NoKeyspaceError",
+    "NoMergeOperatorError",
+    "MergeFailedError",
     "NotADatabaseError",
     "ReadOnlyError",
     "TooLargeError",
@@ -108,6 +110,14 @@ class NeedsNativeError(Error):
     database a native one."""
 
 
+class NoMergeOperatorError(Error):
+    """merge_operator was not named, or the operands are another operator's."""
+
+
+class MergeFailedError(Error):
+    """The merge operator failed on a key, which the message names. Its operands stay."""
+
+
 class NoKeyspaceError(Error, LookupError):
     """There is no keyspace of that name, or it was dropped."""
 
@@ -182,6 +192,8 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -22: (NewerFormatError, "a newer version of Loam wrote the database"),
     -23: (NeedsNativeError, "it needs the native format"),
     -24: (NoKeyspaceError, "there is no such keyspace"),
+    -25: (NoMergeOperatorError, "there is no merge operator"),
+    -26: (MergeFailedError, "the merge operator failed"),
 }
 
 
