@@ -64,6 +64,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestTransactions: transactions, compare-and-swap and their ends.
+func TestTransactions(t *testing.T) { testProgram(t, "transactions") }
+
 // TestConventionPrograms runs what the conventions of the header say that no other
 // program holds; see TestConventions.
 func TestConventionPrograms(t *testing.T) { testProgram(t, "conventions") }

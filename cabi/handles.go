@@ -21,6 +21,7 @@ const (
 	kindSnapshot
 	kindIterator
 	kindJob
+	kindTxn
 )
 
 const (

@@ -240,7 +240,8 @@ static inline loam_status step(loam_iter *handle, bool backward, loam_entry *ent
   return LOAM_OK;
 }
 
-loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out, char **err) {
+/* Opens an iterator of a database, or of a transaction in one of its keyspaces. */
+static loam_status create(loam_db *db, bool in_txn, loam_txn *txn, const loam_iter_options *options, loam_iter **out, char **err) {
   CLEAR(out);
   BEGIN(err);
   WANT(err, out, "iter");
@@ -272,7 +273,7 @@ loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam
   it->data = data;
   it->cap = FIRST_BUFFER;
   it->want = 1;
-  loam_status status = loamgo_iter_create(HANDLE(db), &o, &it->engine, err);
+  loam_status status = in_txn ? loamgo_txn_iter_create(HANDLE(txn), HANDLE(db), &o, &it->engine, err) : loamgo_iter_create(HANDLE(db), &o, &it->engine, err);
   if (status != LOAM_OK) {
     void *object;
     loam_slot_remove(handle, KIND_ITER, &object);
@@ -282,6 +283,14 @@ loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam
   }
   *out = (loam_iter *)(uintptr_t)handle;
   return LOAM_OK;
+}
+
+loam_status loam_iter_create(loam_db *db, const loam_iter_options *options, loam_iter **out, char **err) {
+  return create(db, false, NULL, options, out, err);
+}
+
+loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace, const loam_iter_options *options, loam_iter **out, char **err) {
+  return create(keyspace, true, txn, options, out, err);
 }
 
 loam_status loam_iter_close(loam_iter *handle) {

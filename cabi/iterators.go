@@ -34,23 +34,35 @@ func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t
 		if d.uses.retain() == nil {
 			return lsm.ErrClosed
 		}
-		it := &iterator{db: d, Iterator: d.Iter(&lsm.IterOptions{
-			Lower:       bound(o.lower, o.lower_len),
-			Upper:       bound(o.upper, o.upper_len),
-			Prefix:      bound(o.prefix, o.prefix_len),
-			KeysOnly:    o.flags&C.LOAM_KEYS_ONLY != 0,
-			NoFillCache: o.flags&C.LOAM_NO_FILL != 0,
-			Snapshot:    s,
-		})}
-		if err = it.Err(); err == nil {
-			err = publish(kindIterator, it, out)
-		}
-		if err != nil {
-			_ = it.Close() // the caller learns the first error
-			d.uses.release()
-		}
-		return err
+		with := iterOptions(o)
+		with.Snapshot = s
+		return publishIter(d, d.Iter(with), out)
 	})
+}
+
+func iterOptions(o *C.loamgo_iter_options) *lsm.IterOptions {
+	return &lsm.IterOptions{
+		Lower:       bound(o.lower, o.lower_len),
+		Upper:       bound(o.upper, o.upper_len),
+		Prefix:      bound(o.prefix, o.prefix_len),
+		KeysOnly:    o.flags&C.LOAM_KEYS_ONLY != 0,
+		NoFillCache: o.flags&C.LOAM_NO_FILL != 0,
+	}
+}
+
+// publishIter makes a handle for an iterator, or closes it. The caller's user of d.uses is
+// the iterator's from then on.
+func publishIter(d *database, opened *lsm.Iterator, out *C.uint64_t) error {
+	it := &iterator{db: d, Iterator: opened}
+	err := it.Err()
+	if err == nil {
+		err = publish(kindIterator, it, out)
+	}
+	if err != nil {
+		_ = it.Close() // the caller learns the first error
+		d.uses.release()
+	}
+	return err
 }
 
 // loamgo_iter_fetch moves and fills the buffer with a block of entries. A block

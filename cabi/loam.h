@@ -32,7 +32,7 @@
  *  7. Memory. What the library allocates for the caller comes from malloc and
  *     is released with loam_free. Pointers into an iterator live until the next
  *     call on it, pointers into a batch until the next call that changes it.
- *  8. Threads. Databases, snapshots, caches, jobs and options may be used by any
+ *  8. Threads. Databases, snapshots, transactions, caches, jobs and options may be used by any
  *     number of threads at once. Iterators and batches are used by one thread
  *     at a time, save that calls with a const loam_batch * other than loam_write
  *     may run together; a call that meets one it cannot run beside fails with
@@ -121,6 +121,7 @@ enum {
   LOAM_BUFFER_TOO_SMALL = 4, /* the needed size has been stored */
   LOAM_TIMEOUT = 5,          /* the job still runs */
   LOAM_BUSY = 6,             /* LOAM_NO_STALL: the write would have to wait */
+  LOAM_MISMATCH = 7,         /* loam_compare_and_swap: the key has another value */
   /* failures */
   LOAM_ERR_INVALID_ARGUMENT = -1,
   LOAM_ERR_INVALID_HANDLE = -2,      /* never was a handle of this type */
@@ -147,7 +148,11 @@ enum {
   LOAM_ERR_NEEDS_NATIVE = -23,       /* LevelDB's format cannot hold it; see loam_upgrade */
   LOAM_ERR_NO_KEYSPACE = -24,        /* there is no such keyspace, or it was dropped */
   LOAM_ERR_NO_MERGE_OPERATOR = -25,  /* merges need merge_operator, or the operands are another one's */
-  LOAM_ERR_MERGE_FAILED = -26        /* the merge operator failed; the message is what it said */
+  LOAM_ERR_MERGE_FAILED = -26,       /* the merge operator failed; the message is what it said */
+  LOAM_ERR_CONFLICT = -27,           /* a transaction met a newer write; the message names the key */
+  LOAM_ERR_DEADLOCK = -28,           /* to wait for a lock would never end; the message names both parties */
+  LOAM_ERR_LOCK_TIMEOUT = -29,       /* another transaction kept a lock */
+  LOAM_ERR_TXN_DONE = -30            /* the transaction was committed or rolled back */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
@@ -174,6 +179,7 @@ typedef struct loam_snapshot loam_snapshot;
 typedef struct loam_batch loam_batch;
 typedef struct loam_iter loam_iter;
 typedef struct loam_job loam_job;
+typedef struct loam_txn loam_txn;
 
 /* ---- Process ---- */
 
@@ -498,6 +504,53 @@ LOAM_API loam_status loam_iter_prev_block(loam_iter *iter, size_t max_entries, s
 /* Replaces the bounds (not the prefix); the iterator then stands outside the
  * range, as a new one. */
 LOAM_API loam_status loam_iter_set_bounds(loam_iter *iter, const void *lower, size_t lower_len, const void *upper, size_t upper_len, char **err);
+
+/* ---- Transactions ---- */
+
+enum {
+  LOAM_TXN_SERIALIZABLE = 1, /* keys and ranges that were read must not have changed either */
+  LOAM_TXN_LOCK = 2,         /* writes and loam_txn_get_for_update lock their keys */
+  LOAM_TXN_READ_ONLY = 4     /* writes are LOAM_ERR_INVALID_ARGUMENT */
+};
+
+typedef struct loam_txn_options {
+  size_t struct_size;      /* sizeof(loam_txn_options) */
+  uint64_t flags;          /* LOAM_TXN_* */
+  int64_t lock_timeout_ms; /* 0: 1 second; negative: without end */
+  const char *name;        /* in messages about locks; NULL: a number */
+} loam_txn_options;
+
+/* Begins a transaction: it reads the present state with its own writes on top, and its
+ * writes take effect together at loam_txn_commit or not at all. options: optional. */
+LOAM_API loam_status loam_txn_begin(loam_db *db, const loam_txn_options *options, loam_txn **txn, char **err);
+/* Stores a malloc'ed copy of the value, as loam_get_alloc does. keyspace (optional), here
+ * and below: one of the same database; without, the one that the transaction was begun in. */
+LOAM_API loam_status loam_txn_get(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, void **value, size_t *len, char **err);
+/* Like loam_txn_get, of a key that the rest depends on: another write of it is
+ * LOAM_ERR_CONFLICT. With LOAM_TXN_LOCK it locks the key first. */
+LOAM_API loam_status loam_txn_get_for_update(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, void **value, size_t *len, char **err);
+LOAM_API loam_status loam_txn_put(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err);
+/* Opens an iterator over what the transaction reads now; later writes are not seen. It
+ * outlives the transaction. options: optional; its snapshot must be NULL. */
+LOAM_API loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace, const loam_iter_options *options, loam_iter **iter, char **err);
+/* Remembers what has been written until now. */
+LOAM_API loam_status loam_txn_savepoint(loam_txn *txn, uint64_t *savepoint, char **err);
+/* Takes back what was written since a savepoint, which stays; later ones are gone. */
+LOAM_API loam_status loam_txn_rollback_to(loam_txn *txn, uint64_t savepoint, char **err);
+/* Writes all or, after a failure, nothing. Either ends the transaction. options: optional. */
+LOAM_API loam_status loam_txn_commit(loam_txn *txn, const loam_write_options *options, char **err);
+/* Ends the transaction without a trace; one that has ended stays as it is. */
+LOAM_API loam_status loam_txn_rollback(loam_txn *txn, char **err);
+/* Gives up the handle; a transaction that has not ended is rolled back. */
+LOAM_API loam_status loam_txn_close(loam_txn *txn);
+
+/* Stores a value if the key has the value old now: a transaction in one call. old NULL,
+ * whatever the length: the key must have no value. value NULL: it is deleted.
+ * LOAM_MISMATCH: the key has another value, and nothing was done. */
+LOAM_API loam_status loam_compare_and_swap(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *old, size_t old_len, const void *value, size_t value_len, char **err);
+/* Stores a value if the key has none. LOAM_MISMATCH: it has one. */
+LOAM_API loam_status loam_put_if_absent(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
 
 /* ---- Upkeep ---- */
 

@@ -99,9 +99,9 @@ const (
 	large_   = "LARGE"    // LOAM_ERR_TOO_LARGE
 )
 
-var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job)) \*$`)
+var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn)) \*$`)
 
-var optionsType = regexp.MustCompile(`^const loam_(read|write|iter)_options \*$`)
+var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn)_options \*$`)
 
 // good is an argument nothing is wrong with.
 func (p prototype) good(q parameter) string {
@@ -156,7 +156,7 @@ func (p prototype) bad(q parameter) [][2]string {
 	if m := handleType.FindStringSubmatch(q.typ); m != nil {
 		kind := strings.TrimPrefix(m[1], "loam_")
 		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
-		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job"} {
+		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn"} {
 			if other != kind {
 				list = append(list, [2]string{handle_, "(void *)good." + other})
 			}
@@ -184,6 +184,10 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{invalid_, "~0u"}, {invalid_, "1u << 16"}, {invalid_, "64"}}
 	case q.name == "memlimit":
 		return [][2]string{{any_, "INT64_MIN"}, {any_, "INT64_MAX"}}
+	case q.name == "savepoint" && q.typ == "uint64_t":
+		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "0"}}
+	case (q.name == "old" || q.name == "value") && p.name == "loam_compare_and_swap" || q.name == "value" && p.name == "loam_put_if_absent" && q.typ == "const void *":
+		return [][2]string{{any_, "NULL"}}
 	case q.typ == "uint64_t":
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "0"}, {any_, "1"}}
 	case q.typ == "int" || q.typ == "loam_status":
@@ -296,7 +300,7 @@ func (p prototype) racing(w *strings.Builder, i int) {
 			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
 			a = "out_" + name
 			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
-			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job) \*\*$`).FindStringSubmatch(q.typ); {
+			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job|txn) \*\*$`).FindStringSubmatch(q.typ); {
 			case m != nil && m[1] == "db":
 				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)
 			case m != nil:

@@ -39,6 +39,7 @@ static const struct {
     {LOAM_BUFFER_TOO_SMALL, "LOAM_BUFFER_TOO_SMALL", "the buffer is too small"},
     {LOAM_TIMEOUT, "LOAM_TIMEOUT", "still running"},
     {LOAM_BUSY, "LOAM_BUSY", "the write would have to wait"},
+    {LOAM_MISMATCH, "LOAM_MISMATCH", "the key has another value"},
     {LOAM_ERR_INVALID_ARGUMENT, "LOAM_ERR_INVALID_ARGUMENT", "invalid argument"},
     {LOAM_ERR_INVALID_HANDLE, "LOAM_ERR_INVALID_HANDLE", "not a handle of this type"},
     {LOAM_ERR_CLOSED, "LOAM_ERR_CLOSED", "closed"},
@@ -65,6 +66,10 @@ static const struct {
     {LOAM_ERR_NO_KEYSPACE, "LOAM_ERR_NO_KEYSPACE", "no such keyspace"},
     {LOAM_ERR_NO_MERGE_OPERATOR, "LOAM_ERR_NO_MERGE_OPERATOR", "no merge operator"},
     {LOAM_ERR_MERGE_FAILED, "LOAM_ERR_MERGE_FAILED", "the merge operator failed"},
+    {LOAM_ERR_CONFLICT, "LOAM_ERR_CONFLICT", "the transaction conflicts with another write"},
+    {LOAM_ERR_DEADLOCK, "LOAM_ERR_DEADLOCK", "to wait for the lock would never end"},
+    {LOAM_ERR_LOCK_TIMEOUT, "LOAM_ERR_LOCK_TIMEOUT", "the lock was not given back in time"},
+    {LOAM_ERR_TXN_DONE, "LOAM_ERR_TXN_DONE", "the transaction has ended"},
 };
 
 const char *loam_status_string(loam_status status) {

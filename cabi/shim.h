@@ -71,7 +71,8 @@ enum {
   LOAMGO_DB,
   LOAMGO_SNAPSHOT,
   LOAMGO_ITERATOR,
-  LOAMGO_JOB
+  LOAMGO_JOB,
+  LOAMGO_TXN
 };
 
 typedef struct {

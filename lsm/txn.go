@@ -297,6 +297,12 @@ func (tx *Txn) SavePoint() SavePoint {
 	return SavePoint{serial}
 }
 
+// Number is the savepoint as other languages know it; 0 is that of no transaction.
+func (s SavePoint) Number() uint64 { return s.serial }
+
+// SavePointOf is the savepoint of a number.
+func SavePointOf(number uint64) SavePoint { return SavePoint{number} }
+
 // RollbackTo takes back what was written since the savepoint, and the savepoints made since;
 // the savepoint itself stays. Locks are kept, and what was read still counts. One that
 // was taken back, or is another transaction's, is ErrInvalidArgument.

@@ -59,6 +59,7 @@ typedef struct {
   loam_batch *batch;
   loam_iter *iter;
   loam_job *job;
+  loam_txn *txn;
 } objects;
 
 static inline int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }

@@ -21,12 +21,14 @@ static size_t list_lens[2] = {1, 1};
 OPTIONS(read);
 OPTIONS(write);
 OPTIONS(iter);
+OPTIONS(txn);
 static int calls;
 static char *message;
 
 static void make(objects *o, const char *path) {
   char *err = NULL;
   static size_t len;
+  static uint64_t savepoint;
   if (gone(loam_has(o->db, NULL, "k", 1, NULL))) {
     /* A call of the matrix may have begun to close it in the background. */
     while (loam_open(path, NULL, &o->db, NULL) == LOAM_ERR_LOCKED) usleep(100);
@@ -38,6 +40,10 @@ static void make(objects *o, const char *path) {
   }
   if (!o->snapshot || gone(loam_has(o->db, READ(o->snapshot, 0), "k", 1, NULL))) WANT(LOAM_OK, loam_snapshot_create(o->db, &o->snapshot, &err));
   if (gone(loam_iter_entry(o->iter, NULL, NULL))) WANT(LOAM_OK, loam_iter_create(o->db, NULL, &o->iter, &err));
+  if (!o->txn || gone(loam_txn_savepoint(o->txn, &savepoint, NULL)) || loam_txn_savepoint(o->txn, &savepoint, NULL) == LOAM_ERR_TXN_DONE) {
+    loam_txn_close(o->txn);
+    WANT(LOAM_OK, loam_txn_begin(o->db, NULL, &o->txn, &err));
+  }
   if (gone(loam_batch_count(o->batch, &len, NULL))) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
   if (gone(loam_job_wait(o->job, 0, NULL))) WANT(LOAM_OK, loam_flush_start(o->db, &o->job, &err));
   if (gone(loam_job_wait(o->job, -1, NULL))) exit(1);
@@ -75,6 +81,7 @@ int main(void) {
   WANT(LOAM_OK, loam_batch_close(closed.batch));
   WANT(LOAM_OK, loam_iter_close(closed.iter));
   WANT(LOAM_OK, loam_snapshot_close(closed.snapshot));
+  WANT(LOAM_OK, loam_txn_close(closed.txn));
   WANT(LOAM_OK, loam_job_close(closed.job));
   WANT(LOAM_OK, loam_cache_close(closed.cache));
   WANT(LOAM_OK, loam_options_close(closed.options));

@@ -16,12 +16,13 @@ static size_t list_lens[2] = {1, 1};
 static const loam_read_options read_options = {sizeof read_options, 0, NULL};
 static const loam_write_options write_options = {sizeof write_options, 0};
 static const loam_iter_options iter_options = {.struct_size = sizeof iter_options};
+static const loam_txn_options txn_options = {.struct_size = sizeof txn_options};
 static char *message;
 
 static objects now(void) {
   objects g;
 #define LOAD(x) g.x = __atomic_load_n(&good.x, __ATOMIC_ACQUIRE)
-  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job);
+  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn);
   return g;
 }
 
@@ -58,6 +59,8 @@ static void renew(loam_cache *shared) {
   g = now();
   loam_snapshot_close(g.snapshot);
   if (loam_snapshot_create(g.db, &n.snapshot, NULL) == LOAM_OK) STORE(snapshot);
+  loam_txn_close(g.txn);
+  if (loam_txn_begin(g.db, NULL, &n.txn, NULL) == LOAM_OK) STORE(txn);
   if (gone(loam_iter_entry(g.iter, NULL, NULL)) && loam_iter_create(g.db, NULL, &n.iter, NULL) == LOAM_OK) STORE(iter);
   if (gone(loam_batch_count(g.batch, &count, NULL)) && loam_batch_create(&n.batch, NULL) == LOAM_OK) STORE(batch);
   if (gone(loam_job_wait(g.job, 0, NULL)) && loam_flush_start(g.db, &n.job, NULL) == LOAM_OK) STORE(job);

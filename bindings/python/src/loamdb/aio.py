@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
 from . import _fast, db as _db
 from ._types import Buffer, Progress, StrPath
+from .errors import ConflictError, DeadlockError, LockTimeoutError
 from .iterator import Iterator
 
-__all__ = ["DB", "Batch", "Entries", "Keyspace", "Snapshot", "open"]
+__all__ = ["DB", "Batch", "Entries", "Keyspace", "Snapshot", "Transaction", "open"]
 
 T = TypeVar("T")
 
@@ -135,6 +138,33 @@ class DB(_Reads):
     async def drop_keyspace(self, name: str) -> None:
         """Drops a keyspace with all that is in it, at once."""
         await self._run(self.db.drop_keyspace, name)
+
+    def transaction(self, **options: Any) -> Transaction:
+        """Reads and writes that take effect together: ``async with db.transaction() as tx: ...``.
+        Options are those of loamdb.DB.transaction."""
+        return Transaction(self, options)
+
+    async def update(self, function: Callable[[Transaction], Awaitable[T]], *, timeout: float | None = None, **options: Any) -> T:
+        """Awaits function(tx) and commits; after a conflict again, until timeout seconds are over."""
+        end = None if timeout is None else time.monotonic() + timeout
+        pause = 50e-6
+        while True:
+            try:
+                async with self.transaction(**options) as tx:
+                    return await function(tx)
+            except (ConflictError, DeadlockError, LockTimeoutError):
+                if end is not None and time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311  it spreads writers
+            pause = min(2 * pause, 20e-3)
+
+    async def compare_and_swap(self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False) -> bool:
+        """Stores a value if the key has the value old now; see loamdb.DB.compare_and_swap."""
+        return await self._run(self.db.compare_and_swap, key, old, value, sync=sync)
+
+    async def put_if_absent(self, key: Buffer, value: Buffer, *, sync: bool = False) -> bool:
+        """Stores a value if the key has none, and says whether it did."""
+        return await self._run(self.db.put_if_absent, key, value, sync=sync)
 
     async def flush(self) -> None:
         """Writes what is in memory into tables."""
@@ -258,6 +288,56 @@ class Batch(_db.Batch):
             await self.commit()
         else:
             self.clear()
+
+
+class Transaction:
+    """A transaction; see loamdb.transaction.Transaction."""
+
+    __slots__ = ("_db", "_options", "_tx")
+
+    def __init__(self, db: DB, options: dict[str, Any]) -> None:
+        self._db = db
+        self._options = options
+        self._tx: Any = None
+
+    async def get(self, key: Buffer, default: Any = None) -> Any:
+        """The value of a key, or default when it has none."""
+        return await self._db._run(self._tx.get, key, default)
+
+    async def get_for_update(self, key: Buffer, default: Any = None) -> Any:
+        """Like get, of a key that the rest depends on."""
+        return await self._db._run(self._tx.get_for_update, key, default)
+
+    async def put(self, key: Buffer, value: Buffer) -> None:
+        """Stores a value under a key."""
+        await self._db._run(self._tx.put, key, value)
+
+    async def delete(self, key: Buffer) -> None:
+        """Removes a key, whether it has a value or not."""
+        await self._db._run(self._tx.delete, key)
+
+    async def items(self, **bounds: Any) -> list[tuple[bytes, bytes]]:
+        """Keys with their values, in key order, as a list."""
+        return await self._db._run(lambda: list(self._tx.items(**bounds)))
+
+    async def savepoint(self) -> int:
+        """Remembers what has been written until now."""
+        return await self._db._run(self._tx.savepoint)
+
+    async def rollback_to(self, savepoint: int) -> None:
+        """Takes back what was written since a savepoint."""
+        await self._db._run(self._tx.rollback_to, savepoint)
+
+    async def rollback(self) -> None:
+        """Ends the transaction without a trace."""
+        await self._db._run(self._tx.rollback)
+
+    async def __aenter__(self) -> Self:
+        self._tx = await self._db._run(self._db.db.transaction, **self._options)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        await self._db._run(self._tx.__exit__, kind, None, None)
 
 
 class Entries(Generic[T]):

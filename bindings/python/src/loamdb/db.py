@@ -11,9 +11,12 @@ from . import _fast
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
 from ._options import Cache
-from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
+from ._types import TYPE_CHECKING, Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError, ClosedError
 from .iterator import Iterator
+
+if TYPE_CHECKING:
+    from .transaction import Transaction
 
 _D = TypeVar("_D")
 _Missing = object()
@@ -256,6 +259,37 @@ class DB(_Mapping, Handle):
         of another snapshot of the database, which was perhaps made by another keyspace and
         must stay open."""
         return Snapshot(self, of)
+
+    def transaction(self, **options: Any) -> Transaction:
+        """Reads and writes that take effect together: ``with db.transaction() as tx: ...``.
+        Committed when the block ends, rolled back when it raises. Options: serializable
+        (what was read must not have changed either), lock (writes and get_for_update
+        lock their keys), lock_timeout (seconds; 1 by default, negative: none), name (in
+        errors about locks), sync."""
+        from .transaction import Transaction
+
+        return Transaction(self, **options)
+
+    def update(self: Any, other: Any = (), *, sync: bool = False, timeout: float | None = None, **options: Any) -> Any:
+        """Given a function, calls it with a transaction, commits, and returns its result; after
+        a conflict again, with pauses, until timeout seconds are over. Options are those of
+        transaction. Given a mapping or iterable, stores all pairs, together or not at all."""
+        if not callable(other):
+            return super().update(other, sync=sync)
+        from .transaction import run
+
+        return run(self, other, timeout, {"sync": sync, **options})
+
+    def compare_and_swap(self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False) -> bool:
+        """Stores a value if the key has the value old now, and says whether it did. None is no
+        value: as old, the key must have none; as value, it is removed."""
+        from .transaction import swap
+
+        return swap(self, key, old, value, sync)
+
+    def put_if_absent(self, key: Buffer, value: Buffer, *, sync: bool = False) -> bool:
+        """Stores a value if the key has none, and says whether it did."""
+        return self.compare_and_swap(key, None, value, sync=sync)
 
     def prefixed(self, prefix: Buffer) -> Prefixed:
         """The keys that begin with prefix, as a mapping in which they stand without it."""

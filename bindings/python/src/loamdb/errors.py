@@ -12,7 +12,9 @@ __all__ = [
     "CancelledError",
     "ClosedError",
     "ComparatorMismatchError",
+    "ConflictError",
     "CorruptionError",
+    "DeadlockError",
     "DoesNotExistError",
     "Error",
     "ExistsError",
@@ -21,6 +23,7 @@ __all__ = [
     "InternalError",
     "InvalidArgumentError",
     "LibraryError",
+    "LockTimeoutError",
     "LockedError",
     "NoMemoryError",
     "NoSpaceError",
@@ -33,6 +36,7 @@ __all__ = [
     "ReadOnlyError",
     "TooLargeError",
     "TooManyFilesError",
+    "TransactionDoneError",
 ]
 
 
@@ -122,6 +126,23 @@ class NoKeyspaceError(Error, LookupError):
     """There is no keyspace of that name, or it was dropped."""
 
 
+class ConflictError(Error):
+    """Another write of a key that the transaction depends on; the message names the key.
+    Nothing was written: begin the transaction again, as db.update does."""
+
+
+class DeadlockError(Error):
+    """To wait for a lock would never end; the message names both transactions."""
+
+
+class LockTimeoutError(Error, TimeoutError):
+    """Another transaction did not give a lock back in time."""
+
+
+class TransactionDoneError(Error, RuntimeError):
+    """The transaction was committed or rolled back."""
+
+
 class ExistsError(IOError, FileExistsError):
     """error_if_exists was set and the database exists."""
 
@@ -194,6 +215,10 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -24: (NoKeyspaceError, "there is no such keyspace"),
     -25: (NoMergeOperatorError, "there is no merge operator"),
     -26: (MergeFailedError, "the merge operator failed"),
+    -27: (ConflictError, "the transaction conflicts with another write"),
+    -28: (DeadlockError, "to wait for the lock would never end"),
+    -29: (LockTimeoutError, "the lock was not given back in time"),
+    -30: (TransactionDoneError, "the transaction has ended"),
 }
 
 

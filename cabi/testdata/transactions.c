@@ -1,0 +1,129 @@
+/* Transactions, compare-and-swap and their ends. */
+#include "check.h"
+
+static char *err;
+
+/* Wants a failure whose message has the words. */
+#define SAYS(status, words, call)                                                                 \
+  do {                                                                                            \
+    loam_status said_ = (call);                                                                   \
+    CHECK(said_ == (status) && err && strstr(err, words), "%s: %s", #call, err ? err : "nothing"); \
+    loam_free(err);                                                                               \
+    err = NULL;                                                                                   \
+  } while (0)
+
+/* Wants a value, or none. */
+static void holds(loam_db *db, const char *key, const char *want) {
+  void *value;
+  size_t len;
+  loam_status s = loam_get_alloc(db, NULL, key, strlen(key), &value, &len, &err);
+  CHECK(want ? s == LOAM_OK && len == strlen(want) && !memcmp(value, want, len) : s == LOAM_NOT_FOUND, "%s: %s", key, loam_status_name(s));
+  loam_free(value);
+}
+
+static void sees(loam_txn *txn, const char *key, const char *want) {
+  void *value;
+  size_t len;
+  loam_status s = loam_txn_get(txn, NULL, key, strlen(key), &value, &len, &err);
+  CHECK(want ? s == LOAM_OK && len == strlen(want) && !memcmp(value, want, len) : s == LOAM_NOT_FOUND, "%s: %s", key, loam_status_name(s));
+  loam_free(value);
+}
+
+static void commits(loam_db *db) {
+  loam_txn *txn;
+  loam_iter *it;
+  loam_entry e;
+  uint64_t first, second;
+  WANT(LOAM_OK, loam_put(db, NULL, "a", 1, "0", 1, NULL, &err));
+  WANT(LOAM_OK, loam_txn_begin(db, NULL, &txn, &err));
+  WANT(LOAM_OK, loam_txn_put(txn, NULL, "b", 1, "1", 1, &err));
+  WANT(LOAM_OK, loam_txn_savepoint(txn, &first, &err));
+  WANT(LOAM_OK, loam_txn_delete(txn, db, "a", 1, &err));
+  WANT(LOAM_OK, loam_txn_savepoint(txn, &second, &err));
+  sees(txn, "a", NULL);
+  sees(txn, "b", "1");
+  holds(db, "b", NULL);
+  WANT(LOAM_OK, loam_txn_iter_create(txn, NULL, NULL, &it, &err));
+  WANT(LOAM_OK, loam_iter_first(it, &e, &err));
+  CHECK(e.key_len == 1 && *(const char *)e.key == 'b', "the first key");
+  WANT(LOAM_END, loam_iter_next(it, &e, &err));
+  WANT(LOAM_OK, loam_iter_close(it));
+  WANT(LOAM_OK, loam_txn_rollback_to(txn, first, &err));
+  SAYS(LOAM_ERR_INVALID_ARGUMENT, "not a savepoint", loam_txn_rollback_to(txn, second, &err));
+  sees(txn, "a", "0");
+  WANT(LOAM_OK, loam_txn_commit(txn, WRITE(LOAM_SYNC), &err));
+  holds(db, "a", "0");
+  holds(db, "b", "1");
+  SAYS(LOAM_ERR_TXN_DONE, "has ended", loam_txn_commit(txn, NULL, &err));
+  WANT(LOAM_ERR_TXN_DONE, loam_txn_put(txn, NULL, "c", 1, "", 0, NULL));
+  WANT(LOAM_OK, loam_txn_rollback(txn, &err));
+  WANT(LOAM_OK, loam_txn_close(txn));
+  WANT(LOAM_ERR_CLOSED, loam_txn_close(txn));
+  WANT(LOAM_OK, loam_txn_close(NULL));
+}
+
+static void conflicts(loam_db *db) {
+  loam_txn *txn;
+  void *value;
+  size_t len;
+  for (int update = 0; update < 2; update++) {
+    loam_txn_options o = {.struct_size = sizeof o, .flags = update ? 0 : LOAM_TXN_SERIALIZABLE};
+    WANT(LOAM_OK, loam_txn_begin(db, &o, &txn, &err));
+    WANT(LOAM_OK, (update ? loam_txn_get_for_update : loam_txn_get)(txn, NULL, "a", 1, &value, &len, &err));
+    loam_free(value);
+    WANT(LOAM_OK, loam_txn_put(txn, NULL, "z", 1, "z", 1, &err));
+    WANT(LOAM_OK, loam_put(db, NULL, "a", 1, "newer", 5, NULL, &err));
+    SAYS(LOAM_ERR_CONFLICT, "\"a\"", loam_txn_commit(txn, NULL, &err));
+    WANT(LOAM_OK, loam_txn_close(txn));
+    holds(db, "z", NULL);
+  }
+}
+
+static void locks(loam_db *db) {
+  loam_txn *one, *two;
+  loam_txn_options o = {.struct_size = sizeof o, .flags = LOAM_TXN_LOCK, .lock_timeout_ms = 1, .name = "the first"};
+  WANT(LOAM_OK, loam_txn_begin(db, &o, &one, &err));
+  o.name = "the second";
+  WANT(LOAM_OK, loam_txn_begin(db, &o, &two, &err));
+  WANT(LOAM_OK, loam_txn_put(one, NULL, "k", 1, "1", 1, &err));
+  WANT(LOAM_OK, loam_txn_put(one, NULL, "k", 1, "2", 1, &err));
+  SAYS(LOAM_ERR_LOCK_TIMEOUT, "the first", loam_txn_put(two, NULL, "k", 1, "3", 1, &err));
+  SAYS(LOAM_ERR_LOCK_TIMEOUT, "the second", loam_txn_put(two, NULL, "k", 1, "3", 1, &err));
+  WANT(LOAM_OK, loam_txn_close(one)); /* rolls back */
+  WANT(LOAM_OK, loam_txn_put(two, NULL, "k", 1, "3", 1, &err));
+  WANT(LOAM_OK, loam_txn_commit(two, NULL, &err));
+  WANT(LOAM_OK, loam_txn_close(two));
+  holds(db, "k", "3");
+  o.flags = LOAM_TXN_READ_ONLY;
+  WANT(LOAM_OK, loam_txn_begin(db, &o, &one, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_txn_delete(one, NULL, "k", 1, NULL));
+  WANT(LOAM_OK, loam_txn_close(one));
+}
+
+static void swaps(loam_db *db) {
+  WANT(LOAM_OK, loam_put_if_absent(db, NULL, "s", 1, NULL, 0, &err));
+  WANT(LOAM_MISMATCH, loam_put_if_absent(db, NULL, "s", 1, "x", 1, &err));
+  WANT(LOAM_MISMATCH, loam_compare_and_swap(db, NULL, "s", 1, NULL, 0, "x", 1, &err));
+  WANT(LOAM_OK, loam_compare_and_swap(db, WRITE(LOAM_SYNC), "s", 1, "", 0, "x", 1, &err));
+  holds(db, "s", "x");
+  WANT(LOAM_OK, loam_compare_and_swap(db, NULL, "s", 1, "x", 1, NULL, 0, &err));
+  holds(db, "s", NULL);
+}
+
+int main(void) {
+  loam_db *db, *other;
+  loam_txn *txn;
+  WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
+  WANT(LOAM_OK, loam_open("other", NULL, &other, &err));
+  commits(db);
+  conflicts(db);
+  locks(db);
+  swaps(db);
+  WANT(LOAM_OK, loam_txn_begin(db, NULL, &txn, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_txn_put(txn, other, "k", 1, "", 0, NULL));
+  WANT(LOAM_OK, loam_close(other, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_ERR_CLOSED, loam_txn_put(txn, NULL, "k", 1, "", 0, NULL));
+  WANT(LOAM_OK, loam_txn_close(txn));
+  return 0;
+}
