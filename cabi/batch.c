@@ -2,7 +2,7 @@
 
 /*
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
- * then kind (1 put, 0 delete, 2 merge), key and for puts and merges value, each with its length as
+ * then kind (1 put, 0 delete, 2 merge, 15 delete a range), key and but for deletes value, each with its length as
  * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
  * by the number of a keyspace, as a varint.
  */
@@ -178,6 +178,13 @@ loam_status loam_batch_merge(loam_batch *handle, const void *key, size_t key_len
   return add(handle, LOAM_OP_MERGE, key, key_len, operand, operand_len, err);
 }
 
+loam_status loam_batch_delete_range(loam_batch *handle, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err) {
+  BEGIN_C(err);
+  BYTES(err, start, start_len, "start");
+  BYTES(err, limit, limit_len, "limit");
+  return add(handle, LOAM_OP_DELETE_RANGE, start, start_len, limit, limit_len, err);
+}
+
 loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_len, char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
@@ -320,7 +327,7 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
     }
     loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace};
     p = get_bytes(p, &operation.key, &operation.key_len);
-    if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE) p = get_bytes(p, &operation.value, &operation.value_len);
+    if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE || operation.kind == LOAM_OP_DELETE_RANGE) p = get_bytes(p, &operation.value, &operation.value_len);
     else if (operation.kind != LOAM_OP_DELETE) break;
     stop = visit(arg, &operation, &failure);
   }

@@ -218,7 +218,7 @@ func remove(db C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t
 	return C.LOAM_OK
 }
 
-// loamgo_put_numbered puts, merges or deletes and stores the sequence number.
+// loamgo_put_numbered puts, merges, deletes or deletes a range, and stores the sequence number.
 //
 //export loamgo_put_numbered
 func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.size_t, value unsafe.Pointer, valueLen C.size_t, flags C.uint64_t, sequence *C.uint64_t, message **C.char) status {
@@ -233,6 +233,8 @@ func loamgo_put_numbered(db C.uint64_t, op C.int, key unsafe.Pointer, keyLen C.s
 			b.Put(span(key, keyLen), span(value, valueLen))
 		case C.LOAM_OP_MERGE:
 			b.Merge(span(key, keyLen), span(value, valueLen))
+		case C.LOAM_OP_DELETE_RANGE:
+			b.DeleteRange(span(key, keyLen), span(value, valueLen))
 		default:
 			b.Delete(span(key, keyLen))
 		}

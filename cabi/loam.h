@@ -357,6 +357,10 @@ typedef struct loam_write_options {
 LOAM_API loam_status loam_put(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t *sequence, char **err);
 /* Removes a key, whether it exists or not. */
 LOAM_API loam_status loam_delete(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, uint64_t *sequence, char **err);
+/* Removes all keys from start up to, not including, limit, whether there are any or not, at the
+ * cost of one put. start behind limit is LOAM_ERR_INVALID_ARGUMENT; a database in LevelDB's
+ * format gives LOAM_ERR_NEEDS_NATIVE. */
+LOAM_API loam_status loam_delete_range(loam_db *db, const loam_write_options *options, const void *start, size_t start_len, const void *limit, size_t limit_len, uint64_t *sequence, char **err);
 
 /* Adds an operand to a key, whose value is from then on what the merge operator makes of
  * the value before and the operand; nothing is read. LOAM_ERR_NEEDS_NATIVE: the database has
@@ -375,6 +379,8 @@ LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t k
 LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_t key_len, char **err);
 /* As loam_merge; that the database can take it is seen when the batch is written. */
 LOAM_API loam_status loam_batch_merge(loam_batch *batch, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
+/* See loam_delete_range, whose errors come with the writing of the batch. */
+LOAM_API loam_status loam_batch_delete_range(loam_batch *batch, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err);
 LOAM_API loam_status loam_batch_clear(loam_batch *batch);
 /* Adds the operations of other behind those of batch. */
 LOAM_API loam_status loam_batch_append(loam_batch *batch, const loam_batch *other, char **err);
@@ -388,7 +394,8 @@ LOAM_API loam_status loam_batch_data(const loam_batch *batch, const void **data,
 enum {
   LOAM_OP_DELETE = 0,
   LOAM_OP_PUT = 1,
-  LOAM_OP_MERGE = 2
+  LOAM_OP_MERGE = 2,
+  LOAM_OP_DELETE_RANGE = 15 /* from key up to, not including, value */
 };
 
 typedef struct loam_operation {
@@ -396,7 +403,7 @@ typedef struct loam_operation {
   int64_t kind;       /* LOAM_OP_* */
   const void *key;
   size_t key_len;
-  const void *value; /* of LOAM_OP_PUT and LOAM_OP_MERGE, else NULL */
+  const void *value; /* of LOAM_OP_PUT and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL */
   size_t value_len;
   uint32_t keyspace; /* its number, see loam_batch_in; 0: none was chosen */
 } loam_operation;

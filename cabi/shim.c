@@ -371,6 +371,15 @@ loam_status loam_delete(loam_db *db, const loam_write_options *options, const vo
   return loamgo_delete(HANDLE(db), (void *)key, key_len, flags, err);
 }
 
+loam_status loam_delete_range(loam_db *db, const loam_write_options *options, const void *start, size_t start_len, const void *limit, size_t limit_len, uint64_t *sequence, char **err) {
+  BEGIN(err);
+  WRITING(err, options);
+  BYTES(err, start, start_len, "start");
+  BYTES(err, limit, limit_len, "limit");
+  uint64_t unwanted;
+  return loamgo_put_numbered(HANDLE(db), LOAM_OP_DELETE_RANGE, (void *)start, start_len, (void *)limit, limit_len, flags, sequence ? sequence : &unwanted, err);
+}
+
 /* ---- Upkeep ---- */
 
 loam_status loam_flush(loam_db *db, char **err) {

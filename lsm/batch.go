@@ -25,6 +25,7 @@ type Batch struct {
 	spaces []*engine.Keyspace // those that operations name
 	plain  bool               // an operation is on the default keyspace
 	beyond base.Kind          // the first kind that LevelDB's format does not have; 0: none
+	ranges bool               // there is a range delete
 }
 
 // NewBatch returns an empty batch.
@@ -122,6 +123,7 @@ func (b *Batch) Append(other *Batch) {
 	if b.beyond == 0 {
 		b.beyond = other.beyond
 	}
+	b.ranges = b.ranges || other.ranges
 	b.plain = b.plain || other.plain
 	repr, ok := batchrepr.AppendBatch(b.repr, other.repr)
 	if !ok && b.err == nil {
@@ -140,7 +142,7 @@ func (b *Batch) note(k *engine.Keyspace) {
 // Clear empties the batch and keeps its memory, and the keyspace of NewBatch.
 func (b *Batch) Clear() {
 	b.repr = batchrepr.Init(b.repr[:0])
-	b.err, b.spaces, b.beyond, b.plain = nil, b.spaces[:0], 0, false
+	b.err, b.ranges, b.spaces, b.beyond, b.plain = nil, false, b.spaces[:0], 0, false
 }
 
 // Count is the number of operations.

@@ -121,6 +121,8 @@ func (c *conformer) run(op string, args []string) {
 		c.ok(c.space.Put(percentDecode(args[0]), percentDecode(args[1]), NoSync))
 	case "del":
 		c.ok(c.space.Delete(percentDecode(args[0]), NoSync))
+	case "delrange":
+		c.deleteRange(percentDecode(args[0]), percentDecode(args[1]))
 	case "batch":
 		c.ok(c.space.Write(c.batch(args), NoSync))
 	case "get":
@@ -186,6 +188,16 @@ func (c *conformer) run(op string, args []string) {
 	default:
 		c.t.Fatalf("no operation %q", op)
 	}
+}
+
+func (c *conformer) deleteRange(start, limit []byte) {
+	err := c.space.DeleteRange(start, limit, NoSync)
+	if errors.Is(err, ErrNeedsNative) {
+		for k := range c.space.All(start, limit, &err) {
+			c.space.Delete(k, NoSync)
+		}
+	}
+	c.ok(err)
 }
 
 func (c *conformer) batch(args []string) *Batch {

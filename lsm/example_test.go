@@ -53,6 +53,31 @@ func Example() {
 	// true
 }
 
+func ExampleDB_DeleteRange() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for day := 1; day <= 30; day++ {
+		db.Put(fmt.Appendf(nil, "log/2024-06-%02d", day), []byte("..."), lsm.NoSync)
+	}
+	if err := db.DeleteRange([]byte("log/2024-06-01"), []byte("log/2024-06-29"), lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+	for key := range db.All(nil, nil, &err) {
+		fmt.Println(string(key))
+	}
+	// Output:
+	// log/2024-06-29
+	// log/2024-06-30
+}
+
 func ExampleDB_Write() {
 	db, done := open()
 	defer done()

@@ -4,55 +4,79 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
-	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-func TestDeleteRangeBasics(t *testing.T) {
-	db, err := Open("db", &Options{FS: vfs.NewMem(), Format: FormatNative})
+// rangeKey is key i of the tests of range deletes.
+func rangeKey(i int) []byte { return fmt.Appendf(nil, "k%06d", i) }
+
+// openRanges opens a native database with keys 0 to n-1.
+func openRanges(t *testing.T, o *Options, n int) *DB {
+	t.Helper()
+	o.FS, o.Format = vfs.NewMem(), FormatNative
+	db, err := Open("db", o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	for i := range 1000 {
-		if err := db.Put(fmt.Appendf(nil, "k%04d", i), []byte("v"), NoSync); err != nil {
-			t.Fatal(err)
+	t.Cleanup(func() { db.Close() })
+	b := NewBatch()
+	for i := range n {
+		b.Put(rangeKey(i), []byte("value"))
+		if b.Count() == 1000 || i == n-1 {
+			if err := db.Write(b, NoSync); err != nil {
+				t.Fatal(err)
+			}
+			b.Clear()
 		}
 	}
+	return db
+}
+
+// wantCount wants so many keys, forward and backward.
+func wantCount(t *testing.T, db *DB, when string, want int) {
+	t.Helper()
+	it := db.Iter(nil)
+	forward, back := 0, 0
+	for ok := it.First(); ok; ok = it.Next() {
+		forward++
+	}
+	for ok := it.Last(); ok; ok = it.Prev() {
+		back++
+	}
+	if err := it.Close(); err != nil || forward != want || back != want {
+		t.Errorf("%s: %d keys forward, %d back, %v; want %d", when, forward, back, err, want)
+	}
+}
+
+func TestDeleteRange(t *testing.T) {
+	db := openRanges(t, &Options{}, 1000)
 	snap := db.Snapshot()
+	if err := db.DeleteRange(rangeKey(100), rangeKey(900), NoSync); err != nil {
+		t.Fatal(err)
+	}
 	check := func(when string) {
 		t.Helper()
-		n := 0
-		it := db.Iter(nil)
-		for ok := it.First(); ok; ok = it.Next() {
-			n++
+		wantCount(t, db, when, 200)
+		for _, i := range []int{100, 500, 899} {
+			if _, err := db.Get(rangeKey(i), nil); !errors.Is(err, ErrNotFound) {
+				t.Errorf("%s: key %d: %v", when, i, err)
+			}
 		}
-		back := 0
-		for ok := it.Last(); ok; ok = it.Prev() {
-			back++
+		for _, i := range []int{99, 900} {
+			if v, err := db.Get(rangeKey(i), nil); string(v) != "value" {
+				t.Errorf("%s: key %d: %v", when, i, err)
+			}
 		}
-		if err := it.Close(); err != nil || n != 200 || back != 200 {
-			t.Errorf("%s: %d forward, %d back, %v", when, n, back, err)
-		}
-		if _, err := db.Get([]byte("k0500"), nil); !errors.Is(err, ErrNotFound) {
-			t.Errorf("%s: %v", when, err)
-		}
-		if v, err := db.Get([]byte("k0900"), nil); string(v) != "v" {
-			t.Errorf("%s: %v", when, err)
-		}
-	}
-	b := NewBatch()
-	preview.DeleteRange(b.In(nil), []byte("k0100"), []byte("k0900"))
-	if err := db.Write(b, NoSync); err != nil {
-		t.Fatal(err)
 	}
 	check("in the memtable")
 	if err := db.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	check("flushed with a snapshot")
-	if v, err := snap.Get([]byte("k0500"), nil); string(v) != "v" {
+	if v, err := snap.Get(rangeKey(500), nil); string(v) != "value" {
 		t.Error(err)
 	}
 	snap.Close()
@@ -60,5 +84,122 @@ func TestDeleteRangeBasics(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("compacted")
-	t.Log(db.Metrics().Compact)
+}
+
+func TestDeleteRangeRefuses(t *testing.T) {
+	db := openRanges(t, &Options{}, 10)
+	if err := db.DeleteRange([]byte("b"), []byte("a"), NoSync); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("behind its limit: %v", err)
+	}
+	b := NewBatch()
+	b.DeleteRange([]byte("b"), []byte("a"))
+	if err := db.Write(b, NoSync); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("behind its limit in a batch: %v", err)
+	}
+	if err := b.Each(func(k, v []byte) error { return nil }, func(k []byte) error { return nil }); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("Each: %v", err)
+	}
+	if err := db.DeleteRange(rangeKey(3), rangeKey(3), NoSync); err != nil {
+		t.Error(err)
+	}
+	ks, err := db.Keyspace("reverse", &KeyspaceOptions{Comparer: base.ReverseBytewise})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Clear()
+	b.In(ks).DeleteRange([]byte("b"), []byte("a"))
+	b.DeleteRange([]byte("a"), []byte("b"))
+	if err := db.Write(b, NoSync); err != nil {
+		t.Errorf("in the orders of two keyspaces: %v", err)
+	}
+	if err := ks.DeleteRange([]byte("a"), []byte("b"), NoSync); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("behind its limit in the reverse order: %v", err)
+	}
+	wantCount(t, db, "afterwards", 10)
+
+	old, err := Open("old", &Options{FS: vfs.NewMem(), Format: FormatLevelDB})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	b.Clear()
+	b.Put([]byte("k"), nil)
+	b.DeleteRange([]byte("a"), []byte("b"))
+	for _, err := range []error{old.DeleteRange([]byte("a"), []byte("b"), NoSync), old.Write(b, NoSync)} {
+		if !errors.Is(err, ErrNeedsNative) {
+			t.Errorf("in LevelDB's format: %v", err)
+		}
+	}
+}
+
+// TestDeleteRangeFreesSpace deletes what many tables have; nobody flushes or compacts.
+func TestDeleteRangeFreesSpace(t *testing.T) {
+	db := openRanges(t, &Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, Compression: NoCompression}, 40_000)
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	size := func() uint64 {
+		n, err := db.ApproximateSizes([]Range{{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n[0]
+	}
+	before := size()
+	snap := db.Snapshot()
+	if err := db.DeleteRange(rangeKey(10), rangeKey(39_990), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if now := size(); now < before*9/10 {
+		t.Errorf("%d of %d bytes are left, a snapshot needs all", now, before)
+	}
+	n := 0
+	it := db.Iter(&IterOptions{Snapshot: snap})
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+	}
+	if err := it.Close(); err != nil || n != 40_000 {
+		t.Errorf("%d keys in the snapshot, %v", n, err)
+	}
+	snap.Close()
+	if err := db.DeleteRange(rangeKey(10), rangeKey(39_990), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	for start := time.Now(); size() > before/4; time.Sleep(10 * time.Millisecond) {
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%d of %d bytes are left: %s", size(), before, fmt.Sprint(db.Property("loam.sstables")))
+		}
+	}
+	if dropped := db.Metrics().Compact.TablesDropped; dropped == 0 {
+		t.Error("no table was dropped without being read")
+	}
+	wantCount(t, db, "afterwards", 20)
+}
+
+// TestDeleteRangeIsJumped counts what an iterator reads of a range that was deleted: no more
+// blocks than of one that is empty.
+func TestDeleteRangeIsJumped(t *testing.T) {
+	db := openRanges(t, &Options{DisableCompaction: true, BlockSize: 1 << 10}, 50_000)
+	if err := db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.DeleteRange(rangeKey(5), rangeKey(49_995), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	for _, flushed := range []bool{false, true} {
+		if flushed {
+			if err := db.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := db.Metrics()
+		wantCount(t, db, "deleted", 10)
+		after := db.Metrics()
+		if blocks := after.Cache.Hits + after.Cache.Misses - before.Cache.Hits - before.Cache.Misses; blocks > 20 {
+			t.Errorf("flushed %v: two scans of 10 keys looked at %d blocks", flushed, blocks)
+		}
+	}
 }

@@ -86,13 +86,24 @@ func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 			return err
 		}
 	}
+	if b.ranges {
+		if err := k.checkRanges(b); err != nil {
+			return err
+		}
+	}
 	if b.Count() == 0 && mode&Sync == 0 {
 		return nil
 	}
+	var err error
 	if id := k.space.Tree.ID(); id != base.DefaultKeyspace && b.plain {
-		return k.writeIn(id, b, commit.Mode(mode&(Sync|NoStall)))
+		err = k.writeIn(id, b, commit.Mode(mode&(Sync|NoStall)))
+	} else {
+		err = db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 	}
-	return db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
+	if b.ranges && err == nil {
+		k.rangesDeleted(b)
+	}
+	return err
 }
 
 // inBuffers hold batches with the keyspace of their writing filled in.
@@ -132,7 +143,8 @@ func (k *keyspace) WriteBytes(repr []byte, mode WriteMode) error {
 	if len(repr) > maxBatchSize {
 		return tooLarge("batch", len(repr))
 	}
-	return k.Write(&Batch{repr: repr, plain: true, beyond: kinds.BeyondLevelDB()}, mode)
+	ranges := kinds>>base.KindRangeDelete&1 != 0
+	return k.Write(&Batch{repr: repr, plain: true, beyond: kinds.BeyondLevelDB(), ranges: ranges}, mode)
 }
 
 // validate says what of a batch in wire form the database cannot take. kinds are those of its

@@ -178,6 +178,15 @@ class Loam extends AbstractLevel {
     sync.batch(this, [{ type: 'merge', key, value: operand }], options)
   }
 
+  async deleteRange (start, limit, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.deleteRange(start, limit, options))
+    return sync.deleteRange(this, start, limit, options)
+  }
+
+  [sync.kDeleteRange] (start, limit, keyEncoding, options) {
+    return this.#writes.run(() => native.deleteRange(this.#context, start, limit, options?.sync === true))
+  }
+
   putSync (key, value, options) {
     sync.put(this, key, value, options)
   }

@@ -103,6 +103,13 @@ export class Loam<KDefault = string, VDefault = string>
   /** {@link merge} on the calling thread. {@link batchSync} takes operations of type `'merge'`, too. */
   mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
 
+  /**
+   * Delete all entries from `start` up to, not including, `limit`, at the cost of one put. A
+   * database in LevelDB's format rejects with `LEVEL_NEEDS_NATIVE`.
+   */
+  deleteRange (start: KDefault, limit: KDefault): Promise<void>
+  deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
+
   /** Delete an entry on the calling thread; otherwise as {@link putSync}. */
   delSync (key: KDefault): void
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
@@ -210,6 +217,8 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
   sublevel (name: string | string[]): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, string, string>
   sublevel<K = string, V = string> (name: string | string[], options: AbstractSublevelOptions<K, V>): Sublevel<Sublevel<TDatabase, KDefault, VDefault>, K, V>
 
+  deleteRange (start: KDefault, limit: KDefault): Promise<void>
+  deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
   putSync (key: KDefault, value: VDefault): void
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
   delSync (key: KDefault): void

@@ -10,6 +10,15 @@ class Sublevel extends AbstractSublevel {
     return new Sublevel(this, name, options)
   }
 
+  async deleteRange (start, limit, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.deleteRange(start, limit, options))
+    return sync.deleteRange(this, start, limit, options)
+  }
+
+  [sync.kDeleteRange] (start, limit, keyEncoding, options) {
+    return this.parent.deleteRange(start, limit, { ...options, keyEncoding })
+  }
+
   putSync (key, value, options) {
     sync.put(this, key, value, options)
   }

@@ -13,6 +13,7 @@ function assertOpen (db, method) {
 const kPut = Symbol('put')
 const kDel = Symbol('del')
 const kBatch = Symbol('batch')
+const kDeleteRange = Symbol('deleteRange')
 
 function put (db, key, value, options) {
   assertOpen(db, 'putSync')
@@ -46,6 +47,17 @@ function mergeArguments (db, key, operand, options) {
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const encodedKey = keyEncoding.encode(key)
   return [db.prefixKey(encodedKey, keyEncoding.format, true), db.valueEncoding(options?.valueEncoding).encode(operand)]
+}
+
+// Of deleteRange, which is asynchronous: it emits no event, as clear() does not tell of keys.
+function deleteRange (db, start, limit, options) {
+  assertOpen(db, 'deleteRange')
+  const keyEncoding = db.keyEncoding(options?.keyEncoding)
+  const [from, to] = [start, limit].map((key) => {
+    db._assertValidKey(key)
+    return db.prefixKey(keyEncoding.encode(key), keyEncoding.format, true)
+  })
+  return db[kDeleteRange](from, to, keyEncoding.format, options)
 }
 
 function batch (db, operations, options) {
@@ -193,9 +205,11 @@ exports.assertOpen = assertOpen
 exports.kPut = kPut
 exports.kDel = kDel
 exports.kBatch = kBatch
+exports.kDeleteRange = kDeleteRange
 exports.kIterator = Symbol('iterator')
 exports.put = put
 exports.del = del
 exports.batch = batch
 exports.mergeArguments = mergeArguments
+exports.deleteRange = deleteRange
 exports.iterator = iterator

@@ -105,6 +105,29 @@ static PyObject *batch_delete(PyObject *self, PyObject *key) {
   Py_RETURN_NONE;
 }
 
+static PyObject *batch_delete_range(PyObject *self, PyObject *args) {
+  Batch *b = (Batch *)self;
+  PyObject *from, *to;
+  Bytes start, stop;
+  char *err = NULL;
+  loam_status status;
+  if (!PyArg_ParseTuple(args, "OO:delete_range", &from, &to)) return NULL;
+  if (HANDLE_OF(((Reader *)b->owner)->db) == NULL) {
+    raise_closed("database");
+    return NULL;
+  }
+  if (bytes_of(from, &start) < 0) return NULL;
+  if (bytes_of(to, &stop) < 0) {
+    bytes_done(&start);
+    return NULL;
+  }
+  status = b->lib->loam_batch_delete_range(b->batch, start.data, start.len, stop.data, stop.len, &err);
+  bytes_done(&stop);
+  bytes_done(&start);
+  if (status != LOAM_OK) return raise_status(status, err);
+  Py_RETURN_NONE;
+}
+
 static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value, 0); }
 
 static PyObject *batch_clear(PyObject *self, PyObject *unused) {
@@ -121,6 +144,8 @@ static PyMethodDef methods[] = {
      "put($self, key, value)\n--\n\nAdds: store a value under a key."},
     {"delete", batch_delete, METH_O, "delete($self, key, /)\n--\n\nAdds: remove a key."},
     {"merge", batch_merge, METH_VARARGS, "merge($self, key, operand, /)\n--\n\nAdds: an operand of a key."},
+    {"delete_range", batch_delete_range, METH_VARARGS,
+     "delete_range($self, start, stop, /)\n--\n\nAdds: remove all keys from start up to, not including, stop."},
     {"_clear", batch_clear, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 

@@ -494,10 +494,18 @@ static int database_write(Reader *r, PyObject *key_object, PyObject *value_objec
   return finish(r, status, err);
 }
 
+static int named_args(const char *function, const char *const *positional, int want, PyObject *const *args, Py_ssize_t nargs,
+                      PyObject *names, PyObject **objects, unsigned *flags);
+
 /* The arguments of put, merge and delete: want objects and the keyword sync. */
 static int write_args(const char *function, int want, PyObject *const *args, Py_ssize_t nargs, PyObject *names, PyObject **objects,
                       unsigned *flags) {
-  const char *const positional[2] = {"key", *function == 'm' ? "operand" : "value"};
+  const char *const key_value[2] = {"key", *function == 'm' ? "operand" : "value"};
+  return named_args(function, key_value, want, args, nargs, names, objects, flags);
+}
+
+static int named_args(const char *function, const char *const *positional, int want, PyObject *const *args, Py_ssize_t nargs,
+                      PyObject *names, PyObject **objects, unsigned *flags) {
   *flags = 0;
   if (nargs > want) {
     PyErr_Format(PyExc_TypeError, "%s() takes %d positional arguments (%zd given)", function, want, nargs);
@@ -553,6 +561,31 @@ static PyObject *database_delete(PyObject *self, PyObject *const *args, Py_ssize
   Py_RETURN_NONE;
 }
 
+static PyObject *database_delete_range(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *names) {
+  static const char *const start_stop[2] = {"start", "stop"};
+  Reader *r = (Reader *)self;
+  PyObject *objects[2];
+  Bytes start, stop;
+  unsigned flags;
+  char *err = NULL;
+  loam_status status;
+  loam_snapshot *none;
+  loam_db *db;
+  if (named_args("delete_range", start_stop, 2, args, nargs, names, objects, &flags) < 0) return NULL;
+  if ((db = reader_db(r, &none)) == NULL || bytes_of(objects[0], &start) < 0) return NULL;
+  if (bytes_of(objects[1], &stop) < 0) {
+    bytes_done(&start);
+    return NULL;
+  }
+  Py_BEGIN_ALLOW_THREADS
+  status = r->lib->loam_delete_range(db, WRITE(flags), start.data, start.len, stop.data, stop.len, NULL, &err);
+  Py_END_ALLOW_THREADS
+  bytes_done(&stop);
+  bytes_done(&start);
+  if (finish(r, status, err) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
 static int database_assign(PyObject *self, PyObject *key, PyObject *value) { return database_write((Reader *)self, key, value, 0, 0); }
 
 /* _write(batch, sync): writes a batch, which stays as it is. */
@@ -581,6 +614,8 @@ static PyMethodDef database_methods[] = {
      "delete($self, key, *, sync=False)\n--\n\nRemoves a key, whether it has a value or not. sync: return when it is on disk."},
     {"merge", FASTCALL(database_merge), METH_FASTCALL | METH_KEYWORDS,
      "merge($self, key, operand, *, sync=False)\n--\n\nAdds an operand to a key: the merge operator makes the value of it and of the value before."},
+    {"delete_range", FASTCALL(database_delete_range), METH_FASTCALL | METH_KEYWORDS,
+     "delete_range($self, start, stop, *, sync=False)\n--\n\nRemoves all keys from start up to, not including, stop, at the cost of one put.\nA database in LevelDB's format raises NeedsNativeError."},
     {"_write", database_write_batch, METH_VARARGS, NULL},
     {"_attach", database_attach, METH_VARARGS, NULL},
     {"_detach", database_detach, METH_NOARGS, NULL},

@@ -181,6 +181,20 @@ static void filter(const char *name) {
   WANT(LOAM_OK, loam_options_close(o));
 }
 
+static void delete_range(text start, text limit) {
+  loam_status s = loam_delete_range(db, NULL, start.data, start.len, limit.data, limit.len, NULL, &err);
+  if (s == LOAM_OK) return;
+  CHECK(s == LOAM_ERR_NEEDS_NATIVE, "%s", err);
+  loam_free(err);
+  err = NULL;
+  loam_iter *it;
+  loam_iter_options o = {.struct_size = sizeof o, .lower = start.data, .lower_len = start.len, .upper = limit.data, .upper_len = limit.len};
+  WANT(LOAM_OK, loam_iter_create(db, &o, &it, &err));
+  loam_entry e;
+  while (loam_iter_next(it, &e, &err) == LOAM_OK) WANT(LOAM_OK, loam_delete(db, NULL, e.key, e.key_len, NULL, &err));
+  WANT(LOAM_OK, loam_iter_close(it));
+}
+
 static void operation(char **words, int n) {
   const char *op = words[0];
   text key = n > 1 ? decode(words[1]) : (text){NULL, 0}, value = n > 2 ? decode(words[2]) : (text){NULL, 0};
@@ -200,6 +214,7 @@ static void operation(char **words, int n) {
   } else {
     if (!strcmp(op, "put")) WANT(LOAM_OK, loam_put(db, NULL, key.data, key.len, value.data, value.len, NULL, &err));
     else if (!strcmp(op, "del")) WANT(LOAM_OK, loam_delete(db, NULL, key.data, key.len, NULL, &err));
+    else if (!strcmp(op, "delrange")) delete_range(key, value);
     else if (!strcmp(op, "batch")) batch(words, n);
     else if (!strcmp(op, "flush")) WANT(LOAM_OK, loam_flush(db, &err));
     else if (!strcmp(op, "compact")) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));

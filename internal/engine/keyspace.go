@@ -45,6 +45,8 @@ type Keyspace struct {
 	// is at most last.
 	gone atomic.Pointer[tree.Tree]
 	last atomic.Uint64
+
+	sealing atomic.Bool // see RangeDeleted
 }
 
 // init makes the trees of the keyspaces that the manifest has.

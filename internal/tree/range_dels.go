@@ -55,6 +55,25 @@ func (s *ReadState) rangeDels() (dels []iters.RangeDels) {
 	return dels
 }
 
+// CoversTable reports whether a table has nothing but keys from start up to, not including,
+// limit.
+func (t *Tree) CoversTable(start, limit []byte) bool {
+	g := t.shared.Reads.Enter()
+	defer g.Exit()
+	s := t.state.Load()
+	if s == nil {
+		return false
+	}
+	for i := range s.Version.Levels {
+		for _, f := range s.Version.Levels[i].Overlaps(t.cmp, start, limit) {
+			if t.cmp.Cmp(start, f.Smallest.User) <= 0 && f.EndsBefore(t.cmp, limit) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // RangeDelsOf returns the range tombstones of a table of a state that the caller holds.
 func (t *Tree) RangeDelsOf(m *manifest.FileMeta) (*rangedel.List, error) {
 	r, err := t.shared.Files.Reader(m)

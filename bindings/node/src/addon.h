@@ -207,7 +207,7 @@ loam_status shared_close(loam_db *db, char **err);
   X(compactStart) X(verifyStart) X(jobWait) X(jobProgress) X(jobCancel)        \
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
-  X(put) X(write) X(writeAsync) X(clear) X(finishWrite)                        \
+  X(put) X(write) X(writeAsync) X(clear) X(deleteRange) X(finishWrite)         \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
 
 #define X(name) napi_value js_##name(napi_env env, napi_callback_info info);

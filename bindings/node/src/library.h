@@ -17,7 +17,8 @@
   X(get) X(get_alloc) X(has) X(multi_get)                                      \
   X(snapshot_create) X(snapshot_close)                                         \
   X(put) X(delete) X(batch_create) X(batch_clear) X(write_bytes)               \
-  X(batch_delete) X(batch_close) X(write)                                      \
+  X(batch_delete) X(batch_delete_range) X(batch_close) X(write)                \
+  X(delete_range) X(iter_first) X(iter_last)                                   \
   X(keyspace_open) X(keyspace_drop) X(keyspace_list) X(keyspace_number)        \
   X(iter_create) X(iter_close) X(iter_place) X(iter_next_block)                \
   X(iter_prev_block) X(iter_seek) X(iter_next) X(iter_set_bounds)              \

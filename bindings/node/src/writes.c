@@ -183,6 +183,33 @@ static void clear_all(clear_work *c, loam_iter *iter, loam_batch *batch) {
   if (w->status >= 0 && c->sync) w->status = loam.write(c->db, WRITE(LOAM_SYNC), batch, NULL, &w->error);
 }
 
+/* Clears by a range delete, from the first key of the range to the last one, and that key
+ * itself, so that the range may be open. It reports false in LevelDB's format, which has none. */
+static bool clear_range(clear_work *c, loam_iter *iter, loam_batch *batch) {
+  work *w = &c->w;
+  loam_entry entry;
+  w->status = loam.iter_first(iter, &entry, &w->error);
+  if (w->status != LOAM_OK) return true; /* the range is empty, or the failure is reported */
+  size_t first_len = entry.key_len;
+  char *first = malloc(first_len + 1);
+  if (first == NULL) {
+    w->status = LOAM_ERR_NO_MEMORY;
+    return true;
+  }
+  memcpy(first, entry.key, first_len);
+  w->status = loam.iter_last(iter, &entry, &w->error);
+  if (w->status == LOAM_OK) w->status = loam.batch_delete_range(batch, first, first_len, entry.key, entry.key_len, &w->error);
+  if (w->status == LOAM_OK) w->status = loam.batch_delete(batch, entry.key, entry.key_len, &w->error);
+  if (w->status == LOAM_OK) w->status = loam.write(c->db, c->sync ? WRITE(LOAM_SYNC) : NULL, batch, NULL, &w->error);
+  free(first);
+  if (w->status != LOAM_ERR_NEEDS_NATIVE) return true;
+  loam.free(w->error);
+  w->error = NULL;
+  loam.batch_clear(batch);
+  w->status = loam.iter_set_bounds(iter, c->range.lower, c->range.lower_len, c->range.upper, c->range.upper_len, &w->error);
+  return w->status != LOAM_OK;
+}
+
 static void clear_run(work *w) {
   clear_work *c = (clear_work *)w;
   loam_iter *iter = NULL;
@@ -197,9 +224,37 @@ static void clear_run(work *w) {
   w->status = loam.iter_create(c->db, &o, &iter, &w->error);
   if (w->status == LOAM_OK) w->status = range_resolve(&c->range, iter, &w->error);
   if (w->status == LOAM_OK) w->status = loam.batch_create(&batch, &w->error);
-  if (w->status == LOAM_OK && !c->range.nothing) clear_all(c, iter, batch);
+  if (w->status == LOAM_OK && !c->range.nothing) {
+    bool all = c->limit < 0 && c->snapshot == NULL;
+    if (!all || !clear_range(c, iter, batch)) clear_all(c, iter, batch);
+  }
   loam.batch_close(batch);
   loam.iter_close(iter);
+}
+
+static void delete_range_run(work *w) {
+  clear_work *c = (clear_work *)w;
+  const range *r = &c->range;
+  w->status = loam.delete_range(c->db, c->sync ? WRITE(LOAM_SYNC) : NULL, r->lower, r->lower_len, r->upper, r->upper_len, NULL, &w->error);
+}
+
+/* deleteRange(database, start, limit, sync) */
+napi_value js_deleteRange(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL) return NULL;
+  clear_work *c = work_new(env, sizeof *c);
+  if (c == NULL) return NULL;
+  c->w.run = delete_range_run;
+  c->w.release = clear_release;
+  c->db = db->db;
+  napi_get_value_bool(env, argv[3], &c->sync);
+  if (!range_read(env, &c->range, argv[1], argv[2], 0, db->bytewise)) {
+    clear_release(&c->w);
+    free(c);
+    return NULL;
+  }
+  return work_queue_write(env, &c->w, db, "loamdb.deleteRange");
 }
 
 /* clear(database, snapshot, lower, upper, flags, limit, sync) */

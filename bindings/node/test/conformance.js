@@ -70,6 +70,15 @@ class Conformer {
     return this.root.keyspaces().join(' ')
   }
 
+  async delrange (start, limit) {
+    try {
+      await this.db.deleteRange(decode(start), decode(limit))
+    } catch (error) {
+      if (error.code !== 'LEVEL_NEEDS_NATIVE') throw error
+      await this.db.clear({ gte: decode(start), lt: decode(limit) })
+    }
+  }
+
   async batch (...args) {
     const operations = []
     let keyspace

@@ -51,6 +51,13 @@ class Runner:
     def do_del(self, source, key):
         self.db.delete(decode(key))
 
+    def do_delrange(self, source, start, limit):
+        try:
+            self.db.delete_range(decode(start), decode(limit))
+        except loamdb.NeedsNativeError:
+            for key in list(self.db.keys(start=decode(start), stop=decode(limit))):
+                self.db.delete(key)
+
     def do_batch(self, source, *words):
         with self.new_batch() as batch:
             rest = iter(words)
@@ -132,6 +139,10 @@ class LevelDBRunner(Runner):
 
 class PlyvelRunner(Runner):
     """Runs operations on loamdb.plyvel."""
+
+    def do_delrange(self, source, start, limit):
+        for key in list(self.db.iterator(start=decode(start), stop=decode(limit), include_value=False)):
+            self.db.delete(key)
 
     def open(self):
         return loamdb.plyvel.DB(str(self.path), create_if_missing=True)

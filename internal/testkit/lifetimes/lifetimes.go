@@ -329,7 +329,7 @@ func wrongArgument(c call) bool {
 			return true
 		case []byte:
 			switch _, method, _ := strings.Cut(c.name, "."); method {
-			case "WriteBytes", "CompactRange", "CompactRangeContext":
+			case "WriteBytes", "CompactRange", "CompactRangeContext", "DeleteRange":
 				return true
 			}
 		case string: // the name of a keyspace

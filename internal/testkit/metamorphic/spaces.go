@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -129,14 +128,18 @@ func (w *world) scanSnapshot(o *op, s snapshot) error {
 
 // fill adds a put or merge of value, or a deletion, to a batch and to the model.
 func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
-	if o.kind == opDeleteRange && (!sp.ranges || sp.cmp.Compare(o.key, o.limit) > 0) {
+	if o.kind == opDeleteRange && !sp.ranges {
 		w := *o
 		w.kind = opDelete
 		o = &w
 	}
 	if o.kind == opDeleteRange {
-		preview.DeleteRange(b.In(sp.ks), o.key, o.limit)
-		sp.model.DeleteRange(o.key, o.limit)
+		start, limit := o.key, o.limit
+		if sp.cmp.Compare(start, limit) > 0 { // they are in another keyspace's order
+			start, limit = limit, start
+		}
+		b.In(sp.ks).DeleteRange(start, limit)
+		sp.model.DeleteRange(start, limit)
 		return
 	}
 	switch {

@@ -38,6 +38,24 @@ var table = []mutant{
 	{"cut-file-unnoticed", "zeros of a page with the end of a file that was cut off are taken for its bytes", target{"internal/inplace", "TestCutFile"}, []edit{
 		{"internal/inplace/inplace.go", "if bytes.Equal(b.data[len(b.data)-tailLen:], b.tail[:]) {", "if bytes.Equal(b.tail[:], b.tail[:]) {"}}},
 
+	{"range-tombstone-cut-short", "a range tombstone that is cut where tables meet goes on behind the first key of the second", target{"internal/compact", "TestRangeDelsAreCut"}, []edit{
+		{"internal/compact/range_dels.go", "o.cut = append([]byte{}, border...)", "o.cut = append(append([]byte{}, border...), 0)"}}},
+
+	{"range-tombstone-dropped-early", "a range tombstone is dropped above tables that it covers", target{"internal/compact", "TestSurviveScript"}, []edit{
+		{"internal/compact/range_dels.go", " && !overlapped(v, c.cmp, first, f.Start, f.Limit) {", " {"}}},
+
+	{"range-tombstone-for-all", "a range tombstone drops what a snapshot under it sees", target{"internal/compact", "TestSurviveScript"}, []edit{
+		{"internal/compact/range_dels.go", "s > t.Seq() && c.stripe(s) == c.stripe(t.Seq())", "s > t.Seq()"}}},
+
+	{"range-tombstone-backward", "iterators look at no range tombstones on their way back", target{"lsm", "TestDeleteRange"}, []edit{
+		{"internal/iters/cursor.go", "if c.dels != nil && c.hides(in, i) {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tc.hide = false", "c.hide = false"}}},
+
+	{"range-tombstone-not-jumped", "iterators step through what range tombstones cover", target{"lsm", "TestDeleteRangeIsJumped"}, []edit{
+		{"internal/iters/covers.go", "\tcase d.source < source:\n\t\tc.jump(in, source)\n\t\treturn true\n", ""}}},
+
+	{"covered-tables-early", "tables that range tombstones cover are dropped though a snapshot sees them", target{"lsm", "TestDeleteRangeFreesSpace"}, []edit{
+		{"internal/jobs/range_dels.go", "if !any {", "if any || !any {"}}},
+
 	{"mapping-after-fault", "a mapping is used again after a fault", target{"internal/inplace", "TestFault"}, []edit{
 		{"internal/inplace/inplace.go", "if off > b.end || n > b.end-off || b.gone.Load() {\n\t\treturn nil, false", "if off > b.end || n > b.end-off {\n\t\treturn nil, false"}}},
 

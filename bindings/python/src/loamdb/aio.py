@@ -115,6 +115,10 @@ class DB(_Reads):
         """Adds an operand to a key. sync: return when it is on disk."""
         await self._run(self.db.merge, key, operand, sync=sync)
 
+    async def delete_range(self, start: Buffer, stop: Buffer, *, sync: bool = False) -> None:
+        """Removes all keys from start up to, not including, stop."""
+        await self._run(self.db.delete_range, start, stop, sync=sync)
+
     async def clear(self, **bounds: Any) -> None:
         """Removes all keys of a range; see loamdb.DB.clear."""
         await self._run(self.db.clear, **bounds)

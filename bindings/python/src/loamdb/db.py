@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
+from itertools import islice
 from types import TracebackType
 
 from . import _fast
@@ -12,7 +13,7 @@ from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, e
 from ._library import load
 from ._options import Cache
 from ._types import TYPE_CHECKING, Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
-from .errors import CallbackError, ClosedError
+from .errors import CallbackError, ClosedError, NeedsNativeError
 from .iterator import Iterator
 
 if TYPE_CHECKING:
@@ -158,7 +159,10 @@ class _Mapping(_Ranges):
         sync: bool = False,
     ) -> None:
         """Removes all keys of a range, those that are there when it is called; without
-        bounds, all. It takes effect in steps of some thousand keys."""
+        bounds, all. In the native format it is one write, however many keys there are;
+        in LevelDB's it takes effect in steps of some thousand keys."""
+        if self._clear_range(prefix, start, stop, sync):
+            return
         with self.keys(prefix=prefix, start=start, stop=stop, fill_cache=False) as keys:
             while True:
                 with self.batch() as batch:
@@ -170,6 +174,23 @@ class _Mapping(_Ranges):
         if sync:
             with self.batch(sync=True):
                 pass
+
+
+    def _clear_range(self: Any, prefix: Buffer | None, start: Buffer | None, stop: Buffer | None, sync: bool) -> bool:
+        """clear by a range delete, where the format has these: from the first key of the range
+        to the last one, and that key itself, so that the range may be open."""
+        ends: list[bytes] = []
+        for reverse in (False, True):
+            with self.keys(prefix=prefix, start=start, stop=stop, reverse=reverse, fill_cache=False) as keys:
+                ends.extend(islice(keys, 1))
+        try:
+            with self.batch(sync=sync) as batch:
+                if len(ends) == 2:
+                    batch.delete_range(*ends)
+                    batch.delete(ends[1])
+        except NeedsNativeError:
+            return False
+        return True
 
 
 class DB(_Mapping, Handle):
@@ -529,6 +550,10 @@ class Prefixed(_Mapping):
         """Adds an operand to a key, see DB.merge. sync: return when it is on disk."""
         self._writable().merge(self._key(key), operand, sync=sync)
 
+    def delete_range(self, start: Buffer, stop: Buffer, *, sync: bool = False) -> None:
+        """Removes all keys from start up to, not including, stop; see DB.delete_range."""
+        self._writable().delete_range(self._key(start), self._key(stop), sync=sync)
+
     def batch(self, *, sync: bool = False) -> PrefixedBatch:
         """Collects writes to this view that take effect together: ``with view.batch() as b: ...``."""
         return PrefixedBatch(self._writable(), self._prefix, sync)
@@ -656,6 +681,9 @@ class PrefixedBatch(Batch):
 
     def merge(self, key: Buffer, operand: Buffer, /) -> None:
         super().merge(b"".join((self._prefix, key)), operand)
+
+    def delete_range(self, start: Buffer, stop: Buffer, /) -> None:
+        super().delete_range(b"".join((self._prefix, start)), b"".join((self._prefix, stop)))
 
     def __setitem__(self, key: Buffer, value: Buffer, /) -> None:
         self.put(key, value)

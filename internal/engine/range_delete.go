@@ -1,0 +1,21 @@
+package engine
+
+import "time"
+
+// sealAfter is how long after a range delete its memtable is sealed, where that lets tables go.
+// Those that follow meanwhile are flushed with it.
+const sealAfter = 100 * time.Millisecond
+
+// RangeDeleted is called after keys from start up to limit were deleted. If a table is covered
+// whole, the memtable is flushed soon, however little it has: then the table is dropped, and its
+// space comes back though nobody may write again.
+func (k *Keyspace) RangeDeleted(start, limit []byte) {
+	if !k.Tree.CoversTable(start, limit) || k.sealing.Swap(true) {
+		return
+	}
+	time.AfterFunc(sealAfter, func() {
+		k.sealing.Store(false)
+		// A failure shows at the next write. After Close there is nothing to seal.
+		_ = k.DB.Pipeline.Exclusive(func() error { return k.DB.Jobs.Seal(k.Tree) })
+	})
+}
