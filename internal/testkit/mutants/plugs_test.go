@@ -14,7 +14,7 @@ var plugs = []mutant{
 		{"internal/compact/output.go", "if entries != meta.Entries && meta.Entries != 0 {", "if false {"}}},
 
 	{"merge-error-ignored", "a merge whose source failed counts as ended", target{"internal/compact", "TestRunFails"}, []edit{
-		{"internal/compact/run.go", "\t\terr = m.Advance(end)\n\t}\n\treturn err\n", "\t\terr = m.Advance(end)\n\t}\n\treturn nil\n"}}},
+		{"internal/compact/run.go", "\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn err\n", "\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn nil\n"}}},
 
 	{"scan-error-dropped", "a scan that ended early does not say so", target{"lsm", "TestScanError"}, []edit{
 		{"lsm/iterator.go", "defer func() { *err = it.Close() }()", "defer func() { it.Close() }()"}}},
