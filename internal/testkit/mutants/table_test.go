@@ -204,7 +204,7 @@ var table = []mutant{
 		{"internal/filter/bloom.go", "MayContain(h uint64) bool {\n", "MayContain(h uint64) bool {\n\tif h%8 == 0 {\n\t\treturn false\n\t}\n"}}},
 
 	{"free-block-early", "an iterator's block is released while it is read", metamorphic, []edit{
-		{"internal/sstable/blocktable/source.go", "s.count(i, dir, e.Len())\n\t}\n", "s.count(i, dir, e.Len())\n\t}\n\ts.releaseFrame()\n"}}},
+		{"internal/sstable/blocktable/source.go", "\t\ts.t.Slots.Touch(i + dir) // soon wanted\n\t}\n", "\t\ts.t.Slots.Touch(i + dir) // soon wanted\n\t}\n\ts.releaseFrame()\n"}}},
 
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database", target{"internal/vfs", "TestLock"}, []edit{
 		{"internal/vfs/lock_unix.go", "\t\t\t\treturn nil, errLockedHere\n", "\t\t\t\tl.f.Close()\n\t\t\t\tdelete(held.files, id)\n\t\t\t\treturn nil, errLockedHere\n"}}},
@@ -262,7 +262,7 @@ var table = []mutant{
 		{"internal/memtable/leaf_copy.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
 
 	{"iterator-of-closed", "an iterator of a closed database releases the cache once more", afterClose, []edit{
-		{"internal/tree/iterator.go", "\t\tif s != nil {\n\t\t\ts.Unref()\n\t\t}\n", "\t\tif s != nil {\n\t\t\ts.Unref()\n\t\t} else {\n\t\t\tt.shared.Holders.n.Add(1)\n\t\t\tt.shared.Holders.Release()\n\t\t}\n"}}},
+		{"internal/tree/tree.go", "\tif err == nil {\n\t\ts.Ref()\n\t}\n\tg.Exit()\n", "\tif err == nil {\n\t\ts.Ref()\n\t} else {\n\t\tt.shared.Holders.n.Add(1)\n\t\tt.shared.Holders.Release()\n\t}\n\tg.Exit()\n"}}},
 
 	{"cache-closed-twice", "a second Close of a cache takes a database's reference", afterClose, []edit{
 		{"lsm/extend.go", "!c.closed.Swap(true)", "(!c.closed.Swap(true) || true)"}}},
@@ -274,10 +274,10 @@ var table = []mutant{
 		{"internal/tree/sequences.go", "if snap.closed.Load() {", "if false {"}}},
 
 	{"foreign-snapshot", "another database's snapshot is read at", target{"internal/testkit/lifetimes", "TestOpen"}, []edit{
-		{"internal/tree/iterator.go", "o.Snapshot.of != t.shared.Seqs {", "o.Snapshot.of == nil {"}}},
+		{"internal/tree/sequences.go", "snap.of != t.shared.Seqs {", "snap.of == nil {"}}},
 
 	{"snapshot-then-state", "a snapshot is found open before the read state is loaded that may lack its entries", target{"lsm", "TestSnapshotReadsBesideItsClose"}, []edit{
-		{"internal/tree/get.go", "\tseq, err := t.shared.Seqs.after(h.state, snap)\n", "\tseq, err := t.shared.Seqs.after(h.state, snap)\n\tif s := t.state.Load(); s != nil {\n\t\th.state = s\n\t}\n"}}},
+		{"internal/tree/get.go", "\th.state, seq, err = t.after(t.state.Load(), snap)\n", "\th.state, seq, err = t.after(t.state.Load(), snap)\n\tif s := t.state.Load(); s != nil {\n\t\th.state = s\n\t}\n"}}},
 
 	{"commit-after-close", "a writer that waited behind Close commits to a closed database", target{"lsm", "TestWritesBesideClose"}, []edit{
 		{"internal/engine/open.go", "\t\tdb.Pipeline.Poison(base.ErrClosed)\n", ""}}},
