@@ -112,10 +112,10 @@ var table = []mutant{
 		{"internal/wal/set.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
 
 	{"split-batch", "a batch is appended to the log in two records", states, []edit{
-		{"lsm/write.go", "\treturn db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))\n", `	if b.Count() > 1 {
-		return b.Each(func(key, v []byte) error { return k.Put(key, v, mode) }, func(key []byte) error { return k.Delete(key, mode) })
-	}
-	return db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
+		{"lsm/write.go", "\t\terr = db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))\n", `		if b.Count() > 1 {
+			return b.Each(func(key, v []byte) error { return k.Put(key, v, mode) }, func(key []byte) error { return k.Delete(key, mode) })
+		}
+		err = db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 `}}},
 
 	{"keyspace-tables-before-logs", "a keyspace's tables are live before the logs with the rest of their batches are durable", trees, []edit{
