@@ -75,7 +75,7 @@ var table = []mutant{
 		{"internal/txn/commit.go", "\ttx.reads.Keys(newer)\n", ""}}},
 
 	{"txn-phantom", "a serializable commit does not look into the ranges that were read", hermitage, []edit{
-		{"internal/txn/commit.go", "if err := c.ranges(&c.unions[i]); err != nil {", "if err := error(nil); err != nil {"}}},
+		{"internal/txn/commit.go", "if err := c.ranges(&c.unions[i]); err != nil {", "if err := c.ranges(&c.unions[i]); err != nil && i < 0 {"}}},
 
 	{"txn-one-step", "what is written between the first step of a check and the lead is not looked at", serial, []edit{
 		{"internal/txn/commit.go", "if last == c.seen {", "if last >= c.seen {"}}},
