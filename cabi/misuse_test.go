@@ -143,7 +143,7 @@ func (p prototype) good(q parameter) string {
 		return "list_lens"
 	case optionsType.MatchString(q.typ):
 		return "&" + optionsType.FindStringSubmatch(q.typ)[1] + "_options"
-	case q.typ == "loam_failure *":
+	case q.typ == "loam_failure *" || q.typ == "loam_merge_result *":
 		return "NULL" // outside a callback there is none
 	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || strings.HasSuffix(q.typ, "64_t"):
 		return "0"
@@ -171,7 +171,7 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{any_, "NULL"}, {any_, "&later_" + m[1] + ".known"}, {invalid_, "&unknown_" + m[1] + ".known"},
 			{invalid_, "&short_" + m[1]}, {invalid_, "&huge_" + m[1]}, {invalid_, "&flags_" + m[1]}}
 	}
-	optional := q.name == "err" || q.name == "sequence" || q.typ == "loam_destroy_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "report" && p.name == "loam_repair"
+	optional := q.name == "err" || q.name == "sequence" || q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "report" && p.name == "loam_repair"
 	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "stop"
 	switch {
 	case q.typ == "size_t" && q.name == "n":

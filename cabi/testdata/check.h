@@ -84,6 +84,18 @@ static inline int a_filter_filter(void *arg, int level, const void *key, size_t 
   return LOAM_FILTER_KEEP;
 }
 
+/* The last operand is the value. */
+static inline void a_merge_full(void *arg, const void *key, size_t key_len, const loam_bytes *existing, const loam_bytes *operands, size_t count, loam_merge_result *result, loam_failure *failure) {
+  (void)arg, (void)key, (void)key_len, (void)existing, (void)failure;
+  loam_merge_result_set(result, operands[count - 1].data, operands[count - 1].len);
+}
+
+static inline int a_merge_partial_partial(void *arg, const void *key, size_t key_len, const loam_bytes *left, const loam_bytes *right, loam_merge_result *result, loam_failure *failure) {
+  (void)arg, (void)key, (void)key_len, (void)left, (void)failure;
+  loam_merge_result_set(result, right->data, right->len);
+  return 1;
+}
+
 static inline int a_operation_visit(void *arg, const loam_operation *operation, loam_failure *failure) {
   (void)arg;
   (void)operation;
