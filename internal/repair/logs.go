@@ -144,8 +144,8 @@ func (r *repair) readLog(l *logFile, drop func(file string, c *base.Corruption, 
 }
 
 // convertLogs writes the entries of the logs to tables of level 0, oldest
-// first.
-func (r *repair) convertLogs(logs []*logFile) ([]*table, error) {
+// first, without operands that are stored.
+func (r *repair) convertLogs(logs []*logFile, stored *operands) ([]*table, error) {
 	ignore := func(string, *base.Corruption, int64, int64) {} // recorded by checkLogs
 	var out []*table
 	mems := make(map[*keyspace]*memtable.MemTable)
@@ -167,6 +167,11 @@ func (r *repair) convertLogs(logs []*logFile) ([]*table, error) {
 	}
 	for _, l := range logs {
 		err := r.readLog(l, ignore, func(s *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error {
+			if kind == base.KindMerge {
+				if twice, err := stored.stored(s, key, seq); twice || err != nil {
+					return err
+				}
+			}
 			if mem := mems[s]; mem != nil && mem.Room(int64(len(key)+len(value)), 1) != nil {
 				if err := flush(s); err != nil {
 					return err

@@ -34,6 +34,7 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 	}
 	levels := make(map[*keyspace]bool)
 	var merged []*table
+	stored := operands{r: r, tables: make(map[*keyspace][]*table), sets: make(map[*keyspace]*files.Set)}
 	for _, s := range r.sorted() {
 		mine := s.of(kept)
 		levels[s] = r.known.levels && s.inOrder(tables, logs)
@@ -45,10 +46,13 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 				return nil, err
 			}
 		}
+		if !levels[s] {
+			stored.tables[s] = mine
+		}
 		merged = append(merged, mine...)
 	}
-	fresh, err := r.convertLogs(logs)
-	if err != nil {
+	fresh, err := r.convertLogs(logs, &stored)
+	if err = errors.Join(err, stored.close()); err != nil {
 		return nil, err
 	}
 	kept = append(merged, fresh...)
@@ -226,16 +230,27 @@ func (r *repair) mergeInto(o *output, set *files.Set, tables []*table) error {
 	for _, t := range tables {
 		want += t.entries
 	}
+	var last operand
 	err := m.First()
 	for err == nil && m.Valid() {
 		e, i, end := m.NextSpan()
 		read += uint64(end - i)
 		for ; err == nil && i < end; i++ {
+			if err = last.flush(o, e.Key(i), e.Trailers[i]); err != nil {
+				break
+			}
+			if e.Trailers[i].Kind() == base.KindMerge {
+				last.hold(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i))
+				continue
+			}
 			err = o.add(e.Key(i), e.Trailers[i], e.Codec(i), e.Value(i))
 		}
 		if err == nil {
 			err = m.Advance(end)
 		}
+	}
+	if err == nil {
+		err = last.flush(o, nil, 0)
 	}
 	if err == nil && read != want {
 		err = fmt.Errorf("the tables to merge have %d entries, %d were read", want, read)
