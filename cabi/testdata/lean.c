@@ -1,8 +1,8 @@
 /* What the library takes of a process that loads it: lean LIBRARY [KiB]
  *
- * Without a limit, the memory and the addresses that loading it and an open
- * database add are bounded. With one, on all addresses of the process, a database
- * works there as anywhere. */
+ * Without a limit, the memory that loading it and an open database add is bounded,
+ * and the addresses are printed, in KiB. With one, on all addresses of the process,
+ * a database works there as anywhere. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -56,6 +56,6 @@ int main(int argc, char **argv) {
   fprintf(stderr, "%ld KiB of memory, %ld KiB of addresses\n", memory, addresses);
   if (limit) return 0;
   CHECK(memory <= 3 << 10, "%ld KiB of memory", memory);
-  CHECK(addresses <= 300 << 10, "%ld KiB of addresses", addresses);
+  printf("%ld\n", addresses);
   return 0;
 }
