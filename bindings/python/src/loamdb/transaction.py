@@ -173,7 +173,7 @@ def swap(db: _db.DB, key: Buffer, old: Buffer | None, value: Buffer | None, sync
     options.struct_size = ffi.sizeof("loam_write_options")
     options.flags = lib.LOAM_SYNC if sync else 0
     status = db._call("loam_compare_and_swap", options, *pointer(key), *_value(old), *_value(value))
-    return status != lib.LOAM_MISMATCH
+    return bool(status != lib.LOAM_MISMATCH)
 
 
 def _value(value: Buffer | None) -> tuple[Any, int]:
