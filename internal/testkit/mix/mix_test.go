@@ -374,7 +374,7 @@ func (w *world) scan(what string, r reader, space int, m []string) error {
 	for ok := it.First(); ; ok = it.Next() {
 		want := next(1)
 		if ok != (want != "") || ok && (string(it.Key()) != want || string(it.Value()) != m[i]) {
-			return fmt.Errorf("%s scan %d: %q=%.40q, want %q", what, space, it.Key(), it.Value(), want)
+			return fmt.Errorf("%s scan %d: %q=%.80q, want %q=%.80q", what, space, it.Key(), it.Value(), want, m[max(0, min(i, len(m)-1))])
 		}
 		if !ok {
 			break
@@ -384,7 +384,7 @@ func (w *world) scan(what string, r reader, space int, m []string) error {
 	for ok := it.Last(); ; ok = it.Prev() {
 		want := next(-1)
 		if ok != (want != "") || ok && (string(it.Key()) != want || string(it.Value()) != m[i]) {
-			return fmt.Errorf("%s scan %d back: %q=%.40q, want %q", what, space, it.Key(), it.Value(), want)
+			return fmt.Errorf("%s scan %d back: %q=%.80q, want %q=%.80q", what, space, it.Key(), it.Value(), want, m[max(0, min(i, len(m)-1))])
 		}
 		if !ok {
 			break
