@@ -9,6 +9,7 @@ const { BatchWriter } = require('./writer')
 const { Iterator, SyncIterator, bounds } = require('./iterator')
 const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
+const transaction = require('./transaction')
 const { invalidArgument, keyspaceExists, isError, AbortError } = require('./errors')
 
 // What keyspace.js needs of the private side.
@@ -185,6 +186,42 @@ class Loam extends AbstractLevel {
 
   [sync.kDeleteRange] (start, limit, keyEncoding, options) {
     return this.#writes.run(() => native.deleteRange(this.#context, start, limit, options?.sync === true))
+  }
+
+  // Calls fn with a transaction, which is committed when its promise resolves and rolled back
+  // when it rejects.
+  async transaction (fn, options) {
+    if (typeof fn !== 'function') throw new TypeError("The first argument 'fn' must be a function")
+    if (this.status === 'opening') return this.deferAsync(() => this.transaction(fn, options))
+    sync.assertOpen(this, 'transaction')
+    const begin = async (args) => {
+      await this.#writes.settled()
+      sync.assertOpen(this, 'transaction')
+      return native.transactionBegin(this.#context, ...args)
+    }
+    return transaction.run(this, fn, { ...options }, begin, (db) => this.#contextOf(db))
+  }
+
+  #contextOf (db) {
+    if (!(#context in db) || db.#family !== this.#family) throw invalidArgument('The keyspace is none of this database')
+    return db.#context
+  }
+
+  // Stores a value if the key has the value old, and resolves to whether it did; undefined or
+  // null is no value.
+  async compareAndSwap (key, old, value, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
+    sync.assertOpen(this, 'compareAndSwap')
+    this._assertValidKey(key)
+    const encodedKey = this.keyEncoding(options?.keyEncoding).encode(key)
+    const encoding = this.valueEncoding(options?.valueEncoding)
+    const [from, to] = [old, value].map((v) => v === undefined || v === null ? undefined : encoding.encode(v))
+    return this.#writes.run(() => native.compareAndSwap(this.#context, encodedKey, from, to, options?.sync === true))
+  }
+
+  async putIfAbsent (key, value, options) {
+    this._assertValidValue(value)
+    return this.compareAndSwap(key, undefined, value, options)
   }
 
   putSync (key, value, options) {

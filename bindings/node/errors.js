@@ -29,6 +29,8 @@ exports.iteratorNotOpen = () => new ModuleError('Iterator is not open: cannot re
 
 exports.hookFailed = (method, cause) => new ModuleError(`The prewrite hook failed on ${method}()`, { code: 'LEVEL_HOOK_ERROR', cause })
 
+exports.transactionDone = () => new ModuleError('The transaction was committed or rolled back', { code: 'LEVEL_TRANSACTION_DONE' })
+
 exports.cacheNotOpen = () => new ModuleError('Cache is not open: cannot use cache after close()', { code: 'LEVEL_CACHE_NOT_OPEN' })
 
 // Among values there may be the Error that reading one gave.

@@ -110,6 +110,24 @@ export class Loam<KDefault = string, VDefault = string>
   deleteRange (start: KDefault, limit: KDefault): Promise<void>
   deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
 
+  /**
+   * Call a function with a transaction, which is committed when the function's promise resolves and
+   * rolled back when it rejects. After a conflict the function is called again. Resolves to what the
+   * function gave. Commits neither run prewrite hooks nor emit events.
+   */
+  transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>, options?: TransactionOptions | undefined): Promise<T>
+
+  /**
+   * Store a value if the key has the value `old`: a transaction in one call. Resolves to whether it
+   * did. `undefined` or `null` is no value: as `old` the key must have none, as `value` it is deleted.
+   */
+  compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null | undefined): Promise<boolean>
+  compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null | undefined, options: PutOptions<K, V>): Promise<boolean>
+
+  /** Store a value if the key has none. Resolves to whether it did. */
+  putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
+  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<boolean>
+
   /** Delete an entry on the calling thread; otherwise as {@link putSync}. */
   delSync (key: KDefault): void
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
@@ -207,6 +225,63 @@ export class Keyspace<KDefault = string, VDefault = string> extends Loam<KDefaul
 
   /** The database that it is a keyspace of. */
   get db (): Loam<any, any>
+}
+
+export interface TransactionOptions {
+  /** Refuse the commit also when a key or range that was read has been written. Default: false. */
+  serializable?: boolean | undefined
+  /** Lock keys at their first `put`, `del` or `getForUpdate`, and wait for those that others have. Default: false. */
+  lock?: boolean | undefined
+  /** Milliseconds after which waiting for a lock is `LEVEL_LOCK_TIMEOUT`; `Infinity`: none. Default: 1000. */
+  lockTimeout?: number | undefined
+  /** For messages about locks. */
+  name?: string | undefined
+  /** How often the function is called again after a conflict, a deadlock or a time-out. Default: 10. */
+  retries?: number | undefined
+  /** Resolve when the data is on disk, not only in the operating system. Default: false. */
+  sync?: boolean | undefined
+}
+
+interface TransactionCallOptions<K, V> {
+  keyEncoding?: string | Transcoder.PartialEncoder<K> | Transcoder.PartialDecoder<K> | undefined
+  valueEncoding?: string | Transcoder.PartialEncoder<V> | Transcoder.PartialDecoder<V> | undefined
+  /** Another keyspace of the same database, or the database itself. */
+  keyspace?: Loam<any, any> | undefined
+}
+
+export interface TransactionRangeOptions<K, V> extends TransactionCallOptions<K, V> {
+  gt?: K | undefined
+  gte?: K | undefined
+  lt?: K | undefined
+  lte?: K | undefined
+  reverse?: boolean | undefined
+  limit?: number | undefined
+}
+
+/**
+ * Reads the state of its beginning with its own writes on top. Its calls are made one after the
+ * other, in their order; after the end they reject with `LEVEL_TRANSACTION_DONE`.
+ */
+export interface Transaction<KDefault, VDefault> {
+  get (key: KDefault): Promise<VDefault | undefined>
+  get<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K, V>): Promise<V | undefined>
+  /** As get, of a key that the rest depends on: another write of it is a conflict. Takes its lock with `lock`. */
+  getForUpdate (key: KDefault): Promise<VDefault | undefined>
+  getForUpdate<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K, V>): Promise<V | undefined>
+  getMany (keys: KDefault[]): Promise<Array<VDefault | undefined>>
+  getMany<K = KDefault, V = VDefault> (keys: K[], options: TransactionCallOptions<K, V>): Promise<Array<V | undefined>>
+  put (key: KDefault, value: VDefault): Promise<void>
+  put<K = KDefault, V = VDefault> (key: K, value: V, options: TransactionCallOptions<K, V>): Promise<void>
+  del (key: KDefault): Promise<void>
+  del<K = KDefault> (key: K, options: TransactionCallOptions<K, any>): Promise<void>
+  /** Remember what has been written until now. */
+  savepoint (): Promise<number>
+  /** Take back what was written since a savepoint, which stays; later ones are gone. */
+  rollbackTo (savepoint: number): Promise<void>
+  /** What the transaction reads at the first `next()`; later writes are not seen. */
+  iterator<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): AsyncGenerator<[K, V], void, void>
+  keys<K = KDefault> (options?: TransactionRangeOptions<K, any>): AsyncGenerator<K, void, void>
+  values<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): AsyncGenerator<V, void, void>
 }
 
 /** A sublevel, with the synchronous methods of {@link Loam}. */

@@ -131,11 +131,11 @@ class BlockReader {
   }
 }
 
-function open (context, reader, options, snapshot) {
+function open (context, reader, options, snapshot, transaction) {
   const { lower, upper, flags } = bounds(options)
   const exact = waterMark(options) === undefined ? 0 : EXACT
   const fill = options.fillCache === true ? 0 : NO_FILL
-  return native.iterator(context, snapshot, lower, upper, reader.flags | flags | exact | fill)
+  return native.iterator(context, snapshot, lower, upper, reader.flags | flags | exact | fill, transaction)
 }
 
 // undefined: none was given
@@ -325,6 +325,10 @@ if (typeof Symbol.dispose === 'symbol') {
   SyncIterator.prototype[Symbol.dispose] = SyncIterator.prototype.close
 }
 
+exports.BlockReader = BlockReader
+exports.openIterator = open
+exports.HIGH_WATER_MARK = HIGH_WATER_MARK
+exports.READ_AHEAD = READ_AHEAD
 exports.Iterator = Iterator
 exports.SyncIterator = SyncIterator
 exports.bounds = bounds

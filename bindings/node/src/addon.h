@@ -44,7 +44,7 @@ enum {
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION } kind;
 
 /* Per environment. */
 typedef struct addon {
@@ -96,6 +96,7 @@ typedef struct work {
   char *error;      /* malloc'ed by the library, or by library_load */
   napi_async_work handle;
   napi_deferred deferred;
+  napi_threadsafe_function function; /* of work_start */
 } work;
 
 /* A string argument as UTF-8, or the bytes of a Uint8Array. */
@@ -149,6 +150,9 @@ void *work_new(napi_env env, size_t size); /* zeroed; NULL: an exception is pend
 napi_value work_queue(napi_env env, work *w, database *db, bool counts, const char *name);
 /* The same for a write; it becomes db->writing. */
 napi_value work_queue_write(napi_env env, work *w, database *db, const char *name);
+/* The same on a thread of its own, for an item that may wait for others: items that wait
+ * for locks would take the pool from the one that is to give them back. Closing waits. */
+napi_value work_start(napi_env env, work *w, database *db, const char *name);
 /* Returns when the item has run; runs it in this thread if the pool has not begun it. */
 void work_finish(work *w);
 void database_unref(database *db);
@@ -161,6 +165,9 @@ database *arg_open_database(napi_env env, napi_value value); /* open */
 
 /* A snapshot argument: undefined is none. false: an exception is pending. */
 bool arg_snapshot(napi_env env, napi_value value, const loam_snapshot **snapshot);
+
+/* A transaction argument: undefined is none. false: an exception is pending. */
+bool arg_transaction(napi_env env, napi_value value, loam_txn **txn);
 
 /* NULL: an exception is pending. */
 loam_cache *arg_cache(napi_env env, napi_value value);
@@ -208,6 +215,9 @@ loam_status shared_close(loam_db *db, char **err);
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
   X(put) X(write) X(writeAsync) X(clear) X(deleteRange) X(finishWrite)         \
+  X(transactionBegin) X(transactionGet) X(transactionPut) X(transactionCommit) \
+  X(transactionRollback) X(transactionSavepoint) X(transactionRollbackTo)      \
+  X(compareAndSwap)                                                            \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
 
 #define X(name) napi_value js_##name(napi_env env, napi_callback_info info);

@@ -41,14 +41,15 @@ static void iterator_finalize(napi_env env, void *data, void *hint) {
   iterator_unref(data);
 }
 
-static bool iterator_open(napi_env env, iterator *it, database *db, napi_value snapshot_value) {
+static bool iterator_open(napi_env env, iterator *it, database *db, napi_value snapshot_value, napi_value txn_value) {
   napi_valuetype type;
   const loam_snapshot *snapshot = NULL;
+  loam_txn *txn;
   char *error = NULL;
   /* null: a snapshot that is closed. Reading then fails in the class above. */
   if (napi_typeof(env, snapshot_value, &type) != napi_ok) return false;
   if (type == napi_null) return true;
-  if (!arg_snapshot(env, snapshot_value, &snapshot)) return false;
+  if (!arg_snapshot(env, snapshot_value, &snapshot) || !arg_transaction(env, txn_value, &txn)) return false;
   loam_iter_options o = {.struct_size = sizeof o,
                          .snapshot = snapshot,
                          .lower = it->range.lower,
@@ -57,14 +58,14 @@ static bool iterator_open(napi_env env, iterator *it, database *db, napi_value s
                          .upper_len = it->range.upper_len};
   if (it->flags & FLAG_NO_FILL) o.flags |= LOAM_NO_FILL;
   if (!(it->flags & FLAG_VALUES)) o.flags |= LOAM_KEYS_ONLY;
-  loam_status status = loam.iter_create(db->db, &o, &it->iter, &error);
+  loam_status status = txn == NULL ? loam.iter_create(db->db, &o, &it->iter, &error) : loam.txn_iter_create(txn, db->db, &o, &it->iter, &error);
   if (status != LOAM_OK) throw_status(env, status, error);
   return status == LOAM_OK;
 }
 
-/* iterator(database, snapshot, lower, upper, flags) */
+/* iterator(database, snapshot, lower, upper, flags, transaction) */
 napi_value js_iterator(napi_env env, napi_callback_info info) {
-  ARGS(5);
+  ARGS(6);
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
   iterator *it = calloc(1, sizeof *it);
@@ -76,7 +77,7 @@ napi_value js_iterator(napi_env env, napi_callback_info info) {
   it->refs = 1;
   it->flags = arg_u32(env, argv[4]);
   it->bytewise = db->bytewise;
-  if (!range_read(env, &it->range, argv[2], argv[3], it->flags, it->bytewise) || !iterator_open(env, it, db, argv[1])) {
+  if (!range_read(env, &it->range, argv[2], argv[3], it->flags, it->bytewise) || !iterator_open(env, it, db, argv[1], argv[5])) {
     iterator_unref(it);
     return NULL;
   }

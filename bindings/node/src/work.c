@@ -123,3 +123,48 @@ napi_value work_queue_write(napi_env env, work *w, database *db, const char *nam
   if (promise != NULL) db->writing = w;
   return promise;
 }
+
+/* ---- on a thread of its own ---- */
+
+/* An environment that ends takes no result: the item is left as it is, since only the
+ * environment's thread may free it. */
+static void *thread(void *data) {
+  work *w = data;
+  napi_threadsafe_function function = w->function;
+  claim(w);
+  if (napi_call_threadsafe_function(function, w, napi_tsfn_blocking) == napi_ok)
+    napi_release_threadsafe_function(function, napi_tsfn_release);
+  return NULL;
+}
+
+static void complete_thread(napi_env env, napi_value none, void *context, void *data) {
+  (void)none;
+  (void)context;
+  if (env != NULL) complete(env, napi_ok, data);
+}
+
+static bool thread_start(work *w) {
+  pthread_t id;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  bool started = pthread_create(&id, &attributes, thread, w) == 0;
+  pthread_attr_destroy(&attributes);
+  return started;
+}
+
+napi_value work_start(napi_env env, work *w, database *db, const char *name) {
+  napi_value promise, resource;
+  w->db = db;
+  db->refs++;
+  if (napi_create_string_utf8(env, name, NAPI_AUTO_LENGTH, &resource) != napi_ok ||
+      napi_create_promise(env, &w->deferred, &promise) != napi_ok ||
+      napi_create_threadsafe_function(env, NULL, NULL, resource, 0, 1, NULL, NULL, NULL, complete_thread, &w->function) != napi_ok)
+    return queue_fail(env, w);
+  w->counts = true;
+  db->running++;
+  if (thread_start(w)) return promise;
+  db->running--;
+  napi_release_threadsafe_function(w->function, napi_tsfn_abort);
+  return queue_fail(env, w);
+}

@@ -47,6 +47,7 @@ function methodsOf (object) {
 const arguments_ = {
   get: ['a'], getSync: ['a'], getMany: [['a', 'b']], has: ['a'], hasMany: [['a', 'b']],
   put: ['a', 'x'], putSync: ['a', 'x'], del: ['b'], delSync: ['b'],
+  transaction: [(tx) => tx.put('a', 'x')], compareAndSwap: ['a', 'a', 'x'], putIfAbsent: ['a', 'x'],
   batch: [[{ type: 'put', key: 'a', value: 'x' }]], batchSync: [[{ type: 'put', key: 'a', value: 'x' }]],
   clear: [{ gte: 'h' }], iterator: [{ limit: 3 }], iteratorSync: [{ limit: 3 }], keys: [{}], values: [{}],
   sublevel: ['s'], approximateSize: ['a', 'b'], approximateSizes: [[['a', 'b']]], compact: ['a', 'b'], compactRange: ['a', 'b'],

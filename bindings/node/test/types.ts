@@ -57,6 +57,18 @@ export async function main (): Promise<void> {
   for (const [key, value] of sub.sublevel('t').iteratorSync()) console.log(key.length, value.length, one)
   users.batchSync([{ type: 'put', key: 'a', value: { name: 'b' } }, { type: 'del', sublevel: sub, key: 'a' }])
 
+  const age: number = await users.transaction(async (tx) => {
+    await tx.put('v', { name: 'Eve' })
+    const eve: User | undefined = await tx.getForUpdate('v')
+    // @ts-expect-error: a string is not a User
+    await tx.put('v', 'Eve')
+    for await (const [key, { name }] of tx.iterator({ gte: 'a', limit: 2 })) console.log(key.length, name.length, eve)
+    await tx.rollbackTo(await tx.savepoint())
+    return 7
+  }, { serializable: true, lock: true, lockTimeout: Infinity, retries: 3, sync: true })
+  const swapped: boolean = await users.compareAndSwap('v', undefined, { name: 'Eve' }, { sync: true })
+  console.log(age, swapped, await users.putIfAbsent('v', { name: 'Eve' }))
+
   const classic: ClassicLevel<string, User> = users
   const same: typeof Loam = loamdb.Loam
   console.log(classic.location, same === loamdb.ClassicLevel)
