@@ -137,6 +137,9 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if w.err != nil {
 		return w.err
 	}
+	if key == nil {
+		key = []byte{} // nil is no key, see cut
+	}
 	if w.finished || !t.Kind().InNative() || codec == base.CodecZstdDict || codec > base.CodecShort {
 		return fmt.Errorf("%w: entry of kind %d and codec %d for a table", base.ErrInvalidArgument, t.Kind(), codec)
 	}
