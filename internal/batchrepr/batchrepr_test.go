@@ -249,17 +249,17 @@ func check(t *testing.T, b []byte) {
 		t.Fatalf("%x: not a corruption: %v", b, err)
 	}
 	it := Read(b)
-	n, size, names := 0, 0, false
+	n, size, native := 0, 0, false
 	for {
-		keyspace, _, k, v, ok := it.Next()
+		keyspace, kind, k, v, ok := it.Next()
 		if !ok {
 			break
 		}
 		n, size = n+1, size+len(k)+len(v)
-		names = names || keyspace != base.DefaultKeyspace
+		native = native || keyspace != base.DefaultKeyspace || !kind.InLevelDB()
 	}
-	if plain := Validate(b, nil); (plain == nil) != (err == nil && !names) && !newer {
-		t.Fatalf("%x: names a keyspace: %v, valid: %v, valid in LevelDB's format: %v", b, names, err, plain)
+	if plain := Validate(b, nil); (plain == nil) != (err == nil && !native) && !newer {
+		t.Fatalf("%x: only for the native format: %v, valid: %v, valid in LevelDB's format: %v", b, native, err, plain)
 	}
 	if size > len(b) {
 		t.Fatalf("%x: entries of %d bytes", b, size)

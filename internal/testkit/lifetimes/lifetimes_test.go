@@ -89,6 +89,7 @@ var subjects = map[string]string{
 	"Compression": "a value",
 	"Format":      "a value",
 	"BatchIn":     "a value, of a Batch",
+	"SavePoint":   "a value, of a Txn",
 	"MmapMode":    "a value",
 }
 
@@ -132,6 +133,23 @@ var functions = map[string]func(t *testing.T){
 			n++
 			return lsm.Export(context.Background(), dir, fmt.Sprint(dir, n), lsm.FormatNative, o, nil)
 		})
+	},
+	"SavePointOf": func(t *testing.T) {
+		db, err := lsm.Open(t.TempDir(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		tx := db.Begin(nil)
+		defer tx.Rollback()
+		if s := tx.SavePoint(); lsm.SavePointOf(s.Number()) != s {
+			t.Errorf("%v is another one by its number", s)
+		}
+		for _, n := range []uint64{0, 1 << 40} {
+			if err := tx.RollbackTo(lsm.SavePointOf(n)); !errors.Is(err, lsm.ErrInvalidArgument) {
+				t.Errorf("back to %d: %v", n, err)
+			}
+		}
 	},
 	"NewBatch": func(t *testing.T) {
 		if b := lsm.NewBatch(); b.Count() != 0 {
