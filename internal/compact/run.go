@@ -225,6 +225,7 @@ func (w *work) mergeAll() error {
 func (w *work) copyRun(e *base.Chunk, i, end int) error {
 	// In a plain chunk, only the first key can be that of the entry before.
 	plain := e.AllLiveSets
+	passed := -1 // the last entry that survives without a check
 	for check := true; i < end; i++ {
 		key, value, t := e.Key(i), e.Value(i), e.Trailers[i]
 		if w.work += len(key) + len(value) + entryWork; w.work >= yieldWork {
@@ -256,6 +257,8 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 				continue
 			}
 			check = !plain
+		} else {
+			passed = i
 		}
 		codec := e.Codec(i)
 		if w.filter != nil && first && t.Kind() == base.KindSet && w.collapse.aboveSnapshots(t.Seq()) {
@@ -272,8 +275,10 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 			return err
 		}
 	}
-	if plain {
-		w.collapse.pass(e.Key(end-1), e.Trailers[end-1])
+	// Entries that a range tombstone hides are not among those that collapse is told of: an
+	// older version of their key that survives is the first of it.
+	if passed >= 0 {
+		w.collapse.pass(e.Key(passed), e.Trailers[passed])
 	}
 	return nil
 }
