@@ -30,7 +30,7 @@ func (t *transaction) close() error {
 //export loamgo_txn_begin
 func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *C.char, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := get[*database](db, kindDB)
+		d, err := live(db)
 		if err != nil {
 			return err
 		}

@@ -111,8 +111,8 @@ static void swaps(loam_db *db) {
 }
 
 int main(void) {
-  loam_db *db, *other;
-  loam_txn *txn;
+  loam_db *db, *other, *keyspace;
+  loam_txn *txn, *none;
   WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
   WANT(LOAM_OK, loam_open("other", NULL, &other, &err));
   commits(db);
@@ -122,7 +122,10 @@ int main(void) {
   WANT(LOAM_OK, loam_txn_begin(db, NULL, &txn, &err));
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_txn_put(txn, other, "k", 1, "", 0, NULL));
   WANT(LOAM_OK, loam_close(other, &err));
+  WANT(LOAM_OK, loam_keyspace_open(db, "default", NULL, &keyspace, &err));
   WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_ERR_CLOSED, loam_txn_begin(keyspace, NULL, &none, &err));
+  WANT(LOAM_OK, loam_close(keyspace, &err));
   WANT(LOAM_ERR_CLOSED, loam_txn_put(txn, NULL, "k", 1, "", 0, NULL));
   WANT(LOAM_OK, loam_txn_close(txn));
   return 0;
