@@ -114,6 +114,16 @@ def test_swap(db):
     assert db.compare_and_swap(b"k", b"x", None) and b"k" not in db
 
 
+def test_none_is_no_key(db):
+    with db.transaction() as tx:
+        for call in (tx.get, tx.get_for_update, tx.has, tx.delete, lambda key: tx.put(key, b""), lambda value: tx.put(b"", value)):
+            with pytest.raises(TypeError, match="bytes-like"):
+                call(None)
+    with pytest.raises(TypeError, match="bytes-like"):
+        db.compare_and_swap(None, None, b"1")
+    assert list(db) == []
+
+
 def test_close(tmp_path):
     db = loamdb.open(tmp_path / "db")
     tx = db.transaction()

@@ -12,12 +12,9 @@ from . import _fast
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
 from ._options import Cache
-from ._types import TYPE_CHECKING, Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
+from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError, ClosedError, NeedsNativeError
 from .iterator import Iterator
-
-if TYPE_CHECKING:
-    from .transaction import Transaction
 
 _D = TypeVar("_D")
 _Missing = object()
@@ -287,8 +284,6 @@ class DB(_Mapping, Handle):
         (what was read must not have changed either), lock (writes and get_for_update
         lock their keys), lock_timeout (seconds; 1 by default, negative: none), name (in
         errors about locks), sync."""
-        from .transaction import Transaction
-
         return Transaction(self, **options)
 
     def update(self: Any, other: Any = (), *, sync: bool = False, timeout: float | None = None, **options: Any) -> Any:
@@ -297,15 +292,11 @@ class DB(_Mapping, Handle):
         transaction. Given a mapping or iterable, stores all pairs, together or not at all."""
         if not callable(other):
             return super().update(other, sync=sync)
-        from .transaction import run
-
         return run(self, other, timeout, {"sync": sync, **options})
 
     def compare_and_swap(self, key: Buffer, old: Buffer | None, value: Buffer | None, *, sync: bool = False) -> bool:
         """Stores a value if the key has the value old now, and says whether it did. None is no
         value: as old, the key must have none; as value, it is removed."""
-        from .transaction import swap
-
         return swap(self, key, old, value, sync)
 
     def put_if_absent(self, key: Buffer, value: Buffer, *, sync: bool = False) -> bool:
@@ -691,6 +682,9 @@ class PrefixedBatch(Batch):
     def __delitem__(self, key: Buffer, /) -> None:
         self.delete(key)
 
+
+# Needs DB, and DB's annotations need it.
+from .transaction import Transaction, run, swap  # noqa: E402
 
 MutableMapping.register(DB)
 MutableMapping.register(Prefixed)

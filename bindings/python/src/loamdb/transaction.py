@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator
 
@@ -49,7 +48,7 @@ class Transaction:
 
     def _get(self, function: str, key: Buffer, default: Any) -> Any:
         value, length = ffi.new("void **"), ffi.new("size_t *")
-        if self._call(function, ffi.NULL, *pointer(key), value, length) == load().LOAM_NOT_FOUND:
+        if self._call(function, ffi.NULL, *_bytes(key), value, length) == load().LOAM_NOT_FOUND:
             return default
         try:
             return bytes(ffi.buffer(value[0], length[0]))
@@ -71,11 +70,11 @@ class Transaction:
 
     def put(self, key: Buffer, value: Buffer) -> None:
         """Stores a value under a key."""
-        self._call("loam_txn_put", ffi.NULL, *pointer(key), *pointer(value))
+        self._call("loam_txn_put", ffi.NULL, *_bytes(key), *_bytes(value))
 
     def delete(self, key: Buffer) -> None:
         """Removes a key, whether it has a value or not."""
-        self._call("loam_txn_delete", ffi.NULL, *pointer(key))
+        self._call("loam_txn_delete", ffi.NULL, *_bytes(key))
 
     def __getitem__(self, key: Buffer) -> bytes:
         value: bytes | None = self.get(key)
@@ -153,6 +152,8 @@ class Transaction:
 
 def run(db: _db.DB, function: Callable[[Transaction], Any], timeout: float | None, options: dict[str, Any]) -> Any:
     """What ``db.update(function)`` does: again after a conflict, with pauses."""
+    import random  # costs more than the rest of loamdb to import
+
     end = None if timeout is None else time.monotonic() + timeout
     pause = 50e-6
     while True:
@@ -172,8 +173,14 @@ def swap(db: _db.DB, key: Buffer, old: Buffer | None, value: Buffer | None, sync
     options = ffi.new("loam_write_options *")
     options.struct_size = ffi.sizeof("loam_write_options")
     options.flags = lib.LOAM_SYNC if sync else 0
-    status = db._call("loam_compare_and_swap", options, *pointer(key), *_value(old), *_value(value))
+    status = db._call("loam_compare_and_swap", options, *_bytes(key), *_value(old), *_value(value))
     return bool(status != lib.LOAM_MISMATCH)
+
+
+def _bytes(key: Buffer) -> tuple[Any, int]:
+    """A key or a value, which None is not."""
+    data = ffi.from_buffer(key)
+    return data, len(data)
 
 
 def _value(value: Buffer | None) -> tuple[Any, int]:
