@@ -7,6 +7,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
@@ -63,5 +64,45 @@ func TestRangeDelsAreCut(t *testing.T) {
 		if g, w := fmt.Sprintf("%q", got.Fragments()), fmt.Sprintf("%q", want.Fragments()); g != w || tables < 3 {
 			t.Errorf("round %d: %d tables with %s, want %s", round, tables, g, w)
 		}
+	}
+}
+
+// TestFoldStopsAtCoveredKeys merges an operand of a, a value of b that a range tombstone covers, in
+// a chunk of live sets, and an older value of b, which a snapshot sees: that is none of a's.
+func TestFoldStopsAtCoveredKeys(t *testing.T) {
+	a, b := []byte("a"), []byte("b")
+	entry := func(key []byte, value string, seq base.SeqNum, kind base.Kind) model.Entry {
+		return model.Entry{Key: key, Value: []byte(value), Trailer: base.MakeTrailer(seq, kind)}
+	}
+	ts := newTables(t, base.Bytewise)
+	list := rangedel.NewestOf(base.Bytewise, []rangedel.Tombstone{{Start: b, Limit: []byte("c"), Seq: 20}})
+	var levels [manifest.NumLevels][]*manifest.FileMeta
+	levels[0] = []*manifest.FileMeta{
+		ts.putWith([]model.Entry{entry(b, "covered", 15, base.KindSet)}, list),
+		ts.put([]model.Entry{entry(a, "operand", 3, base.KindMerge), entry(b, "old", 2, base.KindSet)}),
+	}
+	v := versionOf(t, levels)
+	env := ts.env()
+	env.Merge, _ = mergeop.Named("append")
+	r, err := newPicker(v, nil, Config{}).plan(0, v.Levels[0].Files, 3, "test").Run(0, env, []base.SeqNum{10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, added := range r.Added {
+		src := ts.source(added.Meta.Num)
+		err = base.Scan(src, func(e *base.Chunk) error {
+			for i := range e.Len() {
+				got += fmt.Sprintf("%s#%d=%s ", e.Key(i), e.Trailers[i].Seq(), e.Value(i))
+			}
+			return nil
+		})
+		src.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := "a#3=operand b#2=old "; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
