@@ -24,6 +24,10 @@ func (f Format) String() string {
 	return "leveldb"
 }
 
+// MaxFileNum bounds file numbers read from disk, so that counting on from one of them can never
+// wrap.
+const MaxFileNum = 1<<62 - 1
+
 // FileType is what a name in a database directory stands for.
 type FileType uint8
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/record"
 )
 
@@ -62,7 +63,7 @@ func (s *Set) write(full *Edit) error {
 		return s.fail(s.writeError(err))
 	}
 	if err := s.log.Sync(); err != nil {
-		return s.poison(s.writeError(fmt.Errorf("%w: %w", errUnsynced, err)))
+		return s.poison(s.writeError(fmt.Errorf("%w: %w", current.ErrUnsynced, err)))
 	}
 	s.keepBuf()
 	return nil
@@ -326,7 +327,7 @@ func (s *Set) startManifest() error {
 		// CURRENT does not name the new file, so it may be removed or stay.
 		return errors.Join(err, w.Close(), s.opts.FS.Remove(s.path(name)))
 	}
-	if renamed, err := setCurrent(s.opts.FS, s.opts.Dir, s.format, num); err != nil {
+	if renamed, err := current.Set(s.opts.FS, s.opts.Dir, s.format, num); err != nil {
 		err = errors.Join(err, w.Close())
 		if renamed {
 			s.obsolete = append(s.obsolete, name) // once another one is in force

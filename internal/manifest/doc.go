@@ -1,5 +1,5 @@
 // Package manifest keeps which tables a database consists of: LevelDB's
-// MANIFEST (a log of Edits), CURRENT (the name of the MANIFEST in force) and
+// MANIFEST (a log of Edits), which CURRENT names (package current), and
 // Version, the immutable picture that the edits add up to. It stores metadata
 // only and never opens a table.
 //

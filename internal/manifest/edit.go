@@ -15,10 +15,6 @@ import (
 // NumLevels is how many levels a LevelDB tree has.
 const NumLevels = 7
 
-// maxFileNum bounds file numbers read from disk, so that counting on from one
-// of them can never wrap.
-const maxFileNum = 1<<62 - 1
-
 // maxTableSize bounds the sizes read from disk, in bytes: far beyond what a
 // table can reach, and sums of them do not wrap.
 const maxTableSize = 1 << 48
@@ -27,7 +23,6 @@ const maxTableSize = 1 << 48
 const (
 	kindEdit     = "manifest edit"
 	kindManifest = "manifest"
-	kindCurrent  = "current file"
 )
 
 // DO NOT CHANGE THESE VALUES: they are written to the MANIFEST (LevelDB's
@@ -489,7 +484,7 @@ func (c *cursor) u64() (uint64, bool) {
 
 func (c *cursor) fileNum() (uint64, bool) {
 	v, ok := c.u64()
-	return v, ok && v <= maxFileNum
+	return v, ok && v <= base.MaxFileNum
 }
 
 func (c *cursor) level() (int, bool) {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 )
 
 // Found is where a directory stood before an opening wrote anything.
@@ -16,20 +17,20 @@ type Found struct {
 
 // Note takes down where the directory of s stands, nothing having been written.
 func (f *Found) Note(s *Set) error {
-	current, err := currentName(s)
+	name, err := currentName(s)
 	if err == nil {
-		f.set, f.current, f.nextFile = s, current, s.NextFileNum()
+		f.set, f.current, f.nextFile = s, name, s.NextFileNum()
 	}
 	return err
 }
 
-// currentName is ReadCurrent with "" where there is no CURRENT.
+// currentName is the name of the MANIFEST in force, "" where there is no CURRENT.
 func currentName(s *Set) (string, error) {
-	_, name, err := ReadCurrent(s.opts.FS, s.opts.Dir)
+	c, err := current.Read(s.opts.FS, s.opts.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return name, err
+	return c.Manifest, err
 }
 
 // Restore removes what the opening made since Note, when it failed: the files
@@ -46,7 +47,7 @@ func (f *Found) Restore(copies []string) error {
 			return err
 		}
 	}
-	if current, err := currentName(s); err != nil || current != f.current {
+	if name, err := currentName(s); err != nil || name != f.current {
 		return err
 	}
 	types := []base.FileType{base.FileTable, base.FileLog, base.FileManifest}
@@ -55,7 +56,7 @@ func (f *Found) Restore(copies []string) error {
 	}
 	err := f.remove(types...)
 	if s.Upgrading() {
-		err = errors.Join(err, removeDirCurrent(s.opts.FS, s.path(newCurrent)))
+		err = errors.Join(err, current.RemoveDir(s.opts.FS, s.path(current.UpgradeName)))
 	}
 	for _, name := range copies {
 		err = errors.Join(err, s.opts.FS.Remove(s.path(name)))
@@ -74,7 +75,7 @@ func (f *Found) uncreate() error {
 	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
 		return err
 	}
-	return removeCurrent(s.opts.FS, s.opts.Dir)
+	return current.Remove(s.opts.FS, s.opts.Dir)
 }
 
 // remove removes the files of these types that have new numbers.

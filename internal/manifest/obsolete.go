@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -54,7 +55,7 @@ func Destroy(fsys vfs.FS, dir string) error {
 			errs = append(errs, fsys.Remove(path))
 		}
 	}
-	errs = append(errs, removeCurrent(fsys, dir))
+	errs = append(errs, current.Remove(fsys, dir))
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func ownFiles(fsys vfs.FS, dir string) (own []string, err error) {
 	names, err := fsys.List(dir)
 	format, below := base.LevelDB, uint64(0)
 	if err == nil {
-		format, err = FindFormat(fsys, dir, names)
+		format, err = current.FindFormat(fsys, dir, names)
 	}
 	if err == nil && format == base.Native {
 		below, err = levelDBBelow(fsys, dir)
@@ -93,9 +94,9 @@ func ownFiles(fsys vfs.FS, dir string) (own []string, err error) {
 // levelDBBelow reads what an upgrade left; 0 also if damage hides it.
 func levelDBBelow(fsys vfs.FS, dir string) (uint64, error) {
 	res := &ReadResult{}
-	_, name, err := ReadCurrent(fsys, dir)
+	c, err := current.Read(fsys, dir)
 	if err == nil {
-		res, err = ReadManifest(fsys, dir, name, base.Native)
+		res, err = ReadManifest(fsys, dir, c.Manifest, base.Native)
 	}
 	for _, damage := range []error{base.ErrCorruption, base.ErrNewerFormat, base.ErrNotADatabase, fs.ErrNotExist} {
 		if errors.Is(err, damage) {

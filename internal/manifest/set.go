@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/vfs"
@@ -110,7 +111,7 @@ func New(o Options) (*Set, error) {
 	if err := foreign.CheckNew(names); err != nil {
 		return nil, err
 	}
-	if _, err := readCurrent(o.FS, o.Dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := current.Read(o.FS, o.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir), err)
 	}
 	return FromState(o, &State{}, names)
@@ -135,17 +136,17 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	if err := foreign.CheckDir(o.FS, o.Dir, names); err != nil {
 		return nil, err
 	}
-	cur, err := readCurrent(o.FS, o.Dir)
+	cur, err := current.Read(o.FS, o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, checkNoCurrent(o.FS, o.Dir, names)
+		return nil, current.CheckMissing(o.FS, o.Dir, names)
 	}
 	if err != nil {
 		return nil, err
 	}
-	name := cur.manifest
-	o.Format = cur.format
+	name := cur.Manifest
+	o.Format = cur.Format
 	if !slices.Contains(names, name) {
-		return nil, base.LocateCorruption(base.Corruptf(kindCurrent, "names %s, which is missing", name), cur.file, 0, 0)
+		return nil, cur.Missing()
 	}
 	res, err := ReadManifest(o.FS, o.Dir, name, o.Format)
 	// With another comparer an intact database looks damaged: check that first.
@@ -202,7 +203,7 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	s.versions.live = make(map[uint64]*FileMeta, len(st.Files))
 	s.levelDBBelow = st.LevelDBBelow
 	s.durable = st.Durable
-	if s.format == base.LevelDB && slices.Contains(names, newCurrent) {
+	if s.format == base.LevelDB && slices.Contains(names, current.UpgradeName) {
 		s.unfinishedFrom = s.nextFile.Load()
 	}
 	for _, k := range st.Keyspaces() {
@@ -212,7 +213,7 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	}
 	s.reach = st.Reach()
 	s.markNames(names)
-	if next := s.nextFile.Load(); next > maxFileNum-numReach {
+	if next := s.nextFile.Load(); next > base.MaxFileNum-numReach {
 		return nil, base.Corruptf(kindManifest, "the next file number is %d, which leaves too few", next)
 	}
 	return s, nil
@@ -331,7 +332,7 @@ func (s *Set) NewFileNum() uint64 {
 	return s.nextFile.Add(1) - 1
 }
 
-// MarkFileNumUsed makes sure that n, which is at most maxFileNum, is not handed
+// MarkFileNumUsed makes sure that n, which is at most base.MaxFileNum, is not handed
 // out.
 func (s *Set) MarkFileNumUsed(n uint64) { raise(&s.nextFile, n+1) }
 
@@ -446,7 +447,7 @@ func (s *Set) Close() error {
 // the next write begins a new MANIFEST, because it is unknown how much of the edit is
 // in this one. Any other error is final. s.mu is held.
 func (s *Set) fail(err error) error {
-	if errors.Is(err, errUnsynced) || !base.IsShortage(err) {
+	if errors.Is(err, current.ErrUnsynced) || !base.IsShortage(err) {
 		return s.poison(err)
 	}
 	s.broken = err

@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 )
 
 // An upgrade makes a LevelDB directory a native one, without rewriting its tables:
 //
-//  1. BeginUpgrade makes newCurrent: native files beside LevelDB's CURRENT are an upgrade's.
+//  1. BeginUpgrade makes current.UpgradeName: native files beside LevelDB's CURRENT are an upgrade's.
 //  2. The logs are replayed; all new files are native ones.
-//  3. StartManifest writes a native MANIFEST, makes newCurrent name it, removes the file CURRENT,
-//     after which the directory is a native one, and renames newCurrent.
+//  3. StartManifest writes a native MANIFEST, makes current.UpgradeName name it, removes the file CURRENT,
+//     after which the directory is a native one, and renames current.UpgradeName.
 //  4. RenameTables gives the tables native names; logs and MANIFESTs of LevelDB are obsolete. Until
 //     an opening finds no file with a name of LevelDB's, each MANIFEST says below which number such
 //     files are the database's. All others are strangers' in a native directory.
@@ -39,7 +40,7 @@ func (s *Set) Upgrading() bool { return s.format != s.found }
 
 // BeginUpgrade comes before any file is created by an upgrade.
 func (s *Set) BeginUpgrade() error {
-	err := s.opts.FS.MkdirAll(s.path(newCurrent))
+	err := s.opts.FS.MkdirAll(s.path(current.UpgradeName))
 	if err == nil {
 		err = s.opts.FS.SyncDir(s.opts.Dir)
 	}
@@ -76,8 +77,8 @@ func (s *Set) cleanCurrent(names []string) error {
 		known, _ := s.Knows(name)
 		return s.format == base.LevelDB && num > 0 && t != base.FileUnknown && known != base.FileUnknown
 	}
-	if !slices.Contains(names, newCurrent) || slices.ContainsFunc(names, unfinished) {
+	if !slices.Contains(names, current.UpgradeName) || slices.ContainsFunc(names, unfinished) {
 		return nil
 	}
-	return removeDirCurrent(s.opts.FS, s.path(newCurrent))
+	return current.RemoveDir(s.opts.FS, s.path(current.UpgradeName))
 }

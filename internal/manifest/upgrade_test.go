@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -61,10 +62,10 @@ func TestUpgradeOfASet(t *testing.T) {
 			loams++
 		}
 	}
-	if err := s.cleanCurrent(names); err != nil || loams != 2 || !slices.Contains(names, newCurrent) {
+	if err := s.cleanCurrent(names); err != nil || loams != 2 || !slices.Contains(names, current.UpgradeName) {
 		t.Error(err, names)
 	}
-	if _, isDir, err := stat(m, dir, newCurrent); !isDir || err != nil {
+	if mark, err := m.Stat(dir + "/" + current.UpgradeName); err != nil || !mark.IsDir() {
 		t.Error("the mark is gone before the files")
 	}
 

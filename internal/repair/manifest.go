@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/record"
 )
@@ -29,11 +30,11 @@ type salvagedManifest struct {
 // readManifests chooses the MANIFEST: the one that CURRENT names, or else the newest
 // one that is complete enough.
 func (r *repair) readManifests() error {
-	_, name, err := manifest.ReadCurrent(r.o.FS, r.o.Dir)
+	pointer, err := current.Read(r.o.FS, r.o.Dir)
 	var c *base.Corruption
 	switch {
 	case err == nil:
-		r.current = name
+		r.current = pointer.Manifest
 	case errors.As(err, &c):
 		r.report.dropCorruption(base.CurrentName, c, 0, 0)
 	case errors.Is(err, base.ErrNotADatabase): // not a regular file

@@ -9,6 +9,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
@@ -122,7 +123,7 @@ func (r *repair) look() error {
 		return err
 	}
 	r.names = names
-	if r.format, err = manifest.FindFormat(r.o.FS, r.o.Dir, names); err != nil {
+	if r.format, err = current.FindFormat(r.o.FS, r.o.Dir, names); err != nil {
 		return err
 	}
 	r.o.Tables.Format = r.format

@@ -90,17 +90,17 @@ var table = []mutant{
 		{"internal/txn/txn.go", "tx.m.lockTable().ReleaseAll(tx.owner)", "_ = tx.owner"}}},
 
 	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
-		{"internal/manifest/current.go", "if err := fsys.SyncDir(dir); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},
+		{"internal/current/current.go", "if err := fsys.SyncDir(dir); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},
 
 	{"current-before-manifest", "CURRENT names a MANIFEST that is not synced", states, []edit{
 		{"internal/manifest/apply.go", "if err == nil {\n\t\terr = w.Sync()", "if false {\n\t\terr = w.Sync()"}}},
 
 	{"unlink-early", "the old MANIFEST goes before the rename of CURRENT is durable", states, []edit{
-		{"internal/manifest/apply.go", "\tif renamed, err := setCurrent(",
-			"\t_ = s.opts.FS.Remove(s.path(s.format.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := setCurrent("}}},
+		{"internal/manifest/apply.go", "\tif renamed, err := current.Set(",
+			"\t_ = s.opts.FS.Remove(s.path(s.format.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := current.Set("}}},
 
 	{"upgrade-removes-current-first", "an upgrade removes LevelDB's CURRENT before the native one names a MANIFEST", target{"internal/testkit/crash", "TestUpgradeStates"}, []edit{
-		{"internal/manifest/current.go", "\tif err := fsys.MkdirAll(made); err != nil {", "\t_ = fsys.Remove(path)\n\tthere = false\n\tif err := fsys.MkdirAll(made); err != nil {"}}},
+		{"internal/current/current.go", "\tif err := fsys.MkdirAll(made); err != nil {", "\t_ = fsys.Remove(path)\n\tthere = false\n\tif err := fsys.MkdirAll(made); err != nil {"}}},
 
 	{"strangers-are-deleted", "in a native directory, files with names of LevelDB's count as its own", target{"lsm", "TestStrangersOfTheOtherFormat"}, []edit{
 		{"internal/manifest/set.go", "t == base.FileInfoLog || num >= s.levelDBBelow", "t == base.FileInfoLog"}}},
@@ -391,7 +391,7 @@ var table = []mutant{
 		{"internal/events/events.go", "\tif q.idle == nil {\n", "\tcall()\n\tif q.idle == nil {\n"}}},
 
 	{"manifest-shortage-final", "a full disk is as final for the MANIFEST as a broken one", target{"internal/manifest", "TestFaultAnywhere"}, []edit{
-		{"internal/manifest/set.go", "if errors.Is(err, errUnsynced) || !base.IsShortage(err) {", "if true {"}}},
+		{"internal/manifest/set.go", "if errors.Is(err, current.ErrUnsynced) || !base.IsShortage(err) {", "if true {"}}},
 
 	{"manifest-goes-on", "edits follow one of which nobody knows how much is in the MANIFEST", target{"internal/manifest", "TestFaultAnywhere"}, []edit{
 		{"internal/manifest/apply.go", "s.log == nil || s.broken != nil ||", "s.log == nil ||"},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/sstable/ldb"
@@ -592,9 +593,9 @@ func makeHostile(t *testing.T, dir string, format base.Format) manifest.State {
 		}
 	}
 	must(t, db.Close())
-	_, name, err := manifest.ReadCurrent(vfs.Default, dir)
+	pointer, err := current.Read(vfs.Default, dir)
 	must(t, err)
-	res, err := manifest.ReadManifest(vfs.Default, dir, name, format)
+	res, err := manifest.ReadManifest(vfs.Default, dir, pointer.Manifest, format)
 	must(t, err)
 	return res.State
 }

@@ -1,4 +1,9 @@
-package manifest
+// Package current is CURRENT, which names the MANIFEST in force, in both formats: it is read,
+// replaced and removed here, and a directory that has lost it is told from an empty one.
+//
+// Everything is a function of a directory. The caller holds the directory's lock where it
+// changes something.
+package current
 
 import (
 	"bytes"
@@ -16,58 +21,56 @@ import (
 
 // In LevelDB's format CURRENT is a file with the name of the MANIFEST in force. In the native format it
 // is a directory with that file in it, and a checksum in the file. It is made under another name and
-// renamed, as an upgrade has to remove the file CURRENT first. Where there is no CURRENT, newCurrent is in force;
-// firstCurrent, which becomes the CURRENT of a new database, never is.
+// renamed, as an upgrade has to remove the file CURRENT first. Where there is no CURRENT, UpgradeName is in force;
+// firstName, which becomes the CURRENT of a new database, never is.
 const (
-	newCurrent   = base.CurrentName + ".new"
-	firstCurrent = base.CurrentName + ".tmp"
-	pointerName  = "manifest"
-	pointerTemp  = pointerName + ".new" // what a crash leaves of it is replaced
+	// UpgradeName is CURRENT as an upgrade makes it.
+	UpgradeName = base.CurrentName + ".new"
+	firstName   = base.CurrentName + ".tmp"
+	pointerName = "manifest"
+	pointerTemp = pointerName + ".new" // what a crash leaves of it is replaced
 )
 
-// errUnsynced is the failure of a sync that the state depends on. It is not tried
+const kind = "current file" // in Corruption errors
+
+// ErrUnsynced is the failure of a sync that the state depends on. It is not tried
 // again: a second sync may succeed although the first one lost the data.
-var errUnsynced = errors.New("sync failed")
+var ErrUnsynced = errors.New("sync failed")
 
-// current is what CURRENT says.
-type current struct {
-	format   base.Format
-	file     string // within the directory
-	manifest string // name of the MANIFEST in force
+// Pointer is what CURRENT says.
+type Pointer struct {
+	Format   base.Format
+	File     string // that says it, within the directory
+	Manifest string // name of the MANIFEST in force
 }
 
-// ReadCurrent returns the format of the database in dir and the name of the MANIFEST
-// in force. fs.ErrNotExist holds when there is no CURRENT.
-func ReadCurrent(fsys vfs.FS, dir string) (base.Format, string, error) {
-	c, err := readCurrent(fsys, dir)
-	return c.format, c.manifest, err
-}
-
-func readCurrent(fsys vfs.FS, dir string) (c current, err error) {
-	c.file = base.CurrentName
+// Read returns what CURRENT of the database in dir says. fs.ErrNotExist holds when there is
+// no CURRENT; Format is known also where CURRENT is damaged.
+func Read(fsys vfs.FS, dir string) (c Pointer, err error) {
+	c.File = base.CurrentName
 	there, isDir, err := stat(fsys, dir, base.CurrentName)
 	if err == nil && !there {
-		_, newDir, err2 := stat(fsys, dir, newCurrent)
+		_, newDir, err2 := stat(fsys, dir, UpgradeName)
 		if err = err2; newDir {
-			c.file, isDir = newCurrent, true
+			c.File, isDir = UpgradeName, true
 		}
 	}
 	if err != nil {
 		return c, fmt.Errorf("opening %s: %w", base.CurrentName, err)
 	}
 	if isDir {
-		c.file, c.format = filepath.Join(c.file, pointerName), base.Native
+		c.File, c.Format = filepath.Join(c.File, pointerName), base.Native
 	}
-	c.manifest, err = c.read(fsys, dir)
+	c.Manifest, err = c.read(fsys, dir)
 	return c, err
 }
 
 // FindFormat tells the format of the directory with the files names, also where CURRENT
 // is damaged or missing.
 func FindFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
-	c, err := readCurrent(fsys, dir)
+	c, err := Read(fsys, dir)
 	if err == nil || errors.Is(err, base.ErrCorruption) {
-		return c.format, nil
+		return c.Format, nil
 	}
 	isNative := func(name string) bool {
 		t, _ := base.Native.ParseFileName(name)
@@ -92,14 +95,14 @@ func stat(fsys vfs.FS, dir, name string) (there, isDir bool, err error) {
 }
 
 // read reads the name of the MANIFEST.
-func (c *current) read(fsys vfs.FS, dir string) (string, error) {
-	f, err := openRegular(fsys, dir, c.file)
+func (c *Pointer) read(fsys vfs.FS, dir string) (string, error) {
+	f, err := OpenRegular(fsys, dir, c.File)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	corrupt := func(format string, args ...any) error {
-		return base.LocateCorruption(base.Corruptf(kindCurrent, format, args...), c.file, 0, f.Size())
+		return base.LocateCorruption(base.Corruptf(kind, format, args...), c.File, 0, f.Size())
 	}
 	if f.Size() == 0 {
 		return "", corrupt("is empty")
@@ -109,37 +112,37 @@ func (c *current) read(fsys vfs.FS, dir string) (string, error) {
 	}
 	b := make([]byte, f.Size())
 	if n, err := f.ReadAt(b, 0); n < len(b) {
-		return "", fmt.Errorf("reading %s: %w", c.file, noEOF(err))
+		return "", fmt.Errorf("reading %s: %w", c.File, noEOF(err))
 	}
 	name, ok := bytes.CutSuffix(b, []byte("\n"))
 	if !ok {
 		return "", corrupt("does not end with a newline")
 	}
-	if c.format == base.Native {
-		if name, _, _ = bytes.Cut(name, []byte(" ")); !bytes.Equal(b, pointer(c.format, string(name))) {
+	if c.Format == base.Native {
+		if name, _, _ = bytes.Cut(name, []byte(" ")); !bytes.Equal(b, contents(c.Format, string(name))) {
 			return "", corrupt("its checksum is wrong: %q", b)
 		}
 	}
-	if t, num := c.format.ParseFileName(string(name)); t != base.FileManifest || num > maxFileNum {
+	if t, num := c.Format.ParseFileName(string(name)); t != base.FileManifest || num > base.MaxFileNum {
 		return "", corrupt("does not name a MANIFEST: %q", name)
 	}
 	return string(name), nil
 }
 
-// pointer is the contents of the file that names the MANIFEST in force.
-func pointer(f base.Format, manifest string) []byte {
+// contents is that of the file that names the MANIFEST in force.
+func contents(f base.Format, manifest string) []byte {
 	if f == base.Native {
 		return fmt.Appendf(nil, "%s %08x\n", manifest, crc32.Checksum([]byte(manifest), crc32.MakeTable(crc32.Castagnoli)))
 	}
 	return []byte(manifest + "\n")
 }
 
-// setCurrent makes CURRENT name MANIFEST num, which is durable already, by way
+// Set makes CURRENT name MANIFEST num, which is durable already, by way
 // of a temporary file. renamed tells whether CURRENT may name it although the
 // call failed.
-func setCurrent(fsys vfs.FS, dir string, f base.Format, num uint64) (renamed bool, err error) {
+func Set(fsys vfs.FS, dir string, f base.Format, num uint64) (renamed bool, err error) {
 	if f == base.Native {
-		renamed, err = setNativeCurrent(fsys, dir, num)
+		renamed, err = setNative(fsys, dir, num)
 	} else {
 		renamed, err = setPointer(fsys, dir, base.CurrentName, f, num)
 	}
@@ -152,7 +155,7 @@ func setCurrent(fsys vfs.FS, dir string, f base.Format, num uint64) (renamed boo
 // setPointer makes the file name in dir say MANIFEST num.
 func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renamed bool, err error) {
 	temp, target := filepath.Join(dir, cmp.Or(f.FileName(base.FileTemp, num), pointerTemp)), filepath.Join(dir, name)
-	if filepath.Base(dir) == firstCurrent {
+	if filepath.Base(dir) == firstName {
 		temp = target // not in force: a rename would be one wait for the disk more
 	}
 	if f == base.Native {
@@ -160,7 +163,7 @@ func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renam
 			return false, err
 		}
 	}
-	if err := writeTemp(fsys, temp, pointer(f, f.FileName(base.FileManifest, num))); err != nil {
+	if err := writeTemp(fsys, temp, contents(f, f.FileName(base.FileManifest, num))); err != nil {
 		return false, err
 	}
 	if temp != target {
@@ -172,15 +175,15 @@ func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renam
 		}
 	}
 	if err := fsys.SyncDir(dir); err != nil { // the new pointer is durable
-		return true, fmt.Errorf("%w: %w", errUnsynced, err)
+		return true, fmt.Errorf("%w: %w", ErrUnsynced, err)
 	}
 	return true, nil
 }
 
-// setNativeCurrent is setCurrent in the native format. What it replaces may be a
+// setNative is Set in the native format. What it replaces may be a
 // directory, LevelDB's file, or nothing.
-func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
-	path, made := filepath.Join(dir, base.CurrentName), filepath.Join(dir, newCurrent)
+func setNative(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
+	path, made := filepath.Join(dir, base.CurrentName), filepath.Join(dir, UpgradeName)
 	there, isDir, err := stat(fsys, dir, base.CurrentName)
 	if err != nil {
 		return false, err
@@ -188,10 +191,10 @@ func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err er
 	if isDir {
 		return setPointer(fsys, path, pointerName, base.Native, num)
 	}
-	if upgrade, _, err := stat(fsys, dir, newCurrent); err != nil {
+	if upgrade, _, err := stat(fsys, dir, UpgradeName); err != nil {
 		return false, err
 	} else if !there && !upgrade {
-		made = filepath.Join(dir, firstCurrent)
+		made = filepath.Join(dir, firstName)
 	}
 	if err := fsys.MkdirAll(made); err != nil {
 		return false, err
@@ -199,7 +202,7 @@ func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err er
 	if renamed, err = setPointer(fsys, made, pointerName, base.Native, num); err != nil {
 		return renamed && !there, err
 	}
-	// newCurrent is durable where there is a file CURRENT, see Set.BeginUpgrade: so a crash
+	// UpgradeName is durable where there is a file CURRENT, see manifest.Set.BeginUpgrade: so a crash
 	// finds the new pointer when that is gone.
 	if there {
 		if err := fsys.Remove(path); err != nil {
@@ -210,18 +213,18 @@ func setNativeCurrent(fsys vfs.FS, dir string, num uint64) (renamed bool, err er
 		return true, err
 	}
 	if err := fsys.SyncDir(dir); err != nil {
-		return true, fmt.Errorf("%w: %w", errUnsynced, err)
+		return true, fmt.Errorf("%w: %w", ErrUnsynced, err)
 	}
 	return true, nil
 }
 
-// removeCurrent removes CURRENT. At each step there is one that is whole or none.
-func removeCurrent(fsys vfs.FS, dir string) error {
-	for _, name := range []string{base.CurrentName, newCurrent, firstCurrent} {
+// Remove removes CURRENT. At each step there is one that is whole or none.
+func Remove(fsys vfs.FS, dir string) error {
+	for _, name := range []string{base.CurrentName, UpgradeName, firstName} {
 		there, isDir, err := stat(fsys, dir, name)
 		if isDir {
-			err = removeDirCurrent(fsys, filepath.Join(dir, name))
-		} else if there && name != firstCurrent {
+			err = RemoveDir(fsys, filepath.Join(dir, name))
+		} else if there && name != firstName {
 			err = fsys.Remove(filepath.Join(dir, name))
 		}
 		if err != nil {
@@ -231,9 +234,9 @@ func removeCurrent(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(dir)
 }
 
-// removeDirCurrent removes a native CURRENT. The directory stays if somebody else's files
+// RemoveDir removes a native CURRENT. The directory stays if somebody else's files
 // are in it.
-func removeDirCurrent(fsys vfs.FS, path string) error {
+func RemoveDir(fsys vfs.FS, path string) error {
 	for _, name := range []string{pointerName, pointerTemp} {
 		if err := fsys.Remove(filepath.Join(path, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
