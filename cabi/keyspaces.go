@@ -8,7 +8,6 @@ package main
 import "C"
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/lsm"
@@ -30,12 +29,8 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 			if err != nil {
 				return err
 			}
-			if o.filterEnds {
-				o.uses.release()
-				return fmt.Errorf("%w: a keyspace keeps its compaction filter until the database is closed, so it takes none with a destroy function", lsm.ErrInvalidArgument)
-			}
-			// A comparator of callbacks is the database's, which keeps it. A merge operator of
-			// callbacks may be called until the database is closed.
+			// A comparator of callbacks is the database's, which keeps it. A merge operator or
+			// compaction filter may be called until the database is closed.
 			d.uses.hold(o.uses)
 			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator, Compression: o.Compression, BloomBits: o.BloomBits, CompactionFilter: o.CompactionFilter, ErrorIfMissing: o.ErrorIfMissing}
 		}

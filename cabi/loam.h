@@ -97,7 +97,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 4
+#define LOAM_ABI_REVISION 5
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -432,9 +432,10 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * keys, and loam_verify, loam_recovery_report, loam_retry, loam_pause_compaction and these
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
- * comparator, merge_operator, compression, bloom_bits, compaction_filter (without a destroy function: it
- * is kept until the database is closed) and error_if_missing, and what is not set is as
- * in the database, but that there is no compaction filter. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
+ * comparator (one of callbacks must be the database's), merge_operator, compression, bloom_bits,
+ * compaction_filter and error_if_missing, and what is not set is as in the database, but that
+ * there is no compaction filter. Callbacks are kept until the database is closed.
+ * LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
  * Handles of it are to be closed; calls on them fail with LOAM_ERR_NO_KEYSPACE. */
@@ -536,8 +537,17 @@ LOAM_API loam_status loam_txn_get(loam_txn *txn, loam_db *keyspace, const void *
 /* Like loam_txn_get, of a key that the rest depends on: another write of it is
  * LOAM_ERR_CONFLICT. With LOAM_TXN_LOCK it locks the key first. */
 LOAM_API loam_status loam_txn_get_for_update(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, void **value, size_t *len, char **err);
+/* LOAM_OK: the key has a value. LOAM_NOT_FOUND: it has none. */
+LOAM_API loam_status loam_txn_has(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err);
+/* As loam_multi_get. */
+LOAM_API loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err);
 LOAM_API loam_status loam_txn_put(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err);
+/* As loam_merge; it counts as a write of the key. */
+LOAM_API loam_status loam_txn_merge(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
+/* As loam_delete_range. It takes no locks; another write in the range is LOAM_ERR_CONFLICT at
+ * the commit. */
+LOAM_API loam_status loam_txn_delete_range(loam_txn *txn, loam_db *keyspace, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err);
 /* Opens an iterator over what the transaction reads now; later writes are not seen. It
  * outlives the transaction. options: optional; its snapshot must be NULL. */
 LOAM_API loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace, const loam_iter_options *options, loam_iter **iter, char **err);

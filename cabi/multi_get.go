@@ -77,52 +77,70 @@ func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, key
 		if err != nil || n == 0 {
 			return err
 		}
-		m := multiGets.Get().(*multiGet)
-		defer func() {
-			clear(m.keys) // C's memory is not to be kept
-			multiGets.Put(m)
-		}()
-		m.keys, m.apart = m.keys[:0], false
+		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *multiGet) error {
+			switch {
+			case flags != 0:
+				return m.each(d, s, flags)
+			case s != nil:
+				return s.MultiGet(m.keys, &m.result)
+			}
+			return d.MultiGet(m.keys, &m.result)
+		})
+	})
+}
+
+//export loamgo_txn_multi_get
+func loamgo_txn_multi_get(h, keyspace C.uint64_t, n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, message **C.char) status {
+	return run(message, func() error {
+		_, tx, err := txnIn(h, keyspace)
+		if err != nil {
+			return err
+		}
+		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *multiGet) error { return tx.MultiGet(m.keys, &m.result) })
+	})
+}
+
+// multiGetBy hands the keys to look and what it finds to C.
+func multiGetBy(n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, look func(m *multiGet) error) error {
+	m := multiGets.Get().(*multiGet)
+	defer func() {
+		clear(m.keys) // C's memory is not to be kept
+		multiGets.Put(m)
+	}()
+	m.keys, m.apart = m.keys[:0], false
+	if n > 0 {
 		lens := unsafe.Slice(keyLens, int(n))
 		for i, key := range unsafe.Slice(keys, int(n)) {
 			m.keys = append(m.keys, span(key, lens[i]))
 		}
-		switch {
-		case flags != 0:
-			err = m.each(d, s, flags)
-		case s != nil:
-			err = s.MultiGet(m.keys, &m.result)
-		default:
-			err = d.MultiGet(m.keys, &m.result)
+	}
+	if err := look(m); err != nil || n == 0 {
+		return err
+	}
+	total := 1
+	for i := range int(n) {
+		v, _ := m.value(i)
+		total += len(v) + 1
+	}
+	block := C.loamgo_alloc(C.size_t(total))
+	if block == nil {
+		return lsm.ErrNoMemory
+	}
+	*memory = block
+	bytes := unsafe.Slice((*byte)(block), total)
+	lengths := unsafe.Slice(valueLens, int(n))
+	// Stored as integers: the caller's array may hold anything before.
+	places := unsafe.Slice((*uintptr)(unsafe.Pointer(values)), int(n))
+	used := 0
+	for i := range places {
+		v, found := m.value(i)
+		places[i], lengths[i] = 0, C.size_t(len(v))
+		if found {
+			places[i] = uintptr(block) + uintptr(used)
+			used += copy(bytes[used:], v)
+			bytes[used] = 0
+			used++
 		}
-		if err != nil {
-			return err
-		}
-		total := 1
-		for i := range int(n) {
-			v, _ := m.value(i)
-			total += len(v) + 1
-		}
-		block := C.loamgo_alloc(C.size_t(total))
-		if block == nil {
-			return lsm.ErrNoMemory
-		}
-		*memory = block
-		bytes := unsafe.Slice((*byte)(block), total)
-		lengths := unsafe.Slice(valueLens, int(n))
-		// Stored as integers: the caller's array may hold anything before.
-		places := unsafe.Slice((*uintptr)(unsafe.Pointer(values)), int(n))
-		used := 0
-		for i := range places {
-			v, found := m.value(i)
-			places[i], lengths[i] = 0, C.size_t(len(v))
-			if found {
-				places[i] = uintptr(block) + uintptr(used)
-				used += copy(bytes[used:], v)
-				bytes[used] = 0
-				used++
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -28,8 +28,7 @@ type options struct {
 // settings are options as they are at one time. uses has a user for the caller.
 type settings struct {
 	lsm.Options
-	uses       *shared
-	filterEnds bool // the compaction filter has a destroy function
+	uses *shared
 }
 
 type cache struct {
@@ -79,7 +78,7 @@ func copied(h C.uint64_t) (s *settings, err error) {
 				u.release()
 			}
 		})}
-		s.PlainWAL, s.filterEnds = true, o.filter != nil
+		s.PlainWAL = true
 		if s.Mmap == lsm.MmapAuto {
 			s.Mmap = lsm.MmapOff
 		}

@@ -324,20 +324,33 @@ loam_status loam_has(loam_db *db, const loam_read_options *options, const void *
   return loamgo_has(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, err);
 }
 
+/* The arguments of a lookup of many keys. */
+#define MANY_KEYS()                                                                                                          \
+  do {                                                                                                                       \
+    WANT(err, memory, "memory");                                                                                             \
+    if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu keys; the limit is %zu", n, MAX_LIST);            \
+    if (n) {                                                                                                                 \
+      WANT(err, keys, "keys");                                                                                               \
+      WANT(err, key_lens, "key_lens");                                                                                       \
+      WANT(err, values, "values");                                                                                           \
+      WANT(err, value_lens, "value_lens");                                                                                   \
+    }                                                                                                                        \
+    for (size_t i = 0; i < n; i++) BYTES(err, keys[i], key_lens[i], "key");                                                  \
+  } while (0)
+
 loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
   CLEAR(memory);
   BEGIN(err);
   READING(err, options);
-  WANT(err, memory, "memory");
-  if (n > MAX_LIST) return loam_fail(err, LOAM_ERR_TOO_LARGE, "loam: %zu keys; the limit is %zu", n, MAX_LIST);
-  if (n) {
-    WANT(err, keys, "keys");
-    WANT(err, key_lens, "key_lens");
-    WANT(err, values, "values");
-    WANT(err, value_lens, "value_lens");
-  }
-  for (size_t i = 0; i < n; i++) BYTES(err, keys[i], key_lens[i], "key");
+  MANY_KEYS();
   return loamgo_multi_get(HANDLE(db), r.snapshot, n, (void **)keys, (size_t *)key_lens, r.flags, (void **)values, value_lens, memory, err);
+}
+
+loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
+  CLEAR(memory);
+  BEGIN(err);
+  MANY_KEYS();
+  return loamgo_txn_multi_get(HANDLE(txn), HANDLE(keyspace), n, (void **)keys, (size_t *)key_lens, (void **)values, value_lens, memory, err);
 }
 
 loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err) {

@@ -55,6 +55,26 @@ loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key, s
   return loamgo_txn_write(HANDLE(txn), HANDLE(keyspace), LOAM_OP_DELETE, (void *)key, key_len, NULL, 0, err);
 }
 
+loam_status loam_txn_has(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  return loamgo_txn_has(HANDLE(txn), HANDLE(keyspace), (void *)key, key_len, err);
+}
+
+loam_status loam_txn_merge(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err) {
+  BEGIN(err);
+  BYTES(err, key, key_len, "key");
+  BYTES(err, operand, operand_len, "operand");
+  return loamgo_txn_write(HANDLE(txn), HANDLE(keyspace), LOAM_OP_MERGE, (void *)key, key_len, (void *)operand, operand_len, err);
+}
+
+loam_status loam_txn_delete_range(loam_txn *txn, loam_db *keyspace, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err) {
+  BEGIN(err);
+  BYTES(err, start, start_len, "start");
+  BYTES(err, limit, limit_len, "limit");
+  return loamgo_txn_write(HANDLE(txn), HANDLE(keyspace), LOAM_OP_DELETE_RANGE, (void *)start, start_len, (void *)limit, limit_len, err);
+}
+
 loam_status loam_txn_savepoint(loam_txn *txn, uint64_t *savepoint, char **err) {
   BEGIN(err);
   WANT(err, savepoint, "savepoint");

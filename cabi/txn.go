@@ -102,10 +102,30 @@ func loamgo_txn_write(h, keyspace C.uint64_t, op C.int, key unsafe.Pointer, keyL
 		if err != nil {
 			return err
 		}
-		if op == C.LOAM_OP_PUT {
+		switch op {
+		case C.LOAM_OP_PUT:
 			return tx.Put(span(key, keyLen), span(value, valueLen))
+		case C.LOAM_OP_MERGE:
+			return tx.Merge(span(key, keyLen), span(value, valueLen))
+		case C.LOAM_OP_DELETE_RANGE:
+			return tx.DeleteRange(span(key, keyLen), span(value, valueLen))
 		}
 		return tx.Delete(span(key, keyLen))
+	})
+}
+
+//export loamgo_txn_has
+func loamgo_txn_has(h, keyspace C.uint64_t, key unsafe.Pointer, keyLen C.size_t, message **C.char) status {
+	return run(message, func() error {
+		_, tx, err := txnIn(h, keyspace)
+		if err != nil {
+			return err
+		}
+		has, err := tx.Has(span(key, keyLen))
+		if err == nil && !has {
+			err = lsm.ErrNotFound
+		}
+		return err
 	})
 }
 

@@ -1,11 +1,8 @@
 package lsm
 
 import (
-	"fmt"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/engine"
 )
 
 // Merge adds an operand to key: from then on the key's value is what the merge operator makes
@@ -22,21 +19,10 @@ func (k *keyspace) Merge(key, operand []byte, mode WriteMode) error {
 	if err := k.space.Writable(); err != nil {
 		return err
 	}
-	if !k.space.DB.Native() {
-		return base.NeedsNative("a merge")
-	}
-	if err := mergeable(k.space); err != nil {
+	if err := k.space.CheckWrite(base.KindMerge, key, operand); err != nil {
 		return err
 	}
 	return k.put(base.KindMerge, key, operand, mode)
-}
-
-// mergeable fails if a keyspace has no merge operator.
-func mergeable(k *engine.Keyspace) error {
-	if k.Tree.Merge() == nil {
-		return fmt.Errorf("%w: keyspace %q needs one in its options before Merge", ErrNoMergeOperator, k.Tree.Name())
-	}
-	return nil
 }
 
 // checkMerges fails if an operand of a batch, which is valid, is for a keyspace without a
@@ -57,7 +43,7 @@ func (k *keyspace) checkMerges(repr []byte) error {
 		if space == nil {
 			continue // dropped meanwhile
 		}
-		if err := mergeable(space); err != nil {
+		if err := space.Mergeable(); err != nil {
 			return err
 		}
 	}

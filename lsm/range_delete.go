@@ -1,8 +1,6 @@
 package lsm
 
 import (
-	"fmt"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 )
@@ -19,24 +17,14 @@ func (k *keyspace) DeleteRange(start, limit []byte, mode WriteMode) error {
 	if err := k.space.Writable(); err != nil {
 		return err
 	}
-	if err := k.checkRange(start, limit); err != nil {
+	if err := k.space.CheckWrite(base.KindRangeDelete, start, limit); err != nil {
 		return err
-	}
-	if !k.space.DB.Native() {
-		return base.NeedsNative("a " + base.KindRangeDelete.String())
 	}
 	err := k.put(base.KindRangeDelete, start, limit, mode)
 	if err == nil {
 		k.space.RangeDeleted(start, limit)
 	}
 	return err
-}
-
-func (k *keyspace) checkRange(start, limit []byte) error {
-	if k.space.Tree.Comparer().Cmp(start, limit) > 0 {
-		return fmt.Errorf("%w: a range delete starts behind its limit: %.40q, %.40q", ErrInvalidArgument, start, limit)
-	}
-	return nil
 }
 
 // DeleteRange removes all keys from start up to, not including, limit; see DB.DeleteRange. Both
@@ -54,7 +42,7 @@ func (b *Batch) addRange(i BatchIn, start, limit []byte) {
 
 // checkRanges finds range deletes of a batch for k that start behind their limit.
 func (k *keyspace) checkRanges(b *Batch) error {
-	return k.eachRange(b, func(in *keyspace, start, limit []byte) error { return in.checkRange(start, limit) })
+	return k.eachRange(b, func(in *keyspace, start, limit []byte) error { return in.space.CheckRange(start, limit) })
 }
 
 // rangesDeleted is called after a batch with range deletes was written.

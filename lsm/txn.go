@@ -64,7 +64,7 @@ const defaultLockTimeout = time.Second
 type TxnOptions struct {
 	// Isolation is SnapshotIsolation by default.
 	Isolation Isolation
-	// Lock makes the transaction pessimistic: Put, Delete and GetForUpdate take the lock of
+	// Lock makes the transaction pessimistic: Put, Delete, Merge and GetForUpdate take the lock of
 	// their key, wait for it as long as another transaction with Lock has it, and keep it
 	// to the end. Those who wait get it in their order. The default is false.
 	//
@@ -282,6 +282,20 @@ func (tx *Txn) Put(key, value []byte) error {
 // Delete removes key in the transaction, whether it exists or not. It fails as Put does.
 func (tx *Txn) Delete(key []byte) error {
 	return tx.txn.Write(tx.space, base.KindDelete, key, nil)
+}
+
+// Merge adds an operand to key in the transaction; reads apply it to what the transaction
+// sees. It counts as a write of the key, as Put does, and fails as DB.Merge and Txn.Put do.
+func (tx *Txn) Merge(key, operand []byte) error {
+	return tx.txn.Write(tx.space, base.KindMerge, key, operand)
+}
+
+// DeleteRange removes all keys from start up to, not including, limit in the transaction.
+// Commit fails with ErrConflict if another has written one of them since the transaction
+// began; with TxnOptions.Lock too, as no locks are taken. It fails as DB.DeleteRange and
+// Txn.Put do.
+func (tx *Txn) DeleteRange(start, limit []byte) error {
+	return tx.txn.Write(tx.space, base.KindRangeDelete, start, limit)
 }
 
 // SavePoint is a state of a transaction to go back to.

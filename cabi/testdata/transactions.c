@@ -110,6 +110,61 @@ static void swaps(loam_db *db) {
   holds(db, "s", NULL);
 }
 
+/* Merges and range deletes, in a keyspace. */
+static void kinds(loam_db *plain) {
+  loam_options *options;
+  loam_db *db, *numbers;
+  loam_txn *txn;
+  uint64_t before;
+  WANT(LOAM_OK, loam_txn_begin(plain, NULL, &txn, &err));
+  SAYS(LOAM_ERR_NEEDS_NATIVE, "merge", loam_txn_merge(txn, NULL, "k", 1, "x", 1, &err));
+  SAYS(LOAM_ERR_NEEDS_NATIVE, "range delete", loam_txn_delete_range(txn, NULL, "a", 1, "b", 1, &err));
+  WANT(LOAM_OK, loam_txn_close(txn));
+  WANT(LOAM_OK, loam_options_create(&options, &err));
+  WANT(LOAM_OK, loam_options_set(options, "format", "native", &err));
+  WANT(LOAM_OK, loam_open("kinds", options, &db, &err));
+  WANT(LOAM_OK, loam_options_set(options, "merge_operator", "append", &err));
+  WANT(LOAM_OK, loam_keyspace_open(db, "numbers", options, &numbers, &err));
+  WANT(LOAM_OK, loam_options_close(options));
+  WANT(LOAM_OK, loam_put(numbers, NULL, "a", 1, "1", 1, NULL, &err));
+  WANT(LOAM_OK, loam_put(numbers, NULL, "b", 1, "1", 1, NULL, &err));
+  WANT(LOAM_OK, loam_txn_begin(numbers, NULL, &txn, &err));
+  WANT(LOAM_OK, loam_txn_merge(txn, NULL, "a", 1, "2", 1, &err));
+  sees(txn, "a", "1,2");
+  WANT(LOAM_OK, loam_txn_savepoint(txn, &before, &err));
+  WANT(LOAM_OK, loam_txn_delete_range(txn, numbers, "a", 1, "c", 1, &err));
+  WANT(LOAM_NOT_FOUND, loam_txn_has(txn, NULL, "a", 1, &err));
+  WANT(LOAM_OK, loam_txn_rollback_to(txn, before, &err));
+  WANT(LOAM_OK, loam_txn_has(txn, NULL, "a", 1, &err));
+  WANT(LOAM_OK, loam_txn_delete_range(txn, NULL, "b", 1, "c", 1, &err));
+  WANT(LOAM_OK, loam_txn_delete_range(txn, NULL, "x", 1, "x", 1, &err));
+  SAYS(LOAM_ERR_INVALID_ARGUMENT, "behind its limit", loam_txn_delete_range(txn, NULL, "c", 1, "b", 1, &err));
+  SAYS(LOAM_ERR_NO_MERGE_OPERATOR, "\"default\"", loam_txn_merge(txn, db, "k", 1, "x", 1, &err));
+  const void *keys[] = {"a", "b", "none"}, *values[3];
+  size_t lens[] = {1, 1, 4}, value_lens[3];
+  void *memory;
+  WANT(LOAM_OK, loam_txn_multi_get(txn, NULL, 3, keys, lens, values, value_lens, &memory, &err));
+  CHECK(values[0] && value_lens[0] == 3 && !memcmp(values[0], "1,2", 4) && !values[1] && !values[2], "many keys");
+  loam_free(memory);
+  WANT(LOAM_OK, loam_txn_multi_get(txn, NULL, 0, NULL, NULL, NULL, NULL, &memory, &err));
+  WANT(LOAM_OK, loam_txn_commit(txn, NULL, &err));
+  WANT(LOAM_ERR_TXN_DONE, loam_txn_multi_get(txn, NULL, 3, keys, lens, values, value_lens, &memory, NULL));
+  WANT(LOAM_ERR_TXN_DONE, loam_txn_merge(txn, NULL, "a", 1, "2", 1, NULL));
+  WANT(LOAM_ERR_TXN_DONE, loam_txn_delete_range(txn, NULL, "a", 1, "b", 1, NULL));
+  WANT(LOAM_ERR_TXN_DONE, loam_txn_has(txn, NULL, "a", 1, NULL));
+  WANT(LOAM_OK, loam_txn_close(txn));
+  holds(numbers, "a", "1,2");
+  holds(numbers, "b", NULL);
+  WANT(LOAM_OK, loam_txn_begin(numbers, NULL, &txn, &err));
+  WANT(LOAM_OK, loam_txn_delete_range(txn, NULL, "a", 1, "z", 1, &err));
+  WANT(LOAM_OK, loam_put(numbers, NULL, "m", 1, "new", 3, NULL, &err));
+  SAYS(LOAM_ERR_CONFLICT, "\"m\" of keyspace \"numbers\"", loam_txn_commit(txn, NULL, &err));
+  WANT(LOAM_OK, loam_txn_close(txn));
+  holds(numbers, "m", "new");
+  WANT(LOAM_OK, loam_close(numbers, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+}
+
 int main(void) {
   loam_db *db, *other, *keyspace;
   loam_txn *txn, *none;
@@ -119,6 +174,7 @@ int main(void) {
   conflicts(db);
   locks(db);
   swaps(db);
+  kinds(db);
   WANT(LOAM_OK, loam_txn_begin(db, NULL, &txn, &err));
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_txn_put(txn, other, "k", 1, "", 0, NULL));
   WANT(LOAM_OK, loam_close(other, &err));

@@ -15,6 +15,7 @@ type RangeDels struct {
 	Source int // its index
 	List   *rangedel.List
 	Files  []*manifest.FileMeta
+	Own    bool // all of List is visible, whatever sequence number is read at
 }
 
 // covers tells which entries range tombstones hide. It looks at one span of keys at a time,
@@ -132,10 +133,18 @@ func (d *covers) start(source int, lower []byte) (start []byte, err error) {
 	return start, nil
 }
 
+// seq is the sequence number that List is read at.
+func (r *coverRun) seq(d *covers) base.SeqNum {
+	if r.Own {
+		return base.MaxSeqNum
+	}
+	return d.seq
+}
+
 // at makes the run's span that with key.
 func (r *coverRun) at(d *covers, key []byte) error {
 	if r.List != nil {
-		r.span, r.any = r.List.SpanAt(key, d.seq), true
+		r.span, r.any = r.List.SpanAt(key, r.seq(d)), true
 		return nil
 	}
 	i, j := 0, len(r.Files)
@@ -161,7 +170,7 @@ func (r *coverRun) at(d *covers, key []byte) error {
 // before makes the run's span that with the keys just before key.
 func (r *coverRun) before(d *covers, key []byte) error {
 	if r.List != nil {
-		r.span, r.any = r.List.SpanBefore(key, d.seq), true
+		r.span, r.any = r.List.SpanBefore(key, r.seq(d)), true
 		return nil
 	}
 	i, j := 0, len(r.Files)

@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -19,6 +20,8 @@ type IterOptions struct {
 	// Own makes a source of the reader's own writes, which are newer than all that the
 	// tree has, as they were when the iterator was opened. nil: there are none.
 	Own func() base.Source
+	// OwnRangeDels are the reader's own range deletes at that time, with Own.
+	OwnRangeDels []*rangedel.List
 	// Watch is told of what the iterator reads. nil: nobody asks.
 	Watch Watch
 }
@@ -51,6 +54,7 @@ type Iterator struct {
 	lower    []byte
 	upper    []byte
 	own      func() base.Source
+	ownDels  []*rangedel.List
 	watch    Watch
 }
 
@@ -66,7 +70,7 @@ var scans = sync.Pool{New: func() any { return new(scan) }}
 // shows in Err.
 func (t *Tree) Init(it *Iterator, o *IterOptions) {
 	it.tree, it.keysOnly, it.noFill = t, o.KeysOnly, o.NoFillCache
-	it.own, it.watch = o.Own, o.Watch
+	it.own, it.ownDels, it.watch = o.Own, o.OwnRangeDels, o.Watch
 	s, seq, err := t.acquireAt(o.Snapshot)
 	if err != nil {
 		it.err = err
@@ -93,12 +97,16 @@ func (it *Iterator) reset() {
 	}
 	it.scan.sources = it.tree.sources(sources, it.state, it.seq, it.noFill)
 	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
+	for _, l := range it.ownDels {
+		o.RangeDels = append(o.RangeDels, iters.RangeDels{List: l, Own: true})
+	}
 	if it.state.hasRangeDels() {
-		o.RangeDels, o.OpenRangeDels = it.state.rangeDels(), it.tree.RangeDelsOf
-		for i := range o.RangeDels {
+		o.OpenRangeDels = it.tree.RangeDelsOf
+		for _, d := range it.state.rangeDels() {
 			if it.own != nil {
-				o.RangeDels[i].Source++
+				d.Source++
 			}
+			o.RangeDels = append(o.RangeDels, d)
 		}
 	}
 	it.cursor.Reset(it.tree.cmp, it.scan.sources, o)

@@ -50,6 +50,14 @@ func (r *MultiResult) Value(i int) (value []byte, found bool) {
 	return r.buf[s.start:s.end:s.end], true
 }
 
+// Reset makes r one of n missing keys.
+func (r *MultiResult) Reset(n int) {
+	r.buf, r.spans, r.slow = r.buf[:0], r.spans[:0], false
+	for range n {
+		r.spans = append(r.spans, span{end: -1})
+	}
+}
+
 // Set replaces the answer for key i. The value is copied.
 func (r *MultiResult) Set(i int, value []byte, found bool) {
 	r.spans[i] = span{end: -1}
@@ -62,7 +70,7 @@ func (r *MultiResult) Set(i int, value []byte, found bool) {
 // MultiGet looks up many keys in snap, or in one state of the present if that is
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
-	r.buf, r.spans, r.slow = r.buf[:0], r.spans[:0], false
+	r.Reset(0)
 	s, seq, err := t.acquireAt(snap)
 	if err != nil {
 		return err
@@ -74,9 +82,7 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 			err = t.panicked(r)
 		}
 	}()
-	for range keys {
-		r.spans = append(r.spans, span{end: -1})
-	}
+	r.Reset(len(keys))
 	if s.hasRangeDels() {
 		return t.multiGetCovered(s, keys, seq, r)
 	}

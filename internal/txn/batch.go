@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/mergeop"
 )
 
 // Batch is the writes of a transaction. Get one from NewBatch.
@@ -22,6 +23,7 @@ type Space struct {
 	b    *Batch
 	id   base.KeyspaceID
 	list skipList
+	dels rangeDels
 }
 
 // maxPooled bounds the memory of a Batch that is used again, in bytes and nodes.
@@ -68,6 +70,7 @@ func (b *Batch) Space(id base.KeyspaceID, c *base.Comparer, add bool) *Space {
 	b.used++
 	s.id = id
 	s.list.init(c)
+	s.dels.reset()
 	return s
 }
 
@@ -76,17 +79,46 @@ func (b *Batch) Space(id base.KeyspaceID, c *base.Comparer, add bool) *Space {
 func (s *Space) Add(kind base.Kind, key, value []byte) {
 	off := uint32(len(s.b.repr))
 	s.b.repr = batchrepr.AppendEntry(s.b.repr, s.id, kind, key, value)
-	s.list.add(s.b.repr, off, key)
+	if kind.IsPoint() {
+		s.list.add(s.b.repr, off, key)
+	} else {
+		s.dels.offs = append(s.dels.offs, off)
+	}
 }
 
-// Get returns the newest write to a key. The value is valid until the next Add.
+// Get returns the newest write to a key; a range delete over it is a deletion. The value is
+// valid until the next Add.
 func (s *Space) Get(key []byte) (value []byte, kind base.Kind, found bool) {
 	n := s.list.first(s.b.repr, key, newest)
-	if n == 0 {
-		return nil, 0, false
+	covered := s.covered(key)
+	if n != 0 && sequence(s.list.nodes[n].off) > covered {
+		kind, _, value = entryAt(s.b.repr, s.list.nodes[n].off)
+		return value, kind, true
 	}
-	kind, _, value = entryAt(s.b.repr, s.list.nodes[n].off)
-	return value, kind, true
+	return nil, base.KindDelete, covered > 0
+}
+
+// operands adds the writes to a key, whose newest one is an operand, to f, up to the one that
+// ends the lookup. It reports whether there is such a one, so that what the database has does
+// not count.
+func (s *Space) operands(key []byte, f *mergeop.Fold) (ended bool) {
+	covered := s.covered(key)
+	for n := s.list.first(s.b.repr, key, newest); n != 0; n = s.list.nodes[n].next {
+		kind, k, value := entryAt(s.b.repr, s.list.nodes[n].off)
+		switch {
+		case s.list.cmp.Cmp(k, key) != 0:
+			return covered > 0
+		case sequence(s.list.nodes[n].off) < covered || kind.IsTombstone():
+			return true
+		}
+		buf := append(f.Buffer(), value...)
+		if kind.EndsLookup() {
+			f.Existing(buf, len(f.Buffer()))
+			return true
+		}
+		f.Operand(buf)
+	}
+	return covered > 0
 }
 
 // Bytes is the batch in its wire form, valid until the next Add.
@@ -114,6 +146,7 @@ func (b *Batch) RollBack(m Mark) {
 		for n := len(s.list.nodes) - 1; n > 0 && int(s.list.nodes[n].off) >= m.size; n-- {
 			s.list.removeLast(b.repr)
 		}
+		s.dels.rollBack(m.size)
 	}
 	for _, o := range b.open {
 		o.stale = o.stale || int(o.limit) > m.size

@@ -15,7 +15,8 @@ import (
 // possible:
 //
 //  1. On the caller's goroutine, beside other commits: is there a newer entry of what the
-//     transaction wrote and read? This step may read tables.
+//     transaction wrote and read? This step may read tables. A range that it deleted counts
+//     as one that it read.
 //
 //  2. By the commit leader, who alone may write: did one come since the first step? That
 //     takes a look at the memtable for each key, whose cache lines the first step has
@@ -34,7 +35,7 @@ var errAgain = errors.New("the check needs I/O")
 // check is the condition of a commit.
 type check struct {
 	tx     *Txn
-	unions []Union // the ranges that were read
+	unions []Union // the ranges that were read or deleted
 	seen   base.SeqNum
 	places []tree.Place // of unions, when the first step began
 	wait   bool         // the second step may do I/O
@@ -66,6 +67,9 @@ func (tx *Txn) commit(mode commit.Mode) error {
 	}
 	c := &tx.check
 	c.tx = tx
+	if written {
+		tx.batch.eachRange(tx.reads.addRange)
+	}
 	c.unions = tx.reads.Union(func(id base.KeyspaceID) *base.Comparer { return tx.keyspace(id).Comparer() })
 	if !written {
 		return c.first()
@@ -79,6 +83,9 @@ func (tx *Txn) commit(mode commit.Mode) error {
 		}
 		c.wait = try >= maxTries
 		if err := tx.m.env.Commit(tx.batch.Bytes(), mode, c); !errors.Is(err, errAgain) {
+			if err == nil {
+				tx.batch.eachRange(func(id base.KeyspaceID, start, limit []byte) { tx.keyspace(id).RangeDeleted(start, limit) })
+			}
 			return err
 		}
 	}
@@ -141,11 +148,11 @@ func (c *check) keys(seen base.SeqNum, flags sstable.ReadFlags) (err error) {
 	}
 	if !tx.o.Lock && tx.batch != nil { // else they are among those that were read
 		for it := batchrepr.Read(tx.batch.Bytes()); ; {
-			id, _, key, _, ok := it.Next()
+			id, kind, key, _, ok := it.Next()
 			if !ok {
 				break
 			}
-			if !newer(id, key, tx.begin.Seq()) {
+			if kind.IsPoint() && !newer(id, key, tx.begin.Seq()) {
 				return err
 			}
 		}

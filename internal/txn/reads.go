@@ -102,6 +102,11 @@ func (r *Range) endsBefore(c *base.Comparer, o *Range) bool {
 	return d < 0 || d == 0 && !r.Inclusive && o.Inclusive
 }
 
+// addRange adds the keys from lower up to, not including, upper, which are retained.
+func (r *Reads) addRange(id base.KeyspaceID, lower, upper []byte) {
+	r.ranges = append(r.ranges, &Range{ID: id, Lower: lower, Upper: upper})
+}
+
 // Union is disjoint ranges of one keyspace, ascending.
 type Union struct {
 	ID     base.KeyspaceID

@@ -12,7 +12,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/locks"
-	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -48,6 +47,10 @@ type Keyspace interface {
 	At(*tree.Snapshot) *tree.Tree
 	// Writable says why the keyspace takes no writes, or nil.
 	Writable() error
+	// CheckWrite says why the keyspace cannot hold a write, or nil.
+	CheckWrite(kind base.Kind, key, value []byte) error
+	// RangeDeleted is called after keys from start up to limit were deleted.
+	RangeDeleted(start, limit []byte)
 }
 
 // Options says how a transaction works; see lsm.TxnOptions.
@@ -131,147 +134,6 @@ func (tx *Txn) own(k Keyspace) *Space {
 	return tx.batch.Space(k.ID(), nil, false)
 }
 
-// ownGet appends the value of key to dst if the transaction has written the key.
-func (tx *Txn) ownGet(k Keyspace, key, dst []byte) (value []byte, found bool, err error) {
-	s := tx.own(k)
-	if s == nil {
-		return dst, false, nil
-	}
-	value, kind, found := s.Get(key)
-	if !found {
-		return dst, false, nil
-	}
-	if kind.IsTombstone() {
-		return dst, true, base.ErrNotFound
-	}
-	return append(dst, value...), true, nil
-}
-
-// beginRead answers from own writes, or notes the read and returns the snapshot to read at.
-func (tx *Txn) beginRead(k Keyspace, key, dst []byte) (value []byte, at *tree.Snapshot, err error) {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	defer tx.catch(&err)
-	if tx.over != nil {
-		return dst, nil, tx.over
-	}
-	value, found, err := tx.ownGet(k, key, dst)
-	if found || err != nil {
-		return value, nil, err
-	}
-	if tx.o.Serializable {
-		tx.note(k)
-		tx.reads.AddKey(k.ID(), key, tx.snap.Seq())
-	}
-	tx.unlocked = true
-	return dst, tx.snap, nil
-}
-
-// ended makes the failure of a read whose snapshot was closed meanwhile the right one.
-func (tx *Txn) ended(err error) error {
-	if err == nil || !errors.Is(err, base.ErrClosed) {
-		return err
-	}
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	if tx.over != nil {
-		return tx.over
-	}
-	return err
-}
-
-// Get appends the value of key to dst; see tree.Tree.Get.
-func (tx *Txn) Get(k Keyspace, key, dst []byte, flags sstable.ReadFlags) ([]byte, error) {
-	value, at, err := tx.beginRead(k, key, dst)
-	if at == nil || err != nil {
-		return value, err
-	}
-	value, err = k.At(at).Get(key, dst, at, flags)
-	return value, tx.ended(err)
-}
-
-// Has reports whether key has a value.
-func (tx *Txn) Has(k Keyspace, key []byte) (bool, error) {
-	_, at, err := tx.beginRead(k, key, nil)
-	switch {
-	case errors.Is(err, base.ErrNotFound):
-		return false, nil
-	case err != nil || at == nil:
-		return err == nil, err
-	}
-	has, err := k.At(at).Has(key, at)
-	return has, tx.ended(err)
-}
-
-// GetForUpdate is Get of a key that the transaction is about to write: it is checked, or
-// locked, as if it was written.
-func (tx *Txn) GetForUpdate(k Keyspace, key, dst []byte) ([]byte, error) {
-	value, at, err := tx.beginUpdate(k, key, dst)
-	if at == nil || err != nil {
-		return value, err
-	}
-	value, err = k.At(at).Get(key, dst, at, 0)
-	return value, tx.ended(err)
-}
-
-func (tx *Txn) beginUpdate(k Keyspace, key, dst []byte) (value []byte, at *tree.Snapshot, err error) {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	defer tx.catch(&err)
-	if err := tx.beginWrite(k, key); err != nil {
-		return dst, nil, err
-	}
-	if !tx.o.Lock { // else lock has done it
-		tx.reads.AddKey(k.ID(), key, tx.snap.Seq())
-	}
-	tx.pinned = true
-	value, found, err := tx.ownGet(k, key, dst)
-	if found || err != nil {
-		return value, nil, err
-	}
-	return dst, tx.snap, nil
-}
-
-// MultiGet looks up many keys; see tree.Tree.MultiGet.
-func (tx *Txn) MultiGet(k Keyspace, keys [][]byte, r *tree.MultiResult) error {
-	tx.mu.Lock()
-	at, err := tx.snap, tx.over
-	if err == nil {
-		tx.unlocked = true
-	}
-	if err == nil && tx.o.Serializable {
-		tx.note(k)
-		for _, key := range keys {
-			tx.reads.AddKey(k.ID(), key, at.Seq())
-		}
-	}
-	tx.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := k.At(at).MultiGet(keys, at, r); err != nil {
-		return tx.ended(err)
-	}
-	return tx.overlay(k, keys, r)
-}
-
-// overlay puts own writes over the answers of the database.
-func (tx *Txn) overlay(k Keyspace, keys [][]byte, r *tree.MultiResult) (err error) {
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	defer tx.catch(&err)
-	s := tx.own(k)
-	if s == nil {
-		return nil
-	}
-	for i, key := range keys {
-		if value, kind, found := s.Get(key); found {
-			r.Set(i, value, !kind.IsTombstone())
-		}
-	}
-	return nil
-}
-
 // Iter makes it, a zero Iterator, one over the keyspace with the own writes of this
 // moment. o.Snapshot is ignored.
 func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
@@ -284,7 +146,7 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 			o.Watch = NewScan(&tx.reads, &tx.mu, k.ID(), k.Comparer())
 		}
 		if s := tx.own(k); s != nil {
-			o.Own = s.Sources(&tx.mu)
+			o.Own, o.OwnRangeDels = s.Sources(&tx.mu), s.rangeDels()
 		}
 	}
 	tx.mu.Unlock()
@@ -299,7 +161,7 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 // entries with 32 bits.
 const MaxBatch = min(math.MaxUint32-1<<20, math.MaxInt)
 
-// Write adds a put or a delete.
+// Write adds a write of any kind. A range delete takes no locks.
 func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) (err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
@@ -311,8 +173,22 @@ func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 	if room := MaxBatch - size - 32; len(key) > room || len(value) > room-len(key) {
 		return fmt.Errorf("%w: the transaction's writes with this one; a batch holds at most %d bytes", base.ErrTooLarge, int64(MaxBatch))
 	}
-	if err := tx.beginWrite(k, key); err != nil {
+	if err := tx.mayWrite(k); err != nil {
 		return err
+	}
+	if kind != base.KindSet && kind != base.KindDelete {
+		if err := k.CheckWrite(kind, key, value); err != nil {
+			return err
+		}
+	}
+	if kind.IsPoint() {
+		if err := tx.depend(k, key); err != nil {
+			return err
+		}
+	} else if k.Comparer().Cmp(key, value) == 0 {
+		return nil // a range without keys
+	} else {
+		tx.note(k)
 	}
 	if tx.batch == nil {
 		tx.batch = NewBatch()
@@ -321,17 +197,19 @@ func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 	return nil
 }
 
-// beginWrite says whether the transaction may write a key, and takes the key's lock.
-func (tx *Txn) beginWrite(k Keyspace, key []byte) error {
+// mayWrite says why the transaction takes no writes to a keyspace, or nil.
+func (tx *Txn) mayWrite(k Keyspace) error {
 	if tx.over != nil {
 		return tx.over
 	}
 	if tx.o.ReadOnly {
 		return fmt.Errorf("%w: the transaction is read-only: begin one that may write", base.ErrInvalidArgument)
 	}
-	if err := k.Writable(); err != nil {
-		return err
-	}
+	return k.Writable()
+}
+
+// depend notes the keyspace of a key that is written, or read for update, and takes its lock.
+func (tx *Txn) depend(k Keyspace, key []byte) error {
 	tx.note(k)
 	if tx.o.Lock {
 		return tx.lock(k, key)

@@ -192,7 +192,7 @@ func (w *world) bytes(space, i int) []byte {
 	return []byte(w.keys[space][i])
 }
 
-func (w *world) draw(plain bool) write {
+func (w *world) draw() write {
 	n := len(w.keys[0])
 	x := write{space: w.rng.IntN(3), from: w.rng.IntN(n)}
 	switch r := w.rng.IntN(100); {
@@ -200,9 +200,9 @@ func (w *world) draw(plain bool) write {
 		x.kind = put
 	case r < 62:
 		x.kind = del
-	case r < 94 && !plain:
+	case r < 94:
 		x.kind = merge
-	case !plain:
+	default:
 		x.kind = delRange
 		x.to = min(n, x.from+w.rng.IntN(1<<w.rng.IntN(9)))
 	}
@@ -246,7 +246,7 @@ func (w *world) mode() (lsm.WriteMode, bool) {
 }
 
 func (w *world) single() error {
-	x := w.draw(false)
+	x := w.draw()
 	mode, sync := w.mode()
 	w.log("%v sync %v", x, sync)
 	k := w.spaces[x.space]
@@ -273,7 +273,7 @@ func (w *world) batch() error {
 	b := lsm.NewBatch()
 	var ws []write
 	for range 1 + w.rng.IntN(1<<w.rng.IntN(8)) {
-		x := w.draw(false)
+		x := w.draw()
 		ws = append(ws, x)
 		in := b.In(w.spaces[x.space])
 		key := w.bytes(x.space, x.from)
@@ -457,7 +457,7 @@ func (w *world) move(c *cursor) error {
 }
 
 func (w *world) swap() error {
-	x := w.draw(true)
+	x := w.draw()
 	x.kind = put
 	if x.value == "" {
 		x.value = "s"

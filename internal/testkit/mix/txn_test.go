@@ -61,30 +61,7 @@ func (w *world) inTxn(n int) error {
 	drop := func() { w.txns = slices.Delete(w.txns, n, n+1) }
 	switch r := w.rng.IntN(40); {
 	case r < 14:
-		x := w.draw(true)
-		in := t.tx.In(w.spaces[x.space])
-		w.log("txn %p %v", t, x)
-		var err error
-		if x.kind == put {
-			err = in.Put(w.bytes(x.space, x.from), []byte(x.value))
-		} else {
-			err = in.Delete(w.bytes(x.space, x.from))
-		}
-		if t.lock && errors.Is(err, lsm.ErrConflict) {
-			if t.moves || w.written[x.space][x.from] <= t.begun {
-				return fmt.Errorf("lock of a key not written: %w", err)
-			}
-			t.tx.Rollback()
-			drop()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		t.rebase(w)
-		t.depend([2]int{x.space, x.from})
-		t.m.apply(x)
-		t.writes = append(t.writes, x)
+		return w.writeTxn(t, drop)
 	case r < 20:
 		s := w.rng.IntN(3)
 		if len(t.writes) > 0 && t.moves { // a read of an own write leaves the snapshot free to move: a scan does not
@@ -157,6 +134,46 @@ func (w *world) inTxn(n int) error {
 	return nil
 }
 
+// writeTxn makes one write in a transaction; drop forgets it.
+func (w *world) writeTxn(t *txn, drop func()) error {
+	x := w.draw()
+	in := t.tx.In(w.spaces[x.space])
+	w.log("txn %p %v", t, x)
+	var err error
+	key := w.bytes(x.space, x.from)
+	switch x.kind {
+	case put:
+		err = in.Put(key, []byte(x.value))
+	case del:
+		err = in.Delete(key)
+	case merge:
+		err = in.Merge(key, []byte(x.value))
+	case delRange: // takes no lock
+		if err := in.DeleteRange(key, w.bytes(x.space, x.to)); err != nil {
+			return err
+		}
+		t.m.apply(x)
+		t.writes = append(t.writes, x)
+		return nil
+	}
+	if t.lock && errors.Is(err, lsm.ErrConflict) {
+		if t.moves || w.written[x.space][x.from] <= t.begun {
+			return fmt.Errorf("lock of a key not written: %w", err)
+		}
+		t.tx.Rollback()
+		drop()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.rebase(w)
+	t.depend([2]int{x.space, x.from})
+	t.m.apply(x)
+	t.writes = append(t.writes, x)
+	return nil
+}
+
 // scanTxn reads a whole keyspace in a transaction.
 func (w *world) scanTxn(t *txn, s int) error {
 	t.moves = false
@@ -170,6 +187,10 @@ func (w *world) commit(t *txn) error {
 	}
 	must := false
 	for _, x := range t.writes {
+		if x.kind == delRange {
+			must = must || x.from < x.to && slices.Max(w.written[x.space][x.from:x.to]) > t.begun
+			continue
+		}
 		must = must || w.written[x.space][x.from] > t.locked[[2]int{x.space, x.from}]
 	}
 	for _, k := range t.forUpdate {

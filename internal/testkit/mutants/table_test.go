@@ -89,6 +89,18 @@ var table = []mutant{
 	{"txn-unlocked-table", "a lock is not given back when its transaction ends", hermitage, []edit{
 		{"internal/txn/txn.go", "tx.m.lockTable().ReleaseAll(tx.owner)", "_ = tx.owner"}}},
 
+	{"txn-range-blind", "a commit does not look into the ranges that the transaction deleted", target{"lsm", "TestRangeConflicts"}, []edit{
+		{"internal/txn/commit.go", "tx.batch.eachRange(tx.reads.addRange)", "_ = tx.reads.addRange"}}},
+
+	{"txn-range-unseen", "an iterator of a transaction does not see its range deletes", target{"lsm", "TestTxnKinds"}, []edit{
+		{"internal/iters/covers.go", "\tif r.Own {\n\t\treturn base.MaxSeqNum", "\tif r.Own {\n\t\treturn d.seq"}}},
+
+	{"txn-range-stays", "a rollback to a savepoint leaves range deletes that were read", target{"lsm", "TestTxnKinds"}, []edit{
+		{"internal/txn/range_dels.go", "d.lists, d.listed = nil, 0", "d.listed = n"}}},
+
+	{"txn-operand-below", "an operand of a transaction is folded with what its range delete hides", target{"lsm", "TestTxnKinds"}, []edit{
+		{"internal/txn/batch.go", "case sequence(s.list.nodes[n].off) < covered || kind.IsTombstone():", "case kind.IsTombstone():"}}},
+
 	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
 		{"internal/current/current.go", "if err := fsys.SyncDir(dir); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},
 
