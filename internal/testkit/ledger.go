@@ -114,6 +114,21 @@ func (l *Ledger) State(i int) []model.Pair {
 	return l.model.Scan(l.seqs[i], nil, nil)
 }
 
+// StateOf returns the pairs after those of the batches 1 to n for which has says so; nil: after
+// all of them.
+func (l *Ledger) StateOf(n int, has func(i int) bool) []model.Pair {
+	if has == nil {
+		return l.State(n)
+	}
+	m := model.New(base.Bytewise)
+	for i := 1; i <= n; i++ {
+		if has(i) {
+			apply(m, l.Batch(i))
+		}
+	}
+	return m.Scan(m.Now(), nil, nil)
+}
+
 // Last reads which batch is the newest in db; 0 is none.
 func Last(db *lsm.DB) (int, error) {
 	v, err := db.Get([]byte(lastKey), nil)
@@ -145,24 +160,29 @@ func (l *Ledger) Check(db *lsm.DB, lo, hi int) (int, error) {
 // CheckSparse wants db to hold every batch for which must says so, none for
 // which may does not, each whole, and nothing else. The ledger is Sparse.
 func (l *Ledger) CheckSparse(db *lsm.DB, n int, must, may func(i int) bool) error {
-	m := model.New(base.Bytewise)
+	has, err := l.Present(db, n)
+	if err != nil {
+		return err
+	}
 	for i := 1; i <= n; i++ {
-		has, err := db.Has([]byte(sparseKey(i)))
-		if err != nil {
-			return err
-		}
-		if has && !may(i) || !has && must(i) {
-			return fmt.Errorf("batch %d: present %v", i, has)
-		}
-		if has {
-			apply(m, l.Batch(i))
+		if has(i) && !may(i) || !has(i) && must(i) {
+			return fmt.Errorf("batch %d: present %v", i, has(i))
 		}
 	}
-	return Same(db, m.Scan(m.Now(), nil, nil))
+	return Same(db, l.StateOf(n, has))
 }
 
-// Same wants db to hold exactly the pairs, by a scan both ways and by Get.
-func Same(db *lsm.DB, want []model.Pair) error {
+// Present reads which of the batches 1 to n of a Sparse ledger db has.
+func (l *Ledger) Present(db *lsm.DB, n int) (has func(i int) bool, err error) {
+	found := make([]bool, n+1)
+	for i := 1; i <= n && err == nil; i++ {
+		found[i], err = db.Has([]byte(sparseKey(i)))
+	}
+	return func(i int) bool { return found[i] }, err
+}
+
+// Same wants db to hold exactly the pairs, in their order, by a scan both ways and by Get.
+func Same(db lsm.Reader, want []model.Pair) error {
 	got, err := Dump(db)
 	if err != nil {
 		return err
@@ -197,13 +217,12 @@ func Same(db *lsm.DB, want []model.Pair) error {
 }
 
 // Dump returns all pairs of db.
-func Dump(db *lsm.DB) ([]model.Pair, error) {
-	var out []model.Pair
-	var err error
-	for k, v := range db.All(nil, nil, &err) {
-		out = append(out, model.Pair{Key: string(k), Value: string(v)})
+func Dump(db lsm.Reader) (all []model.Pair, err error) {
+	it := db.Iter(nil)
+	for ok := it.First(); ok; ok = it.Next() {
+		all = append(all, model.Pair{Key: string(it.Key()), Value: string(it.Value())})
 	}
-	return out, err
+	return all, it.Close()
 }
 
 func diff(got, want []model.Pair) error {

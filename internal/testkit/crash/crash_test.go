@@ -35,8 +35,8 @@ func testCrashStates(t *testing.T, share int) {
 	}
 }
 
-// TestTreeStates takes the crash states of a workload over four keyspaces with one
-// log.
+// TestTreeStates takes the crash states of workloads over seven keyspaces with one
+// log, with every kind of write.
 func TestTreeStates(t *testing.T) {
 	seed := testkit.Seed(t)
 	var total Result
@@ -72,6 +72,17 @@ func testFaults(t *testing.T, share int) {
 	}
 	start := time.Now()
 	n, err := Faults(testkit.Seed(t), names, testkit.Scale(25, share, 1))
+	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
+// dropped, transactions and a compaction filter.
+func TestKindsFaults(t *testing.T) {
+	start := time.Now()
+	n, err := Faults(testkit.Seed(t), []string{"kinds"}, testkit.Scale(60, 8, 1))
 	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Second))
 	if err != nil {
 		t.Fatal(err)

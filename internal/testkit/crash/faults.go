@@ -94,7 +94,7 @@ type trial struct {
 
 	mu       sync.Mutex
 	hit      *vfs.Op // the first call that failed
-	early    bool    // all that failed were for logs made ahead of time
+	early    bool    // all that failed were for logs made, or tables opened, ahead of time
 	log      bool    // a log failed for good
 	appended bool    // of these, at an append or at the cut after it
 	other    bool    // the manifest, or a sync, failed
@@ -128,7 +128,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
-	t.early = (t.early || t.hit == nil) && calledFrom("wal.(*Set).Prepare")
+	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("jobs.(*Scheduler).openDense"))
 	if t.hit == nil {
 		t.hit = &op
 	}
@@ -306,7 +306,7 @@ func calledFrom(name string) bool {
 
 // harmless reports whether nobody needs to hear of the failed call: what is
 // closed was synced before, or only read; a log that could not be made ready
-// ahead of time is made when it is needed; what is not read in place is read by a call;
+// ahead of time is made when it is needed, a table opened; what is not read in place is read by a call;
 // and an open is tried again when idle descriptors have been closed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
@@ -330,14 +330,24 @@ func (t *trial) verify(mem *vfs.Mem) error {
 }
 
 func (t *trial) reopen(fs vfs.FS, must, may func(int) bool) error {
+	s := t.session
 	o := options()
+	s.trees.enable(&o)
 	o.FS = fs
 	db, err := lsm.Open(dir, &o)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := t.session.ledger.CheckSparse(db, t.session.last, must, may); err != nil {
+	if err := s.ledger.CheckSparse(db, s.last, must, may); err != nil {
+		return err
+	}
+	has, err := s.ledger.Present(db, s.last)
+	if err != nil {
+		return err
+	}
+	d := drops{ended: int(s.dropsEnded.Load()), begun: int(s.dropsBegun.Load())}
+	if err := s.trees.check(db, s.last, has, d); err != nil {
 		return err
 	}
 	return db.Close()
@@ -374,13 +384,15 @@ func Faults(seed int64, names []string, stride int) (int64, error) {
 		})
 	}
 	for _, name := range names {
-		for i := range workloads {
-			if workloads[i].name != name {
-				continue
-			}
-			for _, f := range faults() {
-				jobs <- job{&workloads[i], f}
-			}
+		w := find(name)
+		if w == nil {
+			mu.Lock()
+			first = errors.Join(first, fmt.Errorf("no workload %q", name))
+			mu.Unlock()
+			break
+		}
+		for _, f := range faults() {
+			jobs <- job{w, f}
 		}
 	}
 	close(jobs)

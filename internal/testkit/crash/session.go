@@ -28,7 +28,8 @@ type progress struct {
 	begun  atomic.Int64 // the newest batch handed to Write
 	synced atomic.Int64 // the newest batch that must survive a power cut
 
-	dropsBegun, dropsEnded atomic.Int64 // of a keyspace
+	dropsBegun atomic.Int64 // of a keyspace
+	dropsEnded atomic.Int64 // of these, up to the newest that succeeded
 }
 
 // session is a database that a workload works with.
@@ -73,7 +74,7 @@ func (s *session) open() error {
 		return errors.Join(s.fail("open", 0, err), errNoDatabase)
 	}
 	s.db = db
-	return s.trees.make(db)
+	return s.makeSpaces()
 }
 
 func (s *session) close() error {
@@ -100,21 +101,14 @@ func (s *session) reopen() error {
 
 // write adds n batches, every syncEvery-th of them synced (0: none).
 func (s *session) write(n, syncEvery int) error {
-	if s.batch == nil {
-		s.batch = lsm.NewBatch()
-	}
 	for range n {
 		s.last++
-		s.ledger.Fill(s.batch, s.last)
-		if err := s.trees.fill(s.db, s.batch, s.last, int(s.dropsBegun.Load())); err != nil {
-			return err
-		}
 		mode := lsm.NoSync
 		if syncEvery > 0 && s.last%syncEvery == 0 {
 			mode = lsm.Sync
 		}
 		s.begun.Store(int64(s.last))
-		if err := s.db.Write(s.batch, mode); err != nil {
+		if err := s.writeBatch(s.last, mode); err != nil {
 			if err := s.fail("write", s.last, err); err != nil {
 				return err
 			}
@@ -128,6 +122,18 @@ func (s *session) write(n, syncEvery int) error {
 		}
 	}
 	return nil
+}
+
+// writeBatch writes batch i.
+func (s *session) writeBatch(i int, mode lsm.WriteMode) error {
+	if s.trees != nil {
+		return s.trees.write(s.db, i, int(s.dropsBegun.Load()), mode)
+	}
+	if s.batch == nil {
+		s.batch = lsm.NewBatch()
+	}
+	s.ledger.Fill(s.batch, i)
+	return s.db.Write(s.batch, mode)
 }
 
 // flush makes all that was written durable in tables.
@@ -288,13 +294,26 @@ func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
 	if seed%2 != 0 {
 		s.opts.CompactionFilter = rewrite
 	}
-	if w == &treeWorkload {
-		s.trees = &trees{ledger: l}
+	if w == &treeWorkload || w == &kindsWorkload {
+		s.trees = &trees{ledger: l, kinds: &testkit.Kinds{Seed: seed}}
 	}
 	return s
 }
 
-// Workloads names all workloads.
+// find returns the workload of a name, or nil.
+func find(name string) *workload {
+	for i := range workloads {
+		if workloads[i].name == name {
+			return &workloads[i]
+		}
+	}
+	if name == kindsWorkload.name {
+		return &kindsWorkload
+	}
+	return nil
+}
+
+// Workloads names the workloads that run in both formats.
 func Workloads() []string {
 	names := make([]string, len(workloads))
 	for i := range workloads {

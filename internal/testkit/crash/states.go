@@ -235,7 +235,7 @@ func (x *explorer) recover(fs vfs.FS, lo, hi int, d drops, on bool) (int, error)
 	}
 	i, err := x.ledger.Check(db, lo, hi)
 	if err == nil {
-		err = x.trees.check(db, i, d)
+		err = x.trees.check(db, i, nil, d)
 	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return i, err
@@ -246,7 +246,7 @@ func (x *explorer) recover(fs vfs.FS, lo, hi int, d drops, on bool) (int, error)
 	defer db.Close()
 	_, err = x.ledger.Check(db, i, i)
 	if err == nil {
-		err = x.trees.check(db, i, d)
+		err = x.trees.check(db, i, nil, d)
 	}
 	if err != nil {
 		return i, fmt.Errorf("second open: %w", err)
@@ -350,10 +350,8 @@ func explore(w *workload, seed, every int64, also func(state) error) (Result, er
 // States runs one workload and checks what a power cut leaves at each every-th
 // call that changes something.
 func States(name string, seed int64, every int) (Result, error) {
-	for i := range workloads {
-		if workloads[i].name == name {
-			return explore(&workloads[i], seed, int64(every), nil)
-		}
+	if w := find(name); w != nil {
+		return explore(w, seed, int64(every), nil)
 	}
 	return Result{}, fmt.Errorf("no workload %q", name)
 }

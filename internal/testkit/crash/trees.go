@@ -22,25 +22,28 @@ const (
 	seldom      = 7
 )
 
-// lifeKey holds in againSpace how often that was dropped before.
+// lifeKey holds in againSpace how many drops of it were begun before.
 const lifeKey = "!life"
 
 // trees is what is known of the keyspaces of a session; nil: there is only the
 // default one.
 type trees struct {
 	ledger *testkit.Ledger
+	kinds  *testkit.Kinds
 
-	mu    sync.Mutex
-	drops []int // the newest batch before each drop that was begun
+	mu     sync.Mutex
+	drops  []int // the newest batch before each drop that was begun
+	failed bool  // a drop has: batches may come after one that had no effect
 }
 
-// drops is how many drops had ended and how many had begun when a state was taken.
+// drops is how many drops had been begun when the newest that succeeded ended, and how many
+// had been begun in all, when a state was taken.
 type drops struct{ ended, begun int }
 
 // enable makes o one for a database with keyspaces.
 func (t *trees) enable(o *lsm.Options) {
 	if t != nil {
-		o.Format = lsm.FormatNative
+		t.kinds.Enable(o)
 	}
 }
 
@@ -58,10 +61,10 @@ func (t *trees) make(db *lsm.DB) error {
 			return fmt.Errorf("keyspace %s: %w", name, err)
 		}
 	}
-	return nil
+	return t.kinds.Open(db)
 }
 
-// life is how often againSpace was dropped before batch i.
+// life is how many drops were begun before batch i.
 func (t *trees) life(i, begun int) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,29 +76,32 @@ func (t *trees) life(i, begun int) (n int) {
 	return n
 }
 
-// fill adds to b what batch i writes into keyspaces.
-func (t *trees) fill(db *lsm.DB, b *lsm.Batch, i, begun int) error {
-	if t == nil {
-		return nil
-	}
-	same, err1 := db.Keyspace(sameSpace, nil)
-	rare, err2 := db.Keyspace(seldomSpace, nil)
-	again, err3 := db.Keyspace(againSpace, nil)
+// write writes batch i of the ledger, into all keyspaces.
+func (t *trees) write(db *lsm.DB, i, begun int, mode lsm.WriteMode) error {
+	return t.kinds.Write(db, t.ledger, i, mode, func(to *testkit.Target) error { return t.fill(db, to, i, begun) })
+}
+
+// fill adds what batch i writes into keyspaces.
+func (t *trees) fill(db *lsm.DB, to *testkit.Target, i, begun int) error {
+	only := &lsm.KeyspaceOptions{ErrorIfMissing: true}
+	same, err1 := db.Keyspace(sameSpace, only)
+	rare, err2 := db.Keyspace(seldomSpace, only)
+	again, err3 := db.Keyspace(againSpace, only)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	for _, w := range t.ledger.Batch(i) {
 		if w.Delete {
-			b.In(same).Delete([]byte(w.Key))
+			to.Delete(same, []byte(w.Key))
 		} else {
-			b.In(same).Put([]byte(w.Key), []byte(w.Value))
+			to.Put(same, []byte(w.Key), []byte(w.Value))
 		}
 	}
 	if i%seldom == 0 {
-		b.In(rare).Put(numberKey(i), nil)
+		to.Put(rare, numberKey(i), nil)
 	}
-	b.In(again).Put([]byte(lifeKey), strconv.AppendInt(nil, int64(t.life(i, begun)), 10))
-	b.In(again).Put(numberKey(i), nil)
+	to.Put(again, []byte(lifeKey), strconv.AppendInt(nil, int64(t.life(i, begun)), 10))
+	to.Put(again, numberKey(i), nil)
 	return nil
 }
 
@@ -105,86 +111,93 @@ func numberKey(i int) []byte { return fmt.Appendf(nil, "n%06d", i) }
 func (t *trees) drop(db *lsm.DB, p *progress, last int) error {
 	t.mu.Lock()
 	t.drops = append(t.drops, last)
+	begun := len(t.drops)
 	t.mu.Unlock()
 	p.dropsBegun.Add(1)
 	if err := db.DropKeyspace(againSpace); err != nil {
+		t.mu.Lock()
+		t.failed = true
+		t.mu.Unlock()
 		return err
 	}
-	p.dropsEnded.Add(1)
-	return t.make(db)
+	p.dropsEnded.Store(int64(begun))
+	return nil
 }
 
-// check wants the keyspaces as they are after the batches 1 to i.
-func (t *trees) check(db *lsm.DB, i int, d drops) error {
+// check wants the keyspaces as the batches of 1 to n make them for which has says so; nil: all
+// of them.
+func (t *trees) check(db *lsm.DB, n int, has func(i int) bool, d drops) error {
 	if t == nil {
 		return nil
 	}
 	found := map[string][]model.Pair{}
-	for _, name := range db.Keyspaces()[1:] {
-		k, err := db.Keyspace(name, nil)
+	for _, name := range []string{sameSpace, seldomSpace, againSpace} {
+		k, err := db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
+		if errors.Is(err, lsm.ErrNoKeyspace) {
+			continue
+		}
 		if err == nil {
-			found[name], err = dumpSpace(k)
+			found[name], err = testkit.Dump(k)
+		}
+		if err == nil {
+			err = testkit.Same(k, found[name]) // backwards, and by Get
 		}
 		if err != nil {
 			return fmt.Errorf("keyspace %s: %w", name, err)
 		}
 	}
-	want := slices.Clone(t.ledger.State(i))
+	want := slices.Clone(t.ledger.StateOf(n, has))
 	slices.Reverse(want)
 	if err := sameNames(found[sameSpace], want); err != nil {
-		return fmt.Errorf("keyspace %s after batch %d: %w", sameSpace, i, err)
+		return fmt.Errorf("keyspace %s after batch %d: %w", sameSpace, n, err)
 	}
-	want = want[:0]
-	for n := seldom; n <= i; n += seldom {
-		want = append(want, model.Pair{Key: string(numberKey(n))})
+	want = nil
+	for i := seldom; i <= n; i += seldom {
+		if has == nil || has(i) {
+			want = append(want, model.Pair{Key: string(numberKey(i))})
+		}
 	}
 	if err := sameNames(found[seldomSpace], want); err != nil {
-		return fmt.Errorf("keyspace %s after batch %d: %w", seldomSpace, i, err)
+		return fmt.Errorf("keyspace %s after batch %d: %w", seldomSpace, n, err)
 	}
-	if err := t.checkAgain(found[againSpace], i, d); err != nil {
-		return fmt.Errorf("keyspace %s after batch %d, %d drops ended, %d begun: %w", againSpace, i, d.ended, d.begun, err)
+	if err := t.checkAgain(found[againSpace], n, has, d); err != nil {
+		return fmt.Errorf("keyspace %s after batch %d, %d drops ended, %d begun: %w", againSpace, n, d.ended, d.begun, err)
 	}
-	return nil
+	return t.kinds.Check(db, n, has)
 }
 
-// checkAgain wants againSpace to have one life's batches up to i, or, where a drop
-// had begun after batch i, nothing.
-func (t *trees) checkAgain(got []model.Pair, i int, d drops) error {
-	life := t.life(i, d.begun)
-	if len(got) == 0 {
-		if i == 0 || life < d.begun {
+// checkAgain wants againSpace to have the batches after one of the drops: the newest that
+// ended, or one that was begun after it.
+func (t *trees) checkAgain(got []model.Pair, n int, has func(i int) bool, d drops) error {
+	t.mu.Lock()
+	before := append([]int{0}, t.drops[:d.begun]...) // of each life
+	failed := t.failed
+	t.mu.Unlock()
+	first := d.ended
+	if !failed { // a drop before the newest batch has ended
+		for n > 0 && has != nil && !has(n) {
+			n--
+		}
+		first = max(first, t.life(n, d.begun))
+	}
+	var err error
+	for life := first; life <= d.begun; life++ {
+		var want []model.Pair
+		newest := 0
+		for i := before[life] + 1; i <= n; i++ {
+			if has == nil || has(i) {
+				want = append(want, model.Pair{Key: string(numberKey(i))})
+				newest = i
+			}
+		}
+		if newest > 0 {
+			want = append([]model.Pair{{Key: lifeKey, Value: strconv.Itoa(t.life(newest, d.begun))}}, want...)
+		}
+		if err = sameNames(got, want); err == nil {
 			return nil
 		}
-		return errors.New("it is empty")
 	}
-	if life < d.ended {
-		return fmt.Errorf("it has entries of life %d", life)
-	}
-	want := []model.Pair{{Key: lifeKey, Value: strconv.Itoa(life)}}
-	for n := 1; n <= i; n++ {
-		if t.life(n, d.begun) == life {
-			want = append(want, model.Pair{Key: string(numberKey(n))})
-		}
-	}
-	return sameNames(got, want)
-}
-
-// dumpSpace lists a keyspace, forwards and the same backwards.
-func dumpSpace(k *lsm.Keyspace) (all []model.Pair, err error) {
-	it := k.Iter(nil)
-	for ok := it.First(); ok; ok = it.Next() {
-		all = append(all, model.Pair{Key: string(it.Key()), Value: string(it.Value())})
-	}
-	n := len(all)
-	for ok := it.Last(); ok; ok = it.Prev() {
-		if n--; n < 0 || string(it.Key()) != all[n].Key {
-			return nil, errors.Join(fmt.Errorf("backwards: %q where %d of %d are left", it.Key(), n+1, len(all)), it.Close())
-		}
-	}
-	if err = it.Close(); err == nil && n != 0 {
-		err = fmt.Errorf("backwards: %d of %d missing", n, len(all))
-	}
-	return all, err
+	return err
 }
 
 func sameNames(got, want []model.Pair) error {
@@ -199,26 +212,67 @@ func sameNames(got, want []model.Pair) error {
 // treeWorkload writes to several keyspaces: it rotates and flushes them at different
 // times, leaves one alone, and drops one and makes it again.
 var treeWorkload = workload{"trees", 2500, func(s *session) error {
-	drop := func() error { return s.trees.drop(s.db, &s.progress, s.last) }
 	return steps(s.open,
 		func() error { return s.write(20, 3) },
 		func() error { return s.write(40, 0) },
 		func() error { return s.flushSpace(sameSpace) },
 		func() error { return s.write(15, 0) },
-		drop,
+		s.drop,
 		func() error { return s.write(15, 5) },
 		func() error { return s.flushSpace(againSpace) },
 		func() error { return s.write(10, 0) },
-		s.reopen, drop, drop,
+		s.reopen, s.drop, s.drop,
 		func() error { return s.write(40, 4) },
-		func() error { return s.db.Flush() }, // others have entries of the same batches in logs
+		s.flushDefault, // others have entries of the same batches in logs
 		func() error { return s.write(10, 0) },
-		drop, s.compact,
+		s.drop, s.compact,
 		func() error { return s.write(6, 0) },
 		s.reopen,
 		func() error { return s.write(60, 0) },
 		s.close)
 }}
+
+// kindsWorkload has few batches and many flushes and compactions: it is for faults at each
+// call.
+var kindsWorkload = workload{"kinds", 300, func(s *session) error {
+	return steps(s.open,
+		func() error { return s.write(9, 3) }, s.flush,
+		func() error { return s.write(9, 4) }, s.flush, s.compactAll,
+		func() error { return s.write(4, 0) }, s.drop,
+		func() error { return s.write(5, 2) }, s.flush, s.compactAll, s.read,
+		s.reopen,
+		func() error { return s.write(5, 0) }, s.compactAll,
+		s.close)
+}}
+
+// drop drops a keyspace and makes it again.
+func (s *session) drop() error {
+	if err := s.trees.drop(s.db, &s.progress, s.last); err != nil {
+		if err := s.fail("drop", 0, err); err != nil {
+			return err
+		}
+	}
+	return s.makeSpaces()
+}
+
+// makeSpaces makes the keyspaces that are missing, at the second try at the latest; without
+// them the workload ends.
+func (s *session) makeSpaces() error {
+	err := s.trees.make(s.db)
+	if err == nil {
+		return nil
+	}
+	if err := s.fail("keyspaces", 0, err); err != nil {
+		return err
+	}
+	if err = s.trees.make(s.db); err != nil {
+		return errors.Join(s.fail("keyspaces", 0, err), s.close(), errNoDatabase)
+	}
+	return nil
+}
+
+// flushDefault flushes the default keyspace.
+func (s *session) flushDefault() error { return s.fail("flush", 0, s.db.Flush()) }
 
 // flushSpace flushes one keyspace.
 func (s *session) flushSpace(name string) error {
@@ -226,12 +280,35 @@ func (s *session) flushSpace(name string) error {
 	if err != nil {
 		return err
 	}
-	return k.Flush()
+	return s.fail("flush", 0, k.Flush())
 }
 
-// TreeStates runs the workload over several keyspaces and checks what a power cut
+// compactAll compacts all keyspaces.
+func (s *session) compactAll() error {
+	for _, name := range s.db.Keyspaces() {
+		k, err := s.db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true})
+		if err == nil {
+			err = k.CompactRange(nil, nil)
+		}
+		if err := s.fail("compact", 0, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TreeStates runs the workloads over several keyspaces and checks what a power cut
 // leaves at each every-th call that changes something: of each batch all or nothing,
 // in every keyspace.
-func TreeStates(seed int64, every int) (Result, error) {
-	return explore(&treeWorkload, seed, int64(every), nil)
+func TreeStates(seed int64, every int) (sum Result, err error) {
+	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
+		r, err := explore(w, seed, int64(every), nil)
+		sum.Points += r.Points
+		sum.States += r.States
+		sum.Nested += r.Nested
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
 }

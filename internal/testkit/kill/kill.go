@@ -21,21 +21,91 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
 
 // childEnv holds the orders of a child: directory, seed, file-size limit (0
-// for none), separated by newlines.
+// for none), "kinds" for all kinds of writes or "", separated by newlines.
 const childEnv = "LOAM_KILL_CHILD"
 
 // Keys of the ledger and sizes of the options make tables, logs and manifests
 // turn over every few milliseconds.
-func ledger(seed int64) *testkit.Ledger {
-	return &testkit.Ledger{Seed: seed, Keys: 200, MaxValue: 1500}
+func ledger(seed int64) *book {
+	return &book{Ledger: testkit.Ledger{Seed: seed, Keys: 200, MaxValue: 1500}}
 }
 
-func options() *lsm.Options {
-	return &lsm.Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, L0Compaction: 2, CacheSize: 1 << 20}
+// book is what writers write: a ledger, with kinds beside it that may be nil.
+type book struct {
+	testkit.Ledger
+	kinds *testkit.Kinds
+}
+
+// kindsLedger is ledger with every kind of write, in keyspaces.
+func kindsLedger(seed int64) *book {
+	l := ledger(seed)
+	l.kinds = &testkit.Kinds{Seed: seed}
+	return l
+}
+
+func (l *book) options() *lsm.Options {
+	o := &lsm.Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, L0Compaction: 2, CacheSize: 1 << 20}
+	l.kinds.Enable(o)
+	return o
+}
+
+// briefSpace has the numbers of the latest batches: before every brief-th it is dropped and made
+// again.
+const (
+	briefSpace = "brief"
+	brief      = 40
+)
+
+func briefKey(i int) []byte { return fmt.Appendf(nil, "n%06d", i) }
+
+// write writes batch i, with b where there are only puts and deletes.
+func (l *book) write(db *lsm.DB, b *lsm.Batch, i int, mode lsm.WriteMode) error {
+	if l.kinds == nil {
+		l.Fill(b, i)
+		return db.Write(b, mode)
+	}
+	if i%brief == 0 {
+		if err := db.DropKeyspace(briefSpace); err != nil && !errors.Is(err, lsm.ErrNoKeyspace) {
+			return err
+		}
+	}
+	k, err := db.Keyspace(briefSpace, nil)
+	if err != nil {
+		return err
+	}
+	return l.kinds.Write(db, &l.Ledger, i, mode, func(t *testkit.Target) error {
+		t.Put(k, briefKey(i), nil)
+		return nil
+	})
+}
+
+// check wants the keyspaces as they are after batch n.
+func (l *book) check(db *lsm.DB, n int) error {
+	if l.kinds == nil {
+		return nil
+	}
+	err := l.kinds.Check(db, n, nil)
+	k, kerr := db.Keyspace(briefSpace, &lsm.KeyspaceOptions{ErrorIfMissing: true})
+	if err != nil || errors.Is(kerr, lsm.ErrNoKeyspace) && (n+1)%brief == 0 || n == 0 {
+		return err
+	}
+	if kerr != nil {
+		return kerr
+	}
+	got, err := testkit.Dump(k)
+	if err != nil || len(got) == 0 && (n+1)%brief == 0 { // it was dropped before the next batch
+		return err
+	}
+	var want []model.Pair
+	for i := max(1, n/brief*brief); i <= n; i++ {
+		want = append(want, model.Pair{Key: string(briefKey(i))})
+	}
+	return testkit.Same(k, want)
 }
 
 // Child runs the writer when this process was started to be one; the process
@@ -49,14 +119,18 @@ func Child() (code int, child bool) {
 		return 0, true
 	}
 	orders := strings.Split(os.Getenv(childEnv), "\n")
-	if len(orders) != 3 {
+	if len(orders) != 4 {
 		return 0, false
 	}
 	seed, err1 := strconv.ParseInt(orders[1], 10, 64)
 	limit, err2 := strconv.ParseUint(orders[2], 10, 64)
 	err := errors.Join(err1, err2)
 	if err == nil {
-		err = write(orders[0], seed, limit)
+		l := ledger(seed)
+		if orders[3] != "" {
+			l = kindsLedger(seed)
+		}
+		err = write(orders[0], l, limit)
 	}
 	fmt.Fprintln(os.Stderr, err)
 	switch {
@@ -71,11 +145,11 @@ func Child() (code int, child bool) {
 // write adds batches to the database in dir for ever and reports each on
 // standard output once it has been acknowledged: its number, 32 bits, which
 // reaches the pipe before the next one begins.
-func write(dir string, seed int64, limit uint64) error {
+func write(dir string, l *book, limit uint64) error {
 	if err := limitFiles(limit); err != nil {
 		return err
 	}
-	o := options()
+	o := l.options()
 	o.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	db, err := lsm.Open(dir, o)
 	if err != nil {
@@ -86,16 +160,17 @@ func write(dir string, seed int64, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	l := ledger(seed)
+	if err := errors.Join(l.kinds.Open(db), l.check(db, last)); err != nil {
+		return err
+	}
 	b := lsm.NewBatch()
 	healed := 0
 	for i := last + 1; ; i++ {
-		l.Fill(b, i)
 		mode := lsm.NoSync
 		if i%16 == 0 {
 			mode = lsm.Sync
 		}
-		failure := db.Write(b, mode)
+		failure := l.write(db, b, i, mode)
 		if failure != nil {
 			if err := afterFailure(db, l, i, failure); err != nil {
 				return err
@@ -122,7 +197,7 @@ func write(dir string, seed int64, limit uint64) error {
 // afterFailure wants a database that had no room for a write to say so, to read
 // on, and not to show the write. If a MANIFEST met the limit in the background
 // the database may be read-only; then errLimit is the answer.
-func afterFailure(db *lsm.DB, l *testkit.Ledger, i int, cause error) error {
+func afterFailure(db *lsm.DB, l *book, i int, cause error) error {
 	if !errors.Is(cause, lsm.ErrNoSpace) {
 		return fmt.Errorf("%w: a write without room gave %w", errRules, cause)
 	}
@@ -166,13 +241,17 @@ const (
 )
 
 // start starts this program as a child.
-func start(dir string, seed int64, limit uint64) (*exec.Cmd, io.Reader, *strings.Builder, error) {
+func start(dir string, l *book, limit uint64) (*exec.Cmd, io.Reader, *strings.Builder, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d", childEnv, dir, seed, limit))
+	kinds := ""
+	if l.kinds != nil {
+		kinds = "kinds"
+	}
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s\n%d\n%d\n%s", childEnv, dir, l.Seed, limit, kinds))
 	said := &strings.Builder{}
 	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
@@ -209,13 +288,16 @@ func (b *bounds) follow(r io.Reader) error {
 }
 
 // verify opens the database and wants it to hold what b says.
-func (b *bounds) verify(dir string, l *testkit.Ledger) error {
-	db, err := lsm.Open(dir, options())
+func (b *bounds) verify(dir string, l *book) error {
+	db, err := lsm.Open(dir, l.options())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
 	i, err := l.Check(db, b.lo, b.hi)
+	if err == nil {
+		err = l.check(db, i)
+	}
 	if err != nil {
 		return err
 	}
@@ -229,17 +311,27 @@ func (b *bounds) verify(dir string, l *testkit.Ledger) error {
 // time this process looks in between; otherwise the next writer finds what was
 // left behind.
 func Kill(seed int64, rounds int, fresh func() string) error {
+	return killAll(seed, rounds, fresh, ledger)
+}
+
+// KillKinds is Kill with every kind of write, transactions, and keyspaces that are dropped and
+// made again.
+func KillKinds(seed int64, rounds int, fresh func() string) error {
+	return killAll(seed, rounds, fresh, kindsLedger)
+}
+
+func killAll(seed int64, rounds int, fresh func() string, ledger func(seed int64) *book) error {
 	rng := rand.New(rand.NewPCG(uint64(seed), 8))
-	return repeat(seed, rounds, 30, 4, fresh, func(dir string, l *testkit.Ledger, b *bounds) error {
+	return repeat(seed, rounds, 30, 4, fresh, ledger, func(dir string, l *book, b *bounds) error {
 		return killOne(dir, l, b, time.Duration(rng.IntN(60_000))*time.Microsecond)
 	})
 }
 
 // repeat kills time and again, with a fresh directory every perDirectory rounds. This
 // process looks into it every look rounds, and in the end.
-func repeat(seed int64, rounds, perDirectory, look int, fresh func() string, kill func(dir string, l *testkit.Ledger, b *bounds) error) error {
+func repeat(seed int64, rounds, perDirectory, look int, fresh func() string, ledger func(seed int64) *book, kill func(dir string, l *book, b *bounds) error) error {
 	var dir string
-	var l *testkit.Ledger
+	var l *book
 	var b bounds
 	for round := range rounds {
 		if round%perDirectory == 0 {
@@ -257,8 +349,8 @@ func repeat(seed int64, rounds, perDirectory, look int, fresh func() string, kil
 }
 
 // killOne starts a writer, kills it after d, and takes down its reports.
-func killOne(dir string, l *testkit.Ledger, b *bounds, d time.Duration) error {
-	cmd, out, said, err := start(dir, l.Seed, 0)
+func killOne(dir string, l *book, b *bounds, d time.Duration) error {
+	cmd, out, said, err := start(dir, l, 0)
 	if err != nil {
 		return err
 	}
@@ -292,8 +384,8 @@ func Limit(seed int64, cycles int, fresh func() string) error {
 	return nil
 }
 
-func limitOne(dir string, l *testkit.Ledger, b *bounds, limit uint64) error {
-	cmd, out, said, err := start(dir, l.Seed, limit)
+func limitOne(dir string, l *book, b *bounds, limit uint64) error {
+	cmd, out, said, err := start(dir, l, limit)
 	if err != nil {
 		return err
 	}

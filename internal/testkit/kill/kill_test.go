@@ -36,6 +36,14 @@ func TestKill(t *testing.T) {
 	})
 }
 
+// TestKillKinds kills writers of every kind of write: operands, range deletes, transactions,
+// several keyspaces, some of them dropped and made again, with a compaction filter.
+func TestKillKinds(t *testing.T) {
+	if err := KillKinds(testkit.Seed(t), testkit.Scale(15, 100, 1500), directories(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Environment variables that name what the bindings' writers need: a Python
 // that has loamdb installed, and the directory of the Node package.
 const (

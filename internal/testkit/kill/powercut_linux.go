@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/loamdb/loam/internal/testkit"
 )
 
 // imageSize is what a file system of PowerCut has.
@@ -109,7 +107,7 @@ func (d *disk) detach() error {
 func (d *disk) remove() error { return errors.Join(d.detach(), os.RemoveAll(d.dir)) }
 
 // cuts runs a writer on the disk and takes n copies.
-func (d *disk) cuts(command []string, l *testkit.Ledger, rng *rand.Rand, n int) error {
+func (d *disk) cuts(command []string, l *book, rng *rand.Rand, n int) error {
 	p, err := startProgram(command, filepath.Join(d.mount, "db"))
 	if err != nil {
 		return err
@@ -145,7 +143,7 @@ func (d *disk) cuts(command []string, l *testkit.Ledger, rng *rand.Rand, n int) 
 	return nil
 }
 
-func (d *disk) batch(p *program, l *testkit.Ledger, b *bounds, i int) error {
+func (d *disk) batch(p *program, l *book, b *bounds, i int) error {
 	b.hi = i
 	if err := p.send(l, i, synced(i)); err != nil {
 		return fmt.Errorf("%w: %s", err, p.said.String())
@@ -173,7 +171,7 @@ func (p *program) answer(i int) error {
 
 // cut stops the program, copies the disk, lets the program go on, and checks
 // the copy.
-func (d *disk) cut(p *program, l *testkit.Ledger, b bounds) error {
+func (d *disk) cut(p *program, l *book, b bounds) error {
 	if err := p.stop(); err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (p *program) read() (int, error) {
 }
 
 // send tells the program to write batch i.
-func (p *program) send(l *testkit.Ledger, i int, sync bool) error {
+func (p *program) send(l *book, i int, sync bool) error {
 	b := make([]byte, 4, 512)
 	b = binary.LittleEndian.AppendUint32(b, uint32(i))
 	b = append(b, 0)
@@ -114,14 +114,14 @@ func synced(i int) bool { return i%16 == 0 }
 // KillProgram does as Kill does with the writer that the command starts.
 func KillProgram(seed int64, rounds int, fresh func() string, command ...string) error {
 	rng := rand.New(rand.NewPCG(uint64(seed), 10))
-	return repeat(seed, rounds, 20, 3, fresh, func(dir string, l *testkit.Ledger, b *bounds) error {
+	return repeat(seed, rounds, 20, 3, fresh, ledger, func(dir string, l *book, b *bounds) error {
 		return killProgram(command, dir, l, b, rng)
 	})
 }
 
 // killProgram starts the program, kills it at a random moment, in every fourth
 // case while it starts, and takes down what it acknowledged.
-func killProgram(command []string, dir string, l *testkit.Ledger, b *bounds, rng *rand.Rand) error {
+func killProgram(command []string, dir string, l *book, b *bounds, rng *rand.Rand) error {
 	p, err := startProgram(command, dir)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func (p *program) killed() error {
 
 // serve is the program in Go.
 func serve(dir string, in io.Reader, out io.Writer) error {
-	db, err := lsm.Open(dir, options())
+	db, err := lsm.Open(dir, ledger(0).options())
 	if err != nil {
 		return err
 	}

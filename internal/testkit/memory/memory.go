@@ -41,6 +41,7 @@ type trial struct {
 	fs     *vfs.Mem
 	opts   lsm.Options
 	ledger *testkit.Ledger
+	kinds  *testkit.Kinds // of one of the workloads
 	db     *lsm.DB
 	last   int
 	okay   map[int]bool // acknowledged batches
@@ -83,8 +84,11 @@ func (t *trial) open() error {
 		o.FS = t.fs
 		db, err := lsm.Open(dir, &o)
 		if err == nil {
-			t.db = db
-			return nil
+			if err = t.kinds.Open(db); err == nil {
+				t.db = db
+				return nil
+			}
+			err = errors.Join(err, db.Close())
 		}
 		if err := short("open", err); err != nil {
 			return err
@@ -114,11 +118,9 @@ func (t *trial) kill() error {
 }
 
 func (t *trial) write(n int) error {
-	b := lsm.NewBatch()
 	for range n {
 		t.last++
-		t.ledger.Fill(b, t.last)
-		err := t.db.Write(b, lsm.NoStall)
+		err := t.writeBatch(lsm.NoStall)
 		t.okay[t.last] = err == nil
 		if err := short("write", err); err != nil {
 			return err
@@ -127,14 +129,30 @@ func (t *trial) write(n int) error {
 	return nil
 }
 
+// writeBatch writes the newest batch.
+func (t *trial) writeBatch(mode lsm.WriteMode) error {
+	if t.kinds != nil {
+		return t.kinds.Write(t.db, t.ledger, t.last, mode, nil)
+	}
+	b := lsm.NewBatch()
+	t.ledger.Fill(b, t.last)
+	return t.db.Write(b, mode)
+}
+
+// check wants the acknowledged batches, and no others.
+func (t *trial) check() error {
+	is := func(i int) bool { return t.okay[i] }
+	if err := t.ledger.CheckSparse(t.db, t.last, is, is); err != nil {
+		return err
+	}
+	return t.kinds.Check(t.db, t.last, is)
+}
+
 func (t *trial) flush() error   { return short("flush", t.db.Flush()) }
 func (t *trial) compact() error { return short("compact", t.db.CompactRange(nil, nil)) }
 
 // read wants what was acknowledged, or an error.
-func (t *trial) read() error {
-	is := func(i int) bool { return t.okay[i] }
-	return short("read", t.ledger.CheckSparse(t.db, t.last, is, is))
-}
+func (t *trial) read() error { return short("read", t.check()) }
 
 // getMany reads the batches' keys side by side.
 func (t *trial) getMany() error {
@@ -174,6 +192,10 @@ func (t *trial) run(seed int64) (done bool, err error) {
 	t.opts = options()
 	if t.w.options != nil {
 		t.w.options(&t.opts)
+	}
+	if t.w.name == kindsName {
+		t.kinds = &testkit.Kinds{Seed: seed}
+		t.kinds.Enable(&t.opts)
 	}
 	before := offheap.InUse()
 	finished := make(chan error, 1)
@@ -215,19 +237,16 @@ func (t *trial) resume() error {
 	if err := t.db.Resume(); err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	b := lsm.NewBatch()
 	t.last++
-	t.ledger.Fill(b, t.last)
 	t.okay[t.last] = true
-	if err := t.db.Write(b, lsm.Sync); err != nil {
+	if err := t.writeBatch(lsm.Sync); err != nil {
 		return fmt.Errorf("a write when there is memory again: %w", err)
 	}
 	if err := t.db.Flush(); err != nil {
 		return fmt.Errorf("a flush when there is memory again: %w", err)
 	}
 	for _, when := range []string{"still open", "reopened"} {
-		is := func(i int) bool { return t.okay[i] }
-		if err := t.ledger.CheckSparse(t.db, t.last, is, is); err != nil {
+		if err := t.check(); err != nil {
 			return fmt.Errorf("%s: %w", when, err)
 		}
 		if err := t.db.Close(); err != nil {

@@ -35,7 +35,24 @@ func steps(list ...func() error) error {
 
 func (t *trial) writes(n int) func() error { return func() error { return t.write(n) } }
 
-// workloads are the scripts. The first five are those of the usual run.
+// compactAll compacts all keyspaces.
+func (t *trial) compactAll() error {
+	for _, name := range t.db.Keyspaces() {
+		k, err := t.db.Keyspace(name, nil)
+		if err == nil {
+			err = k.CompactRange(nil, nil)
+		}
+		if err := short("compact", err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kindsName is the workload with every kind of write, transactions and keyspaces.
+const kindsName = "kinds"
+
+// workloads are the scripts. The first six are those of the usual run.
 var workloads = []workload{
 	{"sort", 50, func(o *lsm.Options) { o.WriteBufferSize = 4 << 20 }, func(t *trial) error {
 		return steps(t.open, t.writes(maxBatches-10), t.flush, t.read, t.close)
@@ -53,6 +70,10 @@ var workloads = []workload{
 	}},
 	{"repair", 1000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(12), t.flush, t.writes(6), t.kill, t.repair, t.open, t.read, t.close)
+	}},
+	{kindsName, 300, nil, func(t *trial) error {
+		return steps(t.open, t.writes(10), t.flush, t.read, t.writes(10), t.flush, t.compactAll, t.read,
+			t.writes(6), t.kill, t.open, t.read, t.writes(4), t.compactAll, t.read, t.close)
 	}},
 	{"order", 300, func(o *lsm.Options) {
 		o.Comparer = &lsm.Comparer{Name: "test.Own", Compare: bytes.Compare}

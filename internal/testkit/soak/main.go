@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|powercut|full|bank|history|several|lifetimes|leak|callbacks -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -32,7 +32,7 @@ var tests = map[string]round{
 		return "20000 operations under 8 option sets", metamorphic.Run(seed, 20_000, 8, time.Minute)
 	},
 	"crash": func(seed int64, _ string) (string, error) {
-		names := crash.Workloads()
+		names := append(crash.Workloads(), "kinds")
 		name := names[int(seed%int64(len(names)))]
 		r, err := crash.States(name, seed, 1)
 		return fmt.Sprintf("%d crash states of %s", r.States, name), err
@@ -42,7 +42,7 @@ var tests = map[string]round{
 		return fmt.Sprintf("%d repairs", n), err
 	},
 	"fault": func(seed int64, _ string) (string, error) {
-		n, err := crash.Faults(seed, crash.Workloads(), 1)
+		n, err := crash.Faults(seed, append(crash.Workloads(), "kinds"), 1)
 		return fmt.Sprintf("%d faults", n), err
 	},
 	"corrupt": func(seed int64, _ string) (string, error) {
@@ -55,6 +55,10 @@ var tests = map[string]round{
 	"kill": func(seed int64, dir string) (string, error) {
 		n := 0
 		return "30 kills", kill.Kill(seed, 30, func() string { n++; return filepath.Join(dir, fmt.Sprint(n)) })
+	},
+	"killkinds": func(seed int64, dir string) (string, error) {
+		n := 0
+		return "30 kills of writers of all kinds", kill.KillKinds(seed, 30, func() string { n++; return filepath.Join(dir, fmt.Sprint(n)) })
 	},
 	"powercut": func(seed int64, dir string) (string, error) {
 		self, err := kill.Self()
