@@ -149,7 +149,8 @@ func TestConformance(t *testing.T) {
 	}
 	for _, asan := range []bool{false, true} {
 		program := compile(t, asan, "testdata/conformance.c", "-lloam")
-		for _, run := range [][3]string{{"native", "script", "expected"}, {"leveldb", "script", "expected"}, {"native", "native", "native.expected"}} {
+		for _, run := range [][3]string{{"native", "script", "expected"}, {"leveldb", "script", "expected"}, {"native", "native", "native.expected"},
+			{"native", "transactions", "transactions.expected"}, {"leveldb", "transactions", "transactions.expected"}} {
 			format := run[0] + " " + run[1]
 			want, err := os.ReadFile(filepath.Join(folder, run[2]))
 			if err != nil {

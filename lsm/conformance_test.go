@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,12 +23,18 @@ func TestNativeConformance(t *testing.T) {
 	conform(t, "native", "native.expected", &Options{Format: FormatNative})
 }
 
+// TestTransactionConformance is TestConformance for transactions, in both formats.
+func TestTransactionConformance(t *testing.T) {
+	conform(t, "transactions", "transactions.expected", &Options{Format: FormatLevelDB})
+	conform(t, "transactions", "transactions.expected", &Options{Format: FormatNative})
+}
+
 func conform(t *testing.T, name, expected string, o *Options) {
 	steps, err := os.ReadFile("../testdata/conformance/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{}}
+	c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{}, txns: map[string]*Txn{}, points: map[string]SavePoint{}}
 	c.open()
 	for line := range strings.Lines(string(steps)) {
 		line = strings.TrimSpace(line)
@@ -49,16 +56,23 @@ type conformer struct {
 	db      *DB
 	space   *Keyspace // that operations work in
 	snaps   map[string]*Snapshot
+	txns    map[string]*Txn
+	points  map[string]SavePoint
 	out     bytes.Buffer
 }
 
 func (c *conformer) open() {
 	c.db = mustOpen(c.t, c.dir, c.options)
-	c.space = c.keyspace("default")
+	c.space = c.keyspace("default", "")
 }
 
-func (c *conformer) keyspace(name string) *Keyspace {
-	k, err := c.db.Keyspace(name, nil)
+// keyspace opens a keyspace; operator is the merge operator of a new one, "" if it has none.
+func (c *conformer) keyspace(name, operator string) *Keyspace {
+	o := &KeyspaceOptions{}
+	if operator != "" {
+		o.MergeOperator = MergeOperatorNamed(operator)
+	}
+	k, err := c.db.Keyspace(name, o)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -145,7 +159,7 @@ func (c *conformer) run(op string, args []string) {
 	case "release":
 		c.ok(c.snaps[args[0]].Close())
 	case "iter":
-		c.iter(args)
+		c.iter(c.space, args)
 	case "seek", "seeklt":
 		it := c.space.Iter(nil)
 		ok := op == "seek" && it.SeekGE(percentDecode(args[0])) || op == "seeklt" && it.SeekLT(percentDecode(args[0]))
@@ -179,14 +193,98 @@ func (c *conformer) run(op string, args []string) {
 		c.open()
 		c.ok(nil)
 	case "use":
-		c.space = c.keyspace(args[0])
+		c.space = c.keyspace(args[0], append(args, "")[1])
 		c.ok(nil)
+	case "merge":
+		c.ok(c.space.Merge(percentDecode(args[0]), percentDecode(args[1]), NoSync))
+	case "cas", "putnew":
+		c.swap(op, args)
+	case "begin", "commit", "rollback":
+		c.transaction(op, args)
+	case "tx":
+		c.within(c.txns[args[0]], args[1:])
 	case "drop":
 		c.ok(c.db.DropKeyspace(args[0]))
 	case "spaces":
 		c.print("%s", strings.Join(c.db.Keyspaces(), " "))
 	default:
 		c.t.Fatalf("no operation %q", op)
+	}
+}
+
+func (c *conformer) swap(op string, args []string) {
+	value := func(word string) []byte {
+		if word == "-" {
+			return nil
+		}
+		return percentDecode(word)
+	}
+	var done bool
+	var err error
+	if op == "cas" {
+		done, err = c.space.CompareAndSwap(percentDecode(args[0]), value(args[1]), value(args[2]), NoSync)
+	} else {
+		done, err = c.space.PutIfAbsent(percentDecode(args[0]), percentDecode(args[1]), NoSync)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.print("%v", done)
+}
+
+func (c *conformer) transaction(op string, args []string) {
+	tx := c.txns[args[0]]
+	switch op {
+	case "begin":
+		o := &TxnOptions{Lock: slices.Contains(args, "lock")}
+		if slices.Contains(args, "serializable") {
+			o.Isolation = Serializable
+		}
+		c.txns[args[0]] = c.db.Begin(o)
+		c.ok(nil)
+	case "commit":
+		c.orConflict(tx.Commit(NoSync))
+	case "rollback":
+		c.ok(tx.Rollback())
+	}
+}
+
+func (c *conformer) orConflict(err error) {
+	if errors.Is(err, ErrConflict) {
+		c.print("conflict")
+		return
+	}
+	c.ok(err)
+}
+
+// within does an operation in a transaction.
+func (c *conformer) within(tx *Txn, args []string) {
+	if args[0] == "in" {
+		tx, args = tx.In(c.keyspace(args[1], "")), args[2:]
+	}
+	switch key := percentDecode(append(args, "")[1]); args[0] {
+	case "get":
+		c.value(tx.Get(key, nil))
+	case "update":
+		v, err := tx.GetForUpdate(key, nil)
+		if errors.Is(err, ErrConflict) {
+			c.orConflict(err)
+		} else {
+			c.value(v, err)
+		}
+	case "put":
+		c.orConflict(tx.Put(key, percentDecode(args[2])))
+	case "del":
+		c.orConflict(tx.Delete(key))
+	case "iter":
+		c.iter(tx, args[1:])
+	case "save":
+		c.points[args[1]] = tx.SavePoint()
+		c.ok(nil)
+	case "back":
+		c.ok(tx.RollbackTo(c.points[args[1]]))
+	default:
+		c.t.Fatalf("no operation %q of a transaction", args[0])
 	}
 }
 
@@ -208,8 +306,11 @@ func (c *conformer) batch(args []string) *Batch {
 		case "put":
 			to.Put(percentDecode(args[i+1]), percentDecode(args[i+2]))
 			i += 3
+		case "merge":
+			to.Merge(percentDecode(args[i+1]), percentDecode(args[i+2]))
+			i += 3
 		case "in":
-			to = b.In(c.keyspace(args[i+1]))
+			to = b.In(c.keyspace(args[i+1], ""))
 			i += 2
 		default:
 			to.Delete(percentDecode(args[i+1]))
@@ -238,7 +339,7 @@ func (c *conformer) multiGet(args []string) {
 	}
 }
 
-func (c *conformer) iter(args []string) {
+func (c *conformer) iter(r Reader, args []string) {
 	var o IterOptions
 	reverse, limit := false, -1
 	for _, a := range args {
@@ -258,7 +359,7 @@ func (c *conformer) iter(args []string) {
 			o.Snapshot = c.snaps[name[1:]]
 		}
 	}
-	it := c.space.Iter(&o)
+	it := r.Iter(&o)
 	start, move := it.First, it.Next
 	if reverse {
 		start, move = it.Last, it.Prev

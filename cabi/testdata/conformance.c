@@ -3,7 +3,7 @@
 
 #include <ctype.h>
 
-enum { WORDS = 64, SNAPSHOTS = 16 };
+enum { WORDS = 64, SNAPSHOTS = 16, TRANSACTIONS = 4 };
 
 typedef struct {
   char *data;
@@ -16,6 +16,15 @@ static struct {
   char name[32];
   loam_snapshot *snapshot;
 } snapshots[SNAPSHOTS];
+
+static struct {
+  char name[8];
+  loam_txn *txn;
+} transactions[TRANSACTIONS];
+static struct {
+  char name[8];
+  uint64_t savepoint;
+} savepoints[8];
 
 static text decode(const char *word) {
   text t = {malloc(strlen(word) + 1), 0};
@@ -52,10 +61,7 @@ static int place(const char *name) {
   return 0;
 }
 
-static void get(text key, const loam_snapshot *snapshot) {
-  void *value;
-  size_t len;
-  loam_status s = loam_get_alloc(db, READ(snapshot, 0), key.data, key.len, &value, &len, &err);
+static void value_line(loam_status s, void *value, size_t len) {
   if (s == LOAM_NOT_FOUND) {
     puts("none");
     return;
@@ -67,7 +73,15 @@ static void get(text key, const loam_snapshot *snapshot) {
   loam_free(value);
 }
 
-static void iterate(char **words, int n) {
+static void get(text key, const loam_snapshot *snapshot) {
+  void *value;
+  size_t len;
+  loam_status s = loam_get_alloc(db, READ(snapshot, 0), key.data, key.len, &value, &len, &err);
+  value_line(s, value, len);
+}
+
+/* In a transaction, unless txn is NULL, and in a keyspace of it. */
+static void iterate(loam_txn *txn, loam_db *space, char **words, int n) {
   loam_iter_options o;
   loam_iter *it;
   loam_entry e;
@@ -87,7 +101,8 @@ static void iterate(char **words, int n) {
   o.lower = bound[0].data, o.lower_len = bound[0].len;
   o.upper = bound[1].data, o.upper_len = bound[1].len;
   o.prefix = bound[2].data, o.prefix_len = bound[2].len;
-  WANT(LOAM_OK, loam_iter_create(db, &o, &it, &err));
+  if (txn) WANT(LOAM_OK, loam_txn_iter_create(txn, space, &o, &it, &err));
+  else WANT(LOAM_OK, loam_iter_create(db, &o, &it, &err));
   loam_status s = LOAM_OK;
   for (; limit != 0 && (s = reverse ? loam_iter_prev(it, &e, &err) : loam_iter_next(it, &e, &err)) == LOAM_OK; limit--) entry(&e);
   CHECK(s == LOAM_OK || s == LOAM_END, "%s", err);
@@ -126,9 +141,10 @@ static void batch(char **words, int n) {
   WANT(LOAM_OK, loam_batch_create(&b, &err));
   for (int i = 1; i < n;) {
     text key = decode(words[i + 1]);
-    if (!strcmp(words[i], "put")) {
+    if (!strcmp(words[i], "put") || !strcmp(words[i], "merge")) {
       text value = decode(words[i + 2]);
-      WANT(LOAM_OK, loam_batch_put(b, key.data, key.len, value.data, value.len, &err));
+      if (words[i][0] == 'p') WANT(LOAM_OK, loam_batch_put(b, key.data, key.len, value.data, value.len, &err));
+      else WANT(LOAM_OK, loam_batch_merge(b, key.data, key.len, value.data, value.len, &err));
       free(value.data);
       i += 3;
     } else if (!strcmp(words[i], "in")) {
@@ -195,6 +211,103 @@ static void delete_range(text start, text limit) {
   WANT(LOAM_OK, loam_iter_close(it));
 }
 
+/* The keyspace of a name, which a merge operator may be named for. */
+static loam_db *keyspace(const char *name, const char *operator) {
+  loam_options *o;
+  loam_db *space;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  if (operator) WANT(LOAM_OK, loam_options_set(o, "merge_operator", operator, &err));
+  WANT(LOAM_OK, loam_keyspace_open(root, name, operator ? o : NULL, &space, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  return space;
+}
+
+static void boolean(loam_status s) {
+  CHECK(s == LOAM_OK || s == LOAM_MISMATCH, "%s", err);
+  puts(s == LOAM_OK ? "true" : "false");
+}
+
+static void swap(char **words) {
+  text key = decode(words[1]), old = decode(words[2]), value = decode(words[3]);
+  boolean(loam_compare_and_swap(db, NULL, key.data, key.len, strcmp(words[2], "-") ? old.data : NULL, old.len,
+                                strcmp(words[3], "-") ? value.data : NULL, value.len, &err));
+  free(key.data);
+  free(old.data);
+  free(value.data);
+}
+
+static void or_conflict(loam_status s) {
+  if (s == LOAM_ERR_CONFLICT) {
+    puts("conflict");
+    loam_free(err);
+    err = NULL;
+    return;
+  }
+  WANT(LOAM_OK, s);
+  puts("ok");
+}
+
+static int transaction(const char *name) {
+  for (int i = 0; i < TRANSACTIONS; i++)
+    if (!strcmp(transactions[i].name, name)) return i;
+  CHECK(0, "no transaction %s", name);
+  return 0;
+}
+
+static void begin(char **words, int n) {
+  loam_txn_options o = {.struct_size = sizeof o};
+  int i = transaction("");
+  for (int w = 2; w < n; w++) o.flags |= strcmp(words[w], "lock") ? LOAM_TXN_SERIALIZABLE : LOAM_TXN_LOCK;
+  WANT(LOAM_OK, loam_txn_begin(root, &o, &transactions[i].txn, &err));
+  snprintf(transactions[i].name, sizeof transactions[i].name, "%s", words[1]);
+  puts("ok");
+}
+
+static void end(char **words) {
+  int i = transaction(words[1]);
+  or_conflict(words[0][0] == 'c' ? loam_txn_commit(transactions[i].txn, NULL, &err) : loam_txn_rollback(transactions[i].txn, &err));
+  WANT(LOAM_OK, loam_txn_close(transactions[i].txn));
+  transactions[i].name[0] = 0;
+}
+
+static int savepoint(const char *name) {
+  int i = 0;
+  while (savepoints[i].name[0] && strcmp(savepoints[i].name, name)) i++;
+  snprintf(savepoints[i].name, sizeof savepoints[i].name, "%s", name);
+  return i;
+}
+
+/* An operation in a transaction: tx T [in NAME] OPERATION ... */
+static void within(char **words, int n) {
+  loam_txn *txn = transactions[transaction(words[1])].txn;
+  loam_db *space = NULL;
+  words += 2, n -= 2;
+  if (!strcmp(words[0], "in")) {
+    space = keyspace(words[1], NULL);
+    words += 2, n -= 2;
+  }
+  text key = n > 1 ? decode(words[1]) : (text){NULL, 0}, value = n > 2 ? decode(words[2]) : (text){NULL, 0};
+  void *found = NULL;
+  size_t len = 0;
+  loam_status s;
+  if (!strcmp(words[0], "get")) {
+    s = loam_txn_get(txn, space, key.data, key.len, &found, &len, &err);
+    value_line(s, found, len);
+  } else if (!strcmp(words[0], "update")) {
+    s = loam_txn_get_for_update(txn, space, key.data, key.len, &found, &len, &err);
+    if (s == LOAM_ERR_CONFLICT) or_conflict(s);
+    else value_line(s, found, len);
+  } else if (!strcmp(words[0], "put")) or_conflict(loam_txn_put(txn, space, key.data, key.len, value.data, value.len, &err));
+  else if (!strcmp(words[0], "del")) or_conflict(loam_txn_delete(txn, space, key.data, key.len, &err));
+  else if (!strcmp(words[0], "iter")) iterate(txn, space, words, n);
+  else if (!strcmp(words[0], "save")) or_conflict(loam_txn_savepoint(txn, &savepoints[savepoint(words[1])].savepoint, &err));
+  else if (!strcmp(words[0], "back")) or_conflict(loam_txn_rollback_to(txn, savepoints[savepoint(words[1])].savepoint, &err));
+  else CHECK(0, "no operation %s of a transaction", words[0]);
+  if (space) WANT(LOAM_OK, loam_close(space, &err));
+  free(key.data);
+  free(value.data);
+}
+
 static void operation(char **words, int n) {
   const char *op = words[0];
   text key = n > 1 ? decode(words[1]) : (text){NULL, 0}, value = n > 2 ? decode(words[2]) : (text){NULL, 0};
@@ -204,7 +317,12 @@ static void operation(char **words, int n) {
   else if (!strcmp(op, "has")) puts(loam_has(db, NULL, key.data, key.len, NULL) == LOAM_OK ? "true" : "false");
   else if (!strcmp(op, "multiget")) multi_get(words, n);
   else if (!strcmp(op, "spaces")) spaces();
-  else if (!strcmp(op, "iter")) iterate(words, n);
+  else if (!strcmp(op, "cas")) swap(words);
+  else if (!strcmp(op, "putnew")) boolean(loam_put_if_absent(db, NULL, key.data, key.len, value.data, value.len, &err));
+  else if (!strcmp(op, "begin")) begin(words, n);
+  else if (!strcmp(op, "commit") || !strcmp(op, "rollback")) end(words);
+  else if (!strcmp(op, "tx")) within(words, n);
+  else if (!strcmp(op, "iter")) iterate(NULL, NULL, words, n);
   else if (!strncmp(op, "seek", 4)) {
     WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
     loam_status s = op[4] ? loam_iter_seek_before(it, key.data, key.len, &e, &err) : loam_iter_seek(it, key.data, key.len, &e, &err);
@@ -213,6 +331,7 @@ static void operation(char **words, int n) {
     WANT(LOAM_OK, loam_iter_close(it));
   } else {
     if (!strcmp(op, "put")) WANT(LOAM_OK, loam_put(db, NULL, key.data, key.len, value.data, value.len, NULL, &err));
+    else if (!strcmp(op, "merge")) WANT(LOAM_OK, loam_merge(db, NULL, key.data, key.len, value.data, value.len, NULL, &err));
     else if (!strcmp(op, "del")) WANT(LOAM_OK, loam_delete(db, NULL, key.data, key.len, NULL, &err));
     else if (!strcmp(op, "delrange")) delete_range(key, value);
     else if (!strcmp(op, "batch")) batch(words, n);
@@ -225,7 +344,7 @@ static void operation(char **words, int n) {
       open_root("default");
     } else if (!strcmp(op, "use")) {
       WANT(LOAM_OK, loam_close(db, &err));
-      WANT(LOAM_OK, loam_keyspace_open(root, words[1], NULL, &db, &err));
+      db = keyspace(words[1], n > 2 ? words[2] : NULL);
     } else if (!strcmp(op, "drop")) {
       WANT(LOAM_OK, loam_keyspace_drop(root, words[1], &err));
     } else if (!strcmp(op, "snapshot")) {

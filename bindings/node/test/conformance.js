@@ -28,12 +28,29 @@ function prefixEnd (prefix) {
   }
 }
 
+// The options that words like lower=K stand for.
+function rangeOf (words) {
+  const options = {}
+  for (const word of words) {
+    const [name, value] = word.split('=')
+    if (name === 'lower') options.gte = decode(value)
+    else if (name === 'upper') options.lt = decode(value)
+    else if (name === 'prefix') Object.assign(options, { gte: decode(value), lt: prefixEnd(decode(value)) })
+    else if (name === 'limit') options.limit = Number(value)
+    else if (name === 'reverse') options.reverse = true
+  }
+  if (options.lt === undefined) delete options.lt
+  return options
+}
+
 class Conformer {
   constructor (db, sync) {
     this.root = db
     this.db = db // the keyspace that operations work in
     this.sync = sync
     this.snapshots = new Map()
+    this.transactions = new Map()
+    this.savepoints = new Map()
   }
 
   async run (operation, args) {
@@ -51,15 +68,88 @@ class Conformer {
     this.db.delSync(decode(key))
   }
 
-  async #keyspace (name) {
+  async #keyspace (name, mergeOperator) {
     if (name === 'default') return this.root
-    const keyspace = this.root.keyspace(name, encodings)
+    const keyspace = this.root.keyspace(name, { ...encodings, mergeOperator })
     await keyspace.open()
     return keyspace
   }
 
-  async use (name) {
-    this.db = await this.#keyspace(name)
+  async use (name, operator) {
+    this.db = await this.#keyspace(name, operator)
+  }
+
+  merge (key, operand) {
+    if (!this.sync) return this.db.merge(decode(key), decode(operand))
+    this.db.mergeSync(decode(key), decode(operand))
+  }
+
+  async cas (key, old, value) {
+    const [before, after] = [old, value].map((word) => word === '-' ? null : decode(word))
+    return String(await this.db.compareAndSwap(decode(key), before, after))
+  }
+
+  async putnew (key, value) {
+    return String(await this.db.putIfAbsent(decode(key), decode(value)))
+  }
+
+  // The function of the transaction waits for its end.
+  begin (name, ...flags) {
+    return new Promise((resolve, reject) => {
+      const transaction = {}
+      const ended = new Promise((resolve, reject) => Object.assign(transaction, { commit: resolve, rollback: reject }))
+      const options = { retries: 0, ...Object.fromEntries(flags.map((flag) => [flag, true])) }
+      transaction.done = this.root.transaction((tx) => {
+        transaction.tx = tx
+        this.transactions.set(name, transaction)
+        resolve()
+        return ended
+      }, options)
+      transaction.done.catch(reject) // nobody hears of it once it has begun
+    })
+  }
+
+  async #orConflict (promise) {
+    try {
+      return await promise
+    } catch (error) {
+      if (error.code !== 'LEVEL_CONFLICT') throw error
+      return 'conflict'
+    }
+  }
+
+  async commit (name) {
+    const { commit, done } = this.transactions.get(name)
+    commit()
+    return this.#orConflict(done)
+  }
+
+  async rollback (name) {
+    const { rollback, done } = this.transactions.get(name)
+    const cause = new Error('rolled back')
+    rollback(cause)
+    await done.catch((error) => { if (error !== cause) throw error })
+  }
+
+  async tx (name, operation, ...words) {
+    const { tx } = this.transactions.get(name)
+    let options = {}
+    if (operation === 'in') {
+      options = { ...encodings, keyspace: await this.#keyspace(words.shift()) }
+      operation = words.shift()
+    }
+    const [key, value] = words.map((word) => decode(word))
+    switch (operation) {
+      case 'get': return valueLine(await tx.get(key, options))
+      case 'update': return this.#orConflict(tx.getForUpdate(key, options).then(valueLine))
+      case 'put': return this.#orConflict(tx.put(key, value, options))
+      case 'del': return this.#orConflict(tx.del(key, options))
+      case 'save': return void this.savepoints.set(words[0], await tx.savepoint())
+      case 'back': return tx.rollbackTo(this.savepoints.get(words[0]))
+    }
+    const entries = []
+    for await (const entry of tx.iterator({ ...options, ...rangeOf(words) })) entries.push(entryLine(entry))
+    return [...entries, 'end']
   }
 
   drop (name) {
@@ -89,10 +179,10 @@ class Conformer {
         continue
       }
       const operation = { type, key: decode(args.shift()), keyspace }
-      if (type === 'put') operation.value = decode(args.shift())
+      if (type === 'put' || type === 'merge') operation.value = decode(args.shift())
       operations.push(operation)
     }
-    if (!this.sync) return this.db.batch(operations)
+    if (!this.sync && !operations.some(({ type }) => type === 'merge')) return this.db.batch(operations)
     this.db.batchSync(operations)
   }
 
@@ -122,17 +212,9 @@ class Conformer {
   }
 
   async iter (...args) {
-    const options = {}
-    for (const arg of args) {
-      const [name, value] = arg.split('=')
-      if (name === 'lower') options.gte = decode(value)
-      else if (name === 'upper') options.lt = decode(value)
-      else if (name === 'prefix') Object.assign(options, { gte: decode(value), lt: prefixEnd(decode(value)) })
-      else if (name === 'limit') options.limit = Number(value)
-      else if (name === 'reverse') options.reverse = true
-      else options.snapshot = this.snapshots.get(name.slice(1))
-    }
-    if (options.lt === undefined) delete options.lt
+    const options = rangeOf(args)
+    const at = args.find((arg) => arg.startsWith('@'))
+    if (at !== undefined) options.snapshot = this.snapshots.get(at.slice(1))
     return [...(await this.entries(options)).map(entryLine), 'end']
   }
 

@@ -34,6 +34,8 @@ class Runner:
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
         self.snapshots: dict[str, loamdb.Snapshot] = {}
+        self.transactions: dict[str, loamdb.Transaction] = {}
+        self.savepoints: dict[str, int] = {}
         self.db = self.open()
 
     def open(self):
@@ -66,6 +68,8 @@ class Runner:
                     batch.use(self.root.keyspace(next(rest)))
                 elif kind == "put":
                     batch.put(decode(next(rest)), decode(next(rest)))
+                elif kind == "merge":
+                    batch.merge(decode(next(rest)), decode(next(rest)))
                 else:
                     batch.delete(decode(next(rest)))
 
@@ -87,6 +91,61 @@ class Runner:
         with loamdb.open(self.path, compaction_filter=name) as db:
             db.compact()
         self.db = self.open()
+
+    def do_merge(self, source, key, operand):
+        self.db.merge(decode(key), decode(operand))
+
+    def do_cas(self, source, key, old, value):
+        old, value = (None if w == "-" else decode(w) for w in (old, value))
+        return [str(self.db.compare_and_swap(decode(key), old, value)).lower()]
+
+    def do_putnew(self, source, key, value):
+        return [str(self.db.put_if_absent(decode(key), decode(value))).lower()]
+
+    def do_begin(self, source, name, *options):
+        self.transactions[name] = self.root_of_transactions().transaction(**dict.fromkeys(options, True))
+
+    def root_of_transactions(self):
+        return self.db
+
+    def do_commit(self, source, name):
+        tx = self.transactions.pop(name)
+        try:
+            tx.commit()
+        except loamdb.ConflictError:
+            return ["conflict"]
+        finally:
+            tx.close()
+
+    def do_rollback(self, source, name):
+        self.transactions.pop(name).rollback()
+
+    def do_tx(self, source, name, operation, *words):
+        tx = self.transactions[name]
+        try:
+            if operation == "get":
+                return [shown(tx.get(decode(words[0])))]
+            if operation == "update":
+                return [shown(tx.get_for_update(decode(words[0])))]
+            if operation == "put":
+                tx.put(decode(words[0]), decode(words[1]))
+            elif operation == "del":
+                tx.delete(decode(words[0]))
+            elif operation == "save":
+                self.savepoints[words[0]] = tx.savepoint()
+            elif operation == "back":
+                tx.rollback_to(self.savepoints[words[0]])
+            else:
+                assert operation == "iter"
+                return self.listed(tx, *words)
+        except loamdb.ConflictError:
+            return ["conflict"]
+
+    def listed(self, tx, *words):
+        options = dict(w.partition("=")[::2] for w in words)
+        names = {"lower": "start", "upper": "stop"}
+        entries = tx.items(**{names[n]: decode(options[n]) for n in names if n in options}, reverse="reverse" in options)
+        return [f"{encode(k)} {encode(v)}" for k, v in entries] + ["end"]
 
     def do_iter(self, source, *words):
         options = dict(w.partition("=")[::2] for w in words)
@@ -184,8 +243,11 @@ class NativeRunner(Runner):
                 return getattr(self, f"do_{operation}")(source, *(w for w in words if not w.startswith("@")))
         return super().run(operation, *words)
 
-    def do_use(self, source, name):
-        self.db = self.root.keyspace(name)
+    def do_use(self, source, name, operator=None):
+        self.db = self.root.keyspace(name, merge_operator=operator)
+
+    def root_of_transactions(self):
+        return self.root
 
     def do_drop(self, source, name):
         self.root.drop_keyspace(name)
@@ -202,6 +264,11 @@ class NativeRunner(Runner):
 @pytest.mark.parametrize("runner", [Runner, LevelDBRunner, PlyvelRunner])
 def test_conformance(path, runner):
     conform(runner(path), "script", "expected")
+
+
+@pytest.mark.parametrize("runner", [Runner, LevelDBRunner])
+def test_transaction_conformance(path, runner):
+    conform(runner(path), "transactions", "transactions.expected")
 
 
 def test_native_conformance(path):
