@@ -145,8 +145,8 @@ type Options struct {
 	// tables.
 	L0Compaction int
 	// L0Stop is the number of tables in level 0 at which writes wait. The default is
-	// 24. From half of it on, writes are delayed. If it is not above L0Compaction, it
-	// is L0Compaction + 8.
+	// 40, as level 0 must take what comes while a large run is merged. From half of it
+	// on, writes are delayed. If it is not above L0Compaction, it is L0Compaction + 8.
 	L0Stop int
 	// MaxMergeOperands is how many operands of a key a read may fold without consequences.
 	// The default is 1000. Where reads fold more again and again, the memtable is flushed
@@ -203,7 +203,7 @@ var optionTable = options.Table[Options]{
 	{Name: "max_background_jobs", Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
 	{Name: "max_subcompactions", Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
 	{Name: "l0_compaction", Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
-	{Name: "l0_stop", Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 24, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
+	{Name: "l0_stop", Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 40, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
 	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30, Field: func(o *Options) any { return &o.MaxMergeOperands }},
 	{Name: "max_space_amplification", Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
 	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},

@@ -17,7 +17,7 @@ type Config struct {
 	WriteBuffer uint64
 	// L0Trigger is how many files of level 0 are merged at once. Default 4.
 	L0Trigger int
-	// L0Stop is how many files of level 0 make writers wait. Default 24.
+	// L0Stop is how many files of level 0 make writers wait. Default 40.
 	L0Stop int
 	// MaxSubcompactions is into how many pieces a plan may be cut. Default 1.
 	MaxSubcompactions int
@@ -53,7 +53,10 @@ const (
 	// that those can go on meanwhile.
 	quickBatches = 32
 	maxHeadroom  = 2
-	lastLevel    = manifest.NumLevels - 1
+	// crowdedZero is how many files of level 0 weigh as much as the bound on space. The
+	// room between it and L0Stop is for what is flushed while a large run is merged.
+	crowdedZero = 24
+	lastLevel   = manifest.NumLevels - 1
 )
 
 func (c Config) filled() Config {
@@ -70,7 +73,7 @@ func (c Config) filled() Config {
 		c.L0Trigger = 4
 	}
 	if c.L0Stop <= 0 {
-		c.L0Stop = 24
+		c.L0Stop = 40
 	}
 	c.MaxSubcompactions = max(c.MaxSubcompactions, 1)
 	if c.MaxSpace == 0 {

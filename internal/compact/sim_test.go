@@ -59,7 +59,7 @@ func newSim(t testing.TB, cfg Config) *sim {
 	}
 	flush := float64(cfg.WriteBuffer) / 150
 	return &sim{t: t, cfg: cfg, v: v, entries: map[uint64]float64{}, entryBytes: 65,
-		flushEntries: flush, flushSeconds: flush * 1.6e-6, secondsPerKey: 0.3e-6, workers: 2, stop: 24,
+		flushEntries: flush, flushSeconds: flush * 1.6e-6, secondsPerKey: 0.3e-6, workers: 2, stop: 40,
 		reasons: map[string]float64{}}
 }
 
@@ -370,7 +370,7 @@ func TestSimulateFillRandom(t *testing.T) {
 	}{
 		{"64 MB, 10M", big, 10e6, 10e6, 1.8, 1},
 		{"64 MB, 100M", big, 100e6, 100e6, 2.6, 2.3},
-		{"64 MB, 1000M", big, 1000e6, 1000e6, 6.5, 6.2},
+		{"64 MB, 1000M", big, 1000e6, 1000e6, 6.5, 6.6},
 		{"64 MB, 100M of 10M", big, 10e6, 100e6, 2.5, 3.3},
 		{"64 MB, 400M of 50M", big, 50e6, 400e6, 3.6, 3.9},
 		{"4 MB, 10M", small, 10e6, 10e6, 3.3, 2.5},
@@ -430,7 +430,7 @@ func TestSimulateOverwrite(t *testing.T) {
 		if space > defaultMaxSpace+slack {
 			t.Errorf("%s: %.2f when quiet, bound %.2f", tc.name, space, defaultMaxSpace+slack)
 		}
-		if rewritten > 1.3*all || s.numRuns() != 1 {
+		if rewritten > 1.4*all || s.numRuns() != 1 {
 			t.Errorf("%s: %.0f of %.0f entries rewritten for %d run(s)", tc.name, rewritten, all, s.numRuns())
 		}
 		if moves := s.moves; s.jobs > 0 {

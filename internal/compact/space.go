@@ -98,7 +98,10 @@ func (p *picker) spaceFirst() bool {
 	return p.spacePressure() > p.zeroPressure()
 }
 
-func (p *picker) zeroPressure() float64 { return float64(len(p.v.Levels[0].Files)) / float64(p.L0Stop) }
+// zeroPressure is how far level 0 is towards the number of files at which its merge goes before space.
+func (p *picker) zeroPressure() float64 {
+	return float64(len(p.v.Levels[0].Files)) / float64(min(p.L0Stop, crowdedZero))
+}
 
 // spacePressure is 0 where merges for the sake of space begin, and 1 at the bound.
 func (p *picker) spacePressure() float64 {
