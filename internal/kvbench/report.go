@@ -81,6 +81,7 @@ type Step struct {
 	Found        *int64   `json:"found,omitempty"`
 	Asked        *int64   `json:"asked,omitempty"`
 	Background   int64    `json:"background_ops,omitempty"`
+	Conflicts    int64    `json:"conflicts,omitempty"` // transactions that were begun again
 	CPUUser      float64  `json:"cpu_user_seconds"`
 	CPUSystem    float64  `json:"cpu_system_seconds"`
 	MaxRSS       int64    `json:"max_rss_bytes,omitempty"`
@@ -183,7 +184,7 @@ func newRun(p *plan) *Run {
 func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 	s := Step{
 		Name: res.Name, Start: started.Format(time.RFC3339Nano), Skipped: res.Skipped, Text: res.Text, Message: res.Message,
-		Threads: res.Threads, Ops: res.Ops, Bytes: res.Bytes, Background: res.BackgroundOps,
+		Threads: res.Threads, Ops: res.Ops, Bytes: res.Bytes, Background: res.BackgroundOps, Conflicts: res.Conflicts,
 		Seconds:      round(res.Elapsed.Seconds()),
 		MicrosPerOp:  round(res.MicrosPerOp()),
 		OpsPerSecond: round(res.OpsPerSecond()),

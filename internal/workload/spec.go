@@ -17,6 +17,10 @@ const (
 	Seek                    // positions an iterator
 	Open                    // closes and opens the database
 	Compact                 // compacts the whole database
+	DeleteRange             // deletes ranges of adjacent keys
+	Stretch                 // scans a few entries from a key on
+	Add                     // adds to counters
+	Transact                // writes keys in transactions
 	Property                // prints a property
 	Codec                   // runs a checksum or a codec of the engine over a block
 )
@@ -31,6 +35,7 @@ const (
 	Ascending               // random steps of 0 to 99 keys forward
 	Backward                // scans only: from the end
 	Unique                  // every key once, in random order
+	Few                     // uniform over the first eight
 )
 
 // State is what is in memory when a benchmark begins.
@@ -60,6 +65,18 @@ const (
 	Zipfian             // few keys, spread over all, by YCSB's Zipf distribution
 	Latest              // those inserted last, by the same distribution
 )
+
+// Txn is what the transactions of a benchmark are made of.
+type Txn struct {
+	// Keys is how many keys a transaction writes.
+	Keys int
+	// Update reads each key for update before it is written.
+	Update bool
+	// Locks makes the transactions lock their keys.
+	Locks bool
+	// Plain does without transactions: reads, and then a batch.
+	Plain bool
+}
 
 // Spec defines one benchmark. Zero values mean the run's own parameters.
 type Spec struct {
@@ -100,6 +117,16 @@ type Spec struct {
 	HalfRate bool
 	// Mix is what a Mixed benchmark is made of.
 	Mix Mix
+	// Width is how many adjacent keys a DeleteRange is about. It deletes all but the last one.
+	Width int64
+	// Length is how many entries a Stretch wants.
+	Length int
+	// Counters reads what Add has written, and sums it up.
+	Counters bool
+	// Txn is what a Transact benchmark does.
+	Txn Txn
+	// Threads is how many threads a benchmark has unless the run says otherwise; 0: one.
+	Threads int
 	// State is brought about before the clock starts.
 	State State
 	// Settle compacts everything at the end of a fill, within its time.
@@ -126,6 +153,18 @@ var Specs = []Spec{
 	{Name: "fill100K", Doc: "write N/1000 values of 100,000 bytes in random order", Kind: Put, Order: Random, Fresh: true, Divide: 1000, ValueSize: 100 * 1000},
 	{Name: "deleteseq", Doc: "delete N keys in key order", Kind: Delete},
 	{Name: "deleterandom", Doc: "delete N keys in random order", Kind: Delete, Order: Random},
+	{Name: "deleterange", Doc: "N/1000 times delete 999 of 1000 adjacent keys, every thousand once, in random order", Kind: DeleteRange, Order: Unique, Divide: 1000, Width: 1000},
+	{Name: "scandeleted", Doc: "N/100 scans of 10 entries from a random key on, a new iterator for each, meant for after deleterange", Kind: Stretch, Order: Random, Divide: 100, Length: 10, Count: true},
+	{Name: "mergerandom", Doc: "add 1 to a random one of N counters N times, without reading it", Kind: Add, Order: Random, Fresh: true},
+	{Name: "mergehot", Doc: "add 1 to a random one of N/100 counters N times, without reading it", Kind: Add, Order: Hot, Fresh: true},
+	{Name: "readcounters", Doc: "read N random ones of N/100 counters, and check their sum", Kind: Get, Order: Hot, Count: true, Counters: true},
+	{Name: "randomtransaction", Doc: "2 threads, N/4 transactions each that read 2 keys for update and write them; no two threads have a key in common", Kind: Transact, Order: Random, Divide: 4, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true}},
+	{Name: "lockedtransaction", Doc: "randomtransaction with locks", Kind: Transact, Order: Random, Divide: 4, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true, Locks: true}},
+	{Name: "randombatch", Doc: "the reads and writes of randomtransaction without transactions, as gets and a batch", Kind: Transact, Order: Random, Divide: 4, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true, Plain: true}},
+	{Name: "writetransaction", Doc: "2 threads, N/4 transactions each that write 4 keys; no two threads have a key in common", Kind: Transact, Order: Random, Divide: 4, Threads: 2, Txn: Txn{Keys: 4}},
+	{Name: "writebatch", Doc: "the writes of writetransaction as batches", Kind: Transact, Order: Random, Divide: 4, Threads: 2, Txn: Txn{Keys: 4, Plain: true}},
+	{Name: "contendedtransaction", Doc: "2 threads, N/40 transactions each that read 2 of 8 keys for update and write them, again after a conflict", Kind: Transact, Order: Few, Divide: 40, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true}},
+	{Name: "contendedlocked", Doc: "contendedtransaction with locks", Kind: Transact, Order: Few, Divide: 40, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true, Locks: true}},
 	{Name: "readseq", Doc: "read N entries in key order", Kind: Scan},
 	{Name: "readreverse", Doc: "read N entries in reverse key order", Kind: Scan, Order: Backward},
 	{Name: "readrandom", Doc: "read N random keys", Kind: Get, Order: Random, Count: true},
@@ -187,7 +226,11 @@ func Find(name string) (Spec, bool) {
 // Writes reports whether the benchmark changes the database.
 func (s *Spec) Writes() bool {
 	m := &s.Mix
-	return s.Kind == Put || s.Kind == Delete || s.Kind == Update || s.Writers > 0 || m.Update+m.Insert+m.ReadModifyWrite > 0
+	switch s.Kind {
+	case Put, Delete, Update, DeleteRange, Add, Transact:
+		return true
+	}
+	return s.Writers > 0 || m.Update+m.Insert+m.ReadModifyWrite > 0
 }
 
 // NeedsStore reports whether the benchmark needs a database at all.
@@ -198,7 +241,7 @@ func (s *Spec) NeedsStore() bool { return s.Kind != Codec }
 func (s *Spec) Ops(num, reads int64) int64 {
 	n := num
 	switch s.Kind {
-	case Get, MultiGet, Scan, Seek, Update, Mixed, NewIterator:
+	case Get, MultiGet, Scan, Stretch, Seek, Update, Mixed, NewIterator:
 		n = reads
 	case Compact, Property:
 		return 1

@@ -71,10 +71,63 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &database{db}, nil
+	return &database{db: db}, nil
 }
 
-type database struct{ db *bbolt.DB }
+type database struct {
+	db     *bbolt.DB
+	spaces [][]byte // buckets of OpenKeyspaces
+}
+
+// OpenKeyspaces makes a bucket of each.
+func (d *database) OpenKeyspaces(n int) error {
+	d.spaces = nil
+	return d.db.Update(func(tx *bbolt.Tx) error {
+		for i := range n {
+			name := fmt.Appendf(nil, "keyspace%d", i)
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+			d.spaces = append(d.spaces, name)
+		}
+		return nil
+	})
+}
+
+func (d *database) PutIn(b store.Batch, keyspace int, key, value []byte) {
+	own := b.(*batch)
+	own.Put(key, value)
+	own.ops[len(own.ops)-1].in = d.spaces[keyspace]
+}
+
+// Begin waits for the end of all other writes: there is one writer at a time.
+func (d *database) Begin(store.Txn) (store.Txn, error) {
+	tx, err := d.db.Begin(true)
+	if err != nil {
+		return nil, err
+	}
+	return update{transaction{tx, tx.Bucket(bucket)}, d.db}, nil
+}
+
+// update is a transaction that writes.
+type update struct {
+	transaction
+	db *bbolt.DB
+}
+
+func (u update) GetForUpdate(key, dst []byte) ([]byte, bool, error) { return u.Get(key, dst) }
+
+// Put copies the value: the engine holds on to it.
+func (u update) Put(key, value []byte) error { return u.b.Put(key, append([]byte{}, value...)) }
+func (u update) Rollback() error             { return u.tx.Rollback() }
+
+func (u update) Commit(sync bool) error {
+	err := u.tx.Commit()
+	if err == nil && sync {
+		err = u.db.Sync()
+	}
+	return err
+}
 
 // view runs f in a read transaction.
 func (d *database) view(f func(r transaction) error) error {
@@ -206,8 +259,9 @@ type batch struct {
 }
 
 type op struct {
-	key, end int // where the key starts in data, and the value ends
-	value    int // where the value starts; negative: a deletion
+	key, end int    // where the key starts in data, and the value ends
+	value    int    // where the value starts; negative: a deletion
+	in       []byte // its bucket, nil for that of the database
 }
 
 func (b *batch) Put(key, value []byte) {
@@ -233,9 +287,13 @@ func (d *database) Write(b store.Batch, sync bool) error {
 	if !ok {
 		return fmt.Errorf("batch of another store: %T", b)
 	}
-	return d.update(sync, func(b *bbolt.Bucket) error {
+	return d.update(sync, func(home *bbolt.Bucket) error {
 		for _, o := range own.ops {
 			var err error
+			b := home
+			if o.in != nil {
+				b = home.Tx().Bucket(o.in)
+			}
 			if o.value < 0 {
 				err = b.Delete(own.data[o.key:o.end])
 			} else {

@@ -170,6 +170,16 @@ func (b *Batch) Put(key, value []byte) {
 	b.Data = append(append(b.Data, key...), value...)
 }
 
+// SpaceShift is how many bits the length of a key has in a Batch with keyspaces. The number of
+// the keyspace stands above, 0 for that of the store itself.
+const SpaceShift = 20
+
+// PutIn is Put in a keyspace, numbered from 0, for engines whose C code knows them.
+func (b *Batch) PutIn(keyspace int, key, value []byte) {
+	b.header((keyspace+1)<<SpaceShift|len(key), uint32(len(value)))
+	b.Data = append(append(b.Data, key...), value...)
+}
+
 func (b *Batch) Delete(key []byte) {
 	b.header(len(key), Deleted)
 	b.Data = append(b.Data, key...)

@@ -5,8 +5,10 @@ package pebble
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"time"
@@ -90,6 +92,9 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		}
 	}
 	o.TargetFileSizes[0] = v.Number("max_file_size")
+	if c.Counters {
+		o.Merger = adder
+	}
 	if d.db, err = pebble.Open(dir, o); err != nil {
 		return nil, err
 	}
@@ -152,6 +157,42 @@ func mode(sync bool) *pebble.WriteOptions {
 		return pebble.Sync
 	}
 	return pebble.NoSync
+}
+
+// adder is the merge operator that adds numbers of 64 bits, little-endian.
+var adder = &pebble.Merger{
+	Name: "kvbench.uint64add",
+	Merge: func(_, value []byte) (pebble.ValueMerger, error) {
+		s := new(sum)
+		return s, s.MergeNewer(value)
+	},
+}
+
+type sum struct{ n uint64 }
+
+func (s *sum) MergeNewer(value []byte) error {
+	if len(value) != 8 {
+		return fmt.Errorf("a counter of %d bytes", len(value))
+	}
+	s.n += binary.LittleEndian.Uint64(value)
+	return nil
+}
+
+func (s *sum) MergeOlder(value []byte) error { return s.MergeNewer(value) }
+
+func (s *sum) Finish(bool) ([]byte, io.Closer, error) {
+	return binary.LittleEndian.AppendUint64(nil, s.n), nil, nil
+}
+
+// Add fails in a database that was not opened for counters.
+func (d *database) Add(key []byte, n uint64, sync bool) error {
+	var operand [8]byte
+	binary.LittleEndian.PutUint64(operand[:], n)
+	return d.db.Merge(key, operand[:], mode(sync))
+}
+
+func (d *database) DeleteRange(start, limit []byte, sync bool) error {
+	return d.db.DeleteRange(start, limit, mode(sync))
 }
 
 func (d *database) Put(key, value []byte, sync bool) error { return d.db.Set(key, value, mode(sync)) }

@@ -16,6 +16,10 @@ package rocksdb
 #cgo nocallback kv_delete
 #cgo noescape kv_write
 #cgo nocallback kv_write
+#cgo noescape kv_delete_range
+#cgo nocallback kv_delete_range
+#cgo noescape kv_add
+#cgo nocallback kv_add
 #cgo noescape kv_fetch
 #cgo nocallback kv_fetch
 #cgo noescape kv_multi_get
@@ -65,7 +69,10 @@ func (Driver) Version() string { return C.GoString(C.kv_version()) }
 
 // Notes tells what the figures depend on, the library's build among it.
 func (Driver) Notes() []string {
-	n := []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128; 2 memtables"}
+	n := []string{"through cgo: about 40 ns a call; scans cross the boundary 16 entries at a time, long ones 128; 2 memtables; transactions without a snapshot, as is its default, their objects used again"}
+	if C.kv_locks() == 0 {
+		n = append(n, "no locks: this library gives C no way to the database below its TransactionDB")
+	}
 	if C.kv_clock() == 0 {
 		n = append(n, "LRU cache: this library offers no HyperClock cache to C")
 	}
@@ -92,6 +99,9 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		return nil, err
 	}
 	d := &database{dir: dir, options: C.rocksdb_options_create(), table: C.rocksdb_block_based_options_create()}
+	if c.Counters {
+		C.rocksdb_options_set_uint64add_merge_operator(d.options)
+	}
 	o, t := d.options, d.table
 	if !c.MustExist {
 		C.rocksdb_options_set_create_if_missing(o, 1)
@@ -110,7 +120,8 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		C.rocksdb_block_based_options_set_filter_policy(t, C.rocksdb_filterpolicy_create_bloom_full(C.double(bits)))
 	}
 	C.rocksdb_options_set_block_based_table_factory(o, t)
-	if err := d.open(dir); err != nil {
+	d.txns.init()
+	if err := d.open(dir, c.Needs); err != nil {
 		d.release()
 		return nil, err
 	}
@@ -118,18 +129,10 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	d.ro = readOptions(nil)
 	d.wo[0], d.wo[1] = C.rocksdb_writeoptions_create(), C.rocksdb_writeoptions_create()
 	C.rocksdb_writeoptions_set_sync(d.wo[1], 1)
+	if d.txns.locking != nil || d.txns.optimistic != nil {
+		return transactional{d}, nil
+	}
 	return d, nil
-}
-
-// open names the column family, which reads of several keys ask for.
-func (d *database) open(dir string) error {
-	name, family := C.CString(dir), C.CString("default")
-	defer C.free(unsafe.Pointer(name))
-	defer C.free(unsafe.Pointer(family))
-	var msg *C.char
-	options := (*C.rocksdb_options_t)(d.options)
-	d.db = C.rocksdb_open_column_families(d.options, name, 1, &family, &options, &d.cf, &msg)
-	return failure(msg)
 }
 
 func readOptions(s *C.rocksdb_snapshot_t) *C.rocksdb_readoptions_t {
@@ -152,17 +155,24 @@ func (r *reader) Get(key, dst []byte) ([]byte, bool, error) {
 	free := dst[len(dst):cap(dst)]
 	p, room := bytesOf(free)
 	g := C.kv_get(r.db, r.ro, k, kn, p, room)
-	switch {
-	case g.err != nil:
+	if g.err != nil {
 		return dst, false, failure(g.err)
+	}
+	dst, found := answer(g, dst)
+	return dst, found, nil
+}
+
+// answer appends what was got to dst, where it stands already if there was room.
+func answer(g C.got, dst []byte) ([]byte, bool) {
+	switch {
 	case g.n < 0:
-		return dst, false, nil
+		return dst, false
 	case g.big != nil:
 		dst = append(dst, unsafe.Slice((*byte)(unsafe.Pointer(g.big)), int(g.n))...)
 		C.rocksdb_free(unsafe.Pointer(g.big))
-		return dst, true, nil
+		return dst, true
 	}
-	return dst[:len(dst)+int(g.n)], true, nil
+	return dst[:len(dst)+int(g.n)], true
 }
 
 func (r *reader) Has(key []byte) (bool, error) {
@@ -229,9 +239,14 @@ type database struct {
 	table   *C.rocksdb_block_based_table_options_t
 	cache   *C.rocksdb_cache_t
 	wo      [2]*C.rocksdb_writeoptions_t // without and with sync
+	handles []*C.rocksdb_column_family_handle_t
+	names   []string                            // of handles; the first is "default"
+	spaces  []*C.rocksdb_column_family_handle_t // of OpenKeyspaces
+	txns    transactions
 }
 
 func (d *database) release() {
+	d.txns.release()
 	C.rocksdb_options_destroy(d.options)
 	C.rocksdb_block_based_options_destroy(d.table)
 	C.rocksdb_cache_destroy(d.cache)
@@ -273,7 +288,7 @@ func (d *database) Write(b store.Batch, sync bool) error {
 		return fmt.Errorf("batch of another store: %T", b)
 	}
 	p, _ := bytesOf(own.Data)
-	err := failure(C.kv_write(d.db, d.mode(sync), own.own, p, C.int64_t(own.N)))
+	err := failure(C.kv_write(d.db, d.mode(sync), own.own, unsafe.SliceData(d.spaces), p, C.int64_t(own.N)))
 	runtime.KeepAlive(own)
 	return err
 }
@@ -310,8 +325,11 @@ func (d *database) Compact() error {
 }
 
 func (d *database) Close() error {
-	C.rocksdb_column_family_handle_destroy(d.cf)
-	C.rocksdb_close(d.db)
+	d.txns.end()
+	for _, h := range d.handles {
+		C.rocksdb_column_family_handle_destroy(h)
+	}
+	d.close()
 	C.rocksdb_readoptions_destroy(d.ro)
 	C.rocksdb_writeoptions_destroy(d.wo[0])
 	C.rocksdb_writeoptions_destroy(d.wo[1])

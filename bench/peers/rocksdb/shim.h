@@ -47,18 +47,24 @@ static uint32_t u32(const char* p) {
   return x;
 }
 
-static char* kv_write(rocksdb_t* db, rocksdb_writeoptions_t* wo, rocksdb_writebatch_t* b, const char* p, int64_t n) {
+// Column families are numbered from 1 above the length of a key.
+enum { SPACE_SHIFT = 20 };
+
+static char* kv_write(rocksdb_t* db, rocksdb_writeoptions_t* wo, rocksdb_writebatch_t* b, rocksdb_column_family_handle_t** spaces, const char* p, int64_t n) {
   char* err = NULL;
   rocksdb_writebatch_clear(b);
   for (; n > 0; n--) {
     uint32_t k = u32(p), v = u32(p + 4);
+    uint32_t space = k >> SPACE_SHIFT;
+    k &= (1u << SPACE_SHIFT) - 1;
     p += 8;
     if (v == UINT32_MAX) {
       rocksdb_writebatch_delete(b, p, k);
       p += k;
       continue;
     }
-    rocksdb_writebatch_put(b, p, k, p + k, v);
+    if (space > 0) rocksdb_writebatch_put_cf(b, spaces[space - 1], p, k, p + k, v);
+    else rocksdb_writebatch_put(b, p, k, p + k, v);
     p += (size_t)k + v;
   }
   rocksdb_write(db, wo, b, &err);
@@ -148,6 +154,73 @@ static many kv_multi_get(rocksdb_t* db, rocksdb_column_family_handle_t* cf, rock
   }
   free(room);
   return m;
+}
+
+static char* kv_delete_range(rocksdb_t* db, rocksdb_writeoptions_t* wo, rocksdb_column_family_handle_t* cf, const char* s, size_t sn, const char* l, size_t ln) {
+  char* err = NULL;
+  rocksdb_delete_range_cf(db, wo, cf, s, sn, l, ln, &err);
+  return err;
+}
+
+// The built-in operator adds numbers of 64 bits, little-endian.
+static char* kv_add(rocksdb_t* db, rocksdb_writeoptions_t* wo, const char* k, size_t kn, uint64_t n) {
+  char* err = NULL;
+  char operand[8];
+  for (int i = 0; i < 8; i++) operand[i] = (char)(n >> 8 * i);
+  rocksdb_merge(db, wo, k, kn, operand, 8, &err);
+  return err;
+}
+
+static got kv_txn_get(rocksdb_transaction_t* txn, rocksdb_readoptions_t* ro, const char* k, size_t kn, char* dst, size_t cap) {
+  got g = {-1, NULL, NULL};
+  size_t n = 0;
+  rocksdb_pinnableslice_t* s = rocksdb_transaction_get_pinned_for_update(txn, ro, k, kn, 1, &g.err);
+  if (s == NULL) return g;
+  const char* v = rocksdb_pinnableslice_value(s, &n);
+  if (v == NULL) { // an empty answer means not there, too
+    rocksdb_pinnableslice_destroy(s);
+    return g;
+  }
+  g.n = (int64_t)n;
+  if (n > cap) {
+    g.big = malloc(n);
+    dst = g.big;
+  }
+  if (n > 0) memcpy(dst, v, n);
+  rocksdb_pinnableslice_destroy(s);
+  return g;
+}
+
+static char* kv_txn_put(rocksdb_transaction_t* txn, const char* k, size_t kn, const char* v, size_t vn) {
+  char* err = NULL;
+  rocksdb_transaction_put(txn, k, kn, v, vn, &err);
+  return err;
+}
+
+static char* kv_txn_commit(rocksdb_transaction_t* txn) {
+  char* err = NULL;
+  rocksdb_transaction_commit(txn, &err);
+  return err;
+}
+
+static char* kv_txn_rollback(rocksdb_transaction_t* txn) {
+  char* err = NULL;
+  rocksdb_transaction_rollback(txn, &err);
+  return err;
+}
+
+// The database below a TransactionDB, where the library tells.
+typedef rocksdb_t* (*get_base)(rocksdb_transactiondb_t* db);
+typedef void (*close_base)(rocksdb_t* db);
+
+static int kv_locks(void) { return dlsym(RTLD_DEFAULT, "rocksdb_transactiondb_get_base_db") != NULL; }
+
+static rocksdb_t* kv_base(rocksdb_transactiondb_t* db) {
+  return ((get_base)dlsym(RTLD_DEFAULT, "rocksdb_transactiondb_get_base_db"))(db);
+}
+
+static void kv_close_base(rocksdb_t* base) {
+  ((close_base)dlsym(RTLD_DEFAULT, "rocksdb_transactiondb_close_base_db"))(base);
 }
 
 // The HyperClock cache where the library has it, as kv_clock tells.

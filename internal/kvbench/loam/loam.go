@@ -95,11 +95,18 @@ func (d Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if c.Comparisons != nil {
 		o.Comparer = counting(c.Comparisons)
 	}
+	if c.Counters && o.MergeOperator == nil {
+		o.MergeOperator = lsm.MergeOperatorNamed("uint64add")
+	}
 	db, err := lsm.Open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	return &database{reader: reader{db}, db: db}, nil
+	s := database{reader: reader{db}, db: db, txn: lsm.TxnOptions{Lock: c.Locks}}
+	if _, err := db.Keyspace("keyspace0", &lsm.KeyspaceOptions{ErrorIfMissing: true}); errors.Is(err, lsm.ErrNeedsNative) {
+		return &s, nil
+	}
+	return &native{database: s}, nil
 }
 
 // counting is the default order, every comparison made by a call. The engine
@@ -167,25 +174,8 @@ func (r reader) NewIterator() (store.Iterator, error) { return r.s.Iter(nil), ni
 
 type database struct {
 	reader
-	db     *lsm.DB
-	spaces []*lsm.Keyspace // of OpenKeyspaces
-}
-
-// OpenKeyspaces comes before the writers.
-func (d *database) OpenKeyspaces(n int) error {
-	d.spaces = nil
-	for i := range n {
-		k, err := d.db.Keyspace(fmt.Sprint("keyspace", i), nil)
-		if err != nil {
-			return err
-		}
-		d.spaces = append(d.spaces, k)
-	}
-	return nil
-}
-
-func (d *database) PutIn(b store.Batch, keyspace int, key, value []byte) {
-	b.(*lsm.Batch).In(d.spaces[keyspace]).Put(key, value)
+	db  *lsm.DB
+	txn lsm.TxnOptions
 }
 
 // Get goes to the database without the detour over its interface.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
@@ -18,13 +20,34 @@ const marker = "KVBENCH"
 // ErrForeign is wrapped by the refusal to destroy what was not made here.
 var ErrForeign = errors.New("not made by kvbench")
 
-// prepare opens the database if it is not open, anew when fresh.
-func (r *Runner) prepare(fresh bool) error {
-	if r.db != nil && !fresh {
+// prepare opens the database for a benchmark, a new one if it asks for that. One that is
+// open stays so if it was opened for what the benchmark needs.
+func (r *Runner) prepare(ctx context.Context, spec *workload.Spec) error {
+	fresh := spec.Fresh
+	needs := store.Needs{
+		Counters:     spec.Kind == workload.Add || spec.Counters || r.needs.Counters && !fresh,
+		Transactions: spec.Kind == workload.Transact && !spec.Txn.Plain,
+		Locks:        spec.Txn.Locks,
+	}
+	if spec.Counters && !r.needs.Counters && !r.Params.UseExisting {
+		needs.Counters = false // there are none
+	}
+	again := r.db != nil && !fresh
+	if again && needs == r.needs {
 		return nil
 	}
 	if err := r.Close(); err != nil {
 		return fmt.Errorf("close: %w", err)
+	}
+	r.needs = needs
+	if again {
+		if err := r.open(); err != nil {
+			return err
+		}
+		if r.Params.Quiet {
+			waitQuiet(ctx)
+		}
+		return nil
 	}
 	if !r.Params.UseExisting && (fresh || !r.begun) {
 		if err := r.renew(); err != nil {
@@ -40,6 +63,7 @@ func (r *Runner) open(more ...store.Setting) error {
 	c := r.Config
 	c.Settings = slices.Concat(c.Settings, more)
 	c.MustExist = r.Params.UseExisting
+	c.Needs = r.needs
 	if r.Params.Comparisons {
 		c.Comparisons = &r.compare
 	}

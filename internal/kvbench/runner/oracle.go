@@ -16,6 +16,7 @@ const maxOracle = 1 << 30
 type oracle struct {
 	present []uint64
 	count   int64
+	counts  []uint32 // what was added to counters; nil: nothing, or too many to know
 }
 
 func newOracle(num int64) *oracle {
@@ -47,6 +48,9 @@ func (o *oracle) set(n uint64, on bool) {
 // replay repeats on the bit set what the threads did and returns how many of
 // their reads had to be found.
 func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect int64) {
+	if spec.Writes() && spec.Kind != workload.Add {
+		o.counts = nil
+	}
 	for _, w := range writers {
 		if w.role != overwriter {
 			continue
@@ -62,6 +66,21 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 		case workload.Put, workload.Delete:
 			for range t.done {
 				o.set(pick.next(&r), spec.Kind == workload.Put)
+			}
+		case workload.DeleteRange:
+			pick := t.rangePicker(spec)
+			for range t.done {
+				o.deleted(pick.next(&r)*uint64(spec.Width), uint64(spec.Width))
+			}
+		case workload.Add:
+			for range t.done {
+				o.add(pick.next(&r), pick.n)
+			}
+		case workload.Transact:
+			expect += o.transact(spec, t)
+		case workload.Stretch:
+			for range t.done {
+				expect += o.stretch(pick.next(&r), spec.Length)
 			}
 		case workload.Update:
 			for range t.done {
@@ -82,6 +101,31 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 		}
 	}
 	return expect
+}
+
+// maxCounts bounds the memory for what was added to counters: 256 MiB.
+const maxCounts = 1 << 26
+
+// add notes that 1 was added to a counter, of so many.
+func (o *oracle) add(n, of uint64) {
+	if o.counts == nil && of <= maxCounts {
+		o.counts = make([]uint32, of)
+	}
+	if n < uint64(len(o.counts)) {
+		o.counts[n]++
+	}
+	o.set(n, true)
+}
+
+// sum is that of the counters which the threads have read.
+func (o *oracle) sum(spec *workload.Spec, team []*thread) (sum uint64) {
+	for _, t := range team {
+		r, pick := workload.NewRand(t.seed), t.picker(spec.Order)
+		for range t.done {
+			sum += uint64(o.counts[pick.next(&r)])
+		}
+	}
+	return sum
 }
 
 func (o *oracle) one(n uint64) int64 {
@@ -108,8 +152,11 @@ func (o *oracle) mixed(spec *workload.Spec, t *thread, r *workload.Rand) (expect
 }
 
 // foretold reports whether what reads find is certain: not beside writers, nor
-// with several threads that write.
+// with several threads that write the same keys.
 func foretold(spec *workload.Spec, team []*thread) bool {
+	if spec.Kind == workload.Transact {
+		return spec.Order != workload.Few
+	}
 	return spec.Writers == 0 && (len(team) == 1 || !spec.Writes())
 }
 
@@ -122,7 +169,19 @@ func (r *Runner) check(spec *workload.Spec, res *Result, team, writers []*thread
 		}
 		return nil
 	}
+	if spec.Keyspaces > 0 {
+		return nil // the oracle knows one keyspace
+	}
 	expect := r.oracle.replay(spec, team, writers)
+	if spec.Counters && r.oracle.counts != nil {
+		var sum uint64
+		for _, t := range team {
+			sum += t.sum
+		}
+		if want := r.oracle.sum(spec, team); sum != want {
+			return fmt.Errorf("%w: the counters of %s amount to %d, what was added to %d", ErrWrong, spec.Name, sum, want)
+		}
+	}
 	if !foretold(spec, team) || res.Asked == 0 || expect == res.Found {
 		return nil
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/loamdb/loam/internal/workload"
 )
@@ -29,6 +30,9 @@ func (t *thread) get(spec *workload.Spec) {
 		t.asked++
 		if found {
 			t.found++
+			if spec.Counters && len(value) == counterLen {
+				t.sum += binary.LittleEndian.Uint64(value)
+			}
 		}
 		if !t.tick() {
 			return

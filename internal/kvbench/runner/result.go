@@ -21,6 +21,7 @@ type Result struct {
 	Ops           int64
 	Bytes         int64 // of keys and values, or through a codec
 	Found, Asked  int64 // reads
+	Conflicts     int64 // transactions that were begun again
 	BackgroundOps int64 // writes beside the measured reads
 
 	Elapsed time.Duration // from the first thread's start to the last one's end
@@ -123,6 +124,7 @@ func (r *Result) merge(team []*thread) {
 		r.Bytes += t.bytes
 		r.Found += t.found
 		r.Asked += t.asked
+		r.Conflicts += t.conflicts
 		if t.hist != nil {
 			if r.Latency == nil {
 				r.Latency = new(hist.Histogram)
@@ -143,6 +145,8 @@ func (r *Result) merge(team []*thread) {
 // describe sets the message that LevelDB's benchmark gives.
 func (r *Result) describe(spec *workload.Spec, num int64) {
 	switch {
+	case spec.Order == workload.Few:
+		r.Message = fmt.Sprintf("(%d of %d found, %d conflicts)", r.Found, r.Asked, r.Conflicts)
 	case spec.Count:
 		r.Message = fmt.Sprintf("(%d of %d found)", r.Found, r.Asked)
 	case spec.Kind == workload.Put && r.Ops != num*int64(r.Threads):

@@ -49,8 +49,9 @@ type Runner struct {
 	Clock func() time.Duration
 
 	db       store.Store
-	begun    bool    // the directory has been made ours
-	oracle   *oracle // nil: what the database holds is not known
+	needs    store.Needs // what db was opened for
+	begun    bool        // the directory has been made ours
+	oracle   *oracle     // nil: what the database holds is not known
 	threads  uint32
 	rate     float64 // operations a second of the last benchmark that wrote without waiting
 	inserted uint64  // keys beyond Num that mixed benchmarks inserted
@@ -107,8 +108,11 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		return res, nil
 	}
 	if spec.NeedsStore() {
-		if err := r.prepare(spec.Fresh); err != nil {
+		if err := r.prepare(ctx, &spec); err != nil {
 			return res, err
+		}
+		if res.Skipped = r.unusable(&spec); res.Skipped != "" {
+			return res, nil
 		}
 	}
 	if err := r.bring(ctx, &spec); err != nil {
@@ -160,7 +164,10 @@ func (r *Runner) threadCount(spec *workload.Spec) int {
 	case workload.Open, workload.Compact, workload.Property:
 		return 1
 	}
-	return max(r.Params.Threads, 1)
+	if r.Params.Threads > 1 {
+		return r.Params.Threads
+	}
+	return max(spec.Threads, 1)
 }
 
 // measure starts the threads together, waits for all and adds them up.
@@ -237,7 +244,7 @@ func (r *Runner) duration(spec *workload.Spec) time.Duration {
 		return 0
 	}
 	switch spec.Kind {
-	case workload.Put, workload.Get, workload.MultiGet, workload.Update, workload.Mixed, workload.Seek:
+	case workload.Put, workload.Get, workload.MultiGet, workload.Update, workload.Mixed, workload.Seek, workload.Transact:
 		return r.Params.Duration
 	}
 	return 0

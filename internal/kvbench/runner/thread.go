@@ -65,7 +65,10 @@ type thread struct {
 	buf     []byte // the value last read
 	index   int    // among the measured threads
 	inserts uint64 // keys inserted by a mixed benchmark
-	role    role   // of a background thread
+	sum     uint64 // of the counters that were read
+	// conflicts is how many transactions were begun again.
+	conflicts int64
+	role      role // of a background thread
 
 	_         [64]byte
 	published atomic.Int64
@@ -228,6 +231,14 @@ func (t *thread) run(spec *workload.Spec) {
 		}
 	case workload.Delete:
 		t.delete(spec)
+	case workload.DeleteRange:
+		t.deleteRange(spec)
+	case workload.Add:
+		t.add(spec)
+	case workload.Transact:
+		t.transact(spec)
+	case workload.Stretch:
+		t.stretches(spec)
 	case workload.Get:
 		t.get(spec)
 	case workload.MultiGet:

@@ -15,9 +15,17 @@ type pick struct {
 
 func (t *thread) picker(order workload.Order) pick {
 	n := uint64(max(t.r.Params.Num, 1))
-	if order == workload.Hot {
+	switch order {
+	case workload.Hot:
 		n = (n + 99) / 100
+	case workload.Few:
+		n = min(n, 8)
 	}
+	return t.pickerOf(order, n)
+}
+
+// pickerOf draws from the first n numbers.
+func (t *thread) pickerOf(order workload.Order, n uint64) pick {
 	p := pick{order: order, n: n}
 	if order == workload.Unique {
 		p.perm = workload.NewPermutation(n, t.seed)

@@ -6,6 +6,7 @@
 package store
 
 import (
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -68,6 +69,15 @@ type Config struct {
 	// Comparisons, when not nil, counts the calls of the key comparison
 	// function. Drivers that cannot count leave it alone.
 	Comparisons *atomic.Int64
+	Needs
+}
+
+// Needs are what a benchmark asks of a store beyond single reads and writes. Engines that
+// must be opened for it are; a store that cannot do it leaves out the interface.
+type Needs struct {
+	Counters     bool // store.Counters
+	Transactions bool // store.Transactional
+	Locks        bool // its transactions lock what they read for update and write
 }
 
 // Reader is what a store and a snapshot of it have in common.
@@ -110,6 +120,42 @@ type Keyspaced interface {
 	OpenKeyspaces(n int) error
 	// PutIn adds an entry of a keyspace to a batch.
 	PutIn(b Batch, keyspace int, key, value []byte)
+}
+
+// RangeDeleter is implemented by stores that delete a range of keys by one write.
+type RangeDeleter interface {
+	// DeleteRange deletes the keys from start up to, not including, limit.
+	DeleteRange(start, limit []byte, sync bool) error
+}
+
+// Counters is implemented by stores that add to a number without reading it.
+type Counters interface {
+	// Add adds n to the number of 64 bits, little-endian, that is the key's value. A
+	// missing key counts as 0.
+	Add(key []byte, n uint64, sync bool) error
+}
+
+// Transactional is implemented by stores that have transactions.
+type Transactional interface {
+	// Begin begins a transaction. old is one of the store's that has ended, whose memory may
+	// be used again, or nil.
+	Begin(old Txn) (Txn, error)
+}
+
+// ErrConflict is wrapped by what a call of a transaction that came in another one's way
+// returns: it is to be begun again.
+var ErrConflict = errors.New("conflict")
+
+// Txn is a transaction, for one goroutine. After an error it is to be rolled back.
+type Txn interface {
+	// GetForUpdate appends the value to dst. The commit fails with ErrConflict if the key
+	// was written since, or nobody else can write it before.
+	GetForUpdate(key, dst []byte) (value []byte, found bool, err error)
+	// Put copies both.
+	Put(key, value []byte) error
+	// Commit ends the transaction, unless it fails.
+	Commit(sync bool) error
+	Rollback() error
 }
 
 // Snapshot is a frozen view of a store.

@@ -6,6 +6,7 @@ package storetest
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -32,7 +33,8 @@ type Model struct {
 type Table struct {
 	mu     sync.Mutex
 	m      map[string]string
-	sorted []string // nil: to be made
+	sorted []string       // nil: to be made
+	writes map[string]int // of each key, for transactions
 	Config store.Config
 	Opens  int
 	Syncs  int
@@ -226,9 +228,18 @@ func (t *Table) put(k, v string) {
 		t.sorted = nil
 	}
 	t.m[k] = v
+	t.written(k)
+}
+
+func (t *Table) written(k string) {
+	if t.writes == nil {
+		t.writes = map[string]int{}
+	}
+	t.writes[k]++
 }
 
 func (t *Table) delete(k string) {
+	t.written(k)
 	delete(t.m, k)
 	t.sorted = nil
 }
@@ -268,6 +279,70 @@ func (s *modelStore) Write(b store.Batch, sync bool) error {
 		}
 	})
 }
+
+func (s *modelStore) DeleteRange(start, limit []byte, sync bool) error {
+	return s.edit("deleterange", sync, func(t *Table) {
+		for k := range t.m {
+			if k >= string(start) && k < string(limit) {
+				t.delete(k)
+			}
+		}
+	})
+}
+
+func (s *modelStore) Add(key []byte, n uint64, sync bool) error {
+	return s.edit("add", sync, func(t *Table) {
+		if old := t.m[string(key)]; len(old) == 8 {
+			n += binary.LittleEndian.Uint64([]byte(old))
+		}
+		t.put(string(key), string(binary.LittleEndian.AppendUint64(nil, n)))
+	})
+}
+
+// modelTxn is optimistic, and knows only what it has read.
+type modelTxn struct {
+	s     *modelStore
+	reads map[string]int // writes of each key until then
+	own   map[string]string
+}
+
+func (s *modelStore) Begin(store.Txn) (store.Txn, error) {
+	return &modelTxn{s, map[string]int{}, map[string]string{}}, nil
+}
+
+func (x *modelTxn) GetForUpdate(key, dst []byte) ([]byte, bool, error) {
+	if v, ok := x.own[string(key)]; ok {
+		return append(dst, v...), true, nil
+	}
+	x.s.t.mu.Lock()
+	if _, again := x.reads[string(key)]; !again {
+		x.reads[string(key)] = x.s.t.writes[string(key)]
+	}
+	x.s.t.mu.Unlock()
+	return x.s.Get(key, dst)
+}
+
+func (x *modelTxn) Put(key, value []byte) error {
+	x.own[string(key)] = string(value)
+	return nil
+}
+
+func (x *modelTxn) Commit(sync bool) (err error) {
+	failed := x.s.edit("commit", sync, func(t *Table) {
+		for k, n := range x.reads {
+			if t.writes[k] != n {
+				err = store.ErrConflict
+				return
+			}
+		}
+		for k, v := range x.own {
+			t.put(k, v)
+		}
+	})
+	return errors.Join(failed, err)
+}
+
+func (x *modelTxn) Rollback() error { return nil }
 
 type modelSnapshot struct{ modelReader }
 

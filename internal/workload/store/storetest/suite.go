@@ -52,6 +52,14 @@ func Run(t *testing.T, d store.Driver) {
 		t.Errorf("destroy nothing: %v", err)
 	}
 	codecs(t, d)
+	t.Run("range deletes", func(t *testing.T) { rangeDeletes(t, d) })
+	t.Run("counters", func(t *testing.T) { counters(t, d) })
+	t.Run("keyspaces", func(t *testing.T) { keyspaces(t, d) })
+	for name, needs := range map[string]store.Needs{
+		"transactions": {Transactions: true}, "locks": {Transactions: true, Locks: true},
+	} {
+		t.Run(name, func(t *testing.T) { transactions(t, d, needs) })
+	}
 }
 
 func check(t *testing.T, err error) {

@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// rangePicker draws the ranges of a DeleteRange benchmark by their number.
+func (t *thread) rangePicker(spec *workload.Spec) pick {
+	return t.pickerOf(spec.Order, uint64(max(t.r.Params.Num/spec.Width, 1)))
+}
+
+// deleteRange deletes all keys of a range but the last one, which scans must find. Where
+// the engine has no range deletes, it is told of each key, in one batch.
+func (t *thread) deleteRange(spec *workload.Spec) {
+	pick, width := t.rangePicker(spec), uint64(spec.Width)
+	db, ok := t.db.(store.RangeDeleter)
+	if !ok {
+		t.deleteEach(pick, width)
+		return
+	}
+	var start []byte
+	for range t.ops {
+		first := pick.next(&t.rand) * width
+		start = append(start[:0], t.keys.Present(first)...)
+		if err := db.DeleteRange(start, t.keys.Present(first+width-1), t.sync); err != nil {
+			t.fail(err)
+			return
+		}
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+func (t *thread) deleteEach(pick pick, width uint64) {
+	batch := t.db.NewBatch()
+	for range t.ops {
+		batch.Clear()
+		first := pick.next(&t.rand) * width
+		for n := first; n < first+width-1; n++ {
+			batch.Delete(t.keys.Present(n))
+		}
+		if err := t.db.Write(batch, t.sync); err != nil {
+			t.fail(err)
+			return
+		}
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+// stretches scans spec.Length entries from a key on, again and again.
+func (t *thread) stretches(spec *workload.Spec) {
+	pick := t.picker(spec.Order)
+	for range t.ops {
+		it, err := t.db.NewIterator()
+		if err != nil {
+			t.fail(err)
+			return
+		}
+		left := spec.Length
+		for ok := it.SeekGE(t.keys.Present(pick.next(&t.rand))); ok; ok = it.Next() {
+			t.bytes += int64(len(it.Key()) + len(it.Value()))
+			if left--; left == 0 {
+				break
+			}
+		}
+		t.asked += int64(spec.Length)
+		t.found += int64(spec.Length - left)
+		if !t.closeIterator(it) || !t.tick() {
+			return
+		}
+	}
+}
+
+// add adds 1 to counters.
+func (t *thread) add(spec *workload.Spec) {
+	db, pick, sync := t.db.(store.Counters), t.picker(spec.Order), t.sync
+	for range t.ops {
+		key := t.keys.Present(pick.next(&t.rand))
+		if err := db.Add(key, 1, sync); err != nil {
+			t.fail(err)
+			return
+		}
+		t.bytes += int64(len(key) + counterLen)
+		if !t.tick() {
+			return
+		}
+	}
+}
+
+// counterLen is the length of a counter's value.
+const counterLen = 8
+
+// deleted takes the keys of a range from the oracle.
+func (o *oracle) deleted(first, width uint64) {
+	for n := first; n < first+width-1; n++ {
+		o.set(n, false)
+	}
+}
+
+// stretch is how many entries a scan of length entries from n on finds.
+func (o *oracle) stretch(n uint64, length int) (found int64) {
+	for ; found < int64(length) && n/64 < uint64(len(o.present)); n++ {
+		if o.present[n/64]>>(n%64) == 0 {
+			n |= 63 // nothing in the rest of the word
+			continue
+		}
+		found += o.one(n)
+	}
+	return found
+}
+
+// unusable says why a store cannot run a benchmark, or nothing.
+func (r *Runner) unusable(spec *workload.Spec) string {
+	switch spec.Kind {
+	case workload.Add:
+		if _, ok := r.db.(store.Counters); !ok {
+			return r.Driver.Title() + " has no merges"
+		}
+	case workload.Transact:
+		if _, ok := r.db.(store.Transactional); !ok && !spec.Txn.Plain {
+			return r.Driver.Title() + " has no such transactions"
+		}
+	}
+	if spec.Counters && !r.needs.Counters {
+		return "no counters: mergerandom or mergehot makes them"
+	}
+	return ""
+}
