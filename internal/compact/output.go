@@ -1,6 +1,8 @@
 package compact
 
 import (
+	"errors"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/rangedel"
@@ -57,10 +59,10 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 }
 
 // begin begins a table. Where there is no descriptor for it, those of tables that are
-// finished are given up first.
+// finished are given up first. Any other shortage is the caller's to report.
 func (o *output) begin() error {
 	num, w, err := o.env.NewWriter()
-	if len(o.unsynced) > 0 && base.IsShortage(err) {
+	if len(o.unsynced) > 0 && errors.Is(base.Classify(err), base.ErrTooManyFiles) {
 		if err := o.sync(); err != nil {
 			return err
 		}

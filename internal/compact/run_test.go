@@ -362,6 +362,32 @@ func TestAllAreSyncedInTheEnd(t *testing.T) {
 	}
 }
 
+// TestShortageIsReported: a compaction tries a creation again only for want of descriptors,
+// which it can give up itself.
+func TestShortageIsReported(t *testing.T) {
+	for _, shortage := range []error{syscall.ENOSPC, syscall.ENOMEM, base.ErrNoSpace} {
+		ts := newTables(t, base.Bytewise)
+		plan := bigPlan(t, ts, 6000, 1)
+		before := ts.next
+		env := ts.env()
+		inner, failed := env.NewWriter, false
+		env.NewWriter = func() (uint64, sstable.Writer, error) {
+			if ts.open == 5 && !failed {
+				failed = true
+				return 0, nil, fmt.Errorf("create: %w", shortage)
+			}
+			return inner()
+		}
+		r, err := plan.Run(0, env, nil)
+		if !failed || !errors.Is(err, shortage) || len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
+			t.Errorf("%v, failed %v: %v; %d tables, %d abandoned of %d, %d writers open", shortage, failed, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
+		}
+		if len(ts.synced) != 0 {
+			t.Errorf("%v: %d tables were synced", shortage, len(ts.synced))
+		}
+	}
+}
+
 // gapSource leaves out a chunk, or ends early, without a word.
 type gapSource struct {
 	*tableSource
