@@ -88,9 +88,6 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 		}
 		err = s.installCompaction(k, edit, results)
 	}
-	if err == nil && s.isIdlePlan(k, plan) {
-		s.opts.WAL.Trim()
-	}
 	d := time.Since(start)
 	var added []manifest.AddedFile
 	for _, r := range results {

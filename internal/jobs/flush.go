@@ -45,6 +45,7 @@ func (s *Scheduler) flushLoop() {
 		}
 		if state == nil || len(state.Sealed) == 0 {
 			s.flushing = false
+			s.trimLaterLocked()
 			s.scheduleLocked()
 			s.cond.Broadcast()
 			s.mu.Unlock()
@@ -70,6 +71,42 @@ func (s *Scheduler) prepareLog() {
 	var err error
 	defer s.catchPanic(&err)
 	s.opts.WAL.Prepare()
+}
+
+// trimAfter is how long after the last flush the logs are given back that are kept to be
+// the next ones: then a writer that needs them soon is unlikely.
+const trimAfter = 10 * time.Second
+
+// trimLaterLocked has logs given back some time after the last flush.
+func (s *Scheduler) trimLaterLocked() {
+	switch {
+	case s.closing:
+	case s.trim == nil:
+		s.trim = time.AfterFunc(trimAfter, s.trimLogs)
+	default:
+		s.trim.Reset(trimAfter)
+	}
+}
+
+// trimLogs gives back the logs that are kept to be the next ones, unless a flush runs, after
+// which it comes again.
+func (s *Scheduler) trimLogs() {
+	s.mu.Lock()
+	s.trimming = !s.closing && !s.flushing && s.opts.Failure() == nil
+	begun := s.trimming
+	s.mu.Unlock()
+	if !begun {
+		return
+	}
+	var err error
+	defer func() {
+		s.mu.Lock()
+		s.trimming = false
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	}()
+	defer s.catchPanic(&err)
+	s.opts.WAL.Trim()
 }
 
 // finishedFlush records the outcome, and after a failure waits before the next

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -161,4 +162,58 @@ func TestDelayCountsSpace(t *testing.T) {
 	if delay := set(1); delay < 100*time.Microsecond || delay > 250*time.Microsecond {
 		t.Errorf("nothing is live: %v", delay)
 	}
+}
+
+// TestLogsAreGivenBack: some time after the last flush, also of a tree that is one run, the logs
+// that were kept to be the next ones take no space any more.
+func TestLogsAreGivenBack(t *testing.T) {
+	d := openFormat(t, vfs.NewMem(), base.Native, nil)
+	kept := func() (total int64) { // bytes of all logs but the current one
+		t.Helper()
+		for _, num := range d.logs() {
+			if num == d.wal.Num() {
+				continue
+			}
+			info, err := d.fs.Stat("db/" + base.Native.FileName(base.FileLog, num))
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += info.Size()
+		}
+		return total
+	}
+	for i := range 400 {
+		d.mustPut(fmt.Sprintf("%06d", i))
+	}
+	d.seal()
+	within(t, "the flushes", func() {
+		if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+			t.Error(err)
+		}
+		d.jobs.mu.Lock()
+		for d.jobs.flushing || d.jobs.trees.running > 0 {
+			d.jobs.cond.Wait()
+		}
+		d.jobs.mu.Unlock()
+	})
+	if n := kept(); n < 64<<10 {
+		t.Fatalf("logs of %d bytes: nothing is kept", n)
+	}
+	d.jobs.mu.Lock()
+	if d.jobs.trim == nil || !d.jobs.trim.Reset(time.Millisecond) {
+		t.Error("the timer does not run")
+	}
+	d.jobs.mu.Unlock()
+	within(t, "giving back", func() {
+		for kept() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	d.mustPut("k") // the next rotation makes a new log
+	d.seal()
+	within(t, "another flush", func() {
+		if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -49,6 +49,11 @@ func openDatabase(t *testing.T, fsys vfs.FS) *database { return openFiltered(t, 
 // openFiltered is openDatabase with a compaction filter.
 func openFiltered(t *testing.T, fsys vfs.FS, filter *base.CompactionFilter) *database {
 	t.Helper()
+	return openFormat(t, fsys, base.LevelDB, filter)
+}
+
+func openFormat(t *testing.T, fsys vfs.FS, format base.Format, filter *base.CompactionFilter) *database {
+	t.Helper()
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -60,21 +65,22 @@ func openFiltered(t *testing.T, fsys vfs.FS, filter *base.CompactionFilter) *dat
 	fail := func(err error) error { d.failure.CompareAndSwap(nil, &err); return err }
 	d.shared = tree.Shared{Seqs: &tree.Sequences{}, Reads: epoch.New(nil), Folds: &tree.Folds{}, Fail: fail}
 	c := cache.New(1 << 20)
-	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Cache: c, Comparer: base.Bytewise, Reads: d.shared.Reads})
+	d.shared.Files = files.New(files.Options{FS: fsys, Dir: "db", Format: format, Cache: c, Comparer: base.Bytewise, Reads: d.shared.Reads})
 	d.shared.Holders = tree.NewHolders(func() {
 		d.shared.Reads.Retire(func() { check(d.shared.Files.Close()); c.Unref() })
 	})
-	set, err := manifest.New(manifest.Options{FS: fsys, Dir: "db", Comparer: base.Bytewise, Obsolete: d.shared.Files.Obsolete})
+	set, err := manifest.New(manifest.Options{FS: fsys, Dir: "db", Format: format, Comparer: base.Bytewise, Obsolete: d.shared.Files.Obsolete})
 	check(err)
 	check(set.StartManifest())
 	d.wal = wal.New(wal.Options{
-		FS: fsys, Dir: "db", NewFileNum: set.NewFileNum, Fail: fail,
+		FS: fsys, Dir: "db", Format: format, NewFileNum: set.NewFileNum, Fail: fail,
 		Panicked: func(r any) error { return fail(base.NewPanic(r)) },
+		Rename:   d.shared.Files.Rename, Delete: d.shared.Files.DeleteFile,
 	})
 	log, err := d.wal.Rotate(0)
 	check(err)
 	d.tree = tree.New(tree.Options{Comparer: base.Bytewise, MemTableSize: 64 << 10, Filter: filter, Tables: sstable.WriterOptions{
-		Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
+		Format: format, Comparer: base.Bytewise, BlockSize: 4 << 10, RestartInterval: 16,
 	}}, d.shared)
 	d.tree.Start(log, nil, set.Current(base.DefaultKeyspace))
 	d.jobs = New(Options{
@@ -176,8 +182,10 @@ func (d *database) logs() (logs []uint64) {
 		d.t.Fatal(err)
 	}
 	for _, name := range names {
-		if kind, num := base.LevelDB.ParseFileName(name); kind == base.FileLog {
-			logs = append(logs, num)
+		for _, format := range []base.Format{base.LevelDB, base.Native} {
+			if kind, num := format.ParseFileName(name); kind == base.FileLog {
+				logs = append(logs, num)
+			}
 		}
 	}
 	slices.Sort(logs)

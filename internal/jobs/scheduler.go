@@ -115,6 +115,8 @@ type Scheduler struct {
 	nextWeigh  int64        // the same of boundMemory; commit leader only
 	stats      stats
 	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
+	trim       *time.Timer // gives logs back, see trimLaterLocked; nil before the first flush
+	trimming   bool
 }
 
 // flushes is how the last flushes went.
@@ -388,9 +390,12 @@ func (s *Scheduler) Close() {
 	if s.calm != nil {
 		s.calm.Stop()
 	}
+	if s.trim != nil {
+		s.trim.Stop()
+	}
 	s.endPauseLocked()
 	s.cond.Broadcast()
-	for s.flushing || s.trees.running > 0 {
+	for s.flushing || s.trimming || s.trees.running > 0 {
 		s.cond.Wait()
 	}
 }
