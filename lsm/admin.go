@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/repair"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -76,7 +76,7 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	err = inDir(opts, dir, func(d *vfs.Dir) error { return manifest.Destroy(d, d.Path) })
+	err = inDir(opts, dir, func(d *vfs.Dir) error { return repair.Destroy(d, d.Path) })
 	if errors.Is(err, ErrDoesNotExist) {
 		return nil
 	}

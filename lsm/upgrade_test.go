@@ -16,7 +16,13 @@ import (
 // keys. It returns what is in it.
 func levelDBDirectory(t *testing.T, fsys vfs.FS) map[string]string {
 	t.Helper()
-	db, err := Open("db", &Options{FS: fsys, Format: FormatLevelDB, WriteBufferSize: 64 << 10, DisableCompaction: true})
+	return directoryIn(t, fsys, FormatLevelDB)
+}
+
+// directoryIn is levelDBDirectory in either format.
+func directoryIn(t *testing.T, fsys vfs.FS, format Format) map[string]string {
+	t.Helper()
+	db, err := Open("db", &Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10, DisableCompaction: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
@@ -63,26 +62,6 @@ func Read(fsys vfs.FS, dir string) (c Pointer, err error) {
 	}
 	c.Manifest, err = c.read(fsys, dir)
 	return c, err
-}
-
-// FindFormat tells the format of the directory with the files names, also where CURRENT
-// is damaged or missing.
-func FindFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
-	c, err := Read(fsys, dir)
-	if err == nil || errors.Is(err, base.ErrCorruption) {
-		return c.Format, nil
-	}
-	isNative := func(name string) bool {
-		t, _ := base.Native.ParseFileName(name)
-		return t != base.FileUnknown && t != base.FileCurrent && t != base.FileLock
-	}
-	switch {
-	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, base.ErrNotADatabase): // not a regular file
-		return 0, err
-	case slices.ContainsFunc(names, isNative):
-		return base.Native, nil
-	}
-	return base.LevelDB, nil
 }
 
 // stat tells whether a name is there, and whether it is a directory.

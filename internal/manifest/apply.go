@@ -66,7 +66,19 @@ func (s *Set) write(full *Edit) error {
 		return s.poison(s.writeError(fmt.Errorf("%w: %w", current.ErrUnsynced, err)))
 	}
 	s.keepBuf()
+	if full.NewKeyspace != nil || full.DropKeyspace || full.MergeOperator != "" {
+		s.vouch()
+	}
 	return nil
+}
+
+// vouch appends an edit without a sync, with which nothing is lost: what comes before it is
+// damaged, not torn, if it cannot be read. Most edits do without, as the files that are missing
+// without them tell. If the append fails, the next edit begins a new MANIFEST. s.mu is held.
+func (s *Set) vouch() {
+	var e Edit
+	s.fill(&e)
+	s.broken = s.log.Append(e.Encode(s.buf[:0], s.format))
 }
 
 // Stage installs the Version that an edit leads to and writes nothing: all staged
@@ -249,11 +261,8 @@ func (s *Set) install(k *keyspace, e *Edit, next *Version) *Version {
 func (s *Set) NoteDurable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.log == nil || s.format != base.Native || s.broken != nil || s.writable() != nil {
-		return
-	}
-	if e := (&Edit{Durable: s.opts.Durable()}); e.Durable.Num != 0 {
-		_ = s.log.Append(e.Encode(s.buf[:0], s.format)) // Close returns its error
+	if s.log != nil && s.format == base.Native && s.broken == nil && s.writable() == nil {
+		s.vouch()
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/sstable"
@@ -123,7 +122,7 @@ func (r *repair) look() error {
 		return err
 	}
 	r.names = names
-	if r.format, err = current.FindFormat(r.o.FS, r.o.Dir, names); err != nil {
+	if r.format, err = findFormat(r.o.FS, r.o.Dir, names); err != nil {
 		return err
 	}
 	r.o.Tables.Format = r.format
@@ -335,14 +334,18 @@ func (r *repair) removeMade() error {
 }
 
 // isTable tells tables from other names; num is the table's number. In a native
-// directory a table has a name of LevelDB's only if the MANIFEST has the table.
+// directory a table has a name of LevelDB's only if the MANIFEST has the table, an upgrade
+// left it, and there is none with the native name.
 func (r *repair) isTable(name string) (num uint64, ok bool) {
 	if t, num := r.format.ParseFileName(name); t != base.FileUnknown {
 		return num, t == base.FileTable
 	}
 	t, num := base.LevelDB.ParseFileName(name)
-	_, live := r.live[num]
-	return num, t == base.FileTable && live
+	if _, live := r.live[num]; t != base.FileTable || !live || num >= r.known.st.LevelDBBelow {
+		return num, false
+	}
+	_, renamed := slices.BinarySearch(r.names, base.NamedLoam.Name(num))
+	return num, !renamed
 }
 
 // naming is how the table name is named.

@@ -457,6 +457,15 @@ var table = []mutant{
 	{"idle-in-the-way", "the merge of an idle tree goes on beside a writer", target{"internal/jobs", "TestIdleMergeGivesWay"}, []edit{
 		{"internal/jobs/idle.go", "if now == seq {", "if now >= seq {"}}},
 
+	{"logs-kept-for-ever", "the logs that were kept to be the next ones stay while a tree of one run is idle", target{"internal/jobs", "TestLogsAreGivenBack"}, []edit{
+		{"internal/jobs/flush.go", "\t\t\ts.trimLaterLocked()\n", ""}}},
+
+	{"keyspace-edit-torn", "a damaged edit that made a keyspace passes for a torn one", target{"lsm", "TestDamagedKeyspaceEdit"}, []edit{
+		{"internal/manifest/apply.go", "full.NewKeyspace != nil || full.DropKeyspace", "full.DropKeyspace"}}},
+
+	{"strangers-decide", "one file with a native name makes a LevelDB directory without CURRENT a native one", target{"lsm", "TestStrangersWithoutCurrent"}, []edit{
+		{"internal/repair/directory.go", "if found[base.Native] > found[base.LevelDB] {", "if found[base.Native] > 0 {"}}},
+
 	{"space-costs-nothing", "writers are not delayed for the space taken", target{"internal/jobs", "TestDelayCountsSpace"}, []edit{
 		{"internal/compact/space.go", "return max(zero, min(space, maxSpacePressure))", "_ = space\n\treturn zero"}}},
 
