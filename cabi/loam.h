@@ -199,7 +199,9 @@ LOAM_API loam_status loam_options_close(loam_options *options);
  * takes the name of a built-in order: "leveldb.BytewiseComparator",
  * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on.
  * "mmap" is off unless it is set to "on": a page fault of a mapped table that cannot be read
- * is a SIGBUS, which Go's handler must get. */
+ * is a SIGBUS, which Go's handler must get. "format" is that of a new database: "native" by
+ * default; "leveldb" makes one that LevelDB and its tools open, without keyspaces, merges and
+ * range deletes. */
 LOAM_API loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err);
 /* All options that can be chosen as JSON: [{"name", "doc", "unit", "default",
  * "min", "max"}, ...]. */
@@ -289,8 +291,8 @@ LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *c
 /* ---- Databases ---- */
 
 /* Opens the database in a directory, and creates it when there is none unless
- * error_if_missing is set; the directories above it only if create_dirs is.
- * options: optional. */
+ * error_if_missing is set; the directories above it only if create_dirs is. One that exists
+ * keeps its format: a LevelDB directory stays one. options: optional. */
 LOAM_API loam_status loam_open(const char *path, const loam_options *options, loam_db **db, char **err);
 /* Waits for running calls and background work to stop, and releases the
  * directory. The handle is gone whatever the status. */

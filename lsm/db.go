@@ -23,8 +23,8 @@ type reader struct {
 // Open opens the database in dir, and creates it when there is none unless
 // o.ErrorIfMissing. A nil o means the defaults. The directory is locked until
 // Close: within this process and against others, LevelDB and goleveldb among
-// them. Any LevelDB directory opens; RecoveryReport says what an unclean end
-// cost.
+// them. A new database has the format that Options.Format says. Any LevelDB directory
+// opens, and stays one; RecoveryReport says what an unclean end cost.
 //
 // It fails with ErrInvalidArgument (an option), ErrLocked, ErrDoesNotExist, ErrExists,
 // ErrNotADatabase, ErrComparerMismatch, ErrCorruption (Repair may help), ErrClosed

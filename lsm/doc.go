@@ -3,8 +3,16 @@
 //
 // Open a directory, put, get, delete, and walk over keys in order. Writes go to
 // a log and a memtable, which is flushed into sorted tables that compactions
-// merge in the background. Reads take no lock. The directory is a LevelDB
-// directory: Loam opens what any LevelDB wrote, and any LevelDB opens what Loam wrote.
+// merge in the background. Reads take no lock.
+//
+// # Formats
+//
+// A new database is in Loam's native format, which no other engine opens. With
+// Options.Format = FormatLevelDB it is in LevelDB's, which any LevelDB opens, and its
+// tools. A directory that exists keeps its format: Loam opens what any LevelDB wrote,
+// and any LevelDB opens it again afterwards. Keyspaces, merges and range deletes need the
+// native format; elsewhere they fail with ErrNeedsNative. Upgrade makes a LevelDB
+// directory a native one, Export writes a directory of either format.
 //
 // # Durability
 //

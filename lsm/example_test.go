@@ -59,7 +59,7 @@ func ExampleDB_DeleteRange() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative})
+	db, err := lsm.Open(dir, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func ExampleDB_Keyspace() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative})
+	db, err := lsm.Open(dir, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func ExampleDB_Merge() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative, MergeOperator: lsm.MergeOperatorNamed("append")})
+	db, err := lsm.Open(dir, &lsm.Options{MergeOperator: lsm.MergeOperatorNamed("append")})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -176,9 +176,10 @@ type Format uint8
 
 // The formats of databases.
 const (
-	// DefaultFormat is FormatLevelDB.
+	// DefaultFormat is FormatNative.
 	DefaultFormat Format = iota
-	// FormatLevelDB is LevelDB's format, which every LevelDB opens.
+	// FormatLevelDB is LevelDB's format, which every LevelDB opens. It has neither keyspaces
+	// nor merges nor range deletes.
 	FormatLevelDB
 	// FormatNative is Loam's own format, which no other engine opens.
 	FormatNative
@@ -195,10 +196,10 @@ func (f Format) String() string {
 }
 
 func (f Format) dir() base.Format {
-	if f == FormatNative {
-		return base.Native
+	if f == FormatLevelDB {
+		return base.LevelDB
 	}
-	return base.LevelDB
+	return base.Native
 }
 
 // MmapMode says whether tables are read in place, where their files are mapped.

@@ -92,7 +92,7 @@ func TestKeyspacesNeedTheNativeFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Keyspace("users", nil); !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), `"users" needs the native format: lsm.Upgrade`) {
+		if _, err := db.Keyspace("users", nil); !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), `"users" needs the native format: the database is in LevelDB's, and Upgrade`) {
 			t.Errorf("keyspace in LevelDB's format: %v", err)
 		}
 		mustClose(t, db)

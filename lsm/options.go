@@ -38,8 +38,9 @@ type Options struct {
 
 	// What the caller plugs in.
 
-	// Format is the format of a new database. The default is FormatLevelDB. A database
-	// that exists keeps the format that it has; Upgrade changes it.
+	// Format is the format of a new database. The default is FormatNative, which no other
+	// engine opens; FormatLevelDB is for directories that LevelDB and its tools open too. A
+	// database that exists keeps the format that it has; Upgrade and Export change it.
 	Format Format
 	// Comparer is the order of keys. The default is BytewiseComparer, LevelDB's. Its
 	// name is stored: another one fails Open with ErrComparerMismatch. It is called
@@ -182,7 +183,7 @@ var optionTable = options.Table[Options]{
 	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any { return &o.ErrorIfExists }},
 	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by default in C and Python", Inverted: true, Field: func(o *Options) any { return &o.NoCreateDirs }},
 	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
-	{Name: "format", Doc: "format of a new database: leveldb or native", Default: int64(FormatLevelDB), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
+	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too", Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
 	{Name: "compaction_filter", Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
 	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge", Field: func(o *Options) any { return &o.MergeOperator }},

@@ -210,7 +210,11 @@ export class Loam<KDefault = string, VDefault = string>
   static export (location: string, to: string, options?: Pick<OpenOptions, 'comparator' | 'format'> | undefined): Promise<void>
 }
 
-export { Loam as ClassicLevel }
+/**
+ * {@link Loam} for programs that had classic-level: new databases are in LevelDB's format
+ * unless `format` says otherwise.
+ */
+export class ClassicLevel<KDefault = string, VDefault = string> extends Loam<KDefault, VDefault> {}
 
 /**
  * A key space of its own within a database, made by {@link Loam.keyspace}: an abstract-level
@@ -351,7 +355,10 @@ export type Size = number | string
 
 /** Options of {@link Loam.open}. What is left out has the engine's default. */
 export interface OpenOptions extends AbstractOpenOptions {
-  /** The format of a new database. One that exists keeps its own. */
+  /**
+   * The format of a new database: native by default, in a {@link ClassicLevel} leveldb, which LevelDB
+   * and its tools open. One that exists keeps its own.
+   */
   format?: 'leveldb' | 'native' | undefined
   /**
    * What makes values of operands, by name, as functions could not be called from the engine's

@@ -5,9 +5,16 @@ const { Keyspace } = require('./keyspace')
 const { Cache } = require('./cache')
 const { prefixFilter } = require('./options')
 
+// What classic-level's users know, and with it the package level: new databases are
+// LevelDB's, so that there is a way back.
+class ClassicLevel extends Loam {
+  async _open (options) {
+    return super._open({ ...options, format: options.format ?? 'leveldb' })
+  }
+}
+
 exports.Loam = Loam
-// The name that classic-level's users know, and with it the package level.
-exports.ClassicLevel = Loam
+exports.ClassicLevel = ClassicLevel
 exports.Keyspace = Keyspace
 exports.Cache = Cache
 exports.prefixFilter = prefixFilter

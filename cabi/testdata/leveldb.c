@@ -94,6 +94,15 @@ static const char *filter_name(void *state) {
   return "everything";
 }
 
+/* A LevelDB directory's CURRENT is a file that can be read. */
+static void is_leveldb(const char *dir) {
+  char name[4096], c;
+  snprintf(name, sizeof name, "%s/CURRENT", dir);
+  FILE *f = fopen(name, "r");
+  CHECK(f && fread(&c, 1, 1, f) == 1 && c == 'M', "%s", name);
+  fclose(f);
+}
+
 static void databases(const leveldb_options_t *defaults, leveldb_options_t *o, const char *dir, const leveldb_writeoptions_t *w, leveldb_readoptions_t *r) {
   leveldb_options_t *plain = leveldb_options_create();
   size_t n;
@@ -108,6 +117,7 @@ static void databases(const leveldb_options_t *defaults, leveldb_options_t *o, c
   leveldb_t *db = leveldb_open(o, dir, &err);
   FINE();
   CHECK(db, "open");
+  is_leveldb(dir);
   CHECK(!leveldb_open(o, dir, &err), "opened twice");
   STARTS("IO error: ");
   leveldb_free(err);

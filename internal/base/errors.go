@@ -42,7 +42,7 @@ func (e *CallbackError) Error() string { return "the " + e.Callback + " failed: 
 // NeedsNative is the error for a feature, such as "a keyspace", that a database in
 // LevelDB's format cannot have. errors.Is(err, ErrNeedsNative) holds for it.
 func NeedsNative(feature string) error {
-	return fmt.Errorf("%s %w: lsm.Upgrade makes the database a native one", feature, ErrNeedsNative)
+	return fmt.Errorf("%s %w: the database is in LevelDB's, and Upgrade makes it a native one", feature, ErrNeedsNative)
 }
 
 // Corruption says where damaged bytes are and why they were refused.

@@ -87,7 +87,7 @@ var flags = []flag{
 	{"use_existing_db", "", "keep the database in --db; benchmarks that need a new one are skipped", "0", boolFlag(func(c *command, on bool) { c.params.UseExisting = on })},
 	{"db", "DIR", "directory of the database, kept at the end", "temporary", textFlag(func(c *command) *string { return &c.db })},
 	{"engine", "NAME", "engine to run; several with commas, or all: in pairs with the first", "", (*command).setEngines},
-	{"format", "F", "leveldb or native; both: the engine's formats in pairs", "the engine's default", textFlag(func(c *command) *string { return &c.format })},
+	{"format", "F", "leveldb or native; both: the engine's formats in pairs", "native; the default tables show both", textFlag(func(c *command) *string { return &c.format })},
 	{"rounds", "N", "repetitions; the summary gives medians", "1", countFlag(1, func(c *command, n int64) { c.rounds = int(min(n, 1000)) })},
 	{"memory", "SIZE", "run in a cgroup with a limit of memory, page cache and all else counted, and no swap", "no limit", sizeFlag(leastMemory, 1<<50, func(c *command, n int64) { c.memory = n })},
 	{"quiet", "", "after every fill wait until background work is done, and time that", "0; 1 with several engines", boolFlag(func(c *command, on bool) { c.params.Quiet = on })},
@@ -102,6 +102,12 @@ var flags = []flag{
 
 // formatOption is the option of engines with several formats.
 const formatOption = "format"
+
+// The names of formats: that of new databases, and the one that LevelDB reads.
+const (
+	nativeFormat  = "native"
+	leveldbFormat = "leveldb"
+)
 
 // bothFormats is the value of --format that adds to each engine those named after it.
 const bothFormats = "both"

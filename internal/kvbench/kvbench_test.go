@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,6 +198,63 @@ func TestExperiments(t *testing.T) {
 	}
 	if s := r.Runs[4].Steps[1]; s.Name != "readmissing" || *s.Found != 0 || *s.Asked != 10000 || s.Published != 10.49 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// twoFormats is an engine that has formats.
+type twoFormats struct{ engine }
+
+func (e twoFormats) Options() []store.Option {
+	return append(e.engine.Options(), store.Option{Name: formatOption, Default: nativeFormat})
+}
+
+func (e twoFormats) Check(s store.Setting) error {
+	if s.Name == formatOption {
+		return nil
+	}
+	return e.engine.Check(s)
+}
+
+// TestTablesShowFormats: without a choice of engine, format or benchmarks, tables have a column
+// for each format.
+func TestTablesShowFormats(t *testing.T) {
+	for _, c := range []struct {
+		args    string
+		formats []string // of the runs; "": the default one
+		columns string
+	}{
+		{"--num=1000", []string{"native", "leveldb"}, "micros/op +native format +leveldb format"},
+		{"--num=1000 --format=leveldb", []string{"leveldb"}, ""},
+		{"--num=1000 --benchmarks=fillseq", []string{""}, ""},
+		{"leveldb --num=1000", []string{"leveldb", "", "leveldb"}, "micros/op +LevelDB's defaults .*Model's defaults .*Model's defaults, LevelDB's format"},
+		{"leveldb --num=1000 --format=native", []string{"native", "native"}, ""},
+		{"bloom --num=1000", []string{"", "", "leveldb", ""}, "10 bits a key, LevelDB's format"},
+	} {
+		file := filepath.Join(t.TempDir(), "report.json")
+		var out, errs bytes.Buffer
+		if code := Main(append(strings.Fields(c.args), "--json", file), &out, &errs, twoFormats{newEngine()}); code != 0 {
+			t.Fatalf("%s: exit %d, %s", c.args, code, errs.String())
+		}
+		if c.columns != "" && !regexp.MustCompile(c.columns).MatchString(out.String()) {
+			t.Errorf("%s: no %q in\n%s", c.args, c.columns, out.String())
+		}
+		r, err := readReport(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var formats []string
+		for _, run := range r.Runs {
+			format := ""
+			for _, set := range run.Settings {
+				if set.Name == formatOption {
+					format = set.Value
+				}
+			}
+			formats = append(formats, format)
+		}
+		if !slices.Equal(formats, c.formats) {
+			t.Errorf("%s: runs in %q, want %q", c.args, formats, c.formats)
+		}
 	}
 }
 

@@ -103,16 +103,24 @@ func (s *session) runPlain(ctx context.Context) error {
 	for _, n := range names {
 		p.steps = append(p.steps, step{bench: n})
 	}
+	plans := []plan{p}
+	if len(s.c.benchmarks) == 0 && s.c.db == "" && s.showsFormats() {
+		plans = []plan{p.in(nativeFormat), p.in(leveldbFormat)}
+	}
 	s.banner(&p)
 	var columns []column
 	for _, t := range s.schedule() {
-		q := p
-		q.driver, q.pair, q.round = t.driver, t.pair, t.round
-		run, err := s.runPlan(ctx, &q)
-		if err != nil {
-			return err
+		for _, q := range plans {
+			q.driver, q.pair, q.round = t.driver, t.pair, t.round
+			if q.variant != "" {
+				fmt.Fprintf(s.out, "-- %s\n", q.variant)
+			}
+			run, err := s.runPlan(ctx, &q)
+			if err != nil {
+				return err
+			}
+			columns = addRun(columns, s.title(&q), run)
 		}
-		columns = addRun(columns, s.title(&q), run)
 	}
 	if len(p.steps) > 1 || s.c.rounds > 1 || s.apart() {
 		s.summary(columns, "", nil)
@@ -120,12 +128,24 @@ func (s *session) runPlain(ctx context.Context) error {
 	return nil
 }
 
+// showsFormats reports whether tables show both formats: where one engine is measured, which
+// has them, and none was asked for.
+func (s *session) showsFormats() bool {
+	return !s.apart() && s.c.format == "" && hasOption(s.driver, formatOption)
+}
+
+// in is the plan with new databases in a format.
+func (p plan) in(format string) plan {
+	p.variant, p.settings = format+" format", append(set(formatOption, format), p.settings...)
+	return p
+}
+
 func (s *session) runExperiment(ctx context.Context, e chosen) error {
 	fmt.Fprintf(s.out, "\n== %s: %s\n", e.name, e.title)
 	var columns []column
 	for i, t := range s.schedule() {
 		for j, v := range e.variants {
-			if v.alone && (s.apart() || s.c.format != "" || slices.ContainsFunc(v.settings, func(set store.Setting) bool { return !hasOption(t.driver, set.Name) })) {
+			if v.alone && !s.showsFormats() {
 				continue
 			}
 			p := s.planOf(e, v)
@@ -190,6 +210,9 @@ func (s *session) planOf(e chosen, v variant) plan {
 		p.settings = s.matched(&p.params)
 	}
 	p.settings = slices.Concat(p.settings, v.settings, s.c.settings)
+	if v.format != "" && s.showsFormats() {
+		p.settings = append(p.settings, set(formatOption, v.format)...)
+	}
 	return p
 }
 

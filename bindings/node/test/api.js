@@ -223,7 +223,7 @@ test('errors of opening', async (t) => {
   await readOnly.open()
   t.is(await codeOf(readOnly.put('a', 'b')), 'LEVEL_READONLY')
   await readOnly.close()
-  fs.writeFileSync(path.join(db.location, 'CURRENT'), 'nonsense')
+  fs.writeFileSync(path.join(db.location, 'CURRENT', 'manifest'), 'nonsense')
   t.is(await codeOf(new Loam(db.location).open()), 'LEVEL_CORRUPTION')
 })
 

@@ -23,9 +23,30 @@ async function opened (options) {
 
 const tables = (db) => [0, 1, 2, 3, 4, 5, 6].reduce((sum, level) => sum + Number(db.getProperty(`leveldb.num-files-at-level${level}`)), 0)
 
-test("classic-level's name", (t) => {
-  t.is(ClassicLevel, Loam)
-  t.end()
+const isLevelDB = (db) => fs.statSync(path.join(db.location, 'CURRENT')).isFile()
+
+test('the format of new databases', async (t) => {
+  for (const [Level, options, want] of [
+    [Loam, {}, false], [Loam, { format: 'leveldb' }, true], [ClassicLevel, {}, true], [ClassicLevel, { format: undefined }, true],
+    [ClassicLevel, { format: 'native' }, false]
+  ]) {
+    const db = new Level(location(), options)
+    t.ok(db instanceof Loam)
+    await db.put('a', '1')
+    await db.close()
+    t.is(isLevelDB(db), want, `${Level.name} ${JSON.stringify(options)}`)
+    for (const Other of [Loam, ClassicLevel]) { // which changes nothing
+      const again = new Other(db.location)
+      t.is(await again.get('a'), '1')
+      await again.close()
+      t.is(isLevelDB(db), want)
+    }
+  }
+  const late = new ClassicLevel(location())
+  await late.close()
+  await late.open({ passive: false })
+  t.ok(isLevelDB(late))
+  await late.close()
 })
 
 test('flush, compact, sizes, metrics', async (t) => {

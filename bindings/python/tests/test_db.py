@@ -14,6 +14,7 @@ import weakref
 
 import loamdb
 import pytest
+from loamdb import plyvel
 
 
 def test_mapping(db):
@@ -351,7 +352,7 @@ def test_shared_cache(tmp_path):
 
 
 def test_logger_and_recovery_report(path, caplog):
-    with loamdb.open(path) as db:
+    with loamdb.open(path, format="leveldb") as db:
         for i in range(100):
             db[b"%d" % i] = b"x" * 1000
     [log] = path.glob("*.log")
@@ -363,6 +364,23 @@ def test_logger_and_recovery_report(path, caplog):
         assert db.recovery_report()["dropped"]
     [record] = [r for r in caplog.records if r.name == "loam"]
     assert record.levelno == logging.WARNING and str(path) in record.getMessage()
+
+
+def test_damaged_native_log(path):
+    """A native log that was closed knows what it held: nothing is dropped without a word."""
+    with loamdb.open(path) as db:
+        for i in range(100):
+            db[b"%d" % i] = b"x" * 1000
+    [log] = path.glob("*.wal")
+    data = bytearray(log.read_bytes())
+    data[50_000] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(loamdb.CorruptionError, match=log.name):
+        loamdb.open(path)
+    data[50_000] ^= 1
+    log.write_bytes(data)
+    with loamdb.open(path) as db:
+        assert len(list(db)) == 100
 
 
 def test_comparator(path):
@@ -502,6 +520,15 @@ def test_compact_excludes_stop(db):
     db.compact(b"a", b"b\0")
     assert db.property("leveldb.sstables") != before
     assert list(db.items()) == [(b"b", b"2")]
+
+
+def test_format_of_new_databases(tmp_path):
+    for name, options, native in ("default", {}, True), ("native", {"format": "native"}, True), ("leveldb", {"format": "leveldb"}, False):
+        for again in {}, {"format": "leveldb"}, {"format": "native"}:
+            loamdb.open(tmp_path / name, **(again if (tmp_path / name).exists() else options)).close()
+            assert (tmp_path / name / "CURRENT").is_dir() == native, (name, again)
+    plyvel.DB(str(tmp_path / "plyvel"), create_if_missing=True).close()
+    assert (tmp_path / "plyvel" / "CURRENT").is_file()
 
 
 def test_formats(path, tmp_path):

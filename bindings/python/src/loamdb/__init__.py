@@ -1,9 +1,12 @@
-"""Loam, an embedded ordered key-value store that reads and writes LevelDB's files.
+"""Loam, an embedded ordered key-value store that opens LevelDB's directories, too.
 
     with loamdb.open("path") as db:
         db[b"key"] = b"value"
         for key, value in db.items(prefix=b"k"):
             ...
+
+A new database is in Loam's native format; ``format="leveldb"`` makes one that LevelDB
+and its tools open. One that exists keeps its format.
 
 Importing starts no thread and loads no library; opening the first database does. A
 child after fork() opens databases of its own; those of its parent are of no use to it.

@@ -196,7 +196,8 @@ class DB(_Mapping, Handle):
     Keys and values may be anything with the buffer interface (bytes, bytearray,
     memoryview); what is returned is bytes. Any number of threads may use a database
     at once. Options left at None have Loam's defaults; sizes are bytes, or text such
-    as "64MiB". ``loamdb.options()`` describes them.
+    as "64MiB". ``loamdb.options()`` describes them. format is that of a new database:
+    "native" by default, or "leveldb", which LevelDB and its tools open.
     """
 
     __slots__ = ("_path",)
