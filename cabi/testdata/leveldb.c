@@ -96,7 +96,7 @@ static const char *filter_name(void *state) {
 
 /* A LevelDB directory's CURRENT is a file that can be read. */
 static void is_leveldb(const char *dir) {
-  char name[4096], c;
+  char name[5000], c;
   snprintf(name, sizeof name, "%s/CURRENT", dir);
   FILE *f = fopen(name, "r");
   CHECK(f && fread(&c, 1, 1, f) == 1 && c == 'M', "%s", name);
