@@ -14,7 +14,7 @@ var plugs = []mutant{
 		{"internal/compact/output.go", "if entries != meta.Entries && meta.Entries != 0 {", "if false {"}}},
 
 	{"shortage-tried-again", "a compaction on a full disk tries again and says nothing", target{"internal/compact", "TestShortageIsReported"}, []edit{
-		{"internal/compact/output.go", "errors.Is(base.Classify(err), base.ErrTooManyFiles)", "base.IsShortage(err)"}}},
+		{"internal/compact/output.go", "errors.Is(base.Classify(err), base.ErrTooManyFiles)", "(base.IsShortage(err) || errors.Is(err, base.ErrTooManyFiles))"}}},
 
 	{"merge-error-ignored", "a merge whose source failed counts as ended", target{"internal/compact", "TestRunFails"}, []edit{
 		{"internal/compact/run.go", "\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn err\n", "\t\terr = w.endFold(w.folding.bottom)\n\t}\n\treturn nil\n"}}},
