@@ -1,6 +1,7 @@
 # make test          all tests in their usual size, within 10 minutes on 2 cores
 # make test-full     all tests in their long size, within 80 minutes
 # make test-<step>   one step: go, race, invariants, fuzz, interop, python, node
+# make test-ethdb    go-ethereum's suite for key-value stores, part of the step interop
 # make audit         checksums and known vulnerabilities of what the project depends on
 
 PYTHON ?= python3
@@ -26,7 +27,7 @@ TEST_STEPS := $(filter go invariants fuzz $(if $(call has,gcc),race) $(if $(call
 	$(if $(call has,gcc $(PYTHON)),python) $(if $(call has,gcc npm),node),$(ALL_STEPS))
 LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 
-.PHONY: audit test test-full test-go test-race test-invariants test-fuzz test-interop test-python test-node
+.PHONY: audit test test-full test-go test-race test-invariants test-fuzz test-interop test-ethdb test-python test-node
 
 # The steps of the second phase leave a processor idle for long.
 define run-steps
@@ -72,10 +73,14 @@ $(INTEROP_VENV)/stamp: $(INTEROP)/peers/requirements.txt
 $(INTEROP)/peers/node_modules/.package-lock.json: $(INTEROP)/peers/package-lock.json
 	@cd $(INTEROP)/peers && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
-test-interop: $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
+test-interop: test-ethdb $(INTEROP_VENV)/stamp $(INTEROP)/peers/node_modules/.package-lock.json
 	@cd $(INTEROP) && $(GO) vet ./... && \
 		LOAM_INTEROP=all LOAM_PYTHON=$(CURDIR)/$(INTEROP_VENV)/bin/python $(GO) test -timeout $(TEST_TIMEOUT) ./...
 	@cd bench/peers && $(GO) test -timeout $(TEST_TIMEOUT) ./refusal
+
+# go-ethereum's own suite for key-value stores, over examples/ethdb. Go downloads go-ethereum.
+test-ethdb:
+	@cd examples/ethdb && $(GO) vet ./... && $(GO) test -timeout $(TEST_TIMEOUT) ./...
 
 # The bindings' tests, then their writers are killed, and in long runs their
 # disks copied as if the power had gone.

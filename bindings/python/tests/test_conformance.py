@@ -122,6 +122,9 @@ class Runner:
 
     def do_tx(self, source, name, operation, *words):
         tx = self.transactions[name]
+        if operation == "in":
+            tx = tx.in_(self.root.keyspace(words[0]))
+            operation, *words = words[1:]
         try:
             if operation == "get":
                 return [shown(tx.get(decode(words[0])))]
