@@ -388,6 +388,37 @@ func TestShortageIsReported(t *testing.T) {
 	}
 }
 
+// TestStopIsAskedOften: however large a table gets, Stop is asked at all times, and no entry is
+// read after it has said no.
+func TestStopIsAskedOften(t *testing.T) {
+	const often = yieldWork/(6+50+entryWork) + 2 // entries of bigPlan
+	for _, last := range []int{1, 2, 7, 0} {
+		ts := newTables(t, base.Bytewise)
+		plan := bigPlan(t, ts, 10*often, 1)
+		plan.FileSize = 0 // one table
+		env := ts.env()
+		errStop := errors.New("stop")
+		asked := 0
+		env.Stop = func() error {
+			if asked++; asked == last {
+				return errStop
+			}
+			return nil
+		}
+		r, err := plan.Run(0, env, nil)
+		if last == 0 {
+			if err != nil || asked < 20 {
+				t.Errorf("asked %d times: %v", asked, err)
+			}
+			continue
+		}
+		// The entries of a span count when it begins.
+		if !errors.Is(err, errStop) || asked != last || r.EntriesIn > uint64(last*often+100) {
+			t.Errorf("stop at question %d: %v after %d, %d entries", last, err, asked, r.EntriesIn)
+		}
+	}
+}
+
 // gapSource leaves out a chunk, or ends early, without a word.
 type gapSource struct {
 	*tableSource

@@ -433,7 +433,7 @@ var table = []mutant{
 	{"close-waits-for-flush", "Close waits for a flush on a slow disk", target{"lsm", "TestCloseEndsFlushes"}, []edit{
 		{"internal/jobs/flush.go", "if s.stopFlush.Load() || ", "if "}}},
 
-	{"close-waits-for-merge", "a merge looks for a stop only at its end", target{"lsm", "TestCloseEndsMerges"}, []edit{
+	{"close-waits-for-merge", "a merge looks for a stop only at its end", target{"internal/compact", "TestStopIsAskedOften"}, []edit{
 		{"internal/compact/run.go", "\tif w.env.Stop != nil {\n\t\treturn w.env.Stop()\n\t}\n", ""}}},
 
 	{"urgent-merges-wait", "merges for space wait until level 0 has nothing to merge", target{"internal/compact", "TestPickScript"}, []edit{
