@@ -431,7 +431,7 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * its own, which shares the log, snapshots, cache and background work. It is created when
  * there is none, unless error_if_missing is set. The handle is like the database's, which
  * is that of the keyspace "default": each function that takes a loam_db works on the keyspace's
- * keys, and loam_verify, loam_recovery_report, loam_retry, loam_pause_compaction and these
+ * keys, and loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction and these
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
  * comparator (one of callbacks must be the database's), merge_operator, compression, bloom_bits,
@@ -604,8 +604,8 @@ LOAM_API loam_status loam_export_start(const char *path, const char *to, const c
 LOAM_API loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err);
 /* Work done and to be done, in bytes, as an estimate; both 0 when unknown. */
 LOAM_API loam_status loam_job_progress(loam_job *job, uint64_t *done, uint64_t *total, char **err);
-/* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports and
- * verifications stop soon; other work runs to its end. */
+/* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports,
+ * verifications and checkpoints stop soon; other work runs to its end. */
 LOAM_API loam_status loam_job_cancel(loam_job *job, char **err);
 /* What a finished job made: the database of loam_open_start (once), the JSON
  * report of loam_repair_start. */
@@ -614,6 +614,17 @@ LOAM_API loam_status loam_job_report(loam_job *job, char **report, char **err);
 /* Gives up the handle. The work goes on to its end; a database that was opened
  * and not fetched is closed. */
 LOAM_API loam_status loam_job_close(loam_job *job);
+
+/* ---- Copies ---- */
+
+/* Makes path a database of its own that has what this one has now, all keyspaces and the
+ * writes without a sync included, durable and at one moment, while writes go on. Tables are hard links, or
+ * are copied where links do not reach; only the end of the log is copied always. path must not exist, or
+ * be an empty directory (LOAM_ERR_EXISTS), in a directory that exists, outside of the database
+ * (LOAM_ERR_INVALID_ARGUMENT). It is made under path with ".incomplete" behind it, and renamed:
+ * nothing is left of one that fails. */
+LOAM_API loam_status loam_checkpoint(loam_db *db, const char *path, char **err);
+LOAM_API loam_status loam_checkpoint_start(loam_db *db, const char *path, loam_job **job, char **err);
 
 /* ---- Information; strings are malloc'ed ---- */
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,6 +191,15 @@ func (c *conformer) run(op string, args []string) {
 			c.t.Fatal(err)
 		}
 		mustClose(c.t, c.db)
+		c.open()
+		c.ok(nil)
+	case "checkpoint":
+		dir := filepath.Join(c.t.TempDir(), args[0])
+		if err := c.db.Checkpoint(context.Background(), dir); err != nil {
+			c.t.Fatal(err)
+		}
+		mustClose(c.t, c.db)
+		c.dir = dir
 		c.open()
 		c.ok(nil)
 	case "use":

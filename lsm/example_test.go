@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"path/filepath"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -306,4 +307,37 @@ func ExampleDB_Merge() {
 	visitors, err := db.Get([]byte("visitors"), nil)
 	fmt.Println(string(visitors), err)
 	// Output: alice,bob <nil>
+}
+
+func ExampleDB_Checkpoint() {
+	top, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(top)
+	db, err := lsm.Open(filepath.Join(top, "db"), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Put([]byte("colour"), []byte("green"), lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+
+	today := filepath.Join(top, "today")
+	if err := db.Checkpoint(context.Background(), today); err != nil {
+		log.Fatal(err)
+	}
+	if err := db.Put([]byte("colour"), []byte("red"), lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+
+	copied, err := lsm.Open(today, &lsm.Options{ErrorIfMissing: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer copied.Close()
+	v, err := copied.Get([]byte("colour"), nil)
+	fmt.Println(string(v), err)
+	// Output: green <nil>
 }

@@ -108,7 +108,8 @@ type Metrics struct {
 	OperandsFolded uint64 // of merges, by reads, flushes and compactions
 	MergeFailures  uint64 // calls of merge operators that failed
 
-	Txn TxnMetrics // transactions
+	Txn         TxnMetrics        // transactions
+	Checkpoints CheckpointMetrics // of the database
 
 	Snapshots    int    // open snapshots, those of transactions included
 	DiskBytes    uint64 // tables of the current version
@@ -149,6 +150,7 @@ func (k *keyspace) Metrics() Metrics {
 	}
 	c := db.Cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
+	m.Checkpoints = checkpointMetrics(db.CopyStats())
 	f := db.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.addWork(db.Jobs.Counters())

@@ -29,6 +29,7 @@ const manifest = {
   additionalMethods: {
     approximateSize: true,
     approximateSizes: true,
+    checkpoint: true,
     compact: true,
     compactRange: true,
     flush: true,
@@ -336,6 +337,17 @@ class Loam extends AbstractLevel {
     const { signal, progress } = watched(options)
     if (signal?.aborted) throw new AbortError(signal.reason)
     return this.#watch(native.verifyStart(this.#context), signal, progress)
+  }
+
+  async checkpoint (location, options) {
+    if (typeof location !== 'string' || location === '') throw new TypeError("The argument 'location' must be a non-empty string")
+    if (this.status === 'opening') return this.deferAsync(() => this.checkpoint(location, options))
+    sync.assertOpen(this, 'checkpoint')
+    const { signal } = watched(options)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    const to = path.resolve(location)
+    await this.#writes.settled()
+    return this.#watch(native.checkpointStart(this.#context, to), signal)
   }
 
   // Waits for a job. What progress throws cancels it, as the signal does.

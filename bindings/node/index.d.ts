@@ -174,6 +174,13 @@ export class Loam<KDefault = string, VDefault = string>
   /** Read every table whole, from the disk and past the cache, and check it. The error of damage names every damaged table. */
   verify (options?: VerifyOptions | undefined): Promise<void>
 
+  /**
+   * Make the directory `location` a database of its own that has what this one has now, all
+   * keyspaces and the writes before the call included. Tables are hard links, or copies where links do not reach.
+   * It must not exist, or be empty, in a directory that exists.
+   */
+  checkpoint (location: string, options?: CheckpointOptions | undefined): Promise<void>
+
   /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
   pauseCompaction (): void
   resumeCompaction (): void
@@ -452,6 +459,11 @@ export interface VerifyOptions {
   signal?: AbortSignal | undefined
   /** Called some ten times a second, and at the end, with the bytes read and the bytes in all. What it throws ends it too. */
   progress?: ((done: number, total: number) => void) | undefined
+}
+
+export interface CheckpointOptions {
+  /** Ends it when it is aborted; nothing is left of it then. */
+  signal?: AbortSignal | undefined
 }
 
 export interface CompactOptions<K> extends StartEndOptions<K> {

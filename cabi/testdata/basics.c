@@ -243,6 +243,15 @@ static void upkeep(loam_db *db) {
   WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
   CHECK(done == total && total > 100, "%llu of %llu", (unsigned long long)done, (unsigned long long)total);
   WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_checkpoint(db, "checkpoint", &err));
+  WANT(LOAM_ERR_EXISTS, loam_checkpoint(db, "checkpoint", &err));
+  WANT(LOAM_OK, loam_checkpoint_start(db, "checkpoint2", &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  loam_db *copy;
+  WANT(LOAM_OK, loam_open("checkpoint2", NULL, &copy, &err));
+  WANT(LOAM_OK, loam_verify(copy, &err));
+  WANT(LOAM_OK, loam_close(copy, &err));
   WANT(LOAM_OK, loam_pause_compaction(db, &err));
   WANT(LOAM_OK, loam_resume_compaction(db, &err));
   WANT(LOAM_OK, loam_retry(db, &err));

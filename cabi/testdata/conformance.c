@@ -111,11 +111,13 @@ static void iterate(loam_txn *txn, loam_db *space, char **words, int n) {
   for (int b = 0; b < 3; b++) free(bound[b].data);
 }
 
+static const char *path = "db";
+
 static void open_root(const char *format) {
   loam_options *options;
   WANT(LOAM_OK, loam_options_create(&options, &err));
   WANT(LOAM_OK, loam_options_set(options, "format", format, &err));
-  WANT(LOAM_OK, loam_open("db", options, &root, &err));
+  WANT(LOAM_OK, loam_open(path, options, &root, &err));
   WANT(LOAM_OK, loam_options_close(options));
   WANT(LOAM_OK, loam_keyspace_open(root, "default", NULL, &db, &err));
 }
@@ -190,7 +192,7 @@ static void filter(const char *name) {
   WANT(LOAM_OK, loam_options_create(&o, &err));
   WANT(LOAM_OK, loam_options_set(o, "compaction_filter", name, &err));
   close_root();
-  WANT(LOAM_OK, loam_open("db", o, &root, &err));
+  WANT(LOAM_OK, loam_open(path, o, &root, &err));
   WANT(LOAM_OK, loam_compact(root, NULL, 0, NULL, 0, &err));
   WANT(LOAM_OK, loam_close(root, &err));
   open_root("default");
@@ -341,6 +343,11 @@ static void operation(char **words, int n) {
     else if (!strcmp(op, "filter")) filter(words[1]);
     else if (!strcmp(op, "reopen")) {
       close_root();
+      open_root("default");
+    } else if (!strcmp(op, "checkpoint")) {
+      WANT(LOAM_OK, loam_checkpoint(root, words[1], &err));
+      close_root();
+      path = strdup(words[1]);
       open_root("default");
     } else if (!strcmp(op, "use")) {
       WANT(LOAM_OK, loam_close(db, &err));

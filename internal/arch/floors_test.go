@@ -52,6 +52,7 @@ var sideways = map[[2]string]bool{
 	{"internal/engine", "internal/txn"}:                        true,
 	{"internal/txn", "internal/tree"}:                          true,
 	{"internal/engine", "internal/jobs"}:                       true,
+	{"internal/engine", "internal/backup"}:                     true,
 }
 
 // formats are the table formats. Only internal/files imports them: it picks by a

@@ -20,8 +20,6 @@ import (
 // that is not needed any more fails the test.
 var testsOnly = map[string]bool{
 	"internal/colblk Block.MaxSeq": true,
-	"internal/files Pin.Release":   true,
-	"internal/files Set.Pin":       true,
 }
 
 // TestUnused holds the module to this: what is declared outside of tests is used

@@ -39,6 +39,7 @@ type DB struct {
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions
 
+	copies  copies      // checkpoints under way
 	folding atomic.Bool // a flush for long chains of operands is under way
 }
 

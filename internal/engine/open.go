@@ -299,6 +299,7 @@ func (db *DB) Close() error {
 	}
 	db.Txns.Close()
 	db.Jobs.BeginClose()
+	db.copies.close() // after stalls have ended, which a copy may wait for
 	closing := func() error {
 		db.Default.Tree.Close()
 		db.spaces.close()

@@ -133,6 +133,26 @@ func (s *Set) Size() int64 { return s.cur.Size() }
 // included. Commit leader only.
 func (s *Set) Kept() int64 { return s.kept.Load() + s.cur.Size() }
 
+// Part is the beginning of a log, whole records.
+type Part struct {
+	Num  uint64
+	Size int64 // bytes
+}
+
+// Parts lists the logs that are not obsolete, oldest first, with what they have now. Commit
+// leader only.
+func (s *Set) Parts() (parts []Part) {
+	s.fullMu.Lock()
+	for _, l := range s.full {
+		parts = append(parts, Part{l.num, l.bytes})
+	}
+	s.fullMu.Unlock()
+	if s.cur != nil {
+		parts = append(parts, Part{s.Num(), s.cur.Size()})
+	}
+	return parts
+}
+
 // Syncs tells how long the syncs of the current log took.
 func (s *Set) Syncs() *hist.Histogram { return &s.syncs }
 

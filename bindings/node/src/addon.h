@@ -122,6 +122,7 @@ void text_free(text *t);
 char *text_copy(const char *text); /* malloc'ed; NULL: no memory */
 /* Copies a string or Uint8Array to malloc'ed memory; NULL for undefined and null. */
 bool bytes_copy(napi_env env, napi_value value, char **data, size_t *len);
+bool read_text(napi_env env, napi_value value, char **text);
 
 /* message: what the library stored, or NULL */
 napi_value make_error(napi_env env, loam_status status, char *message);
@@ -211,7 +212,8 @@ loam_status shared_close(loam_db *db, char **err);
   X(snapshot) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \
-  X(compactStart) X(verifyStart) X(jobWait) X(jobProgress) X(jobCancel)        \
+  X(compactStart) X(verifyStart) X(checkpointStart)                            \
+  X(jobWait) X(jobProgress) X(jobCancel)                                       \
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
   X(put) X(write) X(writeAsync) X(clear) X(deleteRange) X(finishWrite)         \

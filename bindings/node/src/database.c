@@ -252,7 +252,7 @@ napi_value js_load(napi_env env, napi_callback_info info) {
 }
 
 /* A path without zero bytes, which would end it early. */
-static bool read_text(napi_env env, napi_value value, char **text) {
+bool read_text(napi_env env, napi_value value, char **text) {
   size_t len;
   if (!bytes_copy(env, value, text, &len)) return false;
   if (*text != NULL && strlen(*text) == len) return true;

@@ -98,8 +98,8 @@ static void job_finalize(napi_env env, void *data, void *hint) {
   job_unref(data);
 }
 
-/* A compaction of range; NULL: a verification. */
-static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range) {
+/* A compaction of range, a checkpoint in path, or if both are NULL a verification. */
+static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range, const char *path) {
   char *error = NULL;
   job *j = calloc(1, sizeof *j);
   if (j == NULL) {
@@ -108,8 +108,10 @@ static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range)
   }
   j->kind = KIND_JOB;
   j->refs = 1;
-  loam_status status = range == NULL ? loam.verify_start(db, &j->job, &error)
-                                     : loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &j->job, &error);
+  loam_status status;
+  if (range != NULL) status = loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &j->job, &error);
+  else if (path != NULL) status = loam.checkpoint_start(db, path, &j->job, &error);
+  else status = loam.verify_start(db, &j->job, &error);
   if (status == LOAM_OK) return make_external(env, j, job_finalize);
   free(j);
   throw_status(env, status, error);
@@ -124,7 +126,7 @@ napi_value js_compactStart(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
   if (ranges_new(env, &range, 1) && bytes_copy(env, argv[1], &range.keys[0], &range.key_lens[0]) && bytes_copy(env, argv[2], &range.keys[1], &range.key_lens[1]))
-    result = job_start(env, db->db, &range);
+    result = job_start(env, db->db, &range, NULL);
   upkeep_release(&range.w);
   return result;
 }
@@ -133,7 +135,18 @@ napi_value js_compactStart(napi_env env, napi_callback_info info) {
 napi_value js_verifyStart(napi_env env, napi_callback_info info) {
   ARGS(1);
   database *db = arg_open_database(env, argv[0]);
-  return db == NULL ? NULL : job_start(env, db->db, NULL);
+  return db == NULL ? NULL : job_start(env, db->db, NULL, NULL);
+}
+
+/* checkpointStart(database, path): a job */
+napi_value js_checkpointStart(napi_env env, napi_callback_info info) {
+  ARGS(2);
+  char *path = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !read_text(env, argv[1], &path)) return NULL;
+  napi_value result = job_start(env, db->db, NULL, path);
+  free(path);
+  return result;
 }
 
 static void job_run(work *w) { w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error); }

@@ -247,6 +247,14 @@ class Conformer {
     this.db = this.root
   }
 
+  async checkpoint (name) {
+    const location = path.join(root, `${path.basename(this.root.location)}-${name}`)
+    await this.root.checkpoint(location)
+    await this.root.close()
+    this.root = this.db = new Loam(location, encodings)
+    await this.root.open()
+  }
+
   async filter (name) {
     await this.db.close()
     await this.db.open({ compactionFilter: name })
@@ -271,7 +279,7 @@ for (const [sync, format, script, expected] of runs) {
       if (line === '' || line.startsWith('#')) continue
       printed.push(`> ${line}`, ...await conformer.run(...(([operation, ...args]) => [operation, args])(line.split(/\s+/))))
     }
-    await db.close()
+    await conformer.root.close()
     t.same(printed, fs.readFileSync(path.join(directory, expected), 'utf8').trimEnd().split('\n'))
   })
 }

@@ -323,6 +323,36 @@ test('prewrite hooks run for synchronous writes as for others', async (t) => {
   t.same(sync.failures, usual.failures)
 })
 
+test('checkpoint', async (t) => {
+  const db = await opened()
+  const to = db.location + '-copy'
+  const writes = [db.put('a', '1'), db.flush(), db.put('b', '2')]
+  await db.checkpoint(to)
+  await Promise.all(writes)
+  await db.put('c', '3')
+  const copy = new Loam(to)
+  await copy.put('d', '4')
+  t.same(await copy.keys().all(), ['a', 'b', 'd'])
+  await copy.close()
+  t.same(await db.keys().all(), ['a', 'b', 'c'])
+  const taken = await db.checkpoint(to).catch((err) => err)
+  t.is(taken.code, 'LEVEL_DATABASE_EXISTS')
+  t.ok(taken.message.includes('is not empty'), taken.message)
+  const aborted = await db.checkpoint(to + '2', { signal: AbortSignal.abort() }).catch((err) => err)
+  t.is(aborted.code, 'LEVEL_ABORTED')
+  const soon = new AbortController()
+  const ended = db.checkpoint(to + '2', { signal: soon.signal }).catch((err) => err)
+  soon.abort()
+  const outcome = await ended
+  t.ok(outcome === undefined || outcome.code === 'LEVEL_ABORTED', `${outcome}`)
+  t.is(fs.existsSync(to + '2'), outcome === undefined)
+  t.notOk(fs.existsSync(to + '2.incomplete'))
+  for (const wrong of [undefined, '', 1]) t.ok(await db.checkpoint(wrong).catch((err) => err) instanceof TypeError)
+  t.ok((await db.metrics()).checkpoints.count >= 2)
+  await db.close()
+  t.is((await db.checkpoint(to + '3').catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
+})
+
 test('verify', async (t) => {
   const db = await opened({ compression: false, disableCompaction: true })
   for (let i = 0; i < 1000; i++) db.putSync(`${i}`, 'x'.repeat(1000))

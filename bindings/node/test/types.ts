@@ -34,6 +34,8 @@ export async function main (): Promise<void> {
   await db.compact('a', null)
   await db.verify()
   await db.verify({ signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
+  await db.checkpoint('copy')
+  await db.checkpoint('copy', { signal: new AbortController().signal })
   await db.compact('a', null, { signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
   await db.flush()
   await db.sync()

@@ -30,6 +30,8 @@ def test_reads_and_writes(path):
             await db.flush()
             await db.compact()
             await db.verify()
+            await db.checkpoint(path.with_name("copy"))
+            assert path.with_name("copy").is_dir()
             assert await db.get(b"c") == await db.get(b"c", fill_cache=False) == b"3"
             await db.clear()
             assert await db.keys().all() == []

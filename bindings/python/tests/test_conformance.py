@@ -149,6 +149,12 @@ class Runner:
         names = {"lower": "start", "upper": "stop"}
         entries = tx.items(**{names[n]: decode(options[n]) for n in names if n in options}, reverse="reverse" in options)
         return [f"{encode(k)} {encode(v)}" for k, v in entries] + ["end"]
+    def do_checkpoint(self, source, name):
+        path = self.path.parent / name
+        self.db.checkpoint(path)
+        self.path, old = path, self.db
+        old.close()
+        self.db = self.open()
 
     def do_iter(self, source, *words):
         options = dict(w.partition("=")[::2] for w in words)
@@ -212,6 +218,9 @@ class PlyvelRunner(Runner):
     def new_batch(self):
         return self.db.write_batch()
 
+    def do_checkpoint(self, source, name):
+        self.do_reopen(source)  # plyvel has nothing of the kind
+
     def entries(self, source, bounds, reverse):
         names = {"lower": "start", "upper": "stop", "prefix": "prefix"}
         return source.iterator(**{names[n]: key for n, key in bounds.items()}, reverse=reverse)
@@ -262,6 +271,12 @@ class NativeRunner(Runner):
         self.db.close()
         self.root.close()
         self.db = self.open()
+
+    def do_checkpoint(self, source, name):
+        path = self.path.parent / name
+        self.root.checkpoint(path)
+        self.path = path
+        self.do_reopen(source)
 
 
 @pytest.mark.parametrize("runner", [Runner, LevelDBRunner, PlyvelRunner])

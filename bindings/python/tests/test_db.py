@@ -326,6 +326,30 @@ def test_verify(tmp_path):
         assert db[b"0000"]
 
 
+def test_checkpoint(tmp_path):
+    with loamdb.open(tmp_path / "db") as db:
+        db[b"a"] = b"1"
+        db.flush()
+        db[b"b"] = b"2"
+        db.checkpoint(tmp_path / "copy")
+        db[b"c"] = b"3"
+        with loamdb.open(str(tmp_path / "copy")) as copy:
+            assert dict(copy.items()) == {b"a": b"1", b"b": b"2"}
+            copy[b"d"] = b"4"
+        assert list(db) == [b"a", b"b", b"c"]
+        with pytest.raises(loamdb.ExistsError, match="not empty"):
+            db.checkpoint(tmp_path / "copy")
+        with pytest.raises(loamdb.InvalidArgumentError, match="lies in the database"):
+            db.checkpoint(tmp_path / "db" / "x")
+        with pytest.raises(OSError, match="directory above"):
+            db.checkpoint(tmp_path / "none" / "x")
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["copy", "db"]
+        counts = db.metrics()["checkpoints"]
+        assert counts["count"] == 4 and counts["failed"] == 3 and counts["tables_linked"] == 1
+    with pytest.raises(loamdb.ClosedError):
+        db.checkpoint(tmp_path / "late")
+
+
 def test_progress_can_stop_a_compaction(db):
     db[b"a"] = b"b"
 

@@ -46,6 +46,7 @@ def database(path: str) -> None:
         assert_type(db.approximate_sizes([(b"a", None)]), list[int])
         db.compact(b"a", b"b", progress=lambda done, total: None)
         db.verify(progress=lambda done, total: None)
+        db.checkpoint("copy")
         users = db.prefixed(b"user/")
         assert_type(users, loamdb.Prefixed)
         for key, value in users.items():

@@ -53,6 +53,34 @@ func TestTreeStates(t *testing.T) {
 	t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Second))
 }
 
+// TestCopyStates: whatever a crash during a checkpoint, or later, leaves is the database
+// unharmed, and each checkpoint whole or not there.
+func TestCopyStates(t *testing.T) {
+	for _, name := range CopyWorkloads() {
+		t.Run(name, func(t *testing.T) {
+			testkit.EachFormat(t, func(t *testing.T, share int) {
+				start := time.Now()
+				r, err := States(name, testkit.Seed(t), testkit.Scale(100, 12*share, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+			})
+		})
+	}
+}
+
+// TestCopyFaults fails the calls of a workload that makes checkpoints.
+func TestCopyFaults(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		n, err := Faults(testkit.Seed(t), []string{"copy"}, testkit.Scale(120, 25*share, 1))
+		t.Logf("%d trials", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {

@@ -320,6 +320,9 @@ func (t *trial) verify(mem *vfs.Mem) error {
 	// The batch whose append or sync failed may turn up after a reopening.
 	may := func(i int) bool { return t.okay[i] || t.limbo[i] }
 	cut := mem.CrashClone(vfs.DropAll())
+	if err := t.verifyCopies(mem); err != nil {
+		return err
+	}
 	if err := t.reopen(mem, func(i int) bool { return t.okay[i] }, may); err != nil {
 		return fmt.Errorf("reopened: %w", err)
 	}
@@ -330,6 +333,10 @@ func (t *trial) verify(mem *vfs.Mem) error {
 }
 
 func (t *trial) reopen(fs vfs.FS, must, may func(int) bool) error {
+	return t.reopenIn(dir, fs, must, may)
+}
+
+func (t *trial) reopenIn(dir string, fs vfs.FS, must, may func(int) bool) error {
 	s := t.session
 	o := options()
 	s.trees.enable(&o)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/testkit"
@@ -30,6 +31,7 @@ type progress struct {
 
 	dropsBegun atomic.Int64 // of a keyspace
 	dropsEnded atomic.Int64 // of these, up to the newest that succeeded
+	copies     copies
 }
 
 // session is a database that a workload works with.
@@ -294,7 +296,7 @@ func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
 	if seed%2 != 0 {
 		s.opts.CompactionFilter = rewrite
 	}
-	if w == &treeWorkload || w == &kindsWorkload {
+	if w == &treeWorkload || w == &kindsWorkload || strings.HasPrefix(w.name, "tree-") {
 		s.trees = &trees{ledger: l, kinds: &testkit.Kinds{Seed: seed}}
 	}
 	return s
@@ -309,6 +311,11 @@ func find(name string) *workload {
 	}
 	if name == kindsWorkload.name {
 		return &kindsWorkload
+	}
+	for i := range copyWorkloads {
+		if copyWorkloads[i].name == name {
+			return &copyWorkloads[i]
+		}
 	}
 	return nil
 }

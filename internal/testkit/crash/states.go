@@ -18,6 +18,7 @@ type state struct {
 	fs     *vfs.Mem
 	lo, hi int // batches that must be there, that may be
 	drops  drops
+	copies []copied
 	label  string
 	depth  int    // how many recoveries were cut before
 	pick   uint64 // draws what else is tried
@@ -183,11 +184,13 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 	}
 	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
 	lo, d := int(p.synced.Load()), drops{ended: int(p.dropsEnded.Load())}
+	before := p.copies.all()
 	all := variants(m, rng)
 	hi := int(p.begun.Load())
 	d.begun = int(p.dropsBegun.Load())
+	copies := p.copiesAt(before)
 	for name, fs := range all {
-		take(state{fs: fs, lo: lo, hi: hi, drops: d, depth: depth, pick: rng.Uint64(),
+		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, depth: depth, pick: rng.Uint64(),
 			label: fmt.Sprintf("%s, crash %d before %v, %s", path, n, op, name)})
 	}
 }
@@ -201,6 +204,9 @@ func (x *explorer) check(s state) error {
 		fs = x.cutRecovery(s)
 	}
 	again := s.fs.Clone()
+	if err := x.checkCopies(s); err != nil {
+		return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
+	}
 	i, err := x.recover(fs, s.lo, s.hi, s.drops, s.pick%4 == 0)
 	if err != nil {
 		return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)

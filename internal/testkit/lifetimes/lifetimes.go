@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -62,7 +63,11 @@ type disk struct {
 
 func newDisk() *disk {
 	d := &disk{}
-	d.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+	mem := vfs.NewMem()
+	if here, err := filepath.Abs("."); err == nil {
+		_ = mem.MkdirAll(here) // for relative names of checkpoints
+	}
+	d.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.OpSync && d.broken.Load() {
 			return vfs.Outcome{Err: syscall.EIO}
 		}

@@ -2,10 +2,12 @@ package metamorphic
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -203,6 +205,8 @@ func (w *world) step(o *op) error {
 		return w.open(o.n)
 	case opOpenTwice:
 		return w.openTwice()
+	case opCheckpoint:
+		return w.checkpoint(o.n)
 	case opSizes:
 		return w.sizes(o)
 	case opDrop:
@@ -301,6 +305,23 @@ func (w *world) openTwice() error {
 		}
 	}
 	return nil
+}
+
+// checkpoint goes on in a checkpoint, with the nth options, and destroys the database that
+// it was made of.
+func (w *world) checkpoint(n int) error {
+	from, to := w.dir, w.dir+"-copy"
+	if dir, was := strings.CutSuffix(from, "-copy"); was {
+		to = dir
+	}
+	if err := w.db.Checkpoint(context.Background(), to); err != nil {
+		return err
+	}
+	w.dir = to
+	if err := errors.Join(w.shut(), lsm.Destroy(from, &lsm.Options{FS: w.fs})); err != nil {
+		return err
+	}
+	return w.open(n)
 }
 
 // reader is what DB and Snapshot share.

@@ -184,6 +184,10 @@ class DB(_Reads):
         """Reads every table whole and checks it. progress is called on another thread."""
         await self._run(self.db.verify, progress=progress)
 
+    async def checkpoint(self, path: StrPath) -> None:
+        """Makes path a database of its own that has what this one has now."""
+        await self._run(self.db.checkpoint, path)
+
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         await self._run(self.db.sync)

@@ -11,7 +11,7 @@ from types import TracebackType
 from . import _fast
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
-from ._options import Cache
+from ._options import Cache, encode_path
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError, ClosedError, NeedsNativeError
 from .iterator import Iterator
@@ -350,6 +350,13 @@ class DB(_Mapping, Handle):
         Raises CorruptionError, whose message names every damaged table; filename is the
         first. progress is as for compact; Ctrl-C ends it. It changes nothing."""
         self._job("loam_verify_start", progress=progress)
+
+    def checkpoint(self, path: StrPath) -> None:
+        """Makes path a database of its own that has what this one has now, all keyspaces and
+        unsynced writes included, while writes go on. Tables are hard links, or copies where links
+        do not reach. path must not exist, or be an empty directory (ExistsError), in a directory that exists.
+        Ctrl-C ends it, and leaves nothing."""
+        self._job("loam_checkpoint_start", encode_path(path))
 
     def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""

@@ -1,0 +1,177 @@
+package backup
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
+	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/wal"
+)
+
+// Source is an open database that is copied.
+type Source struct {
+	FS     vfs.FS // of Dir
+	Dir    string
+	Format base.Format
+	// Comparer is that of the default keyspace, Comparers knows those of all.
+	Comparer  *base.Comparer
+	Comparers func(name string) *base.Comparer
+	Files     *files.Set
+	// KeepKeyspaces runs f while no keyspace is created or dropped.
+	KeepKeyspaces func(f func() error) error
+	// Logs lists the logs that are not obsolete, oldest first, as they are at one time at
+	// which no commit is under way. All from number oldest on are there.
+	Logs     func() (logs []wal.Part, oldest uint64, err error)
+	ReadOnly bool // Logs are files that a crash may have torn
+	Warn     func(what string, err error)
+}
+
+// image is one state of a database, and what holds its files.
+type image struct {
+	state  *manifest.State
+	tables []table
+	logs   []wal.Part
+	end    record.LogEnd // up to where the copy's logs are whole
+	pin    *files.Pin
+}
+
+// table is a table of an image.
+type table struct {
+	meta     *manifest.FileMeta
+	from, to string // its names in the source and in the copy
+}
+
+// maxCaptures bounds the attempts of capture. Each that fails takes the flush of a
+// memtable, within the time in which a MANIFEST is read.
+const maxCaptures = 100
+
+// capture takes the state of the moment. The caller releases its pin.
+func (s *Source) capture() (*image, error) {
+	// What the MANIFEST names when it is read was not obsolete when everything was pinned.
+	all, err := s.Files.Pin()
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	img := &image{}
+	err = s.KeepKeyspaces(func() error {
+		for range maxCaptures {
+			if ok, err := s.tryCapture(img); ok || err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("%w: memtables are flushed faster than the MANIFEST is read", base.ErrBusy)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.locate(img); err != nil {
+		return nil, err
+	}
+	img.pin, err = s.Files.Pin(img.names(s.Format)...)
+	return img, err
+}
+
+// tryCapture reads the MANIFEST and then takes the logs. ok is false if one became obsolete
+// in between that this MANIFEST needs.
+func (s *Source) tryCapture(img *image) (ok bool, err error) {
+	cur, err := current.Read(s.FS, s.Dir)
+	if err != nil {
+		return false, err
+	}
+	// An edit that is being written may look torn: the state before it is as good.
+	res, err := manifest.ReadManifest(s.FS, s.Dir, cur.Manifest, s.Format)
+	if err == nil {
+		err = res.State.Complete(s.Format)
+	}
+	if err != nil {
+		return false, err
+	}
+	logs, oldest, err := s.Logs()
+	if err != nil {
+		return false, err
+	}
+	st := &res.State
+	if oldest > st.LogNum {
+		return false, nil
+	}
+	img.state = st
+	img.logs = slices.DeleteFunc(logs, func(l wal.Part) bool { return l.Num < st.LogNum && l.Num != st.PrevLogNum })
+	img.end = st.Durable
+	if n := len(img.logs); n > 0 && !s.ReadOnly {
+		img.end = record.LogEnd{Num: img.logs[n-1].Num, End: img.logs[n-1].Size}
+	}
+	return true, nil
+}
+
+// locate finds the names of the tables. An upgrade may have left names of LevelDB's, which
+// native ones replace in the copy.
+func (s *Source) locate(img *image) error {
+	names, err := s.FS.List(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, k := range img.state.Keyspaces() {
+		for num, f := range k.Files {
+			namings := s.Format.TableNamings()
+			if num < img.state.LevelDBBelow {
+				namings = append(namings, base.LevelDB.TableNamings()...)
+			}
+			i := slices.IndexFunc(namings, func(t base.TableNaming) bool {
+				_, ok := slices.BinarySearch(names, t.Name(num))
+				return ok
+			})
+			if i < 0 {
+				c := base.Corruptf("manifest", "the table is missing")
+				c.File = namings[0].Name(num)
+				return c
+			}
+			t := table{meta: f.Meta, from: namings[i].Name(num), to: namings[i].Name(num)}
+			if s.Format == base.Native {
+				t.to = base.NamedLoam.Name(num)
+			}
+			img.tables = append(img.tables, t)
+		}
+	}
+	slices.SortFunc(img.tables, func(a, b table) int { return cmp.Compare(a.meta.Num, b.meta.Num) })
+	return nil
+}
+
+// names lists the files of the source that the image needs.
+func (img *image) names(f base.Format) []string {
+	names := make([]string, 0, len(img.tables)+len(img.logs)+1)
+	for _, t := range img.tables {
+		names = append(names, t.from)
+	}
+	for _, l := range img.logs {
+		names = append(names, f.FileName(base.FileLog, l.Num))
+	}
+	return append(names, base.CurrentName) // a Pin without names keeps everything
+}
+
+// writeManifest writes the image's MANIFEST and CURRENT into dir, in which the files are
+// that it names. Both are durable then.
+func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return err
+	}
+	set, err := manifest.FromState(manifest.Options{
+		FS: fsys, Dir: dir, Format: s.Format, Comparer: s.Comparer, Comparers: s.Comparers,
+		Durable: func() record.LogEnd { return img.end },
+	}, img.state, names)
+	if err != nil {
+		return err
+	}
+	return errors.Join(set.StartManifest(), set.Close())
+}
+
+func (s *Source) path(name string) string { return filepath.Join(s.Dir, name) }

@@ -1,0 +1,174 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Stats says what a copy is made of.
+type Stats struct {
+	TablesLinked uint64 // tables that it shares with the source
+	TablesCopied uint64 // tables that were copied, because links do not reach there
+	BytesCopied  uint64 // of tables and logs
+}
+
+// Checkpoint makes dir, which is on no path into the database, a database with the state of
+// the moment. It is durable when Checkpoint returns; nothing is there if it failed. stop is asked
+// now and then, and after the last read of the source: its error ends the call.
+func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error) {
+	to, err := s.target(dir)
+	if err != nil {
+		return st, err
+	}
+	stage, err := newStage(s.FS, to, s.Warn)
+	if err != nil {
+		return st, err
+	}
+	done := false
+	defer func() { // also when a file system panics
+		if !done {
+			stage.abort()
+		}
+	}()
+	c := copier{src: s, stop: stop}
+	if err := c.fill(stage.dir); err != nil {
+		return c.stats, err
+	}
+	err = stage.commit()
+	done = err == nil
+	return c.stats, err
+}
+
+// target makes a path absolute and refuses those in the database's directory.
+func (s *Source) target(dir string) (string, error) {
+	if dir == "" {
+		return "", fmt.Errorf("%w: a copy needs the name of a directory", base.ErrInvalidArgument)
+	}
+	to := filepath.Clean(dir)
+	if filepath.IsAbs(s.Dir) {
+		abs, err := filepath.Abs(to)
+		if err != nil {
+			return "", err
+		}
+		to = abs
+	}
+	if rel, err := filepath.Rel(s.Dir, to); err == nil && filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%w: %s lies in the database", base.ErrInvalidArgument, dir)
+	}
+	return to, nil
+}
+
+// copier makes the files of one copy.
+type copier struct {
+	src   *Source
+	stop  func() error
+	stats Stats
+	buf   []byte
+}
+
+// fill makes the files of the copy in dir. All are durable then, CURRENT last.
+func (c *copier) fill(dir string) error {
+	img, err := c.src.capture()
+	if err != nil {
+		return err
+	}
+	defer img.pin.Release()
+	for i := range img.tables {
+		if err := c.stop(); err != nil {
+			return err
+		}
+		if err := c.table(&img.tables[i], dir); err != nil {
+			return err
+		}
+	}
+	for _, l := range img.logs {
+		name := c.src.Format.FileName(base.FileLog, l.Num)
+		if _, err := c.copyFile(c.src.path(name), filepath.Join(dir, name), l.Size); err != nil {
+			return fmt.Errorf("copying %s: %w", name, err)
+		}
+	}
+	// The end of the database gives up the files that were read.
+	if err := c.stop(); err != nil {
+		return err
+	}
+	return c.src.writeManifest(img, c.src.FS, dir)
+}
+
+// table gives a table a second name in dir, or copies it.
+func (c *copier) table(t *table, dir string) error {
+	from, to := c.src.path(t.from), filepath.Join(dir, t.to)
+	err := vfs.Link(c.src.FS, from, to)
+	if err == nil {
+		c.stats.TablesLinked++
+		return nil
+	}
+	if !errors.Is(err, vfs.ErrCannotLink) {
+		return err
+	}
+	sum, err := c.copyFile(from, to, int64(t.meta.Size))
+	if err != nil {
+		return fmt.Errorf("copying %s: %w", t.from, err)
+	}
+	if t.meta.HasChecksum && sum != t.meta.Checksum {
+		return base.LocateCorruption(base.Corruptf("table file", "the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
+			t.from, 0, int64(t.meta.Size))
+	}
+	c.stats.TablesCopied++
+	return nil
+}
+
+// copyChunk is how many bytes are copied at a time.
+const copyChunk = 1 << 20
+
+// copyFile makes a durable copy of the first size bytes of a file, and returns their checksum.
+func (c *copier) copyFile(from, to string, size int64) (sum uint32, err error) {
+	in, err := c.src.FS.Open(from)
+	if err != nil {
+		return 0, err
+	}
+	defer in.Close()
+	out, err := c.src.FS.Create(to)
+	if err != nil {
+		return 0, err
+	}
+	sum, err = c.transfer(in, out, size)
+	if err == nil {
+		err = out.Sync()
+	}
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	return sum, err
+}
+
+func (c *copier) transfer(in vfs.ReadFile, out vfs.WriteFile, size int64) (sum uint32, err error) {
+	if c.buf == nil {
+		c.buf = make([]byte, copyChunk)
+	}
+	for off := int64(0); off < size; {
+		if err := c.stop(); err != nil {
+			return 0, err
+		}
+		b := c.buf[:min(size-off, copyChunk)]
+		in.Prefetch(off+int64(len(b)), copyChunk)
+		n, err := in.ReadAt(b, off)
+		if n < len(b) {
+			if err == nil || errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return 0, err
+		}
+		sum = base.CRCUpdate(sum, b)
+		if _, err := out.Write(b); err != nil {
+			return 0, err
+		}
+		off += int64(n)
+		c.stats.BytesCopied += uint64(n)
+	}
+	return sum, nil
+}

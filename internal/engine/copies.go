@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/backup"
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/wal"
+)
+
+// copies counts the copies of a database, and ends those under way when it is closed.
+type copies struct {
+	mu     sync.Mutex // a leaf
+	closed atomic.Bool
+	ended  sync.WaitGroup // those under way; Add is called with mu held
+
+	statsMu sync.Mutex // a leaf
+	stats   CopyStats
+}
+
+// CopyStats counts the checkpoints of a database.
+type CopyStats struct {
+	Count, Failed int64
+	Duration      time.Duration // sum, failed ones included
+	backup.Stats                // sums, failed ones included
+}
+
+// begin counts a copy as under way until ended.Done.
+func (c *copies) begin() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed.Load() {
+		return base.ErrClosed
+	}
+	c.ended.Add(1)
+	return nil
+}
+
+// close refuses further copies, and returns when those under way have ended.
+func (c *copies) close() {
+	c.mu.Lock()
+	c.closed.Store(true)
+	c.mu.Unlock()
+	c.ended.Wait()
+}
+
+// note counts a copy.
+func (c *copies) note(st backup.Stats, begun time.Time, err error) {
+	c.statsMu.Lock()
+	defer c.statsMu.Unlock()
+	c.stats.Count++
+	if err != nil {
+		c.stats.Failed++
+	}
+	c.stats.Duration += time.Since(begun)
+	c.stats.TablesLinked += st.TablesLinked
+	c.stats.TablesCopied += st.TablesCopied
+	c.stats.BytesCopied += st.BytesCopied
+}
+
+// CopyStats counts the checkpoints so far.
+func (db *DB) CopyStats() CopyStats {
+	db.copies.statsMu.Lock()
+	defer db.copies.statsMu.Unlock()
+	return db.copies.stats
+}
+
+// Checkpoint copies the database into dir; see lsm.DB.Checkpoint.
+func (db *DB) Checkpoint(ctx context.Context, dir string) (err error) {
+	if err := db.copies.begin(); err != nil {
+		return err
+	}
+	defer db.copies.ended.Done()
+	if err := db.Health.Failed(); err != nil {
+		return err
+	}
+	begun := time.Now()
+	var st backup.Stats
+	defer func() { db.copies.note(st, begun, err) }()
+	defer db.Health.CatchPanic(&err)
+	st, err = db.source().Checkpoint(dir, func() error {
+		if db.copies.closed.Load() {
+			return base.ErrClosed
+		}
+		return ctx.Err()
+	})
+	return err
+}
+
+// source is the database as one that is copied.
+func (db *DB) source() *backup.Source {
+	s := &backup.Source{
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
+		Files: db.Shared.Files, Logs: db.logs, ReadOnly: db.Opts.ReadOnly, Warn: db.Health.Warn,
+		KeepKeyspaces: func(f func() error) error {
+			db.spaces.mu.Lock()
+			defer db.spaces.mu.Unlock()
+			return f()
+		},
+	}
+	if db.Opts.ReadOnly {
+		s.Logs = db.logFiles
+	}
+	return s
+}
+
+// logs lists the logs and what they have. It waits for a commit under way.
+func (db *DB) logs() (parts []wal.Part, oldest uint64, err error) {
+	err = db.Pipeline.Exclusive(func() error {
+		parts = db.WAL.Parts()
+		oldest = db.Manifest.LogNum() // first a log is obsolete, and then not among the parts
+		return nil
+	})
+	return parts, oldest, err
+}
+
+// logFiles lists the logs of a database that is open for reading, which do not change.
+func (db *DB) logFiles() (parts []wal.Part, oldest uint64, err error) {
+	oldest = db.Manifest.LogNum()
+	r := wal.Replay{FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format}
+	nums, err := r.Needed(db.Manifest.Knows, oldest, db.Manifest.PrevLogNum())
+	for _, num := range nums {
+		info, serr := db.Opts.FS.Stat(filepath.Join(db.Dir, db.Opts.Format.FileName(base.FileLog, num)))
+		if serr != nil {
+			return nil, 0, serr
+		}
+		parts = append(parts, wal.Part{Num: num, Size: info.Size()})
+	}
+	return parts, oldest, err
+}
