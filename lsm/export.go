@@ -160,7 +160,11 @@ func (x *export) copyTo(db *DB) error {
 		if err != nil {
 			return err
 		}
-		to, err := db.Keyspace(name, &KeyspaceOptions{Comparer: from.Comparer()})
+		o := &KeyspaceOptions{Comparer: from.Comparer()}
+		if db.engine.Native() {
+			o.MergeOperator = from.space.Tree.Merge()
+		}
+		to, err := db.Keyspace(name, o)
 		if err != nil {
 			return err
 		}

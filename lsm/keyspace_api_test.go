@@ -372,3 +372,48 @@ func TestExportKeyspaces(t *testing.T) {
 		t.Error("the empty keyspace has an entry")
 	}
 }
+
+// TestExportFoldsOperandsOfOwnOperators: options that list an operator of one's own are enough to
+// export operands of a keyspace, and to go on with it.
+func TestExportFoldsOperandsOfOwnOperators(t *testing.T) {
+	own := &MergeOperator{Name: "test.Last", Full: func(dst, _, _ []byte, operands [][]byte) ([]byte, error) {
+		return append(dst, operands[len(operands)-1]...), nil
+	}}
+	fsys := vfs.NewMem()
+	o := &Options{FS: fsys, Format: FormatNative, MergeOperators: []*MergeOperator{own}}
+	db := mustOpen(t, "db", o)
+	k, err := db.Keyspace("own", &KeyspaceOptions{MergeOperator: own})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []string{"1", "2", "3"} {
+		if err := errors.Join(k.Merge([]byte("k"), []byte(v), NoSync), k.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Merge([]byte("k"), []byte("4"), NoSync); err != nil { // in the log
+		t.Fatal(err)
+	}
+	mustClose(t, db)
+	if err := Export(context.Background(), "db", "other", FormatNative, &Options{FS: fsys}, nil); !errors.Is(err, ErrNoMergeOperator) {
+		t.Errorf("without the operator: %v", err)
+	}
+	if err := Export(context.Background(), "db", "to", FormatNative, o, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"db", "to"} {
+		db := mustOpen(t, dir, o)
+		k := mustSpace(t, db, "own")
+		wantIn(t, k, "k", "4")
+		if err := k.Merge([]byte("k"), []byte("5"), NoSync); err != nil {
+			t.Errorf("%s: %v", dir, err)
+		}
+		wantIn(t, k, "k", "5")
+		mustClose(t, db)
+	}
+	for _, bad := range []*MergeOperator{nil, {Name: "test.Nothing"}} {
+		if _, err := Open("bad", &Options{FS: fsys, MergeOperators: []*MergeOperator{bad}}); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}

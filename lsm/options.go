@@ -59,6 +59,10 @@ type Options struct {
 	// of another one. Set takes the names uint64add, int64add, max, min, append (with a
 	// comma), append:DELIMITER and json_merge; see docs/merge.md.
 	MergeOperator *MergeOperator
+	// MergeOperators are operators of one's own that keyspaces have besides MergeOperator: an
+	// opening takes the one whose name is stored, so that operands are folded, and Export
+	// can read them, before Keyspace names it. The default is none.
+	MergeOperators []*MergeOperator
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.
 	FS FS
@@ -250,6 +254,14 @@ func (o *Options) resolve() (*Options, error) {
 			return nil, fmt.Errorf("%w: a Comparer needs Name and Compare", ErrInvalidArgument)
 		}
 	}
+	for _, op := range r.MergeOperators {
+		if op == nil {
+			op = &MergeOperator{} // which is not usable
+		}
+		if err := op.Usable(); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkFilter(r.CompactionFilter); err != nil {
 		return nil, err
 	}
@@ -280,7 +292,7 @@ func (o *Options) engine() engine.Options {
 	return engine.Options{
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists,
 		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly, Upgrade: o.upgrade,
-		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
+		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
 		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate,
@@ -313,6 +325,16 @@ func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
 		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
 	}
+}
+
+// mergeOperatorOf finds the merge operator of a name, or nil.
+func (o *Options) mergeOperatorOf(name string) *MergeOperator {
+	for _, op := range append([]*MergeOperator{o.MergeOperator}, o.MergeOperators...) {
+		if op != nil && op.Name == name {
+			return op
+		}
+	}
+	return MergeOperatorNamed(name)
 }
 
 // comparerOf finds the comparer of a keyspace by its name, or nil. o is resolved.

@@ -11,21 +11,20 @@ import (
 
 // A keyspace's merge operator is stored by name. The options name that of the default
 // keyspace; where they name none, and for other keyspaces, the stored one is found among those
-// that are known by name. A keyspace that has no operands takes another operator.
+// that the options list and those that are known by name. A keyspace that has no operands takes another operator.
 
 // mergeOperator is the operator to open a keyspace with, given the name that is stored: that of
 // the options unless another one is stored. The check that comes after the replay of the logs
 // decides about that.
 func (db *DB) mergeOperator(id base.KeyspaceID, stored string) *mergeop.Operator {
 	want := db.Opts.Merge
-	if want != nil && (want.Name == stored || stored == "" && id == base.DefaultKeyspace) {
+	switch {
+	case want != nil && id == base.DefaultKeyspace && (want.Name == stored || stored == ""):
 		return want
-	}
-	if stored == "" || want != nil && id == base.DefaultKeyspace {
+	case stored == "" || want != nil && id == base.DefaultKeyspace:
 		return nil
 	}
-	op, _ := mergeop.Named(stored)
-	return op
+	return db.Opts.Merges(stored)
 }
 
 // checkMergeOperators refuses a database that has operands of an operator that is not known,

@@ -36,12 +36,13 @@ type Options struct {
 	ReadOnly       bool
 	Upgrade        bool // a database in LevelDB's format becomes a native one
 
-	Comparer  *base.Comparer                   // of the default keyspace
-	Comparers func(name string) *base.Comparer // of all keyspaces, nil for an unknown name
-	Filter    *base.CompactionFilter           // of the default keyspace; nil: none
-	Merge     *mergeop.Operator                // of the default keyspace; nil: the one that is stored
-	Logger    *slog.Logger                     // nil: none
-	Listener  func(*events.Queue) Listener     // makes what is told of events, which posts its calls
+	Comparer  *base.Comparer                      // of the default keyspace
+	Comparers func(name string) *base.Comparer    // of all keyspaces, nil for an unknown name
+	Filter    *base.CompactionFilter              // of the default keyspace; nil: none
+	Merge     *mergeop.Operator                   // of the default keyspace; nil: the one that is stored
+	Merges    func(name string) *mergeop.Operator // of all keyspaces, nil for an unknown name
+	Logger    *slog.Logger                        // nil: none
+	Listener  func(*events.Queue) Listener        // makes what is told of events, which posts its calls
 
 	Cache          func() (*cache.Cache, error) // the block cache, with a reference for the database
 	Tables         sstable.WriterOptions        // for all keyspaces, which set Format and Comparer

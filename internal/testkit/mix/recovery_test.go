@@ -139,22 +139,8 @@ func (w *world) elsewhere(clean bool) error {
 			return fmt.Errorf("repair: %w", err)
 		}
 	case 1:
-		o.MergeOperator = lsm.MergeOperatorNamed("append")
-		// the operator of "reverse" is not known by name: fold it first
-		if err := c.open(); err != nil {
-			return err
-		}
-		for _, k := range c.spaces {
-			if err := k.CompactRange(nil, nil); err != nil {
-				return err
-			}
-		}
-		if err := c.db.Close(); err != nil {
-			return err
-		}
-		if err := lsm.Export(context.Background(), dir, "other", lsm.FormatNative, &o, nil); errors.Is(err, lsm.ErrNoMergeOperator) {
-			return nil // some were not folded
-		} else if err != nil {
+		o.MergeOperators = []*lsm.MergeOperator{concat()} // of "reverse"
+		if err := lsm.Export(context.Background(), dir, "other", lsm.FormatNative, &o, nil); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 		if err := lsm.Destroy(dir, &o); err != nil {
