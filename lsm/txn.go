@@ -69,9 +69,9 @@ type TxnOptions struct {
 	// to the end. Those who wait get it in their order. The default is false.
 	//
 	// As long as such a transaction has read nothing without a lock, each lock moves its
-	// snapshot to the present: what it waited for is no conflict. After a Get, Has,
-	// MultiGet or Iter the snapshot stays, and a lock on a key that was written since is an
-	// ErrConflict. Writes without a lock, by DB.Put for instance, are noticed at Commit.
+	// snapshot to the present: what it waited for is no conflict. After a MultiGet or Iter, or
+	// a Get or Has that what the transaction has written does not answer, the snapshot stays,
+	// and a lock on a key that was written since is an ErrConflict. Writes without a lock, by DB.Put for instance, are noticed at Commit.
 	Lock bool
 	// LockTimeout is how long a call waits for a lock: 1 s by default; negative: without
 	// end. A deadlock is found at once.

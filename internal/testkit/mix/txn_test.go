@@ -200,7 +200,8 @@ func (w *world) commit(t *txn) error {
 	for k, version := range t.locked {
 		stale = stale || w.written[k[0]][k[1]] > version
 	}
-	if t.serial && len(t.writes) > 0 {
+	// A range without keys is no write, and a transaction without writes always commits.
+	if t.serial && slices.ContainsFunc(t.writes, func(x write) bool { return x.kind != delRange || x.from < x.to }) {
 		for _, r := range t.reads {
 			for i := r[1]; i < r[2]; i++ {
 				must = must || w.written[r[0]][i] > t.begun && t.base[r[0]][i] != w.m[r[0]][i]
