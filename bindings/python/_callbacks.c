@@ -1,5 +1,5 @@
-/* loamdb._fast.Callbacks: a comparator, a logger and a compaction filter written in
- * Python, as libloam calls them.
+/* loamdb._fast.Callbacks: a comparator, a logger, a compaction filter and a merge operator
+ * written in Python, as libloam calls them.
  *
  * They are called from any thread, with or without the GIL's knowing it, at moments
  * at which no exception can be raised. A comparator's exception is reported to the
@@ -9,7 +9,9 @@
  * it then answers, the exception was not its own; the call goes on and raises it at
  * its end. A compaction filter's exception ends the compaction, and is raised by the
  * call that waits for it if there is one; a signal handler's (no Exception) is held
- * back, and the filter is asked again.
+ * back, and the filter is asked again. A merge operator's exception is the cause of the
+ * MergeFailedError of the read that asked, on whose thread the operator runs; a signal
+ * handler's is held back there, too.
  *
  * The library has a reference from the moment a callback is set until it calls
  * destroy. While a database is open that reference is not counted, as the database
@@ -18,8 +20,11 @@
  * may outlive the database (while it opens, and from the beginning of its close) the
  * reference is counted.
  *
- * compare, logger and filter never change. The other fields are guarded by the GIL or, where
- * there is none, the object's lock.
+ * Those of a keyspace are kept until its database closes, though the keyspace's object may
+ * go before: the library's reference to them is counted all the time.
+ *
+ * compare, logger, filter, merge, partial and database never change. The other fields are
+ * guarded by the GIL or, where there is none, the object's lock.
  */
 #include "_fast.h"
 
@@ -30,9 +35,12 @@ enum { TRIES = 3 };
 
 typedef struct {
   PyObject_HEAD
-  PyObject *compare, *logger, *filter; /* NULL: none */
+  PyObject *compare, *logger, *filter, *merge, *partial; /* NULL: none */
+  PyObject *database;         /* Callbacks of the database that has this keyspace; NULL: these are a database's */
   PyObject *failure;          /* what the comparator raised; NULL: nothing */
   PyObject *filter_failure;   /* what the compaction filter raised last; NULL: nothing, or it was raised */
+  PyObject *merge_failure;    /* what the merge operator raised last; NULL: nothing, or it was raised */
+  unsigned long merge_failed; /* the thread on which it did */
   PyObject *interrupt;        /* what a signal handler raised in a callback; NULL: nothing */
   unsigned long interrupted;  /* the thread that is to raise it */
   int registered;             /* callbacks that the library has not destroyed */
@@ -87,6 +95,7 @@ int raise_interrupt(PyObject *keep) {
   Callbacks *c = callbacks_of(keep);
   PyObject *exception = NULL;
   if (c == NULL) return 0;
+  if (raise_interrupt(c->database) < 0) return -1;
   LOCK(c);
   if (c->interrupted == PyThread_get_thread_ident()) {
     exception = c->interrupt;
@@ -99,10 +108,25 @@ int raise_interrupt(PyObject *keep) {
   return -1;
 }
 
+/* Makes what the merge operator raised on this thread the cause of an exception. */
+static PyObject *merge_failure_behind(Callbacks *c, PyObject *exception) {
+  PyObject *failure = NULL;
+  LOCK(c);
+  if (c->merge_failed == PyThread_get_thread_ident()) {
+    failure = c->merge_failure;
+    c->merge_failure = NULL;
+  }
+  UNLOCK();
+  if (failure != NULL) PyException_SetCause(exception, failure);
+  return exception;
+}
+
 PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception) {
   Callbacks *c = callbacks_of(keep);
   PyObject *failure;
   int told;
+  if (c != NULL && c->database != NULL && exception != NULL) exception = failure_behind(c->database, status, exception);
+  if (c != NULL && status == LOAM_ERR_MERGE_FAILED && exception != NULL) return merge_failure_behind(c, exception);
   if (c == NULL || (status != LOAM_ERR_CALLBACK && status != LOAM_ERR_READ_ONLY)) return exception;
   LOCK(c);
   failure = Py_XNewRef(c->failure);
@@ -247,6 +271,87 @@ static int filter_entry(void *arg, int level, const void *key, size_t key_len, c
   return decision;
 }
 
+/* Calls the merge operator, again after an exception of a signal handler. NULL after a
+ * failure, which has been told. */
+static PyObject *fold(Callbacks *c, PyObject *function, PyObject *args, loam_failure *failure) {
+  PyObject *answer = NULL, *exception = NULL;
+  int own = args == NULL; /* own: the exception is the operator's */
+  for (int i = 0; i < TRIES && answer == NULL && !own; i++) {
+    answer = PyObject_CallObject(function, args);
+    if (answer != NULL) break;
+    Py_XDECREF(exception);
+    own = PyErr_ExceptionMatches(PyExc_Exception);
+    exception = take_exception();
+    if (!own) hold_back(c, Py_XNewRef(exception)); /* such as Ctrl-C */
+  }
+  if (answer == NULL) {
+    PyObject *before;
+    if (exception == NULL) exception = take_exception();
+    report(failure, exception);
+    LOCK(c);
+    before = c->merge_failure;
+    c->merge_failure = exception;
+    c->merge_failed = PyThread_get_thread_ident();
+    UNLOCK();
+    exception = before;
+  }
+  Py_XDECREF(exception);
+  Py_XDECREF(args);
+  return answer;
+}
+
+/* Hands an answer with the buffer interface to the library; any other one is a failure. */
+static void answer_merge(Callbacks *c, PyObject *answer, loam_merge_result *result, loam_failure *failure) {
+  Bytes b;
+  if (bytes_of(answer, &b) == 0) {
+    loam->loam_merge_result_set(result, b.data, b.len);
+    bytes_done(&b);
+  } else {
+    (void)fold(c, NULL, NULL, failure); /* tells the exception that is set */
+  }
+  Py_DECREF(answer);
+}
+
+static PyObject *bytes_from(const loam_bytes *b) { return PyBytes_FromStringAndSize(b->data, (Py_ssize_t)b->len); }
+
+static void merge_full(void *arg, const void *key, size_t key_len, const loam_bytes *existing, const loam_bytes *operands, size_t count, loam_merge_result *result, loam_failure *failure) {
+  Callbacks *c = arg;
+  PyObject *list, *value, *answer;
+  Frame f;
+  if (begin(&f) < 0) {
+    loam->loam_callback_fail(failure, "the Python interpreter is ending");
+    return;
+  }
+  list = PyList_New((Py_ssize_t)count);
+  for (size_t i = 0; list != NULL && i < count; i++) {
+    PyObject *operand = bytes_from(&operands[i]);
+    if (operand == NULL || PyList_SetItem(list, (Py_ssize_t)i, operand) < 0) Py_CLEAR(list);
+  }
+  value = existing != NULL ? bytes_from(existing) : Py_NewRef(Py_None);
+  answer = fold(c, c->merge, list && value ? Py_BuildValue("y#OO", (const char *)key, (Py_ssize_t)key_len, value, list) : NULL, failure);
+  Py_XDECREF(value);
+  Py_XDECREF(list);
+  if (answer != NULL) answer_merge(c, answer, result, failure);
+  end(&f);
+}
+
+static int merge_partial(void *arg, const void *key, size_t key_len, const loam_bytes *left, const loam_bytes *right, loam_merge_result *result, loam_failure *failure) {
+  Callbacks *c = arg;
+  PyObject *answer;
+  Frame f;
+  int joined = 0;
+  if (begin(&f) < 0) return 0;
+  answer = fold(c, c->partial, Py_BuildValue("y#y#y#", (const char *)key, (Py_ssize_t)key_len, (const char *)left->data, (Py_ssize_t)left->len, (const char *)right->data, (Py_ssize_t)right->len), failure);
+  if (answer == Py_None) {
+    Py_DECREF(answer);
+  } else if (answer != NULL) {
+    joined = 1;
+    answer_merge(c, answer, result, failure);
+  }
+  end(&f);
+  return joined;
+}
+
 /* loam.h's levels are -4 debug, 0 info, 4 warning, 8 error; logging's 10, 20, 30, 40. */
 static void log_message(void *arg, int level, const char *message, loam_failure *failure) {
   Callbacks *c = arg;
@@ -287,7 +392,7 @@ static void destroy(void *arg) {
 void library_may_outlive(PyObject *keep, int may) {
   Callbacks *c = callbacks_of(keep);
   int change;
-  if (c == NULL) return;
+  if (c == NULL || c->database != NULL) return;
   LOCK(c);
   change = c->registered > 0 && c->counted != may;
   if (change) c->counted = (char)may;
@@ -299,27 +404,36 @@ void library_may_outlive(PyObject *keep, int may) {
 /* ---- The type ---- */
 
 static PyObject *callbacks_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *compare, *logger, *filter;
+  PyObject *functions[6], **fields[6];
   Callbacks *c;
-  if (!PyArg_ParseTuple(args, "OOO:Callbacks", &compare, &logger, &filter)) return NULL;
+  if (!PyArg_ParseTuple(args, "OOOOOO:Callbacks", &functions[0], &functions[1], &functions[2], &functions[3], &functions[4], &functions[5])) return NULL;
+  if (functions[5] != Py_None && !Py_IS_TYPE(functions[5], CallbacksType)) {
+    PyErr_SetString(PyExc_TypeError, "not the callbacks of a database");
+    return NULL;
+  }
   c = (Callbacks *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (c == NULL) return NULL;
-  if (compare != Py_None) c->compare = Py_NewRef(compare);
-  if (logger != Py_None) c->logger = Py_NewRef(logger);
-  if (filter != Py_None) c->filter = Py_NewRef(filter);
+  fields[0] = &c->compare, fields[1] = &c->logger, fields[2] = &c->filter;
+  fields[3] = &c->merge, fields[4] = &c->partial, fields[5] = &c->database;
+  for (int i = 0; i < 6; i++)
+    if (functions[i] != Py_None) *fields[i] = Py_NewRef(functions[i]);
   return (PyObject *)c;
 }
 
 /* _register(): the library is about to get a callback. Returns the addresses of
- * comparator, logger, compaction filter, destroy and arg. */
+ * comparator, logger, compaction filter, merge operator (full, partial), destroy and arg. */
 static PyObject *callbacks_register(PyObject *self, PyObject *unused) {
   Callbacks *c = (Callbacks *)self;
+  int first;
   LOCK(c);
   c->registered++;
+  first = !c->counted;
+  if (first) c->counted = 1;
   UNLOCK();
-  library_may_outlive(self, 1);
-  return Py_BuildValue("NNNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
-                       PyLong_FromVoidPtr((void *)filter_entry), PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
+  if (first) Py_INCREF(self);
+  return Py_BuildValue("NNNNNNN", PyLong_FromVoidPtr((void *)compare_keys), PyLong_FromVoidPtr((void *)log_message),
+                       PyLong_FromVoidPtr((void *)filter_entry), PyLong_FromVoidPtr((void *)merge_full),
+                       PyLong_FromVoidPtr((void *)merge_partial), PyLong_FromVoidPtr((void *)destroy), PyLong_FromVoidPtr(self));
 }
 
 /* _unregister(): the library did not take the callback after all. */
@@ -345,8 +459,12 @@ static int callbacks_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(c->compare);
   Py_VISIT(c->logger);
   Py_VISIT(c->filter);
+  Py_VISIT(c->merge);
+  Py_VISIT(c->partial);
+  Py_VISIT(c->database);
   Py_VISIT(c->failure);
   Py_VISIT(c->filter_failure);
+  Py_VISIT(c->merge_failure);
   Py_VISIT(c->interrupt);
   return 0;
 }
@@ -359,8 +477,12 @@ static void callbacks_dealloc(PyObject *self) {
   Py_CLEAR(c->compare);
   Py_CLEAR(c->logger);
   Py_CLEAR(c->filter);
+  Py_CLEAR(c->merge);
+  Py_CLEAR(c->partial);
+  Py_CLEAR(c->database);
   Py_CLEAR(c->failure);
   Py_CLEAR(c->filter_failure);
+  Py_CLEAR(c->merge_failure);
   Py_CLEAR(c->interrupt);
   free_object(self);
 }
@@ -374,7 +496,7 @@ static PyType_Slot slots[] = {{Py_tp_new, callbacks_new},
                               {Py_tp_dealloc, callbacks_dealloc},
                               {Py_tp_traverse, callbacks_traverse},
                               {Py_tp_methods, methods},
-                              {Py_tp_doc, "A comparator, a logger and a compaction filter, as the library calls them."},
+                              {Py_tp_doc, "What is written in Python of a database or keyspace, as the library calls it."},
                               {0, NULL}};
 
 static PyType_Spec spec = {"loamdb._fast.Callbacks", sizeof(Callbacks), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};

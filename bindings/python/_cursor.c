@@ -41,8 +41,8 @@ static PyTypeObject *CursorType;
 /* ---- Making ---- */
 
 static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {"db", "snapshot", "lower", "upper", "prefix", "mode", "reverse", "fill_cache", "strip", NULL};
-  PyObject *owner, *bound[3] = {Py_None, Py_None, Py_None}, *snapshot = Py_None;
+  static char *names[] = {"db", "snapshot", "lower", "upper", "prefix", "mode", "reverse", "fill_cache", "strip", "transaction", NULL};
+  PyObject *owner, *bound[3] = {Py_None, Py_None, Py_None}, *snapshot = Py_None, *transaction = NULL;
   Bytes bytes[3];
   int mode = MODE_ITEMS, reverse = 0, fill = 1, n = 0;
   Py_ssize_t strip = 0;
@@ -50,13 +50,15 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   const loam_functions *lib = NULL;
   loam_iter *iter = NULL;
   loam_db *db;
+  loam_txn *txn = NULL;
   char *err = NULL;
   loam_status status;
   Cursor *c;
 
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOippn:Cursor", names, DatabaseType, &owner, &snapshot, &bound[0], &bound[1],
-                                   &bound[2], &mode, &reverse, &fill, &strip))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|OOOOippnO:Cursor", names, DatabaseType, &owner, &snapshot, &bound[0], &bound[1],
+                                   &bound[2], &mode, &reverse, &fill, &strip, &transaction))
     return NULL;
+  if (transaction != NULL && (txn = PyLong_AsVoidPtr(transaction)) == NULL && PyErr_Occurred()) return NULL;
   if (snapshot != Py_None && PyObject_IsInstance(snapshot, (PyObject *)SnapshotType) != 1) {
     PyErr_SetString(PyExc_TypeError, "not a snapshot");
     return NULL;
@@ -80,7 +82,7 @@ static PyObject *cursor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
     o.prefix = bytes[2].data, o.prefix_len = bytes[2].len;
     o.flags = (mode & MODE_VALUES ? 0 : LOAM_KEYS_ONLY) | (fill ? 0 : LOAM_NO_FILL);
     Py_BEGIN_ALLOW_THREADS
-    status = lib->loam_iter_create(db, &o, &iter, &err);
+    status = txn ? lib->loam_txn_iter_create(txn, db, &o, &iter, &err) : lib->loam_iter_create(db, &o, &iter, &err);
     Py_END_ALLOW_THREADS
     if (finish((Reader *)owner, status, err) < 0 && iter != NULL) {
       lib->loam_iter_close(iter);

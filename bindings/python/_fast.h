@@ -26,13 +26,15 @@
 /* The functions used here, resolved by bind() when the first database opens. */
 #define LOAM_FUNCTIONS(X)                                                      \
   X(loam_free) X(loam_error_errno) X(loam_error_path) X(loam_callback_fail)    \
+  X(loam_merge_result_set)                                                     \
   X(loam_get) X(loam_has) X(loam_multi_get)                                    \
   X(loam_put) X(loam_delete) X(loam_merge) X(loam_delete_range) X(loam_close)  \
   X(loam_snapshot_create) X(loam_snapshot_close)                               \
   X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
   X(loam_batch_delete) X(loam_batch_merge) X(loam_batch_delete_range)          \
   X(loam_batch_clear) X(loam_write)                                            \
-  X(loam_iter_create) X(loam_iter_close) X(loam_iter_place)                    \
+  X(loam_iter_create) X(loam_txn_iter_create)                                  \
+  X(loam_iter_close) X(loam_iter_place)                                        \
   X(loam_iter_first) X(loam_iter_last) X(loam_iter_seek)                       \
   X(loam_iter_next) X(loam_iter_prev)                                          \
   X(loam_iter_next_block) X(loam_iter_prev_block)

@@ -142,7 +142,8 @@ def test_asyncio(tmp_path):
                 mark = await tx.savepoint()
                 await tx.delete(b"n")
                 await tx.rollback_to(mark)
-                assert await tx.items() == [(b"n", b"0")]
+                assert await tx.items().all() == [(b"n", b"0")] and await tx.has(b"n") and await tx.count() == 1
+                assert [key async for key in tx] == [b"n"]
 
             async def add(tx):
                 await tx.put(b"n", b"%d" % (int(await tx.get_for_update(b"n")) + 1))

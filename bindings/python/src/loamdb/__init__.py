@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from . import _handles, errors
 from ._library import check, error_slot, ffi, load, take_text
-from ._options import Cache, prefix_filter
+from ._options import Cache, MergeOperator, prefix_filter
 from ._types import Any, Progress, StrPath
 from .db import DB, Batch, Keyspace, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
 from .errors import IOError as IOError
 from .iterator import Iterator
+from .transaction import Transaction
 
 __version__ = "0.1.0"
 
@@ -34,9 +35,11 @@ __all__ = [
     "DB",
     "Iterator",
     "Keyspace",
+    "MergeOperator",
     "Prefixed",
     "PrefixedBatch",
     "Snapshot",
+    "Transaction",
     "destroy",
     "errors",
     "export",

@@ -64,10 +64,12 @@ class Handle(_fast.Database):
 
     def _open_keyspace(self, db: Handle, name: str, settings: dict[str, Any]) -> None:
         slot = ffi.new("loam_db **")
-        with Options(settings) as options:
+        with Options(settings, db._callbacks) as options:
             db._call("loam_keyspace_open", encode_name(name), options.handle, slot)
-        self._callbacks, self._has_callbacks = db._callbacks, db._has_callbacks
-        self._attach(int(ffi.cast("uintptr_t", slot[0])), db, db._has_callbacks)
+            self._callbacks, self._has_callbacks = options.callbacks, options.has_callbacks or db._has_callbacks
+            self._attach(int(ffi.cast("uintptr_t", slot[0])), options.callbacks, self._has_callbacks)
+        if options.has_callbacks:
+            _close_at_exit(db)
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from . import _fast
 from ._library import check, error_slot, ffi, forks, load
-from ._types import Any, Compare, Logger, NoReturn, StrPath
+from ._types import Any, Compare, Logger, Merge, MergePartial, NoReturn, StrPath
 from .errors import ClosedError, from_status
 
 
@@ -61,6 +61,32 @@ class Cache:
         self.close()
 
 
+class MergeOperator:
+    """A merge operator of one's own: ``open(path, merge_operator=MergeOperator(name, full))``.
+
+    full(key, existing, operands) returns the value: existing, None if there is none, with the
+    operands applied in their order, oldest first. partial(key, left, right), if there is one,
+    returns one operand that does the same as left and then right whatever the existing value
+    is, or None where there is none; it must be associative. Both must be pure functions of
+    the bytes, come on any thread, and may use no database. What they raise makes reads of
+    the key fail with MergeFailedError, whose cause it is; nothing is lost. The name is stored
+    with the database, which opens only with an operator of that name while it has operands."""
+
+    __slots__ = ("full", "name", "partial")
+
+    def __init__(self, name: str, full: Merge, partial: MergePartial | None = None) -> None:
+        if not isinstance(name, str):
+            raise TypeError("the name of a merge operator is a string")
+        if not callable(full) or not (partial is None or callable(partial)):
+            raise TypeError("a merge operator consists of functions")
+        self.name = name
+        self.full = full
+        self.partial = partial
+
+    def __repr__(self) -> str:
+        return f"<loamdb.MergeOperator {self.name!r}>"
+
+
 def prefix_filter(*prefixes: bytes) -> str:
     """The compaction filter, by name, that removes the keys beginning with one of the
     prefixes: ``open(path, compaction_filter=prefix_filter(b"tmp/", b"cache/"))``."""
@@ -85,21 +111,22 @@ def _text(name: str, value: object) -> str:
 class Options:
     """A loam_options object that is closed at the end of a with statement."""
 
-    def __init__(self, settings: Mapping[str, object]) -> None:
+    def __init__(self, settings: Mapping[str, object], database: _fast.Callbacks | None = None) -> None:
         """settings: options by name, None for the default; further comparator (a
         built-in's name or a function), comparator_name, compaction_filter (a name or a
-        function), cache and logger."""
+        function), merge_operator (a name or a MergeOperator), cache and logger. database: the
+        callbacks of the database in which a keyspace is opened."""
         self._lib = load()
         slot, err = ffi.new("loam_options **"), error_slot()
         check(self._lib.loam_options_create(slot, err), err)
         self.handle: Any = slot[0]
         try:
-            self._apply(dict(settings))
+            self._apply(dict(settings), database)
         except BaseException:
             self._lib.loam_options_close(self.handle)
             raise
 
-    def _apply(self, settings: dict[str, Any]) -> None:
+    def _apply(self, settings: dict[str, Any], database: _fast.Callbacks | None) -> None:
         err = error_slot()
         comparator, name = settings.pop("comparator", None), settings.pop("comparator_name", None)
         cache, logger = settings.pop("cache", None), settings.pop("logger", None)
@@ -108,8 +135,15 @@ class Options:
             settings["comparator"], comparator = comparator, None
         if isinstance(compaction_filter, str):
             settings["compaction_filter"], compaction_filter = compaction_filter, None
-        self.callbacks = _fast.Callbacks(comparator, logger, compaction_filter)
-        self.has_callbacks = comparator is not None or logger is not None or compaction_filter is not None
+        operator = settings.get("merge_operator")
+        if isinstance(operator, MergeOperator):
+            del settings["merge_operator"]
+        else:
+            operator = None
+        full, partial = (None, None) if operator is None else (operator.full, operator.partial)
+        functions = comparator, logger, compaction_filter, full, partial
+        self.callbacks = _fast.Callbacks(*functions, database)
+        self.has_callbacks = any(function is not None for function in functions)
         if comparator is not None or name is not None:
             self._set_comparator(comparator, name)
         for option, value in settings.items():
@@ -123,10 +157,12 @@ class Options:
                 raise from_status(self._lib.LOAM_ERR_FORKED, "")
             check(self._lib.loam_options_set_cache(self.handle, cache._handle, err), err)
         if logger is not None:
-            _, log, _, destroy, arg = self._register()
+            _, log, _, _, _, destroy, arg = self._register()
             self._set(self._lib.loam_options_set_logger, ffi.cast("loam_log_fn", log), arg, destroy)
         if compaction_filter is not None:
             self._set_compaction_filter(compaction_filter)
+        if operator is not None:
+            self._set_merge_operator(operator)
 
     def _set_comparator(self, compare: Any, name: Any) -> None:
         if compare is None or name is None:
@@ -135,7 +171,7 @@ class Options:
             raise TypeError("comparator must be a name or a function")
         if not isinstance(name, (str, bytes)):
             raise TypeError("comparator_name must be a string")
-        function, _, _, destroy, arg = self._register()
+        function, _, _, _, _, destroy, arg = self._register()
         encoded = name.encode() if isinstance(name, str) else name
         self._set(self._lib.loam_options_set_comparator, encoded, ffi.cast("loam_compare_fn", function), arg, destroy, 0)
 
@@ -143,14 +179,25 @@ class Options:
         if not callable(decide):
             raise TypeError("compaction_filter must be a name or a function")
         name = getattr(decide, "__qualname__", type(decide).__qualname__)
-        _, _, function, destroy, arg = self._register()
+        _, _, function, _, _, destroy, arg = self._register()
         self._set(
             self._lib.loam_options_set_compaction_filter, name.encode(), ffi.cast("loam_filter_fn", function), arg, destroy
         )
 
-    def _register(self) -> tuple[int, int, int, Any, Any]:
-        compare, log, decide, destroy, arg = self.callbacks._register()
-        return compare, log, decide, ffi.cast("loam_destroy_fn", destroy), ffi.cast("void *", arg)
+    def _set_merge_operator(self, operator: MergeOperator) -> None:
+        _, _, _, full, partial, destroy, arg = self._register()
+        name = operator.name.encode()
+        if b"\0" in name:
+            self.callbacks._unregister()
+            raise ValueError("embedded null character in the name of a merge operator")
+        self._set(
+            self._lib.loam_options_set_merge_operator, name, ffi.cast("loam_merge_fn", full),
+            ffi.cast("loam_merge_partial_fn", 0 if operator.partial is None else partial), arg, destroy,
+        )
+
+    def _register(self) -> tuple[int, int, int, int, int, Any, Any]:
+        compare, log, decide, full, partial, destroy, arg = self.callbacks._register()
+        return compare, log, decide, full, partial, ffi.cast("loam_destroy_fn", destroy), ffi.cast("void *", arg)
 
     def _set(self, function: Any, *args: Any) -> None:
         """Sets a callback that was registered, or takes that back."""

@@ -41,6 +41,8 @@ __all__ = [
     "CompactionFilter",
     "Compare",
     "Logger",
+    "Merge",
+    "MergePartial",
     "NoReturn",
     "Progress",
     "Self",
@@ -54,6 +56,10 @@ __all__ = [
 Compare = Callable[[bytes, bytes], int]
 #: Of level, key and value: None keeps the entry, False removes it, bytes are its new value.
 CompactionFilter = Callable[[int, bytes, bytes], object]
+#: Of key, the existing value or None, and the operands, oldest first: the value.
+Merge = Callable[[bytes, bytes | None, list[bytes]], Buffer]
+#: Of key and two operands: one that does the same, or None.
+MergePartial = Callable[[bytes, bytes, bytes], Buffer | None]
 #: Is told the bytes done and the bytes in all.
 Progress = Callable[[int, int], object]
 StrPath = str | bytes | os.PathLike[str] | os.PathLike[bytes]

@@ -25,7 +25,7 @@ from ._types import Buffer, Progress, StrPath
 from .errors import ConflictError, DeadlockError, LockTimeoutError
 from .iterator import Iterator
 
-__all__ = ["DB", "Batch", "Entries", "Keyspace", "Snapshot", "Transaction", "open"]
+__all__ = ["DB", "Batch", "Entries", "Keyspace", "Prefixed", "Snapshot", "Transaction", "open"]
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _BLOCKS = object()
 
 
 class _Reads:
-    """The reads of databases and snapshots."""
+    """The reads of databases, snapshots, views and transactions."""
 
     __slots__ = ("_executor", "_sync")
 
@@ -143,6 +143,10 @@ class DB(_Reads):
         """Drops a keyspace with all that is in it, at once."""
         await self._run(self.db.drop_keyspace, name)
 
+    def prefixed(self, prefix: Buffer) -> Prefixed:
+        """The keys that begin with prefix, as a view in which they stand without it."""
+        return Prefixed(self.db.prefixed(prefix), self._executor)
+
     def transaction(self, **options: Any) -> Transaction:
         """Reads and writes that take effect together: ``async with db.transaction() as tx: ...``.
         Options are those of loamdb.DB.transaction."""
@@ -169,6 +173,18 @@ class DB(_Reads):
     async def put_if_absent(self, key: Buffer, value: Buffer, *, sync: bool = False) -> bool:
         """Stores a value if the key has none, and says whether it did."""
         return await self._run(self.db.put_if_absent, key, value, sync=sync)
+
+    async def metrics(self) -> dict[str, Any]:
+        """All counters."""
+        return await self._run(self.db.metrics)
+
+    async def recovery_report(self) -> dict[str, Any]:
+        """What opening found in the logs."""
+        return await self._run(self.db.recovery_report)
+
+    async def approximate_size(self, start: Buffer | None = None, stop: Buffer | None = None) -> int:
+        """Bytes on disk of the keys from start up to, not including, stop."""
+        return await self._run(self.db.approximate_size, start, stop)
 
     async def flush(self) -> None:
         """Writes what is in memory into tables."""
@@ -298,54 +314,136 @@ class Batch(_db.Batch):
             self.clear()
 
 
-class Transaction:
-    """A transaction; see loamdb.transaction.Transaction."""
+class Transaction(_Reads):
+    """A transaction; see loamdb.Transaction. With the option lock its calls run on a thread of
+    their own, as they may wait for other transactions."""
 
-    __slots__ = ("_db", "_options", "_tx")
+    __slots__ = ("__weakref__", "_db", "_options", "_own")
 
     def __init__(self, db: DB, options: dict[str, Any]) -> None:
         self._db = db
         self._options = options
-        self._tx: Any = None
+        self._sync: Any = None
+        self._executor = db._executor
+        self._own: ThreadPoolExecutor | None = None
 
-    async def get(self, key: Buffer, default: Any = None) -> Any:
+    def in_(self, place: DB | Prefixed) -> Transaction:
+        """The transaction in a keyspace of its database, or in a prefixed view."""
+        other = Transaction(self._db, self._options)
+        other._executor, other._sync = self._executor, self._sync.in_(place._sync)
+        return other
+
+    async def get(self, key: Buffer, default: Any = None) -> Any:  # type: ignore[override]
         """The value of a key, or default when it has none."""
-        return await self._db._run(self._tx.get, key, default)
+        return await self._run(self._sync.get, key, default)
 
     async def get_for_update(self, key: Buffer, default: Any = None) -> Any:
         """Like get, of a key that the rest depends on."""
-        return await self._db._run(self._tx.get_for_update, key, default)
+        return await self._run(self._sync.get_for_update, key, default)
 
     async def put(self, key: Buffer, value: Buffer) -> None:
         """Stores a value under a key."""
-        await self._db._run(self._tx.put, key, value)
+        await self._run(self._sync.put, key, value)
 
     async def delete(self, key: Buffer) -> None:
         """Removes a key, whether it has a value or not."""
-        await self._db._run(self._tx.delete, key)
+        await self._run(self._sync.delete, key)
 
-    async def items(self, **bounds: Any) -> list[tuple[bytes, bytes]]:
-        """Keys with their values, in key order, as a list."""
-        return await self._db._run(lambda: list(self._tx.items(**bounds)))
+    async def merge(self, key: Buffer, operand: Buffer) -> None:
+        """Adds an operand to a key."""
+        await self._run(self._sync.merge, key, operand)
+
+    async def delete_range(self, start: Buffer, stop: Buffer) -> None:
+        """Removes all keys from start up to, not including, stop."""
+        await self._run(self._sync.delete_range, start, stop)
+
+    async def clear(self, **bounds: Any) -> None:
+        """Removes all keys of a range, those that the transaction sees."""
+        await self._run(self._sync.clear, **bounds)
 
     async def savepoint(self) -> int:
         """Remembers what has been written until now."""
-        return await self._db._run(self._tx.savepoint)
+        return await self._run(self._sync.savepoint)
 
     async def rollback_to(self, savepoint: int) -> None:
         """Takes back what was written since a savepoint."""
-        await self._db._run(self._tx.rollback_to, savepoint)
+        await self._run(self._sync.rollback_to, savepoint)
+
+    async def commit(self, *, sync: bool | None = None) -> None:
+        """Writes all or, with an exception, nothing. Either ends the transaction."""
+        await self._run(self._sync.commit, sync=sync)
 
     async def rollback(self) -> None:
         """Ends the transaction without a trace."""
-        await self._db._run(self._tx.rollback)
+        await self._run(self._sync.rollback)
 
     async def __aenter__(self) -> Self:
-        self._tx = await self._db._run(self._db.db.transaction, **self._options)
+        if self._options.get("lock"):
+            self._executor = self._own = ThreadPoolExecutor(1, thread_name_prefix="loamdb-lock")
+        try:
+            self._sync = await self._run(self._db.db.transaction, **self._options)
+        except BaseException:
+            self._shut()
+            raise
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        await self._db._run(self._tx.__exit__, kind, None, None)
+        try:
+            await self._run(self._sync.__exit__, kind, None, None)
+        finally:
+            self._shut()
+
+    def _shut(self) -> None:
+        if self._own is not None:
+            self._own.shutdown(wait=False)
+
+
+class Prefixed(_Reads):
+    """The keys that begin with a prefix, without it; made by ``db.prefixed(prefix)``."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, view: _db.Prefixed, executor: ThreadPoolExecutor) -> None:
+        self._sync = view
+        self._executor = executor
+
+    @property
+    def prefix(self) -> bytes:
+        """The prefix, that of outer views included."""
+        prefix: bytes = self._sync.prefix
+        return prefix
+
+    async def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
+        """Stores a value under a key. sync: return when it is on disk."""
+        await self._run(self._sync.put, key, value, sync=sync)
+
+    async def delete(self, key: Buffer, *, sync: bool = False) -> None:
+        """Removes a key, whether it has a value or not."""
+        await self._run(self._sync.delete, key, sync=sync)
+
+    async def merge(self, key: Buffer, operand: Buffer, *, sync: bool = False) -> None:
+        """Adds an operand to a key."""
+        await self._run(self._sync.merge, key, operand, sync=sync)
+
+    async def delete_range(self, start: Buffer, stop: Buffer, *, sync: bool = False) -> None:
+        """Removes all keys from start up to, not including, stop."""
+        await self._run(self._sync.delete_range, start, stop, sync=sync)
+
+    async def clear(self, **bounds: Any) -> None:
+        """Removes all keys of a range; see loamdb.DB.clear."""
+        await self._run(self._sync.clear, **bounds)
+
+    async def update(self, other: Any, *, sync: bool = False) -> None:
+        """Stores all pairs of a mapping or iterable, together or not at all."""
+        await self._run(self._sync.update, other, sync=sync)
+
+    async def snapshot(self) -> Prefixed:
+        """The present state of this view, kept readable while it lives."""
+        return Prefixed(await self._run(self._sync.snapshot), self._executor)
+
+    def prefixed(self, prefix: Buffer) -> Prefixed:
+        """A view inside this view."""
+        return Prefixed(self._sync.prefixed(prefix), self._executor)
 
 
 class Entries(Generic[T]):

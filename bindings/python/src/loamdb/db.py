@@ -11,7 +11,7 @@ from types import TracebackType
 from . import _fast
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
-from ._options import Cache, encode_path
+from ._options import Cache, MergeOperator, encode_path
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError, ClosedError, NeedsNativeError
 from .iterator import Iterator
@@ -236,7 +236,7 @@ class DB(_Mapping, Handle):
         comparator: str | Compare | None = None,
         comparator_name: str | None = None,
         compaction_filter: str | CompactionFilter | None = None,
-        merge_operator: str | None = None,
+        merge_operator: str | MergeOperator | None = None,
         max_merge_operands: int | None = None,
         cache: Cache | None = None,
         logger: Logger | None = None,
@@ -315,11 +315,13 @@ class DB(_Mapping, Handle):
         comparator: str | None = None,
         compression: str | None = None,
         bloom_bits: int | None = None,
-        merge_operator: str | None = None,
+        compaction_filter: str | CompactionFilter | None = None,
+        merge_operator: str | MergeOperator | None = None,
         error_if_missing: bool | None = None,
     ) -> Keyspace:
         """A key space of its own within the database, which is made if there is none of that
-        name. Databases in LevelDB's format have none: NeedsNativeError."""
+        name. Databases in LevelDB's format have none: NeedsNativeError. Functions are kept
+        until the database is closed."""
         settings = {k: v for k, v in locals().items() if k not in ("self", "name")}
         return Keyspace(self, name, settings)
 
@@ -407,13 +409,15 @@ class Keyspace(DB):
     compaction_paused concern the whole database. To close it is to give up this object;
     after the database was closed it is of no use."""
 
-    __slots__ = ("_db", "_name")
+    __slots__ = ("_db", "_name", "_root")
 
     def __init__(self, db: DB, name: str, settings: dict[str, Any]) -> None:
         self._db = db
         self._name = name
         self._path = db._path
-        self._open_keyspace(db, name, settings)
+        db._c()  # raises if it is closed
+        self._root: DB = db._root if isinstance(db, Keyspace) else db
+        self._open_keyspace(self._root, name, settings)
 
     @property
     def db(self) -> DB:
@@ -504,6 +508,9 @@ class Prefixed(_Mapping):
 
     def _key(self, key: Buffer) -> bytes:
         return b"".join((self._prefix, key))
+
+    def _peek(self, key: Buffer, blocks: object) -> Any:
+        return self._reader()._peek(self._key(key), blocks)
 
     def _iterate(
         self,

@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from itertools import islice
 
-from . import db as _db
+from . import _fast, db as _db
 from ._handles import pointer
 from ._library import check, error_slot, ffi, load
-from ._types import Any, Buffer, Self
-from .errors import ClosedError, ConflictError, DeadlockError, LockTimeoutError
+from ._types import Any, Buffer, Self, cast
+from .errors import ClosedError, ConflictError, DeadlockError, LockTimeoutError, NeedsNativeError
+from .iterator import Iterator
 
 __all__ = ["Transaction"]
 
 
-class Transaction:
+class Transaction(_db._Mapping):
     """Reads one state of the database, that of its beginning, with its own writes on top;
     its writes take effect together when the ``with`` block ends, or not at all: an
-    exception rolls them back. ConflictError: another writer was faster; ``db.update``
-    tries again. Any number of threads may use it."""
+    exception rolls them back, and commit() and rollback() may come earlier. ConflictError: another writer was faster; ``db.update``
+    tries again. Any number of threads may use it.
 
-    __slots__ = ("__weakref__", "_callbacks", "_handle", "_sync")
+    It is a mapping, as the database is. Iterators see what was written before they were made,
+    so that a loop may write what it walks over."""
+
+    __slots__ = ("__weakref__", "_callbacks", "_db", "_ended", "_handle", "_prefix", "_root", "_sync")
 
     def __init__(
         self, db: _db.DB, *, serializable: bool = False, lock: bool = False, lock_timeout: float | None = None, name: str | None = None,
         sync: bool = False,
     ) -> None:
         self._handle: Any = None
-        lib, err, slot = load(), error_slot(), ffi.new("loam_txn **")
+        self._root = self
+        self._ended = False
+        lib, slot = load(), ffi.new("loam_txn **")
         text = ffi.NULL if name is None else ffi.new("char[]", name.encode())
         options = ffi.new("loam_txn_options *")
         options.struct_size = ffi.sizeof("loam_txn_options")
@@ -36,19 +43,67 @@ class Transaction:
             options.lock_timeout_ms = max(int(lock_timeout * 1000), 1) if lock_timeout >= 0 else -1
         options.name = text
         self._sync = sync
+        self._db = db
+        self._prefix = b""
         self._callbacks = db._callbacks
         db._call("loam_txn_begin", options, slot)
         self._handle = ffi.gc(slot[0], lib.loam_txn_close)
 
-    def _call(self, function: str, *args: Any) -> int:
-        if self._handle is None:
+    def in_(self, place: _db.DB | _db.Prefixed) -> Transaction:
+        """The transaction in a keyspace of its database, or in a prefixed view, where keys stand
+        without the prefix: ``tx.in_(users)[b"ann"] = b"1"``. Writes through either are of one
+        transaction, which ends once."""
+        other = Transaction.__new__(Transaction)
+        other._handle, other._root, other._sync = None, self._root, self._sync
+        if isinstance(place, _db.Prefixed):
+            other._db, other._prefix = place._writable(), place._prefix
+        elif isinstance(place, _db.DB):
+            other._db, other._prefix = place, b""
+        else:
+            raise TypeError(f"not a keyspace or a prefixed view: {type(place).__name__}")
+        other._callbacks = other._db._callbacks
+        return other
+
+    def __repr__(self) -> str:
+        return f"<loamdb.Transaction of {self._db!r}{' (closed)' if self._root._handle is None else ''}>"
+
+    def _c(self) -> Any:
+        handle = self._root._handle
+        if handle is None:
             raise ClosedError("the transaction was closed")
+        return handle
+
+    def _call(self, function: str, *args: Any) -> int:
+        """A call on the transaction itself."""
         err = error_slot()
-        return check(getattr(load(), function)(self._handle, *args, err), err, self._callbacks)
+        return check(getattr(load(), function)(self._c(), *args, err), err, self._callbacks)
+
+    def _here(self, function: str, *args: Any) -> int:
+        """A call on the transaction in this keyspace."""
+        return self._call(function, self._db._c(), *args)
+
+    def _key(self, key: Buffer) -> tuple[Any, int]:
+        return _bytes(b"".join((self._prefix, key)) if self._prefix else key)
+
+    # ---- Reading ----
+
+    def _source(self) -> tuple[_fast.Database, _fast.Snapshot | None]:
+        return self._db, None
+
+    def _iterate(
+        self, mode: int, prefix: Buffer | None, start: Buffer | None, stop: Buffer | None, reverse: bool, fill_cache: bool
+    ) -> Iterator[Any]:
+        own = self._prefix
+        if own:
+            start, stop = (None if key is None else b"".join((own, key)) for key in (start, stop))
+            prefix = own if prefix is None else b"".join((own, prefix))
+        handle = int(ffi.cast("uintptr_t", self._c()))
+        iterator = _db._PrefixedIterator(self._db, None, start, stop, prefix, mode, reverse, fill_cache, len(own), handle)
+        return iterator._of(own)
 
     def _get(self, function: str, key: Buffer, default: Any) -> Any:
         value, length = ffi.new("void **"), ffi.new("size_t *")
-        if self._call(function, ffi.NULL, *_bytes(key), value, length) == load().LOAM_NOT_FOUND:
+        if self._here(function, *self._key(key), value, length) == load().LOAM_NOT_FOUND:
             return default
         try:
             return bytes(ffi.buffer(value[0], length[0]))
@@ -66,15 +121,19 @@ class Transaction:
 
     def has(self, key: Buffer) -> bool:
         """Whether the key has a value."""
-        return self.get(key) is not None
+        return bool(self._here("loam_txn_has", *self._key(key)) != load().LOAM_NOT_FOUND)
 
-    def put(self, key: Buffer, value: Buffer) -> None:
-        """Stores a value under a key."""
-        self._call("loam_txn_put", ffi.NULL, *_bytes(key), *_bytes(value))
-
-    def delete(self, key: Buffer) -> None:
-        """Removes a key, whether it has a value or not."""
-        self._call("loam_txn_delete", ffi.NULL, *_bytes(key))
+    def multi_get(self, keys: Iterable[Buffer]) -> list[bytes | None]:
+        """The values of many keys; None for a key without one."""
+        pairs = [self._key(key) for key in keys]
+        n = len(pairs)
+        data, lengths = ffi.new("void *[]", [p for p, _ in pairs]), ffi.new("size_t[]", [length for _, length in pairs])
+        values, sizes, memory = ffi.new("void *[]", n), ffi.new("size_t[]", n), ffi.new("void **")
+        self._here("loam_txn_multi_get", n, data, lengths, values, sizes, memory)
+        try:
+            return [None if values[i] == ffi.NULL else bytes(ffi.buffer(values[i], sizes[i])) for i in range(n)]
+        finally:
+            load().loam_free(memory[0])
 
     def __getitem__(self, key: Buffer) -> bytes:
         value: bytes | None = self.get(key)
@@ -82,35 +141,61 @@ class Transaction:
             raise KeyError(key)
         return value
 
+    def __contains__(self, key: object) -> bool:
+        return self.has(cast(Buffer, key))
+
+    # ---- Writing ----
+
+    def put(self, key: Buffer, value: Buffer) -> None:
+        """Stores a value under a key."""
+        self._here("loam_txn_put", *self._key(key), *_bytes(value))
+
+    def delete(self, key: Buffer) -> None:
+        """Removes a key, whether it has a value or not."""
+        self._here("loam_txn_delete", *self._key(key))
+
+    def merge(self, key: Buffer, operand: Buffer) -> None:
+        """Adds an operand to a key, see DB.merge; it counts as a write of the key."""
+        self._here("loam_txn_merge", *self._key(key), *_bytes(operand))
+
+    def delete_range(self, start: Buffer, stop: Buffer) -> None:
+        """Removes all keys from start up to, not including, stop. It takes no locks; another
+        write in the range is a ConflictError at the commit."""
+        self._here("loam_txn_delete_range", *self._key(start), *self._key(stop))
+
     def __setitem__(self, key: Buffer, value: Buffer) -> None:
         self.put(key, value)
 
     def __delitem__(self, key: Buffer) -> None:
         self.delete(key)
 
-    def __contains__(self, key: Buffer) -> bool:
-        return self.has(key)
+    def update(self, other: Mapping[Any, Any] | Iterable[tuple[Buffer, Buffer]] = ()) -> None:  # type: ignore[override]
+        """Stores all pairs of a mapping or iterable."""
+        pairs = other.items() if isinstance(other, Mapping) or hasattr(other, "items") else other
+        for key, value in pairs:
+            self.put(key, value)
 
-    def items(
-        self, *, prefix: Buffer | None = None, start: Buffer | None = None, stop: Buffer | None = None, reverse: bool = False
-    ) -> Iterator[tuple[bytes, bytes]]:
-        """Keys with their values, in key order, with what was written before the call."""
-        lib, slot = load(), ffi.new("loam_iter **")
-        options = ffi.new("loam_iter_options *")
-        options.struct_size = ffi.sizeof("loam_iter_options")
-        kept = [pointer(start), pointer(stop), pointer(prefix)]
-        (options.lower, options.lower_len), (options.upper, options.upper_len), (options.prefix, options.prefix_len) = kept
-        self._call("loam_txn_iter_create", ffi.NULL, options, slot)
-        return self._walk(ffi.gc(slot[0], lib.loam_iter_close), reverse)
-
-    def _walk(self, handle: Any, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        lib, err, entry = load(), error_slot(), ffi.new("loam_entry *")
-        move = lib.loam_iter_prev if reverse else lib.loam_iter_next
+    def clear(  # type: ignore[override]
+        self, *, prefix: Buffer | None = None, start: Buffer | None = None, stop: Buffer | None = None
+    ) -> None:
+        """Removes all keys of a range, those that the transaction sees; without bounds, all. In
+        the native format it is one range delete."""
+        bounds: dict[str, Any] = {"prefix": prefix, "start": start, "stop": stop, "fill_cache": False}
+        ends: list[bytes] = []
+        for reverse in (False, True):
+            with self.keys(reverse=reverse, **bounds) as keys:
+                ends.extend(islice(keys, 1))
+        if not ends:
+            return
         try:
-            while check(move(handle, entry, err), err, self._callbacks) != lib.LOAM_END:
-                yield bytes(ffi.buffer(entry.key, entry.key_len)), bytes(ffi.buffer(entry.value, entry.value_len))
-        finally:
-            ffi.release(handle)
+            self.delete_range(*ends)
+            self.delete(ends[1])
+        except NeedsNativeError:
+            with self.keys(**bounds) as keys:
+                for key in keys:
+                    self.delete(key)
+
+    # ---- Savepoints and the end ----
 
     def savepoint(self) -> int:
         """Remembers what has been written until now, for rollback_to."""
@@ -127,15 +212,17 @@ class Transaction:
         options = ffi.new("loam_write_options *")
         options.struct_size = ffi.sizeof("loam_write_options")
         options.flags = load().LOAM_SYNC if (self._sync if sync is None else sync) else 0
+        self._root._ended = True
         self._call("loam_txn_commit", options)
 
     def rollback(self) -> None:
         """Ends the transaction without a trace; one that has ended stays as it is."""
+        self._root._ended = True
         self._call("loam_txn_rollback")
 
     def close(self) -> None:
         """Rolls back what was not committed and frees the memory."""
-        handle, self._handle = self._handle, None
+        handle, self._root._handle = self._root._handle, None
         if handle is not None:
             ffi.release(handle)
 
@@ -144,7 +231,7 @@ class Transaction:
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         try:
-            if kind is None:
+            if kind is None and not self._root._ended:
                 self.commit()
         finally:
             self.close()
@@ -187,3 +274,6 @@ def _value(value: Buffer | None) -> tuple[Any, int]:
     """NULL is no value; an empty one needs an address."""
     data, length = pointer(value)
     return (ffi.new("char[1]"), 0) if value is not None and length == 0 else (data, length)
+
+
+MutableMapping.register(Transaction)
