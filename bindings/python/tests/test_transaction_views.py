@@ -269,7 +269,7 @@ def test_aio_locks_leave_threads_to_others(path):
                 await tx.put(b"n", b"%d" % (n + 1))
 
             begun = time.monotonic()
-            await asyncio.gather(*(db.update(add, lock=True, lock_timeout=-1) for _ in range(20)))
+            await asyncio.gather(*(db.update(add, lock=True, lock_timeout=30) for _ in range(20)))
             assert await db.get(b"n") == b"20"
             assert (await db.metrics())["txn"]["lock_timeouts"] == 0 and time.monotonic() - begun < 60
 
