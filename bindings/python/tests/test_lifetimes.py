@@ -25,6 +25,7 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "pop": (b"a", None),
     "setdefault": (b"a", b"b"),
     "update": ({b"a": b"b"},),
+    "checkpoint": ("no such directory/copy",),
     "property": ("leveldb.stats",),
     "approximate_sizes": ([(b"a", b"b")],),
     "plyvel approximate_sizes": ((b"a", b"b"),),
@@ -171,7 +172,7 @@ def test_arguments_of_the_wrong_kind(module, tmp_path):
             for wrong in (None, 5, "text", object(), db, thing):
                 if name in ("multi_get", "update") and wrong in (db, thing, "text"):
                     continue
-                if (name, wrong) in (("keyspace", "text"), ("drop_keyspace", "text"), ("use", None), ("use", db)):
+                if (name, wrong) in (("keyspace", "text"), ("checkpoint", "text"), ("drop_keyspace", "text"), ("use", None), ("use", db)):
                     continue
                 if (name, wrong) in (("append", thing), ("property", "text"), ("approximate_size", None)):
                     continue
