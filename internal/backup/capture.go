@@ -29,7 +29,10 @@ type Source struct {
 	KeepKeyspaces func(f func() error) error
 	// Logs lists the logs that are not obsolete, oldest first, as they are at one time at
 	// which no commit is under way. All from number oldest on are there.
-	Logs     func() (logs []wal.Part, oldest uint64, err error)
+	Logs func() (logs []wal.Part, oldest uint64, err error)
+	// SyncFull makes a log but the last one durable, and tells whether its file does not
+	// change any more.
+	SyncFull func(num uint64) bool
 	ReadOnly bool // Logs are files that a crash may have torn
 	Warn     func(what string, err error)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/wal"
 )
 
 // Stats says what a copy is made of.
@@ -86,10 +87,9 @@ func (c *copier) fill(dir string) error {
 			return err
 		}
 	}
-	for _, l := range img.logs {
-		name := c.src.Format.FileName(base.FileLog, l.Num)
-		if _, err := c.copyFile(c.src.path(name), filepath.Join(dir, name), l.Size); err != nil {
-			return fmt.Errorf("copying %s: %w", name, err)
+	for i, l := range img.logs {
+		if err := c.log(l, i == len(img.logs)-1, dir); err != nil {
+			return err
 		}
 	}
 	// The end of the database gives up the files that were read.
@@ -119,6 +119,23 @@ func (c *copier) table(t *table, dir string) error {
 			t.from, 0, int64(t.meta.Size))
 	}
 	c.stats.TablesCopied++
+	return nil
+}
+
+// log copies a log, or gives it a second name in dir if nothing is written to its file any
+// more.
+func (c *copier) log(l wal.Part, last bool, dir string) error {
+	name := c.src.Format.FileName(base.FileLog, l.Num)
+	from, to := c.src.path(name), filepath.Join(dir, name)
+	if !last && c.src.SyncFull(l.Num) {
+		err := vfs.Link(c.src.FS, from, to)
+		if !errors.Is(err, vfs.ErrCannotLink) {
+			return err
+		}
+	}
+	if _, err := c.copyFile(from, to, l.Size); err != nil {
+		return fmt.Errorf("copying %s: %w", name, err)
+	}
 	return nil
 }
 

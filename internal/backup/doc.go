@@ -6,7 +6,7 @@
 // that the MANIFEST of the first one needs. So the copy recovers to the state of the second time, as
 // the database would after the death of its process.
 //
-// A copy shares tables with its source, as second names of their files, because no file of a table is ever
-// written again. The MANIFEST, CURRENT and the logs are files of its own: a log is written
-// by its database, or becomes another one.
+// A copy shares with its source, as second names of them, the files that are never written
+// again: tables, and full logs that were synced and closed. A log with a second name does not become
+// another log. The MANIFEST, CURRENT and the current log are files of the copy's own.
 package backup

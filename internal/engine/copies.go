@@ -95,7 +95,7 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (err error) {
 func (db *DB) source() *backup.Source {
 	s := &backup.Source{
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
-		Files: db.Shared.Files, Logs: db.logs, ReadOnly: db.Opts.ReadOnly, Warn: db.Health.Warn,
+		Files: db.Shared.Files, Logs: db.logs, SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Warn: db.Health.Warn,
 		KeepKeyspaces: func(f func() error) error {
 			db.spaces.mu.Lock()
 			defer db.spaces.mu.Unlock()
@@ -103,14 +103,30 @@ func (db *DB) source() *backup.Source {
 		},
 	}
 	if db.Opts.ReadOnly {
-		s.Logs = db.logFiles
+		s.Logs, s.SyncFull = db.logFiles, func(uint64) bool { return false }
 	}
 	return s
 }
 
-// logs lists the logs and what they have. It waits for a commit under way.
+// maxCopiedLog is the size in bytes above which the current log is not copied for a checkpoint:
+// the next log begins, and the full one is linked. So a checkpoint reads and writes no memtable's worth
+// of log.
+func (db *DB) maxCopiedLog() int64 { return min(1<<20, db.Opts.Jobs.WriteBuffer/8) }
+
+// logs lists the logs and what they have, and begins to sync the full ones. It waits for a
+// commit under way.
 func (db *DB) logs() (parts []wal.Part, oldest uint64, err error) {
 	err = db.Pipeline.Exclusive(func() error {
+		if err := db.Health.Writable(); err != nil {
+			return err
+		}
+		if db.WAL.Size() > db.maxCopiedLog() {
+			// After a shortage the log goes on, and is copied.
+			if _, err := db.WAL.Rotate(db.Shared.Seqs.Visible()); err != nil && !base.IsShortage(err) {
+				return err
+			}
+		}
+		db.WAL.BeginSync(db.WAL.Num())
 		parts = db.WAL.Parts()
 		oldest = db.Manifest.LogNum() // first a log is obsolete, and then not among the parts
 		return nil

@@ -105,6 +105,7 @@ type fullLog struct {
 	// Valid after done.
 	err    error // of the sync
 	closed error // of closing
+	synced bool  // it was synced before it was closed
 }
 
 // isClosed reports whether nothing is done to the log's file any more.
@@ -385,6 +386,7 @@ func (s *Set) syncInBackground(old *fullLog) {
 		if old.err = old.w.Sync(); old.err != nil {
 			_ = s.opts.Fail(fmt.Errorf("syncing log %06d: %w", old.num, old.err))
 		}
+		old.synced = old.err == nil
 		old.closed = old.w.Close()
 	}()
 }
@@ -400,6 +402,27 @@ func (s *Set) SyncBefore(num uint64) error {
 		}
 	}
 	return nil
+}
+
+// BeginSync begins to make the full logs before num durable. Any goroutine.
+func (s *Set) BeginSync(num uint64) { s.syncFull(num, 0) }
+
+// SyncFull makes full log num durable and closes it. If ok, its file does not change any more,
+// until it is deleted or becomes another log; otherwise it is obsolete, or may not be durable. Any goroutine.
+func (s *Set) SyncFull(num uint64) (ok bool) {
+	s.syncFull(num+1, 0)
+	s.fullMu.Lock()
+	i := slices.IndexFunc(s.full, func(l *fullLog) bool { return l.num == num })
+	var l *fullLog
+	if i >= 0 {
+		l = s.full[i]
+	}
+	s.fullMu.Unlock()
+	if l == nil {
+		return false
+	}
+	<-l.done
+	return l.synced && l.closed == nil
 }
 
 // syncFull begins to sync the full logs before begin, and returns those before num
