@@ -37,7 +37,7 @@ type golden struct {
 }
 
 // makeGolden writes a database of about 20 KiB.
-func makeGolden(seed int64) (*golden, error) {
+func makeGolden(seed int64, format lsm.Format) (*golden, error) {
 	w := &workload{name: "golden", maxValue: 120}
 	mem := vfs.NewMem()
 	var full atomic.Bool // for tables
@@ -47,7 +47,7 @@ func makeGolden(seed int64) (*golden, error) {
 		}
 		return out
 	}), false)
-	s.opts.Compression = lsm.NoCompression
+	s.opts.Format, s.opts.Compression = format, lsm.NoCompression
 	s.opts.WALPreallocate = -1
 	var left *vfs.Mem
 	err := steps(s.open,
@@ -340,7 +340,7 @@ func (g *golden) each(list []damage, check func(fs *vfs.Mem, d damage) error) er
 // Corruption changes every byte and cuts at every length, takes every
 // stride-th of these, and returns how many that was.
 func Corruption(seed int64, stride int, all bool) (int, error) {
-	g, err := makeGolden(seed)
+	g, err := makeGolden(seed, lsm.DefaultFormat)
 	if err != nil {
 		return 0, err
 	}

@@ -4,23 +4,32 @@ import (
 	"bytes"
 	"sync"
 	"testing"
+
+	"github.com/loamdb/loam/lsm"
 )
 
-var fuzzed = sync.OnceValues(func() (*golden, error) { return makeGolden(1) })
+var fuzzed = []func() (*golden, error){
+	sync.OnceValues(func() (*golden, error) { return makeGolden(1, lsm.FormatNative) }),
+	sync.OnceValues(func() (*golden, error) { return makeGolden(1, lsm.FormatLevelDB) }),
+}
 
-// FuzzDirectory replaces a stretch of a file of the golden database. What is
-// read then, and what Repair makes of it, was written at some time.
+// FuzzDirectory replaces a stretch of a file of a golden database, LevelDB's if file is 128 or
+// more. What is read then, and what Repair makes of it, was written at some time.
 func FuzzDirectory(f *testing.F) {
-	f.Add(uint8(0), uint16(0), []byte("MANIFEST-000001\n"))
-	f.Add(uint8(2), uint16(100), []byte{0, 1, 2, 3})
-	f.Add(uint8(3), uint16(4000), bytes.Repeat([]byte{0}, 60))
-	f.Add(uint8(4), uint16(9), []byte{0xff, 0xff, 0xff, 0xff, 0x7f})
+	for _, format := range []uint8{0, 128} {
+		f.Add(format, uint16(0), []byte("MANIFEST-000001\n"))
+		for file := range uint8(8) {
+			f.Add(format+file, uint16(100), []byte{0, 1, 2, 3})
+			f.Add(format+file, uint16(4000), bytes.Repeat([]byte{0}, 60))
+			f.Add(format+file, uint16(9), []byte{0xff, 0xff, 0xff, 0xff, 0x7f})
+		}
+	}
 	f.Fuzz(func(t *testing.T, file uint8, at uint16, patch []byte) {
-		g, err := fuzzed()
+		g, err := fuzzed[file>>7]()
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := g.files[int(file)%len(g.files)]
+		name := g.files[int(file&127)%len(g.files)]
 		old := g.bytes[name]
 		cut := min(int(at), len(old))
 		b := append(bytes.Clone(old[:cut]), patch...)

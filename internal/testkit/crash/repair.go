@@ -32,7 +32,7 @@ func Repairs(seed int64, every, stride int) (int64, error) {
 			return n.Load(), err
 		}
 	}
-	g, err := makeGolden(seed)
+	g, err := makeGolden(seed, lsm.DefaultFormat)
 	if err != nil {
 		return n.Load(), err
 	}
