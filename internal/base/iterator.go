@@ -115,6 +115,13 @@ type SeekPrefetcher interface {
 	PrefetchSeek(key []byte, t Trailer)
 }
 
+// Skipper is a Source that can pass quickly over entries which its caller does not want.
+type Skipper interface {
+	// Skip says that the next call of Next may leave out entries with user keys before limit
+	// and sequence numbers below seq. It precedes that call immediately.
+	Skip(limit []byte, seq SeqNum)
+}
+
 // Bounded is a Source that can be told which user keys will be asked for, so that
 // it opens no table outside of them.
 type Bounded interface {

@@ -247,11 +247,49 @@ func (c *Cursor) hides(in *input, i int) bool {
 	case in.e.Trailers[i].Seq() >= d.Seq:
 		return false
 	case m.back:
-		c.step(i - 1)
+		c.passBack(in, i)
 	default:
-		c.step(i + 1)
+		c.pass(in, i)
 	}
 	return true
+}
+
+// skipFrom is how many entries of a chunk are passed one by one before its source is asked to
+// leave out more: that takes it as long as some ten entries.
+const skipFrom = 32
+
+// pass moves the merge's first input past entry i and those behind it in its chunk that
+// tombstones of the same source hide, too.
+func (c *Cursor) pass(in *input, i int) {
+	d, e := c.dels, &in.e
+	n := in.n
+	if d.Limit != nil && d.cmp.Cmp(e.Key(n-1), d.Limit) >= 0 {
+		n = lowerBound(d.cmp, e, i+1, n, d.Limit)
+	}
+	to := i + 1
+	for to < n && e.Trailers[to].Seq() < d.Seq {
+		to++
+	}
+	if to == e.Len() && to-i >= skipFrom && d.Limit != nil {
+		if s, ok := in.src.(base.Skipper); ok {
+			s.Skip(d.Limit, d.Seq)
+		}
+	}
+	c.step(to)
+}
+
+// passBack is pass towards smaller keys.
+func (c *Cursor) passBack(in *input, i int) {
+	d, e := c.dels, &in.e
+	lo := in.lo
+	if d.Start != nil && d.cmp.Cmp(e.Key(lo), d.Start) < 0 {
+		lo = lowerBound(d.cmp, e, lo, i, d.Start)
+	}
+	to := i - 1
+	for to >= lo && e.Trailers[to].Seq() < d.Seq {
+		to--
+	}
+	c.step(to)
 }
 
 // jump moves the merge's first input past the keys that are covered from its present one on.

@@ -39,7 +39,8 @@ type node struct {
 	// leaf is split, prev of its successor may name a leaf further back.
 	same       uint64
 	next, prev uint32
-	_          [8]byte // fills a cache line
+	newest     uint32  // of a leaf: no entry lies behind it in the arena
+	_          [4]byte // fills a cache line
 	ab         [fanout]uint64
 	offs       [fanout]uint32
 }
@@ -125,7 +126,7 @@ func (x *node) equals(i int, c *base.Comparer, mem *memory, key []byte, ab uint6
 // reset empties the node.
 func (x *node) reset() {
 	x.clear(0)
-	x.n, x.same, x.next, x.prev = 0, 0, 0, 0
+	x.n, x.same, x.next, x.prev, x.newest = 0, 0, 0, 0, 0
 }
 
 // clear sets the abbreviations from i on to that of no entry.
@@ -172,6 +173,7 @@ func (x *node) moveTo(y *node, mid int, c *base.Comparer, mem *memory) {
 	y.prefixLen, y.keyLen, y.prefixCopy = x.prefixLen, x.keyLen, x.prefixCopy
 	y.same, x.same = x.same>>mid, x.same&(1<<mid-1)
 	y.n, x.n = uint32(n-mid), uint32(mid)
+	y.newest = x.newest
 	x.lengthenPrefix(c, mem)
 	y.lengthenPrefix(c, mem)
 }
@@ -308,6 +310,7 @@ func (o *lazyOrder) insert(off, id uint32) error {
 // putLeaf is put in a leaf; same is 1 if the entry before has the same user key.
 func (x *node) putLeaf(at int, c *base.Comparer, mem *memory, off uint32, same uint64) {
 	x.put(at, c, mem, off)
+	x.newest = max(x.newest, off)
 	below := uint64(1)<<at - 1
 	x.same = x.same&below | same<<at | x.same&^below<<1
 }

@@ -113,6 +113,9 @@ func (g *merger) next(x *node, limit int) {
 		}
 	}
 	x.n, x.keyLen = uint32(n), g.keyLen
+	for _, off := range x.offs[:n] {
+		x.newest = max(x.newest, off)
+	}
 	x.setPrefix(g.prefix)
 }
 

@@ -397,7 +397,7 @@ func (m *MemTable) EntrySize() int {
 // MemoryUsage is how many bytes are held: the filled part of the arena, the index and
 // the tree. Pages of the index that no entry has touched yet are counted too.
 func (m *MemTable) MemoryUsage() int64 {
-	dels := m.dels.memoryUsage()
+	dels := m.dels.Bytes()
 	if m.count.Load() == 0 {
 		return dels
 	}

@@ -32,6 +32,7 @@ type source struct {
 	returned bool
 	repeated bool // a user key occurs twice in the chunk, or may
 	want     int  // entries of the next chunk
+	skip     skip // asked for, see Skip
 	from, to int  // the last chunk in offs
 
 	offs                   [maxChunk]uint32
@@ -145,7 +146,9 @@ func (s *source) seek(key []byte, t base.Trailer, want int) {
 	s.positionAt(at, want)
 }
 
-func (s *source) positionAt(at, want int) { s.at, s.want, s.returned = at, want, false }
+func (s *source) positionAt(at, want int) {
+	s.at, s.want, s.returned, s.skip = at, want, false, skip{}
+}
 
 func (s *source) firstOf(n int) int {
 	if n == 0 {
@@ -162,6 +165,8 @@ func (s *source) Next(e *base.Chunk) (bool, error) {
 			t = s.mem.trailer(last) - 1
 		}
 		s.seek(s.mem.key(last), t, s.want)
+	} else if s.skip.limit != nil {
+		s.skipAhead()
 	}
 	return s.ahead(e) > 0, nil
 }

@@ -1,6 +1,7 @@
 package rangedel
 
 import (
+	stdcmp "cmp"
 	"container/heap"
 	"slices"
 
@@ -11,6 +12,55 @@ import (
 type Tombstone struct {
 	Start, Limit []byte
 	Seq          base.SeqNum
+}
+
+// Clone is a tombstone with keys of its own, neither of which is nil.
+func (t Tombstone) Clone() Tombstone {
+	keys := make([]byte, 0, len(t.Start)+len(t.Limit))
+	keys = append(append(keys, t.Start...), t.Limit...)
+	n := len(t.Start)
+	return Tombstone{keys[:n:n], keys[n:], t.Seq}
+}
+
+// Of makes a List of tombstones in any order, each of which covers something. It takes over
+// their keys, and sorts ts. ok is false if their fragments had more than limit tombstones
+// together.
+func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
+	slices.SortFunc(ts, func(a, b Tombstone) int { return cmp.Cmp(a.Start, b.Start) })
+	b := builder{cmp: cmp, frags: make([]Fragment, 0, len(ts))}
+	seqs := make([]base.SeqNum, 0, len(ts)) // room for those of fragments
+	var open []Tombstone                    // start at or before at
+	for at := []byte(nil); ; {
+		open = slices.DeleteFunc(open, func(t Tombstone) bool { return cmp.Cmp(t.Limit, at) <= 0 })
+		if len(open) == 0 {
+			if len(ts) == 0 {
+				return b.finish(), true
+			}
+			at = ts[0].Start
+		}
+		for len(ts) > 0 && cmp.Cmp(ts[0].Start, at) <= 0 {
+			open, ts = append(open, ts[0]), ts[1:]
+		}
+		end := open[0].Limit
+		for _, t := range open[1:] {
+			if cmp.Cmp(t.Limit, end) < 0 {
+				end = t.Limit
+			}
+		}
+		if len(ts) > 0 && cmp.Cmp(ts[0].Start, end) < 0 {
+			end = ts[0].Start
+		}
+		if limit -= len(open); limit < 0 {
+			return nil, false
+		}
+		n := len(seqs)
+		for _, t := range open {
+			seqs = append(seqs, t.Seq)
+		}
+		slices.SortFunc(seqs[n:], func(a, b base.SeqNum) int { return stdcmp.Compare(b, a) })
+		b.add(at, end, seqs[n:len(seqs):len(seqs)])
+		at = end
+	}
 }
 
 // NewestOf makes a List of tombstones in any order, whose keys it copies: of those over a key

@@ -11,7 +11,7 @@
 // A lookup is one binary search, and what holds for a key holds for all keys between two ends
 // of fragments (Span).
 //
-// A List is immutable and safe for concurrent use.
+// A List is immutable and safe for concurrent use. Growing is what a memtable has.
 package rangedel
 
 import (

@@ -3,6 +3,7 @@ package rangedel
 import (
 	"bytes"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -204,5 +205,33 @@ func BenchmarkNewest(b *testing.B) {
 				l.Newest([]byte{'k', byte(i % n >> 8), byte(i % n), 5}, base.MaxSeqNum)
 			}
 		})
+	}
+}
+
+// TestOf: the fragments are those that merging the tombstones one by one gives.
+func TestOf(t *testing.T) {
+	rng := rand.New(rand.NewPCG(11, 12))
+	for range 500 {
+		var ts []Tombstone
+		var parts []*List
+		for i := range rng.IntN(30) {
+			a, b := rng.IntN(40), rng.IntN(40)
+			if a == b {
+				continue
+			}
+			one := Tombstone{[]byte{byte(min(a, b))}, []byte{byte(max(a, b))}, base.SeqNum(i + 1)}
+			ts = append(ts, one.Clone())
+			parts = append(parts, NewestOf(base.Bytewise, []Tombstone{one}))
+		}
+		rng.Shuffle(len(ts), func(i, j int) { ts[i], ts[j] = ts[j], ts[i] })
+		want := Merge(base.Bytewise, parts...)
+		got, ok := Of(base.Bytewise, ts, 10_000)
+		if !ok || !reflect.DeepEqual(got.Fragments(), want.Fragments()) {
+			t.Fatalf("%v, want %v", got.Fragments(), want.Fragments())
+		}
+	}
+	nested := []Tombstone{{[]byte("a"), []byte("z"), 1}, {[]byte("b"), []byte("y"), 2}, {[]byte("c"), []byte("x"), 3}}
+	if l, ok := Of(base.Bytewise, nested, 8); ok {
+		t.Errorf("9 tombstones in fragments, above the limit of 8: %v", l.Fragments())
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // hasRangeDels reports whether a read must look for range tombstones.
-func (s *ReadState) hasRangeDels() bool { return s.dels || s.Mem.RangeDels() != nil }
+func (s *ReadState) hasRangeDels() bool { return s.dels || s.Mem.HasRangeDels() }
 
 // noteRangeDels sets dels. The memtable may get its first tombstone later.
 func (s *ReadState) noteRangeDels() {
@@ -20,7 +20,7 @@ func (s *ReadState) noteRangeDels() {
 		s.dels = s.dels || len(s.Version.Levels[i].RangeDels) > 0
 	}
 	for _, m := range s.Sealed {
-		s.dels = s.dels || m.Mem.RangeDels() != nil
+		s.dels = s.dels || m.Mem.HasRangeDels()
 	}
 }
 
