@@ -53,7 +53,7 @@ func (b *benchEntries) fill(t testing.TB, w *Writer, limit int) []byte {
 			t.Fatal(err)
 		}
 		if !w.Fits(limit) {
-			dst := aligned(w.Size())
+			dst := aligned(w.size())
 			p, err := w.Finish(dst[:0], w.Len()-1)
 			if err != nil {
 				t.Fatal(err)

@@ -99,7 +99,7 @@ func encode(t testing.TB, w *Writer, es []model.Entry) []byte {
 			t.Fatal(err)
 		}
 	}
-	size := w.Size()
+	size := w.size()
 	if lo, hi := w.facts.bounds(); uint64(size) < lo || uint64(size) > hi {
 		t.Fatalf("%d bytes, bounds are %d and %d", size, lo, hi)
 	}
@@ -109,7 +109,7 @@ func encode(t testing.TB, w *Writer, es []model.Entry) []byte {
 		t.Fatal(err)
 	}
 	if len(b) > size || len(b) != size && !heap {
-		t.Fatalf("%d bytes, Size said %d", len(b), size)
+		t.Fatalf("%d bytes, size said %d", len(b), size)
 	}
 	return b
 }
@@ -286,8 +286,8 @@ func TestFinishLeavesTheRest(t *testing.T) {
 			if err := w.Add(e.Key, e.Trailer, base.CodecRaw, e.Value); err != nil {
 				t.Fatal(err)
 			}
-			if fits := w.Fits(limit); fits != (w.Size() <= limit) {
-				t.Fatalf("fits %v, %d of %d", fits, w.Size(), limit)
+			if fits := w.Fits(limit); fits != (w.size() <= limit) {
+				t.Fatalf("fits %v, %d of %d", fits, w.size(), limit)
 			} else if !fits && w.Len() > 1 {
 				take(w.Len() - 1)
 			}

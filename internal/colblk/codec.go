@@ -62,16 +62,6 @@ func splitPacked(p []byte, c base.Codec) (n uint64, body []byte, err error) {
 	return 0, nil, corrupt("unknown codec %d", c)
 }
 
-// UnpackedLen is the length that p, packed by c, has when it is unpacked, as p says. No
-// memory is to be taken for more than limit bytes.
-func UnpackedLen(p []byte, c base.Codec, limit int64) (int, error) {
-	n, _, err := splitPacked(p, c)
-	if err == nil && n > uint64(max(limit, 0)) {
-		err = tooLong(n, limit)
-	}
-	return int(n), err
-}
-
 // AppendUnpacked appends what p, packed by c, stands for, and refuses more than limit
 // bytes of it. dict is that of the table, nil where it has none.
 func AppendUnpacked(dst, p []byte, c base.Codec, dict *Dict, limit int64) ([]byte, error) {

@@ -1,6 +1,7 @@
 package colblk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"unsafe"
@@ -8,12 +9,12 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// facts are what the layout of a block depends on, kept up to date with each entry.
+// facts are what the layout of a block depends on, of its first n entries.
 type facts struct {
 	n                 int
 	heap              bool
 	order             order
-	prefixLen         int // of what the first key shares with all others
+	prefixLen         int // of what all keys share
 	shortest, longest int // keys
 	keys, values      int // bytes
 	minSeq, maxSeq    base.SeqNum
@@ -29,26 +30,28 @@ type facts struct {
 	first, last       uint64     // abbreviations after prefixLen
 }
 
-// add adds entry i of w, which is the next one.
-func (f *facts) add(w *Writer, i int) {
-	e, key := &w.entries[i], w.key(i)
-	seq, value := e.trailer.Seq(), int(e.valEnd)-f.values
+// extend adds the entries of w from the f.n-th up to n. It is called for many entries at
+// a time: most are looked at once, when the block is complete or nearly so.
+func (f *facts) extend(w *Writer, n int) {
+	if f.n >= n {
+		return
+	}
+	entries := w.entries[:n]
 	if f.n == 0 {
+		e := &entries[0]
+		key, seq := int(e.keyEnd), e.trailer.Seq()
 		*f = facts{
-			heap: f.heap, order: f.order, kind: e.trailer.Kind(), codec: e.codec,
-			shortest: len(key), longest: len(key), minSeq: seq, maxSeq: seq, lastSeq: seq, minRaw: e.raw, maxRaw: e.raw, minValue: value, maxValue: value,
+			n: 1, heap: f.heap, order: f.order, kind: e.trailer.Kind(), codec: e.codec, keys: key, values: int(e.valEnd), shortest: key, longest: key,
+			minSeq: seq, maxSeq: seq, lastSeq: seq, minRaw: e.raw, maxRaw: e.raw, minValue: int(e.valEnd), maxValue: int(e.valEnd),
 		}
-		if f.order != plain {
-			f.prefixLen = len(key)
-			f.first = f.abbrev(key)
-			f.last = f.first
-		}
-	} else {
-		f.shortest, f.longest = min(f.shortest, len(key)), max(f.longest, len(key))
-		f.minSeq, f.maxSeq = min(f.minSeq, seq), max(f.maxSeq, seq)
-		step := seq - f.lastSeq
-		f.uneven = f.uneven || step > math.MaxUint8 || f.n > 1 && step != f.step
-		f.lastSeq, f.step = seq, step
+	}
+	f.addKeys(w, n)
+	f.addSeqs(entries)
+	values := f.values
+	for i := f.n; i < n; i++ {
+		e := &entries[i]
+		value := int(e.valEnd) - values
+		values = int(e.valEnd)
 		f.minRaw, f.maxRaw = min(f.minRaw, e.raw), max(f.maxRaw, e.raw)
 		f.minValue, f.maxValue = min(f.minValue, value), max(f.maxValue, value)
 		f.kinds = f.kinds || e.trailer.Kind() != f.kind
@@ -56,27 +59,52 @@ func (f *facts) add(w *Writer, i int) {
 			f.codecs = f.codecs || f.codec != base.CodecRaw
 			f.codec = e.codec
 		}
-		f.addKey(w, i, key)
 	}
-	f.n++
-	f.keys, f.values = int(e.keyEnd), int(e.valEnd)
+	f.n, f.values = n, values
 }
 
-func (f *facts) addKey(w *Writer, i int, key []byte) {
-	if f.order == plain {
-		f.repeated = f.repeated || w.o.Comparer.Cmp(w.key(i-1), key) == 0
-		return
+// addSeqs adds the sequence numbers of the entries behind the first f.n.
+func (f *facts) addSeqs(entries []entry) {
+	lo, hi, last, step := f.minSeq, f.maxSeq, f.lastSeq, f.step
+	for i := f.n; i < len(entries); i++ {
+		seq := entries[i].trailer.Seq()
+		lo, hi = min(lo, seq), max(hi, seq)
+		before := step
+		step = seq - last
+		f.uneven = f.uneven || step > math.MaxUint8 || i > 1 && step != before
+		last = seq
 	}
-	first := w.key(0)
-	if n := base.SharedPrefixLen(first, key); n < f.prefixLen {
-		f.prefixLen = n
-		f.first = f.abbrev(first)
-		f.last = f.abbrev(w.key(i - 1))
+	f.minSeq, f.maxSeq, f.lastSeq, f.step = lo, hi, last, step
+}
+
+// addKeys adds the keys of the entries from the f.n-th up to n. They ascend, so what all keys share
+// is what the first and the last one share.
+func (f *facts) addKeys(w *Writer, n int) {
+	keys := w.keys.Bytes()
+	from, before := f.keys, 0 // where key i begins, and the length of the one before
+	if f.n == 1 {
+		before = from
+	} else {
+		before = from - int(w.entries[f.n-2].keyEnd)
 	}
-	last := f.last
-	f.last = f.abbrev(key)
-	if last == f.last && !f.repeated {
-		f.repeated = string(w.key(i-1)) == string(key)
+	for i := f.n; i < n; i++ {
+		end := int(w.entries[i].keyEnd)
+		size := end - from
+		f.shortest, f.longest = min(f.shortest, size), max(f.longest, size)
+		switch {
+		case f.repeated:
+		case f.order == plain:
+			f.repeated = w.o.Comparer.Cmp(keys[from-before:from], keys[from:end]) == 0
+		case size == before && (size < 8 || load64(unsafe.Pointer(&keys[end-8])) == load64(unsafe.Pointer(&keys[from-8]))):
+			f.repeated = bytes.Equal(keys[from-size:from], keys[from:end])
+		}
+		from, before = end, size
+	}
+	f.keys = from
+	if f.order != plain {
+		first, last := w.key(0), w.key(n-1)
+		f.prefixLen = base.SharedPrefixLen(first, last)
+		f.first, f.last = f.abbrev(first), f.abbrev(last)
 	}
 }
 

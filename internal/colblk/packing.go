@@ -220,7 +220,7 @@ func (w *Writer) repack(to Packing) error {
 	w.mode = to
 	entries, keys, values := w.entries, w.keys, w.values
 	w.entries, w.keys, w.values = nil, block.Buffer{}, block.Buffer{}
-	w.facts = w.noFacts()
+	w.noFacts()
 	defer keys.Free()
 	defer values.Free()
 	key, value := keys.Bytes(), values.Bytes()

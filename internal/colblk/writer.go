@@ -39,8 +39,8 @@ type Writer struct {
 	values  block.Buffer // packed values, or the heap before it is packed
 	scratch block.Buffer
 	entries []entry
-	facts   facts // of the entries
-	before  facts // of all but the last one
+	facts   facts // of the first entries, made when they are needed
+	before  facts // of all but the last one, where n says so
 }
 
 // entry is an entry of the block being written.
@@ -89,7 +89,7 @@ func (w *Writer) truncate() {
 	if w.entries = w.entries[:0]; cap(w.entries) > keepCap/int(unsafe.Sizeof(entry{})) {
 		w.entries = nil
 	}
-	w.facts = w.noFacts()
+	w.noFacts()
 }
 
 // Free frees the memory; the Writer is then to be Reset.
@@ -101,8 +101,24 @@ func (w *Writer) Free() {
 	*w = Writer{}
 }
 
-func (w *Writer) noFacts() facts {
-	return facts{heap: w.mode == PackHeap, order: orderOf(w.o.Comparer)}
+// noFacts forgets the facts.
+func (w *Writer) noFacts() {
+	w.facts = facts{heap: w.mode == PackHeap, order: orderOf(w.o.Comparer)}
+	w.before.n = 0
+}
+
+// factsOf are the facts of the first n entries, in other if they are neither facts nor before.
+func (w *Writer) factsOf(n int, other *facts) *facts {
+	switch {
+	case w.facts.n <= n:
+		w.facts.extend(w, n)
+		return &w.facts
+	case w.before.n == n && n > 0:
+		return &w.before
+	}
+	*other = facts{heap: w.facts.heap, order: w.facts.order}
+	other.extend(w, n)
+	return other
 }
 
 // Len is the number of entries since Reset, or of those that Finish left.
@@ -150,8 +166,6 @@ func (w *Writer) add(key []byte, t base.Trailer, codec base.Codec, n uint64, val
 	}
 	e.valEnd = uint32(w.values.Len())
 	w.entries = append(w.entries, e)
-	w.before = w.facts
-	w.facts.add(w, len(w.entries)-1)
 	return nil
 }
 
@@ -247,12 +261,22 @@ func (w *Writer) key(i int) []byte {
 	return w.keys.Bytes()[from:w.entries[i].keyEnd]
 }
 
-// Size is the length of the block that Finish would return now; of one with a heap, the
-// most that it may be. A buffer for it needs block.Slack bytes more.
-func (w *Writer) Size() int {
+// size is the length of the block that Finish would return now; of one with a heap, the
+// most that it may be.
+func (w *Writer) size() int {
+	w.facts.extend(w, len(w.entries))
 	l := w.layout(&w.facts)
 	return int(l.size())
 }
+
+// Bound is the most that the length of the block may be that Finish would return now. A buffer
+// for it needs block.Slack bytes more.
+func (w *Writer) Bound() int {
+	return int(mostSize(len(w.entries), w.keys.Len(), w.values.Len()))
+}
+
+// LastRaw is the length of the last value added before it was packed.
+func (w *Writer) LastRaw() int { return int(w.entries[len(w.entries)-1].raw) }
 
 // Packing is how the values of the present block are packed: not PackAuto.
 func (w *Writer) Packing() Packing { return w.mode }
@@ -260,11 +284,17 @@ func (w *Writer) Packing() Packing { return w.mode }
 // ValueBytes is what the values take in the block, a heap before it is packed.
 func (w *Writer) ValueBytes() int { return w.values.Len() }
 
-// Fits reports whether Size is at most limit. It costs less than Size. Where limit is above
-// preciseBelow, it may deny what just fits.
+// Fits reports whether the block that Finish would return now has at most limit bytes. Where limit is
+// above preciseBelow, it may deny what just fits.
 func (w *Writer) Fits(limit int) bool {
-	if mostSize(len(w.entries), w.keys.Len(), w.values.Len()) <= uint64(limit) {
+	if w.Bound() <= limit {
 		return true
+	}
+	n := len(w.entries)
+	if w.facts.n < n { // a block that does not fit ends before its last entry
+		w.facts.extend(w, n-1)
+		w.before = w.facts
+		w.facts.extend(w, n)
 	}
 	lo, hi := w.facts.bounds()
 	switch {
@@ -273,26 +303,16 @@ func (w *Writer) Fits(limit int) bool {
 	case lo > uint64(limit) || limit > preciseBelow:
 		return false
 	}
-	return w.Size() <= limit
+	return w.size() <= limit
 }
 
 const preciseBelow = 64 << 10
 
 // Finish appends a block of the first n entries to dst. The entries after them begin
-// the next block. dst has room for it if it has for Size and block.Slack.
+// the next block. dst has room for it if it has for Bound and block.Slack.
 func (w *Writer) Finish(dst []byte, n int) ([]byte, error) {
-	f := &w.facts
-	switch {
-	case n == len(w.entries)-1:
-		f = &w.before
-	case n < len(w.entries):
-		first := w.noFacts()
-		for i := range n {
-			first.add(w, i)
-		}
-		f = &first
-	}
-	l := w.layout(f)
+	var other facts
+	l := w.layout(w.factsOf(n, &other))
 	next, useDict, err := w.sample(n)
 	if err != nil {
 		return dst, err
@@ -346,11 +366,9 @@ func (w *Writer) leave(n int) {
 	w.keys.Truncate(copy(w.keys.Bytes(), w.keys.Bytes()[keys:]))
 	w.values.Truncate(copy(w.values.Bytes(), w.values.Bytes()[values:]))
 	w.entries = w.entries[:copy(w.entries, w.entries[n:])]
-	w.facts = w.noFacts()
 	for i := range w.entries {
 		w.entries[i].keyEnd -= keys
 		w.entries[i].valEnd -= values
-		w.before = w.facts
-		w.facts.add(w, i)
 	}
+	w.noFacts()
 }

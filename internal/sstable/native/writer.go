@@ -183,13 +183,6 @@ func (w *Writer) count(key []byte, t base.Trailer) {
 
 // addEntry adds an entry to the data block.
 func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []byte, sameKey bool) error {
-	raw := len(value)
-	if codec != base.CodecRaw {
-		var err error
-		if raw, err = colblk.UnpackedLen(value, codec, math.MaxInt64); err != nil {
-			return err
-		}
-	}
 	if w.open.full {
 		if err := w.cut(w.data.Len(), key); err != nil {
 			return err
@@ -203,6 +196,7 @@ func (w *Writer) addEntry(key []byte, t base.Trailer, codec base.Codec, value []
 	if err := w.data.Add(key, t, codec, value); err != nil {
 		return err
 	}
+	raw := w.data.LastRaw()
 	if n := w.data.Len(); n > 1 && w.overflows() {
 		if err := w.cut(n-1, key); err != nil {
 			return err

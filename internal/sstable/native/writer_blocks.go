@@ -136,7 +136,7 @@ func (w *Writer) separator(next []byte) base.InternalKey {
 
 // writeColumns writes the first n entries of c as a frame.
 func (w *Writer) writeColumns(kind byte, c *colblk.Writer, n int) (block.Handle, error) {
-	if err := w.out.Buf.Room(headerLen + c.Size()); err != nil {
+	if err := w.out.Buf.Room(headerLen + c.Bound()); err != nil {
 		return block.Handle{}, err
 	}
 	from := w.out.Buf.Len()

@@ -18,7 +18,7 @@ var blocks = []mutant{
 		{"internal/colblk/search.go", "if len(key) == v.prefixLen()+v.abbrevLen() && v", "if v"}}},
 
 	{"versions-are-distinct", "a block with versions of a key says that it has none", entries, []edit{
-		{"internal/colblk/encode.go", "f.repeated = string(w.key(i-1)) == string(key)", "f.repeated = false"}}},
+		{"internal/colblk/encode.go", "f.repeated = bytes.Equal(keys[from-size:from], keys[from:end])", "f.repeated = bytes.Equal(nil, keys[from:end])"}}},
 
 	{"heap-for-ever", "a heap is kept when the values suit no heap", target{"internal/colblk", "TestPackAuto"}, []edit{
 		{"internal/colblk/packing.go", "w.auto.left = sampleEvery", "w.auto.left = 1 << 40"}}},
