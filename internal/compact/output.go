@@ -12,9 +12,10 @@ import (
 // sizeCheck is how many raw bytes go into a table between two looks at its size.
 const sizeCheck = 16 << 10
 
-// maxUnsynced is how many tables are finished before they are synced: they have a
-// descriptor each.
-const maxUnsynced = 32
+// syncRound is how many tables are finished before they are synced, together and beside the
+// merge: they have a descriptor each, and one commit of the file system's journal may serve them
+// all. So what waits for the disk in the end is few tables.
+const syncRound = 8
 
 // output writes the surviving entries to tables of about fileSize bytes, never
 // splitting a user key over two of them.
@@ -29,6 +30,7 @@ type output struct {
 	full     bool             // w ends before the next user key
 	older    bool             // w has a version that a newer one hides from all but snapshots
 	unsynced []sstable.Writer // finished
+	round    chan error       // gets the outcome of the sync that is under way; nil: none is
 	dels     *rangedel.List   // to be written
 	cut      []byte           // where the tombstones of the next table begin; nil: with the first
 	created  []uint64
@@ -62,7 +64,7 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte,
 // finished are given up first. Any other shortage is the caller's to report.
 func (o *output) begin() error {
 	num, w, err := o.env.NewWriter()
-	if len(o.unsynced) > 0 && errors.Is(base.Classify(err), base.ErrTooManyFiles) {
+	if (o.round != nil || len(o.unsynced) > 0) && errors.Is(base.Classify(err), base.ErrTooManyFiles) {
 		if err := o.sync(); err != nil {
 			return err
 		}
@@ -77,17 +79,67 @@ func (o *output) begin() error {
 }
 
 // sync makes the finished tables durable and closes them.
-func (o *output) sync() (err error) {
-	for _, w := range o.unsynced {
-		if err == nil {
-			err = w.Sync()
-		}
+func (o *output) sync() error {
+	err := o.endRound()
+	if err != nil {
+		closeAll(o.unsynced)
+	} else {
+		err = syncAll(o.unsynced)
+	}
+	o.unsynced = nil
+	return err
+}
+
+// beginRound syncs the finished tables in the background, after those before them.
+func (o *output) beginRound() error {
+	if err := o.endRound(); err != nil {
+		return err
+	}
+	tables, round := o.unsynced, make(chan error, 1)
+	o.unsynced, o.round = nil, round
+	go func() {
+		var err error
+		defer func() {
+			if r := recover(); r != nil {
+				err = base.NewPanic(r)
+			}
+			round <- err
+		}()
+		err = syncAll(tables)
+	}()
+	return nil
+}
+
+// endRound waits for the sync that is under way, if any.
+func (o *output) endRound() error {
+	if o.round == nil {
+		return nil
+	}
+	err := <-o.round
+	o.round = nil
+	return err
+}
+
+// syncAll syncs and closes tables. After a failure it closes the others.
+func syncAll(tables []sstable.Writer) (err error) {
+	for i, w := range tables {
+		err = w.Sync()
 		if cerr := w.Close(); err == nil {
 			err = cerr
 		}
+		if err != nil {
+			closeAll(tables[i+1:])
+			return err
+		}
 	}
-	o.unsynced = o.unsynced[:0]
-	return err
+	return nil
+}
+
+// closeAll closes tables whose files are thrown away.
+func closeAll(tables []sstable.Writer) {
+	for _, w := range tables {
+		_ = w.Close()
+	}
 }
 
 // finish completes the table begun, if any. It is not yet durable. The next table begins with
@@ -134,8 +186,8 @@ func (o *output) finish(border []byte) error {
 	o.res.Tables = append(o.res.Tables, meta)
 	o.res.EntriesOut += entries
 	o.res.BytesWritten += meta.Size
-	if len(o.unsynced) == maxUnsynced {
-		return o.sync()
+	if len(o.unsynced) == syncRound {
+		return o.beginRound()
 	}
 	return nil
 }
@@ -147,9 +199,8 @@ func (o *output) abandon() {
 		_ = o.w.Close() // the file is thrown away
 		o.w = nil
 	}
-	for _, w := range o.unsynced {
-		_ = w.Close()
-	}
+	_ = o.endRound()
+	closeAll(o.unsynced)
 	o.unsynced = nil
 	o.res.Added, o.res.Tables = nil, nil
 	o.res.Abandoned = o.created

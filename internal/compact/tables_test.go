@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -81,7 +82,6 @@ type tables struct {
 	next    uint64
 	data    map[uint64][]model.Entry
 	dels    map[uint64]*rangedel.List
-	open    int // writers that are not closed
 	chunk   int
 	failAdd int // fail the Add after so many, when not 0
 	adds    int
@@ -90,7 +90,17 @@ type tables struct {
 	added []base.Codec // of the entries of tables written; not nil: they may differ
 
 	failSync int // fail the Sync after so many, when not 0
-	synced   map[uint64]bool
+
+	mu     sync.Mutex // tables are synced and closed in the background
+	synced map[uint64]bool
+	open   int // writers that are not closed
+}
+
+// opened is how many writers are not closed.
+func (ts *tables) opened() int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.open
 }
 
 var errAdd, errSync = errors.New("disk full"), errors.New("sync failed")
@@ -118,6 +128,8 @@ func (ts *tables) env() *Env {
 		},
 		RangeDels: func(m *manifest.FileMeta) (*rangedel.List, error) { return ts.dels[m.Num], nil },
 		NewWriter: func() (uint64, sstable.Writer, error) {
+			ts.mu.Lock()
+			defer ts.mu.Unlock()
 			ts.next++
 			ts.open++
 			return ts.next, &tableWriter{ts: ts, num: ts.next}, nil
@@ -242,6 +254,8 @@ func (w *tableWriter) Finish() (sstable.Meta, error) {
 	return sstable.Meta{Props: sstable.Props{Size: m.Size, Entries: uint64(len(w.es)), RangeDels: m.RangeDels}, Smallest: m.Smallest, Largest: m.Largest}, nil
 }
 func (w *tableWriter) Sync() error {
+	w.ts.mu.Lock()
+	defer w.ts.mu.Unlock()
 	if len(w.ts.synced)+1 == w.ts.failSync {
 		return errSync
 	}
@@ -249,6 +263,8 @@ func (w *tableWriter) Sync() error {
 	return nil
 }
 func (w *tableWriter) Close() error {
+	w.ts.mu.Lock()
+	defer w.ts.mu.Unlock()
 	w.ts.open--
 	return nil
 }
