@@ -47,12 +47,16 @@ func NewViewColumns(dst []byte, n int, cmp *base.Comparer, cols Columns) ViewCol
 }
 
 // Finish ends the View: its first dataLen bytes of data are in use, abbreviations begin
-// after the first prefixLen bytes of each key. allLiveSets is that of base.Chunk.
-func (c *ViewColumns) Finish(prefixLen, dataLen int, allLiveSets bool, maxSeq base.SeqNum) View {
+// after the first prefixLen bytes of each key. allLiveSets is that of base.Chunk. exact says that all keys
+// have one length, and end with their abbreviations.
+func (c *ViewColumns) Finish(prefixLen, dataLen int, allLiveSets, exact bool, maxSeq base.SeqNum) View {
 	v := &c.view
 	v.data = c.Data[:dataLen]
 	if allLiveSets {
 		v.flags |= viewAllLiveSets
+	}
+	if exact && v.flags&Abbreviations != 0 && v.n > 0 {
+		v.flags |= viewExact
 	}
 	v.putHeader(prefixLen, maxSeq)
 	return *v

@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/prefix"
 )
 
@@ -36,7 +37,7 @@ const (
 )
 
 // Columns names the optional columns of a View; in the header it also carries
-// viewAllLiveSets.
+// viewAllLiveSets and viewExact.
 type Columns uint32
 
 const (
@@ -46,6 +47,7 @@ const (
 	Abbreviations
 
 	viewAllLiveSets // see base.Chunk
+	viewExact       // see View.isExact
 
 	// PointLookup is the columns for random reads.
 	PointLookup = Fingerprints | Abbreviations
@@ -192,8 +194,43 @@ func (v *View) Get(cmp *base.Comparer, l base.Lookup) int {
 	return -1
 }
 
+// PrefetchEntry starts loading into the processor's cache the entry that Get will probably find.
+// It looks at the columns only, which tell most keys apart.
+func (v *View) PrefetchEntry(cmp *base.Comparer, l base.Lookup) {
+	at := -1
+	if v.flags&Fingerprints != 0 {
+		want := uint64(Fingerprint(l.Hash)) * lowBits
+		for w := 0; w < v.n && at < 0; w += 8 {
+			x := binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(v.p, viewHeader+uintptr(w)))[:]) ^ want
+			if m := (x - lowBits) &^ x & highBits; m != 0 {
+				at = w + bits.TrailingZeros64(m)/8
+			}
+		}
+	} else if v.flags&Abbreviations != 0 && v.n > 0 {
+		if lo, hi := v.narrow(cmp, l.Key()); lo < hi {
+			at = lo
+		}
+	}
+	if uint(at) < uint(v.n) {
+		from := v.keyOff(at)
+		offheap.Prefetch(unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.data)), from), int(min(v.keyOff(at+1)-from, maxPrefetch)))
+	}
+}
+
+// maxPrefetch is how many bytes of an entry are loaded ahead: the processor follows long copies itself.
+const maxPrefetch = 512
+
 func (v *View) search(cmp *base.Comparer, l base.Lookup) int {
 	key := l.Key()
+	if v.flags&Abbreviations != 0 && v.n > 0 {
+		// Mostly one key has the abbreviation.
+		if lo, hi := v.narrow(cmp, key); hi-lo <= 1 {
+			if lo < hi && v.Trailer(lo).Seq() <= l.Seq && (v.isExact(key) || bytes.Equal(v.Key(lo), key)) {
+				return lo
+			}
+			return -1
+		}
+	}
 	i := v.SeekGE(cmp, key, l.Trailer())
 	if i < v.n && cmp.Cmp(v.Key(i), key) == 0 {
 		return i
@@ -208,9 +245,15 @@ func (v *View) SeekGE(cmp *base.Comparer, key []byte, t base.Trailer) int {
 	if v.flags&Abbreviations != 0 && hi > 0 {
 		lo, hi = v.narrow(cmp, key)
 	}
+	return v.seekIn(cmp, key, t, lo, hi)
+}
+
+// seekIn is SeekGE among the entries [lo, hi), which narrow leaves.
+func (v *View) seekIn(cmp *base.Comparer, key []byte, t base.Trailer, lo, hi int) int {
+	exact := v.isExact(key)
 	for lo < hi {
 		m := int(uint(lo+hi) >> 1)
-		if cmp.CompareInternal(v.Key(m), v.Trailer(m), key, t) < 0 {
+		if exact && v.Trailer(m) > t || !exact && cmp.CompareInternal(v.Key(m), v.Trailer(m), key, t) < 0 {
 			lo = m + 1
 		} else {
 			hi = m
@@ -219,17 +262,25 @@ func (v *View) SeekGE(cmp *base.Comparer, key []byte, t base.Trailer) int {
 	return lo
 }
 
+// isExact reports whether the keys that narrow leaves are key: all keys have its length, and the
+// abbreviations tell them apart. So they need not be read.
+func (v *View) isExact(key []byte) bool {
+	return v.flags&viewExact != 0 && uint32(len(key)) == v.valOff(0)
+}
+
 // narrow finds by abbreviations the range [lo, hi) in which only full compares
 // can tell where key belongs; all entries before lo are smaller.
 func (v *View) narrow(cmp *base.Comparer, key []byte) (lo, hi int) {
 	p := prefix.Prefix(v.data[:v.prefixLen()])
-	if !p.In(key) {
-		if p.Before(cmp, key) {
-			return 0, 0
-		}
-		return v.n - 1, v.n // the last key need not have the prefix
+	switch {
+	case p.In(key):
+		return prefix.Range(v.abbrevColumn(), p.Abbrev(cmp, key))
+	case p.Before(cmp, key):
+		return 0, 0
+	case v.flags&viewExact != 0:
+		return v.n, v.n
 	}
-	return prefix.Range(v.abbrevColumn(), p.Abbrev(cmp, key))
+	return v.n - 1, v.n // the last key need not have the prefix
 }
 
 func (v *View) abbrevColumn() []uint64 {

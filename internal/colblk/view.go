@@ -373,7 +373,7 @@ func (v *Block) BuildView(dst []byte, s Shape, cmp *base.Comparer, cols block.Co
 		c.Fingerprints[i] = block.Fingerprint(base.Hash(c.Data[c.KeyOff[i]:c.ValOff[i]]))
 	}
 	sets, maxSeq := v.trailersTo(c.Trailers)
-	return c.Finish(v.prefixLen(), n, sets && v.flags&flagDistinct != 0, maxSeq), nil
+	return c.Finish(v.prefixLen(), n, sets && v.flags&flagDistinct != 0, s.exact, maxSeq), nil
 }
 
 // abbrevsTo writes the abbreviations, in eight bytes as the comparer makes them, to dst.

@@ -2,6 +2,7 @@ package iters
 
 import (
 	"bytes"
+	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
@@ -20,8 +21,10 @@ import (
 // the last entry of a smaller key, forward on an entry of a larger key or on an older one of
 // the same key.
 type Cursor struct {
-	e          *base.Chunk
 	at, lo, hi int // lo <= at < hi when Valid; all zero when not
+	// Columns of e, for Key and Value.
+	data, keyOff, valOff, valEnd unsafe.Pointer
+	e                            *base.Chunk
 
 	m    Merge
 	past bool
@@ -97,7 +100,27 @@ func (c *Cursor) Key() []byte {
 	if c.at >= c.hi {
 		return nil
 	}
-	return c.e.Key(c.at)
+	return c.part(column(c.keyOff, c.at), column(c.valOff, c.at))
+}
+
+// part is the bytes of the chunk's data from one offset to another. Of an empty part the address is that
+// of the data: behind the last byte another object may begin.
+func (c *Cursor) part(from, end uint32) []byte {
+	n := end - from
+	if n == 0 {
+		from = 0
+	}
+	return unsafe.Slice((*byte)(unsafe.Add(c.data, from)), n)
+}
+
+// column is element i of a column of offsets, which the chunk vouches for.
+func column(p unsafe.Pointer, i int) uint32 { return *(*uint32)(unsafe.Add(p, 4*i)) }
+
+// setSpan makes entries [lo, hi) of e the span, and entry at the present one.
+func (c *Cursor) setSpan(e *base.Chunk, at, lo, hi int) {
+	c.e, c.at, c.lo, c.hi = e, at, lo, hi
+	c.data, c.keyOff = unsafe.Pointer(unsafe.SliceData(e.Data)), unsafe.Pointer(unsafe.SliceData(e.KeyOff))
+	c.valOff, c.valEnd = unsafe.Pointer(unsafe.SliceData(e.ValOff)), unsafe.Pointer(unsafe.SliceData(e.ValEnd))
 }
 
 // Value is the present value, valid until the next move. nil when not Valid.
@@ -105,7 +128,7 @@ func (c *Cursor) Value() []byte {
 	if c.at >= c.hi {
 		return nil
 	}
-	return c.e.Value(c.at)
+	return c.part(column(c.valOff, c.at), column(c.valEnd, c.at))
 }
 
 // Err is what made the last move fail, nil at a plain end. The cursor is not
@@ -340,10 +363,11 @@ func (c *Cursor) forward() bool {
 			continue
 		}
 		if in.allVisible {
-			c.e, c.at, c.lo, c.hi = e, i, i, m.spanEnd(in)
+			hi := m.spanEnd(in)
 			if c.dels != nil {
-				c.hi = c.clip(e, i, c.hi)
+				hi = c.clip(e, i, hi)
 			}
+			c.setSpan(e, i, i, hi)
 			c.past = false
 			return true
 		}
@@ -360,7 +384,7 @@ func (c *Cursor) forward() bool {
 		case !t.Kind().EndsLookup():
 			return c.foldForward()
 		default:
-			c.e, c.at, c.lo, c.hi = e, i, i, i+1
+			c.setSpan(e, i, i, i+1)
 			c.past = false
 			return true
 		}
@@ -401,7 +425,7 @@ func (c *Cursor) backward() bool {
 					lo = c.clipBack(e, lo, i)
 				}
 				if lo <= i {
-					c.e, c.at, c.lo, c.hi = e, i, lo, i+1
+					c.setSpan(e, i, lo, i+1)
 					c.past = false
 					return true
 				}
@@ -435,7 +459,7 @@ func (c *Cursor) backward() bool {
 	if folding {
 		return c.show(c.last, false)
 	}
-	c.e, c.at, c.lo, c.hi = cand, candAt, candAt, candAt+1
+	c.setSpan(cand, candAt, candAt, candAt+1)
 	c.past = true
 	return true
 }

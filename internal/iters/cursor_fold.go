@@ -88,7 +88,7 @@ func (c *Cursor) show(key []byte, newestFirst bool) bool {
 		return false
 	}
 	c.setOwn(key, value, base.MakeTrailer(c.m.seq, base.KindSet))
-	c.e, c.at, c.lo, c.hi = &c.own, 0, 0, 1
+	c.setSpan(&c.own, 0, 0, 1)
 	c.past, c.hide, c.last = true, false, nil
 	return true
 }

@@ -5,6 +5,7 @@ package sstable
 
 import (
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/rangedel"
 )
 
@@ -43,11 +44,14 @@ const (
 	SearchedRead   = 8 // the block is read from the file and decompressed
 )
 
+// Pinned is a data block that stays in the cache until it is released. The zero Pinned is not Valid.
+type Pinned = cache.Frame
+
 // Reader reads one immutable table. It is safe for concurrent use.
 //
 // A point read has stages so that a batch of keys can go through them side by
-// side: PrefetchFilter, MayContain (filter), Find (index), Prefetch, GetAt (block). All take the
-// same Lookup, of base.MakeLookup.
+// side: PrefetchFilter, MayContain (filter), Find (index), Prefetch, then for a block in the
+// cache Pin and GetPinned, else GetAt. All take the same Lookup, of base.MakeLookup.
 type Reader interface {
 	// Get appends the newest visible value of the key to dst. found is false, and
 	// dst as it was, when this table holds no visible entry of the key; hit says
@@ -61,8 +65,13 @@ type Reader interface {
 	// Find begins a Get with what is in memory. It reports false when that already
 	// tells that the table ends before the key.
 	Find(l base.Lookup) (Position, bool)
-	// Prefetch hints that GetAt will be called; it does not block.
+	// Prefetch hints that Pin or GetAt will be called; it does not block.
 	Prefetch(p Position)
+	// Pin pins the data block at p if it is in the cache, and starts loading the entry into the
+	// processor's cache. GetPinned must follow, or Release.
+	Pin(p Position, l base.Lookup) (Pinned, bool)
+	// GetPinned is GetAt in a block of Pin, which it releases.
+	GetPinned(b Pinned, p Position, l base.Lookup, dst []byte) (value []byte, hit Hit, found bool)
 	// GetAt is Get from where Find, or a Get with base.ErrWouldBlock, stopped.
 	GetAt(p Position, l base.Lookup, flags ReadFlags, dst []byte) (value []byte, hit Hit, found bool, err error)
 	// GetNext is Get for the newest entry of the key that is older than prev, which

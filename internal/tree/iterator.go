@@ -62,6 +62,7 @@ type Iterator struct {
 type scan struct {
 	cursor  iters.Cursor
 	sources []base.Source
+	runs    int // of tables, among sources
 }
 
 var scans = sync.Pool{New: func() any { return new(scan) }}
@@ -95,12 +96,23 @@ func (it *Iterator) reset() {
 	if it.own != nil {
 		sources = append(sources, it.own())
 	}
-	it.scan.sources = it.tree.sources(sources, it.state, it.seq, it.noFill)
+	dels := it.state.hasRangeDels()
+	// Entries that come to an empty memtable later are not visible at seq. Range tombstones count sources,
+	// so with some all are there.
+	if dels || len(it.ownDels) > 0 || it.state.Mem.Points() > 0 {
+		sources = append(sources, it.state.Mem.NewSourceAt(it.seq))
+	}
+	for _, m := range it.state.Sealed {
+		sources = append(sources, m.Mem.NewSourceAt(it.seq))
+	}
+	memtables := len(sources)
+	it.scan.sources = it.tree.tableSources(sources, it.state, it.noFill)
+	it.scan.runs = len(it.scan.sources) - memtables
 	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
 	for _, l := range it.ownDels {
 		o.RangeDels = append(o.RangeDels, iters.RangeDels{List: l, Own: true})
 	}
-	if it.state.hasRangeDels() {
+	if dels {
 		o.OpenRangeDels = it.tree.RangeDelsOf
 		for _, d := range it.state.rangeDels() {
 			if it.own != nil {
@@ -144,12 +156,8 @@ func (it *Iterator) toBackward(before []byte, ok bool) bool {
 	return ok
 }
 
-// sources appends everything that a merged read of s at seq must look at.
-func (t *Tree) sources(sources []base.Source, s *ReadState, seq base.SeqNum, noFill bool) []base.Source {
-	sources = append(sources, s.Mem.NewSourceAt(seq))
-	for _, m := range s.Sealed {
-		sources = append(sources, m.Mem.NewSourceAt(seq))
-	}
+// tableSources appends the sorted runs of s.
+func (t *Tree) tableSources(sources []base.Source, s *ReadState, noFill bool) []base.Source {
 	open := t.scanFill
 	if noFill {
 		open = t.scanNoFill
@@ -331,7 +339,7 @@ func (it *Iterator) Valid() bool {
 // Key returns the key, which is valid and unchanged until the next move or
 // Close. nil when the iterator is at no entry.
 func (it *Iterator) Key() []byte {
-	if it.cursor == nil || !it.cursor.Valid() {
+	if it.cursor == nil {
 		return nil
 	}
 	return it.cursor.Key()
@@ -340,7 +348,7 @@ func (it *Iterator) Key() []byte {
 // Value returns the value, which is valid and unchanged until the next move or
 // Close. nil when the iterator is at no entry, or was opened with KeysOnly.
 func (it *Iterator) Value() []byte {
-	if it.keysOnly || it.cursor == nil || !it.cursor.Valid() {
+	if it.keysOnly || it.cursor == nil {
 		return nil
 	}
 	return it.cursor.Value()
@@ -373,11 +381,7 @@ func (it *Iterator) Close() error {
 	}
 	it.err = it.Err()
 	it.cursor.Close()
-	runs := len(it.scan.sources) - 1 - len(it.state.Sealed)
-	if it.own != nil {
-		runs--
-	}
-	if runs > 1 && it.seeks > 0 {
+	if runs := it.scan.runs; runs > 1 && it.seeks > 0 {
 		it.tree.addRunsSought(it.seeks * uint64(runs-1))
 	}
 	clear(it.scan.sources)

@@ -35,6 +35,15 @@ type lookup struct {
 	done   bool
 	reader sstable.Reader   // to ask next, nil for none
 	at     sstable.Position // in it
+	pinned sstable.Pinned   // the block there, if it is cached
+}
+
+// unpin gives up the block of a lookup that goes no further.
+func (l *lookup) unpin() {
+	if l.pinned.Valid() {
+		l.pinned.Release()
+		l.pinned = sstable.Pinned{}
+	}
 }
 
 // Len is the number of keys asked for.
@@ -76,6 +85,9 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 		return err
 	}
 	defer func() {
+		for i := range r.state[:min(len(keys), multiGetChunk)] {
+			r.state[i].unpin() // after a failure
+		}
 		s.Unref()
 		clear(r.state[:min(len(keys), multiGetChunk)]) // keep no key alive
 		if r := recover(); r != nil {
@@ -211,11 +223,16 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 		}
 	}
 	for i := range state {
+		if l := &state[i]; l.reader != nil {
+			l.pinned, _ = l.reader.Pin(l.at, l.Lookup)
+		}
+	}
+	for i := range state {
 		l := &state[i]
 		if l.reader == nil {
 			continue
 		}
-		value, hit, found, err := l.reader.GetAt(l.at, l.Lookup, 0, r.buf)
+		value, hit, found, err := l.get(r.buf)
 		if err != nil {
 			return 0, err
 		}
@@ -227,6 +244,17 @@ func (t *Tree) multiGetTables(r *MultiResult, spans []span, pick func(base.Looku
 		}
 	}
 	return answered, nil
+}
+
+// get is the last stage of a lookup in a table.
+func (l *lookup) get(dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+	if l.pinned.Valid() {
+		b := l.pinned
+		l.pinned = sstable.Pinned{}
+		value, hit, found = l.reader.GetPinned(b, l.at, l.Lookup, dst)
+		return value, hit, found, nil
+	}
+	return l.reader.GetAt(l.at, l.Lookup, 0, dst)
 }
 
 // record keeps the answer for one key; buf is r.buf with the value appended.

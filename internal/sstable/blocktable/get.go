@@ -59,15 +59,8 @@ func (t *Table) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlags
 			f, ok = t.Slots.Lookup(int(p))
 		}
 		if ok {
-			v := block.OpenView(f.Bytes())
-			at := v.Get(t.cmp, l)
-			if found = at >= 0; found {
-				dst, hit = take(p, &v, at, dst)
-			} else {
-				hit.Searched = sstable.SearchedCached
-			}
-			f.Release()
-			return dst, hit, found, nil
+			value, hit, found = t.GetPinned(f, p, l, dst)
+			return value, hit, found, nil
 		}
 	}
 	if t.mapped != nil {
@@ -82,6 +75,32 @@ func (t *Table) GetAt(p sstable.Position, l base.Lookup, flags sstable.ReadFlags
 		return dst, sstable.Hit{Position: p}, false, base.ErrWouldBlock
 	}
 	return t.getCold(p, l, flags, dst)
+}
+
+// Pin pins data block p if it is cached.
+func (t *Table) Pin(p sstable.Position, l base.Lookup) (sstable.Pinned, bool) {
+	if p >= sstable.Position(t.Index.Len()) || t.Slots == nil {
+		return sstable.Pinned{}, false
+	}
+	f, ok := t.Slots.Peek(int(p)) // GetAt counts the miss
+	if ok {
+		v := block.OpenView(f.Bytes())
+		v.PrefetchEntry(t.cmp, l)
+	}
+	return f, ok
+}
+
+// GetPinned is GetAt in the data block p that Pin returned.
+func (t *Table) GetPinned(f sstable.Pinned, p sstable.Position, l base.Lookup, dst []byte) (value []byte, hit sstable.Hit, found bool) {
+	v := block.OpenView(f.Bytes())
+	at := v.Get(t.cmp, l)
+	if found = at >= 0; found {
+		dst, hit = take(p, &v, at, dst)
+	} else {
+		hit.Searched = sstable.SearchedCached
+	}
+	f.Release()
+	return dst, hit, found
 }
 
 // getCold is GetAt of a block that is not cached. The block becomes a View in the

@@ -260,6 +260,16 @@ func checkGet(t *testing.T, c *base.Comparer, r sstable.Reader, flags sstable.Re
 	if ok && !r.MayContain(l) {
 		t.Fatalf("the filter denies %q", key)
 	}
+	p, in := r.Find(l)
+	if !in {
+		return
+	}
+	if b, pinned := r.Pin(p, l); pinned {
+		again, pinnedHit, pinnedFound := r.GetPinned(b, p, l, []byte("dst:"))
+		if pinnedFound != found || string(again) != string(got) || pinnedHit != hit && found {
+			t.Fatalf("flags %d: GetPinned %q@%d is %q, %v, found %v; Get said %q, %v, %v", flags, key, seq, again, pinnedHit, pinnedFound, got, hit, found)
+		}
+	}
 }
 
 func checkOffsets(t *testing.T, r sstable.Reader, es []model.Entry, size uint64) {
