@@ -22,7 +22,7 @@ func (t *Tree) Newer(key []byte, since base.SeqNum, flags sstable.ReadFlags) (ne
 	h := hold{tree: t, guard: t.shared.Reads.Enter()}
 	defer h.release(&err)
 	if h.state = t.state.Load(); h.state == nil {
-		return false, base.ErrClosed
+		return false, t.Gone()
 	}
 	l := memtable.MakeLookup(t.cmp, key, base.MaxSeqNum)
 	dels := h.state.hasRangeDels()
@@ -77,13 +77,13 @@ type Place struct {
 	at  uint64
 }
 
-// Place returns the present one; on a closed Tree it fails with base.ErrClosed.
+// Place returns the present one; on a closed Tree it fails with Gone.
 func (t *Tree) Place() (Place, error) {
 	g := t.shared.Reads.Enter()
 	defer g.Exit()
 	s := t.state.Load()
 	if s == nil {
-		return Place{}, base.ErrClosed
+		return Place{}, t.Gone()
 	}
 	return Place{s.Mem, s.Mem.Written()}, nil
 }
@@ -131,7 +131,7 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool, since base.SeqNum) (
 	}()
 	s := t.Acquire()
 	if s == nil {
-		return nil, base.ErrClosed
+		return nil, t.Gone()
 	}
 	defer s.Unref()
 	r := keyRange{t.cmp, lower, upper, inclusive}

@@ -3,6 +3,7 @@ package txn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -111,8 +112,34 @@ func (tx *Txn) checkSpaces() error {
 	return nil
 }
 
+// alive says why a keyspace of which something was read is none any more, or nil: dropping one
+// is no entry in it.
+func (c *check) alive() error {
+	for _, k := range c.tx.spaces {
+		if k.ID() == base.DefaultKeyspace || !c.hasRead(k.ID()) {
+			continue
+		}
+		if _, err := k.At(nil).Place(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasRead reports whether the commit depends on what was read of a keyspace.
+func (c *check) hasRead(id base.KeyspaceID) (found bool) {
+	c.tx.reads.Keys(func(of base.KeyspaceID, _ []byte, _ base.SeqNum) bool {
+		found = of == id
+		return !found
+	})
+	return found || slices.ContainsFunc(c.unions, func(u Union) bool { return u.ID == id })
+}
+
 // first is the first step.
 func (c *check) first() error {
+	if err := c.alive(); err != nil {
+		return err
+	}
 	c.places = c.places[:0]
 	for _, u := range c.unions {
 		p, err := c.tx.keyspace(u.ID).At(nil).Place()
@@ -179,6 +206,9 @@ func (c *check) ranges(u *Union) error {
 
 // Holds is the second step.
 func (c *check) Holds(last base.SeqNum) error {
+	if err := c.alive(); err != nil {
+		return err
+	}
 	if last == c.seen {
 		return nil
 	}

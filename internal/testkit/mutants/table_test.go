@@ -89,6 +89,9 @@ var table = []mutant{
 	{"txn-unlocked-table", "a lock is not given back when its transaction ends", hermitage, []edit{
 		{"internal/txn/txn.go", "tx.m.lockTable().ReleaseAll(tx.owner)", "_ = tx.owner"}}},
 
+	{"txn-dropped-keyspace", "a commit does not look whether a keyspace that it has read was dropped", target{"lsm", "TestTxnMeetsDroppedKeyspace"}, []edit{
+		{"internal/txn/commit.go", "if k.ID() == base.DefaultKeyspace || !c.hasRead(k.ID()) {", "if true {"}}},
+
 	{"txn-range-blind", "a commit does not look into the ranges that the transaction deleted", target{"lsm", "TestRangeConflicts"}, []edit{
 		{"internal/txn/commit.go", "tx.batch.eachRange(tx.reads.addRange)", "_ = tx.reads.addRange"}}},
 
