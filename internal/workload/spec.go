@@ -17,6 +17,7 @@ const (
 	Seek                    // positions an iterator
 	Open                    // closes and opens the database
 	Compact                 // compacts the whole database
+	Checkpoint              // copies the whole database into a directory
 	DeleteRange             // deletes ranges of adjacent keys
 	Stretch                 // scans a few entries from a key on
 	Add                     // adds to counters
@@ -194,6 +195,7 @@ var Specs = []Spec{
 	{Name: "opencold", Doc: "open the database N/100000 times, its files dropped from the page cache", Kind: Open, Divide: 100000, State: Cold},
 	{Name: "open", Doc: "close and open the database N/10000 times", Kind: Open, Divide: 10000},
 	{Name: "compact", Doc: "compact the whole database", Kind: Compact},
+	{Name: "checkpoint", Doc: "make N/100000 checkpoints of the database, by links where the engine has them", Kind: Checkpoint, Divide: 100000},
 	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},
 	{Name: "sstables", Doc: "print the engine's tables", Kind: Property, Subject: "leveldb.sstables"},
 	{Name: "crc32c", Doc: "checksum 500 MB, 4 KB at a time", Kind: Codec, Subject: "crc32c", Bytes: 500 << 20},

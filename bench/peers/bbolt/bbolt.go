@@ -307,6 +307,22 @@ func (d *database) Write(b store.Batch, sync bool) error {
 	})
 }
 
+// Checkpoint copies the file, and syncs the copy.
+func (d *database) Checkpoint(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(filepath.Join(dir, file), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	err = d.db.View(func(tx *bbolt.Tx) error {
+		_, err := tx.WriteTo(out)
+		return err
+	})
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
 func (d *database) Flush() error   { return nil } // nothing waits in memory
 func (d *database) Compact() error { return nil } // updates are in place
 

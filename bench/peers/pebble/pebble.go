@@ -195,6 +195,9 @@ func (d *database) DeleteRange(start, limit []byte, sync bool) error {
 	return d.db.DeleteRange(start, limit, mode(sync))
 }
 
+// Checkpoint copies the log.
+func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(dir) }
+
 func (d *database) Put(key, value []byte, sync bool) error { return d.db.Set(key, value, mode(sync)) }
 func (d *database) Delete(key []byte, sync bool) error     { return d.db.Delete(key, mode(sync)) }
 func (d *database) NewBatch() store.Batch                  { return &batch{d.db.NewBatch()} }

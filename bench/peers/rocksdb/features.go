@@ -128,6 +128,20 @@ func (d *database) DeleteRange(start, limit []byte, sync bool) error {
 	return failure(C.kv_delete_range(d.db, d.mode(sync), d.cf, s, sn, l, ln))
 }
 
+// Checkpoint flushes before, if there is anything in the log, as RocksDB's default is.
+func (d *database) Checkpoint(dir string) error {
+	to := C.CString(dir)
+	defer C.free(unsafe.Pointer(to))
+	var msg *C.char
+	c := C.rocksdb_checkpoint_object_create(d.db, &msg)
+	if err := failure(msg); err != nil {
+		return err
+	}
+	defer C.rocksdb_checkpoint_object_destroy(c)
+	C.rocksdb_checkpoint_create(c, to, 0, &msg)
+	return failure(msg)
+}
+
 // Add fails in a database that was not opened for counters.
 func (d *database) Add(key []byte, n uint64, sync bool) error {
 	k, kn := bytesOf(key)

@@ -4,6 +4,7 @@
 package loam
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -177,6 +178,9 @@ type database struct {
 	db  *lsm.DB
 	txn lsm.TxnOptions
 }
+
+// Checkpoint makes dir a database of its own.
+func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(context.Background(), dir) }
 
 // Get goes to the database without the detour over its interface.
 func (d *database) Get(key, dst []byte) (value []byte, found bool, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // codecBlock is the size of the blocks that codecs are run over: LevelDB's
@@ -58,6 +59,29 @@ func (t *thread) compact() {
 		return
 	}
 	t.tick()
+}
+
+// checkpoint copies the database. What removing the copies takes is not measured.
+func (t *thread) checkpoint() {
+	to := t.r.Dir + "-checkpoint"
+	for range t.ops {
+		if err := t.db.(store.Checkpointer).Checkpoint(to); err != nil {
+			t.fail(err)
+			return
+		}
+		more := t.tick()
+		from := t.clock()
+		if err := t.r.Driver.Destroy(to); err != nil {
+			t.fail(err)
+			return
+		}
+		away := t.clock() - from
+		t.start += away
+		t.last += away
+		if !more {
+			return
+		}
+	}
 }
 
 // compactAgain is a background compactor: it goes on until the measured threads end, and

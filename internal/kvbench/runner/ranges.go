@@ -120,6 +120,10 @@ func (r *Runner) unusable(spec *workload.Spec) string {
 		if _, ok := r.db.(store.Counters); !ok {
 			return r.Driver.Title() + " has no merges"
 		}
+	case workload.Checkpoint:
+		if _, ok := r.db.(store.Checkpointer); !ok {
+			return r.Driver.Title() + " has no checkpoints"
+		}
 	case workload.Transact:
 		if _, ok := r.db.(store.Transactional); !ok && !spec.Txn.Plain {
 			return r.Driver.Title() + " has no such transactions"

@@ -257,6 +257,8 @@ func (t *thread) run(spec *workload.Spec) {
 		t.reopen(spec)
 	case workload.Compact:
 		t.compact()
+	case workload.Checkpoint:
+		t.checkpoint()
 	case workload.Codec:
 		t.codec(spec)
 	}

@@ -128,6 +128,12 @@ type RangeDeleter interface {
 	DeleteRange(start, limit []byte, sync bool) error
 }
 
+// Checkpointer is implemented by stores that copy themselves, while they are open.
+type Checkpointer interface {
+	// Checkpoint makes dir, which does not exist, a durable database with what this one has.
+	Checkpoint(dir string) error
+}
+
 // Counters is implemented by stores that add to a number without reading it.
 type Counters interface {
 	// Add adds n to the number of 64 bits, little-endian, that is the key's value. A

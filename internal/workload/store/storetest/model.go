@@ -290,6 +290,14 @@ func (s *modelStore) DeleteRange(start, limit []byte, sync bool) error {
 	})
 }
 
+func (s *modelStore) Checkpoint(dir string) error {
+	return s.edit("checkpoint", true, func(t *Table) {
+		s.m.mu.Lock()
+		defer s.m.mu.Unlock()
+		s.m.dbs[dir] = &Table{m: maps.Clone(t.m)}
+	})
+}
+
 func (s *modelStore) Add(key []byte, n uint64, sync bool) error {
 	return s.edit("add", sync, func(t *Table) {
 		if old := t.m[string(key)]; len(old) == 8 {

@@ -38,6 +38,29 @@ func states(t *testing.T, db store.Store, open func() store.Store, f func(db sto
 	check(t, db.Close())
 }
 
+func checkpoints(t *testing.T, d store.Driver) {
+	open := opener(t, d, store.Needs{})
+	db := open()
+	copies, ok := db.(store.Checkpointer)
+	if !ok {
+		check(t, db.Close())
+		t.Skipf("%s has none", d.Title())
+	}
+	want := fill(t, db)
+	to := filepath.Join(t.TempDir(), "copy")
+	check(t, copies.Checkpoint(to))
+	check(t, db.Put([]byte("k0000"), []byte("later"), false))
+	check(t, db.Close())
+	copied, err := d.Open(to, store.Config{MustExist: true})
+	check(t, err)
+	states(t, copied, func() store.Store {
+		db, err := d.Open(to, store.Config{MustExist: true})
+		check(t, err)
+		return db
+	}, func(db store.Store) { compare(t, db, want) })
+	check(t, d.Destroy(to))
+}
+
 func rangeDeletes(t *testing.T, d store.Driver) {
 	open := opener(t, d, store.Needs{})
 	db := open()
