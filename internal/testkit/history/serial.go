@@ -37,6 +37,30 @@ type SerialShape struct {
 	// Weak leaves out the edges from a reader to who overwrote what it read: snapshot
 	// isolation allows two of these in a cycle.
 	Weak bool
+	// Spaces puts every second key into a keyspace of its own.
+	Spaces bool
+
+	odd *lsm.Keyspace // nil: the default one
+}
+
+// open opens the database of a life.
+func (s *SerialShape) open(o *lsm.Options) (*lsm.DB, error) {
+	db, err := lsm.Open("db", o)
+	if err != nil || !s.Spaces {
+		return db, err
+	}
+	if s.odd, err = db.Keyspace("odd", nil); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// spaceOf is the keyspace of a key; nil is the default one.
+func (s *SerialShape) spaceOf(key int) *lsm.Keyspace {
+	if key%2 == 0 {
+		return nil
+	}
+	return s.odd
 }
 
 // Serial lets clients run transactions on a fresh database, crashes it, lets them go on,
@@ -45,14 +69,17 @@ func Serial(seed int64, s SerialShape) error {
 	fs := vfs.NewMem()
 	o := small()
 	o.FS = fs
+	if s.Spaces {
+		o.Format = lsm.FormatNative
+	}
 	var clock, ids atomic.Int64
 	var before [][]int
 	for life := range 2 {
-		db, err := lsm.Open("db", o)
+		db, err := s.open(o)
 		if err != nil {
 			return err
 		}
-		begin, err := lists(db, s.Keys)
+		begin, err := lists(db, s)
 		if err == nil && life == 1 {
 			err = survived(before, begin)
 		}
@@ -62,7 +89,7 @@ func Serial(seed int64, s SerialShape) error {
 		actions, err := serialClients(db, s, rand.New(rand.NewPCG(uint64(seed), uint64(life))), &clock, &ids)
 		var end [][]int
 		if err == nil {
-			end, err = lists(db, s.Keys)
+			end, err = lists(db, s)
 		}
 		if err == nil {
 			err = serializable(actions, begin, end, s.Weak)
@@ -72,7 +99,7 @@ func Serial(seed int64, s SerialShape) error {
 			crashed := fs.CrashClone(vfs.RandomBlocks(rng))
 			before = end
 			o.FS = crashed
-			after, e := lostWhole(crashed, actions, s.Keys)
+			after, e := lostWhole(crashed, actions, s)
 			err = errors.Join(e, after)
 		}
 		if err != nil {
@@ -87,15 +114,15 @@ func Serial(seed int64, s SerialShape) error {
 
 // lostWhole opens a copy of the database after a crash: transactions are there whole or not
 // at all, those that were synced are, and so is what they depend on.
-func lostWhole(fs *vfs.Mem, actions []action, keys int) (found, err error) {
+func lostWhole(fs *vfs.Mem, actions []action, s SerialShape) (found, err error) {
 	o := small()
 	o.FS = fs.CrashClone(vfs.KeepAll())
-	db, err := lsm.Open("db", o)
+	db, err := s.open(o)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	now, err := lists(db, keys)
+	now, err := lists(db, s)
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +159,12 @@ func survived(before, now [][]int) error {
 	return nil
 }
 
-func lists(db *lsm.DB, keys int) ([][]int, error) {
-	all := make([][]int, keys)
+func lists(db *lsm.DB, s SerialShape) ([][]int, error) {
+	all := make([][]int, s.Keys)
+	snap := db.Snapshot()
+	defer snap.Close()
 	for k := range all {
-		v, err := db.Get(name(k), nil)
+		v, err := snap.In(s.spaceOf(k)).Get(name(k), nil)
 		if err := found(err); err != nil {
 			return nil, err
 		}
@@ -192,17 +221,17 @@ func (a *action) run(tx *lsm.Txn, rng *rand.Rand, s SerialShape) error {
 		k := rng.IntN(s.Keys)
 		switch op := rng.IntN(10); {
 		case op < 3:
-			v, err := tx.Get(name(k), nil)
+			v, err := tx.In(s.spaceOf(k)).Get(name(k), nil)
 			if err := found(err); err != nil {
 				return err
 			}
 			a.saw(k, v)
 		case op < 8:
-			if err := a.append(tx, k, rng); err != nil {
+			if err := a.append(tx.In(s.spaceOf(k)), k, rng); err != nil {
 				return err
 			}
 		default:
-			if err := a.scan(tx, k, k+1+rng.IntN(s.Keys-k), rng.IntN(2) == 0); err != nil {
+			if err := a.scan(tx, s, k, k+1+rng.IntN(s.Keys-k), rng.IntN(2) == 0); err != nil {
 				return err
 			}
 		}
@@ -233,21 +262,28 @@ func (a *action) append(tx *lsm.Txn, k int, rng *rand.Rand) error {
 	return tx.Put(name(k), fmt.Appendf(slices.Clone(text), "%d #%0*d", a.id, 1+rng.IntN(400), 0))
 }
 
-func (a *action) scan(tx *lsm.Txn, from, to int, backward bool) error {
-	it := tx.Iter(&lsm.IterOptions{Lower: name(from), Upper: name(to)})
-	defer it.Close()
+func (a *action) scan(tx *lsm.Txn, s SerialShape, from, to int, backward bool) error {
 	got := map[string][]byte{}
-	move, ok := it.Next, it.First()
-	if backward {
-		move, ok = it.Prev, it.Last()
-	}
-	for ; ok; ok = move() {
-		got[string(it.Key())] = slices.Clone(it.Value())
+	for i := range 2 {
+		if i > 0 && s.odd == nil {
+			break
+		}
+		it := tx.In(s.spaceOf(i)).Iter(&lsm.IterOptions{Lower: name(from), Upper: name(to)})
+		move, ok := it.Next, it.First()
+		if backward {
+			move, ok = it.Prev, it.Last()
+		}
+		for ; ok; ok = move() {
+			got[string(it.Key())] = slices.Clone(it.Value())
+		}
+		if err := it.Close(); err != nil {
+			return err
+		}
 	}
 	for k := from; k < to; k++ {
 		a.saw(k, got[string(name(k))])
 	}
-	return it.Err()
+	return nil
 }
 
 // serializable looks for what no serial order explains. begin and end are the lists

@@ -42,7 +42,7 @@ func TestSerializable(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
 		seed := testkit.Seed(t)
 		for i := range testkit.Scale(10, 200/share, 2000) {
-			s := SerialShape{Clients: 4, Keys: 5, Txns: 30, Options: lsm.TxnOptions{Isolation: lsm.Serializable, Lock: i%4 == 3}}
+			s := SerialShape{Clients: 4, Keys: 5, Txns: 30, Options: lsm.TxnOptions{Isolation: lsm.Serializable, Lock: i%4 == 3}, Spaces: i%3 == 1}
 			if err := Serial(seed+int64(i), s); err != nil {
 				t.Fatal(err)
 			}
