@@ -166,15 +166,19 @@ static void kinds(loam_db *plain) {
 }
 
 int main(void) {
+  loam_options *options;
   loam_db *db, *other, *keyspace;
   loam_txn *txn, *none;
   WANT(LOAM_OK, loam_open("db", NULL, &db, &err));
-  WANT(LOAM_OK, loam_open("other", NULL, &other, &err));
+  WANT(LOAM_OK, loam_options_create(&options, &err));
+  WANT(LOAM_OK, loam_options_set(options, "format", "leveldb", &err));
+  WANT(LOAM_OK, loam_open("other", options, &other, &err));
+  WANT(LOAM_OK, loam_options_close(options));
   commits(db);
   conflicts(db);
   locks(db);
   swaps(db);
-  kinds(db);
+  kinds(other);
   WANT(LOAM_OK, loam_txn_begin(db, NULL, &txn, &err));
   WANT(LOAM_ERR_INVALID_ARGUMENT, loam_txn_put(txn, other, "k", 1, "", 0, NULL));
   WANT(LOAM_OK, loam_close(other, &err));
