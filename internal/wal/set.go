@@ -316,15 +316,22 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 }
 
 // RotateWith starts the first log with batches that have their sequence numbers already,
-// and makes them durable. There are some.
+// and makes them durable. There are some. Those that follow each other without a gap become
+// one record, which is one append.
 func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
 	if num, err = s.Rotate(batchrepr.Seq(batches[0]) - 1); err != nil {
 		return 0, err
 	}
-	for _, b := range batches {
-		if err := s.Append([][]byte{b}); err != nil {
+	for len(batches) > 0 {
+		n, next := 0, batchrepr.Seq(batches[0])
+		for n < len(batches) && batchrepr.Seq(batches[n]) == next {
+			next += base.SeqNum(batchrepr.Count(batches[n]))
+			n++
+		}
+		if err := s.Append(batches[:n]); err != nil {
 			return 0, err
 		}
+		batches = batches[n:]
 	}
 	return num, s.syncCurrent()
 }

@@ -94,7 +94,7 @@ type trial struct {
 
 	mu       sync.Mutex
 	hit      *vfs.Op // the first call that failed
-	early    bool    // all that failed were for logs made, or tables opened, ahead of time
+	early    bool    // all that failed were for logs made, or tables opened, ahead of time, or vouched for a durable edit
 	log      bool    // a log failed for good
 	appended bool    // of these, at an append or at the cut after it
 	other    bool    // the manifest, or a sync, failed
@@ -128,7 +128,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
-	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("jobs.(*Scheduler).openDense"))
+	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("jobs.(*Scheduler).openDense") || calledFrom("manifest.(*Set).vouch"))
 	if t.hit == nil {
 		t.hit = &op
 	}
