@@ -306,7 +306,8 @@ func calledFrom(name string) bool {
 
 // harmless reports whether nobody needs to hear of the failed call: what is
 // closed was synced before, or only read; a log that could not be made ready
-// ahead of time is made when it is needed, a table opened; what is not read in place is read by a call;
+// ahead of time is made when it is needed, a table opened; a MANIFEST whose end was torn is replaced by
+// the next edit; what is not read in place is read by a call;
 // and an open is tried again when idle descriptors have been closed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
