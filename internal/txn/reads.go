@@ -43,6 +43,9 @@ func (r *Reads) AddKey(id base.KeyspaceID, user []byte, since base.SeqNum) {
 			return
 		}
 	}
+	if r.keys == nil { // most transactions are small
+		r.keys, r.arena = make([]key, 0, 4), make([]byte, 0, max(64, 4*len(user)))
+	}
 	start := len(r.arena)
 	r.arena = append(r.arena, user...)
 	r.keys = append(r.keys, key{start, len(r.arena), id, since})
