@@ -60,7 +60,7 @@ func TestCopyStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
 				start := time.Now()
-				r, err := States(name, testkit.Seed(t), testkit.Scale(100, 12*share, 1))
+				r, err := States(name, testkit.Seed(t), testkit.Scale(100, 18*share, 1))
 				if err != nil {
 					t.Fatal(err)
 				}

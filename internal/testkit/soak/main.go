@@ -32,7 +32,7 @@ var tests = map[string]round{
 		return "20000 operations under 8 option sets", metamorphic.Run(seed, 20_000, 8, time.Minute)
 	},
 	"crash": func(seed int64, _ string) (string, error) {
-		names := append(crash.Workloads(), "kinds")
+		names := append(append(crash.Workloads(), crash.CopyWorkloads()...), "kinds")
 		name := names[int(seed%int64(len(names)))]
 		r, err := crash.States(name, seed, 1)
 		return fmt.Sprintf("%d crash states of %s", r.States, name), err
@@ -42,7 +42,7 @@ var tests = map[string]round{
 		return fmt.Sprintf("%d repairs", n), err
 	},
 	"fault": func(seed int64, _ string) (string, error) {
-		n, err := crash.Faults(seed, append(crash.Workloads(), "kinds"), 1)
+		n, err := crash.Faults(seed, append(crash.Workloads(), "copy", "kinds"), 1)
 		return fmt.Sprintf("%d faults", n), err
 	},
 	"corrupt": func(seed int64, _ string) (string, error) {
