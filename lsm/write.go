@@ -52,6 +52,7 @@ func (k *keyspace) put(kind base.Kind, key, value []byte, mode WriteMode) error 
 	if err := k.space.Writable(); err != nil {
 		return err
 	}
+	k.space.Tree.PrefetchWrite(key)
 	return k.space.DB.Pipeline.Put(k.space.Tree.ID(), kind, key, value, commit.Mode(mode&(Sync|NoStall)))
 }
 

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // seed is this process's own: nobody can choose keys that collide in the index.
@@ -69,6 +70,14 @@ func (m *memory) setSlot(i, hash uint64, off uint32) {
 // touch loads the first slot that a probe for hash looks at into the processor's
 // cache. The load is atomic so that the compiler keeps it.
 func (m *memory) touch(hash uint64) { atomic.LoadUint64(m.slot(m.home(hash))) }
+
+// PrefetchWrite starts loading into the processor's cache the slot of the index that a write of key will
+// look at. It does not wait, touches nothing that may be freed, and may be called by anybody at any time.
+func (m *MemTable) PrefetchWrite(key []byte) {
+	if mem := m.mem.Load(); m.hashed && mem.nslots != 0 {
+		offheap.Prefetch(unsafe.Pointer(mem.slot(mem.home(hashKey(key)))), 8)
+	}
+}
 
 // takeOver fills the index from a smaller one. Home slots ascend with the hash, so
 // both indexes are passed through from front to back.
