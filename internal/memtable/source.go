@@ -2,8 +2,10 @@ package memtable
 
 import (
 	"sync"
+	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // The first chunk after a seek is small, as many seeks read one entry; from there on
@@ -258,6 +260,14 @@ func (s *source) allBack() (n int) {
 	return n
 }
 
+// Of a chunk of so many entries all keys and values are going to be read, one after the other: they lie all
+// over the arena, so they are loaded into the processor's cache side by side: as much of each as entries have
+// on average, up to maxPrefetch bytes.
+const (
+	scanned     = 16
+	maxPrefetch = 512
+)
+
 // gather fills the columns for offs[from:to].
 func (s *source) gather(e *base.Chunk, from, to int) {
 	s.want = min(2*s.want, maxChunk)
@@ -265,6 +275,12 @@ func (s *source) gather(e *base.Chunk, from, to int) {
 	if from == to {
 		*e = base.Chunk{}
 		return
+	}
+	if to-from >= scanned {
+		n := min(s.m.EntrySize(), maxPrefetch)
+		for _, off := range s.offs[from:to] {
+			offheap.Prefetch(unsafe.Add(s.mem.base, int(off)), n)
+		}
 	}
 	var newest, other base.Trailer // other: bits in which a kind differs from KindSet
 	for i := from; i < to; i++ {
