@@ -322,10 +322,11 @@ func (w *world) reads(what string, r reader, space int, m []string, t *txn) erro
 	i := w.rng.IntN(len(m))
 	key := w.bytes(space, i)
 	w.log("read %s %d %d", what, space, i)
-	if t != nil {
+	how := w.rng.IntN(4)
+	if t != nil && how < 3 {
 		t.reads = append(t.reads, [3]int{space, i, i + 1})
 	}
-	switch w.rng.IntN(4) {
+	switch how {
 	case 0, 1:
 		v, err := r.Get(key, nil)
 		return check(what+" get "+string(key), v, err, m[i])
