@@ -70,3 +70,29 @@ func ExampleConflictError() {
 	fmt.Println(errors.Is(err, lsm.ErrConflict), errors.As(err, &conflict), string(conflict.Key))
 	// Output: true true k
 }
+
+func ExampleTxn_DeleteRange() {
+	db, done := open()
+	defer done()
+	for _, key := range []string{"a", "old/1", "old/2", "z"} {
+		if err := db.Put([]byte(key), nil, lsm.NoSync); err != nil {
+			log.Fatal(err)
+		}
+	}
+	err := db.Update(context.Background(), func(tx *lsm.Txn) error {
+		if err := tx.DeleteRange([]byte("old/"), []byte("old0")); err != nil {
+			return err
+		}
+		return tx.Put([]byte("old/3"), nil)
+	})
+	var failed error
+	for key := range db.All(nil, nil, &failed) {
+		fmt.Println(string(key))
+	}
+	fmt.Println(err, failed)
+	// Output:
+	// a
+	// old/3
+	// z
+	// <nil> <nil>
+}

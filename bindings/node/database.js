@@ -189,18 +189,32 @@ class Loam extends AbstractLevel {
     return this.#writes.run(() => native.deleteRange(this.#context, start, limit, options?.sync === true))
   }
 
+  deleteRangeSync (start, limit, options) {
+    sync.deleteRange(this, start, limit, options, sync.kDeleteRangeSync)
+  }
+
+  [sync.kDeleteRangeSync] (start, limit, keyEncoding, options) {
+    this.#writes.finish()
+    native.deleteRangeSync(this.#context, start, limit, options?.sync === true)
+  }
+
   // Calls fn with a transaction, which is committed when its promise resolves and rolled back
   // when it rejects.
   async transaction (fn, options) {
+    return this[sync.kTransaction](this, fn, options)
+  }
+
+  // place is this database or a sublevel of it, where calls on the transaction go.
+  async [sync.kTransaction] (place, fn, options) {
     if (typeof fn !== 'function') throw new TypeError("The first argument 'fn' must be a function")
-    if (this.status === 'opening') return this.deferAsync(() => this.transaction(fn, options))
+    if (this.status === 'opening') return this.deferAsync(() => this[sync.kTransaction](place, fn, options))
     sync.assertOpen(this, 'transaction')
     const begin = async (args) => {
       await this.#writes.settled()
       sync.assertOpen(this, 'transaction')
       return native.transactionBegin(this.#context, ...args)
     }
-    return transaction.run(this, fn, { ...options }, begin, (db) => this.#contextOf(db))
+    return transaction.run(this, place, fn, { ...options }, begin, (db) => this.#contextOf(db))
   }
 
   #contextOf (db) {

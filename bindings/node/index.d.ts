@@ -110,6 +110,10 @@ export class Loam<KDefault = string, VDefault = string>
   deleteRange (start: KDefault, limit: KDefault): Promise<void>
   deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
 
+  /** {@link deleteRange} on the calling thread; otherwise as {@link putSync}. */
+  deleteRangeSync (start: KDefault, limit: KDefault): void
+  deleteRangeSync<K = KDefault> (start: K, limit: K, options: DelOptions<K>): void
+
   /**
    * Call a function with a transaction, which is committed when the function's promise resolves and
    * rolled back when it rejects. After a conflict the function is called again. Resolves to what the
@@ -258,6 +262,8 @@ interface TransactionCallOptions<K, V> {
   valueEncoding?: string | Transcoder.PartialEncoder<V> | Transcoder.PartialDecoder<V> | undefined
   /** Another keyspace of the same database, or the database itself. */
   keyspace?: Loam<any, any> | undefined
+  /** A sublevel of the database or of one of its keyspaces. */
+  sublevel?: AbstractSublevel<any, any, any, any> | undefined
 }
 
 export interface TransactionRangeOptions<K, V> extends TransactionCallOptions<K, V> {
@@ -281,18 +287,42 @@ export interface Transaction<KDefault, VDefault> {
   getForUpdate<K = KDefault, V = VDefault> (key: K, options: TransactionCallOptions<K, V>): Promise<V | undefined>
   getMany (keys: KDefault[]): Promise<Array<VDefault | undefined>>
   getMany<K = KDefault, V = VDefault> (keys: K[], options: TransactionCallOptions<K, V>): Promise<Array<V | undefined>>
+  has (key: KDefault): Promise<boolean>
+  has<K = KDefault> (key: K, options: TransactionCallOptions<K, any>): Promise<boolean>
   put (key: KDefault, value: VDefault): Promise<void>
   put<K = KDefault, V = VDefault> (key: K, value: V, options: TransactionCallOptions<K, V>): Promise<void>
+  /** Add an operand to a key, see {@link Loam.merge}. It counts as a write of the key. */
+  merge (key: KDefault, operand: VDefault): Promise<void>
+  merge<K = KDefault, V = VDefault> (key: K, operand: V, options: TransactionCallOptions<K, V>): Promise<void>
   del (key: KDefault): Promise<void>
   del<K = KDefault> (key: K, options: TransactionCallOptions<K, any>): Promise<void>
+  /** Delete all entries from `start` up to, not including, `limit`. Takes no locks; another write in the range is a conflict. */
+  deleteRange (start: KDefault, limit: KDefault): Promise<void>
+  deleteRange<K = KDefault> (start: K, limit: K, options: TransactionCallOptions<K, any>): Promise<void>
+  /** Delete the entries of a range that the transaction sees; native databases do so by a range delete. */
+  clear<K = KDefault> (options?: TransactionRangeOptions<K, any>): Promise<void>
   /** Remember what has been written until now. */
   savepoint (): Promise<number>
   /** Take back what was written since a savepoint, which stays; later ones are gone. */
   rollbackTo (savepoint: number): Promise<void>
-  /** What the transaction reads at the first `next()`; later writes are not seen. */
-  iterator<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): AsyncGenerator<[K, V], void, void>
-  keys<K = KDefault> (options?: TransactionRangeOptions<K, any>): AsyncGenerator<K, void, void>
-  values<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): AsyncGenerator<V, void, void>
+  /** What the transaction reads at the call; later writes are not seen. */
+  iterator<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): TransactionIterator<K, [K, V]>
+  keys<K = KDefault> (options?: TransactionRangeOptions<K, any>): TransactionIterator<K, K>
+  values<K = KDefault, V = VDefault> (options?: TransactionRangeOptions<K, V>): TransactionIterator<K, V>
+}
+
+/** An iterator of a transaction, for `for await` and by hand. Its calls are made in their order. */
+export interface TransactionIterator<K, T> extends AsyncIterableIterator<T> {
+  next (): Promise<IteratorResult<T, undefined>>
+  /** Up to `size` entries; none at the end. */
+  nextv (size: number): Promise<T[]>
+  /** All entries that are left. Closes the iterator. */
+  all (): Promise<T[]>
+  /** Continue at the first key at or after the target, in the direction of the iterator. */
+  seek (target: K): void
+  seek<S = K> (target: S, options: { keyEncoding?: string | Transcoder.PartialEncoder<S> | undefined }): void
+  close (): Promise<void>
+  [Symbol.asyncDispose] (): Promise<void>
 }
 
 /** A sublevel, with the synchronous methods of {@link Loam}. */
@@ -305,6 +335,22 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
 
   deleteRange (start: KDefault, limit: KDefault): Promise<void>
   deleteRange<K = KDefault> (start: K, limit: K, options: DelOptions<K>): Promise<void>
+  deleteRangeSync (start: KDefault, limit: KDefault): void
+  deleteRangeSync<K = KDefault> (start: K, limit: K, options: DelOptions<K>): void
+  merge<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): Promise<void>
+  mergeSync<K = KDefault, V = VDefault> (key: K, operand: V, options?: PutOptions<K, V>): void
+  compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null | undefined): Promise<boolean>
+  compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null | undefined, options: PutOptions<K, V>): Promise<boolean>
+  putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
+  putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<boolean>
+  /** A transaction of the database, in which keys stand without the prefix. */
+  transaction<T> (fn: (tx: Transaction<KDefault, VDefault>) => T | Promise<T>, options?: TransactionOptions | undefined): Promise<T>
+  approximateSize<K = KDefault> (start: K | null | undefined, end: K | null | undefined, options?: StartEndOptions<K>): Promise<number>
+  approximateSizes<K = KDefault> (ranges: Iterable<Range<K>>, options?: StartEndOptions<K>): Promise<number[]>
+  compact<K = KDefault> (start?: K | null | undefined, stop?: K | null | undefined, options?: CompactOptions<K>): Promise<void>
+  /** These two concern the whole database. */
+  sync (): Promise<void>
+  flush (): Promise<void>
   putSync (key: KDefault, value: VDefault): void
   putSync<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): void
   delSync (key: KDefault): void
@@ -487,7 +533,7 @@ export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, 
 }
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
-export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator'> {}
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'compactionFilter'> {}
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>

@@ -19,6 +19,71 @@ class Sublevel extends AbstractSublevel {
     return this.parent.deleteRange(start, limit, { ...options, keyEncoding })
   }
 
+  deleteRangeSync (start, limit, options) {
+    sync.deleteRange(this, start, limit, options, sync.kDeleteRangeSync)
+  }
+
+  [sync.kDeleteRangeSync] (start, limit, keyEncoding, options) {
+    this.parent.deleteRangeSync(start, limit, { ...options, keyEncoding })
+  }
+
+  async merge (key, operand, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.merge(key, operand, options))
+    sync.assertOpen(this, 'merge')
+    this._assertValidValue(operand)
+    return this.db.merge(...sync.rooted(this, key, [operand], options))
+  }
+
+  mergeSync (key, operand, options) {
+    sync.batch(this, [{ type: 'merge', key, value: operand }], options)
+  }
+
+  async compareAndSwap (key, old, value, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
+    sync.assertOpen(this, 'compareAndSwap')
+    return this.db.compareAndSwap(...sync.rooted(this, key, [old, value], options))
+  }
+
+  async putIfAbsent (key, value, options) {
+    this._assertValidValue(value)
+    return this.compareAndSwap(key, undefined, value, options)
+  }
+
+  // A transaction of the database, in which keys stand without the sublevel's prefix.
+  async transaction (fn, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.transaction(fn, options))
+    sync.assertOpen(this, 'transaction')
+    return this.db[sync.kTransaction](this, fn, options)
+  }
+
+  async approximateSize (start, end, options) {
+    return (await this.approximateSizes([[start, end]], options))[0]
+  }
+
+  async approximateSizes (ranges, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.approximateSizes(ranges, options))
+    sync.assertOpen(this, 'approximateSizes')
+    const rooted = [...ranges].map((range) => sync.rootedRange(this, range, options))
+    return this.db.approximateSizes(rooted.map(([range]) => range), rooted[0]?.[1])
+  }
+
+  async compact (start, stop, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.compact(start, stop, options))
+    sync.assertOpen(this, 'compact')
+    const [range, rooted] = sync.rootedRange(this, [start, stop], options)
+    return this.db.compact(...range, rooted)
+  }
+
+  // These concern the whole database.
+
+  async sync () {
+    return this.db.sync()
+  }
+
+  async flush () {
+    return this.db.flush()
+  }
+
   putSync (key, value, options) {
     sync.put(this, key, value, options)
   }

@@ -14,6 +14,7 @@ const kPut = Symbol('put')
 const kDel = Symbol('del')
 const kBatch = Symbol('batch')
 const kDeleteRange = Symbol('deleteRange')
+const kDeleteRangeSync = Symbol('deleteRangeSync')
 
 function put (db, key, value, options) {
   assertOpen(db, 'putSync')
@@ -49,15 +50,40 @@ function mergeArguments (db, key, operand, options) {
   return [db.prefixKey(encodedKey, keyEncoding.format, true), db.valueEncoding(options?.valueEncoding).encode(operand)]
 }
 
-// Of deleteRange, which is asynchronous: it emits no event, as clear() does not tell of keys.
-function deleteRange (db, start, limit, options) {
-  assertOpen(db, 'deleteRange')
+// What a sublevel gives a method of its root database: key, values and options.
+function rooted (db, key, values, options) {
+  db._assertValidKey(key)
+  const keyEncoding = db.keyEncoding(options?.keyEncoding)
+  const valueEncoding = db.valueEncoding(options?.valueEncoding)
+  return [
+    db.prefixKey(keyEncoding.encode(key), keyEncoding.format, false),
+    ...values.map((value) => value === undefined || value === null ? value : valueEncoding.encode(value)),
+    { ...options, keyEncoding: keyEncoding.format, valueEncoding: valueEncoding.format }
+  ]
+}
+
+// The same of a range whose ends may be undefined or null: those of the sublevel.
+function rootedRange (db, [start, stop], options) {
+  const { format, encode } = encoder(db, options)
+  const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, format))
+  return [[start === undefined || start === null ? lower : encode(start), stop === undefined || stop === null ? upper : encode(stop)], { ...options, keyEncoding: format }]
+}
+
+function encoder (db, options) {
+  const keyEncoding = db.keyEncoding(options?.keyEncoding)
+  return { format: keyEncoding.format, encode: (key) => db.prefixKey(keyEncoding.encode(key), keyEncoding.format, false) }
+}
+
+// Of deleteRange and deleteRangeSync, which emit no event, as clear() does not tell of keys.
+// They end in db[symbol].
+function deleteRange (db, start, limit, options, symbol = kDeleteRange) {
+  assertOpen(db, symbol === kDeleteRange ? 'deleteRange' : 'deleteRangeSync')
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
   const [from, to] = [start, limit].map((key) => {
     db._assertValidKey(key)
     return db.prefixKey(keyEncoding.encode(key), keyEncoding.format, true)
   })
-  return db[kDeleteRange](from, to, keyEncoding.format, options)
+  return db[symbol](from, to, keyEncoding.format, options)
 }
 
 function batch (db, operations, options) {
@@ -175,22 +201,27 @@ function prefixWithin (key, format, sublevel, ancestor) {
 
 // ---- Iterators ----
 
-// Encodes the range for the root database and makes the iterator with
-// make(options, encodings).
+// Makes the iterator with make(options, encodings), the range being that of the root database.
 function iterator (db, options, make) {
   assertOpen(db, 'iteratorSync')
+  const { encoded, encodings } = encodeRange(db, options)
+  return make(encoded, encodings)
+}
+
+function encodeRange (db, options) {
   const encodings = { key: db.keyEncoding(options?.keyEncoding), value: db.valueEncoding(options?.valueEncoding) }
   const { format } = encodings.key
   const encoded = { ...options, keyEncoding: format, valueEncoding: encodings.value.format }
   for (const name of ['gt', 'gte', 'lt', 'lte']) {
-    if (encoded[name] !== undefined) encoded[name] = db.prefixKey(encodings.key.encode(encoded[name]), format, false)
+    if (encoded[name] === undefined || encoded[name] === null) delete encoded[name]
+    else encoded[name] = db.prefixKey(encodings.key.encode(encoded[name]), format, false)
   }
   if (db.prefix) {
     const [lower, upper] = prefixRange(db.prefix).map((key) => inFormat(key, format))
     if (encoded.gt === undefined && encoded.gte === undefined) encoded.gte = lower
     if (encoded.lt === undefined && encoded.lte === undefined) encoded.lt = upper
   }
-  return make(encoded, encodings)
+  return { encoded, encodings }
 }
 
 // The first key of a sublevel, and the first behind it: its prefix ends with the
@@ -206,10 +237,15 @@ exports.kPut = kPut
 exports.kDel = kDel
 exports.kBatch = kBatch
 exports.kDeleteRange = kDeleteRange
+exports.kDeleteRangeSync = kDeleteRangeSync
+exports.kTransaction = Symbol('transaction')
 exports.kIterator = Symbol('iterator')
 exports.put = put
 exports.del = del
 exports.batch = batch
 exports.mergeArguments = mergeArguments
 exports.deleteRange = deleteRange
+exports.rooted = rooted
+exports.rootedRange = rootedRange
 exports.iterator = iterator
+exports.encodeRange = encodeRange

@@ -4,12 +4,18 @@
 
 const { setTimeout: sleep } = require('timers/promises')
 const { native, AS_BUFFER, SYNC } = require('./binding')
-const { BlockReader, openIterator, HIGH_WATER_MARK, READ_AHEAD } = require('./iterator')
+const { BlockReader, openIterator } = require('./iterator')
+const { TransactionIterator } = require('./transaction_iterator')
+const { encodeRange } = require('./sync')
 const { invalidArgument, notOpen, transactionDone, decodeError } = require('./errors')
 
 // As in loam.h
 const SERIALIZABLE = 1
 const LOCK = 2
+const DELETE = 0
+const PUT = 1
+const MERGE = 2
+const DELETE_RANGE = 15
 
 // Failures after which the same function may succeed.
 const RETRIED = new Set(['LEVEL_CONFLICT', 'LEVEL_DEADLOCK', 'LEVEL_LOCK_TIMEOUT'])
@@ -22,14 +28,16 @@ const kEnd = Symbol('end')
 // One call is made after the other, in their order: each waits for those before it.
 class Transaction {
   #db
+  #place // where calls go that name none: #db or one of its sublevels
   #native
   #contextOf // of a database or keyspace: its native side
   #last = null // settles with the last call; never rejects
   #ended = null // promise of the end
   #iterators = new Set()
 
-  constructor (db, transaction, contextOf) {
+  constructor (db, place, transaction, contextOf) {
     this.#db = db
+    this.#place = place
     this.#native = transaction
     this.#contextOf = contextOf
   }
@@ -47,16 +55,51 @@ class Transaction {
     return Promise.all(keys.map((key) => this.#get(key, options, false)))
   }
 
-  async put (key, value, options) {
+  async has (key, options) {
     const { db, encoded } = this.#key(key, options)
-    db._assertValidValue(value)
-    const encodedValue = db.valueEncoding(options?.valueEncoding).encode(value)
-    return this.#call(db, (context) => native.transactionPut(context, this.#native, encoded, encodedValue))
+    return this.#call(db, (context) => native.transactionHas(context, this.#native, encoded))
+  }
+
+  async put (key, value, options) {
+    return this.#write(PUT, key, value, options)
+  }
+
+  // Adds an operand to a key, which counts as a write of it.
+  async merge (key, operand, options) {
+    return this.#write(MERGE, key, operand, options)
   }
 
   async del (key, options) {
     const { db, encoded } = this.#key(key, options)
-    return this.#call(db, (context) => native.transactionPut(context, this.#native, encoded, undefined))
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, DELETE, encoded, undefined))
+  }
+
+  // Deletes the keys from start up to, not including, limit.
+  async deleteRange (start, limit, options) {
+    const { db, encoded } = this.#key(start, options)
+    const { encoded: end } = this.#key(limit, options)
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, DELETE_RANGE, encoded, end))
+  }
+
+  // Deletes the keys of a range, those that the transaction sees: by a range delete from the
+  // first of them to the last, where the format has these.
+  async clear (options) {
+    const { db } = this.#target(options)
+    const write = (kind, key, limit) => this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, key, limit))
+    const keys = (more) => this.#range({ ...options, ...more, keys: true, values: false }, true, (entry) => entry[0])
+    if (Number.isInteger(options?.limit) && options.limit >= 0) {
+      for await (const key of keys()) await write(DELETE, key)
+      return
+    }
+    const [[first], [last]] = await Promise.all([false, true].map((back) => keys({ reverse: back, limit: 1 }).all()))
+    if (first === undefined) return
+    try {
+      await write(DELETE_RANGE, first, last)
+      await write(DELETE, last)
+    } catch (err) {
+      if (err.code !== 'LEVEL_NEEDS_NATIVE') throw err
+      for await (const key of keys()) await write(DELETE, key)
+    }
   }
 
   // Remembers what has been written until now, for rollbackTo().
@@ -71,15 +114,15 @@ class Transaction {
   }
 
   iterator (options) {
-    return this.#entries({ ...options }, (entry) => entry)
+    return this.#range({ ...options }, false, (entry) => entry)
   }
 
   keys (options) {
-    return this.#entries({ ...options, keys: true, values: false }, (entry) => entry[0])
+    return this.#range({ ...options, keys: true, values: false }, false, (entry) => entry[0])
   }
 
   values (options) {
-    return this.#entries({ ...options, keys: false, values: true }, (entry) => entry[1])
+    return this.#range({ ...options, keys: false, values: true }, false, (entry) => entry[1])
   }
 
   // Commits or rolls back. The calls before it are made first.
@@ -98,55 +141,80 @@ class Transaction {
   }
 
   async #get (key, options, update) {
-    const { db, encoded } = this.#key(key, options)
-    const encoding = db.valueEncoding(options?.valueEncoding)
+    const { db, place, encoded } = this.#key(key, options)
+    const encoding = place.valueEncoding(options?.valueEncoding)
     const flags = encoding.format === 'utf8' ? 0 : AS_BUFFER
     const value = await this.#call(db, (context) => native.transactionGet(context, this.#native, encoded, flags, update))
     return value === undefined ? undefined : decode(encoding, value)
   }
 
-  // The state is that of the first next().
-  async * #entries (options, pick) {
-    const db = this.#target(options)
-    const encodings = { key: db.keyEncoding(options.keyEncoding), value: db.valueEncoding(options.valueEncoding) }
-    const encoded = { ...options, keyEncoding: encodings.key.format, valueEncoding: encodings.value.format }
-    for (const name of ['gt', 'gte', 'lt', 'lte']) {
-      if (encoded[name] !== undefined && encoded[name] !== null) encoded[name] = encodings.key.encode(encoded[name])
+  async #write (kind, key, value, options) {
+    const { db, place, encoded } = this.#key(key, options)
+    place._assertValidValue(value)
+    const encodedValue = place.valueEncoding(options?.valueEncoding).encode(value)
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, encoded, encodedValue))
+  }
+
+  // raw: keys and values as the engine has them.
+  #range (options, raw, pick) {
+    let decoding = null
+    const make = async () => {
+      const { db, place } = this.#target(options)
+      const { encoded, encodings } = encodeRange(place, options)
+      const prefix = raw ? 0 : place.prefix?.length ?? 0
+      decoding = { ...encodings, prefix, place }
+      const reader = new BlockReader(encoded)
+      return this.#call(db, (context) => {
+        const iterator = openIterator(context, reader, encoded, undefined, this.#native)
+        this.#iterators.add(iterator)
+        return { db, context, iterator, reader }
+      })
     }
-    const reader = new BlockReader(encoded)
-    const iterator = await this.#call(db, (context) => openIterator(context, reader, encoded, undefined, this.#native))
-    this.#iterators.add(iterator)
-    try {
-      let left = Number.isInteger(options.limit) && options.limit >= 0 ? options.limit : Infinity
-      while (left > 0) {
-        this.#assertOpen()
-        if (reader.empty && reader.ended) return
-        const size = Math.min(READ_AHEAD, left)
-        if (reader.empty) reader.fill(await this.#call(db, (context) => native.iteratorNext(context, iterator, size, HIGH_WATER_MARK)))
-        for (const [key, value] of reader.take(size)) {
-          this.#assertOpen()
-          left--
-          yield pick([key === undefined ? undefined : decode(encodings.key, key), value === undefined ? undefined : decode(encodings.value, value)])
-        }
+    const made = make() // up to the first await at once, so that decoding is known to seek
+    const encode = (target, { keyEncoding } = {}) => {
+      if (decoding === null) return ''
+      const encoding = keyEncoding === undefined ? decoding.key : decoding.place.keyEncoding(keyEncoding)
+      return decoding.place.prefixKey(encoding.encode(target), encoding.format, false)
+    }
+    return new TransactionIterator(this.#ways(), made, options.limit, encode, ([key, value]) => pick(raw
+      ? [key, value]
+      : [
+          key === undefined ? undefined : decoding.key.decode(unprefixed(key, decoding.prefix)),
+          value === undefined ? undefined : decoding.value.decode(value)
+        ]))
+  }
+
+  #ways () {
+    return {
+      call: (db, call) => this.#call(db, call),
+      assertOpen: () => this.#assertOpen(),
+      release: (iterator) => {
+        this.#iterators.delete(iterator)
+        native.iteratorClose(iterator)
       }
-    } finally {
-      this.#iterators.delete(iterator)
-      native.iteratorClose(iterator)
     }
   }
 
-  // The database or keyspace of a call.
+  // The keyspace of a call, and where in it: there itself, or in a sublevel.
   #target (options) {
     this.#assertOpen()
-    const db = options?.keyspace ?? this.#db
-    if (typeof db._assertValidKey !== 'function') throw invalidArgument("The option 'keyspace' must be a keyspace")
-    return db
+    const { keyspace, sublevel } = options ?? {}
+    if (sublevel !== undefined && sublevel !== null) {
+      if (typeof sublevel.prefixKey !== 'function' || sublevel.parent === null || sublevel.parent === undefined) {
+        throw invalidArgument("The option 'sublevel' must be a sublevel")
+      }
+      return { db: sublevel.db, place: sublevel }
+    }
+    if (keyspace === undefined || keyspace === null) return { db: this.#db, place: this.#place }
+    if (typeof keyspace._assertValidKey !== 'function') throw invalidArgument("The option 'keyspace' must be a keyspace")
+    return { db: keyspace, place: keyspace }
   }
 
   #key (key, options) {
-    const db = this.#target(options)
-    db._assertValidKey(key)
-    return { db, encoded: db.keyEncoding(options?.keyEncoding).encode(key) }
+    const { db, place } = this.#target(options)
+    place._assertValidKey(key)
+    const encoding = place.keyEncoding(options?.keyEncoding)
+    return { db, place, encoded: place.prefixKey(encoding.encode(key), encoding.format, false) }
   }
 
   async #call (db, call) {
@@ -175,6 +243,11 @@ class Transaction {
   }
 }
 
+function unprefixed (key, prefix) {
+  if (prefix === 0) return key
+  return typeof key === 'string' ? key.slice(prefix) : key.subarray(prefix)
+}
+
 function decode (encoding, data) {
   try {
     return encoding.decode(data)
@@ -197,13 +270,13 @@ function beginArguments (options) {
   return [(serializable ? SERIALIZABLE : 0) | (lock ? LOCK : 0), timeout, name]
 }
 
-// Calls the function with a transaction of begin(...), and again after a conflict.
-async function run (db, fn, options, begin, contextOf) {
+// Calls the function with a transaction of begin(...), and again after a conflict. place is the database or the sublevel that was asked.
+async function run (db, place, fn, options, begin, contextOf) {
   const args = beginArguments(options)
   const retries = options.retries ?? RETRIES
   if (typeof retries !== 'number' || !(retries >= 0)) throw invalidArgument("The option 'retries' must be a number that is not negative")
   for (let i = 0, pause = FIRST_PAUSE_MS; ; i++, pause = Math.min(2 * pause, LAST_PAUSE_MS)) {
-    const tx = new Transaction(db, await begin(args), contextOf)
+    const tx = new Transaction(db, place, await begin(args), contextOf)
     const resource = { close: () => tx[kEnd](false).catch(() => {}) }
     db.attachResource(resource)
     try {

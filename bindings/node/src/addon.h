@@ -122,7 +122,31 @@ void text_free(text *t);
 char *text_copy(const char *text); /* malloc'ed; NULL: no memory */
 /* Copies a string or Uint8Array to malloc'ed memory; NULL for undefined and null. */
 bool bytes_copy(napi_env env, napi_value value, char **data, size_t *len);
-bool read_text(napi_env env, napi_value value, char **text);
+
+/* ---- arguments.c: false and NULL, an exception is pending ---- */
+
+/* Bytes of an argument, malloc'ed; data is NULL for undefined and null. */
+typedef struct bytes {
+  char *data;
+  size_t len;
+} bytes;
+
+bool bytes_args(napi_env env, const napi_value *argv, bytes *out, size_t n);
+void bytes_free(bytes *b, size_t n);
+bool arg_bool(napi_env env, napi_value value); /* false for what is no boolean */
+/* A malloc'ed string without zero bytes, which would end it early; refusal says what it is. */
+bool arg_name(napi_env env, napi_value value, const char *refusal, char **text);
+bool arg_path(napi_env env, napi_value value, char **path); /* the same */
+/* A database object that is not open. */
+database *arg_unopened(napi_env env, napi_value value, const char *refusal);
+/* A new item on an open database; release is called by work_fail, too. */
+void *work_for(napi_env env, napi_value value, database **db, size_t size, void (*run)(work *), void (*release)(work *));
+/* Gives up an item that was not queued, and returns NULL. */
+napi_value work_fail(work *w);
+/* Throws the failure of a call of the library, if it is one, and returns NULL. */
+napi_value refused(napi_env env, loam_status status, char *error);
+
+/* ---- addon.c ---- */
 
 /* message: what the library stored, or NULL */
 napi_value make_error(napi_env env, loam_status status, char *message);
@@ -216,8 +240,10 @@ loam_status shared_close(loam_db *db, char **err);
   X(jobWait) X(jobProgress) X(jobCancel)                                       \
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
-  X(put) X(write) X(writeAsync) X(clear) X(deleteRange) X(finishWrite)         \
-  X(transactionBegin) X(transactionGet) X(transactionPut) X(transactionCommit) \
+  X(put) X(write) X(writeAsync) X(clear) X(deleteRange)                        \
+  X(deleteRangeSync) X(finishWrite)                                            \
+  X(transactionBegin) X(transactionGet) X(transactionHas) X(transactionWrite)  \
+  X(transactionCommit)                                                         \
   X(transactionRollback) X(transactionSavepoint) X(transactionRollbackTo)      \
   X(compareAndSwap)                                                            \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)

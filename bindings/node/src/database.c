@@ -233,12 +233,6 @@ static open_work *open_work_new(napi_env env, void (*run)(work *), napi_value (*
   return NULL;
 }
 
-static napi_value open_fail(open_work *o) {
-  open_release(&o->w);
-  free(o);
-  return NULL;
-}
-
 /* load(libraryPath): the options table as JSON. */
 napi_value js_load(napi_env env, napi_callback_info info) {
   ARGS(1);
@@ -250,17 +244,6 @@ napi_value js_load(napi_env env, napi_callback_info info) {
   open_work *o = open_work_new(env, load_run, json_finish);
   return o == NULL ? NULL : work_queue(env, &o->w, NULL, false, "loamdb.load");
 }
-
-/* A path without zero bytes, which would end it early. */
-bool read_text(napi_env env, napi_value value, char **text) {
-  size_t len;
-  if (!bytes_copy(env, value, text, &len)) return false;
-  if (*text != NULL && strlen(*text) == len) return true;
-  napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "a location must be a string without zero bytes");
-  return false;
-}
-
-static bool read_path(napi_env env, napi_value value, open_work *o) { return read_text(env, value, &o->path); }
 
 static bool read_cache(napi_env env, napi_value value, open_work *o) {
   napi_valuetype type;
@@ -281,17 +264,13 @@ static bool read_logger(napi_env env, napi_value value, open_work *o) {
 /* open(database, path, options, shared, cache, logger) */
 napi_value js_open(napi_env env, napi_callback_info info) {
   ARGS(6);
-  database *db = arg_database(env, argv[0]);
+  database *db = arg_unopened(env, argv[0], "the database is open");
   if (db == NULL) return NULL;
-  if (db->db != NULL) {
-    napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "the database is open");
-    return NULL;
-  }
   open_work *o = open_work_new(env, open_run, open_finish);
   if (o == NULL) return NULL;
   napi_get_value_bool(env, argv[3], &o->shared);
-  if (!read_path(env, argv[1], o) || !read_options(env, argv[2], o) || !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
-    return open_fail(o);
+  if (!arg_path(env, argv[1], &o->path) || !read_options(env, argv[2], o) || !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
+    return work_fail(&o->w);
   return work_queue(env, &o->w, db, true, "loamdb.open");
 }
 
@@ -300,7 +279,7 @@ static napi_value on_path(napi_env env, napi_callback_info info, void (*run)(wor
   ARGS(2);
   open_work *o = open_work_new(env, run, finish);
   if (o == NULL) return NULL;
-  if (!read_path(env, argv[0], o) || (run != destroy_run && !read_options(env, argv[1], o))) return open_fail(o);
+  if (!arg_path(env, argv[0], &o->path) || (run != destroy_run && !read_options(env, argv[1], o))) return work_fail(&o->w);
   return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
 }
 
@@ -313,8 +292,8 @@ napi_value js_export(napi_env env, napi_callback_info info) {
   ARGS(4);
   open_work *o = open_work_new(env, export_run, NULL);
   if (o == NULL) return NULL;
-  if (!read_path(env, argv[0], o) || !read_text(env, argv[1], &o->to) || !read_text(env, argv[2], &o->format) || !read_options(env, argv[3], o))
-    return open_fail(o);
+  if (!arg_path(env, argv[0], &o->path) || !arg_path(env, argv[1], &o->to) || !arg_path(env, argv[2], &o->format) || !read_options(env, argv[3], o))
+    return work_fail(&o->w);
   return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
 }
 

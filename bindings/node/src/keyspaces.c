@@ -19,24 +19,7 @@ static void keyspace_release(work *w) {
   if (k->keyspace != NULL) loam.close(k->keyspace, NULL);
 }
 
-static napi_value keyspace_fail(keyspace_work *k) {
-  keyspace_release(&k->w);
-  free(k);
-  return NULL;
-}
-
-static keyspace_work *keyspace_new(napi_env env, napi_value name, database *parent, void (*run)(work *)) {
-  size_t len;
-  keyspace_work *k = work_new(env, sizeof *k);
-  if (k == NULL) return NULL;
-  k->w.run = run;
-  k->w.release = keyspace_release;
-  k->parent = parent->db;
-  if (!bytes_copy(env, name, &k->name, &len)) return (void)keyspace_fail(k), NULL;
-  if (k->name != NULL && strlen(k->name) == len) return k;
-  napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "the name of a keyspace must be a string without zero bytes");
-  return (void)keyspace_fail(k), NULL;
-}
+static const char bad_name[] = "the name of a keyspace must be a string without zero bytes";
 
 static void open_run(work *w) {
   keyspace_work *k = (keyspace_work *)w;
@@ -66,16 +49,12 @@ static napi_value open_finish(napi_env env, work *w) {
 /* keyspaceOpen(database, parent, name, options) */
 napi_value js_keyspaceOpen(napi_env env, napi_callback_info info) {
   ARGS(4);
-  database *db = arg_database(env, argv[0]), *parent = db == NULL ? NULL : arg_open_database(env, argv[1]);
-  if (parent == NULL) return NULL;
-  if (db->db != NULL) {
-    napi_throw_error(env, "LEVEL_INVALID_ARGUMENT", "the keyspace is open");
-    return NULL;
-  }
-  keyspace_work *k = keyspace_new(env, argv[2], parent, open_run);
+  database *db = arg_unopened(env, argv[0], "the keyspace is open"), *parent;
+  keyspace_work *k = db == NULL ? NULL : work_for(env, argv[1], &parent, sizeof *k, open_run, keyspace_release);
   if (k == NULL) return NULL;
-  if (!options_read(env, argv[3], &k->options)) return keyspace_fail(k);
   k->w.finish = open_finish;
+  k->parent = parent->db;
+  if (!arg_name(env, argv[2], bad_name, &k->name) || !options_read(env, argv[3], &k->options)) return work_fail(&k->w);
   return work_queue(env, &k->w, db, true, "loamdb.keyspace");
 }
 
@@ -87,10 +66,11 @@ static void drop_run(work *w) {
 /* keyspaceDrop(database, name) */
 napi_value js_keyspaceDrop(napi_env env, napi_callback_info info) {
   ARGS(2);
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL) return NULL;
-  keyspace_work *k = keyspace_new(env, argv[1], db, drop_run);
-  return k == NULL ? NULL : work_queue(env, &k->w, db, true, "loamdb.keyspaceDrop");
+  database *db;
+  keyspace_work *k = work_for(env, argv[0], &db, sizeof *k, drop_run, keyspace_release);
+  if (k == NULL) return NULL;
+  k->parent = db->db;
+  return arg_name(env, argv[1], bad_name, &k->name) ? work_queue(env, &k->w, db, true, "loamdb.keyspaceDrop") : work_fail(&k->w);
 }
 
 /* keyspaceList(database): JSON */
@@ -100,10 +80,7 @@ napi_value js_keyspaceList(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
   loam_status status = loam.keyspace_list(db->db, &names, &error);
-  if (status != LOAM_OK) {
-    throw_status(env, status, error);
-    return NULL;
-  }
+  if (status != LOAM_OK) return refused(env, status, error);
   napi_value result = make_string(env, names, strlen(names));
   loam.free(names);
   return result;
@@ -118,10 +95,7 @@ napi_value js_keyspaceNumber(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
   loam_status status = loam.keyspace_number(db->db, &number, &error);
-  if (status != LOAM_OK) {
-    throw_status(env, status, error);
-    return NULL;
-  }
+  if (status != LOAM_OK) return refused(env, status, error);
   napi_create_uint32(env, number, &result);
   return result;
 }

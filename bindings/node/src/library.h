@@ -23,6 +23,7 @@
   X(iter_create) X(iter_close) X(iter_place) X(iter_next_block)                \
   X(iter_prev_block) X(iter_seek) X(iter_next) X(iter_set_bounds)              \
   X(txn_begin) X(txn_get) X(txn_get_for_update) X(txn_put) X(txn_delete)       \
+  X(txn_has) X(txn_merge) X(txn_delete_range)                                  \
   X(txn_iter_create) X(txn_savepoint) X(txn_rollback_to) X(txn_commit)         \
   X(txn_close) X(compare_and_swap)                                             \
   X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \

@@ -70,8 +70,7 @@ napi_value js_transactionBegin(napi_env env, napi_callback_info info) {
   free(name);
   if (status == LOAM_OK) return make_external(env, t, transaction_finalize);
   free(t);
-  throw_status(env, status, error);
-  return NULL;
+  return refused(env, status, error);
 }
 
 /* ---- reads, writes and the end ---- */
@@ -80,45 +79,39 @@ typedef struct transaction_work {
   work w;
   transaction *t;
   loam_db *db; /* the keyspace */
-  char *key, *value;
-  size_t key_len, value_len;
-  uint32_t flags;
+  bytes args[2]; /* key and value, start and limit */
+  uint32_t flags; /* of a read or the commit; the kind of a write */
   void *result; /* the library's */
   size_t result_len;
 } transaction_work;
 
 static void transaction_release(work *w) {
   transaction_work *x = (transaction_work *)w;
-  free(x->key);
-  free(x->value);
+  bytes_free(x->args, 2);
   if (x->result != NULL) loam.free(x->result);
-  transaction_unref(x->t);
+  if (x->t != NULL) transaction_unref(x->t);
 }
 
-static transaction_work *transaction_work_new(napi_env env, transaction *t, void (*run)(work *)) {
-  transaction_work *x = work_new(env, sizeof *x);
+/* An item of the arguments (database, transaction, ...); the database is the keyspace. */
+static transaction_work *transaction_call(napi_env env, const napi_value *argv, database **db, void (*run)(work *)) {
+  transaction_work *x = work_for(env, argv[0], db, sizeof *x, run, transaction_release);
   if (x == NULL) return NULL;
-  x->w.run = run;
-  x->w.release = transaction_release;
-  x->t = t;
-  t->refs++;
-  return x;
-}
-
-static napi_value transaction_fail(transaction_work *x) {
-  transaction_release(&x->w);
-  free(x);
-  return NULL;
+  x->db = (*db)->db;
+  if ((x->t = arg_live(env, argv[1])) != NULL) {
+    x->t->refs++;
+    return x;
+  }
+  return (void)work_fail(&x->w), NULL;
 }
 
 static void read_run(work *w) {
   transaction_work *x = (transaction_work *)w;
-  w->status = loam.txn_get(x->t->txn, x->db, x->key, x->key_len, &x->result, &x->result_len, &w->error);
+  w->status = loam.txn_get(x->t->txn, x->db, x->args->data, x->args->len, &x->result, &x->result_len, &w->error);
 }
 
 static void read_for_update_run(work *w) {
   transaction_work *x = (transaction_work *)w;
-  w->status = loam.txn_get_for_update(x->t->txn, x->db, x->key, x->key_len, &x->result, &x->result_len, &w->error);
+  w->status = loam.txn_get_for_update(x->t->txn, x->db, x->args->data, x->args->len, &x->result, &x->result_len, &w->error);
 }
 
 static napi_value read_finish(napi_env env, work *w) {
@@ -129,47 +122,78 @@ static napi_value read_finish(napi_env env, work *w) {
   return undefined;
 }
 
-/* transactionGet(database, transaction, key, flags, for update); the database is the keyspace. */
+/* transactionGet(database, transaction, key, flags, for update) */
 napi_value js_transactionGet(napi_env env, napi_callback_info info) {
   ARGS(5);
-  bool update = false;
-  database *db = arg_open_database(env, argv[0]);
-  transaction *t = db == NULL ? NULL : arg_live(env, argv[1]);
-  if (t == NULL) return NULL;
-  napi_get_value_bool(env, argv[4], &update);
-  transaction_work *x = transaction_work_new(env, t, update ? read_for_update_run : read_run);
+  database *db;
+  bool update = arg_bool(env, argv[4]);
+  transaction_work *x = transaction_call(env, argv, &db, update ? read_for_update_run : read_run);
   if (x == NULL) return NULL;
   x->w.finish = read_finish;
-  x->db = db->db;
   x->flags = arg_u32(env, argv[3]);
-  if (!bytes_copy(env, argv[2], &x->key, &x->key_len)) return transaction_fail(x);
-  return update && t->lock ? work_start(env, &x->w, db, "loamdb.lock") : work_queue(env, &x->w, db, true, "loamdb.transaction");
+  if (!bytes_args(env, argv + 2, x->args, 1)) return work_fail(&x->w);
+  return update && x->t->lock ? work_start(env, &x->w, db, "loamdb.lock") : work_queue(env, &x->w, db, true, "loamdb.transaction");
+}
+
+static void has_run(work *w) {
+  transaction_work *x = (transaction_work *)w;
+  w->status = loam.txn_has(x->t->txn, x->db, x->args->data, x->args->len, &w->error);
+}
+
+static napi_value has_finish(napi_env env, work *w) {
+  napi_value found = NULL;
+  napi_get_boolean(env, w->status == LOAM_OK, &found);
+  return found;
+}
+
+/* transactionHas(database, transaction, key) */
+napi_value js_transactionHas(napi_env env, napi_callback_info info) {
+  ARGS(3);
+  database *db;
+  transaction_work *x = transaction_call(env, argv, &db, has_run);
+  if (x == NULL) return NULL;
+  x->w.finish = has_finish;
+  return bytes_args(env, argv + 2, x->args, 1) ? work_queue(env, &x->w, db, true, "loamdb.transaction") : work_fail(&x->w);
 }
 
 static void write_run(work *w) {
   transaction_work *x = (transaction_work *)w;
-  w->status = x->value == NULL ? loam.txn_delete(x->t->txn, x->db, x->key, x->key_len, &w->error)
-                               : loam.txn_put(x->t->txn, x->db, x->key, x->key_len, x->value, x->value_len, &w->error);
+  loam_txn *txn = x->t->txn;
+  const bytes *key = &x->args[0], *value = &x->args[1];
+  switch (x->flags) {
+  case LOAM_OP_PUT:
+    w->status = loam.txn_put(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
+    break;
+  case LOAM_OP_MERGE:
+    w->status = loam.txn_merge(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
+    break;
+  case LOAM_OP_DELETE_RANGE:
+    w->status = loam.txn_delete_range(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
+    break;
+  default:
+    w->status = loam.txn_delete(txn, x->db, key->data, key->len, &w->error);
+  }
 }
 
 /* Without locks a write stays in memory until the commit. */
 static napi_value write_now(napi_env env, transaction_work *x) {
   write_run(&x->w);
-  if (x->w.status < 0) throw_status(env, x->w.status, x->w.error);
-  return transaction_fail(x);
+  char *error = x->w.error;
+  x->w.error = NULL;
+  loam_status status = x->w.status;
+  work_fail(&x->w);
+  return refused(env, status, error);
 }
 
-/* transactionPut(database, transaction, key, value): a promise or undefined; value undefined: delete. */
-napi_value js_transactionPut(napi_env env, napi_callback_info info) {
-  ARGS(4);
-  database *db = arg_open_database(env, argv[0]);
-  transaction *t = db == NULL ? NULL : arg_live(env, argv[1]);
-  if (t == NULL) return NULL;
-  transaction_work *x = transaction_work_new(env, t, write_run);
+/* transactionWrite(database, transaction, kind, key, value): a promise or undefined. */
+napi_value js_transactionWrite(napi_env env, napi_callback_info info) {
+  ARGS(5);
+  database *db;
+  transaction_work *x = transaction_call(env, argv, &db, write_run);
   if (x == NULL) return NULL;
-  x->db = db->db;
-  if (!bytes_copy(env, argv[2], &x->key, &x->key_len) || !bytes_copy(env, argv[3], &x->value, &x->value_len)) return transaction_fail(x);
-  return t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
+  x->flags = arg_u32(env, argv[2]);
+  if (!bytes_args(env, argv + 3, x->args, 2)) return work_fail(&x->w);
+  return x->t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
 }
 
 static void commit_run(work *w) {
@@ -181,10 +205,8 @@ static void commit_run(work *w) {
 /* transactionCommit(database, transaction, flags): it has ended afterwards, whatever comes of it. */
 napi_value js_transactionCommit(napi_env env, napi_callback_info info) {
   ARGS(3);
-  database *db = arg_open_database(env, argv[0]);
-  transaction *t = db == NULL ? NULL : arg_live(env, argv[1]);
-  if (t == NULL) return NULL;
-  transaction_work *x = transaction_work_new(env, t, commit_run);
+  database *db;
+  transaction_work *x = transaction_call(env, argv, &db, commit_run);
   if (x == NULL) return NULL;
   x->flags = arg_u32(env, argv[2]);
   return work_queue(env, &x->w, db, true, "loamdb.commit");
@@ -209,11 +231,8 @@ napi_value js_transactionSavepoint(napi_env env, napi_callback_info info) {
   transaction *t = arg_live(env, argv[0]);
   if (t == NULL) return NULL;
   loam_status status = loam.txn_savepoint(t->txn, &savepoint, &error);
-  if (status == LOAM_OK) {
-    napi_create_double(env, (double)savepoint, &result);
-  } else {
-    throw_status(env, status, error);
-  }
+  if (status != LOAM_OK) return refused(env, status, error);
+  napi_create_double(env, (double)savepoint, &result);
   return result;
 }
 
@@ -224,8 +243,7 @@ napi_value js_transactionRollbackTo(napi_env env, napi_callback_info info) {
   transaction *t = arg_live(env, argv[0]);
   if (t == NULL) return NULL;
   loam_status status = loam.txn_rollback_to(t->txn, arg_size(env, argv[1]), &error);
-  if (status != LOAM_OK) throw_status(env, status, error);
-  return NULL;
+  return refused(env, status, error);
 }
 
 /* ---- compare-and-swap ---- */
@@ -233,45 +251,26 @@ napi_value js_transactionRollbackTo(napi_env env, napi_callback_info info) {
 typedef struct swap_work {
   work w;
   loam_db *db;
-  char *key, *old, *value;
-  size_t key_len, old_len, value_len;
+  bytes args[3]; /* key, old, value */
   bool sync;
 } swap_work;
 
-static void swap_release(work *w) {
-  swap_work *x = (swap_work *)w;
-  free(x->key);
-  free(x->old);
-  free(x->value);
-}
+static void swap_release(work *w) { bytes_free(((swap_work *)w)->args, 3); }
 
 static void swap_run(work *w) {
   swap_work *x = (swap_work *)w;
-  w->status = loam.compare_and_swap(x->db, WRITE(x->sync ? LOAM_SYNC : 0), x->key, x->key_len, x->old, x->old_len, x->value, x->value_len, &w->error);
-}
-
-static napi_value swap_finish(napi_env env, work *w) {
-  napi_value swapped = NULL;
-  napi_get_boolean(env, w->status == LOAM_OK, &swapped);
-  return swapped;
+  const bytes *key = &x->args[0], *old = &x->args[1], *value = &x->args[2];
+  w->status = loam.compare_and_swap(x->db, WRITE(x->sync ? LOAM_SYNC : 0), key->data, key->len, old->data, old->len, value->data, value->len, &w->error);
 }
 
 /* compareAndSwap(database, key, old, value, sync); old undefined: no value; value undefined: delete. */
 napi_value js_compareAndSwap(napi_env env, napi_callback_info info) {
   ARGS(5);
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL) return NULL;
-  swap_work *x = work_new(env, sizeof *x);
+  database *db;
+  swap_work *x = work_for(env, argv[0], &db, sizeof *x, swap_run, swap_release);
   if (x == NULL) return NULL;
-  x->w.run = swap_run;
-  x->w.finish = swap_finish;
-  x->w.release = swap_release;
+  x->w.finish = has_finish;
   x->db = db->db;
-  napi_get_value_bool(env, argv[4], &x->sync);
-  if (!bytes_copy(env, argv[1], &x->key, &x->key_len) || !bytes_copy(env, argv[2], &x->old, &x->old_len) || !bytes_copy(env, argv[3], &x->value, &x->value_len)) {
-    swap_release(&x->w);
-    free(x);
-    return NULL;
-  }
-  return work_queue_write(env, &x->w, db, "loamdb.compareAndSwap");
+  x->sync = arg_bool(env, argv[4]);
+  return bytes_args(env, argv + 1, x->args, 3) ? work_queue_write(env, &x->w, db, "loamdb.compareAndSwap") : work_fail(&x->w);
 }

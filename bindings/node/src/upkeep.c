@@ -22,13 +22,8 @@ static void upkeep_release(work *w) {
 }
 
 static upkeep_work *upkeep_new(napi_env env, napi_value database_value, database **db, void (*run)(work *)) {
-  *db = arg_open_database(env, database_value);
-  if (*db == NULL) return NULL;
-  upkeep_work *u = work_new(env, sizeof *u);
-  if (u == NULL) return NULL;
-  u->w.run = run;
-  u->w.release = upkeep_release;
-  u->db = (*db)->db;
+  upkeep_work *u = work_for(env, database_value, db, sizeof *u, run, upkeep_release);
+  if (u != NULL) u->db = (*db)->db;
   return u;
 }
 
@@ -40,12 +35,6 @@ static bool ranges_new(napi_env env, upkeep_work *u, size_t n) {
   if (u->keys != NULL && u->key_lens != NULL && u->sizes != NULL) return true;
   throw_memory(env);
   return false;
-}
-
-static napi_value upkeep_fail(upkeep_work *u) {
-  upkeep_release(&u->w);
-  free(u);
-  return NULL;
 }
 
 static void flush_run(work *w) { w->status = loam.flush(((upkeep_work *)w)->db, &w->error); }
@@ -70,7 +59,7 @@ napi_value js_compact(napi_env env, napi_callback_info info) {
   upkeep_work *u = upkeep_new(env, argv[0], &db, compact_run);
   if (u == NULL) return NULL;
   if (!ranges_new(env, u, 1) || !bytes_copy(env, argv[1], &u->keys[0], &u->key_lens[0]) || !bytes_copy(env, argv[2], &u->keys[1], &u->key_lens[1]))
-    return upkeep_fail(u);
+    return work_fail(&u->w);
   return work_queue(env, &u->w, db, true, "loamdb.compact");
 }
 
@@ -143,7 +132,7 @@ napi_value js_checkpointStart(napi_env env, napi_callback_info info) {
   ARGS(2);
   char *path = NULL;
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !read_text(env, argv[1], &path)) return NULL;
+  if (db == NULL || !arg_path(env, argv[1], &path)) return NULL;
   napi_value result = job_start(env, db->db, NULL, path);
   free(path);
   return result;
@@ -229,11 +218,11 @@ napi_value js_approximateSizes(napi_env env, napi_callback_info info) {
   u->w.finish = sizes_finish;
   if (napi_get_array_length(env, argv[1], &n) != napi_ok || n % 2 != 0) {
     napi_throw_type_error(env, NULL, "the ranges must be an array of pairs");
-    return upkeep_fail(u);
+    return work_fail(&u->w);
   }
-  if (!ranges_new(env, u, n / 2)) return upkeep_fail(u);
+  if (!ranges_new(env, u, n / 2)) return work_fail(&u->w);
   for (uint32_t i = 0; i < n; i++)
-    if (!read_bound(env, argv[1], i, u, i / 2 + (i % 2 != 0 ? u->n : 0))) return upkeep_fail(u);
+    if (!read_bound(env, argv[1], i, u, i / 2 + (i % 2 != 0 ? u->n : 0))) return work_fail(&u->w);
   return work_queue(env, &u->w, db, true, "loamdb.sizes");
 }
 

@@ -8,12 +8,10 @@ napi_value js_put(napi_env env, napi_callback_info info) {
   text key, value;
   napi_valuetype type;
   char *error = NULL;
-  bool sync = false;
   loam_status status;
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || napi_typeof(env, argv[2], &type) != napi_ok || !text_read(env, argv[1], &key)) return NULL;
-  napi_get_value_bool(env, argv[3], &sync);
-  unsigned flags = sync ? LOAM_SYNC : 0;
+  unsigned flags = arg_bool(env, argv[3]) ? LOAM_SYNC : 0;
   if (type == napi_undefined) {
     status = loam.delete(db->db, WRITE(flags), key.data, key.len, NULL, &error);
   } else if (text_read(env, argv[2], &value)) {
@@ -23,8 +21,7 @@ napi_value js_put(napi_env env, napi_callback_info info) {
     status = LOAM_OK; /* the exception is pending */
   }
   text_free(&key);
-  if (status < 0) throw_status(env, status, error);
-  return NULL;
+  return refused(env, status, error);
 }
 
 typedef struct operation {
@@ -86,10 +83,7 @@ napi_value js_write(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL || !arg_bytes(env, argv[1], argv[2], &data, &len)) return NULL;
   loam_status status = write_batch(db->db, data, len, arg_u32(env, argv[3]), &error);
-  if (status < 0) {
-    throw_status(env, status, error);
-    return NULL;
-  }
+  if (status < 0) return refused(env, status, error);
   napi_get_boolean(env, status != LOAM_BUSY, &done);
   return done;
 }
@@ -241,44 +235,45 @@ static void delete_range_run(work *w) {
 /* deleteRange(database, start, limit, sync) */
 napi_value js_deleteRange(napi_env env, napi_callback_info info) {
   ARGS(4);
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL) return NULL;
-  clear_work *c = work_new(env, sizeof *c);
+  database *db;
+  clear_work *c = work_for(env, argv[0], &db, sizeof *c, delete_range_run, clear_release);
   if (c == NULL) return NULL;
-  c->w.run = delete_range_run;
-  c->w.release = clear_release;
   c->db = db->db;
-  napi_get_value_bool(env, argv[3], &c->sync);
-  if (!range_read(env, &c->range, argv[1], argv[2], 0, db->bytewise)) {
-    clear_release(&c->w);
-    free(c);
-    return NULL;
-  }
+  c->sync = arg_bool(env, argv[3]);
+  if (!range_read(env, &c->range, argv[1], argv[2], 0, db->bytewise)) return work_fail(&c->w);
   return work_queue_write(env, &c->w, db, "loamdb.deleteRange");
+}
+
+/* deleteRangeSync(database, start, limit, sync) */
+napi_value js_deleteRangeSync(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  database *db = arg_open_database(env, argv[0]);
+  bytes args[2] = {{NULL, 0}, {NULL, 0}};
+  char *error = NULL;
+  loam_status status = LOAM_OK; /* the exception is pending */
+  if (db == NULL) return NULL;
+  if (bytes_args(env, argv + 1, args, 2))
+    status = loam.delete_range(db->db, WRITE(arg_bool(env, argv[3]) ? LOAM_SYNC : 0), args[0].data, args[0].len, args[1].data, args[1].len, NULL, &error);
+  bytes_free(args, 2);
+  return refused(env, status, error);
 }
 
 /* clear(database, snapshot, lower, upper, flags, limit, sync) */
 napi_value js_clear(napi_env env, napi_callback_info info) {
   ARGS(7);
   const loam_snapshot *snapshot;
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot)) return NULL;
-  clear_work *c = work_new(env, sizeof *c);
+  database *db;
+  clear_work *c = work_for(env, argv[0], &db, sizeof *c, clear_run, clear_release);
   if (c == NULL) return NULL;
-  c->w.run = clear_run;
-  c->w.release = clear_release;
+  if (!arg_snapshot(env, argv[1], &snapshot)) return work_fail(&c->w);
   c->db = db->db;
   c->snapshot = snapshot;
   c->limit = -1;
   uint32_t flags = arg_u32(env, argv[4]);
   c->reverse = flags & FLAG_REVERSE;
   napi_get_value_int64(env, argv[5], &c->limit);
-  napi_get_value_bool(env, argv[6], &c->sync);
-  if (!range_read(env, &c->range, argv[2], argv[3], flags, db->bytewise)) {
-    clear_release(&c->w);
-    free(c);
-    return NULL;
-  }
+  c->sync = arg_bool(env, argv[6]);
+  if (!range_read(env, &c->range, argv[2], argv[3], flags, db->bytewise)) return work_fail(&c->w);
   return work_queue_write(env, &c->w, db, "loamdb.clear");
 }
 

@@ -68,6 +68,27 @@ export async function main (): Promise<void> {
     await tx.rollbackTo(await tx.savepoint())
     return 7
   }, { serializable: true, lock: true, lockTimeout: Infinity, retries: 3, sync: true })
+  const below: string[] = await sub.transaction(async (tx) => {
+    await tx.merge('a', 1)
+    await tx.deleteRange('b', 'c')
+    await tx.clear({ gt: 'c' })
+    await tx.put('u', { name: 'Eve' }, { sublevel: users.sublevel('x') })
+    const there: boolean = await tx.has('a')
+    await using entries = tx.iterator({ gte: 'a' })
+    entries.seek('b')
+    const pairs: Array<[string, number]> = await entries.nextv(there ? 1 : 2)
+    const values: number[] = await tx.values({ sublevel: sub }).all()
+    // @ts-expect-error: a string is no number
+    await tx.merge('a', 'b')
+    return pairs.map(([key]) => key + String(values.length))
+  })
+  sub.mergeSync('a', 1)
+  sub.deleteRangeSync('a', 'b', { sync: true })
+  users.deleteRangeSync('a', 'b')
+  const absent: boolean = await sub.putIfAbsent('a', 1)
+  console.log(below, absent, await sub.approximateSize('a', null), await sub.compareAndSwap('a', 1, undefined))
+  const spaces = users.keyspace<string, number>('k', { valueEncoding: 'json', mergeOperator: 'max', compactionFilter: prefixFilter('t') })
+  await spaces.transaction((tx) => tx.merge('a', 1))
   const swapped: boolean = await users.compareAndSwap('v', undefined, { name: 'Eve' }, { sync: true })
   console.log(age, swapped, await users.putIfAbsent('v', { name: 'Eve' }))
 
