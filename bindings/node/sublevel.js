@@ -77,10 +77,14 @@ class Sublevel extends AbstractSublevel {
   // These concern the whole database.
 
   async sync () {
+    if (this.status === 'opening') return this.deferAsync(() => this.sync())
+    sync.assertOpen(this, 'sync')
     return this.db.sync()
   }
 
   async flush () {
+    if (this.status === 'opening') return this.deferAsync(() => this.flush())
+    sync.assertOpen(this, 'flush')
     return this.db.flush()
   }
 
