@@ -42,7 +42,7 @@ func TestTreeStates(t *testing.T) {
 	var total Result
 	start := time.Now()
 	for round := range testkit.Scale(1, 1, 8) {
-		r, err := TreeStates(seed+int64(round), testkit.Scale(40, 8, 1))
+		r, err := TreeStates(seed+int64(round), testkit.Scale(40, 20, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
