@@ -17,7 +17,7 @@ const (
 	KindRangeDelete Kind = 15 // deletes from its key up to its value, exclusive
 	KindMerge       Kind = 2  // an operand of a merge
 	KindValueHandle Kind = 17 // a value that lies elsewhere
-	KindSetExpiring Kind = 48 // a value that expires
+	KindSetExpiring Kind = 48 // a value with a deadline, see CutDeadline
 
 	// KindForSeek is above every kind and never stored. A lookup at sequence s
 	// begins at (s, KindForSeek), which sorts before every entry of s. Kinds have
@@ -39,7 +39,7 @@ func (k Kind) String() string {
 	case KindValueHandle:
 		return "value handle"
 	case KindSetExpiring:
-		return "expiring set"
+		return "value that expires"
 	}
 	return fmt.Sprintf("kind %d", uint8(k))
 }
@@ -48,7 +48,7 @@ func (k Kind) String() string {
 // Any other in a file is damage.
 func (k Kind) Known() bool {
 	switch k {
-	case KindDelete, KindSet, KindMerge, KindRangeDelete:
+	case KindDelete, KindSet, KindMerge, KindRangeDelete, KindSetExpiring:
 		return true
 	}
 	return false
@@ -86,10 +86,11 @@ func (k Kind) IsTombstone() bool { return k == KindDelete }
 func (k Kind) HasValue() bool { return k != KindDelete }
 
 // EndsLookup reports whether an entry of this kind is the whole answer for its
-// key: a read that sees it needs no older entry of the key.
+// key: a read that sees it needs no older entry of the key. One that has expired says, as
+// a tombstone does, that there is no value.
 func (k Kind) EndsLookup() bool {
 	switch k {
-	case KindDelete, KindSet:
+	case KindDelete, KindSet, KindSetExpiring:
 		return true
 	}
 	return false

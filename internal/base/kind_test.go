@@ -12,6 +12,7 @@ func TestKinds(t *testing.T) {
 		KindMerge:  {known: true, value: true},
 
 		KindRangeDelete: {known: true, value: true, rng: true},
+		KindSetExpiring: {known: true, value: true, ends: true},
 	}
 	for n := range 256 {
 		k := Kind(n)

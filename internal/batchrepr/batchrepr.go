@@ -142,7 +142,7 @@ func ValidateKinds(b []byte, known func(base.KeyspaceID) bool) (kinds Kinds, err
 	it := Read(b)
 	seen := uint32(0)
 	for {
-		keyspace, kind, _, _, ok := it.Next()
+		keyspace, kind, _, value, ok := it.Next()
 		if !ok {
 			break
 		}
@@ -155,6 +155,10 @@ func ValidateKinds(b []byte, known func(base.KeyspaceID) bool) (kinds Kinds, err
 		}
 		if !kind.Known() {
 			return 0, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
+		}
+		if kind == base.KindSetExpiring && len(value) < base.DeadlineLen {
+			it.failed = badDeadline
+			break
 		}
 		kinds |= 1 << kind
 		seen++ // cannot wrap: an entry that is not counted stops the loop
@@ -195,6 +199,7 @@ const (
 	badKeyspace
 	badKey
 	badValue
+	badDeadline
 )
 
 // Read begins an iteration over b.
@@ -277,6 +282,8 @@ func (it *Iter) Err() error {
 		return corrupt(int64(it.start), "unknown kind %d", it.b[it.start])
 	case badKeyspace:
 		return corrupt(int64(it.start), "keyspace malformed or the default one")
+	case badDeadline:
+		return corrupt(int64(it.start), "an operation that expires says not when")
 	case badKey:
 		return corrupt(int64(it.start), "key length malformed or beyond the end")
 	}

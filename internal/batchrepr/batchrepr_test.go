@@ -184,9 +184,9 @@ func TestKeyspaces(t *testing.T) {
 func TestReservedKinds(t *testing.T) {
 	for _, kind := range []base.Kind{base.KindMerge, base.KindRangeDelete, base.KindValueHandle, base.KindSetExpiring} {
 		for _, keyspace := range []base.KeyspaceID{base.DefaultKeyspace, 5} {
-			b := AppendEntry(Init(nil), keyspace, kind, []byte("k"), []byte("v"))
+			b := AppendEntry(Init(nil), keyspace, kind, []byte("k"), []byte("value"))
 			it := Read(b)
-			if id, got, k, v, ok := it.Next(); !ok || id != keyspace || got != kind || string(k) != "k" || string(v) != "v" {
+			if id, got, k, v, ok := it.Next(); !ok || id != keyspace || got != kind || string(k) != "k" || string(v) != "value" {
 				t.Errorf("%v: read %d %v %s=%s, %v", kind, id, got, k, v, it.Err())
 			}
 			switch err := Validate(b, all); {
@@ -201,6 +201,13 @@ func TestReservedKinds(t *testing.T) {
 				t.Errorf("%v in LevelDB's format: %v", kind, err)
 			}
 		}
+	}
+}
+
+func TestDeadlineIsThere(t *testing.T) {
+	b := AppendEntry(Init(nil), 5, base.KindSetExpiring, []byte("k"), []byte("soon"))
+	if err := Validate(b, all); !errors.Is(err, base.ErrCorruption) || !strings.Contains(err.Error(), "says not when") {
+		t.Error(err)
 	}
 }
 

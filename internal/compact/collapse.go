@@ -95,8 +95,8 @@ func (c *collapse) settle() {
 
 // settled is the trailer to write for an entry that survives with trailer t.
 func (c *collapse) settled(t base.Trailer) base.Trailer {
-	if t.Seq() <= c.settles && t.Kind() == base.KindSet {
-		return base.MakeTrailer(0, base.KindSet)
+	if t.Seq() <= c.settles && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) {
+		return base.MakeTrailer(0, t.Kind())
 	}
 	return t
 }

@@ -18,7 +18,7 @@ func (p *picker) covered() *Plan {
 	if p.RangeDels == nil {
 		return nil
 	}
-	plan := &Plan{Reason: "covered by range deletions", Drop: true, MaxPieces: 1, FileSize: p.FileSize, version: p.v}
+	plan := p.dropPlan("covered by range deletions")
 	for level := range p.v.Levels {
 		for _, f := range p.v.Levels[level].RangeDels {
 			p.dropEmpty(plan, level, f)
@@ -35,6 +35,16 @@ func (p *picker) covered() *Plan {
 			}
 		}
 	}
+	return p.dropped(plan)
+}
+
+// dropPlan is a plan to delete tables, of none so far.
+func (p *picker) dropPlan(reason string) *Plan {
+	return &Plan{Reason: reason, Drop: true, MaxPieces: 1, FileSize: p.FileSize, version: p.v}
+}
+
+// dropped completes a plan to delete tables; nil if there are none.
+func (p *picker) dropped(plan *Plan) *Plan {
 	if plan.NumFiles() == 0 {
 		return nil
 	}

@@ -28,7 +28,10 @@ const maxFilterValue = math.MaxUint32 - 2<<20
 // comes back.
 func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec, value []byte) (base.Trailer, base.Codec, []byte, error) {
 	f := w.filter
-	plain := value
+	plain, deadline := value, []byte(nil)
+	if t.Kind() == base.KindSetExpiring {
+		plain, deadline = value[:len(value)-base.DeadlineLen], value[len(value)-base.DeadlineLen:]
+	}
 	if codec != base.CodecRaw {
 		var err error
 		if f.value, err = colblk.AppendUnpacked(f.value[:0], value, codec, nil, f.env.MaxUnpacked); err != nil {
@@ -50,6 +53,10 @@ func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec, value []by
 			return t, codec, value, fmt.Errorf("%w: %s gives a value of %d bytes", base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
 		}
 		w.res.FilterChanged++
+		if deadline != nil {
+			f.value = append(append(f.value[:0], changed...), deadline...)
+			changed = f.value
+		}
 		return t, base.CodecRaw, changed, nil
 	}
 	return t, codec, value, nil

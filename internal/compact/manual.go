@@ -119,7 +119,7 @@ func (m *Manual) needed(p *picker) (files []*manifest.FileMeta, to int) {
 			if m.past && p.Comparer.Cmp(f.Largest.User, m.left.lo) <= 0 {
 				continue
 			}
-			if l < to || f.Leftovers || f.Num < m.rewritten {
+			if l < to || f.Leftovers || f.Num < m.rewritten || f.MinExpiry > 0 && f.MinExpiry <= p.Expired {
 				files = append(files, f)
 			}
 		}

@@ -27,6 +27,9 @@ type Config struct {
 	// RangeDels are the range tombstones of a table that every snapshot sees, nil if there
 	// are none or that is not known now. nil: no tables are dropped for them.
 	RangeDels func(*manifest.FileMeta) *rangedel.List
+	// Expired is the last deadline, in seconds since 1970, that is over for all readers.
+	// 0: nothing has expired.
+	Expired uint64
 
 	// Live estimates the bytes of all tables without the entries that newer ones
 	// hide, see Live. 0: not known; then the bounds on space are spaceRatio's.
@@ -118,7 +121,7 @@ func Pick(v *manifest.Version, inProgress InProgress, c Config) *Plan {
 	if p.spaceFirst() {
 		first, second = second, first
 	}
-	for _, decide := range []func() *Plan{p.covered, first, second, p.makeRoom, p.dense} {
+	for _, decide := range []func() *Plan{p.covered, p.expired, first, second, p.makeRoom, p.dense} {
 		if plan := decide(); plan != nil {
 			return plan
 		}
@@ -592,7 +595,7 @@ func (p *picker) dense() *Plan {
 	}
 	for l := 1; l <= lastLevel; l++ {
 		for _, f := range p.v.Levels[l].Files {
-			if !p.TombstoneDense(f) && !p.settles(l, f) {
+			if !p.TombstoneDense(f) && !p.settles(l, f) && !p.allExpired(f) {
 				continue
 			}
 			to := l
@@ -612,7 +615,7 @@ func (p *picker) dense() *Plan {
 
 func (p *picker) denseZero() *Plan {
 	for _, f := range p.v.Levels[0].Files {
-		if !p.TombstoneDense(f) && !p.settles(0, f) {
+		if !p.TombstoneDense(f) && !p.settles(0, f) && !p.allExpired(f) {
 			continue
 		}
 		files := p.withOlder([]*manifest.FileMeta{f})

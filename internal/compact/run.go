@@ -42,6 +42,7 @@ type Env struct {
 	Filter *base.CompactionFilter
 	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
 	MaxUnpacked int64
+	Clock       Clock // what has expired
 	// Progress is told every 200 us or so of work how many entries were read. nil: nobody asks.
 	Progress func(entries uint64)
 }
@@ -57,6 +58,7 @@ type Result struct {
 	// EntriesIn = EntriesOut + Dropped when the run succeeded.
 	EntriesIn, EntriesOut, Dropped uint64
 	BytesWritten                   uint64 // sizes of the tables
+	Expired                        uint64 // entries that became tombstones, which are among EntriesOut or Dropped
 	Folded                         uint64 // operands that became values, or were joined; Dropped counts all but one of each
 	FoldFailures                   uint64 // folds that the merge operator failed
 	FoldErr                        error  // why the first of them failed
@@ -227,7 +229,7 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 	plain := e.AllLiveSets
 	passed := -1 // the last entry that survives without a check
 	for check := true; i < end; i++ {
-		key, value, t := e.Key(i), e.Value(i), e.Trailers[i]
+		key, value, t, codec := e.Key(i), e.Value(i), e.Trailers[i], e.Codec(i)
 		if w.work += len(key) + len(value) + entryWork; w.work >= yieldWork {
 			if err := w.yield(); err != nil {
 				return err
@@ -242,10 +244,17 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 			if !t.Kind().Known() || !t.Kind().IsPoint() {
 				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
 			}
+			if t.Kind() == base.KindSetExpiring {
+				var err error
+				if t, value, err = w.expiring(t, codec, value); err != nil {
+					return err
+				}
+				codec = base.CodecRaw
+			}
 			var keep bool
 			keep, first = w.collapse.keep(key, t)
 			if w.folding.n > 0 || t.Kind() == base.KindMerge {
-				if done, err := w.fold(key, t, e.Codec(i), value, keep, first); err != nil {
+				if done, err := w.fold(key, t, codec, value, keep, first); err != nil {
 					return err
 				} else if done {
 					check = !plain
@@ -260,8 +269,7 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 		} else {
 			passed = i
 		}
-		codec := e.Codec(i)
-		if w.filter != nil && first && t.Kind() == base.KindSet && w.collapse.aboveSnapshots(t.Seq()) {
+		if w.filter != nil && first && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) && w.collapse.aboveSnapshots(t.Seq()) {
 			var err error
 			if t, codec, value, err = w.filtered(key, t, codec, value); err != nil {
 				return err

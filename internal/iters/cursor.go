@@ -35,6 +35,9 @@ type Cursor struct {
 	op    *mergeop.Operator
 	folds FoldCounter
 	fold  *mergeop.Fold // nil until a key has operands
+	now   uint64        // what has expired by then is not visible
+	// deadline is that of the entry in own; 0: none.
+	deadline uint64
 	// own is a one-entry chunk for an entry whose chunk is gone, or a value that was made of
 	// operands.
 	own    base.Chunk
@@ -56,6 +59,7 @@ type FoldCounter interface{ CountFold(operands int, err error) }
 // Options says what a cursor shows.
 type Options struct {
 	Seq          base.SeqNum       // entries that are newer are not visible
+	Now          uint64            // when the reader began, in seconds since 1970; 0: nothing had expired
 	Lower, Upper []byte            // bounds [Lower, Upper); nil: none. They are retained
 	Merge        *mergeop.Operator // makes values of operands; nil: moves to keys that have some fail
 	Folds        FoldCounter       // is told of each use of Merge; nil: nobody asks
@@ -73,7 +77,7 @@ func (c *Cursor) Reset(cmp *base.Comparer, sources []base.Source, o Options) {
 	if len(o.RangeDels) > 0 {
 		c.dels = newCovers(cmp, &o)
 	}
-	c.op, c.folds = o.Merge, o.Folds
+	c.op, c.folds, c.now = o.Merge, o.Folds, o.Now
 	c.invalidate()
 	if c.buf == nil {
 		c.buf = c.bufArr[:0]
@@ -338,6 +342,8 @@ func (c *Cursor) usable(e *base.Chunk, i int) bool {
 		c.m.err = base.Corruptf("internal key", "unknown kind %d", k)
 	case k.HasValue() && e.Codec(i) != base.CodecRaw:
 		c.m.err = base.Corruptf("value", "unknown codec %d", e.Codec(i))
+	case k == base.KindSetExpiring && e.ValEnd[i]-e.ValOff[i] < base.DeadlineLen:
+		c.m.err = base.NoDeadline()
 	default:
 		return true
 	}
@@ -383,6 +389,13 @@ func (c *Cursor) forward() bool {
 			c.step(i + 1)
 		case !t.Kind().EndsLookup():
 			return c.foldForward()
+		case t.Kind() == base.KindSetExpiring:
+			if c.showLive(e, i) {
+				m.advance(i + 1)
+				return m.err == nil || c.failed()
+			}
+			c.last, c.hide = e.Key(i), true
+			c.step(i + 1)
 		default:
 			c.setSpan(e, i, i, i+1)
 			c.past = false
@@ -431,7 +444,7 @@ func (c *Cursor) backward() bool {
 				}
 			}
 		} else if !c.same(key, c.last) {
-			if !cand.Trailers[candAt].Kind().IsTombstone() {
+			if !c.isGone(cand, candAt) {
 				break
 			}
 			cand, folding = nil, false
@@ -452,12 +465,15 @@ func (c *Cursor) backward() bool {
 		}
 		m.advance(i - 1)
 	}
-	if cand == nil || m.err != nil || cand.Trailers[candAt].Kind().IsTombstone() {
+	if cand == nil || m.err != nil || c.isGone(cand, candAt) {
 		c.invalidate()
 		return false
 	}
 	if folding {
 		return c.show(c.last, false)
+	}
+	if cand.Trailers[candAt].Kind() == base.KindSetExpiring {
+		return c.showLive(cand, candAt)
 	}
 	c.setSpan(cand, candAt, candAt, candAt+1)
 	c.past = true
@@ -471,7 +487,7 @@ func (c *Cursor) keep(e *base.Chunk, i int) { c.setOwn(e.Key(i), e.Value(i), e.T
 func (c *Cursor) setOwn(key, value []byte, t base.Trailer) {
 	c.ownBuf = append(append(c.ownBuf[:0], key...), value...)
 	c.ownOff = [3]uint32{0, uint32(len(key)), uint32(len(c.ownBuf))}
-	c.ownTr[0] = t
+	c.ownTr[0], c.deadline = t, 0
 	c.own = base.Chunk{
 		Data: c.ownBuf, KeyOff: c.ownOff[0:1], ValOff: c.ownOff[1:2], ValEnd: c.ownOff[2:3],
 		Trailers: c.ownTr[:], MaxSeq: t.Seq(),

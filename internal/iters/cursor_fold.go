@@ -49,6 +49,11 @@ func (c *Cursor) foldForward() bool {
 		case base.KindSet:
 			f.Existing(buf, len(f.Buffer()))
 			more = false
+		case base.KindSetExpiring:
+			if !c.isGone(e, i) {
+				f.Existing(buf[:len(buf)-base.DeadlineLen], len(f.Buffer()))
+			}
+			more = false
 		default:
 			more = false
 		}
@@ -67,8 +72,12 @@ func (c *Cursor) foldForward() bool {
 func (c *Cursor) foldNewer(e *base.Chunk, i int, folding bool, operand []byte) {
 	if !folding {
 		f := c.collector()
-		if e != nil && !e.Trailers[i].Kind().IsTombstone() {
-			f.Existing(append(f.Buffer(), e.Value(i)...), 0)
+		if e != nil && !c.isGone(e, i) {
+			value := e.Value(i)
+			if e.Trailers[i].Kind() == base.KindSetExpiring {
+				value, _, _ = base.CutDeadline(value)
+			}
+			f.Existing(append(f.Buffer(), value...), 0)
 		}
 	}
 	c.fold.Operand(append(c.fold.Buffer(), operand...))

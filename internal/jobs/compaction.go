@@ -117,7 +117,7 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Pl
 		return nil
 	})
 	plan.Cut(k.Comparer(), s.splitKeys)
-	snapshots := s.opts.Seqs.Snapshots()
+	snapshots := s.listReaders(env)
 	results := make([]compact.Result, plan.Pieces())
 	errs := make([]error, plan.Pieces())
 	var wg sync.WaitGroup
@@ -144,6 +144,18 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Pl
 		}
 	}
 	return results, edit, err
+}
+
+// listReaders returns the open snapshots for a flush or compaction, and gives env the times of
+// all readers.
+func (s *Scheduler) listReaders(env *compact.Env) []base.SeqNum {
+	clock := &s.opts.Seqs.Clock
+	if clock.InUse() {
+		env.Clock.Now = clock.Now() // before the list: snapshots that are opened later begin later
+	}
+	snapshots, begun := s.opts.Seqs.Snapshots()
+	env.Clock.Begun = begun
+	return snapshots
 }
 
 // countFolds counts the work of the merge operator, and tells of its failures.

@@ -205,7 +205,7 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 		return nil
 	}
 	env.Progress = s.reportFlush
-	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(), version, level, 0, env, s.opts.Seqs.Snapshots())
+	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(), version, level, 0, env, s.listReaders(env))
 	s.countFolds(result)
 	if err == nil && len(result.Added) > 0 {
 		err = s.opts.Files.SyncDir()

@@ -92,8 +92,34 @@ func (s *Scheduler) restLocked(k *keyspace, v *manifest.Version) bool {
 		}
 		s.trees.watch(k, time.Now().Add(look))
 	}
+	s.watchExpiryLocked(k, v, c.Expired)
 	// Reads pay for merges only while no flush runs.
 	return !k.heldBySnapshot && !(s.flushing && k.RunsSought() > 0)
+}
+
+// maxExpiryWatch bounds the time until the next look at a tree with tables that expire: the
+// clock may be set, and sleeps with the machine.
+const maxExpiryWatch = time.Minute
+
+// watchExpiryLocked has the tree looked at again when everything in one of its tables has
+// expired, so that it is dropped though nobody writes.
+func (s *Scheduler) watchExpiryLocked(k *keyspace, v *manifest.Version, expired uint64) {
+	if expired == 0 {
+		return
+	}
+	next := compact.NextExpiry(v, expired)
+	if next == 0 {
+		return
+	}
+	left := s.opts.Seqs.Clock.Left(next)
+	if left == 0 {
+		k.heldBySnapshot = true
+		left = maxExpiryWatch
+	}
+	at := time.Now().Add(min(left, maxExpiryWatch))
+	if !k.isWatched || at.Before(k.look) {
+		s.trees.watch(k, at)
+	}
 }
 
 // watchLocked sets the timer for the next look, if some tree has work for a quiet time

@@ -293,6 +293,7 @@ func (s *Scheduler) configLocked(k *keyspace) compact.Config {
 		MaxSubcompactions: o.MaxSubcompactions,
 		TombstoneDense:    func(m *manifest.FileMeta) bool { return s.tombstoneDense(k, m) },
 		RangeDels:         func(m *manifest.FileMeta) *rangedel.List { return s.settledRangeDels(k, m) },
+		Expired:           s.opts.Seqs.Expired(),
 		Live:              k.quiet.live,
 		MaxSpace:          o.MaxSpaceAmplification,
 		Fast:              k.quiet.fast(time.Now()),

@@ -15,7 +15,8 @@ import (
 // Work counts flushes or compactions.
 type Work struct {
 	Count, Failed, Moves  int64
-	TablesDropped         uint64 // covered by range deletions, and not read for that
+	TablesDropped         uint64 // covered by range deletions or expired, and not read for that
+	Expired               uint64 // entries that had expired, in tables that were read
 	BytesIn, BytesOut     uint64
 	EntriesIn, EntriesOut uint64
 	Duration              time.Duration
@@ -107,6 +108,7 @@ func (s *stats) flushed(memtable int64, r compact.Result, d time.Duration, err e
 		w.BytesOut += r.BytesWritten
 		w.EntriesIn += r.EntriesIn
 		w.EntriesOut += r.EntriesOut
+		w.Expired += r.Expired
 	}
 	if len(r.Added) > 0 {
 		l := &s.done.Levels[r.Added[0].Level]
@@ -144,6 +146,7 @@ func (s *stats) compacted(p *compact.Plan, results []compact.Result, d time.Dura
 		w.BytesOut += r.BytesWritten
 		w.EntriesIn += r.EntriesIn
 		w.EntriesOut += r.EntriesOut
+		w.Expired += r.Expired
 		s.done.Filter.Removed += r.FilterRemoved
 		s.done.Filter.Changed += r.FilterChanged
 	}

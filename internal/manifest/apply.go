@@ -186,6 +186,9 @@ func (s *Set) fill(full *Edit) {
 	if s.format == base.Native && s.opts.Durable != nil {
 		full.Durable = s.opts.Durable()
 	}
+	if s.format == base.Native {
+		full.Clock = s.clockNow()
+	}
 	full.SetNextFile(s.nextFile.Load())
 	full.SetLastSeq(s.LastSeq())
 }
@@ -256,14 +259,22 @@ func (s *Set) install(k *keyspace, e *Edit, next *Version) *Version {
 	return old
 }
 
-// NoteDurable writes to a native MANIFEST what Options.Durable says, without a sync: nothing
-// is lost with it. Only Close may follow.
+// NoteDurable writes to a native MANIFEST what Options.Durable and Options.Clock say, without a
+// sync: nothing is lost with it. Only Close may follow.
 func (s *Set) NoteDurable() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.log != nil && s.format == base.Native && s.broken == nil && s.writable() == nil {
 		s.vouch()
 	}
+}
+
+// clockNow is the newest time by which entries had expired.
+func (s *Set) clockNow() uint64 {
+	if s.opts.Clock == nil {
+		return s.clock
+	}
+	return max(s.clock, s.opts.Clock())
 }
 
 // keepBuf drops the encoding buffer after an unusually large edit.

@@ -51,6 +51,7 @@ const (
 	tagLevelDBBelow = 1007
 	tagDurable      = 1008
 	tagMerge        = 1009
+	tagClock        = 1010
 )
 
 // formatVersion is the newest version of the native format that this package reads, and the
@@ -154,6 +155,9 @@ type Edit struct {
 	LevelDBBelow uint64
 	// Durable is up to where the logs were known to be durable. Native only.
 	Durable record.LogEnd
+	// Clock is the newest time, in seconds since 1970, by which entries had expired. 0: it
+	// does not say. Native only.
+	Clock uint64
 	// MaxKeyspace is the largest ID that was ever given out.
 	MaxKeyspace    base.KeyspaceID
 	HasMaxKeyspace bool
@@ -269,6 +273,9 @@ func (e *Edit) encodeNative(dst []byte) []byte {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagDurable), e.Durable.Num)
 		dst = binary.AppendUvarint(dst, uint64(e.Durable.End))
 	}
+	if e.Clock != 0 {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagClock), e.Clock)
+	}
 	if e.HasMaxKeyspace {
 		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagMaxKeyspace), uint64(e.MaxKeyspace))
 	}
@@ -311,7 +318,7 @@ func (e *Edit) Decode(b []byte, format base.Format) error {
 		if !ok {
 			return base.Corruptf(kindEdit, "malformed tag")
 		}
-		if tag >= tagVersion && tag <= tagMerge {
+		if tag >= tagVersion && tag <= tagClock {
 			if format != base.Native {
 				return fmt.Errorf("%w: the MANIFEST is a native one (tag %d) in a LevelDB directory", base.ErrNotADatabase, tag)
 			}
@@ -371,6 +378,10 @@ func (e *Edit) decodeNative(tag uint32, c *cursor) (ok, newer bool) {
 		end, ok2 = c.fileNum()
 		e.Durable.End = int64(end)
 		ok = ok1 && ok2 && was.Num == 0 && e.Durable.Num != 0
+	case tagClock:
+		was := e.Clock
+		e.Clock, ok = c.u64()
+		ok = ok && was == 0 && e.Clock != 0 && e.Clock <= base.MaxDeadline
 	case tagMerge:
 		var name []byte
 		name, ok = c.bytes()

@@ -31,6 +31,7 @@ func keyspaceEdits() []*Edit {
 	change := &Edit{Keyspace: 1<<32 - 1}
 	change.SetLogNum(4)
 	change.Delete(0, 13)
+	change.Clock = 300
 	return []*Edit{first, create, change, {Keyspace: 7, DropKeyspace: true}}
 }
 
@@ -43,7 +44,7 @@ func TestKeyspaceEditEncoding(t *testing.T) {
 	for i, want := range []string{
 		"e807 01" + "ed07 ac02" + "ec07 03" + hex.EncodeToString(native),
 		"e907 ac02" + "ea07 05 7573657273 01 63" + "ec07 c801" + "f107 03 616464" + "07 00 0d c865 09 61 010d000000000000 09 62 010d000000000000" + "ee07 ff03 01 05 01 ac02 07 01 838002 09 808080808020",
-		"e907 ffffffff0f" + "02 04" + "06 00 0d",
+		"f207 ac02" + "e907 ffffffff0f" + "02 04" + "06 00 0d",
 		"e907 07" + "eb07",
 	} {
 		want = strings.ReplaceAll(want, " ", "")
@@ -135,7 +136,10 @@ func TestKeyspaceEditRefusesDamage(t *testing.T) {
 		{"durable above 62 bits", "f007 03 ffffffffffffffff7f", "tag 1008"},
 		{"merge operator without a name", "f107 00", "tag 1009"},
 		{"merge operator twice", "f107 01 61 f107 01 61", "tag 1009"},
-		{"tag 1010", "f207 00", "unknown tag 1010"},
+		{"clock that says nothing", "f207 00", "tag 1010"},
+		{"clock twice", "f207 05 f207 05", "tag 1010"},
+		{"clock above 39 bits", "f207 808080808010", "tag 1010"},
+		{"tag 1011", "f307 00", "unknown tag 1011"},
 	} {
 		b, err := hex.DecodeString(strings.ReplaceAll(tc.hex, " ", ""))
 		if err != nil {

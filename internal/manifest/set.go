@@ -40,6 +40,9 @@ type Options struct {
 	// Durable, if set, is up to where the logs are known to be durable. Each edit of a
 	// native MANIFEST says it.
 	Durable func() record.LogEnd
+	// Clock, if set, is the newest time by which entries had expired, 0 for none. Each edit of
+	// a native MANIFEST says it.
+	Clock func() uint64
 	// Obsolete, if set, is told once of each table that no Version has any
 	// more. It is called on the goroutine that gave up the last reference, with
 	// no lock of this package held.
@@ -59,6 +62,7 @@ type Set struct {
 	// native ones from number unfinishedFrom on. 0: there are none.
 	levelDBBelow   uint64
 	durable        record.LogEnd // as the MANIFEST said that was read
+	clock          uint64        // the same
 	unfinishedFrom uint64
 
 	nextFile   atomic.Uint64
@@ -202,7 +206,7 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	s.maxID = st.MaxKeyspace
 	s.versions.live = make(map[uint64]*FileMeta, len(st.Files))
 	s.levelDBBelow = st.LevelDBBelow
-	s.durable = st.Durable
+	s.durable, s.clock = st.Durable, st.Clock
 	if s.format == base.LevelDB && slices.Contains(names, current.UpgradeName) {
 		s.unfinishedFrom = s.nextFile.Load()
 	}
@@ -355,6 +359,10 @@ func (s *Set) LastSeq() base.SeqNum { return base.SeqNum(s.lastSeq.Load()) }
 // Durable is up to where the logs of the last opening were durable, as far as its MANIFEST
 // says.
 func (s *Set) Durable() record.LogEnd { return s.durable }
+
+// Clock is the newest time by which entries had expired in earlier openings, in seconds since
+// 1970, as far as the MANIFEST says; 0: it says nothing.
+func (s *Set) Clock() uint64 { return s.clock }
 
 // LogNum is the number of the oldest log that any keyspace needs.
 func (s *Set) LogNum() uint64 { return s.logNum.Load() }

@@ -33,6 +33,7 @@ type State struct {
 	MaxKeyspace   base.KeyspaceID            // the largest ID that was ever given out
 	LevelDBBelow  uint64                     // see Edit
 	Durable       record.LogEnd              // see Edit
+	Clock         uint64                     // the newest of the edits
 	FormatVersion uint32                     // of the native format; 0: LevelDB's
 
 	LogNum      uint64
@@ -71,6 +72,7 @@ func (s *State) Apply(e *Edit) error {
 	if e.Durable.Num != 0 {
 		s.Durable = e.Durable
 	}
+	s.Clock = max(s.Clock, e.Clock)
 	if e.FormatVersion != 0 {
 		s.FormatVersion = e.FormatVersion
 	}

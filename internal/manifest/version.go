@@ -23,6 +23,8 @@ type Level struct {
 	Size  uint64 // sum of the files' sizes
 	// RangeDels are those of Files with range tombstones, in their order; mostly none.
 	RangeDels []*FileMeta
+	// Expiring are those of Files in which all entries expire, in their order; mostly none.
+	Expiring []*FileMeta
 
 	sorted bool // Files ascend; false also for a Level made by hand
 	// abbrevs[i] abbreviates Files[i].Largest after prefix, which all Largest
@@ -36,8 +38,11 @@ func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
 	l := Level{Files: files, sorted: level > 0}
 	for _, f := range files {
 		l.Size = min(l.Size+f.Size, math.MaxInt64) // sizes are below 1<<48
-		if f.RangeDels > 0 {
+		if f.hasRangeDels() {
 			l.RangeDels = append(l.RangeDels, f)
+		}
+		if f.AllExpire() {
+			l.Expiring = append(l.Expiring, f)
 		}
 	}
 	l.prefix = l.sharedPrefix(c)
@@ -247,7 +252,8 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 			}
 		}
 	}
-	n.RangeDels = l.spliceRangeDels(c, level, removed, added)
+	n.RangeDels = spliceSome(c, level, l.RangeDels, removed, added, (*FileMeta).hasRangeDels)
+	n.Expiring = spliceSome(c, level, l.Expiring, removed, added, (*FileMeta).allExpire)
 	n.prefix = n.sharedPrefix(c)
 	if l.abbrevs != nil && len(n.Files) > 0 && bytes.Equal(n.prefix, l.prefix) {
 		n.abbrevs = splice(l.abbrevs, out, n.abbreviate(c, added), in)
@@ -257,19 +263,23 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 	return n, nil
 }
 
-// spliceRangeDels is RangeDels with files taken out and put in.
-func (l *Level) spliceRangeDels(c *base.Comparer, level int, removed, added []*FileMeta) []*FileMeta {
-	none := func(f *FileMeta) bool { return f.RangeDels == 0 }
+// spliceSome returns the files of a level that belong to some of them, in the level's order: those
+// of old, without the removed ones and with those that are added.
+func spliceSome(c *base.Comparer, level int, old, removed, added []*FileMeta, belongs func(*FileMeta) bool) []*FileMeta {
+	none := func(f *FileMeta) bool { return !belongs(f) }
 	removed = slices.DeleteFunc(slices.Clone(removed), none)
 	added = slices.DeleteFunc(slices.Clone(added), none)
 	if len(removed) == 0 && len(added) == 0 {
-		return l.RangeDels
+		return old
 	}
-	files := slices.Concat(l.RangeDels, added)
+	files := slices.Concat(old, added)
 	files = slices.DeleteFunc(files, func(f *FileMeta) bool { return slices.Contains(removed, f) })
 	sortLevel(c, level, files)
 	return files
 }
+
+func (m *FileMeta) hasRangeDels() bool { return m.Facts.RangeDels > 0 }
+func (m *FileMeta) allExpire() bool    { return m.AllExpire() }
 
 func lowerBound(sorted []int, v int) int {
 	i, _ := slices.BinarySearch(sorted, v)

@@ -51,6 +51,7 @@ type MemTable struct {
 	// operands says that there are entries that do not end a lookup: a reader may need
 	// several versions of a key. It is set before the first becomes visible.
 	operands atomic.Bool
+	expiring atomic.Bool // there are entries of base.KindSetExpiring
 
 	refs  atomic.Int64
 	order lazyOrder
@@ -246,8 +247,8 @@ func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash u
 	if t <= m.last {
 		m.disorder.Store(true)
 	}
-	if !t.Kind().EndsLookup() && !m.operands.Load() {
-		m.operands.Store(true)
+	if t.Kind() > base.KindSet {
+		m.noteKind(t.Kind())
 	}
 	m.last = t
 	off := uint32(m.pos)
@@ -367,8 +368,21 @@ func (m *MemTable) Prefetch(l base.Lookup) {
 	}
 }
 
+// noteKind notes an entry that is neither a set nor a tombstone.
+func (m *MemTable) noteKind(k base.Kind) {
+	switch {
+	case !k.EndsLookup() && !m.operands.Load():
+		m.operands.Store(true)
+	case k == base.KindSetExpiring && !m.expiring.Load():
+		m.expiring.Store(true)
+	}
+}
+
 // HasOperands reports whether there are entries that do not end a lookup.
 func (m *MemTable) HasOperands() bool { return m.operands.Load() }
+
+// HasExpiring reports whether there are entries that expire.
+func (m *MemTable) HasExpiring() bool { return m.expiring.Load() }
 
 // Iterated reports whether a source was ever opened.
 func (m *MemTable) Iterated() bool { return m.order.used.Load() }

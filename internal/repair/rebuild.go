@@ -105,7 +105,7 @@ func byLevel(tables []*table) (levels [manifest.NumLevels][]*manifest.FileMeta) 
 // state is the database of these tables.
 func (r *repair) state(tables []*table) *manifest.State {
 	k := &r.known.st
-	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true, LevelDBBelow: k.LevelDBBelow, MaxKeyspace: k.MaxKeyspace}
+	st := &manifest.State{LastSeq: max(k.LastSeq, r.maxSeq), HasLastSeq: true, LevelDBBelow: k.LevelDBBelow, MaxKeyspace: k.MaxKeyspace, Clock: k.Clock}
 	if k.NextFile < maxNum {
 		r.next = max(r.next, k.NextFile)
 	}

@@ -39,6 +39,7 @@ type hold struct {
 	state   *ReadState
 	counted bool // by a reference
 	over    bool // released
+	at      moment
 }
 
 // count changes from the guard to a reference.
@@ -75,7 +76,7 @@ func (h *hold) release(err *error) {
 // sstable.MemoryOnly it does no I/O, and fails with base.ErrWouldBlock when
 // memtables and cached blocks do not hold the answer.
 func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (value []byte, err error) {
-	h := hold{tree: t, guard: t.shared.Reads.Enter()}
+	h := hold{tree: t, guard: t.shared.Reads.Enter(), at: t.at(snap)}
 	defer h.release(&err)
 	var seq base.SeqNum
 	h.state, seq, err = t.after(t.state.Load(), snap)
@@ -94,6 +95,8 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 			return append(dst, value...), nil
 		case base.KindDelete:
 			return dst, base.ErrNotFound
+		case base.KindSetExpiring:
+			return h.at.live(append(dst, value...), len(dst))
 		}
 		return t.getResolved(&h, key, dst, seq, flags)
 	}
@@ -109,6 +112,8 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 		return value, nil
 	case base.KindDelete:
 		return dst, base.ErrNotFound
+	case base.KindSetExpiring:
+		return h.at.live(value, len(dst))
 	}
 	return t.getResolved(&h, key, dst, seq, flags)
 }

@@ -43,6 +43,7 @@ type Iterator struct {
 	tree     *Tree
 	state    *ReadState
 	seq      base.SeqNum
+	now      uint64        // when it was opened, or its snapshot; 0: nothing expired then
 	seeks    uint64        // since it was opened, see Tree.addRunsSought
 	cursor   *iters.Cursor // nil when there is none, and after Close
 	scan     *scan
@@ -78,6 +79,11 @@ func (t *Tree) Init(it *Iterator, o *IterOptions) {
 		return
 	}
 	it.state, it.seq = s, seq
+	if o.Snapshot != nil {
+		it.now = o.Snapshot.now
+	} else if clock := &t.shared.Seqs.Clock; clock.InUse() { // seq was loaded before
+		it.now = clock.Now()
+	}
 	if o.Prefix != nil {
 		it.prefix = slices.Clone(o.Prefix)
 	}
@@ -108,7 +114,7 @@ func (it *Iterator) reset() {
 	memtables := len(sources)
 	it.scan.sources = it.tree.tableSources(sources, it.state, it.noFill)
 	it.scan.runs = len(it.scan.sources) - memtables
-	o := iters.Options{Seq: it.seq, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
+	o := iters.Options{Seq: it.seq, Now: it.now, Lower: it.lower, Upper: it.upper, Merge: it.tree.Merge(), Folds: it.tree, Own: it.own != nil, Single: it.watch != nil}
 	for _, l := range it.ownDels {
 		o.RangeDels = append(o.RangeDels, iters.RangeDels{List: l, Own: true})
 	}
@@ -361,6 +367,14 @@ func (it *Iterator) Err() error {
 		return it.err
 	}
 	return it.cursor.Err()
+}
+
+// Deadline is when the present entry expires, in seconds since 1970; 0: never.
+func (it *Iterator) Deadline() uint64 {
+	if it.cursor == nil {
+		return 0
+	}
+	return it.cursor.Deadline()
 }
 
 // SetBounds replaces Lower and Upper; the iterator is then at no entry.

@@ -19,6 +19,7 @@ type MultiResult struct {
 	buf   []byte
 	spans []span
 	slow  bool // a span is unresolved
+	at    moment
 	state [multiGetChunk]lookup
 }
 
@@ -80,6 +81,7 @@ func (r *MultiResult) Set(i int, value []byte, found bool) {
 // nil. On an error the results are not to be used.
 func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err error) {
 	r.Reset(0)
+	r.at = t.at(snap)
 	s, seq, err := t.acquireAt(snap)
 	if err != nil {
 		return err
@@ -112,7 +114,7 @@ func (t *Tree) MultiGet(keys [][]byte, snap *Snapshot, r *MultiResult) (err erro
 
 // multiGetResolved is the slow path of MultiGet.
 func (t *Tree) multiGetResolved(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult) error {
-	h := hold{tree: t, state: s, counted: true}
+	h := hold{tree: t, state: s, counted: true, at: r.at}
 	fold := mergeop.New()
 	defer fold.Free()
 	for i := range r.spans {
@@ -266,6 +268,14 @@ func (r *MultiResult) record(l *lookup, s *span, buf []byte, t base.Trailer) {
 		*s = span{start: len(r.buf), end: len(buf)}
 		r.buf = buf
 	case base.KindDelete:
+	case base.KindSetExpiring:
+		user, deadline, ok := base.CutDeadline(buf[len(r.buf):])
+		if !ok {
+			s.end, r.slow = unresolved, true // which says what is wrong
+		} else if !r.at.expired(deadline) {
+			*s = span{start: len(r.buf), end: len(r.buf) + len(user)}
+			r.buf = buf[:s.end]
+		}
 	default:
 		s.end, r.slow = unresolved, true
 	}

@@ -106,6 +106,9 @@ func (h *hold) getCovered(key, dst []byte, seq base.SeqNum, flags sstable.ReadFl
 				case base.KindSet:
 					return append(dst, value...), true, nil
 				case base.KindDelete:
+				case base.KindSetExpiring:
+					value, err := h.at.live(append(dst, value...), len(dst))
+					return value, true, err
 				default:
 					return dst, false, nil
 				}
@@ -132,6 +135,9 @@ func (h *hold) getCovered(key, dst []byte, seq base.SeqNum, flags sstable.ReadFl
 			case base.KindSet:
 				return value, true, nil
 			case base.KindDelete:
+			case base.KindSetExpiring:
+				value, err := h.at.live(value, len(dst))
+				return value, true, err
 			default:
 				return dst, false, nil
 			}
@@ -164,7 +170,7 @@ func (h *hold) covered(m *manifest.FileMeta, l base.Lookup, flags sstable.ReadFl
 // multiGetCovered is the search of MultiGet where there are range tombstones. The caller has a
 // reference on s.
 func (t *Tree) multiGetCovered(s *ReadState, keys [][]byte, seq base.SeqNum, r *MultiResult) error {
-	h := hold{tree: t, state: s, counted: true}
+	h := hold{tree: t, state: s, counted: true, at: r.at}
 	for i, key := range keys {
 		value, resolved, err := h.getCovered(key, r.buf, seq, 0)
 		switch {
@@ -177,6 +183,7 @@ func (t *Tree) multiGetCovered(s *ReadState, keys [][]byte, seq base.SeqNum, r *
 			return err
 		}
 	}
+	r.at = h.at
 	if r.slow {
 		return t.multiGetResolved(s, keys, seq, r)
 	}

@@ -27,11 +27,18 @@ type resolver struct {
 	// covered is the sequence number of the newest range tombstone over the key, in the
 	// sources looked at so far; 0: there is none.
 	covered base.SeqNum
+	// deadline is that of the version that ended the lookup, if it expires.
+	deadline uint64
+	err      error // a version is damaged
+}
+
+func newResolver(key []byte, seq base.SeqNum, flags sstable.ReadFlags) resolver {
+	return resolver{key: key, seq: seq, flags: flags, fold: mergeop.New()}
 }
 
 // version takes the next older version; buf is fold.Buffer() with its value appended. It
 // reports whether the lookup goes on.
-func (r *resolver) version(t base.Trailer, buf []byte) (more bool) {
+func (r *resolver) version(t base.Trailer, buf []byte, at *moment) (more bool) {
 	if t.Seq() < r.covered {
 		return false
 	}
@@ -43,6 +50,15 @@ func (r *resolver) version(t base.Trailer, buf []byte) (more bool) {
 	case base.KindSet:
 		r.fold.Existing(buf, len(r.fold.Buffer()))
 		r.found = true
+	case base.KindSetExpiring:
+		from := len(r.fold.Buffer())
+		user, deadline, ok := base.CutDeadline(buf[from:])
+		if !ok {
+			r.err = base.NoDeadline()
+		} else if !at.expired(deadline) {
+			r.fold.Existing(buf[:from+len(user)], from)
+			r.found, r.deadline = true, deadline
+		}
 	}
 	return false
 }
@@ -51,14 +67,14 @@ func (r *resolver) version(t base.Trailer, buf []byte) (more bool) {
 func (r *resolver) collect(h *hold) error {
 	s, t := h.state, h.tree
 	take := func(value []byte, t base.Trailer) bool {
-		return r.version(t, append(r.fold.Buffer(), value...))
+		return r.version(t, append(r.fold.Buffer(), value...), &h.at)
 	}
 	l := memtable.MakeLookup(t.cmp, r.key, r.seq)
 	for i := -1; i < len(s.Sealed); i++ {
 		m := s.memTable(i)
 		r.covered = m.CoveredAt(l)
 		if !m.Versions(l, take) || r.covered > 0 {
-			return nil // a tombstone hides what is in older sources
+			return r.err // or a tombstone hides what is in older sources
 		}
 	}
 	l = base.MakeLookup(t.cmp, r.key, r.seq)
@@ -70,8 +86,8 @@ func (r *resolver) collect(h *hold) error {
 		}
 		buf, hit, found, err := h.fileGet(m, l, r.flags, r.fold.Buffer())
 		for found && err == nil {
-			if !r.version(hit.Trailer, buf) {
-				return nil
+			if !r.version(hit.Trailer, buf, &h.at) {
+				return r.err
 			}
 			buf, hit, found, err = h.fileGetNext(m, hit, l, r.flags, r.fold.Buffer())
 		}
@@ -135,7 +151,7 @@ func (r *resolver) value(t *Tree, dst []byte) ([]byte, error) {
 // getResolved is the slow path of Get. It ends the read before it calls the merge
 // operator, which may block.
 func (t *Tree) getResolved(h *hold, key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) ([]byte, error) {
-	r := resolver{key: key, seq: seq, flags: flags, fold: mergeop.New()}
+	r := newResolver(key, seq, flags)
 	defer r.fold.Free()
 	if err := r.collect(h); err != nil {
 		return dst, err

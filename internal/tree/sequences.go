@@ -9,15 +9,18 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Sequences is the visible sequence number of a database and the list of its
-// snapshots. It is safe for concurrent use.
+// Sequences is the visible sequence number of a database, the list of its snapshots, and
+// the clock that says what has expired. It is safe for concurrent use.
 type Sequences struct {
 	_       [120]byte
 	visible atomic.Uint64 // written by every commit, so on a cache line of its own
 	_       [120]byte
 
-	mu        sync.Mutex             // a leaf
+	Clock Clock // its Init comes first
+
+	mu        sync.Mutex             // held while the clock is asked; otherwise a leaf
 	snapshots []base.SeqNum          // ascending, one for each open snapshot
+	begun     []uint64               // ascending, when each was opened; 0: nothing expired then
 	pins      atomic.Pointer[pinned] // nil: none; written under mu
 }
 
@@ -33,6 +36,7 @@ func (s *Sequences) Publish(seq base.SeqNum) { s.visible.Store(uint64(seq)) }
 type Snapshot struct {
 	of     *Sequences
 	seq    base.SeqNum
+	now    uint64 // when it was opened; 0: there were no entries that expire
 	closed atomic.Bool
 }
 
@@ -41,7 +45,11 @@ func (s *Sequences) Open(n *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n.of, n.seq = s, s.Visible()
+	if s.Clock.InUse() {
+		n.now = s.Clock.Now()
+	}
 	s.snapshots = append(s.snapshots, n.seq) // stays ascending: visible only grows
+	s.begun = append(s.begun, n.now)
 }
 
 // Seq is the sequence number that the snapshot reads at.
@@ -66,19 +74,39 @@ func (n *Snapshot) Close() {
 	s := n.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i, found := slices.BinarySearch(s.snapshots, n.seq); found {
-		s.snapshots = slices.Delete(s.snapshots, i, i+1)
-		if i == len(s.snapshots) || s.snapshots[i] != n.seq { // the first of its number was deleted
+	if first, found := slices.BinarySearch(s.snapshots, n.seq); found {
+		i := first
+		for s.begun[i] != n.now {
+			i++
+		}
+		s.snapshots, s.begun = slices.Delete(s.snapshots, i, i+1), slices.Delete(s.begun, i, i+1)
+		if first == len(s.snapshots) || s.snapshots[first] != n.seq { // it was the last of its number
 			s.unpinLocked(func(k pinKey) bool { return k.seq == n.seq })
 		}
 	}
 }
 
-// Snapshots lists the sequence numbers of the open snapshots, ascending.
-func (s *Sequences) Snapshots() []base.SeqNum {
+// Snapshots lists the sequence numbers of the open snapshots, ascending, and when each was
+// opened.
+func (s *Sequences) Snapshots() (seqs []base.SeqNum, begun []uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.snapshots)
+	return slices.Clone(s.snapshots), slices.Clone(s.begun)
+}
+
+// Expired is the last deadline that is over for all readers, those of open snapshots and
+// those to come. 0: there is none.
+func (s *Sequences) Expired() uint64 {
+	if !s.Clock.InUse() {
+		return 0
+	}
+	now := s.Clock.Now() // before the snapshots: those that are opened later begin later
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.begun) > 0 {
+		now = min(now, s.begun[0])
+	}
+	return now
 }
 
 // NumSnapshots is how many snapshots are open.

@@ -72,6 +72,7 @@ type Tree struct {
 
 	merge      atomic.Pointer[mergeop.Operator]
 	runsSought epoch.Tally
+	expires    atomic.Bool  // see Expires
 	overlong   atomic.Int64 // operands of long chains that reads folded since LongChains
 }
 
@@ -135,9 +136,28 @@ func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Seal
 			}
 		}
 	}
+	if hasExpiring(mem, sealed, version) {
+		t.NoteExpiring()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replaceLocked(t.newState(mem, firstLog, sealed, version))
+}
+
+func hasExpiring(mem *memtable.MemTable, sealed []*Sealed, version *manifest.Version) bool {
+	for _, s := range sealed {
+		if s.Mem.HasExpiring() {
+			return true
+		}
+	}
+	for i := range version.Levels {
+		for _, m := range version.Levels[i].Files {
+			if m.Kinds>>base.KindSetExpiring&1 != 0 {
+				return true
+			}
+		}
+	}
+	return mem.HasExpiring()
 }
 
 // replaceLocked makes s current. The old state goes when the reads that may be

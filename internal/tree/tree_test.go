@@ -108,7 +108,7 @@ func TestTreesShareSequences(t *testing.T) {
 	wantGet(t, a, nil, "l", "")
 	wantGet(t, b, nil, "l", "b2")
 	wantGet(t, b, &snap, "l", "")
-	if got := h.Seqs.Snapshots(); !slices.Equal(got, []base.SeqNum{2}) {
+	if got, _ := h.Seqs.Snapshots(); !slices.Equal(got, []base.SeqNum{2}) {
 		t.Errorf("snapshots %v", got)
 	}
 	snap.Close()

@@ -435,7 +435,7 @@ func TestKinds(t *testing.T) {
 		{"a", base.MakeTrailer(8, base.KindSet), []byte("1")},
 		{"b", base.MakeTrailer(7, base.KindRangeDelete), []byte("c")},
 		{"b", base.MakeTrailer(6, base.KindValueHandle), []byte("handle")},
-		{"c", base.MakeTrailer(6, base.KindSetExpiring), []byte("soon")},
+		{"c", base.MakeTrailer(6, base.KindSetExpiring), base.AppendDeadline([]byte("soon"), 77)},
 		{"c", base.MakeTrailer(5, base.KindRangeDelete), []byte("zz")},
 		{"c", base.MakeTrailer(3, base.KindRangeDelete), []byte("zz")},
 		{"d", base.MakeTrailer(4, base.KindDelete), nil},
@@ -444,7 +444,7 @@ func TestKinds(t *testing.T) {
 	r := open(t, b)
 	p := r.Props()
 	p.Sample = meta.Sample // see TestSampleIsStored
-	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 3 || p.Deletes != 1 || p.Entries != 5 || p.MinSeq != 3 || p.MaxSeq != 9 {
+	if p != meta.Props || p.Keyspace != 3 || p.RangeDels != 3 || p.Deletes != 1 || p.Entries != 5 || p.MinSeq != 3 || p.MaxSeq != 9 || p.MinExpiry != 77 || p.MaxExpiry != 77 {
 		t.Errorf("properties %+v, the writer says %+v", p, meta.Props)
 	}
 	if want := uint64(1<<base.KindMerge | 1<<base.KindSet | 1<<base.KindRangeDelete | 1<<base.KindValueHandle | 1<<base.KindSetExpiring | 1<<base.KindDelete); p.Kinds != want {
@@ -462,7 +462,7 @@ func TestKinds(t *testing.T) {
 	if err := scan(r, each); err != nil {
 		t.Fatal(err)
 	}
-	if want := "a#9,2:+1 a#8,1:1 b#6,17:handle c#6,48:soon d#4,0:"; strings.Join(got, " ") != want {
+	if want := "a#9,2:+1 a#8,1:1 b#6,17:handle c#6,48:soonM\x00\x00\x00\x00 d#4,0:"; strings.Join(got, " ") != want {
 		t.Errorf("entries %q, want %q", got, want)
 	}
 	got = nil

@@ -163,6 +163,9 @@ func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 	if w.fail(w.addEntry(key, t, codec, value, sameKey)) {
 		return w.err
 	}
+	if t.Kind() == base.KindSetExpiring && w.fail(w.countExpiry(codec, value)) {
+		return w.err
+	}
 	w.meta.Entries++
 	w.count(key, t)
 	b, err := w.lastKey.Resize(len(key))
@@ -179,6 +182,24 @@ func (w *Writer) count(key []byte, t base.Trailer) {
 	w.meta.Kinds |= 1 << t.Kind()
 	w.meta.MinSeq, w.meta.MaxSeq = min(w.meta.MinSeq, t.Seq()), max(w.meta.MaxSeq, t.Seq())
 	w.meta.RawKeys += uint64(len(key) + base.TrailerLen)
+}
+
+// countExpiry notes the deadline of a value in the properties.
+func (w *Writer) countExpiry(codec base.Codec, value []byte) (err error) {
+	if codec != base.CodecRaw {
+		if value, err = colblk.AppendUnpacked(nil, value, codec, nil, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	_, deadline, ok := base.CutDeadline(value)
+	if !ok {
+		return fmt.Errorf("%w: %w", base.ErrInvalidArgument, base.NoDeadline())
+	}
+	if w.meta.MinExpiry == 0 || deadline < w.meta.MinExpiry {
+		w.meta.MinExpiry = max(deadline, 1)
+	}
+	w.meta.MaxExpiry = max(w.meta.MaxExpiry, deadline, 1)
+	return nil
 }
 
 // addEntry adds an entry to the data block.

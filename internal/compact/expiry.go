@@ -1,0 +1,99 @@
+package compact
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// An entry whose deadline is over for all readers that see it is a tombstone for a run: it
+// hides older versions, and goes where nothing older is left. The readers are the snapshots
+// from its sequence number on, of which the oldest began first, and all that begin after the
+// run.
+
+// Clock is what a run goes by.
+type Clock struct {
+	Now   uint64   // when the run began, before its snapshots were listed; 0: nothing expires
+	Begun []uint64 // when the snapshots of the run were opened, in their order
+}
+
+// expiring cuts the codec off an entry of base.KindSetExpiring, or makes a tombstone of one that
+// has expired.
+func (w *work) expiring(t base.Trailer, codec base.Codec, value []byte) (base.Trailer, []byte, error) {
+	value, err := w.unpack(codec, value)
+	if err != nil {
+		return t, nil, err
+	}
+	_, deadline, ok := base.CutDeadline(value)
+	if !ok {
+		return t, nil, base.NoDeadline()
+	}
+	now := w.env.Clock.Now
+	if i := w.collapse.stripe(t.Seq()); i < len(w.env.Clock.Begun) {
+		now = min(now, w.env.Clock.Begun[i])
+	}
+	if deadline > now {
+		return t, value, nil
+	}
+	w.res.Expired++
+	return base.MakeTrailer(t.Seq(), base.KindDelete), nil, nil
+}
+
+// allExpired reports whether everything in a table has expired for all readers.
+func (p *picker) allExpired(f *manifest.FileMeta) bool {
+	return f.AllExpire() && f.MaxExpiry <= p.Expired
+}
+
+// expired plans to delete tables in which everything has expired, without reading them: those
+// that hide nothing, as no table below them has anything within their bounds but such that goes
+// as well. Those that hide something are merged with it, see dense.
+func (p *picker) expired() *Plan {
+	if p.Expired == 0 {
+		return nil
+	}
+	plan := p.dropPlan("everything in them has expired")
+	gone := map[*manifest.FileMeta]bool{}
+	for level := lastLevel; level >= 0; level-- {
+		files := p.v.Levels[level].Expiring
+		for i := len(files) - 1; i >= 0; i-- { // in level 0 the oldest one first
+			f := files[i]
+			if !p.allExpired(f) || p.hides(gone, level, f) || p.inProgress.meets(p.Comparer, 0, lastLevel, f.Smallest.User, f.Largest.User) {
+				continue
+			}
+			gone[f] = true
+			p.drop(plan, level, level, f)
+		}
+	}
+	return p.dropped(plan)
+}
+
+// hides reports whether a table that is older than f, and not gone, overlaps it.
+func (p *picker) hides(gone map[*manifest.FileMeta]bool, level int, f *manifest.FileMeta) bool {
+	if level == 0 {
+		for _, older := range olderThan(p.v.Levels[0].Files, f) {
+			if !gone[older] && overlap(p.Comparer, f, older) {
+				return true
+			}
+		}
+	}
+	for l := level + 1; l <= lastLevel; l++ {
+		for _, older := range p.v.Levels[l].Overlaps(p.Comparer, f.Smallest.User, f.Largest.User) {
+			if !gone[older] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// NextExpiry is the first time after now at which everything in a table has expired; 0: there
+// is none.
+func NextExpiry(v *manifest.Version, now uint64) (next uint64) {
+	for level := range v.Levels {
+		for _, f := range v.Levels[level].Expiring {
+			if f.MaxExpiry > now && (next == 0 || f.MaxExpiry < next) {
+				next = f.MaxExpiry
+			}
+		}
+	}
+	return next
+}
