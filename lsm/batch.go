@@ -26,6 +26,9 @@ type Batch struct {
 	plain  bool               // an operation is on the default keyspace
 	beyond base.Kind          // the first kind that LevelDB's format does not have; 0: none
 	ranges bool               // there is a range delete
+	// expires says that an operation expires, mergesByReading that Write found a merge of a
+	// keyspace where values do.
+	expires, mergesByReading bool
 }
 
 // NewBatch returns an empty batch.
@@ -123,7 +126,7 @@ func (b *Batch) Append(other *Batch) {
 	if b.beyond == 0 {
 		b.beyond = other.beyond
 	}
-	b.ranges = b.ranges || other.ranges
+	b.ranges, b.expires = b.ranges || other.ranges, b.expires || other.expires
 	b.plain = b.plain || other.plain
 	repr, ok := batchrepr.AppendBatch(b.repr, other.repr)
 	if !ok && b.err == nil {
@@ -142,6 +145,7 @@ func (b *Batch) note(k *engine.Keyspace) {
 // Clear empties the batch and keeps its memory, and the keyspace of NewBatch.
 func (b *Batch) Clear() {
 	b.repr = batchrepr.Init(b.repr[:0])
+	b.expires, b.mergesByReading = false, false
 	b.err, b.ranges, b.spaces, b.beyond, b.plain = nil, false, b.spaces[:0], 0, false
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/testkit/script"
 )
@@ -207,6 +208,15 @@ func (c *conformer) run(op string, args []string) {
 		c.ok(nil)
 	case "merge":
 		c.ok(c.space.Merge(percentDecode(args[0]), percentDecode(args[1]), NoSync))
+	case "expire":
+		c.ok(c.space.PutTTL(percentDecode(args[0]), percentDecode(args[1]), seconds(c.t, args[2]), NoSync))
+	case "left":
+		c.left(percentDecode(args[0]))
+	case "gone":
+		for has := true; has; has, _ = c.space.Has(percentDecode(args[0])) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.ok(nil)
 	case "cas", "putnew":
 		c.swap(op, args)
 	case "begin", "commit", "rollback":
@@ -219,6 +229,27 @@ func (c *conformer) run(op string, args []string) {
 		c.print("%s", strings.Join(c.db.Keyspaces(), " "))
 	default:
 		c.t.Fatalf("no operation %q", op)
+	}
+}
+
+func seconds(t *testing.T, word string) time.Duration {
+	n, err := strconv.Atoi(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(n) * time.Second
+}
+
+func (c *conformer) left(key []byte) {
+	switch _, expires, err := c.space.TTL(key); {
+	case errors.Is(err, ErrNotFound):
+		c.print("none")
+	case err != nil:
+		c.t.Fatal(err)
+	case expires:
+		c.print("expires")
+	default:
+		c.print("never")
 	}
 }
 
@@ -319,6 +350,9 @@ func (c *conformer) batch(args []string) *Batch {
 		case "merge":
 			to.Merge(percentDecode(args[i+1]), percentDecode(args[i+2]))
 			i += 3
+		case "expire":
+			to.PutTTL(percentDecode(args[i+1]), percentDecode(args[i+2]), seconds(c.t, args[i+3]))
+			i += 4
 		case "in":
 			to = b.In(c.keyspace(args[i+1], ""))
 			i += 2

@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -340,4 +341,31 @@ func ExampleDB_Checkpoint() {
 	v, err := copied.Get([]byte("colour"), nil)
 	fmt.Println(string(v), err)
 	// Output: green <nil>
+}
+
+func ExampleDB_PutTTL() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	now := time.Unix(1_700_000_000, 0)
+	db, err := lsm.Open(dir, &lsm.Options{Format: lsm.FormatNative, Clock: func() time.Time { return now }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	if err := db.PutTTL([]byte("session"), []byte("alice"), 30*time.Minute, lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+	now = now.Add(20 * time.Minute)
+	left, expires, err := db.TTL([]byte("session"))
+	fmt.Println(left, expires, err)
+	now = now.Add(10 * time.Minute)
+	_, err = db.Get([]byte("session"), nil)
+	fmt.Println(errors.Is(err, lsm.ErrNotFound))
+	// Output:
+	// 10m0s true <nil>
+	// true
 }

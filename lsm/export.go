@@ -1,15 +1,14 @@
 package lsm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // exportStep is how many bytes of keys and values go into one batch of an export.
@@ -77,11 +76,11 @@ func (x *export) run() (err error) {
 		return fmt.Errorf("%w: %s lies in the database", ErrInvalidArgument, x.to)
 	}
 	for _, dir := range []string{x.to, x.temp} {
-		if err := makeWay(fsys, dir); err != nil {
+		if err := engine.MakeWay(fsys, dir); err != nil {
 			return err
 		}
 	}
-	if err := x.obstacle(resolved.Format); err != nil {
+	if x.of, err = x.from.engine.CheckExport(resolved.Format.dir()); err != nil {
 		return err
 	}
 	done := false
@@ -98,50 +97,6 @@ func (x *export) run() (err error) {
 	}
 	done = true
 	return fsys.SyncDir(filepath.Dir(x.to))
-}
-
-// makeWay removes dir if it is empty, and fails if there is anything in it, which may be
-// somebody else's.
-func makeWay(fsys vfs.FS, dir string) error {
-	switch names, err := fsys.List(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case len(names) > 0:
-		return fmt.Errorf("%w: %s is not empty: delete it if an export that was cut short left it, or choose another name", ErrExists, dir)
-	}
-	return fsys.Remove(dir)
-}
-
-// obstacle says what of the database cannot be exported.
-func (x *export) obstacle(format Format) error {
-	for _, k := range x.from.engine.Manifest.Keyspaces() {
-		if k.ID != base.DefaultKeyspace && format == FormatLevelDB {
-			return fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q", ErrInvalidArgument, k.Name)
-		}
-		if err := x.obstacleIn(k.ID, format); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// obstacleIn is obstacle of one keyspace.
-func (x *export) obstacleIn(id base.KeyspaceID, format Format) error {
-	v := x.from.engine.Manifest.Current(id)
-	defer v.Unref()
-	x.of += v.Size()
-	for level := range v.Levels {
-		for _, f := range v.Levels[level].Files {
-			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
-				if format == FormatLevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
-					return fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does not have", ErrInvalidArgument, f.Name(), kind)
-				}
-			}
-		}
-	}
-	return nil
 }
 
 // write makes the new database.
@@ -180,7 +135,12 @@ func (x *export) copySpace(from, to *Keyspace) error {
 	it := from.Iter(&IterOptions{NoFillCache: true})
 	defer it.Close()
 	for ok := it.First(); ok; {
-		x.batch.Put(it.Key(), it.Value())
+		if deadline := it.tree.Deadline(); deadline > 0 {
+			x.batch.expires = true
+			x.batch.add(to.space, base.KindSetExpiring, it.Key(), base.AppendDeadline(bytes.Clone(it.Value()), deadline))
+		} else {
+			x.batch.Put(it.Key(), it.Value())
+		}
 		if ok = it.Next(); !ok || x.batch.Size() >= exportStep {
 			if err := x.commit(to); err != nil {
 				return err

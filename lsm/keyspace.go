@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/engine"
@@ -39,6 +40,9 @@ type KeyspaceOptions struct {
 	// ErrNoMergeOperator while there are operands. The default is the one that is stored, if
 	// it is known by name or Options.MergeOperator has the name.
 	MergeOperator *MergeOperator
+	// DefaultTTL is Options.DefaultTTL of the keyspace, from now on; negative: none. 0 changes
+	// nothing. It is not stored: later openings name it again.
+	DefaultTTL time.Duration
 	// ErrorIfMissing fails with ErrNoKeyspace where there is no keyspace of that name. The
 	// default, false, creates one.
 	ErrorIfMissing bool
@@ -67,6 +71,12 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	}
 	if o.CompactionFilter != nil {
 		k.Tree.SetFilter(o.CompactionFilter)
+	}
+	if o.DefaultTTL != 0 {
+		ttl, _ := engine.Seconds(o.DefaultTTL) // 0 if negative
+		if err := k.SetTTL(ttl); err != nil {
+			return nil, err
+		}
 	}
 	if o.MergeOperator != nil {
 		if err := k.SetMergeOperator(o.MergeOperator); err != nil {

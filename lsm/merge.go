@@ -22,13 +22,19 @@ func (k *keyspace) Merge(key, operand []byte, mode WriteMode) error {
 	if err := k.space.CheckWrite(base.KindMerge, key, operand); err != nil {
 		return err
 	}
+	if k.space.MergesByReading() {
+		b := k.NewBatch()
+		b.Merge(key, operand)
+		return k.Write(b, mode)
+	}
 	return k.put(base.KindMerge, key, operand, mode)
 }
 
 // checkMerges fails if an operand of a batch, which is valid, is for a keyspace without a
 // merge operator. Operations that name no keyspace are on k.
-func (k *keyspace) checkMerges(repr []byte) error {
-	for it := batchrepr.Read(repr); ; {
+func (k *keyspace) checkMerges(b *Batch) error {
+	b.mergesByReading = false
+	for it := batchrepr.Read(b.repr); ; {
 		id, kind, _, _, ok := it.Next()
 		if !ok {
 			return it.Err()
@@ -46,5 +52,6 @@ func (k *keyspace) checkMerges(repr []byte) error {
 		if err := space.Mergeable(); err != nil {
 			return err
 		}
+		b.mergesByReading = b.mergesByReading || space.MergesByReading()
 	}
 }

@@ -18,8 +18,9 @@ type WorkMetrics struct {
 	Failed int64 // those that failed
 	Moves  int64 // compactions that moved tables without rewriting them
 	// TablesDropped is how many tables were deleted without being read, as range deletions
-	// cover them.
+	// cover them or all that was in them had expired.
 	TablesDropped uint64
+	Expired       uint64        // entries that had expired, in tables that were read
 	BytesIn       uint64        // of memtables or input tables
 	BytesOut      uint64        // of the tables written
 	EntriesIn     uint64        // read

@@ -3,6 +3,7 @@ package lsm
 import (
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
@@ -63,6 +64,13 @@ type Options struct {
 	// opening takes the one whose name is stored, so that operands are folded, and Export
 	// can read them, before Keyspace names it. The default is none.
 	MergeOperators []*MergeOperator
+	// DefaultTTL is how long values in the default keyspace live, rounded up to seconds, that
+	// Put and its like write without saying so; see PutTTL. It is not stored. The default, 0, is
+	// for ever. Keyspaces have times of their own, see KeyspaceOptions.
+	DefaultTTL time.Duration
+	// Clock tells by when values expire. It is called with locks held, so it must not call the
+	// database. The default, nil, is time.Now.
+	Clock func() time.Time
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.
 	FS FS
@@ -191,6 +199,7 @@ var optionTable = options.Table[Options]{
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
 	{Name: "compaction_filter", Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
 	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge", Field: func(o *Options) any { return &o.MergeOperator }},
+	{Name: "default_ttl", Doc: "how long values live that are put without a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.DefaultTTL }},
 	{Name: "cache_size", Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
 	{Name: "write_buffer_size", Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
 	{Name: "max_memtables", Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
@@ -289,7 +298,9 @@ func (o *Options) resolve() (*Options, error) {
 
 // engine returns the options for package engine. o is resolved.
 func (o *Options) engine() engine.Options {
+	ttl, _ := engine.Seconds(o.DefaultTTL)
 	return engine.Options{
+		TTL: ttl, Wall: o.Clock,
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists,
 		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly, Upgrade: o.upgrade,
 		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,

@@ -2,7 +2,7 @@ package lsm
 
 import (
 	"fmt"
-	"sync"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -35,6 +35,9 @@ const (
 func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return tooLarge("key and value", len(key)+len(value))
+	}
+	if ttl := k.space.TTL(); ttl > 0 {
+		return k.PutTTL(key, value, time.Duration(ttl)*time.Second, mode)
 	}
 	return k.put(base.KindSet, key, value, mode)
 }
@@ -83,7 +86,7 @@ func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 		return base.NeedsNative("a " + b.beyond.String())
 	}
 	if b.beyond != 0 {
-		if err := k.checkMerges(b.repr); err != nil {
+		if err := k.checkMerges(b); err != nil {
 			return err
 		}
 	}
@@ -96,38 +99,13 @@ func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 		return nil
 	}
 	var err error
-	if id := k.space.Tree.ID(); id != base.DefaultKeyspace && b.plain {
-		err = k.writeIn(id, b, commit.Mode(mode&(Sync|NoStall)))
+	if expiring := b.expires || b.mergesByReading || db.HasDefaultTTLs(); expiring || b.plain && k.space.ID() != base.DefaultKeyspace {
+		err = k.space.Write(b.Bytes(), expiring, commit.Mode(mode&(Sync|NoStall)))
 	} else {
 		err = db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
 	}
 	if b.ranges && err == nil {
 		k.rangesDeleted(b)
-	}
-	return err
-}
-
-// inBuffers hold batches with the keyspace of their writing filled in.
-var inBuffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxInBuffer is the largest of inBuffers that is kept, in bytes.
-const maxInBuffer = 1 << 20
-
-// writeIn writes a batch with the operations of the default keyspace in another one. b gets
-// the sequence number.
-func (k *keyspace) writeIn(id base.KeyspaceID, b *Batch, mode commit.Mode) error {
-	if err := k.space.Writable(); err != nil {
-		return err
-	}
-	if n := len(b.repr) + 5*b.Count(); n > maxBatchSize {
-		return tooLarge("batch", n)
-	}
-	buf := inBuffers.Get().(*[]byte)
-	*buf = batchrepr.AppendIn(*buf, b.repr, id)
-	err := k.space.DB.Pipeline.Commit(*buf, mode)
-	copy(b.repr[:8], *buf)
-	if cap(*buf) <= maxInBuffer {
-		inBuffers.Put(buf)
 	}
 	return err
 }
@@ -144,8 +122,7 @@ func (k *keyspace) WriteBytes(repr []byte, mode WriteMode) error {
 	if len(repr) > maxBatchSize {
 		return tooLarge("batch", len(repr))
 	}
-	ranges := kinds>>base.KindRangeDelete&1 != 0
-	return k.Write(&Batch{repr: repr, plain: true, beyond: kinds.BeyondLevelDB(), ranges: ranges}, mode)
+	return k.Write(&Batch{repr: repr, plain: true, beyond: kinds.BeyondLevelDB(), ranges: kinds>>base.KindRangeDelete&1 != 0, expires: kinds>>base.KindSetExpiring&1 != 0}, mode)
 }
 
 // validate says what of a batch in wire form the database cannot take. kinds are those of its

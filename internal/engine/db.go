@@ -39,8 +39,9 @@ type DB struct {
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions
 
-	copies  copies      // checkpoints under way
-	folding atomic.Bool // a flush for long chains of operands is under way
+	copies      copies      // checkpoints under way
+	folding     atomic.Bool // a flush for long chains of operands is under way
+	defaultTTLs atomic.Bool // see HasDefaultTTLs
 }
 
 // freeFiles frees table files and cache when their last holder has gone: the closed

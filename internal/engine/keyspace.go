@@ -46,7 +46,8 @@ type Keyspace struct {
 	gone atomic.Pointer[tree.Tree]
 	last atomic.Uint64
 
-	sealing atomic.Bool // see RangeDeleted
+	sealing atomic.Bool   // see RangeDeleted
+	ttl     atomic.Uint64 // see SetTTL
 }
 
 // init makes the trees of the keyspaces that the manifest has.

@@ -41,6 +41,8 @@ type Options struct {
 	Filter    *base.CompactionFilter              // of the default keyspace; nil: none
 	Merge     *mergeop.Operator                   // of the default keyspace; nil: the one that is stored
 	Merges    func(name string) *mergeop.Operator // of all keyspaces, nil for an unknown name
+	TTL       uint64                              // of values in the default keyspace, in seconds; 0: none
+	Wall      func() time.Time                    // the clock by which values expire; nil: the system's
 	Logger    *slog.Logger                        // nil: none
 	Listener  func(*events.Queue) Listener        // makes what is told of events, which posts its calls
 
@@ -95,6 +97,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if err := db.loadManifest(); err != nil {
 		return err
 	}
+	if db.Opts.TTL > 0 && !db.Native() {
+		return base.NeedsNative("a time to live")
+	}
 	if err := db.openCache(); err != nil {
 		return err
 	}
@@ -134,7 +139,7 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	db.Pipeline = commit.New(env, r.Last)
 	db.Health.connect(db.Pipeline, db.Jobs)
 	db.Txns.Init(txn.Env{
-		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Fail: db.Health.fail,
+		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Resolve: db.resolve, Fail: db.Health.fail,
 	})
 	if db.Opts.ReadOnly {
 		r.adopt(0)
@@ -174,7 +179,7 @@ func isEmpty(fsys vfs.FS, dir string) bool {
 func (db *DB) loadManifest() error {
 	o := manifest.Options{
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
-		Durable: func() record.LogEnd { return db.WAL.Durable() },
+		Durable: func() record.LogEnd { return db.WAL.Durable() }, Clock: db.Shared.Seqs.Clock.Stored,
 		Upgrade: db.Opts.Upgrade, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
 	}
 	set, err := manifest.Load(o, db.Opts.ReadOnly)
@@ -194,6 +199,7 @@ func (db *DB) loadManifest() error {
 		return err
 	}
 	db.Opts.Format = set.Format()
+	db.Shared.Seqs.Clock.Init(db.Opts.Wall, set.Clock())
 	return nil
 }
 
@@ -236,6 +242,7 @@ func (db *DB) assemble() {
 	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
 	limits.ReadOnly, limits.Keyspaces = o.ReadOnly, db.Native()
 	db.Jobs = jobs.New(limits)
+	_ = db.Default.SetTTL(o.TTL) // open has checked the format
 	db.Jobs.Add(db.Default.Tree)
 	db.spaces.init(db)
 }

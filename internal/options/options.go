@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/mergeop"
@@ -23,7 +24,7 @@ type Row[O any] struct {
 	NoneBelow       bool    // zero given by name means "none", kept as -1
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
-	// Field returns a *bool, *int, *int64, *float64, Choice, **base.Comparer,
+	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, **base.Comparer,
 	// **base.CompactionFilter or **mergeop.Operator. A field that is zero has its default,
 	// after Resolve.
 	Field func(*O) any
@@ -149,6 +150,15 @@ func (row *Row[O]) set(o *O, value string) error {
 			return err
 		}
 		*p = v
+	case *time.Duration:
+		if _, err := strconv.ParseFloat(value, 64); err == nil {
+			value += "s"
+		}
+		v, err := time.ParseDuration(value)
+		if err != nil || !row.holds(v.Seconds()) {
+			return bad(fmt.Sprintf("want %d to %d seconds, or a number with ms, m or h behind it", row.Min, row.Max))
+		}
+		*p = v
 	case *float64:
 		v, err := strconv.ParseFloat(value, 64)
 		if err != nil || !row.holds(v) {
@@ -204,6 +214,11 @@ func (t Table[O]) Resolve(o *O) error {
 			}
 			if !row.holds(*p) {
 				return fmt.Errorf("%w: option %s = %g: want %d to %d", base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
+			}
+			continue
+		case *time.Duration:
+			if !row.holds((*p).Seconds()) {
+				return fmt.Errorf("%w: option %s = %v: want %d to %d seconds", base.ErrInvalidArgument, row.Name, *p, row.Min, row.Max)
 			}
 			continue
 		case **mergeop.Operator:

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -18,6 +19,7 @@ const (
 	mergedSpace   = "merged"   // puts, deletes, range deletes and operands of few keys
 	countsSpace   = "counts"   // a counter of the batches, and one of each remainder modulo counters
 	filteredSpace = "filtered" // a compaction filter removes and changes some values
+	expiringSpace = "expiring" // values expire, some of them soon
 )
 
 const (
@@ -50,6 +52,7 @@ func (k *Kinds) Open(db *lsm.DB) error {
 		mergedSpace:   {MergeOperator: lsm.MergeOperatorNamed("append")},
 		countsSpace:   {MergeOperator: lsm.MergeOperatorNamed("uint64add")},
 		filteredSpace: {CompactionFilter: byMark},
+		expiringSpace: nil,
 	} {
 		if _, err := db.Keyspace(name, o); err != nil {
 			return fmt.Errorf("keyspace %s: %w", name, err)
@@ -90,6 +93,19 @@ func (t *Target) Put(k *lsm.Keyspace, key, value []byte) {
 		t.batch.In(k).Put(key, value)
 	} else if t.err == nil {
 		t.err = t.tx.In(k).Put(key, value)
+	}
+}
+
+// putTTL sets a key to a value that expires: soon if its mark says that it is removed.
+func (t *Target) putTTL(k *lsm.Keyspace, key, value []byte) {
+	ttl := 24 * time.Hour
+	if value[len(value)-1] == removes {
+		ttl = time.Second
+	}
+	if t.tx == nil {
+		t.batch.In(k).PutTTL(key, value, ttl)
+	} else if t.err == nil {
+		t.err = t.tx.In(k).PutTTL(key, value, ttl)
 	}
 }
 
@@ -173,8 +189,8 @@ func (k *Kinds) Write(db *lsm.DB, l *Ledger, i int, mode lsm.WriteMode, more fun
 
 // fill adds what batch i writes into the keyspaces.
 func (k *Kinds) fill(db *lsm.DB, t *Target, i int) error {
-	var spaces [3]*lsm.Keyspace
-	for n, name := range []string{mergedSpace, countsSpace, filteredSpace} {
+	var spaces [4]*lsm.Keyspace
+	for n, name := range []string{mergedSpace, countsSpace, filteredSpace, expiringSpace} {
 		var err error
 		if spaces[n], err = db.Keyspace(name, &lsm.KeyspaceOptions{ErrorIfMissing: true}); err != nil {
 			return err
@@ -196,6 +212,7 @@ func (k *Kinds) fill(db *lsm.DB, t *Target, i int) error {
 	t.count(spaces[1], []byte("all"))
 	t.count(spaces[1], counterKey(i))
 	t.Put(spaces[2], filteredKey(i), k.filtered(i))
+	t.putTTL(spaces[3], filteredKey(i), k.expiring(i))
 	return nil
 }
 
@@ -239,13 +256,19 @@ func (k *Kinds) filtered(i int) []byte {
 	return append(text(rng, i, rng.IntN(150)), []byte{keeps, keeps, removes, changes}[rng.IntN(4)])
 }
 
+// expiring is the value that batch i puts into expiringSpace.
+func (k *Kinds) expiring(i int) []byte {
+	rng := k.random(-i)
+	return append(text(rng, i, rng.IntN(50)), []byte{keeps, removes}[rng.IntN(2)])
+}
+
 // Check wants the keyspaces as the batches of 1 to n make them for which has says so, in their
 // order; nil: all of them.
 func (k *Kinds) Check(db *lsm.DB, n int, has func(i int) bool) error {
 	if k == nil {
 		return nil
 	}
-	m, filtered := model.New(base.Bytewise), model.New(base.Bytewise)
+	m, filtered, expiring := model.New(base.Bytewise), model.New(base.Bytewise), model.New(base.Bytewise)
 	counts := map[string]uint64{}
 	for i := 1; i <= n; i++ {
 		if has != nil && !has(i) {
@@ -253,6 +276,7 @@ func (k *Kinds) Check(db *lsm.DB, n int, has func(i int) bool) error {
 		}
 		k.apply(m, i)
 		filtered.Put(filteredKey(i), k.filtered(i))
+		expiring.Put(filteredKey(i), k.expiring(i))
 		counts["all"]++
 		counts[string(counterKey(i))]++
 	}
@@ -269,6 +293,11 @@ func (k *Kinds) Check(db *lsm.DB, n int, has func(i int) bool) error {
 		inSpace(db, len(counts) == 0, countsSpace, same(want)),
 		inSpace(db, len(counts) == 0, filteredSpace, func(r lsm.Reader) error {
 			return checkFiltered(r, filtered.Scan(filtered.Now(), nil, nil))
+		}),
+		inSpace(db, len(counts) == 0, expiringSpace, func(r lsm.Reader) error {
+			snap := r.(*lsm.Keyspace).Snapshot() // values expire meanwhile
+			defer snap.Close()
+			return checkFiltered(snap, expiring.Scan(expiring.Now(), nil, nil))
 		}))
 }
 

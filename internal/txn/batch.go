@@ -93,6 +93,9 @@ func (s *Space) Get(key []byte) (value []byte, kind base.Kind, found bool) {
 	covered := s.covered(key)
 	if n != 0 && sequence(s.list.nodes[n].off) > covered {
 		kind, _, value = entryAt(s.b.repr, s.list.nodes[n].off)
+		if kind == base.KindSetExpiring { // not before the commit
+			value, _, _ = base.CutDeadline(value)
+		}
 		return value, kind, true
 	}
 	return nil, base.KindDelete, covered > 0
@@ -110,6 +113,9 @@ func (s *Space) operands(key []byte, f *mergeop.Fold) (ended bool) {
 			return covered > 0
 		case sequence(s.list.nodes[n].off) < covered || kind.IsTombstone():
 			return true
+		}
+		if kind == base.KindSetExpiring {
+			value, _, _ = base.CutDeadline(value)
 		}
 		buf := append(f.Buffer(), value...)
 		if kind.EndsLookup() {

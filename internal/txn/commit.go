@@ -78,12 +78,19 @@ func (tx *Txn) commit(mode commit.Mode) error {
 	if err := tx.checkSpaces(); err != nil {
 		return err
 	}
+	repr := tx.batch.Bytes()
+	if tx.resolve {
+		var err error
+		if repr, err = tx.m.env.Resolve(repr, snapshotValues{tx}); err != nil {
+			return err
+		}
+	}
 	for try := 0; ; try++ {
 		if err := c.first(); err != nil {
 			return err
 		}
 		c.wait = try >= maxTries
-		if err := tx.m.env.Commit(tx.batch.Bytes(), mode, c); !errors.Is(err, errAgain) {
+		if err := tx.m.env.Commit(repr, mode, c); !errors.Is(err, errAgain) {
 			if err == nil {
 				tx.batch.eachRange(func(id base.KeyspaceID, start, limit []byte) { tx.keyspace(id).RangeDeleted(start, limit) })
 			}
@@ -173,7 +180,7 @@ func (c *check) keys(seen base.SeqNum, flags sstable.ReadFlags) (err error) {
 		}
 		return err == nil
 	}
-	if !tx.o.Lock && tx.batch != nil { // else they are among those that were read
+	if !tx.o.Lock && !tx.blind && tx.batch != nil { // else they are among those that were read
 		for it := batchrepr.Read(tx.batch.Bytes()); ; {
 			id, kind, key, _, ok := it.Next()
 			if !ok {

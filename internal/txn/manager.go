@@ -19,6 +19,9 @@ type Env struct {
 	// Commit is commit.Pipeline.CommitIf.
 	Commit        func(batch []byte, mode commit.Mode, c commit.Condition) error
 	CloseSnapshot func(*tree.Snapshot)
+	// Resolve makes the batch to commit of a transaction's: times to live become deadlines, and
+	// merges values where they meet one that expires.
+	Resolve func(repr []byte, v Values) ([]byte, error)
 	// Fail makes the database read-only.
 	Fail func(error) error
 }

@@ -51,6 +51,8 @@ type Keyspace interface {
 	CheckWrite(kind base.Kind, key, value []byte) error
 	// RangeDeleted is called after keys from start up to limit were deleted.
 	RangeDeleted(start, limit []byte)
+	// TTL is how many seconds its values live that say nothing else; 0: for ever.
+	TTL() uint64
 }
 
 // Options says how a transaction works; see lsm.TxnOptions.
@@ -74,6 +76,8 @@ type Txn struct {
 	snap     *tree.Snapshot // to read at: begin, or a later one, see lock
 	batch    *Batch         // nil: nothing was written
 	reads    Reads
+	blind    bool // batch is not the transaction's own: only reads are checked
+	resolve  bool // batch has times to live or merges
 	pinned   bool // by GetForUpdate: Commit checks reads even if nothing was written
 	unlocked bool // something was read without its lock
 	spaces   []Keyspace
@@ -162,7 +166,14 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 const MaxBatch = min(math.MaxUint32-1<<20, math.MaxInt)
 
 // Write adds a write of any kind. A range delete takes no locks.
-func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) (err error) {
+func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) error {
+	if kind == base.KindSet && k.TTL() > 0 {
+		return tx.PutTTL(k, key, value, k.TTL())
+	}
+	return tx.write(k, kind, key, value)
+}
+
+func (tx *Txn) write(k Keyspace, kind base.Kind, key, value []byte) (err error) {
 	tx.mu.Lock()
 	defer tx.mu.Unlock()
 	defer tx.catch(&err)
@@ -194,6 +205,7 @@ func (tx *Txn) Write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 		tx.batch = NewBatch()
 	}
 	tx.batch.Space(k.ID(), k.Comparer(), true).Add(kind, key, value)
+	tx.resolve = tx.resolve || kind == base.KindSetExpiring || kind == base.KindMerge
 	return nil
 }
 
@@ -234,9 +246,9 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 		return err
 	}
 	if !tx.unlocked {
-		if tx.snap.Seq() != tx.m.env.Seqs.Visible() {
+		if seqs := tx.m.env.Seqs; tx.snap.Seq() != seqs.Visible() || seqs.Clock.InUse() {
 			later := new(tree.Snapshot)
-			tx.m.env.Seqs.Open(later)
+			seqs.Open(later)
 			if tx.snap != &tx.begin {
 				tx.m.env.CloseSnapshot(tx.snap)
 			}

@@ -94,6 +94,8 @@ type Spec struct {
 	Batch int
 	// Keyspaces is over how many keyspaces the entries of each batch are spread.
 	Keyspaces int
+	// TTL is how many seconds values live; 0: for ever.
+	TTL int64
 	// ValueSize is the size of values.
 	ValueSize int
 	// Sync makes every write durable before the next.
@@ -150,6 +152,7 @@ var Specs = []Spec{
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
 	{Name: "overwritehalf", Doc: "overwrite N values in random order, half as fast as the benchmark before", Kind: Put, Order: Random, HalfRate: true},
 	{Name: "overwritewhilecompacting", Doc: "overwrite while one more thread compacts everything, again and again", Kind: Put, Order: Random, Compactors: 1},
+	{Name: "ttl", Doc: "write N values in random order that expire after a day", Kind: Put, Order: Random, Fresh: true, TTL: 24 * 3600},
 	{Name: "fillsync", Doc: "write N/1000 values in random order, each durable", Kind: Put, Order: Random, Fresh: true, Divide: 1000, Sync: true},
 	{Name: "fill100K", Doc: "write N/1000 values of 100,000 bytes in random order", Kind: Put, Order: Random, Fresh: true, Divide: 1000, ValueSize: 100 * 1000},
 	{Name: "deleteseq", Doc: "delete N keys in key order", Kind: Delete},

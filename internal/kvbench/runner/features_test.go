@@ -147,6 +147,7 @@ func TestUnusable(t *testing.T) {
 	r.Driver = plainDriver{m}
 	for name, want := range map[string]string{
 		"mergerandom": "Model has no merges", "randomtransaction": "Model has no such transactions", "contendedlocked": "Model has no such transactions",
+		"ttl": "Model has no values that expire",
 	} {
 		if res := run(t, r, name); res.Skipped != want {
 			t.Errorf("%s", res.Line())

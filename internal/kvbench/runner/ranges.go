@@ -115,6 +115,9 @@ func (o *oracle) stretch(n uint64, length int) (found int64) {
 
 // unusable says why a store cannot run a benchmark, or nothing.
 func (r *Runner) unusable(spec *workload.Spec) string {
+	if _, ok := r.db.(store.Expiring); !ok && spec.TTL > 0 {
+		return r.Driver.Title() + " has no values that expire"
+	}
 	switch spec.Kind {
 	case workload.Add:
 		if _, ok := r.db.(store.Counters); !ok {

@@ -221,6 +221,8 @@ func (t *thread) run(spec *workload.Spec) {
 	case workload.Put:
 		if spaces, ok := t.db.(store.Keyspaced); ok && spec.Keyspaces > 0 {
 			t.putSpread(spec, spaces)
+		} else if spec.TTL > 0 {
+			t.putExpiring(spec)
 		} else if t.batch > 1 {
 			t.putBatches(spec)
 		} else {

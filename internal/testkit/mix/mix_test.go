@@ -6,12 +6,14 @@ package mix
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +54,8 @@ const (
 type write struct {
 	kind, space, from, to int
 	value                 string
+	ttl                   int64 // of a put, in seconds; 0: it stays
+	at                    int64 // when it was written
 }
 
 func (w write) String() string {
@@ -60,6 +64,36 @@ func (w write) String() string {
 		v = fmt.Sprintf("%s..%d", v[:12], len(v))
 	}
 	return fmt.Sprintf("%s %d %d:%d %s", []string{"put", "del", "merge", "delrange"}[w.kind], w.space, w.from, w.to, v)
+}
+
+// deadlines are those of the keys of all keyspaces whose values expire.
+type deadlines map[[2]int]int64
+
+// apply applies a write at its time, before which some values may have expired.
+func (d deadlines) apply(s state, w write) {
+	d.expire(s, w.at)
+	k := [2]int{w.space, w.from}
+	switch w.kind {
+	case put, del:
+		if delete(d, k); w.ttl > 0 {
+			d[k] = w.at + w.ttl
+		}
+	case delRange:
+		for i := w.from; i < w.to; i++ {
+			delete(d, [2]int{w.space, i})
+		}
+	}
+	s.apply(w)
+}
+
+// expire removes what has expired by now.
+func (d deadlines) expire(s state, now int64) {
+	for k, deadline := range d {
+		if deadline <= now {
+			s[k[0]][k[1]] = ""
+			delete(d, k)
+		}
+	}
 }
 
 func (s state) apply(w write) {
@@ -111,6 +145,10 @@ type world struct {
 	txns    []*txn
 	synced  state
 	since   [][]write
+	expires bool // some values do
+	now     *atomic.Int64
+	due     deadlines // of m
+	dueThen deadlines // of synced
 	trace   []string
 }
 
@@ -145,7 +183,10 @@ func newWorld(seed uint64, prefix string, n int) *world {
 		w.written = append(w.written, make([]int, n))
 	}
 	w.synced = w.m.clone()
-	w.opts = lsm.Options{Format: lsm.FormatNative, WriteBufferSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)], MaxFileSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)],
+	w.due, w.dueThen = deadlines{}, deadlines{}
+	w.now = new(atomic.Int64)
+	w.now.Store(1_000_000)
+	w.opts = lsm.Options{Clock: func() time.Time { return time.Unix(w.now.Load(), 0) }, Format: lsm.FormatNative, WriteBufferSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)], MaxFileSize: []int64{64 << 10, 128 << 10, 1 << 20}[rng.IntN(3)],
 		BlockSize: []int{512, 4096}[rng.IntN(2)], L0Compaction: 2 + rng.IntN(4), MergeOperator: lsm.MergeOperatorNamed("append"), CacheSize: 1 << 20}
 	if rng.IntN(3) == 0 {
 		w.opts.MaxMergeOperands = 3
@@ -214,6 +255,9 @@ func (w *world) draw() write {
 		if x.kind == merge && len(w.m[x.space][x.from]) > 20000 {
 			x.kind = put
 		}
+		if x.kind == put && w.expires && w.rng.IntN(4) == 0 {
+			x.ttl = 1 + int64(w.rng.IntN(20))
+		}
 	}
 	return x
 }
@@ -221,8 +265,10 @@ func (w *world) draw() write {
 // wrote puts writes that succeeded together into the model.
 func (w *world) wrote(ws []write, sync bool) {
 	w.version++
-	for _, x := range ws {
-		w.m.apply(x)
+	for i := range ws {
+		ws[i].at = w.now.Load()
+		x := ws[i]
+		w.due.apply(w.m, x)
 		if x.kind == delRange {
 			for i := x.from; i < x.to; i++ {
 				w.written[x.space][i] = w.version
@@ -232,7 +278,7 @@ func (w *world) wrote(ws []write, sync bool) {
 		}
 	}
 	if sync {
-		w.synced, w.since = w.m.clone(), nil
+		w.synced, w.dueThen, w.since = w.m.clone(), maps.Clone(w.due), nil
 	} else {
 		w.since = append(w.since, ws)
 	}
@@ -254,7 +300,11 @@ func (w *world) single() error {
 	var err error
 	switch x.kind {
 	case put:
-		err = k.Put(key, []byte(x.value), mode)
+		if x.ttl > 0 {
+			err = k.PutTTL(key, []byte(x.value), time.Duration(x.ttl)*time.Second, mode)
+		} else {
+			err = k.Put(key, []byte(x.value), mode)
+		}
 	case del:
 		err = k.Delete(key, mode)
 	case merge:
@@ -279,7 +329,11 @@ func (w *world) batch() error {
 		key := w.bytes(x.space, x.from)
 		switch x.kind {
 		case put:
-			in.Put(key, []byte(x.value))
+			if x.ttl > 0 {
+				in.PutTTL(key, []byte(x.value), time.Duration(x.ttl)*time.Second)
+			} else {
+				in.Put(key, []byte(x.value))
+			}
 		case del:
 			in.Delete(key)
 		case merge:
@@ -459,7 +513,7 @@ func (w *world) move(c *cursor) error {
 
 func (w *world) swap() error {
 	x := w.draw()
-	x.kind = put
+	x.kind, x.ttl = put, 0
 	if x.value == "" {
 		x.value = "s"
 	}
@@ -549,6 +603,10 @@ func (w *world) step() error {
 		w.begin()
 	case r < 195 && len(w.txns) > 0:
 		return w.inTxn(w.rng.IntN(len(w.txns)))
+	case r == 198 && w.expires:
+		w.now.Add(int64(w.rng.IntN(5)))
+		w.due.expire(w.m, w.now.Load())
+		w.log("time %d", w.now.Load())
 	case r == 195 && w.rng.IntN(3) == 0:
 		w.log("flush")
 		return w.spaces[w.rng.IntN(3)].Flush()
@@ -580,6 +638,7 @@ func (w *world) fail(t *testing.T, seed uint64, step int, err error) {
 
 func single(t *testing.T, seed uint64, steps int) {
 	w := newWorld(seed, "", []int{10, 60, 400}[seed%3])
+	w.expires = seed%2 == 0
 	w.fs = vfs.NewMem()
 	if err := w.open(); err != nil {
 		t.Fatal(err)

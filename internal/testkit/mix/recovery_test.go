@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -73,18 +74,20 @@ func (w *world) recovered() error {
 	if err != nil {
 		return err
 	}
-	m := w.synced
+	m, due := w.synced, w.dueThen
 	for i := 0; ; i++ {
-		if m.equal(got) {
+		now, dueNow := m.clone(), maps.Clone(due)
+		dueNow.expire(now, w.now.Load())
+		if now.equal(got) {
 			w.log("power cut: %d of %d", i, len(w.since))
-			w.m, w.synced, w.since = m.clone(), m, nil
+			w.m, w.due, w.synced, w.dueThen, w.since = now, dueNow, m, due, nil
 			return w.all("after a power cut")
 		}
 		if i == len(w.since) {
 			break
 		}
 		for _, x := range w.since[i] {
-			m.apply(x)
+			due.apply(m, x)
 		}
 	}
 	return fmt.Errorf("a power cut left the state of no prefix of %d writes", len(w.since))

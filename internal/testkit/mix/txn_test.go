@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -143,7 +144,11 @@ func (w *world) writeTxn(t *txn, drop func()) error {
 	key := w.bytes(x.space, x.from)
 	switch x.kind {
 	case put:
-		err = in.Put(key, []byte(x.value))
+		if x.ttl > 0 {
+			err = in.PutTTL(key, []byte(x.value), time.Duration(x.ttl)*time.Second)
+		} else {
+			err = in.Put(key, []byte(x.value))
+		}
 	case del:
 		err = in.Delete(key)
 	case merge:

@@ -30,8 +30,20 @@ var plugs = []mutant{
 	{"filter-resurrects", "what the filter removes leaves no tombstone above older versions", target{"internal/compact", "TestSurviveScript"}, []edit{
 		{"internal/compact/run.go", "if w.collapse.elides(key, t) {", "if t.Kind().IsTombstone() {"}}},
 
+	{"ttl-drops-what-hides", "a table that has expired goes although it hides older values", target{"lsm", "TestTTLNothingComesBack"}, []edit{
+		{"internal/compact/expiry.go", "p.hides(gone, level, f) ||", "false &&"}}},
+
+	{"ttl-forgets-snapshots", "a compaction drops what a snapshot began before", target{"lsm", "TestTTLSnapshotKeeps"}, []edit{
+		{"internal/compact/expiry.go", "now = min(now, w.env.Clock.Begun[i])", "_ = i"}}},
+
+	{"ttl-clock-not-stored", "the MANIFEST does not say the time", target{"lsm", "TestTTLClockBack"}, []edit{
+		{"internal/manifest/apply.go", "full.Clock = s.clockNow()", "full.Clock = 0"}}},
+
+	{"ttl-merge-as-operand", "a merge into a value that expires is an operand", target{"lsm", "TestTTLMerge"}, []edit{
+		{"internal/engine/expiry.go", "return k.ttl.Load() > 0 || k.Tree.Expires()", "return false"}}},
+
 	{"filter-shown-hidden", "the filter is asked about older versions", target{"internal/compact", "TestSurviveScript"}, []edit{
-		{"internal/compact/run.go", "w.filter != nil && first && t.Kind()", "w.filter != nil && t.Kind()"}}},
+		{"internal/compact/run.go", "w.filter != nil && first && (t.Kind()", "w.filter != nil && (t.Kind()"}}},
 
 	{"snapshot-not-pinned", "a snapshot opened during a compaction sees what its filter did", target{"internal/jobs", "TestFilterLeavesSnapshotsAlone"}, []edit{
 		{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},

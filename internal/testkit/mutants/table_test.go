@@ -69,7 +69,7 @@ var table = []mutant{
 		{"internal/inplace/watch.go", "was > 0 && faults >= was", "was > 0"}}},
 
 	{"txn-lost-update", "a commit does not look for newer entries of the keys that it writes", hermitage, []edit{
-		{"internal/txn/commit.go", "if !tx.o.Lock && tx.batch != nil { // else", "if false { // else"}}},
+		{"internal/txn/commit.go", "if !tx.o.Lock && !tx.blind && tx.batch != nil { // else", "if false { // else"}}},
 
 	{"txn-write-skew", "a serializable commit does not look for newer entries of the keys that were read", serial, []edit{
 		{"internal/txn/commit.go", "\ttx.reads.Keys(newer)\n", ""}}},

@@ -122,6 +122,12 @@ type Keyspaced interface {
 	PutIn(b Batch, keyspace int, key, value []byte)
 }
 
+// Expiring is implemented by stores that hold values for a time.
+type Expiring interface {
+	// PutTTL stores a value that is gone after ttl.
+	PutTTL(key, value []byte, ttl time.Duration, sync bool) error
+}
+
 // RangeDeleter is implemented by stores that delete a range of keys by one write.
 type RangeDeleter interface {
 	// DeleteRange deletes the keys from start up to, not including, limit.

@@ -1,0 +1,58 @@
+package lsm
+
+import (
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/engine"
+)
+
+// PutTTL is Put of a value that expires: after ttl, which is rounded up to seconds, the key has
+// no value, as if it had been deleted. A later write replaces value and time; merges keep the
+// later deadline. It fails as Put does, with ErrInvalidArgument if ttl is not positive, and with
+// ErrNeedsNative in LevelDB's format. See docs/ttl.md.
+func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) error {
+	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
+		return tooLarge("key and value", len(key)+len(value))
+	}
+	seconds, err := engine.Seconds(ttl)
+	if err == nil {
+		err = k.space.Writable()
+	}
+	if err != nil {
+		return err
+	}
+	return k.space.PutTTL(key, value, seconds, commit.Mode(mode&(Sync|NoStall)))
+}
+
+// TTL tells how long key has its value: expires is false if that is for ever. A missing key is
+// ErrNotFound. It fails as Get does.
+func (r *reader) TTL(key []byte) (left time.Duration, expires bool, err error) {
+	return r.space.TTLOf(key, r.at)
+}
+
+// PutTTL is Put of a value that expires ttl after the batch is written; see DB.PutTTL. If ttl
+// is not positive, Write fails with ErrInvalidArgument.
+func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
+	BatchIn{b, b.home}.PutTTL(key, value, ttl)
+}
+
+// PutTTL is Batch.PutTTL in the keyspace.
+func (i BatchIn) PutTTL(key, value []byte, ttl time.Duration) {
+	seconds, err := engine.Seconds(ttl)
+	if err != nil && i.b.err == nil {
+		i.b.err = err
+	}
+	i.b.expires = true
+	i.b.add(i.space, base.KindSetExpiring, key, base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|seconds))
+}
+
+// PutTTL is Put of a value that expires ttl after the commit; see DB.PutTTL.
+func (tx *Txn) PutTTL(key, value []byte, ttl time.Duration) error {
+	seconds, err := engine.Seconds(ttl)
+	if err != nil {
+		return err
+	}
+	return tx.txn.PutTTL(tx.space, key, value, seconds)
+}
