@@ -2,7 +2,7 @@
 
 /*
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
- * then kind (1 put, 0 delete, 2 merge, 15 delete a range), key and but for deletes value, each with its length as
+ * then kind (1 put, 0 delete, 2 merge, 15 delete a range, 48 put with a time to live), key and but for deletes value, each with its length as
  * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
  * by the number of a keyspace, as a varint.
  */
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER = 12, NAMED = 0x80, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
+enum { HEADER = 12, DEADLINE = 5, NAMED = 0x80, KEEP = 1 << 20 /* bytes a cleared batch holds on to */ };
 
 typedef struct {
   uint8_t *data; /* whole at all times: sequence number 0, and the count */
@@ -21,6 +21,8 @@ typedef struct {
   uint32_t keyspace; /* of the operations that are added; 0: that of the writing */
   uint64_t database; /* which the operations with a keyspace are of; 0: there is none yet */
 } batch;
+
+static const uint64_t LONGEST = INT64_MAX / 1000000000; /* seconds to live */
 
 /* An operation takes two bytes at least: they can be counted. */
 _Static_assert(MAX_BYTES / 2 < UINT32_MAX, "a batch's count has 32 bits");
@@ -164,11 +166,46 @@ static inline loam_status add(loam_batch *handle, uint8_t kind, const void *key,
   return LOAM_OK;
 }
 
+/* Adds a value with a time to live in five bytes behind it, the highest bit set: the write makes
+ * a deadline of it. */
+static loam_status add_ttl(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err) {
+  loam_slot *slot;
+  loam_status status = loam_slot_take(HANDLE(handle), KIND_BATCH, &slot);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
+  batch *b = slot->object;
+  size_t most = 16 + DEADLINE + key_len + value_len;
+  if (most > b->cap - b->len && (status = grow(b, most)) != LOAM_OK) {
+    loam_slot_give(slot, HANDLE(handle));
+    return fail_grow(err, status);
+  }
+  uint8_t *p = put_bytes(put_kind(b->data + b->len, b, LOAM_OP_PUT_TTL), key, key_len);
+  size_t v = value_len + DEADLINE;
+  for (; v >= 0x80; v >>= 7) *p++ = (uint8_t)(v | 0x80);
+  *p++ = (uint8_t)v;
+  if (value_len) memcpy(p, value, value_len);
+  p += value_len;
+  seconds |= (uint64_t)1 << (8 * DEADLINE - 1);
+  for (int i = 0; i < DEADLINE; i++) *p++ = (uint8_t)(seconds >> 8 * i);
+  b->len = (size_t)(p - b->data);
+  count(b, 1);
+  loam_slot_give(slot, HANDLE(handle));
+  return LOAM_OK;
+}
+
 loam_status loam_batch_put(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, char **err) {
   BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   BYTES(err, value, value_len, "value");
   return add(handle, LOAM_OP_PUT, key, key_len, value, value_len, err);
+}
+
+loam_status loam_batch_put_ttl(loam_batch *handle, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err) {
+  BEGIN_C(err);
+  BYTES(err, key, key_len, "key");
+  BYTES(err, value, value_len, "value");
+  if (seconds < 1 || seconds > LONGEST)
+    return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: a time to live of %llu s: it must be from 1 to %lld", (unsigned long long)seconds, (long long)LONGEST);
+  return add_ttl(handle, key, key_len, value, value_len, seconds, err);
 }
 
 loam_status loam_batch_merge(loam_batch *handle, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err) {
@@ -328,7 +365,10 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
     loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace};
     p = get_bytes(p, &operation.key, &operation.key_len);
     if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE || operation.kind == LOAM_OP_DELETE_RANGE) p = get_bytes(p, &operation.value, &operation.value_len);
-    else if (operation.kind != LOAM_OP_DELETE) break;
+    else if (operation.kind == LOAM_OP_PUT_TTL) {
+      p = get_bytes(p, &operation.value, &operation.value_len);
+      operation.value_len -= DEADLINE;
+    } else if (operation.kind != LOAM_OP_DELETE) break;
     stop = visit(arg, &operation, &failure);
   }
   loam_visits = here.outer;

@@ -369,6 +369,17 @@ LOAM_API loam_status loam_delete_range(loam_db *db, const loam_write_options *op
  * LevelDB's format. LOAM_ERR_NO_MERGE_OPERATOR: the options named none. */
 LOAM_API loam_status loam_merge(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *operand, size_t operand_len, uint64_t *sequence, char **err);
 
+#define LOAM_TTL_NEVER UINT64_MAX
+
+/* Puts a value that expires: after so many seconds, from 1 to 9223372036 (292 years), the key has no value,
+ * as if it had been deleted. A later write replaces value and time; merges keep the later
+ * deadline. LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. The option "default_ttl"
+ * gives a time to all values of a keyspace. See docs/ttl.md. */
+LOAM_API loam_status loam_put_ttl(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, uint64_t *sequence, char **err);
+/* Stores how many milliseconds a key has its value; LOAM_TTL_NEVER: for ever. LOAM_NOT_FOUND: it
+ * has none. */
+LOAM_API loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, uint64_t *milliseconds, char **err);
+
 /* A batch collects puts, deletes and merges that take effect together or not at all.
  * It lies in the memory of the caller's process and costs no crossing into Go
  * until it is written. */
@@ -381,6 +392,8 @@ LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t k
 LOAM_API loam_status loam_batch_delete(loam_batch *batch, const void *key, size_t key_len, char **err);
 /* As loam_merge; that the database can take it is seen when the batch is written. */
 LOAM_API loam_status loam_batch_merge(loam_batch *batch, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
+/* As loam_put_ttl; the time begins when the batch is written. */
+LOAM_API loam_status loam_batch_put_ttl(loam_batch *batch, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
 /* See loam_delete_range, whose errors come with the writing of the batch. */
 LOAM_API loam_status loam_batch_delete_range(loam_batch *batch, const void *start, size_t start_len, const void *limit, size_t limit_len, char **err);
 LOAM_API loam_status loam_batch_clear(loam_batch *batch);
@@ -397,7 +410,8 @@ enum {
   LOAM_OP_DELETE = 0,
   LOAM_OP_PUT = 1,
   LOAM_OP_MERGE = 2,
-  LOAM_OP_DELETE_RANGE = 15 /* from key up to, not including, value */
+  LOAM_OP_DELETE_RANGE = 15, /* from key up to, not including, value */
+  LOAM_OP_PUT_TTL = 48       /* see loam_batch_put_ttl */
 };
 
 typedef struct loam_operation {
@@ -405,7 +419,7 @@ typedef struct loam_operation {
   int64_t kind;       /* LOAM_OP_* */
   const void *key;
   size_t key_len;
-  const void *value; /* of LOAM_OP_PUT and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL */
+  const void *value; /* of LOAM_OP_PUT, LOAM_OP_PUT_TTL and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL */
   size_t value_len;
   uint32_t keyspace; /* its number, see loam_batch_in; 0: none was chosen */
 } loam_operation;
@@ -545,6 +559,8 @@ LOAM_API loam_status loam_txn_has(loam_txn *txn, loam_db *keyspace, const void *
 LOAM_API loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err);
 LOAM_API loam_status loam_txn_put(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
 LOAM_API loam_status loam_txn_delete(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, char **err);
+/* As loam_put_ttl; the time begins with the commit. */
+LOAM_API loam_status loam_txn_put_ttl(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
 /* As loam_merge; it counts as a write of the key. */
 LOAM_API loam_status loam_txn_merge(loam_txn *txn, loam_db *keyspace, const void *key, size_t key_len, const void *operand, size_t operand_len, char **err);
 /* As loam_delete_range. It takes no locks; another write in the range is LOAM_ERR_CONFLICT at

@@ -184,6 +184,8 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{invalid_, "~0u"}, {invalid_, "1u << 16"}, {invalid_, "64"}}
 	case q.name == "memlimit":
 		return [][2]string{{any_, "INT64_MIN"}, {any_, "INT64_MAX"}}
+	case q.name == "seconds":
+		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "9223372037"}, {invalid_, "0"}, {any_, "1"}}
 	case q.name == "savepoint" && q.typ == "uint64_t":
 		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "0"}}
 	case (q.name == "old" || q.name == "value") && p.name == "loam_compare_and_swap" || q.name == "value" && p.name == "loam_put_if_absent" && q.typ == "const void *":

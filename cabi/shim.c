@@ -324,6 +324,14 @@ loam_status loam_has(loam_db *db, const loam_read_options *options, const void *
   return loamgo_has(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, err);
 }
 
+loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, uint64_t *milliseconds, char **err) {
+  BEGIN(err);
+  READING(err, options);
+  BYTES(err, key, key_len, "key");
+  WANT(err, milliseconds, "milliseconds");
+  return loamgo_ttl(HANDLE(db), r.snapshot, (void *)key, key_len, milliseconds, err);
+}
+
 /* The arguments of a lookup of many keys. */
 #define MANY_KEYS()                                                                                                          \
   do {                                                                                                                       \

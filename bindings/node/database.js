@@ -146,7 +146,7 @@ class Loam extends AbstractLevel {
   // ---- Writing ----
 
   _put (key, value, options) {
-    return this.#writes.put(key, value, options.sync)
+    return this.#writes.put(key, value, options.sync, options.ttl)
   }
 
   _del (key, options) {
@@ -232,6 +232,18 @@ class Loam extends AbstractLevel {
     const encoding = this.valueEncoding(options?.valueEncoding)
     const [from, to] = [old, value].map((v) => v === undefined || v === null ? undefined : encoding.encode(v))
     return this.#writes.run(() => native.compareAndSwap(this.#context, encodedKey, from, to, options?.sync === true))
+  }
+
+  // How many seconds the key has its value: Infinity if it does not expire, undefined if there
+  // is none.
+  async ttl (key, options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.ttl(key, options))
+    sync.assertOpen(this, 'ttl')
+    this._assertValidKey(key)
+    const encodedKey = this.keyEncoding(options?.keyEncoding).encode(key)
+    await this.#writes.settled()
+    sync.assertOpen(this, 'ttl')
+    return native.ttl(this.#context, encodedKey)
   }
 
   async putIfAbsent (key, value, options) {

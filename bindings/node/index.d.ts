@@ -128,6 +128,14 @@ export class Loam<KDefault = string, VDefault = string>
   compareAndSwap (key: KDefault, old: VDefault | null | undefined, value: VDefault | null | undefined): Promise<boolean>
   compareAndSwap<K = KDefault, V = VDefault> (key: K, old: V | null | undefined, value: V | null | undefined, options: PutOptions<K, V>): Promise<boolean>
 
+  /**
+   * How many seconds the key has its value: `Infinity` if it does not expire, `undefined` if there is
+   * none. Values expire that `put()`, `putSync()` or a batch's `put` wrote with the option `ttl`, and
+   * those of a keyspace with `defaultTtl`.
+   */
+  ttl (key: KDefault): Promise<number | undefined>
+  ttl<K = KDefault> (key: K, options: { keyEncoding?: any }): Promise<number | undefined>
+
   /** Store a value if the key has none. Resolves to whether it did. */
   putIfAbsent (key: KDefault, value: VDefault): Promise<boolean>
   putIfAbsent<K = KDefault, V = VDefault> (key: K, value: V, options: PutOptions<K, V>): Promise<boolean>
@@ -420,6 +428,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   mergeOperator?: string | undefined
   /** Operands that reads fold without causing a flush or compaction. Default: 1000. */
   maxMergeOperands?: number | undefined
+  /** How long values live that are put without a time to live: seconds, or text such as `'10m'`. */
+  defaultTtl?: number | string | undefined
   /** Compress blocks; `true` means `'snappy'`. */
   compression?: boolean | 'none' | 'snappy' | 'zstd' | undefined
   zstdLevel?: number | undefined
@@ -481,7 +491,10 @@ export interface GetOptions<K, V> extends AbstractGetOptions<K, V>, ReadOptions 
 export interface GetManyOptions<K, V> extends AbstractGetManyOptions<K, V>, ReadOptions {}
 export interface HasOptions<K> extends AbstractHasOptions<K>, ReadOptions {}
 export interface HasManyOptions<K> extends AbstractHasManyOptions<K>, ReadOptions {}
-export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, WriteOptions {}
+export interface PutOptions<K, V> extends AbstractPutOptions<K, V>, WriteOptions {
+  /** Seconds after which the value expires, rounded up. Native databases only. The default is for ever. */
+  ttl?: number | undefined
+}
 export interface DelOptions<K> extends AbstractDelOptions<K>, WriteOptions {}
 export interface BatchOptions<K, V> extends AbstractBatchOptions<K, V>, WriteOptions {}
 export interface ChainedBatchWriteOptions extends AbstractChainedBatchWriteOptions, WriteOptions {}
@@ -533,7 +546,11 @@ export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, 
 }
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
+<<<<<<< HEAD
 export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'compactionFilter'> {}
+=======
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'defaultTtl'> {}
+>>>>>>> 81cea69 (cabi, python, node: values that expire)
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>

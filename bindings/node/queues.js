@@ -181,9 +181,10 @@ class WriteQueue {
     this.#numberOf = numberOf
   }
 
-  put (key, value, sync) {
+  put (key, value, sync, ttl) {
     const group = this.#room(key.length + value.length)
-    group.writer.put(key, value)
+    if (ttl === undefined || ttl === null) group.writer.put(key, value)
+    else group.writer.putTtl(key, value, ttl)
     return this.#collected(group, sync)
   }
 

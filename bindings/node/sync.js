@@ -18,7 +18,7 @@ const kDeleteRangeSync = Symbol('deleteRangeSync')
 
 function put (db, key, value, options) {
   assertOpen(db, 'putSync')
-  if (!db.hooks.prewrite.noop) return batch(db, [{ type: 'put', key, value }], options)
+  if (!db.hooks.prewrite.noop || (options?.ttl ?? undefined) !== undefined) return batch(db, [{ type: 'put', key, value }], options)
   db._assertValidKey(key)
   db._assertValidValue(value)
   const keyEncoding = db.keyEncoding(options?.keyEncoding)
@@ -167,7 +167,7 @@ function encode (db, op, events) {
     return parentOperation(op, op.sublevel, key, keyEncoding, value, valueEncoding)
   }
   const prefixed = db.prefixKey(within, keyEncoding.format, true)
-  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value, sublevel: null, keyspace: op.keyspace }
+  if (db.parent === null && events === null) return { type: op.type, key: prefixed, value, sublevel: null, keyspace: op.keyspace, ttl: op.ttl }
   if (events !== null) events.push(target === db ? event(op, key, keyEncoding, value, valueEncoding) : eventBelow(db, op, within, keyEncoding, value, valueEncoding))
   return parentOperation(op, null, prefixed, keyEncoding, value, valueEncoding)
 }

@@ -8,6 +8,7 @@ const { BlockReader, openIterator } = require('./iterator')
 const { TransactionIterator } = require('./transaction_iterator')
 const { encodeRange } = require('./sync')
 const { invalidArgument, notOpen, transactionDone, decodeError } = require('./errors')
+const { seconds } = require('./writer')
 
 // As in loam.h
 const SERIALIZABLE = 1
@@ -57,6 +58,7 @@ class Transaction {
 
   async has (key, options) {
     const { db, encoded } = this.#key(key, options)
+<<<<<<< HEAD
     return this.#call(db, (context) => native.transactionHas(context, this.#native, encoded))
   }
 
@@ -67,6 +69,12 @@ class Transaction {
   // Adds an operand to a key, which counts as a write of it.
   async merge (key, operand, options) {
     return this.#write(MERGE, key, operand, options)
+=======
+    db._assertValidValue(value)
+    const encodedValue = db.valueEncoding(options?.valueEncoding).encode(value)
+    const ttl = (options?.ttl ?? undefined) === undefined ? undefined : seconds(options.ttl)
+    return this.#call(db, (context) => native.transactionPut(context, this.#native, encoded, encodedValue, ttl))
+>>>>>>> 81cea69 (cabi, python, node: values that expire)
   }
 
   async del (key, options) {

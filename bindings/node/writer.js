@@ -9,6 +9,8 @@ const HEADER = 12
 const NAMED = 0x80
 const KEEP = 4 * 1024 * 1024
 const LONG = 1024 * 1024
+// The most seconds to live, 292 years.
+const LONGEST = 9223372036
 
 function varintSize (n) {
   return n < 0x80 ? 1 : n < 0x4000 ? 2 : n < 0x200000 ? 3 : n < 0x10000000 ? 4 : 5
@@ -31,6 +33,23 @@ function writeShort (buffer, text, at) {
 // The bytes that a string may need.
 function room (text) {
   return text.length < LONG ? 3 * text.length : Buffer.byteLength(text)
+}
+
+// Seconds to live, rounded up.
+function seconds (ttl) {
+  if (typeof ttl !== 'number') throw new TypeError("The option 'ttl' must be a number of seconds")
+  if (!(ttl > 0 && ttl <= LONGEST)) throw invalidArgument(`A time to live of ${ttl} s: it must be above 0 and at most ${LONGEST}`)
+  return Math.ceil(ttl)
+}
+
+// A value with its time to live behind it, in five bytes with the highest bit set: the write
+// makes a deadline of it.
+function withTtl (value, ttl) {
+  const left = seconds(ttl)
+  const behind = Buffer.alloc(5)
+  behind.writeUInt32LE(left % 2 ** 32)
+  behind[4] = 0x80 | Math.floor(left / 2 ** 32)
+  return Buffer.concat([typeof value === 'string' ? Buffer.from(value) : value, behind])
 }
 
 // A growing buffer.
@@ -64,6 +83,11 @@ class BatchWriter extends Bytes {
 
   put (key, value, keyspace = 0) {
     this.#add(1, key, value, keyspace)
+  }
+
+  // ttl: seconds.
+  putTtl (key, value, ttl, keyspace = 0) {
+    this.#add(48, key, withTtl(value, ttl), keyspace)
   }
 
   merge (key, operand, keyspace = 0) {
@@ -105,7 +129,7 @@ class BatchWriter extends Bytes {
         // What is left of a sublevel is none of this database.
         if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
         const keyspace = op.keyspace == null ? 0 : numberOf(op.keyspace)
-        if (op.type === 'put') this.put(op.key, op.value, keyspace)
+        if (op.type === 'put') this.#put(op, keyspace)
         else if (op.type === 'merge') this.merge(op.key, op.value, keyspace)
         else this.del(op.key, keyspace)
       }
@@ -114,6 +138,11 @@ class BatchWriter extends Bytes {
       this.count = count
       throw err
     }
+  }
+
+  #put ({ key, value, ttl }, keyspace) {
+    if (ttl === undefined || ttl === null) this.put(key, value, keyspace)
+    else this.putTtl(key, value, ttl, keyspace)
   }
 
   // The whole batch, valid until the next change.
@@ -225,3 +254,4 @@ class KeyPacker extends Bytes {
 
 exports.BatchWriter = BatchWriter
 exports.KeyPacker = KeyPacker
+exports.seconds = seconds

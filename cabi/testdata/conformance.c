@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <ctype.h>
+#include <time.h>
 
 enum { WORDS = 64, SNAPSHOTS = 16, TRANSACTIONS = 4 };
 
@@ -149,6 +150,11 @@ static void batch(char **words, int n) {
       else WANT(LOAM_OK, loam_batch_merge(b, key.data, key.len, value.data, value.len, &err));
       free(value.data);
       i += 3;
+    } else if (!strcmp(words[i], "expire")) {
+      text value = decode(words[i + 2]);
+      WANT(LOAM_OK, loam_batch_put_ttl(b, key.data, key.len, value.data, value.len, strtoull(words[i + 3], NULL, 10), &err));
+      free(value.data);
+      i += 4;
     } else if (!strcmp(words[i], "in")) {
       loam_db *space;
       WANT(LOAM_OK, loam_keyspace_open(root, words[i + 1], NULL, &space, &err));
@@ -310,6 +316,17 @@ static void within(char **words, int n) {
   free(value.data);
 }
 
+static void left(text key) {
+  uint64_t milliseconds;
+  loam_status s = loam_ttl(db, NULL, key.data, key.len, &milliseconds, &err);
+  puts(s == LOAM_NOT_FOUND ? "none" : milliseconds == LOAM_TTL_NEVER ? "never" : "expires");
+}
+
+static void nap(void) {
+  struct timespec t = {0, 10 * 1000 * 1000};
+  nanosleep(&t, NULL);
+}
+
 static void operation(char **words, int n) {
   const char *op = words[0];
   text key = n > 1 ? decode(words[1]) : (text){NULL, 0}, value = n > 2 ? decode(words[2]) : (text){NULL, 0};
@@ -319,6 +336,7 @@ static void operation(char **words, int n) {
   else if (!strcmp(op, "has")) puts(loam_has(db, NULL, key.data, key.len, NULL) == LOAM_OK ? "true" : "false");
   else if (!strcmp(op, "multiget")) multi_get(words, n);
   else if (!strcmp(op, "spaces")) spaces();
+  else if (!strcmp(op, "left")) left(key);
   else if (!strcmp(op, "cas")) swap(words);
   else if (!strcmp(op, "putnew")) boolean(loam_put_if_absent(db, NULL, key.data, key.len, value.data, value.len, &err));
   else if (!strcmp(op, "begin")) begin(words, n);
@@ -334,6 +352,8 @@ static void operation(char **words, int n) {
   } else {
     if (!strcmp(op, "put")) WANT(LOAM_OK, loam_put(db, NULL, key.data, key.len, value.data, value.len, NULL, &err));
     else if (!strcmp(op, "merge")) WANT(LOAM_OK, loam_merge(db, NULL, key.data, key.len, value.data, value.len, NULL, &err));
+    else if (!strcmp(op, "expire")) WANT(LOAM_OK, loam_put_ttl(db, NULL, key.data, key.len, value.data, value.len, strtoull(words[3], NULL, 10), NULL, &err));
+    else if (!strcmp(op, "gone")) while (loam_has(db, NULL, key.data, key.len, &err) == LOAM_OK) nap();
     else if (!strcmp(op, "del")) WANT(LOAM_OK, loam_delete(db, NULL, key.data, key.len, NULL, &err));
     else if (!strcmp(op, "delrange")) delete_range(key, value);
     else if (!strcmp(op, "batch")) batch(words, n);

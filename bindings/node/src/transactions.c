@@ -83,6 +83,7 @@ typedef struct transaction_work {
   uint32_t flags; /* of a read or the commit; the kind of a write */
   void *result; /* the library's */
   size_t result_len;
+  double ttl; /* of a put, in seconds; 0: for ever */
 } transaction_work;
 
 static void transaction_release(work *w) {
@@ -158,6 +159,7 @@ napi_value js_transactionHas(napi_env env, napi_callback_info info) {
 
 static void write_run(work *w) {
   transaction_work *x = (transaction_work *)w;
+<<<<<<< HEAD
   loam_txn *txn = x->t->txn;
   const bytes *key = &x->args[0], *value = &x->args[1];
   switch (x->flags) {
@@ -173,6 +175,11 @@ static void write_run(work *w) {
   default:
     w->status = loam.txn_delete(txn, x->db, key->data, key->len, &w->error);
   }
+=======
+  w->status = x->value == NULL ? loam.txn_delete(x->t->txn, x->db, x->key, x->key_len, &w->error)
+                               : x->ttl > 0 ? loam.txn_put_ttl(x->t->txn, x->db, x->key, x->key_len, x->value, x->value_len, (uint64_t)x->ttl, &w->error)
+                               : loam.txn_put(x->t->txn, x->db, x->key, x->key_len, x->value, x->value_len, &w->error);
+>>>>>>> 81cea69 (cabi, python, node: values that expire)
 }
 
 /* Without locks a write stays in memory until the commit. */
@@ -185,6 +192,7 @@ static napi_value write_now(napi_env env, transaction_work *x) {
   return refused(env, status, error);
 }
 
+<<<<<<< HEAD
 /* transactionWrite(database, transaction, kind, key, value): a promise or undefined. */
 napi_value js_transactionWrite(napi_env env, napi_callback_info info) {
   ARGS(5);
@@ -194,6 +202,21 @@ napi_value js_transactionWrite(napi_env env, napi_callback_info info) {
   x->flags = arg_u32(env, argv[2]);
   if (!bytes_args(env, argv + 3, x->args, 2)) return work_fail(&x->w);
   return x->t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
+=======
+/* transactionPut(database, transaction, key, value, ttl): a promise or undefined; value undefined: delete; ttl
+ * undefined: for ever. */
+napi_value js_transactionPut(napi_env env, napi_callback_info info) {
+  ARGS(5);
+  database *db = arg_open_database(env, argv[0]);
+  transaction *t = db == NULL ? NULL : arg_live(env, argv[1]);
+  if (t == NULL) return NULL;
+  transaction_work *x = transaction_work_new(env, t, write_run);
+  if (x == NULL) return NULL;
+  x->db = db->db;
+  napi_get_value_double(env, argv[4], &x->ttl);
+  if (!bytes_copy(env, argv[2], &x->key, &x->key_len) || !bytes_copy(env, argv[3], &x->value, &x->value_len)) return transaction_fail(x);
+  return t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
+>>>>>>> 81cea69 (cabi, python, node: values that expire)
 }
 
 static void commit_run(work *w) {

@@ -84,6 +84,20 @@ class Conformer {
     this.db.mergeSync(decode(key), decode(operand))
   }
 
+  expire (key, value, ttl) {
+    if (!this.sync) return this.db.put(decode(key), decode(value), { ttl: Number(ttl) })
+    this.db.putSync(decode(key), decode(value), { ttl: Number(ttl) })
+  }
+
+  async left (key) {
+    const left = await this.db.ttl(decode(key))
+    return left === undefined ? 'none' : left === Infinity ? 'never' : 'expires'
+  }
+
+  async gone (key) {
+    while (await this.db.has(decode(key))) await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+
   async cas (key, old, value) {
     const [before, after] = [old, value].map((word) => word === '-' ? null : decode(word))
     return String(await this.db.compareAndSwap(decode(key), before, after))
@@ -180,6 +194,7 @@ class Conformer {
       }
       const operation = { type, key: decode(args.shift()), keyspace }
       if (type === 'put' || type === 'merge') operation.value = decode(args.shift())
+      if (type === 'expire') Object.assign(operation, { type: 'put', value: decode(args.shift()), ttl: Number(args.shift()) })
       operations.push(operation)
     }
     if (!this.sync && !operations.some(({ type }) => type === 'merge')) return this.db.batch(operations)

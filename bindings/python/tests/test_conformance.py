@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import time
 import urllib.parse
 
 import loamdb
@@ -70,6 +71,8 @@ class Runner:
                     batch.put(decode(next(rest)), decode(next(rest)))
                 elif kind == "merge":
                     batch.merge(decode(next(rest)), decode(next(rest)))
+                elif kind == "expire":
+                    batch.put_ttl(decode(next(rest)), decode(next(rest)), int(next(rest)))
                 else:
                     batch.delete(decode(next(rest)))
 
@@ -94,6 +97,17 @@ class Runner:
 
     def do_merge(self, source, key, operand):
         self.db.merge(decode(key), decode(operand))
+
+    def do_expire(self, source, key, value, ttl):
+        self.db.put_ttl(decode(key), decode(value), int(ttl))
+
+    def do_left(self, source, key):
+        left = self.db.ttl(decode(key))
+        return ["none" if left is None else "never" if left == float("inf") else "expires"]
+
+    def do_gone(self, source, key):
+        while decode(key) in self.db:
+            time.sleep(0.01)
 
     def do_cas(self, source, key, old, value):
         old, value = (None if w == "-" else decode(w) for w in (old, value))

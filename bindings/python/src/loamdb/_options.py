@@ -103,7 +103,7 @@ def encode_path(path: StrPath) -> bytes:
 def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, str)):
+    if isinstance(value, (int, float, str)):
         return str(value)
     raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")
 

@@ -17,6 +17,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from itertools import islice
 from typing import Any, Generic, Self, TypeVar
 
@@ -106,6 +107,14 @@ class DB(_Reads):
     async def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
         """Stores a value under a key. sync: return when it is on disk."""
         await self._run(self.db.put, key, value, sync=sync)
+
+    async def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+        """Stores a value that expires after ttl seconds; see loamdb.DB.put_ttl."""
+        await self._run(self.db.put_ttl, key, value, ttl, sync=sync)
+
+    async def ttl(self, key: Buffer) -> float | None:
+        """How many seconds the key has its value; see loamdb.DB.ttl."""
+        return await self._run(self.db.ttl, key)
 
     async def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Removes a key, whether it has a value or not. sync: return when it is on disk."""
@@ -345,6 +354,10 @@ class Transaction(_Reads):
         """Stores a value under a key."""
         await self._run(self._sync.put, key, value)
 
+    async def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
+        """Stores a value that expires ttl seconds after the commit."""
+        await self._run(self._sync.put_ttl, key, value, ttl)
+
     async def delete(self, key: Buffer) -> None:
         """Removes a key, whether it has a value or not."""
         await self._run(self._sync.delete, key)
@@ -416,6 +429,14 @@ class Prefixed(_Reads):
     async def put(self, key: Buffer, value: Buffer, *, sync: bool = False) -> None:
         """Stores a value under a key. sync: return when it is on disk."""
         await self._run(self._sync.put, key, value, sync=sync)
+
+    async def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+        """Stores a value that expires after ttl seconds."""
+        await self._run(self._sync.put_ttl, key, value, ttl, sync=sync)
+
+    async def ttl(self, key: Buffer) -> float | None:
+        """How many seconds the key has its value."""
+        return await self._run(self._sync.ttl, key)
 
     async def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Removes a key, whether it has a value or not."""

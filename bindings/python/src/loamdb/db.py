@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, MutableMapping
+from datetime import timedelta
 from itertools import islice
 from types import TracebackType
 
-from . import _fast
+from . import _fast, _ttl
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
 from ._options import Cache, MergeOperator, encode_path
@@ -238,6 +239,7 @@ class DB(_Mapping, Handle):
         compaction_filter: str | CompactionFilter | None = None,
         merge_operator: str | MergeOperator | None = None,
         max_merge_operands: int | None = None,
+        default_ttl: float | str | None = None,
         cache: Cache | None = None,
         logger: Logger | None = None,
     ) -> None:
@@ -304,6 +306,16 @@ class DB(_Mapping, Handle):
         """Stores a value if the key has none, and says whether it did."""
         return self.compare_and_swap(key, None, value, sync=sync)
 
+    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+        """Stores a value that expires: after ttl seconds, rounded up, the key has none. The
+        time goes with the next write of the key; merges keep the later one."""
+        _ttl.put(self, key, value, ttl, sync)
+
+    def ttl(self, key: Buffer) -> float | None:
+        """How many seconds the key has its value: math.inf if it does not expire, None if the
+        key has none."""
+        return _ttl.left(self, key)
+
     def prefixed(self, prefix: Buffer) -> Prefixed:
         """The keys that begin with prefix, as a mapping in which they stand without it."""
         return Prefixed(self, prefix)
@@ -317,6 +329,7 @@ class DB(_Mapping, Handle):
         bloom_bits: int | None = None,
         compaction_filter: str | CompactionFilter | None = None,
         merge_operator: str | MergeOperator | None = None,
+        default_ttl: float | str | None = None,
         error_if_missing: bool | None = None,
     ) -> Keyspace:
         """A key space of its own within the database, which is made if there is none of that
@@ -548,6 +561,14 @@ class Prefixed(_Mapping):
         """Stores a value under a key. sync: return when it is on disk."""
         self._writable().put(self._key(key), value, sync=sync)
 
+    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta, *, sync: bool = False) -> None:
+        """Stores a value that expires, see DB.put_ttl."""
+        self._writable().put_ttl(self._key(key), value, ttl, sync=sync)
+
+    def ttl(self, key: Buffer) -> float | None:
+        """How many seconds the key has its value, see DB.ttl."""
+        return self._writable().ttl(self._key(key))
+
     def delete(self, key: Buffer, *, sync: bool = False) -> None:
         """Removes a key, whether it has a value or not. sync: return when it is on disk."""
         self._writable().delete(self._key(key), sync=sync)
@@ -633,6 +654,12 @@ class Batch(_fast.Batch):
         """Bytes it takes in the log."""
         return batch_size(self)
 
+    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
+        """Adds: store a value that expires ttl seconds after the batch is written."""
+        if self._db.closed:
+            raise ClosedError("the database is closed")
+        _ttl.batch_put(self, key, value, ttl)
+
     def append(self, other: Batch) -> None:
         """Adds the operations of another batch behind those of this one."""
         if not isinstance(other, Batch):
@@ -681,6 +708,9 @@ class PrefixedBatch(Batch):
 
     def put(self, key: Buffer, value: Buffer) -> None:
         super().put(b"".join((self._prefix, key)), value)
+
+    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
+        super().put_ttl(b"".join((self._prefix, key)), value, ttl)
 
     def delete(self, key: Buffer, /) -> None:
         super().delete(b"".join((self._prefix, key)))

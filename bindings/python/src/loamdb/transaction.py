@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from datetime import timedelta
 from itertools import islice
 
-from . import _fast, db as _db
+from . import _fast, _ttl, db as _db
 from ._handles import pointer
 from ._library import check, error_slot, ffi, load
 from ._types import Any, Buffer, Self, cast
@@ -149,6 +150,10 @@ class Transaction(_db._Mapping):
     def put(self, key: Buffer, value: Buffer) -> None:
         """Stores a value under a key."""
         self._here("loam_txn_put", *self._key(key), *_bytes(value))
+
+    def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
+        """Stores a value that expires: ttl seconds after the commit the key has none."""
+        self._here("loam_txn_put_ttl", *self._key(key), *_bytes(value), _ttl.seconds(ttl))
 
     def delete(self, key: Buffer) -> None:
         """Removes a key, whether it has a value or not."""
