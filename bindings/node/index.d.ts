@@ -546,11 +546,7 @@ export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, 
 }
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
-<<<<<<< HEAD
-export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'compactionFilter'> {}
-=======
-export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'defaultTtl'> {}
->>>>>>> 81cea69 (cabi, python, node: values that expire)
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'compactionFilter' | 'defaultTtl'> {}
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>

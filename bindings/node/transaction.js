@@ -58,7 +58,6 @@ class Transaction {
 
   async has (key, options) {
     const { db, encoded } = this.#key(key, options)
-<<<<<<< HEAD
     return this.#call(db, (context) => native.transactionHas(context, this.#native, encoded))
   }
 
@@ -69,12 +68,6 @@ class Transaction {
   // Adds an operand to a key, which counts as a write of it.
   async merge (key, operand, options) {
     return this.#write(MERGE, key, operand, options)
-=======
-    db._assertValidValue(value)
-    const encodedValue = db.valueEncoding(options?.valueEncoding).encode(value)
-    const ttl = (options?.ttl ?? undefined) === undefined ? undefined : seconds(options.ttl)
-    return this.#call(db, (context) => native.transactionPut(context, this.#native, encoded, encodedValue, ttl))
->>>>>>> 81cea69 (cabi, python, node: values that expire)
   }
 
   async del (key, options) {
@@ -160,7 +153,8 @@ class Transaction {
     const { db, place, encoded } = this.#key(key, options)
     place._assertValidValue(value)
     const encodedValue = place.valueEncoding(options?.valueEncoding).encode(value)
-    return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, encoded, encodedValue))
+    const ttl = kind !== PUT || (options?.ttl ?? undefined) === undefined ? 0 : seconds(options.ttl)
+    return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, encoded, encodedValue, ttl))
   }
 
   // raw: keys and values as the engine has them.

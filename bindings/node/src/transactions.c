@@ -159,11 +159,14 @@ napi_value js_transactionHas(napi_env env, napi_callback_info info) {
 
 static void write_run(work *w) {
   transaction_work *x = (transaction_work *)w;
-<<<<<<< HEAD
   loam_txn *txn = x->t->txn;
   const bytes *key = &x->args[0], *value = &x->args[1];
   switch (x->flags) {
   case LOAM_OP_PUT:
+    if (x->ttl > 0) {
+      w->status = loam.txn_put_ttl(txn, x->db, key->data, key->len, value->data, value->len, (uint64_t)x->ttl, &w->error);
+      break;
+    }
     w->status = loam.txn_put(txn, x->db, key->data, key->len, value->data, value->len, &w->error);
     break;
   case LOAM_OP_MERGE:
@@ -175,11 +178,6 @@ static void write_run(work *w) {
   default:
     w->status = loam.txn_delete(txn, x->db, key->data, key->len, &w->error);
   }
-=======
-  w->status = x->value == NULL ? loam.txn_delete(x->t->txn, x->db, x->key, x->key_len, &w->error)
-                               : x->ttl > 0 ? loam.txn_put_ttl(x->t->txn, x->db, x->key, x->key_len, x->value, x->value_len, (uint64_t)x->ttl, &w->error)
-                               : loam.txn_put(x->t->txn, x->db, x->key, x->key_len, x->value, x->value_len, &w->error);
->>>>>>> 81cea69 (cabi, python, node: values that expire)
 }
 
 /* Without locks a write stays in memory until the commit. */
@@ -192,31 +190,16 @@ static napi_value write_now(napi_env env, transaction_work *x) {
   return refused(env, status, error);
 }
 
-<<<<<<< HEAD
-/* transactionWrite(database, transaction, kind, key, value): a promise or undefined. */
+/* transactionWrite(database, transaction, kind, key, value, ttl): a promise or undefined. */
 napi_value js_transactionWrite(napi_env env, napi_callback_info info) {
-  ARGS(5);
+  ARGS(6);
   database *db;
   transaction_work *x = transaction_call(env, argv, &db, write_run);
   if (x == NULL) return NULL;
   x->flags = arg_u32(env, argv[2]);
+  napi_get_value_double(env, argv[5], &x->ttl);
   if (!bytes_args(env, argv + 3, x->args, 2)) return work_fail(&x->w);
   return x->t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
-=======
-/* transactionPut(database, transaction, key, value, ttl): a promise or undefined; value undefined: delete; ttl
- * undefined: for ever. */
-napi_value js_transactionPut(napi_env env, napi_callback_info info) {
-  ARGS(5);
-  database *db = arg_open_database(env, argv[0]);
-  transaction *t = db == NULL ? NULL : arg_live(env, argv[1]);
-  if (t == NULL) return NULL;
-  transaction_work *x = transaction_work_new(env, t, write_run);
-  if (x == NULL) return NULL;
-  x->db = db->db;
-  napi_get_value_double(env, argv[4], &x->ttl);
-  if (!bytes_copy(env, argv[2], &x->key, &x->key_len) || !bytes_copy(env, argv[3], &x->value, &x->value_len)) return transaction_fail(x);
-  return t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
->>>>>>> 81cea69 (cabi, python, node: values that expire)
 }
 
 static void commit_run(work *w) {
