@@ -1,14 +1,14 @@
 package compact
 
 import (
+	"slices"
+
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 )
 
-// An entry whose deadline is over for all readers that see it is a tombstone for a run: it
-// hides older versions, and goes where nothing older is left. The readers are the snapshots
-// from its sequence number on, of which the oldest began first, and all that begin after the
-// run.
+// An entry whose deadline is over for all readers that see it is a tombstone for a run. The readers
+// are the snapshots from its sequence number on, of which the oldest began first, and all to come.
 
 // Clock is what a run goes by.
 type Clock struct {
@@ -16,8 +16,7 @@ type Clock struct {
 	Begun []uint64 // when the snapshots of the run were opened, in their order
 }
 
-// expiring cuts the codec off an entry of base.KindSetExpiring, or makes a tombstone of one that
-// has expired.
+// expiring unpacks an entry that expires, or makes a tombstone of one that has expired.
 func (w *work) expiring(t base.Trailer, codec base.Codec, value []byte) (base.Trailer, []byte, error) {
 	value, err := w.unpack(codec, value)
 	if err != nil {
@@ -43,9 +42,8 @@ func (p *picker) allExpired(f *manifest.FileMeta) bool {
 	return f.AllExpire() && f.MaxExpiry <= p.Expired
 }
 
-// expired plans to delete tables in which everything has expired, without reading them: those
-// that hide nothing, as no table below them has anything within their bounds but such that goes
-// as well. Those that hide something are merged with it, see dense.
+// expired plans to delete tables in which everything has expired, without reading them, if no table
+// below has anything within their bounds but such that goes as well. For the others see dense.
 func (p *picker) expired() *Plan {
 	if p.Expired == 0 {
 		return nil
@@ -53,9 +51,7 @@ func (p *picker) expired() *Plan {
 	plan := p.dropPlan("everything in them has expired")
 	gone := map[*manifest.FileMeta]bool{}
 	for level := lastLevel; level >= 0; level-- {
-		files := p.v.Levels[level].Expiring
-		for i := len(files) - 1; i >= 0; i-- { // in level 0 the oldest one first
-			f := files[i]
+		for _, f := range slices.Backward(p.v.Levels[level].Expiring) { // in level 0 the oldest one first
 			if !p.allExpired(f) || p.hides(gone, level, f) || p.inProgress.meets(p.Comparer, 0, lastLevel, f.Smallest.User, f.Largest.User) {
 				continue
 			}
@@ -85,8 +81,7 @@ func (p *picker) hides(gone map[*manifest.FileMeta]bool, level int, f *manifest.
 	return false
 }
 
-// NextExpiry is the first time after now at which everything in a table has expired; 0: there
-// is none.
+// NextExpiry is when, after now, everything in a table has expired first; 0: never.
 func NextExpiry(v *manifest.Version, now uint64) (next uint64) {
 	for level := range v.Levels {
 		for _, f := range v.Levels[level].Expiring {

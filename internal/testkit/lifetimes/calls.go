@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -126,6 +127,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 		return values(0, -1, 1, 1<<40), nil
 	case reflect.TypeFor[lsm.WriteMode]():
 		return values(lsm.NoSync, lsm.Sync, lsm.NoStall), nil
+	case reflect.TypeFor[time.Duration]():
+		return values(0, -time.Second, time.Hour), nil
 	case reflect.TypeFor[*lsm.Batch]():
 		full := lsm.NewBatch()
 		full.Put([]byte("w"), []byte("x"))

@@ -15,6 +15,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -246,6 +247,11 @@ func (t *Table) delete(k string) {
 
 func (s *modelStore) Put(key, value []byte, sync bool) error {
 	return s.edit("put", sync, func(t *Table) { t.put(string(key), string(value)) })
+}
+
+// PutTTL is Put: nothing lives so long here that it expires.
+func (s *modelStore) PutTTL(key, value []byte, _ time.Duration, sync bool) error {
+	return s.Put(key, value, sync)
 }
 
 func (s *modelStore) Delete(key []byte, sync bool) error {
