@@ -22,6 +22,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "merge": (b"a", b"b"),
     "compare_and_swap": (b"a", None, b"b"),
     "put_if_absent": (b"a", b"b"),
+    "put_ttl": (b"a", b"b", 3600),
+    "ttl": (b"a",),
     "pop": (b"a", None),
     "setdefault": (b"a", b"b"),
     "update": ({b"a": b"b"},),
