@@ -111,6 +111,8 @@ func (p prototype) good(q parameter) string {
 	switch {
 	case strings.HasSuffix(q.typ, "_fn"):
 		return "a_" + strings.TrimSuffix(strings.TrimPrefix(q.typ, "loam_"), "_fn") + "_" + q.name
+	case q.name == "seconds":
+		return "1"
 	case q.name == "path":
 		return `"scratch"`
 	case q.name == "to":
