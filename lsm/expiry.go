@@ -1,6 +1,7 @@
 package lsm
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -16,11 +17,8 @@ func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) 
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
 		return tooLarge("key and value", len(key)+len(value))
 	}
-	seconds, err := engine.Seconds(ttl)
-	if err == nil {
-		err = k.space.Writable()
-	}
-	if err != nil {
+	seconds, bad := engine.Seconds(ttl)
+	if err := cmp.Or(k.space.Writable(), bad); err != nil {
 		return err
 	}
 	return k.space.PutTTL(key, value, seconds, commit.Mode(mode&(Sync|NoStall)))
@@ -50,8 +48,8 @@ func (i BatchIn) PutTTL(key, value []byte, ttl time.Duration) {
 
 // PutTTL is Put of a value that expires ttl after the commit; see DB.PutTTL.
 func (tx *Txn) PutTTL(key, value []byte, ttl time.Duration) error {
-	seconds, err := engine.Seconds(ttl)
-	if err != nil {
+	seconds, bad := engine.Seconds(ttl)
+	if err := cmp.Or(tx.txn.MayWrite(tx.space), bad); err != nil {
 		return err
 	}
 	return tx.txn.PutTTL(tx.space, key, value, seconds)

@@ -209,6 +209,13 @@ func (tx *Txn) write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 	return nil
 }
 
+// MayWrite says why the transaction takes no writes to a keyspace, or nil.
+func (tx *Txn) MayWrite(k Keyspace) error {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	return tx.mayWrite(k)
+}
+
 // mayWrite says why the transaction takes no writes to a keyspace, or nil.
 func (tx *Txn) mayWrite(k Keyspace) error {
 	if tx.over != nil {
