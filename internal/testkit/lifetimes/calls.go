@@ -128,7 +128,7 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 	case reflect.TypeFor[lsm.WriteMode]():
 		return values(lsm.NoSync, lsm.Sync, lsm.NoStall), nil
 	case reflect.TypeFor[time.Duration]():
-		return values(0, -time.Second, time.Hour), nil
+		return values(time.Hour), nil
 	case reflect.TypeFor[*lsm.Batch]():
 		full := lsm.NewBatch()
 		full.Put([]byte("w"), []byte("x"))
