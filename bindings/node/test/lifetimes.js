@@ -17,7 +17,11 @@ const loamdb = require('..')
 const { Loam, Cache } = loamdb
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-lifetimes-'))
-test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
+process.chdir(root) // nonsense may name a file
+test.onFinish(() => {
+  process.chdir(os.tmpdir())
+  fs.rmSync(root, { recursive: true, force: true })
+})
 
 let n = 0
 async function opened (options) {
