@@ -26,7 +26,7 @@ func checkpointMetrics(c engine.CopyStats) CheckpointMetrics {
 // at one moment between the call and its return, each batch whole, writes without Sync included. All of
 // it is durable when Checkpoint returns. Writes, flushes and compactions go on meanwhile.
 //
-// The tables are hard links; the MANIFEST and the logs are copied. So it takes about as
+// Tables and full logs are hard links; the MANIFEST and the current log are copied. So it takes about as
 // long for a large database as for a small one, and space only for what either database
 // replaces later. Where links do not reach, as on another file system, tables are copied. Nothing that one of the
 // two writes is in a file of the other.

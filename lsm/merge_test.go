@@ -221,7 +221,7 @@ func TestMergeNeedsNative(t *testing.T) {
 	b := NewBatch()
 	b.Merge([]byte("k"), []byte("1"))
 	for name, err := range map[string]error{"Merge": db.Merge([]byte("k"), []byte("1"), NoSync), "Write": db.Write(b, NoSync), "WriteBytes": db.WriteBytes(b.Bytes(), NoSync)} {
-		if !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), "Upgrade makes it") {
+		if !errors.Is(err, ErrNeedsNative) || !strings.Contains(err.Error(), "a merge needs the native format") || !strings.Contains(err.Error(), "Upgrade makes it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -133,8 +133,11 @@ func (k *keyspace) validate(repr []byte) (kinds batchrepr.Kinds, err error) {
 		if err = batchrepr.Validate(repr, nil); err == nil {
 			return 0, nil
 		}
-		if batchrepr.Validate(repr, func(base.KeyspaceID) bool { return true }) == nil {
-			return 0, base.NeedsNative("an operation of the batch")
+		if all, beyond := batchrepr.ValidateKinds(repr, func(base.KeyspaceID) bool { return true }); beyond == nil {
+			if kind := all.BeyondLevelDB(); kind != 0 {
+				return 0, base.NeedsNative("a " + kind.String())
+			}
+			return 0, base.NeedsNative("a keyspace")
 		}
 		return 0, fmt.Errorf("%w: batch bytes: %w", ErrInvalidArgument, err)
 	}
