@@ -88,10 +88,10 @@ func TestSharedLinesAreFound(t *testing.T) {
 		return text
 	})
 	for name, site := range map[string]string{
-		"Get, one run":                       "tree.(*Tree).Get",
-		"Has of a missing key, several runs": "tree.(*Tree).Get",
-		"Get, beside a writer":               "tree.(*Tree).Get",
-		"Iter SeekGE Next Close, one run":    "memtable.(*MemTable).Ref",
+		"Get, one run":                            "tree.(*Tree).Get",
+		"Has of a missing key, several runs":      "tree.(*Tree).Get",
+		"Get, beside a writer":                    "tree.(*Tree).Get",
+		"Iter SeekGE Next Close, beside a writer": "memtable.(*MemTable).Ref",
 	} {
 		if extra := beyond(got[name], want[name]); !slices.Contains(slices.Concat(extra...), site) {
 			t.Errorf("%s: %v beyond the list, without the planted %s", name, extra, site)
