@@ -33,6 +33,7 @@ func Export(ctx context.Context, dir, to string, format Format, o *Options, prog
 	if o != nil {
 		src = *o
 	}
+	src.DefaultTTL = 0 // values keep the time that they have
 	dst := src
 	src.ReadOnly, src.ErrorIfExists = true, false
 	dst.Format, dst.ReadOnly, dst.ErrorIfMissing, dst.ErrorIfExists, dst.DisableCompaction = format, false, false, true, true

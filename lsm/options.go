@@ -68,8 +68,8 @@ type Options struct {
 	// Put and its like write without saying so; see PutTTL. It is not stored. The default, 0, is
 	// for ever. Keyspaces have times of their own, see KeyspaceOptions.
 	DefaultTTL time.Duration
-	// Clock tells by when values expire. It is called with locks held, so it must not call the
-	// database. The default, nil, is time.Now.
+	// Clock tells by when values expire; it stands before 1970. It is called with locks held, so
+	// it must not call the database. The default, nil, is time.Now.
 	Clock func() time.Time
 	// FS is the file system. The default is the operating system's. It is called
 	// with locks held, so it must not call the database.

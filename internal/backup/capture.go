@@ -33,7 +33,8 @@ type Source struct {
 	// SyncFull makes a log but the last one durable, and tells whether its file does not
 	// change any more.
 	SyncFull func(num uint64) bool
-	ReadOnly bool // Logs are files that a crash may have torn
+	ReadOnly bool          // Logs are files that a crash may have torn
+	Clock    func() uint64 // the newest time by which entries had expired, see manifest.Options
 	Warn     func(what string, err error)
 }
 
@@ -169,7 +170,7 @@ func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
 	}
 	set, err := manifest.FromState(manifest.Options{
 		FS: fsys, Dir: dir, Format: s.Format, Comparer: s.Comparer, Comparers: s.Comparers,
-		Durable: func() record.LogEnd { return img.end },
+		Durable: func() record.LogEnd { return img.end }, Clock: s.Clock,
 	}, img.state, names)
 	if err != nil {
 		return err

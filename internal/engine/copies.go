@@ -95,7 +95,7 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (err error) {
 func (db *DB) source() *backup.Source {
 	s := &backup.Source{
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
-		Files: db.Shared.Files, Logs: db.logs, SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Warn: db.Health.Warn,
+		Files: db.Shared.Files, Logs: db.logs, SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Clock: db.Shared.Seqs.Clock.Stored, Warn: db.Health.Warn,
 		KeepKeyspaces: func(f func() error) error {
 			db.spaces.mu.Lock()
 			defer db.spaces.mu.Unlock()

@@ -181,17 +181,22 @@ func (r *resolution) spaceOf(id base.KeyspaceID) (*Keyspace, base.KeyspaceID) {
 	return r.db.KeyspaceByID(id), id
 }
 
-// reads reports whether the batch has a merge that must read.
+// reads reports whether the batch has a merge that must read. The value that a merge meets may
+// be the first of its keyspace that expires, and in this batch.
 func (r *resolution) reads(repr []byte) bool {
 	for it := batchrepr.Read(repr); ; {
 		id, kind, _, _, ok := it.Next()
 		if !ok {
 			return false
 		}
-		if kind != base.KindMerge {
+		if kind != base.KindMerge && kind != base.KindSetExpiring {
 			continue
 		}
-		if k, _ := r.spaceOf(id); k != nil && k.MergesByReading() {
+		switch k, _ := r.spaceOf(id); {
+		case k == nil:
+		case kind == base.KindSetExpiring:
+			k.Tree.NoteExpiring()
+		case k.MergesByReading():
 			return true
 		}
 	}

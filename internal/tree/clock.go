@@ -53,7 +53,7 @@ func (c *Clock) look() (now uint64, fraction time.Duration) {
 		t = c.wall
 	}
 	wall := t()
-	now = uint64(min(max(wall.Unix(), 0), base.MaxDeadline))
+	now = uint64(min(max(wall.Unix(), 1), base.MaxDeadline)) // 0 says that nobody asked
 	for {
 		newest := c.newest.Load()
 		switch {
