@@ -3,6 +3,7 @@ package lsm
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -124,4 +125,39 @@ func TestTTLCheckpointClock(t *testing.T) {
 		t.Error(got)
 	}
 	check("copy of a read-only one")
+}
+
+// TestTTLRepair: what has expired stays away in a database that is repaired without its MANIFEST
+// and its logs, and so has a new MANIFEST that knows of the tables what they say themselves.
+func TestTTLRepair(t *testing.T) {
+	s := openTTL(t, nil)
+	s.putTTL("a", "1", 10*time.Second)
+	s.putTTL("b", "2", 30*time.Second)
+	s.ok(s.Flush())
+	s.ok(s.DB.Close())
+	for _, dir := range []string{"db/CURRENT", "db"} {
+		names, err := s.fs.List(dir)
+		s.ok(err)
+		for _, name := range names {
+			if strings.HasSuffix(name, "manifest") || strings.HasSuffix(name, ".wal") {
+				s.ok(s.fs.Remove(dir + "/" + name))
+			}
+		}
+	}
+	report, err := Repair("db", &s.opts)
+	if err != nil || report.Tables != 1 || report.Logs != 0 {
+		t.Fatalf("%+v %v", report, err)
+	}
+	s.clock.add(20 * time.Second)
+	s.open()
+	if got := contents(t, s, "a", "b"); got != "b=2" {
+		t.Error(got)
+	}
+	if left, expires, err := s.TTL([]byte("b")); left != 10*time.Second || !expires || err != nil {
+		t.Error(left, expires, err)
+	}
+	s.ok(s.CompactRange(nil, nil))
+	if n := s.Metrics().Compact.Expired; n != 1 {
+		t.Errorf("CompactRange dropped %d entries", n)
+	}
 }

@@ -129,8 +129,9 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 	t.meta.Size = uint64(f.Size())
 	reader, err := files.OpenTable(f, r.tableOptions(t))
 	if err == nil {
-		if reader.Props().Format == base.Native.String() {
-			t.meta.Facts.Format = base.Native
+		if p := reader.Props(); p.Format == base.Native.String() {
+			f := &t.meta.Facts // of a table that the MANIFEST does not name
+			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry = base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
 		}
 		err = r.checkEntries(t, reader)
 		err = errors.Join(err, reader.Close())
