@@ -103,7 +103,7 @@ def encode_path(path: StrPath) -> bytes:
 def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float, str)):
+    if isinstance(value, (int, str)) or isinstance(value, float) and name == "default_ttl":
         return str(value)
     raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")
 
