@@ -295,9 +295,7 @@ func (k *Kinds) Check(db *lsm.DB, n int, has func(i int) bool) error {
 			return checkFiltered(r, filtered.Scan(filtered.Now(), nil, nil))
 		}),
 		inSpace(db, len(counts) == 0, expiringSpace, func(r lsm.Reader) error {
-			snap := r.(*lsm.Keyspace).Snapshot() // values expire meanwhile
-			defer snap.Close()
-			return checkFiltered(snap, expiring.Scan(expiring.Now(), nil, nil))
+			return checkFiltered(r, expiring.Scan(expiring.Now(), nil, nil))
 		}))
 }
 
@@ -332,9 +330,12 @@ func inSpace(db *lsm.DB, unwritten bool, name string, f func(r lsm.Reader) error
 }
 
 // checkFiltered wants what was written, without some of the values that the filter removes,
-// and with some of those changed that it changes. Never an older value.
+// and with some of those changed that it changes. Never an older value. It reads a snapshot:
+// compactions filter and values expire between one read and the next.
 func checkFiltered(r lsm.Reader, want []model.Pair) error {
-	got, err := Dump(r)
+	snap := r.(*lsm.Keyspace).Snapshot()
+	defer snap.Close()
+	got, err := Dump(snap)
 	if err != nil {
 		return err
 	}
@@ -361,5 +362,5 @@ func checkFiltered(r lsm.Reader, want []model.Pair) error {
 	if len(found) > 0 {
 		return fmt.Errorf("%d keys are there that nobody wrote", len(found))
 	}
-	return Same(r, got) // backwards and by Get, too
+	return Same(snap, got) // backwards and by Get, too
 }

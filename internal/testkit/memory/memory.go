@@ -208,7 +208,8 @@ func (t *trial) run(seed int64) (done bool, err error) {
 		}
 		done = t.count.Load() < t.at
 		t.off.Store(true)
-		finished <- errors.Join(err, t.resume())
+		// A failed trial has its database open: what that holds is no part of the next trial.
+		finished <- errors.Join(err, t.resume(), t.close())
 	}()
 	over, stop := testkit.Patience(hangLimit)
 	defer stop()
@@ -249,11 +250,12 @@ func (t *trial) resume() error {
 		if err := t.check(); err != nil {
 			return fmt.Errorf("%s: %w", when, err)
 		}
-		if err := t.db.Close(); err != nil {
+		err := t.db.Close()
+		t.db = nil
+		if err != nil {
 			return err
 		}
 		if when == "still open" {
-			t.db = nil
 			if err := t.open(); err != nil {
 				return fmt.Errorf("reopening: %w", err)
 			}

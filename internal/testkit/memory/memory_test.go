@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"math"
 	"testing"
 
+	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
 )
 
@@ -19,5 +21,23 @@ func testMemoryFaults(t *testing.T, share int) {
 	t.Logf("%d trials", trials)
 	if trials < testkit.Scale(20, 200/share, 600) {
 		t.Errorf("only %d trials", trials)
+	}
+}
+
+// TestFailedTrial wants the memory of a trial that fails given back: that of the next is
+// counted from what is in use when it begins.
+func TestFailedTrial(t *testing.T) {
+	before := offheap.InUse()
+	w := &workload{name: "lost", maxValue: 300, run: func(t *trial) error {
+		return steps(t.open, t.writes(3), func() error {
+			t.okay[2] = false // acknowledged, in truth
+			return nil
+		})
+	}}
+	if _, err := (&trial{w: w, at: math.MaxInt64}).run(1); err == nil {
+		t.Error("a batch that should not be there was not noticed")
+	}
+	if err := given(before); err != nil {
+		t.Error(err)
 	}
 }
