@@ -94,7 +94,7 @@ type trial struct {
 
 	mu       sync.Mutex
 	hit      *vfs.Op // the first call that failed
-	early    bool    // all that failed were for logs made, or tables opened, ahead of time, or vouched for a durable edit
+	early    bool    // all that failed were for logs made, or tables opened, ahead of time, vouched for a durable edit, or spared a checkpoint the copy of a log
 	log      bool    // a log failed for good
 	appended bool    // of these, at an append or at the cut after it
 	other    bool    // the manifest, or a sync, failed
@@ -128,7 +128,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
-	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("jobs.(*Scheduler).openDense") || calledFrom("manifest.(*Set).vouch"))
+	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("jobs.(*Scheduler).openDense") || calledFrom("manifest.(*Set).vouch") || calledFrom("engine.(*DB).logs"))
 	if t.hit == nil {
 		t.hit = &op
 	}
@@ -307,7 +307,7 @@ func calledFrom(name string) bool {
 // harmless reports whether nobody needs to hear of the failed call: what is
 // closed was synced before, or only read; a log that could not be made ready
 // ahead of time is made when it is needed, a table opened; a MANIFEST whose end was torn is replaced by
-// the next edit; what is not read in place is read by a call;
+// the next edit; a log that a checkpoint cannot end is copied; what is not read in place is read by a call;
 // and an open is tried again when idle descriptors have been closed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
