@@ -209,7 +209,8 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 	}
 	db.engine.Shared.Reads.DrainFor(time.Minute) // the views
 	db.engine.Shared.Reads.DrainFor(time.Minute) // the readers
-	if n := offheap.InUse(); n != start {
+	// What earlier tests left may change by a cache line or two, which is less than a block has.
+	if n := offheap.InUse(); n-start > 128 || start-n > 128 {
 		t.Errorf("%d bytes off the heap, %d at the start", n, start)
 	}
 }
