@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -107,7 +109,8 @@ func TestLoading(t *testing.T) {
 
 // TestLean bounds what the library takes, and runs it where that is bounded. Of
 // addresses glibc reserves 64 MiB for each of Go's threads that starts others: mostly
-// that is one, now and then a second or third, so the least of the runs counts.
+// that is one, now and then a second or third, so the least of the runs counts, and
+// one of five has to get by with the limit.
 func TestLean(t *testing.T) {
 	program, so := compile(t, false, "testdata/lean.c", "-ldl"), library(t, false)+"/libloam.so.0"
 	const limit = 600000
@@ -125,7 +128,21 @@ func TestLean(t *testing.T) {
 	if least > 300<<10 {
 		t.Errorf("at least %d KiB of addresses, more than %d", least, 300<<10)
 	}
-	execute(t, program, so, strconv.Itoa(limit))
+	var out []byte
+	for range 5 {
+		cmd := exec.Command(program, so, strconv.Itoa(limit))
+		cmd.Dir = t.TempDir()
+		var err error
+		if out, err = cmd.CombinedOutput(); err == nil {
+			return
+		}
+		// Whatever the threads take, the library answers.
+		if !bytes.Contains(out, []byte("LOAM_ERR_NO_MEMORY")) {
+			break
+		}
+		t.Logf("%s", out)
+	}
+	t.Errorf("with %d KiB of addresses: %s", limit, out)
 }
 
 // TestLevelDB runs programs that know LevelDB's interface alone.

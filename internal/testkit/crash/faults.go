@@ -128,7 +128,7 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
-	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("jobs.(*Scheduler).openDense") || calledFrom("manifest.(*Set).vouch") || calledFrom("engine.(*DB).logs"))
+	t.early = (t.early || t.hit == nil) && (calledFrom("wal.(*Set).Prepare") || calledFrom("wal.(*Set).reuse") || calledFrom("jobs.(*Scheduler).openDense") || calledFrom("manifest.(*Set).vouch") || calledFrom("engine.(*DB).logs"))
 	if t.hit == nil {
 		t.hit = &op
 	}
@@ -306,9 +306,11 @@ func calledFrom(name string) bool {
 
 // harmless reports whether nobody needs to hear of the failed call: what is
 // closed was synced before, or only read; a log that could not be made ready
-// ahead of time is made when it is needed, a table opened; a MANIFEST whose end was torn is replaced by
-// the next edit; a log that a checkpoint cannot end is copied; what is not read in place is read by a call;
-// and an open is tried again when idle descriptors have been closed.
+// ahead of time is made when it is needed, a table opened; an obsolete log that
+// cannot be the next one is followed by a new one; a MANIFEST whose end was torn is
+// replaced by the next edit; a log that a checkpoint cannot end is copied; what is
+// not read in place is read by a call; and an open is tried again when idle
+// descriptors have been closed.
 func (t *trial) harmless() bool {
 	return t.hit.Kind == vfs.OpClose || t.hit.Kind == vfs.OpMap || t.hit.Kind == vfs.OpTouch || t.early || !t.f.forever && errors.Is(t.f.err, syscall.EMFILE)
 }
