@@ -2,22 +2,20 @@
 #include "addon.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 typedef struct ttl_work {
   work w;
   loam_db *db;
-  char *key;
-  size_t key_len;
+  bytes key;
   uint64_t milliseconds;
 } ttl_work;
 
 static void ttl_run(work *w) {
   ttl_work *x = (ttl_work *)w;
-  w->status = loam.ttl(x->db, NULL, x->key, x->key_len, &x->milliseconds, &w->error);
+  w->status = loam.ttl(x->db, NULL, x->key.data, x->key.len, &x->milliseconds, &w->error);
 }
 
-static void ttl_release(work *w) { free(((ttl_work *)w)->key); }
+static void ttl_release(work *w) { bytes_free(&((ttl_work *)w)->key, 1); }
 
 /* Seconds, Infinity, or undefined for no value. */
 static napi_value ttl_finish(napi_env env, work *w) {
@@ -34,18 +32,10 @@ static napi_value ttl_finish(napi_env env, work *w) {
 /* ttl(database, key) */
 napi_value js_ttl(napi_env env, napi_callback_info info) {
   ARGS(2);
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL) return NULL;
-  ttl_work *x = work_new(env, sizeof *x);
+  database *db;
+  ttl_work *x = work_for(env, argv[0], &db, sizeof *x, ttl_run, ttl_release);
   if (x == NULL) return NULL;
-  x->w.run = ttl_run;
   x->w.finish = ttl_finish;
-  x->w.release = ttl_release;
   x->db = db->db;
-  if (!bytes_copy(env, argv[1], &x->key, &x->key_len)) {
-    ttl_release(&x->w);
-    free(x);
-    return NULL;
-  }
-  return work_queue(env, &x->w, db, true, "loamdb.ttl");
+  return bytes_args(env, argv + 1, &x->key, 1) ? work_queue(env, &x->w, db, true, "loamdb.ttl") : work_fail(&x->w);
 }
