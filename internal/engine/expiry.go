@@ -103,7 +103,7 @@ func (k *Keyspace) Write(repr []byte, expiring bool, mode commit.Mode) (err erro
 	if !expiring {
 		r.out = batchrepr.AppendIn(r.out, repr, k.ID())
 		err = k.DB.Pipeline.Commit(r.out, mode)
-	} else if r.reads(repr) {
+	} else if _, reads := r.survey(repr); reads {
 		err = k.DB.Txns.WriteIf(mode, func(v txn.Values) ([]byte, error) {
 			r.values, r.out, r.last, r.ranges = v, batchrepr.Init(r.out), map[opKey]operation{}, nil
 			err := r.resolve(repr)
@@ -158,15 +158,7 @@ type deleted struct {
 // resolve makes the batch to commit of that of a transaction; see txn.Env.
 func (db *DB) resolve(repr []byte, v txn.Values) ([]byte, error) {
 	r := resolution{db: db, home: db.Default, out: batchrepr.Init(nil), values: v, last: map[opKey]operation{}}
-	expires := false
-	for it := batchrepr.Read(repr); !expires; {
-		_, kind, _, _, ok := it.Next()
-		if !ok {
-			break
-		}
-		expires = kind == base.KindSetExpiring
-	}
-	if !expires && !r.reads(repr) {
+	if expires, reads := r.survey(repr); !expires && !reads {
 		return repr, nil
 	}
 	err := r.resolve(repr)
@@ -181,23 +173,25 @@ func (r *resolution) spaceOf(id base.KeyspaceID) (*Keyspace, base.KeyspaceID) {
 	return r.db.KeyspaceByID(id), id
 }
 
-// reads reports whether the batch has a merge that must read. The value that a merge meets may
-// be the first of its keyspace that expires, and in this batch.
-func (r *resolution) reads(repr []byte) bool {
+// survey reports whether the batch has values that expire, and whether it has a merge that must
+// read; after such a one it looks no further. The value that a merge meets may be the first of its
+// keyspace that expires, and in this batch.
+func (r *resolution) survey(repr []byte) (expires, reads bool) {
 	for it := batchrepr.Read(repr); ; {
 		id, kind, _, _, ok := it.Next()
 		if !ok {
-			return false
+			return expires, false
 		}
 		if kind != base.KindMerge && kind != base.KindSetExpiring {
 			continue
 		}
+		expires = expires || kind == base.KindSetExpiring
 		switch k, _ := r.spaceOf(id); {
 		case k == nil:
 		case kind == base.KindSetExpiring:
 			k.Tree.NoteExpiring()
 		case k.MergesByReading():
-			return true
+			return expires, true
 		}
 	}
 }
