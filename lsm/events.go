@@ -3,9 +3,9 @@ package lsm
 import (
 	"time"
 
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/events"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 )
 
 // notifier tells the user's listener what happens. No method waits for it: events
@@ -38,7 +38,7 @@ func (n *notifier) FlushEnd(memtable int64, added []manifest.AddedFile, d time.D
 }
 
 // CompactionBegin tells of a compaction.
-func (n *notifier) CompactionBegin(plan *compact.Plan) {
+func (n *notifier) CompactionBegin(plan *picker.Plan) {
 	if f := n.listener.CompactionBegin; f != nil {
 		info := compactionInfo(plan)
 		n.events.Post(func() { f(info) })
@@ -46,7 +46,7 @@ func (n *notifier) CompactionBegin(plan *compact.Plan) {
 }
 
 // CompactionEnd tells how a compaction ended.
-func (n *notifier) CompactionEnd(plan *compact.Plan, added []manifest.AddedFile, d time.Duration, err error) {
+func (n *notifier) CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration, err error) {
 	if f := n.listener.CompactionEnd; f != nil {
 		info := compactionInfo(plan)
 		info.Output, info.Duration, info.Err = tableInfos(added), d, err
@@ -71,7 +71,7 @@ func (n *notifier) JobFailed(_ string, err error) {
 // MergeFailed tells of a merge operator that failed in the background.
 func (n *notifier) MergeFailed(err error) { n.JobFailed("", err) }
 
-func compactionInfo(plan *compact.Plan) CompactionInfo {
+func compactionInfo(plan *picker.Plan) CompactionInfo {
 	info := CompactionInfo{Reason: plan.Reason, OutputLevel: plan.OutputLevel, TrivialMove: plan.TrivialMove}
 	plan.Files(func(level int, m *manifest.FileMeta) {
 		info.Inputs = append(info.Inputs, TableInfo{Number: m.Num, Level: level, Size: m.Size})

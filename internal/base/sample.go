@@ -4,7 +4,7 @@ import "encoding/binary"
 
 // KeySample is a sample of the user keys of a table, by their hashes: whether a key
 // is in the sample depends on the key alone, so that samples of two tables have in
-// common what the tables have. See compact.Live.
+// common what the tables have. See picker.Live.
 type KeySample struct {
 	// shift is how many of a hash's upper bits are 0 if its key is in the sample.
 	shift uint8

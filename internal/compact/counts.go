@@ -8,6 +8,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/sstable"
 )
 
@@ -43,10 +44,10 @@ func (s *countedSource) Close() {
 	s.Source.Close()
 }
 
-// check makes sure that the pieces together read every block of every input, and
+// checkReads makes sure that the pieces of a plan together read every block of every input, and
 // as many entries as the inputs have where that is known: from the tables, or by
 // counting what a piece read when that was all of a table.
-func (p *Plan) check(results []Result) error {
+func checkReads(p *picker.Plan, results []Result) error {
 	reads := map[uint64][]inputRead{}
 	read := uint64(0)
 	for _, r := range results {

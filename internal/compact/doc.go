@@ -1,26 +1,7 @@
-// Package compact decides which tables to merge and merges them.
+// Package compact runs what package picker plans, and flushes.
 //
-// Deciding is pure: Pick, PickRange, FlushLevel and Debt read a
-// manifest.Version and answer with a Plan or a number. Doing is Run (or Flush,
-// for a memtable): merge the inputs, collapse versions that nobody can see,
-// write tables. Neither knows the database: what they need comes in a Config
-// and an Env, and the caller turns the Results into one manifest.Edit (Plan.Edit)
-// and installs it.
-//
-// # Concurrency
-//
-// Everything is a function of its arguments and safe for concurrent use, with
-// one rule for the caller: a plan is picked, and its inputs are marked in progress,
-// under one lock together with every other pick, FlushLevel and install, so
-// that no decision is taken on a Version that lacks what another has decided.
-//
-// # The rules that keep reads right
-//
-// A read looks at level 0 from the newest file to the oldest, then at levels 1
-// to 6, and takes the first entry of the key that it may see. So for every user
-// key, the data of a level must be newer than that of all deeper levels. A plan
-// that takes files of levels a to b and writes to level o >= b therefore also
-// takes every file of the levels from its first input down to o that shares a
-// user key with them, and every older file of level 0 that does. While it runs,
-// nothing else may put such keys into those levels: see InProgress.
+// Run (or Flush, for a memtable) merges the inputs, collapses versions that nobody
+// can see, and writes tables. It does not know the database: what it needs comes in
+// an Env, and the caller turns the Results into one manifest.Edit (Edit) and
+// installs it. The pieces of a plan may run at the same time.
 package compact

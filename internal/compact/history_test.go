@@ -11,16 +11,18 @@ import (
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/picker"
+	"github.com/loamdb/loam/internal/testkit/compaction"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// store is the smallest database that Pick, Run, FlushLevel and Flush can serve:
+// store is the smallest database that picker.Pick, Run, picker.FlushLevel and Flush can serve:
 // a memtable, a version, plans in flight that end in any order, and the model.
 type store struct {
 	t     testing.TB
 	rng   *rand.Rand
 	cmp   *base.Comparer
-	cfg   Config
+	cfg   picker.Config
 	ts    *tables
 	v     *manifest.Version
 	mem   []model.Entry
@@ -29,8 +31,8 @@ type store struct {
 	snaps []base.SeqNum
 	keys  int
 
-	inProgress InProgress
-	pending    map[*Plan]*manifest.Edit // results of plans that are not installed
+	inProgress picker.InProgress
+	pending    map[*picker.Plan]*manifest.Edit // results of plans that are not installed
 	reasons    map[string]int
 	dense      bool
 	merges     int  // how many of ten writes that are no deletions are merges
@@ -40,8 +42,8 @@ type store struct {
 func newStore(t testing.TB, seed uint64) *store {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	cmp := []*base.Comparer{base.Bytewise, base.ReverseBytewise, model.Fold}[rng.IntN(3)]
-	s := &store{t: t, rng: rng, cmp: cmp, model: model.New(cmp), ts: newTables(t, cmp), pending: map[*Plan]*manifest.Edit{}, reasons: map[string]int{}}
-	s.cfg = Config{Comparer: cmp, FileSize: []uint64{40, 200, 2000}[rng.IntN(3)], WriteBuffer: 400,
+	s := &store{t: t, rng: rng, cmp: cmp, model: model.New(cmp), ts: newTables(t, cmp), pending: map[*picker.Plan]*manifest.Edit{}, reasons: map[string]int{}}
+	s.cfg = picker.Config{Comparer: cmp, FileSize: []uint64{40, 200, 2000}[rng.IntN(3)], WriteBuffer: 400,
 		L0Trigger: 1 + rng.IntN(4), MaxSubcompactions: 1 + rng.IntN(3)}
 	s.keys = []int{5, 60, 1000}[rng.IntN(3)]
 	if s.long = seed%20 == 7; s.long {
@@ -140,7 +142,7 @@ func (s *store) write() {
 	}
 }
 
-func (s *store) install(e *manifest.Edit) { s.v = applied(s.t, s.cmp, s.v, e) }
+func (s *store) install(e *manifest.Edit) { s.v = compaction.Apply(s.t, s.cmp, s.v, e) }
 
 // flush writes the memtable. Other steps happen while it runs.
 func (s *store) flush() {
@@ -150,8 +152,8 @@ func (s *store) flush() {
 	mem := s.mem
 	model.Sort(s.cmp, mem)
 	smallest, largest := mem[0].Key, mem[len(mem)-1].Key
-	level := FlushLevel(s.v, s.inProgress, s.cmp, smallest, largest)
-	plan := FlushPlan(level, smallest, largest)
+	level := picker.FlushLevel(s.v, s.inProgress, s.cmp, smallest, largest)
+	plan := picker.FlushPlan(level, smallest, largest)
 	if level > 0 {
 		s.inProgress = append(s.inProgress, plan)
 	}
@@ -169,8 +171,8 @@ func (s *store) flush() {
 
 func (s *store) snapshots() []base.SeqNum { return slices.Clone(s.snaps) }
 
-func (s *store) done(plan *Plan) {
-	s.inProgress = slices.DeleteFunc(slices.Clone(s.inProgress), func(p *Plan) bool { return p == plan })
+func (s *store) done(plan *picker.Plan) {
+	s.inProgress = slices.DeleteFunc(slices.Clone(s.inProgress), func(p *picker.Plan) bool { return p == plan })
 	delete(s.pending, plan)
 }
 
@@ -189,24 +191,24 @@ func (s *store) compaction() {
 		}
 		return
 	}
-	s.start(Pick(s.v, s.inProgress, s.cfg))
+	s.start(picker.Pick(s.v, s.inProgress, s.cfg))
 }
 
-func (s *store) start(plan *Plan) {
+func (s *store) start(plan *picker.Plan) {
 	if plan == nil {
 		return
 	}
-	checkPlan(s.t, s.v, s.inProgress, plan, s.cmp)
+	compaction.CheckPlan(s.t, s.v, s.inProgress, plan, s.cmp)
 	s.reasons[plan.Reason]++
 	s.inProgress = append(s.inProgress, plan)
 }
 
-func (s *store) run(plan *Plan) {
+func (s *store) run(plan *picker.Plan) {
 	var results []Result
 	if !plan.TrivialMove {
 		plan.Cut(s.cmp, s.ts.splitKeys)
 		for piece := range plan.Pieces() {
-			r, err := plan.Run(piece, s.ts.env(), s.snapshots())
+			r, err := Run(plan, piece, s.ts.env(), s.snapshots())
 			if err != nil {
 				s.t.Fatal(err)
 			}
@@ -216,7 +218,7 @@ func (s *store) run(plan *Plan) {
 			results = append(results, r)
 		}
 	}
-	e, err := plan.Edit(results...)
+	e, err := Edit(plan, results...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -350,7 +352,7 @@ func (s *store) history() {
 				hi = s.key()
 			}
 			if lo == nil || hi == nil || s.cmp.Compare(lo, hi) <= 0 {
-				s.start(PickRange(s.v, s.inProgress, s.cfg, lo, hi))
+				s.start(picker.PickRange(s.v, s.inProgress, s.cfg, lo, hi))
 			}
 		case s.long && r < 99:
 		default:
@@ -374,17 +376,17 @@ func (s *store) compactAll() {
 	s.flush()
 	s.settle()
 	for range 2000 {
-		if plan := Pick(s.v, s.inProgress, s.cfg); plan != nil {
+		if plan := picker.Pick(s.v, s.inProgress, s.cfg); plan != nil {
 			s.start(plan)
 			s.settle()
 			continue
 		}
 		break
 	}
-	if Pick(s.v, s.inProgress, s.cfg) != nil {
+	if picker.Pick(s.v, s.inProgress, s.cfg) != nil {
 		s.t.Fatalf("compactions never end\n%v", s.v)
 	}
-	plan := PickRange(s.v, s.inProgress, s.cfg, nil, nil)
+	plan := picker.PickRange(s.v, s.inProgress, s.cfg, nil, nil)
 	if plan == nil {
 		return
 	}

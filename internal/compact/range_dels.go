@@ -5,6 +5,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/rangedel"
 )
 
@@ -61,27 +62,15 @@ func (d *tombstones) hides(c *collapse, key []byte, t base.Trailer) bool {
 func (c *collapse) needed(list *rangedel.List, v *manifest.Version, first int) *rangedel.List {
 	return list.Filter(func(f *rangedel.Fragment) []base.SeqNum {
 		n := len(f.Seqs)
-		if c.stripe(f.Seqs[n-1]) == 0 && !overlapped(v, c.cmp, first, f.Start, f.Limit) {
+		if c.stripe(f.Seqs[n-1]) == 0 && !v.HasWithin(c.cmp, first, f.Start, f.Limit) {
 			n--
 		}
 		return f.Seqs[:n:n]
 	})
 }
 
-// overlapped reports whether a file of v, from level first on, has anything in [start, limit).
-func overlapped(v *manifest.Version, cmp *base.Comparer, first int, start, limit []byte) bool {
-	for l := first; l < manifest.NumLevels; l++ {
-		for _, f := range v.Levels[l].Overlaps(cmp, start, limit) {
-			if cmp.Cmp(f.Smallest.User, limit) < 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// rangeDels reads the range tombstones of the inputs, within the bounds of a piece.
-func (p *Plan) rangeDels(env *Env, lower, upper []byte) (lists []*rangedel.List, err error) {
+// rangeDels reads the range tombstones of a plan's inputs, within the bounds of a piece.
+func rangeDels(p *picker.Plan, env *Env, lower, upper []byte) (lists []*rangedel.List, err error) {
 	p.Files(func(_ int, f *manifest.FileMeta) {
 		if f.RangeDels == 0 || err != nil {
 			return

@@ -38,14 +38,14 @@ func TestRangeDelsAreCut(t *testing.T) {
 		levels[0] = []*manifest.FileMeta{ts.putWith(es, list)}
 		levels[5] = []*manifest.FileMeta{ts.put(below)} // no tombstone may go
 		v := versionOf(t, levels)
-		plan := newPicker(v, nil, Config{}).plan(0, v.Levels[0].Files, 3, "test")
+		plan := planOf(v, 3)
 		plan.FileSize, plan.MaxPieces = 30_000, 3
 		plan.Cut(base.Bytewise, ts.splitKeys)
 		var added [manifest.NumLevels][]*manifest.FileMeta
 		var lists []*rangedel.List
 		tables := 0
 		for piece := range plan.Pieces() {
-			r, err := plan.Run(piece, ts.env(), nil)
+			r, err := Run(plan, piece, ts.env(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestFoldStopsAtCoveredKeys(t *testing.T) {
 	v := versionOf(t, levels)
 	env := ts.env()
 	env.Merge, _ = mergeop.Named("append")
-	r, err := newPicker(v, nil, Config{}).plan(0, v.Levels[0].Files, 3, "test").Run(0, env, []base.SeqNum{10})
+	r, err := Run(planOf(v, 3), 0, env, []base.SeqNum{10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/iters"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 )
@@ -76,25 +77,25 @@ type Result struct {
 // after the plan was picked, and every input entry must be visible to new reads.
 //
 // The tables are finished and synced, the directory is not.
-func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error) {
-	lower, upper := p.bounds(piece)
-	dels, err := p.rangeDels(env, lower, upper)
+func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, error) {
+	lower, upper := p.Bounds(piece)
+	dels, err := rangeDels(p, env, lower, upper)
 	if err != nil {
 		return Result{}, err
 	}
 	var reads []inputRead
-	sources, err := p.sources(env, &reads)
+	sources, err := openInputs(p, env, &reads)
 	if err != nil {
 		return Result{}, err
 	}
 	w := work{
 		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
-		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.version, p.OutputLevel+1)},
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.Version, p.OutputLevel+1)},
 		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
 		folding:  folding{op: env.Merge},
 	}
-	w.takeRangeDels(dels, p.version, p.OutputLevel+1)
-	if env.SettleSeqs && p.isDeepest(env.Comparer) {
+	w.takeRangeDels(dels, p.Version, p.OutputLevel+1)
+	if env.SettleSeqs && p.IsDeepest(env.Comparer) {
 		w.collapse.settle()
 	}
 	if env.Filter != nil {
@@ -105,8 +106,24 @@ func (p *Plan) Run(piece int, env *Env, snapshots []base.SeqNum) (Result, error)
 	return result, err
 }
 
-// Flush writes a memtable, which has so many entries and these range tombstones, to the level that FlushLevel
-// chose, as one run of tables of fileSize bytes (0: one table). v is a version
+// Edit joins the results of all pieces of a plan, in any order, into the change to
+// install. For a trivial move, or a Drop, there are no results. It is an error when entries
+// of the inputs were not read.
+func Edit(p *picker.Plan, results ...Result) (*manifest.Edit, error) {
+	if !p.TrivialMove && !p.Drop {
+		if err := checkReads(p, results); err != nil {
+			return nil, err
+		}
+	}
+	var added []manifest.AddedFile
+	for _, r := range results {
+		added = append(added, r.Added...)
+	}
+	return p.Edit(added), nil
+}
+
+// Flush writes a memtable, which has so many entries and these range tombstones, to the level that
+// picker.FlushLevel chose, as one run of tables of fileSize bytes (0: one table). v is a version
 // that has all older data, that is: older memtables are in it. Result.Added is
 // empty when nothing survives.
 func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
@@ -121,8 +138,8 @@ func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.V
 	return w.run()
 }
 
-// sources opens the inputs, newest first.
-func (p *Plan) sources(env *Env, reads *[]inputRead) ([]base.Source, error) {
+// openInputs opens the inputs of a plan, newest first.
+func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) ([]base.Source, error) {
 	open := func(f *manifest.FileMeta) (base.Source, error) {
 		src, err := env.Open(f, sstable.Private|sstable.Scan)
 		if err != nil {

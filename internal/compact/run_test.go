@@ -15,6 +15,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -85,11 +86,7 @@ func TestSurviveScript(t *testing.T) {
 			return ""
 		case "merge":
 			to := c.Int("to", 0)
-			p := newPicker(v, nil, Config{})
-			plan := p.plan(0, v.Levels[0].Files, to, "test")
-			for l := 1; l <= to; l++ { // what overlaps nothing is taken along
-				plan.Inputs[l] = v.Levels[l].Files
-			}
+			plan := planOf(v, to)
 			env := ts.env()
 			env.SettleSeqs = c.Int("settle", 0) == 1
 			v.Levels[to].Files[0].RangeDels = uint64(c.Int("rangedels", 0))
@@ -99,7 +96,7 @@ func TestSurviveScript(t *testing.T) {
 			if c.Has("nofold") {
 				env.Merge = nil
 			}
-			r, err = plan.Run(0, env, snapshots)
+			r, err = Run(plan, 0, env, snapshots)
 			v.Levels[to].Files[0].RangeDels = 0
 		case "flush":
 			input, dels := cutRangeDels(base.Bytewise, c.Input)
@@ -159,7 +156,7 @@ func TestFilterSeesPackedValues(t *testing.T) {
 	run := func() (Result, error) {
 		env := ts.env()
 		env.Filter, env.MaxUnpacked = scriptFilter, 100
-		return newPicker(v, nil, Config{}).plan(0, levels[0], 4, "test").Run(0, env, nil)
+		return Run(planOf(v, 4), 0, env, nil)
 	}
 	r, err := run()
 	if err != nil {
@@ -183,7 +180,7 @@ func TestPackedValuesPass(t *testing.T) {
 	for _, codec := range []base.Codec{base.CodecRaw, base.CodecSnappy, base.CodecZstd} {
 		ts := newTables(t, base.Bytewise)
 		ts.codec = codec
-		r, err := bigPlan(t, ts, 1000, 1).Run(0, ts.env(), nil)
+		r, err := Run(bigPlan(t, ts, 1000, 1), 0, ts.env(), nil)
 		if err != nil || r.EntriesOut != 2000-334 {
 			t.Errorf("codec %d: %d entries, %v", codec, r.EntriesOut, err)
 		}
@@ -191,7 +188,7 @@ func TestPackedValuesPass(t *testing.T) {
 }
 
 // bigPlan merges a table and a run of n entries each; a third of the keys are the same.
-func bigPlan(t testing.TB, ts *tables, n int, pieces int) *Plan {
+func bigPlan(t testing.TB, ts *tables, n int, pieces int) *picker.Plan {
 	var a, b []model.Entry
 	for i := range n {
 		a = append(a, model.Entry{Key: fmt.Appendf(nil, "%06d", 2*i), Value: make([]byte, 50), Trailer: base.MakeTrailer(2, base.KindSet)})
@@ -202,8 +199,8 @@ func bigPlan(t testing.TB, ts *tables, n int, pieces int) *Plan {
 	for part := range slices.Chunk(b, n/8) {
 		levels[5] = append(levels[5], ts.put(part))
 	}
-	p := newPicker(versionOf(t, levels), nil, Config{FileSize: 5000, MaxSubcompactions: pieces})
-	plan := p.plan(0, levels[0], 5, "test")
+	plan := planOf(versionOf(t, levels), 5)
+	plan.FileSize, plan.MaxPieces = 5000, pieces
 	plan.Cut(base.Bytewise, ts.splitKeys)
 	return plan
 }
@@ -218,7 +215,7 @@ func TestPiecesCoverEverythingOnce(t *testing.T) {
 		var results []Result
 		var in uint64
 		for i := range plan.Pieces() {
-			r, err := plan.Run(i, ts.env(), nil)
+			r, err := Run(plan, i, ts.env(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +223,7 @@ func TestPiecesCoverEverythingOnce(t *testing.T) {
 			in += r.EntriesIn
 		}
 		slices.Reverse(results)
-		e, err := plan.Edit(results...)
+		e, err := Edit(plan, results...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,10 +247,10 @@ func TestRunFails(t *testing.T) {
 	errOpen, errRead := errors.New("open"), errors.New("read")
 	for _, tc := range []struct {
 		name string
-		set  func(ts *tables, env *Env, plan *Plan)
+		set  func(ts *tables, env *Env, plan *picker.Plan)
 		want error
 	}{
-		{"writer cannot be made", func(ts *tables, env *Env, _ *Plan) {
+		{"writer cannot be made", func(ts *tables, env *Env, _ *picker.Plan) {
 			inner := env.NewWriter
 			env.NewWriter = func() (uint64, sstable.Writer, error) {
 				if ts.next > 10 {
@@ -262,9 +259,9 @@ func TestRunFails(t *testing.T) {
 				return inner()
 			}
 		}, errAdd},
-		{"first add", func(ts *tables, _ *Env, _ *Plan) { ts.failAdd = 1 }, errAdd},
-		{"add in the third table", func(ts *tables, _ *Env, _ *Plan) { ts.failAdd = 700 }, errAdd},
-		{"stop", func(_ *tables, env *Env, _ *Plan) {
+		{"first add", func(ts *tables, _ *Env, _ *picker.Plan) { ts.failAdd = 1 }, errAdd},
+		{"add in the third table", func(ts *tables, _ *Env, _ *picker.Plan) { ts.failAdd = 700 }, errAdd},
+		{"stop", func(_ *tables, env *Env, _ *picker.Plan) {
 			n := 0
 			env.Stop = func() error {
 				if n++; n > 1 {
@@ -273,7 +270,7 @@ func TestRunFails(t *testing.T) {
 				return nil
 			}
 		}, base.ErrClosed},
-		{"open", func(ts *tables, env *Env, plan *Plan) {
+		{"open", func(ts *tables, env *Env, plan *picker.Plan) {
 			inner := env.Open
 			env.Open = func(m *manifest.FileMeta, f sstable.ReadFlags) (base.Source, error) {
 				if m == plan.Inputs[5][3] {
@@ -282,10 +279,10 @@ func TestRunFails(t *testing.T) {
 				return inner(m, f)
 			}
 		}, errOpen},
-		{"open in level 0", func(_ *tables, env *Env, _ *Plan) {
+		{"open in level 0", func(_ *tables, env *Env, _ *picker.Plan) {
 			env.Open = func(*manifest.FileMeta, sstable.ReadFlags) (base.Source, error) { return nil, errOpen }
 		}, errOpen},
-		{"read", func(ts *tables, env *Env, plan *Plan) {
+		{"read", func(ts *tables, env *Env, plan *picker.Plan) {
 			inner := env.Open
 			env.Open = func(m *manifest.FileMeta, f sstable.ReadFlags) (base.Source, error) {
 				src, err := inner(m, f)
@@ -295,10 +292,10 @@ func TestRunFails(t *testing.T) {
 				return src, err
 			}
 		}, errRead},
-		{"unknown kind", func(ts *tables, _ *Env, plan *Plan) {
+		{"unknown kind", func(ts *tables, _ *Env, plan *picker.Plan) {
 			ts.data[plan.Inputs[0][0].Num][400].Trailer = base.MakeTrailer(2, 9)
 		}, base.ErrCorruption},
-		{"order of the input", func(ts *tables, _ *Env, plan *Plan) {
+		{"order of the input", func(ts *tables, _ *Env, plan *picker.Plan) {
 			es := ts.data[plan.Inputs[0][0].Num]
 			es[400].Key, es[500].Key = es[500].Key, es[400].Key
 		}, nil},
@@ -308,7 +305,7 @@ func TestRunFails(t *testing.T) {
 		before := ts.next
 		env := ts.env()
 		tc.set(ts, env, plan)
-		r, err := plan.Run(0, env, nil)
+		r, err := Run(plan, 0, env, nil)
 		if err == nil || tc.want != nil && !errors.Is(err, tc.want) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
@@ -325,7 +322,7 @@ func TestSyncFails(t *testing.T) {
 		plan := bigPlan(t, ts, 6000, 1)
 		before := ts.next
 		ts.failSync = n
-		r, err := plan.Run(0, ts.env(), nil)
+		r, err := Run(plan, 0, ts.env(), nil)
 		if !errors.Is(err, errSync) || len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
 			t.Errorf("sync %d: %v; %d tables, %d abandoned of %d, %d writers open", n, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
 		}
@@ -349,7 +346,7 @@ func TestAllAreSyncedInTheEnd(t *testing.T) {
 			defer func() { most = max(most, ts.opened()) }()
 			return inner()
 		}
-		r, err := plan.Run(0, env, nil)
+		r, err := Run(plan, 0, env, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,7 +376,7 @@ func TestShortageIsReported(t *testing.T) {
 			}
 			return inner()
 		}
-		r, err := plan.Run(0, env, nil)
+		r, err := Run(plan, 0, env, nil)
 		if !failed || !errors.Is(err, shortage) || len(r.Added) != 0 || uint64(len(r.Abandoned)) != ts.next-before || ts.open != 0 {
 			t.Errorf("%v, failed %v: %v; %d tables, %d abandoned of %d, %d writers open", shortage, failed, err, len(r.Added), len(r.Abandoned), ts.next-before, ts.open)
 		}
@@ -406,7 +403,7 @@ func TestStopIsAskedOften(t *testing.T) {
 			}
 			return nil
 		}
-		r, err := plan.Run(0, env, nil)
+		r, err := Run(plan, 0, env, nil)
 		if last == 0 {
 			if err != nil || asked < 20 {
 				t.Errorf("asked %d times: %v", asked, err)
@@ -501,12 +498,12 @@ func TestLostEntriesAreAnError(t *testing.T) {
 		var results []Result
 		var err error
 		for i := range plan.Pieces() {
-			r, e := plan.Run(i, env, nil)
+			r, e := Run(plan, i, env, nil)
 			err = errors.Join(err, e)
 			results = append(results, r)
 		}
 		if err == nil {
-			_, err = plan.Edit(results...)
+			_, err = Edit(plan, results...)
 		}
 		lost := errors.Is(err, errCount) || errors.Is(err, base.ErrCorruption)
 		if want := tc.source != nil || tc.writer != nil; lost != want || !want && err != nil {
@@ -576,8 +573,7 @@ func BenchmarkRun(b *testing.B) {
 				}
 			}
 			v := versionOf(b, levels)
-			plan := newPicker(v, nil, Config{}).plan(0, v.Levels[0].Files, 6, "bench")
-			plan.FileSize = 0 // one table
+			plan := planOf(v, 6)
 			env := &Env{Comparer: base.Bytewise,
 				Open: func(m *manifest.FileMeta, _ sstable.ReadFlags) (base.Source, error) {
 					return &cachedSource{chunks: sources[m.Num]}, nil
@@ -586,35 +582,12 @@ func BenchmarkRun(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if r, err := plan.Run(0, env, nil); err != nil || r.EntriesOut != n {
+				if r, err := Run(plan, 0, env, nil); err != nil || r.EntriesOut != n {
 					b.Fatal(r, err)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/entry")
 			runtime.KeepAlive(sources)
 		})
-	}
-}
-
-// BenchmarkPick is a decision on a large version of LevelDB's shape.
-func BenchmarkPick(b *testing.B) {
-	var levels [manifest.NumLevels][]*manifest.FileMeta
-	num := uint64(0)
-	for l, n := range []int{4, 5, 50, 500, 5000} {
-		for i := range n {
-			num++
-			lo, hi := i*1_000_000/n, (i+1)*1_000_000/n-1
-			if l == 0 {
-				lo, hi = 0, 999_999
-			}
-			levels[l] = append(levels[l], &manifest.FileMeta{Num: num, Size: 2 << 20,
-				Smallest: base.InternalKey{User: fmt.Appendf(nil, "%08d", lo)}, Largest: base.InternalKey{User: fmt.Appendf(nil, "%08d", hi)}})
-		}
-	}
-	v := versionOf(b, levels)
-	for b.Loop() {
-		if Pick(v, nil, Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2}) == nil {
-			b.Fatal("nothing to do")
-		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -48,31 +49,6 @@ func (s *tableSource) Coverage() sstable.Coverage {
 		c.Total = uint64(s.total)
 	}
 	return c
-}
-
-// applied is the version that an edit makes of v.
-func applied(t testing.TB, cmp *base.Comparer, v *manifest.Version, e *manifest.Edit) *manifest.Version {
-	t.Helper()
-	var levels [manifest.NumLevels][]*manifest.FileMeta
-	gone := map[manifest.DeletedFile]bool{}
-	for _, d := range e.Deleted {
-		gone[d] = true
-	}
-	for l := range levels {
-		for _, f := range v.Levels[l].Files {
-			if !gone[manifest.DeletedFile{Level: l, Num: f.Num}] {
-				levels[l] = append(levels[l], f)
-			}
-		}
-	}
-	for _, a := range e.Added {
-		levels[a.Level] = append(levels[a.Level], a.Meta)
-	}
-	next, err := manifest.NewVersion(cmp, levels)
-	if err != nil {
-		t.Fatalf("%v\n%v", err, v)
-	}
-	return next
 }
 
 // tables is a set of tables in memory.
@@ -267,4 +243,22 @@ func (w *tableWriter) Close() error {
 	defer w.ts.mu.Unlock()
 	w.ts.open--
 	return nil
+}
+
+// planOf merges all tables down to a level into one table of it.
+func planOf(v *manifest.Version, to int) *picker.Plan {
+	p := &picker.Plan{OutputLevel: to, MaxPieces: 1, Reason: "test", Version: v}
+	for l := 0; l <= to; l++ {
+		p.Inputs[l] = v.Levels[l].Files
+		p.InputBytes += v.Levels[l].Size
+	}
+	p.Files(func(_ int, f *manifest.FileMeta) {
+		if p.Smallest == nil || base.Bytewise.Cmp(f.Smallest.User, p.Smallest) < 0 {
+			p.Smallest = f.Smallest.User
+		}
+		if p.Largest == nil || base.Bytewise.Cmp(f.Largest.User, p.Largest) > 0 {
+			p.Largest = f.Largest.User
+		}
+	})
+	return p
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
 )
@@ -48,7 +49,7 @@ func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
 // picked from.
 //
 // REQUIRES: s.mu held.
-func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *compact.Plan, version *manifest.Version) <-chan error {
+func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.Plan, version *manifest.Version) <-chan error {
 	version.Ref()
 	s.trees.start(k, plan)
 	if k.manual[plan] == nil { // those take no workers from the automatic ones
@@ -66,7 +67,7 @@ func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *compact.
 }
 
 // compact runs the pieces of a plan side by side and installs their results.
-func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan) (err error) {
+func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.CompactionBegin(plan)
 	start := time.Now()
@@ -75,7 +76,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 	if err = s.mendManifest(); err != nil {
 		// reported below
 	} else if plan.TrivialMove || plan.Drop {
-		edit, err = plan.Edit()
+		edit, err = compact.Edit(plan)
 	} else {
 		cached := s.cached(plan)
 		if results, edit, err = s.runPieces(ctx, k, plan); err == nil && cached {
@@ -102,7 +103,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *compact.Plan
 // runPieces merges every piece on a goroutine of its own and makes the tables'
 // names durable. It returns the change to install. If a piece fails, or entries
 // were lost on the way, the outputs of all are deleted.
-func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Plan) ([]compact.Result, *manifest.Edit, error) {
+func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
 	env := s.env(k.Tree, &spare)
@@ -126,14 +127,14 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *compact.Pl
 		go func() {
 			defer wg.Done()
 			defer s.catchPanic(&errs[i])
-			results[i], errs[i] = plan.Run(i, env, snapshots)
+			results[i], errs[i] = compact.Run(plan, i, env, snapshots)
 		}()
 	}
 	wg.Wait()
 	err := joinFailures(errs)
 	var edit *manifest.Edit
 	if err == nil {
-		edit, err = plan.Edit(results...)
+		edit, err = compact.Edit(plan, results...)
 	}
 	if err == nil {
 		err = s.opts.Files.SyncDir()
@@ -195,7 +196,7 @@ func joinFailures(errs []error) error {
 
 // finishedCompaction takes the plan off the list and starts what may come next;
 // after a failure automatic compaction pauses for a while, unless it began before Retry.
-func (s *Scheduler) finishedCompaction(k *keyspace, plan *compact.Plan, err error, kick chan struct{}) {
+func (s *Scheduler) finishedCompaction(k *keyspace, plan *picker.Plan, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("compaction", err) // first: Close waits only for what is running
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -221,15 +222,15 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 }
 
 // placeFlush chooses the level of a flush and reserves it.
-func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest.Version, int, *compact.Plan) {
+func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest.Version, int, *picker.Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the comparer may panic
 	version := s.opts.Manifest.Current(k.ID())
 	if version == nil {
 		return nil, 0, nil
 	}
-	level := compact.FlushLevel(version, k.running, k.Comparer(), smallest, largest)
-	plan := compact.FlushPlan(level, smallest, largest)
+	level := picker.FlushLevel(version, k.running, k.Comparer(), smallest, largest)
+	plan := picker.FlushPlan(level, smallest, largest)
 	if level > 0 {
 		s.trees.start(k, plan)
 	}

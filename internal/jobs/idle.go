@@ -5,21 +5,21 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 )
 
 // quiet is what a tree is measured by when nobody writes, or few do: how much of it is
 // live, how fast memtables fill, and since when there were no writes. Its fields are
 // guarded by Scheduler.mu.
 type quiet struct {
-	live  uint64       // compact.Live of a recent version
+	live  uint64       // picker.Live of a recent version
 	of    uint64       // the bytes of that version
 	ends  [2]time.Time // of the last two flushes, the last one first
 	seq   base.SeqNum  // the last sequence number seen
 	since time.Time    // when it was first seen
 	idle  bool         // the tree is being merged into one run: nobody has written since
-	plan  *compact.Plan
+	plan  *picker.Plan
 }
 
 // fastFor is how long the writers count as fast after a memtable that they filled in
@@ -52,7 +52,7 @@ func (s *Scheduler) estimateLive(k *keyspace) {
 	if max(size, was)-min(size, was) <= was/liveStep {
 		return
 	}
-	live := compact.Live(state.Version)
+	live := picker.Live(state.Version)
 	s.mu.Lock()
 	k.quiet.live, k.quiet.of = live, size
 	s.mu.Unlock()
@@ -60,13 +60,13 @@ func (s *Scheduler) estimateLive(k *keyspace) {
 
 // idleLocked reports whether nobody has written for long enough to merge a tree into
 // one run. Once it is, it stays so until somebody writes.
-func (s *Scheduler) idleLocked(k *keyspace, v *manifest.Version, c compact.Config) bool {
+func (s *Scheduler) idleLocked(k *keyspace, v *manifest.Version, c picker.Config) bool {
 	q, now := &k.quiet, time.Now()
 	if seq := s.opts.Seqs.Visible(); seq != q.seq || q.since.IsZero() {
 		q.seq, q.since, q.idle = seq, now, false
 	}
 	if !q.idle {
-		after, ok := compact.IdleAfter(v, c)
+		after, ok := picker.IdleAfter(v, c)
 		q.idle = ok && now.Sub(q.since) >= after
 	}
 	return q.idle
@@ -84,7 +84,7 @@ const (
 // tree has work for a quiet time.
 func (s *Scheduler) restLocked(k *keyspace, v *manifest.Version) bool {
 	c := s.configLocked(k)
-	if after, ok := compact.IdleAfter(v, c); ok {
+	if after, ok := picker.IdleAfter(v, c); ok {
 		s.idleLocked(k, v, c)
 		look := min(max(after/4, minWatch), maxWatch)
 		if left := after - time.Since(k.quiet.since); left > 0 {
@@ -107,7 +107,7 @@ func (s *Scheduler) watchExpiryLocked(k *keyspace, v *manifest.Version, expired 
 	if expired == 0 {
 		return
 	}
-	next := compact.NextExpiry(v, expired)
+	next := picker.NextExpiry(v, expired)
 	if next == 0 {
 		return
 	}
@@ -152,7 +152,7 @@ const (
 // giveWay returns the function by which a merge that only reads gain from is given up for
 // a manual compaction that waits for its end, as that does the same work and more, and by
 // which the merge of an idle tree gives way to writers. Other plans go on: it is stop.
-func (s *Scheduler) giveWay(k *keyspace, plan *compact.Plan, stop func() error) func() error {
+func (s *Scheduler) giveWay(k *keyspace, plan *picker.Plan, stop func() error) func() error {
 	s.mu.Lock()
 	optional := k.optional == plan
 	s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Scheduler) giveWay(k *keyspace, plan *compact.Plan, stop func() error) 
 }
 
 // isIdlePlan reports whether the plan is for a tree that nobody writes.
-func (s *Scheduler) isIdlePlan(k *keyspace, plan *compact.Plan) bool {
+func (s *Scheduler) isIdlePlan(k *keyspace, plan *picker.Plan) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return k.quiet.plan == plan

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -19,7 +19,7 @@ func TestIdleMergeGivesWay(t *testing.T) {
 	defer close(open)
 	k := d.jobs.space(d.tree)
 	never := func() error { return nil }
-	idle, other := &compact.Plan{}, &compact.Plan{}
+	idle, other := &picker.Plan{}, &picker.Plan{}
 	d.jobs.mu.Lock()
 	k.quiet.plan, k.optional = idle, idle
 	d.jobs.mu.Unlock()
@@ -70,7 +70,7 @@ func TestIdleMergeGivesWay(t *testing.T) {
 	d.last = seq
 
 	// A manual compaction waits.
-	reads := &compact.Plan{}
+	reads := &picker.Plan{}
 	d.jobs.mu.Lock()
 	k.optional = reads
 	k.manualWaits++

@@ -15,10 +15,10 @@ import (
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
@@ -135,8 +135,8 @@ func (d *database) FlushBegin() { d.told("flush begins") }
 func (d *database) FlushEnd(_ int64, added []manifest.AddedFile, _ time.Duration, err error) {
 	d.told("flush ends: %d tables, %v", len(added), err)
 }
-func (d *database) CompactionBegin(p *compact.Plan) { d.told("compaction of %d begins", p.NumFiles()) }
-func (d *database) CompactionEnd(_ *compact.Plan, added []manifest.AddedFile, _ time.Duration, err error) {
+func (d *database) CompactionBegin(p *picker.Plan) { d.told("compaction of %d begins", p.NumFiles()) }
+func (d *database) CompactionEnd(_ *picker.Plan, added []manifest.AddedFile, _ time.Duration, err error) {
 	d.told("compaction ends: %d tables, %v", len(added), err)
 }
 func (d *database) WriteStall(cause string, _ time.Duration) { d.told("stall: %s", cause) }

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -23,12 +23,12 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 	if state == nil {
 		return t.Gone()
 	}
-	last, some := compact.LastBelow(state.Version, t.Comparer(), limit)
+	last, some := picker.LastBelow(state.Version, t.Comparer(), limit)
 	state.Unref()
 	if !some {
 		return nil
 	}
-	m := compact.NewManual(start, last)
+	m := picker.NewManual(start, last)
 	if filter, _ := t.Filter(); filter != nil {
 		m.RewriteBelow(s.opts.Manifest.NewFileNum())
 	}
@@ -60,7 +60,7 @@ func (s *Scheduler) manualFirstLocked(k *keyspace, v *manifest.Version) bool {
 
 // manualStepLocked does the next step of a manual compaction, as soon as those that
 // are in its way have ended. It unlocks s.mu meanwhile.
-func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace, m *compact.Manual) (done bool, err error) {
+func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace, m *picker.Manual) (done bool, err error) {
 	plan, ctx, done, err := s.beginStepLocked(ctx, k, m)
 	if done || err != nil {
 		return done, err
@@ -81,7 +81,7 @@ func (s *Scheduler) manualStepLocked(ctx context.Context, k *keyspace, m *compac
 
 // beginStepLocked starts the next step when nothing is in its way. The context is
 // the step's.
-func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *compact.Manual) (end <-chan error, step context.Context, done bool, err error) {
+func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *picker.Manual) (end <-chan error, step context.Context, done bool, err error) {
 	k.manualWaits++
 	defer func() {
 		k.manualWaits--
@@ -109,7 +109,7 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *compact
 }
 
 // tryStepLocked starts the next step unless something is in its way.
-func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace, m *compact.Manual) (end <-chan error, step context.Context, done bool) {
+func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace, m *picker.Manual) (end <-chan error, step context.Context, done bool) {
 	state := k.Acquire()
 	if state == nil || s.stop.Load() {
 		if state != nil {
@@ -118,7 +118,7 @@ func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace, m *compact.M
 		return nil, nil, false
 	}
 	defer state.Unref()
-	plan := s.pickLocked(k, func(c compact.Config) (plan *compact.Plan) {
+	plan := s.pickLocked(k, func(c picker.Config) (plan *picker.Plan) {
 		plan, done = m.Next(state.Version, k.running, c)
 		return plan
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // settledRangeDels are the range tombstones of a table that every snapshot sees, see
-// compact.Config. As with tombstoneDense, tables that nobody has opened are not looked at:
+// picker.Config. As with tombstoneDense, tables that nobody has opened are not looked at:
 // those with range tombstones are opened when they are made, and by OpenRangeDels.
 func (s *Scheduler) settledRangeDels(k *keyspace, m *manifest.FileMeta) *rangedel.List {
 	r, ok := s.opts.Files.OpenNow(m)

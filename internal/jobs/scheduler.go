@@ -10,9 +10,9 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/rangedel"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/wal"
@@ -39,8 +39,8 @@ type Env struct {
 type Events interface {
 	FlushBegin()
 	FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration, err error)
-	CompactionBegin(plan *compact.Plan)
-	CompactionEnd(plan *compact.Plan, added []manifest.AddedFile, d time.Duration, err error)
+	CompactionBegin(plan *picker.Plan)
+	CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration, err error)
 	// WriteStall is told of every wait of a writer: StallMemTables, StallLevel0 or
 	// StallDebt.
 	WriteStall(cause string, d time.Duration)
@@ -159,7 +159,7 @@ func New(o Options) *Scheduler {
 func (s *Scheduler) Add(t *tree.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.trees.add(&keyspace{Tree: t, manual: map[*compact.Plan]context.CancelCauseFunc{}})
+	s.trees.add(&keyspace{Tree: t, manual: map[*picker.Plan]context.CancelCauseFunc{}})
 }
 
 // spaceLocked is the keyspace of a tree that was added.
@@ -243,18 +243,18 @@ func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
 		return false, false
 	}
 	k.heldBySnapshot = false
-	plan := s.pickLocked(k, func(c compact.Config) *compact.Plan {
-		if plan := compact.Pick(state.Version, k.running, c); plan != nil || s.flushing {
+	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan {
+		if plan := picker.Pick(state.Version, k.running, c); plan != nil || s.flushing {
 			return plan
 		}
-		if plan := compact.PickReadTriggered(state.Version, k.running, c, k.RunsSought()); plan != nil {
+		if plan := picker.PickReadTriggered(state.Version, k.running, c, k.RunsSought()); plan != nil {
 			k.optional = plan
 			return plan
 		}
 		if !s.idleLocked(k, state.Version, c) {
 			return nil
 		}
-		plan := compact.PickIdle(state.Version, k.running, c)
+		plan := picker.PickIdle(state.Version, k.running, c)
 		if plan != nil {
 			k.quiet.plan, k.optional = plan, plan
 		}
@@ -268,9 +268,9 @@ func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
 	return true, false
 }
 
-// pickLocked calls a decision of package compact. Decisions call the user's
+// pickLocked calls a decision of package picker. Decisions call the user's
 // comparer while s.mu is held: a panic must not leave it so.
-func (s *Scheduler) pickLocked(k *keyspace, decide func(compact.Config) *compact.Plan) (plan *compact.Plan) {
+func (s *Scheduler) pickLocked(k *keyspace, decide func(picker.Config) *picker.Plan) (plan *picker.Plan) {
 	defer func() {
 		if r := recover(); r != nil {
 			_ = s.opts.Fail(base.NewPanic(r))
@@ -282,9 +282,9 @@ func (s *Scheduler) pickLocked(k *keyspace, decide func(compact.Config) *compact
 }
 
 // configLocked is what decisions about a tree go by.
-func (s *Scheduler) configLocked(k *keyspace) compact.Config {
+func (s *Scheduler) configLocked(k *keyspace) picker.Config {
 	o := &s.opts
-	return compact.Config{
+	return picker.Config{
 		Comparer:          k.Comparer(),
 		FileSize:          uint64(o.FileSize),
 		WriteBuffer:       uint64(o.WriteBuffer),

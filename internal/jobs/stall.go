@@ -7,7 +7,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -99,7 +99,7 @@ func (s *Scheduler) noteVersion(k *keyspace) {
 	pressure := 0.0
 	if state := k.Acquire(); state != nil {
 		if !k.dropped {
-			pressure = compact.Pressure(state.Version, s.configLocked(k))
+			pressure = picker.Pressure(state.Version, s.configLocked(k))
 		}
 		state.Unref()
 	}
@@ -191,7 +191,7 @@ func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {
 		return false
 	}
 	defer state.Unref()
-	plan := s.pickLocked(k, func(c compact.Config) *compact.Plan { return compact.Force(state.Version, k.running, c) })
+	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan { return picker.Force(state.Version, k.running, c) })
 	if plan != nil {
 		s.startLocked(context.Background(), k, plan, state.Version)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -77,7 +78,7 @@ func (s *Scheduler) Status() Status {
 func (s *Scheduler) Debt(t *tree.Tree, state *tree.ReadState) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return compact.Debt(state.Version, s.configLocked(s.spaceLocked(t)))
+	return picker.Debt(state.Version, s.configLocked(s.spaceLocked(t)))
 }
 
 // Counters says what was done so far.
@@ -117,7 +118,7 @@ func (s *stats) flushed(memtable int64, r compact.Result, d time.Duration, err e
 	}
 }
 
-func (s *stats) compacted(p *compact.Plan, results []compact.Result, d time.Duration, err error) {
+func (s *stats) compacted(p *picker.Plan, results []compact.Result, d time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, l := &s.done.Compactions, &s.done.Levels[p.OutputLevel]

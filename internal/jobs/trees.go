@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/loamdb/loam/internal/compact"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -30,10 +30,10 @@ type trees struct {
 type keyspace struct {
 	*tree.Tree
 	dropped     bool // nothing is started for it any more
-	running     compact.InProgress
-	manual      map[*compact.Plan]context.CancelCauseFunc // running steps of manual compactions
-	manualWaits int                                       // manual compactions that wait for their next step
-	optional    *compact.Plan                             // the last one begun that nothing but reads gain from
+	running     picker.InProgress
+	manual      map[*picker.Plan]context.CancelCauseFunc // running steps of manual compactions
+	manualWaits int                                      // manual compactions that wait for their next step
+	optional    *picker.Plan                             // the last one begun that nothing but reads gain from
 	quiet       quiet
 
 	isSealed, isDue, isWatched bool      // in the lists of trees
@@ -112,13 +112,13 @@ func (ts *trees) lookAgain(now time.Time) {
 }
 
 // start notes that a plan of k is in progress.
-func (ts *trees) start(k *keyspace, plan *compact.Plan) {
+func (ts *trees) start(k *keyspace, plan *picker.Plan) {
 	k.running = append(k.running, plan)
 	ts.running++
 }
 
 // end takes a plan of k off the list of those in progress.
-func (ts *trees) end(k *keyspace, plan *compact.Plan) {
+func (ts *trees) end(k *keyspace, plan *picker.Plan) {
 	left := k.running[:0:0]
 	for _, p := range k.running {
 		if p != plan {

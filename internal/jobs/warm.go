@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 )
 
 // warm opens a job's tables and reads them into the cache before readers find
@@ -37,7 +38,7 @@ func (s *Scheduler) warm(ctx context.Context, results []compact.Result) {
 }
 
 // cached reports whether half of the blocks of a plan's inputs are in the cache.
-func (s *Scheduler) cached(plan *compact.Plan) bool {
+func (s *Scheduler) cached(plan *picker.Plan) bool {
 	have, of := 0, 0
 	plan.Files(func(_ int, m *manifest.FileMeta) {
 		h, o := s.opts.Files.Cached(m)

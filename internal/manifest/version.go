@@ -179,6 +179,18 @@ func (v *Version) Unref() {
 	}
 }
 
+// HasWithin reports whether a file from level first on has anything in [start, limit).
+func (v *Version) HasWithin(c *base.Comparer, first int, start, limit []byte) bool {
+	for l := first; l < NumLevels; l++ {
+		for _, f := range v.Levels[l].Overlaps(c, start, limit) {
+			if c.Cmp(f.Smallest.User, limit) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Size is the sum of the sizes of the version's tables, in bytes.
 func (v *Version) Size() (n uint64) {
 	for i := range v.Levels {

@@ -8,7 +8,7 @@ var plugs = []mutant{
 		{"internal/compact/run.go", "w.exactly != nil && *w.exactly != r.EntriesIn", "false"}}},
 
 	{"inputs-not-counted", "a compaction that did not read all of its inputs succeeds", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
-		{"internal/compact/plan.go", "if !p.TrivialMove && !p.Drop {", "if false {"}}},
+		{"internal/compact/run.go", "if !p.TrivialMove && !p.Drop {", "if false {"}}},
 
 	{"output-not-counted", "a table with other entries than were added is installed", target{"internal/compact", "TestLostEntriesAreAnError"}, []edit{
 		{"internal/compact/output.go", "if entries != meta.Entries && meta.Entries != 0 {", "if false {"}}},
@@ -31,7 +31,7 @@ var plugs = []mutant{
 		{"internal/compact/run.go", "if w.collapse.elides(key, t) {", "if t.Kind().IsTombstone() {"}}},
 
 	{"ttl-drops-what-hides", "a table that has expired goes although it hides older values", target{"lsm", "TestTTLNothingComesBack"}, []edit{
-		{"internal/compact/expiry.go", "p.hides(gone, level, f) ||", "false &&"}}},
+		{"internal/picker/expiry.go", "p.hides(gone, level, f) ||", "false &&"}}},
 
 	{"ttl-forgets-snapshots", "a compaction drops what a snapshot began before", target{"lsm", "TestTTLSnapshotKeeps"}, []edit{
 		{"internal/compact/expiry.go", "now = min(now, w.env.Clock.Begun[i])", "_ = i"}}},
@@ -49,7 +49,7 @@ var plugs = []mutant{
 		{"internal/tree/pins.go", "if from < len(s.snapshots) {", "if false {"}}},
 
 	{"filter-skips-bottom", "a manual compaction leaves what the filter has not seen", target{"internal/jobs", "TestFilterSeesTheBottom"}, []edit{
-		{"internal/compact/manual.go", "|| f.Num < m.rewritten", ""}}},
+		{"internal/picker/manual.go", "|| f.Num < m.rewritten", ""}}},
 
 	// Lifetimes.
 

@@ -42,7 +42,7 @@ var table = []mutant{
 		{"internal/compact/range_dels.go", "o.cut = append([]byte{}, border...)", "o.cut = append(append([]byte{}, border...), 0)"}}},
 
 	{"range-tombstone-dropped-early", "a range tombstone is dropped above tables that it covers", target{"internal/compact", "TestSurviveScript"}, []edit{
-		{"internal/compact/range_dels.go", " && !overlapped(v, c.cmp, first, f.Start, f.Limit) {", " {"}}},
+		{"internal/compact/range_dels.go", " && !v.HasWithin(c.cmp, first, f.Start, f.Limit) {", " {"}}},
 
 	{"range-tombstone-for-all", "a range tombstone drops what a snapshot under it sees", target{"internal/compact", "TestSurviveScript"}, []edit{
 		{"internal/compact/range_dels.go", "s > t.Seq() && c.stripe(s) == c.stripe(t.Seq())", "s > t.Seq()"}}},
@@ -208,7 +208,7 @@ var table = []mutant{
 		{"internal/compact/collapse.go", "(len(c.snapshots) == 0 || c.stripe(c.lastSeq) == c.stripe(seq))", "true"}}},
 
 	{"forget-l0-input", "a compaction leaves out an overlapping table of level 0", metamorphic, []edit{
-		{"internal/compact/inputs.go", "\tplan.Inputs[from] = files\n\tall :=",
+		{"internal/picker/inputs.go", "\tplan.Inputs[from] = files\n\tall :=",
 			"\tif from == 0 && len(files) > 1 {\n\t\tfiles = files[:len(files)-1]\n\t}\n\tplan.Inputs[from] = files\n\tall :="}}},
 
 	{"direction-change", "an iterator that turns round skips an entry", metamorphic, []edit{
@@ -397,7 +397,7 @@ var table = []mutant{
 			"\t\terr := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])\n\t\ts.prepareLog()\n"}}},
 
 	{"stop-below-patience", "level 0 is left alone while writers wait for it", target{"lsm", "TestNoWriterWaitsForNothing"}, []edit{
-		{"internal/compact/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},
+		{"internal/picker/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},
 
 	{"flush-answers-early", "Flush returns nil when an older memtable's flush failed and then succeeded", target{"internal/jobs", "TestFlushWaitsForItsMemtable"}, []edit{
 		{"internal/jobs/flush.go", "if s.flush.err != nil && s.flush.failed > since {", "if s.flush.failed > since {"}}},
@@ -439,23 +439,23 @@ var table = []mutant{
 	{"close-waits-for-merge", "a merge looks for a stop only at its end", target{"internal/compact", "TestStopIsAskedOften"}, []edit{
 		{"internal/compact/run.go", "\tif w.env.Stop != nil {\n\t\treturn w.env.Stop()\n\t}\n", ""}}},
 
-	{"urgent-merges-wait", "merges for space wait until level 0 has nothing to merge", target{"internal/compact", "TestPickScript"}, []edit{
-		{"internal/compact/pick.go", "\t\tabove = p.busyDownTo()\n", "\t\tabove = 0\n"}}},
+	{"urgent-merges-wait", "merges for space wait until level 0 has nothing to merge", target{"internal/picker", "TestPickScript"}, []edit{
+		{"internal/picker/pick.go", "\t\tabove = p.busyDownTo()\n", "\t\tabove = 0\n"}}},
 
-	{"space-behind-level0", "merges for space wait until level 0 is below its limit", target{"internal/compact", "TestPickScript"}, []edit{
-		{"internal/compact/space.go", "return p.spacePressure() > p.zeroPressure()", "return false"}}},
+	{"space-behind-level0", "merges for space wait until level 0 is below its limit", target{"internal/picker", "TestPickScript"}, []edit{
+		{"internal/picker/space.go", "return p.spacePressure() > p.zeroPressure()", "return false"}}},
 
-	{"merge-without-space", "a merge of level 0 takes more space than there is", target{"internal/compact", "TestPickScript"}, []edit{
-		{"internal/compact/space.go", "return float64(bytes) <= p.room()", "return true"}}},
+	{"merge-without-space", "a merge of level 0 takes more space than there is", target{"internal/picker", "TestPickScript"}, []edit{
+		{"internal/picker/space.go", "return float64(bytes) <= p.room()", "return true"}}},
 
-	{"whole-merges", "runs are merged whole, however large", target{"internal/compact", "TestSimulateOverwrite"}, []edit{
-		{"internal/compact/pick.go", "if sum(p.runs[from:to+1]) <= p.sliceBytes() {", "if true {"}}},
+	{"whole-merges", "runs are merged whole, however large", target{"internal/picker", "TestSimulateOverwrite"}, []edit{
+		{"internal/picker/pick.go", "if sum(p.runs[from:to+1]) <= p.sliceBytes() {", "if true {"}}},
 
-	{"hidden-is-live", "what newer entries hide counts as live", target{"internal/compact", "TestLive"}, []edit{
-		{"internal/compact/live.go", "!hidden && !k.tombstone", "(!hidden || true) && !k.tombstone"}}},
+	{"hidden-is-live", "what newer entries hide counts as live", target{"internal/picker", "TestLive"}, []edit{
+		{"internal/picker/live.go", "!hidden && !k.tombstone", "(!hidden || true) && !k.tombstone"}}},
 
-	{"idle-for-ever", "a tree of one run waits to be merged", target{"internal/compact", "TestPickScript"}, []edit{
-		{"internal/compact/idle.go", "return runs <= 1", "return runs <= 0"}}},
+	{"idle-for-ever", "a tree of one run waits to be merged", target{"internal/picker", "TestPickScript"}, []edit{
+		{"internal/picker/idle.go", "return runs <= 1", "return runs <= 0"}}},
 
 	{"idle-in-the-way", "the merge of an idle tree goes on beside a writer", target{"internal/jobs", "TestIdleMergeGivesWay"}, []edit{
 		{"internal/jobs/idle.go", "if now == seq {", "if now >= seq {"}}},
@@ -470,7 +470,7 @@ var table = []mutant{
 		{"internal/repair/directory.go", "if found[base.Native] > found[base.LevelDB] {", "if found[base.Native] > 0 {"}}},
 
 	{"space-costs-nothing", "writers are not delayed for the space taken", target{"internal/jobs", "TestDelayCountsSpace"}, []edit{
-		{"internal/compact/space.go", "return max(zero, min(space, maxSpacePressure))", "_ = space\n\treturn zero"}}},
+		{"internal/picker/space.go", "return max(zero, min(space, maxSpacePressure))", "_ = space\n\treturn zero"}}},
 
 	{"gets-do-not-count", "runs that Gets search in vain stay", target{"lsm", "TestGetsMergeRuns"}, []edit{
 		{"internal/tree/tree.go", "if n > 0 && rand.Uint32()%soughtSample == 0 {", "if n > 0 && rand.Uint32()%soughtSample == soughtSample {"}}},

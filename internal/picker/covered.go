@@ -1,4 +1,4 @@
-package compact
+package picker
 
 import (
 	"github.com/loamdb/loam/internal/manifest"
@@ -40,7 +40,7 @@ func (p *picker) covered() *Plan {
 
 // dropPlan is a plan to delete tables, of none so far.
 func (p *picker) dropPlan(reason string) *Plan {
-	return &Plan{Reason: reason, Drop: true, MaxPieces: 1, FileSize: p.FileSize, version: p.v}
+	return &Plan{Reason: reason, Drop: true, MaxPieces: 1, FileSize: p.FileSize, Version: p.v}
 }
 
 // dropped completes a plan to delete tables; nil if there are none.
@@ -96,7 +96,7 @@ func (p *picker) dropEmpty(plan *Plan, level int, f *manifest.FileMeta) {
 			}
 		}
 	}
-	if overlapped(p.v, p.Comparer, first, r.lo, r.hi) || p.inProgress.meets(p.Comparer, 0, lastLevel, r.lo, r.hi) {
+	if p.v.HasWithin(p.Comparer, first, r.lo, r.hi) || p.inProgress.meets(p.Comparer, 0, lastLevel, r.lo, r.hi) {
 		return
 	}
 	p.drop(plan, level, level, f)

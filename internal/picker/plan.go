@@ -1,4 +1,4 @@
-package compact
+package picker
 
 import (
 	"github.com/loamdb/loam/internal/base"
@@ -26,16 +26,15 @@ type Plan struct {
 	// Smallest and Largest are the user keys that inputs, and so outputs, span.
 	Smallest, Largest []byte
 	InputBytes        uint64
-	FileSize          uint64 // of outputs, in bytes
-
-	version *manifest.Version
+	FileSize          uint64            // of outputs, in bytes
+	Version           *manifest.Version // that it was picked from
 }
 
-// Pieces is how many times Run must be called: with piece 0 to Pieces()-1.
+// Pieces is how many pieces of work there are, each of which is run once.
 func (p *Plan) Pieces() int { return len(p.Subranges) + 1 }
 
-// bounds are the user keys [lower, upper) of a piece; nil is open.
-func (p *Plan) bounds(piece int) (lower, upper []byte) {
+// Bounds are the user keys [lower, upper) of a piece; nil is open.
+func (p *Plan) Bounds(piece int) (lower, upper []byte) {
 	if piece > 0 {
 		lower = p.Subranges[piece-1]
 	}
@@ -54,14 +53,14 @@ func (p *Plan) Files(f func(level int, m *manifest.FileMeta)) {
 	}
 }
 
-// isDeepest reports whether nothing older than the inputs is left of their keys once they
+// IsDeepest reports whether nothing older than the inputs is left of their keys once they
 // are merged, and no range tombstone is among them: it would be newer than sequence number 0.
-func (p *Plan) isDeepest(cmp *base.Comparer) bool {
+func (p *Plan) IsDeepest(cmp *base.Comparer) bool {
 	if p.OutputLevel == 0 {
 		return false
 	}
 	for level := p.OutputLevel + 1; level < manifest.NumLevels; level++ {
-		if len(p.version.Levels[level].Overlaps(cmp, p.Smallest, p.Largest)) > 0 {
+		if len(p.Version.Levels[level].Overlaps(cmp, p.Smallest, p.Largest)) > 0 {
 			return false
 		}
 	}
@@ -78,19 +77,9 @@ func (p *Plan) NumFiles() (n int) {
 	return n
 }
 
-// Edit joins the results of all pieces, in any order, into the change to
-// install. For a trivial move, or a Drop, there are no results. It is an error when entries
-// of the inputs were not read.
-func (p *Plan) Edit(results ...Result) (*manifest.Edit, error) {
-	if !p.TrivialMove && !p.Drop {
-		if err := p.check(results); err != nil {
-			return nil, err
-		}
-	}
-	return p.edit(results), nil
-}
-
-func (p *Plan) edit(results []Result) *manifest.Edit {
+// Edit is the change to install when the tables that were added are what all pieces
+// wrote. A trivial move and a Drop write none.
+func (p *Plan) Edit(added []manifest.AddedFile) *manifest.Edit {
 	e := new(manifest.Edit)
 	p.Files(func(level int, m *manifest.FileMeta) {
 		if p.TrivialMove && level == p.OutputLevel {
@@ -102,12 +91,10 @@ func (p *Plan) edit(results []Result) *manifest.Edit {
 		}
 	})
 	newest := p.newest()
-	for _, r := range results {
-		for _, a := range r.Added {
-			a.Meta.Newest = newest
-		}
-		e.Added = append(e.Added, r.Added...)
+	for _, a := range added {
+		a.Meta.Newest = newest
 	}
+	e.Added = append(e.Added, added...)
 	return e
 }
 

@@ -1,4 +1,4 @@
-package compact_test
+package picker_test
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/testkit/script"
 )
 
@@ -23,12 +23,12 @@ import (
 //	read visits=100  the plan for the sake of seeks, after so many Ki looks into runs
 //	range from=a to=m, flush from=a to=m, debt, idle, idleafter, pressure
 func TestPickScript(t *testing.T) {
-	var cfg compact.Config
+	var cfg picker.Config
 	var v *manifest.Version
-	var inProgress compact.InProgress
+	var inProgress picker.InProgress
 	script.Run(t, "testdata/pick", func(c *script.Command) string {
 		from, to := c.Bytes("from"), c.Bytes("to")
-		var plan *compact.Plan
+		var plan *picker.Plan
 		switch c.Name {
 		case "config":
 			cfg = config(c)
@@ -41,29 +41,29 @@ func TestPickScript(t *testing.T) {
 			}
 			return ""
 		case "pick":
-			plan = compact.Pick(v, inProgress, cfg)
+			plan = picker.Pick(v, inProgress, cfg)
 		case "read":
-			plan = compact.PickReadTriggered(v, inProgress, cfg, uint64(c.Int("visits", 0))<<10)
+			plan = picker.PickReadTriggered(v, inProgress, cfg, uint64(c.Int("visits", 0))<<10)
 		case "range":
-			plan = compact.PickRange(v, inProgress, cfg, from, to)
+			plan = picker.PickRange(v, inProgress, cfg, from, to)
 		case "flush":
-			level := compact.FlushLevel(v, inProgress, base.Bytewise, from, to)
+			level := picker.FlushLevel(v, inProgress, base.Bytewise, from, to)
 			if c.Has("start") {
-				inProgress = append(inProgress, compact.FlushPlan(level, from, to))
+				inProgress = append(inProgress, picker.FlushPlan(level, from, to))
 			}
 			return fmt.Sprintf("level %d", level)
 		case "idle":
-			plan = compact.PickIdle(v, inProgress, cfg)
+			plan = picker.PickIdle(v, inProgress, cfg)
 		case "idleafter":
-			after, ok := compact.IdleAfter(v, cfg)
+			after, ok := picker.IdleAfter(v, cfg)
 			if !ok {
 				return "one run"
 			}
 			return after.Round(100 * time.Millisecond).String()
 		case "pressure":
-			return fmt.Sprintf("%.2f", compact.Pressure(v, cfg))
+			return fmt.Sprintf("%.2f", picker.Pressure(v, cfg))
 		case "debt":
-			return fmt.Sprintf("%d MiB", compact.Debt(v, cfg)>>20)
+			return fmt.Sprintf("%d MiB", picker.Debt(v, cfg)>>20)
 		default:
 			return c.Unknown()
 		}
@@ -74,8 +74,8 @@ func TestPickScript(t *testing.T) {
 	})
 }
 
-func config(c *script.Command) compact.Config {
-	cfg := compact.Config{Comparer: base.Bytewise, L0Trigger: c.Int("trigger", 4), L0Stop: c.Int("stop", 24), FileSize: uint64(c.Int("file", 64)) << 20,
+func config(c *script.Command) picker.Config {
+	cfg := picker.Config{Comparer: base.Bytewise, L0Trigger: c.Int("trigger", 4), L0Stop: c.Int("stop", 24), FileSize: uint64(c.Int("file", 64)) << 20,
 		WriteBuffer: uint64(c.Int("buffer", 64)) << 20, MaxSubcompactions: c.Int("pieces", 1)}
 	cfg.Live, cfg.Fast = uint64(c.Int("live", 0))<<20, c.Has("fast")
 	cfg.MaxSpace, _ = strconv.ParseFloat(c.Arg("space", "0"), 64)
@@ -122,7 +122,7 @@ func letters(f *manifest.FileMeta, n int) (keys [][]byte) {
 	return keys
 }
 
-func describe(p *compact.Plan) string {
+func describe(p *picker.Plan) string {
 	if p == nil {
 		return "nothing"
 	}
@@ -146,4 +146,30 @@ func describe(p *compact.Plan) string {
 		fmt.Fprintf(&b, " | %s", k)
 	}
 	return b.String()
+}
+
+// BenchmarkPick is a decision on a large version of LevelDB's shape.
+func BenchmarkPick(b *testing.B) {
+	var levels [manifest.NumLevels][]*manifest.FileMeta
+	num := uint64(0)
+	for l, n := range []int{4, 5, 50, 500, 5000} {
+		for i := range n {
+			num++
+			lo, hi := i*1_000_000/n, (i+1)*1_000_000/n-1
+			if l == 0 {
+				lo, hi = 0, 999_999
+			}
+			levels[l] = append(levels[l], &manifest.FileMeta{Num: num, Size: 2 << 20,
+				Smallest: base.InternalKey{User: fmt.Appendf(nil, "%08d", lo)}, Largest: base.InternalKey{User: fmt.Appendf(nil, "%08d", hi)}})
+		}
+	}
+	v, err := manifest.NewVersion(base.Bytewise, levels)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if picker.Pick(v, nil, picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2}) == nil {
+			b.Fatal("nothing to do")
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package compact
+package picker
 
 import (
 	"slices"
@@ -85,7 +85,7 @@ func (p *picker) plan(from int, files []*manifest.FileMeta, to int, reason strin
 // Within a level, files that share a user key go together: LevelDB splits a
 // key's entries over two files, and the older ones must not stay above.
 func (p *picker) planWithin(from int, files []*manifest.FileMeta, to int, reason string, within *keyRange) *Plan {
-	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.outputSize(from, to), version: p.v}
+	plan := &Plan{OutputLevel: to, Reason: reason, FileSize: p.outputSize(from, to), Version: p.v}
 	plan.Inputs[from] = files
 	all := span(p.Comparer, files)
 	for l := max(from, 1); l <= to; l++ {

@@ -1,4 +1,4 @@
-package compact
+package picker
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 // pieces take about the same time.
 const partsPerPiece = 16
 
-// Cut chooses Subranges, before the first Run. splitKeys returns ascending user keys that
+// Cut chooses Subranges, before the first piece is run. splitKeys returns ascending user keys that
 // cut a table into up to n parts of about the same size; it may return fewer, or none.
 func (p *Plan) Cut(cmp *base.Comparer, splitKeys func(f *manifest.FileMeta, n int) [][]byte) {
 	p.Subranges = nil

@@ -1,4 +1,4 @@
-package compact
+package picker_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/picker"
 )
 
 // The shapes that docs/shape.md compares: Loam's, decided by this package and replayed
@@ -46,7 +48,7 @@ type shapeRow struct {
 const shapeBuffer = 64 << 20
 
 func loamShape(t testing.TB, n float64) shapeRow {
-	s := newSim(t, Config{FileSize: 64 << 20, WriteBuffer: shapeBuffer, MaxSubcompactions: 2})
+	s := newSim(t, picker.Config{FileSize: 64 << 20, WriteBuffer: shapeBuffer, MaxSubcompactions: 2})
 	s.universe, s.known = n, true
 	s.fill(n)
 	row := shapeRow{shape: "Loam", fill: 1 + s.rewritten/s.flushed}
@@ -226,7 +228,7 @@ func TestShapePage(t *testing.T) {
 		table += lines
 		t.Logf("\n%s", lines)
 		if !rewrite && !bytes.Contains(page, []byte(lines)) {
-			t.Errorf("%s has not these rows; go test ./internal/compact -run ShapePage -rewrite makes it anew:\n%s", shapePage, lines)
+			t.Errorf("%s has not these rows; go test ./internal/picker -run ShapePage -rewrite makes it anew:\n%s", shapePage, lines)
 		}
 	}
 	if rewrite {

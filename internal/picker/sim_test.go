@@ -1,4 +1,4 @@
-package compact
+package picker_test
 
 import (
 	"fmt"
@@ -9,21 +9,23 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/picker"
+	"github.com/loamdb/loam/internal/testkit/compaction"
 )
 
-// sim replays a write load through Pick and FlushLevel with sizes only: a table
+// sim replays a write load through picker.Pick and picker.FlushLevel with sizes only: a table
 // is a key range and a number of entries spread evenly over it. A clock lets
 // compactions run beside the flushes.
 type sim struct {
 	t   testing.TB
-	cfg Config
+	cfg picker.Config
 	v   *manifest.Version
 	// entries of each table, by number
 	entries    map[uint64]float64
 	nextNum    uint64
 	clock      float64 // seconds
 	running    []*simJob
-	inProgress InProgress
+	inProgress picker.InProgress
 
 	universe      float64 // keys are drawn from [0, universe)
 	entryBytes    float64 // on disk
@@ -47,12 +49,12 @@ type sim struct {
 }
 
 type simJob struct {
-	plan *Plan
+	plan *picker.Plan
 	end  float64
 }
 
-func newSim(t testing.TB, cfg Config) *sim {
-	cfg = cfg.filled()
+func newSim(t testing.TB, cfg picker.Config) *sim {
+	cfg = cfg.Filled()
 	v, err := manifest.NewVersion(cfg.Comparer, [manifest.NumLevels][]*manifest.FileMeta{})
 	if err != nil {
 		t.Fatal(err)
@@ -79,13 +81,13 @@ func (s *sim) newFile(lo, hi, n float64) *manifest.FileMeta {
 		Largest:  base.InternalKey{User: simKey(hi), Trailer: base.MakeTrailer(1, base.KindSet)}}
 }
 
-func (s *sim) install(e *manifest.Edit) { s.v = applied(s.t, s.cfg.Comparer, s.v, e) }
+func (s *sim) install(e *manifest.Edit) { s.v = compaction.Apply(s.t, s.cfg.Comparer, s.v, e) }
 
 // flush adds a table of n entries over [lo, hi).
 func (s *sim) flush(lo, hi, n float64) {
 	f := s.newFile(lo, hi-1, n)
 	e := new(manifest.Edit)
-	e.Add(FlushLevel(s.v, s.inProgress, s.cfg.Comparer, f.Smallest.User, f.Largest.User), f)
+	e.Add(picker.FlushLevel(s.v, s.inProgress, s.cfg.Comparer, f.Smallest.User, f.Largest.User), f)
 	s.install(e)
 	s.flushed += n
 	s.flushes++
@@ -105,7 +107,7 @@ func (s *sim) schedule() {
 		if plan == nil {
 			return
 		}
-		checkPlan(s.t, s.v, s.inProgress, plan, s.cfg.Comparer)
+		compaction.CheckPlan(s.t, s.v, s.inProgress, plan, s.cfg.Comparer)
 		var n float64
 		plan.Files(func(_ int, m *manifest.FileMeta) { n += s.entries[m.Num] })
 		d := n * s.secondsPerKey / float64(plan.MaxPieces)
@@ -123,11 +125,11 @@ func (s *sim) schedule() {
 	}
 }
 
-func (s *sim) pick() *Plan {
+func (s *sim) pick() *picker.Plan {
 	s.tell()
-	plan := Pick(s.v, s.inProgress, s.cfg)
+	plan := picker.Pick(s.v, s.inProgress, s.cfg)
 	if plan == nil && s.idle {
-		plan = PickIdle(s.v, s.inProgress, s.cfg)
+		plan = picker.PickIdle(s.v, s.inProgress, s.cfg)
 	}
 	return plan
 }
@@ -151,23 +153,23 @@ func (s *sim) finish() {
 	s.clock = max(s.clock, j.end)
 	s.running = slices.Delete(s.running, k, k+1)
 	s.inProgress = slices.Delete(slices.Clone(s.inProgress), k, k+1)
-	var r Result
+	var added []manifest.AddedFile
 	made := 0.0
 	if !j.plan.TrivialMove {
 		for _, f := range s.mergeFiles(j.plan) {
-			r.Added = append(r.Added, manifest.AddedFile{Level: j.plan.OutputLevel, Meta: f})
+			added = append(added, manifest.AddedFile{Level: j.plan.OutputLevel, Meta: f})
 			made += s.entries[f.Num]
 		}
 	}
 	if s.drawn > s.universe {
 		s.peak = max(s.peak, (s.onDisk()+made)/s.live())
 	}
-	s.install(j.plan.edit([]Result{r}))
+	s.install(j.plan.Edit(added))
 	s.schedule()
 }
 
 // mergeFiles cuts the union of a plan's inputs into tables.
-func (s *sim) mergeFiles(p *Plan) []*manifest.FileMeta {
+func (s *sim) mergeFiles(p *picker.Plan) []*manifest.FileMeta {
 	lo, hi := simPos(p.Smallest), simPos(p.Largest)+1
 	const buckets = 400
 	w := (hi - lo) / buckets
@@ -251,7 +253,7 @@ func (s *sim) write(lo, hi, n float64) {
 // delay is what the writers of a memtable are made to wait, see jobs.
 func (s *sim) delay() float64 {
 	s.tell()
-	p := Pressure(s.v, s.cfg)
+	p := picker.Pressure(s.v, s.cfg)
 	if p <= 0 {
 		return 0
 	}
@@ -311,58 +313,12 @@ func (s *sim) report(name string, quiet float64) string {
 		name, s.rewritten/s.flushed, s.sumRuns/float64(s.flushes), s.maxRuns, s.maxL0, s.maxSpace, s.peak, s.delayed, s.flushes, s.jobs, s.moves, s.maxJobFiles, s.stalled, s.clock, quiet, s.shape())
 }
 
-// checkPlan verifies that a plan keeps the rules of the package.
-func checkPlan(t testing.TB, v *manifest.Version, inProgress InProgress, p *Plan, cmp *base.Comparer) {
-	t.Helper()
-	in := map[*manifest.FileMeta]bool{}
-	p.Files(func(_ int, m *manifest.FileMeta) { in[m] = true })
-	for _, b := range inProgress {
-		b.Files(func(_ int, m *manifest.FileMeta) {
-			if in[m] {
-				t.Fatalf("table %d is in two plans", m.Num)
-			}
-		})
-	}
-	if len(in) == 0 {
-		t.Fatal("empty plan")
-	}
-	p.Files(func(level int, m *manifest.FileMeta) {
-		if level > p.OutputLevel {
-			t.Fatalf("table %d lies below the output level", m.Num)
-		}
-		// Whatever stays between m and the output, and is older, must not share
-		// a key with m.
-		for l := level; l <= p.OutputLevel; l++ {
-			for _, f := range v.Levels[l].Files {
-				if in[f] || !overlap(cmp, m, f) {
-					continue
-				}
-				newer := l == level && (l == 0 && f.Num > m.Num ||
-					l > 0 && l != p.OutputLevel && cmp.CompareInternal(f.Smallest.User, f.Smallest.Trailer, m.Smallest.User, m.Smallest.Trailer) < 0)
-				if !newer {
-					t.Fatalf("%s: table %d of level %d goes to level %d past table %d of level %d", p.Reason, m.Num, level, p.OutputLevel, f.Num, l)
-				}
-			}
-		}
-	})
-	if !p.TrivialMove {
-		for _, f := range v.Levels[p.OutputLevel].Files {
-			if p.OutputLevel > 0 && !in[f] && cmp.Cmp(p.Smallest, f.Largest.User) <= 0 && cmp.Cmp(p.Largest, f.Smallest.User) >= 0 {
-				t.Fatalf("%s: outputs may overlap table %d", p.Reason, f.Num)
-			}
-		}
-	}
-	if inProgress.meets(cmp, p.firstLevel(), p.OutputLevel, p.Smallest, p.Largest) {
-		t.Fatalf("%s: meets a plan in flight", p.Reason)
-	}
-}
-
 func TestSimulateFillRandom(t *testing.T) {
-	big := Config{FileSize: 64 << 20, WriteBuffer: 64 << 20, L0Trigger: 4, MaxSubcompactions: 2}
-	small := Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, L0Trigger: 4, MaxSubcompactions: 2}
+	big := picker.Config{FileSize: 64 << 20, WriteBuffer: 64 << 20, L0Trigger: 4, MaxSubcompactions: 2}
+	small := picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, L0Trigger: 4, MaxSubcompactions: 2}
 	for _, tc := range []struct {
 		name     string
-		cfg      Config
+		cfg      picker.Config
 		universe float64
 		draws    float64
 		most     float64 // rewrites per entry; with all keys new, while the live bytes are not known
@@ -383,9 +339,9 @@ func TestSimulateFillRandom(t *testing.T) {
 		for _, known := range []bool{false, true} {
 			s := newSim(t, tc.cfg)
 			s.universe, s.known = tc.universe, known
-			most, space := tc.most, 1+spaceRatio+0.2
+			most, space := tc.most, 1+picker.SpaceRatio+0.2
 			if known {
-				most, space = tc.known, peakSpace
+				most, space = tc.known, picker.PeakSpace
 			}
 			s.fill(tc.draws)
 			t.Log(s.report(tc.name, s.quiet()), s.reasons)
@@ -415,20 +371,20 @@ func TestSimulateOverwrite(t *testing.T) {
 		{"4 MB, 1M", 4 * mib, 2 * mib, 1e6, 20e6},
 		{"1 MB, 1M", 1 * mib, 64 * mib, 1e6, 6e6},
 	} {
-		s := newSim(t, Config{FileSize: tc.fileSize, WriteBuffer: tc.buffer, MaxSubcompactions: 2})
+		s := newSim(t, picker.Config{FileSize: tc.fileSize, WriteBuffer: tc.buffer, MaxSubcompactions: 2})
 		s.universe, s.known = tc.universe, true
 		s.fill(tc.draws)
 		t.Log(s.report(tc.name, s.quiet()), s.reasons)
-		slack := float64(newPicker(s.v, nil, s.cfg).slack()) / (s.live() * s.entryBytes)
+		slack := float64(picker.Slack(s.v, s.cfg)) / (s.live() * s.entryBytes)
 		// Level 0 waits and is merged whole: that comes on top.
-		if bound := peakSpace + 0.1 + 2*slack; s.peak > bound {
+		if bound := picker.PeakSpace + 0.1 + 2*slack; s.peak > bound {
 			t.Errorf("%s: peak %.2f, bound %.2f", tc.name, s.peak, bound)
 		}
 		all := s.onDisk()
 		space, rewritten := s.rest()
 		t.Logf("quiet %.2f, one run for %.2f of the tree", space, rewritten/all)
-		if space > defaultMaxSpace+slack {
-			t.Errorf("%s: %.2f when quiet, bound %.2f", tc.name, space, defaultMaxSpace+slack)
+		if space > picker.DefaultMaxSpace+slack {
+			t.Errorf("%s: %.2f when quiet, bound %.2f", tc.name, space, picker.DefaultMaxSpace+slack)
 		}
 		if rewritten > 1.4*all || s.numRuns() != 1 {
 			t.Errorf("%s: %.0f of %.0f entries rewritten for %d run(s)", tc.name, rewritten, all, s.numRuns())
@@ -444,13 +400,13 @@ func TestSimulateOverwrite(t *testing.T) {
 
 // TestSimulateFillSeq: tables of ascending keys are never written again.
 func TestSimulateFillSeq(t *testing.T) {
-	s := newSim(t, Config{})
+	s := newSim(t, picker.Config{})
 	s.universe = 100e6
 	for n := 0.0; n < s.universe; n += s.flushEntries {
 		s.write(n, n+s.flushEntries, s.flushEntries)
 	}
 	t.Log(s.report("fillseq", s.quiet()))
-	if s.rewritten != 0 || s.moves != 0 || len(s.v.Levels[lastLevel].Files) != s.flushes {
+	if s.rewritten != 0 || s.moves != 0 || len(s.v.Levels[picker.LastLevel].Files) != s.flushes {
 		t.Error("tables were rewritten or not put into the last level")
 	}
 }
@@ -458,7 +414,7 @@ func TestSimulateFillSeq(t *testing.T) {
 // TestSimulateLevelDB starts with a database as LevelDB leaves it.
 func TestSimulateLevelDB(t *testing.T) {
 	for _, sizes := range [][]float64{{10, 100, 1000}, {10, 100, 600, 0, 0}, {10, 100, 1000, 3000}, {9, 95, 1000, 10000, 40000, 9000}} {
-		s := newSim(t, Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2})
+		s := newSim(t, picker.Config{FileSize: 2 << 20, WriteBuffer: 4 << 20, MaxSubcompactions: 2})
 		total := 0.0
 		for _, mib := range sizes {
 			total += mib * (1 << 20) / s.entryBytes
@@ -474,7 +430,7 @@ func TestSimulateLevelDB(t *testing.T) {
 			}
 		}
 		s.install(e)
-		if plan := Pick(s.v, nil, s.cfg); plan != nil && !plan.TrivialMove {
+		if plan := picker.Pick(s.v, nil, s.cfg); plan != nil && !plan.TrivialMove {
 			t.Errorf("%v: %s at rest", sizes, plan.Reason)
 		}
 		s.fill(5e6)
