@@ -18,7 +18,7 @@ var floors = []struct {
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/picker", "internal/compact"}},
 	{5, []string{"internal/tree", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/repair"}},
-	{6, []string{"lsm"}},
+	{6, []string{"lsm", "lsm/crashfs"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},
 }
 

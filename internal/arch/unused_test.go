@@ -163,7 +163,7 @@ type usage struct {
 // exempt reports whether what is declared under this name need not be used.
 func exempt(dir, pkg, name string) bool {
 	_, kit := kitOf(dir)
-	return kit || pkg == "main" || name == "init" || name == "_" || dir == "lsm" && ast.IsExported(name)
+	return kit || pkg == "main" || name == "init" || name == "_" || matchPath("lsm/", dir) && ast.IsExported(name)
 }
 
 func (u *usage) visit(pkg *types.Package, files []*ast.File, info *types.Info) {
