@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/engine"
 )
 
@@ -15,13 +14,13 @@ import (
 // ErrNeedsNative in LevelDB's format. See docs/ttl.md.
 func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
-		return tooLarge("key and value", len(key)+len(value))
+		return engine.TooLarge("key and value", len(key)+len(value))
 	}
 	seconds, bad := engine.Seconds(ttl)
 	if err := cmp.Or(k.space.Writable(), bad); err != nil {
 		return err
 	}
-	return k.space.PutTTL(key, value, seconds, commit.Mode(mode&(Sync|NoStall)))
+	return k.space.PutTTL(key, value, seconds, mode.commit())
 }
 
 // TTL tells how long key has its value: expires is false if that is for ever. A missing key is
@@ -33,17 +32,16 @@ func (r *reader) TTL(key []byte) (left time.Duration, expires bool, err error) {
 // PutTTL is Put of a value that expires ttl after the batch is written; see DB.PutTTL. If ttl
 // is not positive, Write fails with ErrInvalidArgument.
 func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
-	BatchIn{b, b.home}.PutTTL(key, value, ttl)
+	BatchIn{b, b.b.Home}.PutTTL(key, value, ttl)
 }
 
 // PutTTL is Batch.PutTTL in the keyspace.
 func (i BatchIn) PutTTL(key, value []byte, ttl time.Duration) {
 	seconds, err := engine.Seconds(ttl)
-	if err != nil && i.b.err == nil {
-		i.b.err = err
+	if err != nil && i.b.b.Err == nil {
+		i.b.b.Err = err
 	}
-	i.b.expires = true
-	i.b.add(i.space, base.KindSetExpiring, key, base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|seconds))
+	i.b.b.Add(i.space, base.KindSetExpiring, key, base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|seconds))
 }
 
 // PutTTL is Put of a value that expires ttl after the commit; see DB.PutTTL.

@@ -137,8 +137,7 @@ func (x *export) copySpace(from, to *Keyspace) error {
 	defer it.Close()
 	for ok := it.First(); ok; {
 		if deadline := it.tree.Deadline(); deadline > 0 {
-			x.batch.expires = true
-			x.batch.add(to.space, base.KindSetExpiring, it.Key(), base.AppendDeadline(bytes.Clone(it.Value()), deadline))
+			x.batch.b.Add(to.space, base.KindSetExpiring, it.Key(), base.AppendDeadline(bytes.Clone(it.Value()), deadline))
 		} else {
 			x.batch.Put(it.Key(), it.Value())
 		}

@@ -125,7 +125,7 @@ func (k *Keyspace) Close() error { return nil }
 // Batch.In says otherwise.
 func (k *keyspace) NewBatch() *Batch {
 	b := NewBatch()
-	b.home = k.space
+	b.b.Home = k.space
 	return b
 }
 
@@ -145,13 +145,13 @@ func (b *Batch) In(k *Keyspace) BatchIn {
 }
 
 // Put is Batch.Put in the keyspace.
-func (i BatchIn) Put(key, value []byte) { i.b.add(i.space, base.KindSet, key, value) }
+func (i BatchIn) Put(key, value []byte) { i.b.b.Add(i.space, base.KindSet, key, value) }
 
 // Merge is Batch.Merge in the keyspace.
-func (i BatchIn) Merge(key, operand []byte) { i.b.add(i.space, base.KindMerge, key, operand) }
+func (i BatchIn) Merge(key, operand []byte) { i.b.b.Add(i.space, base.KindMerge, key, operand) }
 
 // Delete is Batch.Delete in the keyspace.
-func (i BatchIn) Delete(key []byte) { i.b.add(i.space, base.KindDelete, key, nil) }
+func (i BatchIn) Delete(key []byte) { i.b.b.Add(i.space, base.KindDelete, key, nil) }
 
 // In returns the snapshot as it is in another keyspace of its database; nil is the
 // default one. It is the same snapshot: Close of either closes both. In a keyspace that

@@ -1,9 +1,6 @@
 package lsm
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/loamdb/loam/internal/hist"
@@ -183,53 +180,7 @@ func (m *Metrics) addWork(c jobs.Counters) {
 // Property answers LevelDB's properties: "leveldb.num-files-at-level<N>",
 // "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage"; each
 // also under "loam.". ok is false for an unknown name and on a closed database.
-func (k *keyspace) Property(name string) (value string, ok bool) {
-	rest, ok := strings.CutPrefix(name, "leveldb.")
-	if !ok {
-		if rest, ok = strings.CutPrefix(name, "loam."); !ok {
-			return "", false
-		}
-	}
-	v := k.space.At(nil).Acquire()
-	if v == nil {
-		return "", false
-	}
-	defer v.Unref()
-	if digits, ok := strings.CutPrefix(rest, "num-files-at-level"); ok {
-		level, err := strconv.ParseUint(digits, 10, 8)
-		if err != nil || level >= manifest.NumLevels {
-			return "", false
-		}
-		return strconv.Itoa(len(v.Version.Levels[level].Files)), true
-	}
-	switch rest {
-	case "stats":
-		return k.statsProperty(), true
-	case "sstables":
-		return v.Version.String(), true
-	case "approximate-memory-usage":
-		m := k.Metrics()
-		return strconv.FormatInt(m.MemtableBytes+m.Cache.Used+m.TableReaderBytes, 10), true
-	}
-	return "", false
-}
-
-// statsProperty has the columns of LevelDB's table of compactions.
-func (k *keyspace) statsProperty() string {
-	var b strings.Builder
-	b.WriteString("                               Compactions\n")
-	b.WriteString("Level  Files Size(MB) Time(sec) Read(MB) Write(MB)\n")
-	b.WriteString("--------------------------------------------------\n")
-	const mb = 1 << 20
-	for i, l := range k.Metrics().Levels {
-		if l.Files == 0 && l.BytesWritten == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, "%3d %8d %8.0f %9.0f %8.0f %9.0f\n", i, l.Files, float64(l.Bytes)/mb,
-			l.Duration.Seconds(), float64(l.BytesRead)/mb, float64(l.BytesWritten)/mb)
-	}
-	return b.String()
-}
+func (k *keyspace) Property(name string) (value string, ok bool) { return k.space.Property(name) }
 
 // Range is the keys from Start up to, not including, Limit.
 type Range struct {

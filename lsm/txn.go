@@ -2,10 +2,8 @@ package lsm
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -137,18 +135,7 @@ func (db *DB) UpdateWith(ctx context.Context, o *TxnOptions, f func(tx *Txn) err
 	if ctx == nil || f == nil {
 		return fmt.Errorf("%w: Update needs a context and a function", ErrInvalidArgument)
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	for attempt := 0; ; attempt++ {
-		err := db.try(f, o)
-		if !errors.Is(err, ErrConflict) && !errors.Is(err, ErrDeadlock) && !errors.Is(err, ErrLockTimeout) {
-			return err
-		}
-		if ctxErr := backOff(ctx, attempt); ctxErr != nil {
-			return fmt.Errorf("%w: %w", ctxErr, err)
-		}
-	}
+	return txn.Retry(ctx, func() error { return db.try(f, o) })
 }
 
 // try calls f once. The transaction ends even if f panics.
@@ -159,26 +146,6 @@ func (db *DB) try(f func(tx *Txn) error, o *TxnOptions) error {
 		return err
 	}
 	return tx.Commit(tx.mode)
-}
-
-// Pauses between attempts are random, from 0 to a bound that doubles from firstPause to
-// lastPause; the first repetition follows at once.
-const (
-	firstPause = 50 * time.Microsecond
-	lastPause  = 20 * time.Millisecond
-)
-
-func backOff(ctx context.Context, attempt int) error {
-	if attempt == 0 {
-		return ctx.Err()
-	}
-	pause := rand.N(min(firstPause<<min(attempt, 20), lastPause))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(pause):
-		return nil
-	}
 }
 
 // View calls f with a transaction that reads one state of the database, and ends it.

@@ -10,7 +10,7 @@ import (
 // merge has no operator, or a range delete, from key up to value, starts behind its limit.
 func (k *Keyspace) CheckWrite(kind base.Kind, key, value []byte) error {
 	if kind == base.KindRangeDelete {
-		if err := k.CheckRange(key, value); err != nil {
+		if err := k.checkRange(key, value); err != nil {
 			return err
 		}
 	}
@@ -18,21 +18,21 @@ func (k *Keyspace) CheckWrite(kind base.Kind, key, value []byte) error {
 		return base.NeedsNative("a " + kind.String())
 	}
 	if kind == base.KindMerge {
-		return k.Mergeable()
+		return k.mergeable()
 	}
 	return nil
 }
 
-// CheckRange fails if a range starts behind its limit.
-func (k *Keyspace) CheckRange(start, limit []byte) error {
+// checkRange fails if a range starts behind its limit.
+func (k *Keyspace) checkRange(start, limit []byte) error {
 	if k.Tree.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: a range delete starts behind its limit: %.40q, %.40q", base.ErrInvalidArgument, start, limit)
 	}
 	return nil
 }
 
-// Mergeable fails if the keyspace has no merge operator.
-func (k *Keyspace) Mergeable() error {
+// mergeable fails if the keyspace has no merge operator.
+func (k *Keyspace) mergeable() error {
 	if k.Tree.Merge() == nil {
 		return fmt.Errorf("%w: keyspace %q needs one in its options before Merge", base.ErrNoMergeOperator, k.Tree.Name())
 	}

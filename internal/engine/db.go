@@ -41,7 +41,7 @@ type DB struct {
 
 	copies      copies      // checkpoints under way
 	folding     atomic.Bool // a flush for long chains of operands is under way
-	defaultTTLs atomic.Bool // see HasDefaultTTLs
+	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 }
 
 // freeFiles frees table files and cache when their last holder has gone: the closed

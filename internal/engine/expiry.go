@@ -39,12 +39,9 @@ func (k *Keyspace) SetTTL(seconds uint64) error {
 // TTL is the time to live that SetTTL set.
 func (k *Keyspace) TTL() uint64 { return k.ttl.Load() }
 
-// HasDefaultTTLs reports whether a keyspace has had a TTL in this opening.
-func (db *DB) HasDefaultTTLs() bool { return db.defaultTTLs.Load() }
-
-// MergesByReading reports whether a merge into the keyspace may meet a value that expires. Such
-// a merge is made at once, see Write.
-func (k *Keyspace) MergesByReading() bool { return k.ttl.Load() > 0 || k.Tree.Expires() }
+// mergesByReading reports whether a merge into the keyspace may meet a value that expires. Such
+// a merge is made at once, see write.
+func (k *Keyspace) mergesByReading() bool { return k.ttl.Load() > 0 || k.Tree.Expires() }
 
 // TTLOf is how long key has its value in snap, or at present if that is nil; see lsm.DB.TTL.
 func (k *Keyspace) TTLOf(key []byte, snap *tree.Snapshot) (left time.Duration, expires bool, err error) {
@@ -81,7 +78,7 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode commit.Mode) (
 	return err
 }
 
-// Write writes a batch, which is valid, in a keyspace: operations that name none are on k.
+// write writes a batch, which is valid, in a keyspace: operations that name none are on k.
 // expiring says that some expire, or are on keyspaces where values do.
 //
 // Then what has a time to live gets a deadline. A merge into a key whose value expires, or into
@@ -90,13 +87,13 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode commit.Mode) (
 // know how long the operand was to live.
 //
 // repr gets the sequence number.
-func (k *Keyspace) Write(repr []byte, expiring bool, mode commit.Mode) (err error) {
+func (k *Keyspace) write(repr []byte, expiring bool, mode commit.Mode) (err error) {
 	defer k.DB.Health.CatchPanic(&err)
 	if err := k.Writable(); err != nil {
 		return err
 	}
 	if n := len(repr) + 5*int(batchrepr.Count(repr)); n > txn.MaxBatch {
-		return batchTooLarge(n)
+		return TooLarge("batch", n)
 	}
 	buf := values.Get().(*[]byte)
 	r := resolution{db: k.DB, home: k, out: batchrepr.Init(*buf)}
@@ -119,11 +116,7 @@ func (k *Keyspace) Write(repr []byte, expiring bool, mode commit.Mode) (err erro
 	return err
 }
 
-func batchTooLarge(n int) error {
-	return fmt.Errorf("%w: a batch of %d bytes; a batch holds at most %d", base.ErrTooLarge, n, int64(txn.MaxBatch))
-}
-
-// resolution makes the batch that Write writes.
+// resolution makes the batch that write writes.
 type resolution struct {
 	db      *DB
 	home    *Keyspace
@@ -190,7 +183,7 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 		case k == nil:
 		case kind == base.KindSetExpiring:
 			k.Tree.NoteExpiring()
-		case k.MergesByReading():
+		case k.mergesByReading():
 			return expires, true
 		}
 	}
@@ -202,7 +195,7 @@ func (r *resolution) resolve(repr []byte) error {
 		id, kind, key, value, ok := it.Next()
 		if !ok {
 			if len(r.out) > txn.MaxBatch {
-				return batchTooLarge(len(r.out))
+				return TooLarge("batch", len(r.out))
 			}
 			return it.Err()
 		}
@@ -219,7 +212,7 @@ func (r *resolution) resolve(repr []byte) error {
 			var deadline uint64
 			deadline, err = clock.Deadline(k.TTL())
 			r.put(k, id, key, value, deadline)
-		case kind == base.KindMerge && r.values != nil && k != nil && k.MergesByReading():
+		case kind == base.KindMerge && r.values != nil && k != nil && k.mergesByReading():
 			err = r.merge(k, id, key, value)
 		default:
 			r.add(id, kind, key, value, operation{kind: kind})

@@ -232,7 +232,7 @@ func (db *DB) DropKeyspace(name string) error {
 	if k == nil {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
-	// Writes that passed CheckKeyspaces before count as written before the drop.
+	// Writes that passed checkKeyspaces before count as written before the drop.
 	k.last.Store(uint64(db.Shared.Seqs.Visible()))
 	if k.gone.Load() == nil {
 		gone := db.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: name, Comparer: k.Tree.Comparer()})
@@ -280,9 +280,9 @@ func (db *DB) KeyspaceByID(id base.KeyspaceID) *Keyspace {
 	return nil
 }
 
-// CheckKeyspaces refuses a batch for keyspaces that were dropped, or are another
+// checkKeyspaces refuses a batch for keyspaces that were dropped, or are another
 // database's.
-func (db *DB) CheckKeyspaces(named []*Keyspace) error {
+func (db *DB) checkKeyspaces(named []*Keyspace) error {
 	for _, k := range named {
 		if k.DB != db {
 			return fmt.Errorf("%w: the batch names a keyspace of another database", base.ErrInvalidArgument)

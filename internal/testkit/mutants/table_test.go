@@ -127,10 +127,18 @@ var table = []mutant{
 		{"internal/wal/set.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
 
 	{"split-batch", "a batch is appended to the log in two records", states, []edit{
-		{"lsm/write.go", "\t\terr = db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))\n", `		if b.Count() > 1 {
-			return b.Each(func(key, v []byte) error { return k.Put(key, v, mode) }, func(key []byte) error { return k.Delete(key, mode) })
+		{"internal/engine/batch.go", "\t\terr = k.DB.Pipeline.Commit(b.Bytes(), mode)\n", `		for it := batchrepr.Read(b.Bytes()); b.Count() > 1; {
+			id, kind, key, value, ok := it.Next()
+			if !ok {
+				return it.Err()
+			}
+			one := Batch{}
+			one.Add(k.DB.KeyspaceByID(id), kind, key, value)
+			if err := k.Commit(&one, mode); err != nil {
+				return err
+			}
 		}
-		err = db.Pipeline.Commit(b.Bytes(), commit.Mode(mode&(Sync|NoStall)))
+		err = k.DB.Pipeline.Commit(b.Bytes(), mode)
 `}}},
 
 	{"keyspace-tables-before-logs", "a keyspace's tables are live before the logs with the rest of their batches are durable", trees, []edit{
