@@ -1,0 +1,266 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// ErrNotYet says that a log has no further whole record so far.
+var ErrNotYet = errors.New("the log has no further record yet")
+
+// Tail returns the records of a log that another process may be writing. A record that is not
+// whole is looked at again from its beginning at the next call, as its writer may take it back
+// and write another one.
+//
+// What stands behind the last whole record is "not yet": zeros, a former life, a part of a
+// record. Only Examine, which reads on, tells damage from it.
+type Tail struct {
+	r    io.ReaderAt
+	name string
+	num  uint64
+
+	header int // length of a chunk's header: that of the framing
+	seed   uint32
+	begin  Begin // begin.Life is 0 before the first chunk of a chained log
+
+	pos      int64  // where the last whole record ends
+	previous uint32 // the sum of its last chunk
+	start    int64  // where it begins
+
+	buf    []byte // of a block
+	block  []byte // what was read of it
+	off    int64  // its file offset
+	fresh  bool   // block was read in this call
+	joined []byte
+
+	stuck stuck
+}
+
+// stuck is what the last calls of Next found behind the last whole record.
+type stuck struct {
+	at    int64
+	sum   uint32 // of the bytes there
+	looks int
+	since time.Time
+	next  int // the look at which Suspect says so
+}
+
+// NewTail reads r, a log in LevelDB's framing, from pos on, where a record ends; 0: from its
+// beginning. name is for errors.
+func NewTail(r io.ReaderAt, name string, pos int64) *Tail {
+	return &Tail{r: r, name: name, header: headerLen, pos: pos, start: pos}
+}
+
+// NewChainTail reads r, the chained log num, from pos on.
+func NewChainTail(r io.ReaderAt, name string, num uint64, pos int64) *Tail {
+	return &Tail{r: r, name: name, num: num, header: chainHeaderLen, seed: numCRC(num), pos: pos, start: pos}
+}
+
+// End is where the last record returned ends.
+func (t *Tail) End() int64 { return t.pos }
+
+// Start is where the last record returned begins.
+func (t *Tail) Start() int64 { return t.start }
+
+// ReadBegin returns the first chunk of a chained log. It fails with ErrNotYet as long as there
+// is none. gone says that the file is a later log, or was this one and is not any more.
+func (t *Tail) ReadBegin() (b Begin, gone bool, err error) {
+	var head [chainHeaderLen + beginLen]byte
+	n, err := t.r.ReadAt(head[:], 0)
+	if n < len(head) {
+		if err == nil || err == io.EOF {
+			err = ErrNotYet
+		}
+		return Begin{}, t.begin.Life != 0 && err == ErrNotYet, err
+	}
+	h := chained(head[:])
+	if h.typ() == chunkBegin && chunkLen(h) == beginLen {
+		b, ok := decodeBegin(h[chainHeaderLen:])
+		switch {
+		case !ok || !h.intact(numCRC(b.Num), 0):
+		case b.Num > t.num:
+			return Begin{}, true, ErrNotYet
+		case b.Num == t.num && (t.begin.Life == 0 || t.begin.Life == h.life()):
+			b.Life = h.life()
+			if t.begin.Life == 0 && t.pos == 0 {
+				t.pos, t.start, t.previous = int64(len(head)), int64(len(head)), h.sum()
+			}
+			t.begin = b
+			return b, false, nil
+		}
+	}
+	return Begin{}, t.begin.Life != 0, ErrNotYet
+}
+
+// Next returns the next record, which is valid until the following call, or ErrNotYet. A
+// failure to read is returned as it is. After an error Next may be called again.
+func (t *Tail) Next() ([]byte, error) {
+	t.fresh = false
+	if t.header == chainHeaderLen && t.begin.Life == 0 {
+		if _, _, err := t.ReadBegin(); err != nil {
+			return nil, err
+		}
+	}
+	pos, previous, start := t.pos, t.previous, int64(-1)
+	for {
+		if room := blockSize - pos%blockSize; room < int64(t.header) {
+			pos += room
+		}
+		h, ok, err := t.chunk(pos, previous)
+		if err != nil {
+			return nil, err
+		}
+		begins := ok && (h[atType] == chunkFull || h[atType] == chunkFirst)
+		if !ok || begins == (start >= 0) && (t.header == chainHeaderLen || !begins) {
+			t.stop(pos, h)
+			return nil, ErrNotYet
+		}
+		n := chunkLen(h)
+		data := h[t.header : t.header+n : t.header+n]
+		if t.header == chainHeaderLen {
+			previous = chained(h).sum()
+		}
+		if begins { // in LevelDB's framing also behind a record that was never finished
+			start, t.joined = pos, t.joined[:0]
+		}
+		pos += int64(t.header + n)
+		if h[atType] == chunkFirst || h[atType] == chunkMiddle {
+			t.joined = append(t.joined, data...)
+			continue
+		}
+		if h[atType] == chunkLast {
+			t.joined = append(t.joined, data...)
+			data = t.joined
+		}
+		t.pos, t.previous, t.start, t.stuck = pos, previous, start, stuck{}
+		return data, nil
+	}
+}
+
+// chunk returns the bytes of a block from pos on, and whether they begin with an intact chunk
+// that may follow one with the sum previous. What is not intact is read once more.
+func (t *Tail) chunk(pos int64, previous uint32) (h []byte, ok bool, err error) {
+	if in := pos - t.off; in >= 0 && in < int64(len(t.block)) {
+		if h = t.block[in:]; t.intact(h, pos, previous) {
+			return h, true, nil
+		}
+		if t.fresh {
+			return h, false, nil
+		}
+	}
+	if t.buf == nil {
+		t.buf = make([]byte, blockSize)
+	}
+	n, err := t.r.ReadAt(t.buf[:blockSize-pos%blockSize], pos)
+	if err == io.EOF {
+		err = nil
+	}
+	t.off, t.block, t.fresh = pos, t.buf[:n], true
+	return t.block, err == nil && t.intact(t.block, pos, previous), err
+}
+
+func (t *Tail) intact(h []byte, pos int64, previous uint32) bool {
+	if len(h) < t.header || h[atType] == chunkZero || h[atType] > chunkLast || chunkLen(h) > len(h)-t.header {
+		return false
+	}
+	if t.header == headerLen {
+		return checksumOK(h, chunkLen(h))
+	}
+	c := chained(h)
+	if c.life() != t.begin.Life || previous != 0 && c.previous() != previous {
+		return false
+	}
+	return c.intact(t.seed, pos)
+}
+
+// settled is how long the same bytes stand behind a log's end before they are taken for more than
+// a write under way.
+const settled = 2 * time.Millisecond
+
+// stop notes what stands behind the last whole record, at pos.
+func (t *Tail) stop(pos int64, h []byte) {
+	sum := base.CRC(h)
+	if s := &t.stuck; s.looks == 0 || s.at != pos || s.sum != sum {
+		const rarely = 16 // zeros and a former life are what usually stands there
+		*s = stuck{at: pos, sum: sum, since: time.Now(), next: rarely}
+		mine := t.header == headerLen || len(h) >= chainHeaderLen && chained(h).life() == t.begin.Life
+		if pos != t.pos || mine && !allZero(h[:min(len(h), t.header)]) {
+			s.next = 2
+		}
+	}
+	t.stuck.looks++
+}
+
+// Suspect reports, after ErrNotYet, that it is time for Examine: the same bytes stood there for a
+// while. It says so rarely.
+func (t *Tail) Suspect() bool {
+	s := &t.stuck
+	if s.looks == 0 || s.looks < s.next || time.Since(s.since) < settled {
+		return false
+	}
+	s.next = 2 * s.looks
+	return true
+}
+
+// Examine reads on behind the last whole record. It returns a *base.Corruption where Reader and
+// ChainReader find more than a torn end. The record may have been written meanwhile, so it is
+// damage only if Next still has no record afterwards. resume is, with such an error, where records go
+// on behind zeros that a killed writer may have allocated, 0 for nowhere: see Reader.Zeros. size is
+// that of the file now.
+func (t *Tail) Examine(size int64) (resume int64, err error) {
+	if t.header == headerLen {
+		r := NewReader(t.r, size, t.name)
+		r.pos = t.pos
+		_, err = r.Next()
+		switch {
+		case !errors.Is(err, base.ErrCorruption) && err != io.EOF:
+			return 0, err
+		case err == io.EOF, r.Tail():
+			return 0, nil
+		case r.Zeros():
+			return r.resume, err
+		}
+		return 0, err
+	}
+	r := NewChainReader(t.r, size, t.name, t.num, 0)
+	if t.begin.Life != 0 {
+		r.begin, r.life, r.previous, r.pos, r.end = t.begin, t.begin.Life, t.previous, t.pos, t.pos
+		if t.previous == 0 && t.pos < size { // reading began there
+			if err := r.load(t.pos); err != nil {
+				return 0, err
+			}
+			if h := chained(r.block[t.pos-r.blockOff:]); len(h) >= chainHeaderLen {
+				r.previous = h.previous()
+			}
+		}
+	}
+	_, err = r.Next()
+	if err == io.EOF || errors.Is(err, base.ErrCorruption) && r.Tail() {
+		return 0, nil
+	}
+	return 0, err
+}
+
+// Skip makes Next continue at pos, where Examine said that records go on.
+func (t *Tail) Skip(pos int64) { t.pos, t.stuck = pos, stuck{} }
+
+// Missing is the damage that the records of this log end before end, where the next log says
+// that they ended.
+func (t *Tail) Missing(end int64, next uint64) error {
+	c := base.Corruptf("log record", "the log ends here, but log %06d was begun behind more of it, up to %d", next, end)
+	c.File, c.Offset, c.Length = t.name, t.pos, max(end-t.pos, 0)
+	return c
+}
+
+// Invalid locates what is wrong with the contents of the record that begins at Start.
+func (t *Tail) Invalid(err error) error {
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		return base.LocateCorruption(err, t.name, t.start, t.pos-t.start)
+	}
+	return fmt.Errorf("%s: %w", t.name, err)
+}
