@@ -170,7 +170,7 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	case k == nil:
 		return db.createKeyspaceLocked(name, c, create)
 	case k.gone.Load() != nil:
-		return nil, fmt.Errorf("%w: dropping %q failed; drop it again first", base.ErrNoKeyspace, name)
+		return nil, dropFailed(name)
 	case c != nil && c.Name != k.Tree.Comparer().Name:
 		return nil, fmt.Errorf("%w: keyspace %q has %q, asked for is %q", base.ErrComparerMismatch, name, k.Tree.Comparer().Name, c.Name)
 	}
@@ -267,6 +267,32 @@ func (db *DB) KeyspaceNames() (names []string) {
 		names = append(names, k.Name)
 	}
 	return names
+}
+
+// AllKeyspaces lists the keyspaces, the default one first, the others in the order in which they were
+// created. It calls then while none is created or dropped.
+func (db *DB) AllKeyspaces(then func()) (all []*Keyspace, err error) {
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
+	if db.Health.Closing.Load() {
+		return nil, base.ErrClosed
+	}
+	for _, name := range db.KeyspaceNames() {
+		k := db.Default
+		if name != base.DefaultKeyspaceName {
+			k = db.spaces.byName[name]
+		}
+		if k.gone.Load() != nil {
+			return nil, dropFailed(name)
+		}
+		all = append(all, k)
+	}
+	then()
+	return all, nil
+}
+
+func dropFailed(name string) error {
+	return fmt.Errorf("%w: dropping %q failed; drop it again first", base.ErrNoKeyspace, name)
 }
 
 // KeyspaceByID is the keyspace of an ID that takes writes, or nil.

@@ -1,0 +1,140 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Export copies the database in dir into a new one in the directory to; see lsm.Export. src and
+// dst say how the two are opened. destroy deletes a database that was begun.
+func Export(ctx context.Context, dir, to string, src, dst engine.Options, destroy func(dir string) error, progress func(written, of uint64)) error {
+	from, err := engine.Open(dir, src)
+	if err != nil {
+		return err
+	}
+	x := export{ctx: ctx, from: from, to: to, temp: to + ".export", opts: dst, destroy: destroy, progress: progress}
+	return errors.Join(engine.Protect(x.run), from.Close())
+}
+
+type export struct {
+	ctx      context.Context
+	from     *engine.DB
+	to, temp string
+	opts     engine.Options // of the new database
+	destroy  func(dir string) error
+	progress func(written, of uint64)
+}
+
+func (x *export) run() (err error) {
+	to := x.to
+	if abs, err := filepath.Abs(to); err == nil && filepath.IsAbs(x.from.Dir) {
+		to = abs
+	}
+	if rel, err := filepath.Rel(x.from.Dir, to); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%w: %s lies in the database", base.ErrInvalidArgument, x.to)
+	}
+	for _, dir := range []string{x.to, x.temp} {
+		if err := makeWay(x.opts.FS, dir); err != nil {
+			return err
+		}
+	}
+	of, err := checkExport(x.from, x.opts.Format)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() { // also when a callback panics
+		if !done {
+			err = errors.Join(err, x.destroy(x.temp))
+		}
+	}()
+	db, err := engine.Open(x.temp, x.opts)
+	if err != nil {
+		return err
+	}
+	err = engine.Protect(func() error { return x.copyTo(db, of) })
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if err := x.opts.FS.Rename(x.temp, x.to); err != nil {
+		return err
+	}
+	done = true
+	return x.opts.FS.SyncDir(filepath.Dir(x.to))
+}
+
+// copyTo writes all entries into tables of db.
+func (x *export) copyTo(db *engine.DB, of uint64) error {
+	s, err := NewState(x.from, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	w := NewWriter(db, func(written uint64) {
+		if x.progress != nil {
+			x.progress(written, of)
+		}
+	})
+	if err := s.Copy(x.ctx, w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// checkExport says what of a database cannot be written in a format, and how many bytes its
+// tables have.
+func checkExport(db *engine.DB, format base.Format) (bytes uint64, err error) {
+	for _, k := range db.Manifest.Keyspaces() {
+		if format == base.LevelDB {
+			if k.ID != base.DefaultKeyspace {
+				return 0, fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q", base.ErrInvalidArgument, k.Name)
+			}
+			if db.Default.Tree.Expires() {
+				return 0, fmt.Errorf("%w: values of the database expire, and in LevelDB's format they would stay: put them again without a time to live, or wait until they have expired; then call CompactRange", base.ErrInvalidArgument)
+			}
+		}
+		n, err := checkExportIn(db, k.ID, format)
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
+// checkExportIn is checkExport of one keyspace.
+func checkExportIn(db *engine.DB, id base.KeyspaceID, format base.Format) (bytes uint64, err error) {
+	v := db.Manifest.Current(id)
+	defer v.Unref()
+	for level := range v.Levels {
+		for _, f := range v.Levels[level].Files {
+			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
+				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
+					return 0, fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does not have", base.ErrInvalidArgument, f.Name(), kind)
+				}
+			}
+		}
+	}
+	return v.Size(), nil
+}
+
+// makeWay removes dir if it is empty, and fails if there is anything in it, which may be
+// somebody else's.
+func makeWay(fsys vfs.FS, dir string) error {
+	switch names, err := fsys.List(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(names) > 0:
+		return fmt.Errorf("%w: %s is not empty: delete it if an export that was cut short left it, or choose another name", base.ErrExists, dir)
+	}
+	return fsys.Remove(dir)
+}
