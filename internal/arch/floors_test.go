@@ -17,13 +17,8 @@ var floors = []struct {
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/foreign", "internal/rangedel", "internal/current"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/picker", "internal/compact"}},
-<<<<<<< HEAD
-	{5, []string{"internal/tree", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/repair"}},
-	{6, []string{"lsm", "lsm/crashfs"}},
-=======
 	{5, []string{"internal/tree", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/transfer", "internal/repair"}},
-	{6, []string{"lsm"}},
->>>>>>> 82c1f86 (transfer, lsm: Export's insides leave lsm; a state of all keyspaces and the sink that takes its entries)
+	{6, []string{"lsm", "lsm/crashfs"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},
 }
 

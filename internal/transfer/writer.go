@@ -79,11 +79,10 @@ func (w *Writer) commit() (err error) {
 		return nil
 	}
 	defer w.db.Health.CatchPanic(&err)
-	if err := w.db.Health.Writable(); err != nil {
-		return err
-	}
-	if err := w.db.CheckKeyspaces(w.spaces[w.first : w.last+1]); err != nil {
-		return err
+	for _, k := range w.spaces[w.first : w.last+1] {
+		if err := k.Writable(); err != nil {
+			return err
+		}
 	}
 	if err := w.db.Pipeline.Commit(w.repr, 0); err != nil {
 		return err
