@@ -35,16 +35,29 @@ func main() {
 		}
 		os.Exit(0) // without closing
 	}
+	if len(os.Args) == 3 && os.Args[1] == kindsName { // likewise
+		p, err := playKinds(os.Args[2])
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Print(p.expected())
+		os.Exit(0)
+	}
 	python := os.Getenv("LOAM_PYTHON")
 	if python == "" {
 		python = "python3"
 	}
 	for name, ops := range map[string][]interop.Op{"native-1": history(), "native-1-dictionary": records()} {
 		folder := filepath.Join(os.Args[1], name)
-		if _, err := os.Stat(folder); err == nil {
+		if exists(folder) {
 			continue
 		}
 		if err := writeBoth(interop.Native(), folder, ops); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if folder := filepath.Join(os.Args[1], kindsName); !exists(folder) {
+		if err := writeKinds(folder); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -88,13 +101,21 @@ func write(p interop.Peer, folder string, ops []interop.Op, kill bool) error {
 	h := sha256.New()
 	var buf []byte
 	for _, pair := range pairs {
-		buf = binary.AppendUvarint(buf[:0], uint64(len(pair.Key)))
-		buf = append(buf, pair.Key...)
-		buf = binary.AppendUvarint(buf, uint64(len(pair.Value)))
-		buf = append(buf, pair.Value...)
+		buf = appendPair(buf[:0], pair.Key, pair.Value)
 		h.Write(buf)
 	}
 	return os.WriteFile(filepath.Join(folder, "expected"), fmt.Appendf(nil, "%d %x\n", len(pairs), h.Sum(nil)), 0o644)
+}
+
+// appendPair appends what of an entry goes into a digest.
+func appendPair(buf, key, value []byte) []byte {
+	buf = append(binary.AppendUvarint(buf, uint64(len(key))), key...)
+	return append(binary.AppendUvarint(buf, uint64(len(value))), value...)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // history fills several tables, overwrites and deletes, and leaves the last
