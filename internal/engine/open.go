@@ -16,6 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/mergeop"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/sstable"
@@ -76,6 +77,7 @@ func Open(dir string, o Options) (*DB, error) {
 	db.Health.init(db.Dir, &o)
 	db.Shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
+		Spare: memtable.NewSpare(o.Jobs.WriteBuffer),
 	}
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
@@ -237,10 +239,11 @@ func (db *DB) assemble() {
 		Writable: h.Writable, Failure: h.Failed,
 		Fail:       func(err error) error { cause, _ := h.setFailure(err); return cause },
 		BeginStall: func() { db.Pipeline.BeginStall() }, EndStall: func() { db.Pipeline.EndStall() },
-		Events: h,
+		Exclusive: func(f func() error) error { return db.Pipeline.Exclusive(f) },
+		Events:    h,
 	}
 	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
-	limits.ReadOnly, limits.Keyspaces = o.ReadOnly, db.Native()
+	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.Shared.Spare, o.ReadOnly, db.Native()
 	db.Jobs = jobs.New(limits)
 	_ = db.Default.SetTTL(o.TTL) // open has checked the format
 	db.Jobs.Add(db.Default.Tree)
@@ -284,6 +287,7 @@ const releaseFor = 500 * time.Millisecond
 // because nothing is done in the directory without it.
 func (db *DB) release() error {
 	var errs []error
+	db.Shared.Spare.Close()
 	// First deletions that are waiting for reads: they need the lock.
 	db.Shared.Reads.DrainFor(releaseFor)
 	if db.Shared.Files != nil {

@@ -74,24 +74,25 @@ func (s *Scheduler) prepareLog() {
 	s.opts.WAL.Prepare()
 }
 
-// trimAfter is how long after the last flush the logs are given back that are kept to be
-// the next ones: then a writer that needs them soon is unlikely.
+// trimAfter is how long after the last flush the logs and the memory are given back that are
+// kept for the next memtables: then a writer that needs them soon is unlikely.
 const trimAfter = 10 * time.Second
 
-// trimLaterLocked has logs given back some time after the last flush.
+// trimLaterLocked has logs and memory given back some time after the last flush.
 func (s *Scheduler) trimLaterLocked() {
 	switch {
 	case s.closing:
 	case s.trim == nil:
-		s.trim = time.AfterFunc(trimAfter, s.trimLogs)
+		s.trim = time.AfterFunc(trimAfter, s.trimNow)
 	default:
 		s.trim.Reset(trimAfter)
 	}
 }
 
-// trimLogs gives back the logs that are kept to be the next ones, unless a flush runs, after
-// which it comes again.
-func (s *Scheduler) trimLogs() {
+// trimNow gives back the logs and the memory that are kept to be the next ones, and what memtables
+// have not used of such memory, unless a flush runs, after which it comes again.
+func (s *Scheduler) trimNow() {
+	s.opts.Spare.Trim()
 	s.mu.Lock()
 	s.trimming = !s.closing && !s.flushing && s.opts.Failure() == nil
 	begun := s.trimming
@@ -107,7 +108,22 @@ func (s *Scheduler) trimLogs() {
 		s.mu.Unlock()
 	}()
 	defer s.catchPanic(&err)
+	_ = s.opts.Exclusive(s.shrinkMemTables)
 	s.opts.WAL.Trim()
+}
+
+// shrinkMemTables gives back what memtables have not used of the memory of others. Commit leader only.
+func (s *Scheduler) shrinkMemTables() error {
+	s.mu.Lock()
+	all := slices.Clone(s.trees.all)
+	s.mu.Unlock()
+	for _, k := range all {
+		if state := k.Acquire(); state != nil {
+			state.Mem.Shrink()
+			state.Unref()
+		}
+	}
+	return nil
 }
 
 // finishedFlush records the outcome, and after a failure waits before the next

@@ -87,6 +87,7 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format, filter *base.Comp
 		Env: Env{
 			Writable: d.writable, Failure: d.failed, Fail: fail,
 			BeginStall: func() { d.stalls.Add(1) }, EndStall: func() { d.stalls.Add(-1) }, Events: d,
+			Exclusive: func(f func() error) error { return f() }, // by the test's only writer
 		},
 		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs, Folds: d.shared.Folds,
 		MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3, L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10,

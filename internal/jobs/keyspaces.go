@@ -247,7 +247,8 @@ func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mod
 	}
 	s.nextWeigh = w.Bytes() + min(s.opts.WriteBuffer/8, s.opts.MaxMemTableBytes/16)
 	for {
-		active, _, largest := s.memTableBytes()
+		active, sealed, largest := s.memTableBytes()
+		s.boundSpare(active + sealed)
 		if active <= s.opts.MaxMemTableBytes/2 || largest == nil {
 			return s.waitForMemory(mode)
 		}
@@ -255,6 +256,17 @@ func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mod
 			return err
 		}
 		s.wakeSealed(largest)
+	}
+}
+
+// boundSpare frees what is kept for the next memtable if that is too much beside the memtables,
+// which have so many bytes. Those of one tree leave room for it: it was one of them.
+func (s *Scheduler) boundSpare(memTables int64) {
+	s.mu.Lock()
+	several := len(s.trees.all) > 1
+	s.mu.Unlock()
+	if several && memTables+s.opts.Spare.Bytes() > s.opts.MaxMemTableBytes {
+		s.opts.Spare.Trim()
 	}
 }
 

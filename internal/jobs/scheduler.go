@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/files"
@@ -31,6 +32,8 @@ type Env struct {
 	Fail func(err error) error
 	// BeginStall and EndStall enclose a wait of the commit leader.
 	BeginStall, EndStall func()
+	// Exclusive runs f while no commit is under way.
+	Exclusive func(f func() error) error
 	// Events is told what happens, in order.
 	Events Events
 }
@@ -61,6 +64,7 @@ type Options struct {
 	Cache    *cache.Cache
 	Seqs     *tree.Sequences
 	Folds    *tree.Folds
+	Spare    *arena.Spare // given back some time after the last flush; nil: none is kept
 
 	Keyspaces         bool  // there may be more trees than that of the default keyspace
 	ReadOnly          bool  // the database was opened so: nothing is started

@@ -3,6 +3,7 @@ package memtable
 import (
 	"unsafe"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/offheap"
 )
 
@@ -15,7 +16,7 @@ func allocateWhole(n int) ([]byte, error) {
 	if n <= heapBytes {
 		return allocateHeap(n), nil
 	}
-	b, err := allocate(n)
+	b, err := arena.Alloc(n)
 	if err == nil && n >= hugeFrom {
 		offheap.AdviseHuge(b)
 	}
@@ -29,6 +30,6 @@ func allocateHeap(n int) []byte {
 
 func releaseWhole(b []byte) {
 	if cap(b) > heapBytes {
-		release(b)
+		arena.Free(b)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"unsafe"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
 )
@@ -104,8 +105,13 @@ type memory struct {
 // space is the memory that the writer has for entries.
 type space struct {
 	planned sizes
-	arena   *extent
+	spare   *arena.Spare
+	filled  bool // Options.Filled
+	arena   *arena.Extent
 	index   []byte // the slots
+	// spareIndex came with the arena from spare, until the index is made.
+	spareIndex []byte
+	recycled   bool // arena came from spare, and has had pages everywhere
 	// outgrown frees indexes and arenas that were replaced, which readers may use
 	// until the memtable goes.
 	outgrown []func()
@@ -114,11 +120,15 @@ type space struct {
 	crowded    bool  // a key is far from its home
 }
 
-func (s *space) free() {
-	if s.arena != nil {
-		s.arena.Free()
+// free gives the memory to sp, or frees it. used bytes of the arena were written.
+func (s *space) free(sp *arena.Spare, used uint64) {
+	if !sp.Give(s.arena, s.index, used) {
+		if s.arena != nil {
+			s.arena.Free()
+		}
+		arena.Free(s.index)
 	}
-	release(s.index)
+	arena.Free(s.spareIndex)
 	for _, f := range s.outgrown {
 		f()
 	}
@@ -132,16 +142,10 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 	next := *m
 	switch {
 	case s.arena == nil:
-		size := min(max(int(bytes), minArena), s.planned.arena)
-		if whole {
-			size = s.planned.arena
-		}
-		arena, err := newExtent(size, s.planned.arena)
-		if err != nil {
+		if err := s.begin(bytes, whole); err != nil {
 			return m, err
 		}
-		s.arena = arena
-		next.arena = arena.Whole()
+		next.arena = s.arena.Whole()
 		next.base = unsafe.Pointer(unsafe.SliceData(next.arena))
 	case bytes > uint64(s.arena.Len()):
 		have := s.arena.Len()
@@ -158,22 +162,54 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 		nslots = min(nslots*slotGrowth, s.planned.nslots)
 	}
 	if nslots != m.nslots {
-		index, err := allocate(int(nslots * 8))
+		index, err := s.newIndex(nslots)
 		if err != nil {
 			return &next, err
-		}
-		if !whole && len(index) >= hugeFrom { // an eighth of it is full
-			offheap.AdviseHuge(index)
 		}
 		next.slots, next.nslots = unsafe.Pointer(unsafe.SliceData(index)), nslots
 		next.takeOver(m)
 		if old := s.index; old != nil {
-			s.outgrown = append(s.outgrown, func() { release(old) })
+			s.outgrown = append(s.outgrown, func() { arena.Free(old) })
 		}
 		s.index = index
 	}
 	s.maxEntries = s.capacity(nslots)
 	return &next, nil
+}
+
+// begin has an arena for bytes, or one that is as large as is planned.
+func (s *space) begin(bytes uint64, whole bool) (err error) {
+	size := min(max(int(bytes), minArena), s.planned.arena)
+	if whole {
+		size = s.planned.arena
+	}
+	if s.filled {
+		if s.arena, s.spareIndex = s.spare.Take(s.planned.arena, int(s.planned.nslots*8)); s.arena != nil {
+			s.recycled = true
+			return nil
+		}
+	}
+	s.arena, err = arena.NewExtent(size, s.planned.arena)
+	return err
+}
+
+// newIndex allocates nslots slots, unless the spare memory has as many.
+func (s *space) newIndex(nslots uint64) ([]byte, error) {
+	if index := s.spareIndex; index != nil {
+		s.spareIndex = nil
+		if uint64(len(index)) == nslots*8 {
+			return index, nil
+		}
+		arena.Free(index)
+	}
+	index, err := arena.Alloc(int(nslots * 8))
+	// Keys are all over an index. Without huge pages each of its pages costs two faults, the
+	// first one for the read that finds the slot empty; the second one interrupts the other
+	// processors. One that replaces a smaller one is an eighth full.
+	if err == nil && len(index) >= hugeFrom && (s.filled || s.index != nil) {
+		offheap.AdviseHuge(index)
+	}
+	return index, err
 }
 
 // capacity is how many entries so many slots take before there must be more.

@@ -57,6 +57,10 @@
 // reserved before anything changes; a comparer is asked everything before, too, because
 // it may panic.
 //
+// Arena and index of a memtable that goes are another one's (arena.Spare), mostly of the next but one. The
+// reads of a freed memtable were never allowed; with its memory in use again they would not fault
+// but find other entries, so invariants builds overwrite it first.
+//
 // # Concurrency
 //
 // One goroutine at a time may write (Room, Apply, Add). Get, Prefetch and NewSource may

@@ -3,6 +3,7 @@ package memtable
 import (
 	"runtime"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
 )
 
@@ -19,7 +20,7 @@ type leafCopy struct {
 // lockFree says that readers copy leaves without the lock. That needs a processor that
 // does not reorder loads, and no race detector, which takes the copy of a leaf that
 // changes for a race although its result is thrown away.
-const lockFree = runtime.GOARCH == "amd64" && !raceDetector
+const lockFree = runtime.GOARCH == "amd64" && !arena.RaceDetector
 
 // lockFreeTries is how often a reader copies in vain before it takes the lock.
 const lockFreeTries = 8

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/invariants"
@@ -23,7 +24,15 @@ type Options struct {
 	// Ordered inserts entries into the tree from the start instead of from the
 	// first NewSource on.
 	Ordered bool
+	// Filled says that the previous memtable was filled, so that this one probably will be
+	// too: it takes what Spare has, or else memory in huge pages from its first entry on.
+	Filled bool
+	// Spare is where memory comes from, if Filled, and goes to. nil keeps none.
+	Spare *arena.Spare
 }
+
+// NewSpare makes a Spare for memtables of an Options.Size.
+func NewSpare(size int64) *arena.Spare { return arena.NewSpare(sizeFor(size, 0, false).arena) }
 
 // MemTable holds writes that are not in a table yet. The package comment says who may
 // call what.
@@ -77,6 +86,7 @@ func New(o Options) *MemTable {
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
 	m.planned = sizeFor(o.Size, o.EntrySize, m.hashed)
+	m.spare, m.filled = o.Spare, o.Filled
 	m.mem.Store(new(memory))
 	return m
 }
@@ -93,7 +103,7 @@ func (m *MemTable) Unref() {
 		return
 	}
 	m.order.close()
-	m.space.free()
+	m.space.free(m.spare, m.pos)
 	m.mem.Store(new(memory))
 }
 
@@ -146,7 +156,7 @@ func (m *MemTable) replan(n int64, entries int) error {
 		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
 	}
 	old := m.space
-	m.space = space{planned: s, outgrown: []func(){old.free}}
+	m.space = space{planned: s, spare: old.spare, outgrown: []func(){func() { old.free(nil, 0) }}}
 	m.whole = true
 	m.mem.Store(new(memory))
 	return nil
@@ -386,6 +396,18 @@ func (m *MemTable) HasExpiring() bool { return m.expiring.Load() }
 
 // Iterated reports whether a source was ever opened.
 func (m *MemTable) Iterated() bool { return m.order.used.Load() }
+
+// Filled reports whether so much was written that the next memtable will probably be filled.
+func (m *MemTable) Filled() bool { return m.pos >= uint64(m.planned.arena/2) }
+
+// Shrink gives back to the system what has no entries yet of an arena that was another
+// memtable's. The writer's: nothing is written meanwhile.
+func (m *MemTable) Shrink() {
+	if m.recycled {
+		m.recycled = false
+		m.arena.ReleaseFrom(int(m.pos))
+	}
+}
 
 // Comparer orders the keys.
 func (m *MemTable) Comparer() *base.Comparer { return m.cmp }

@@ -93,6 +93,14 @@ func (e *Extent) AdviseHuge() {
 	}
 }
 
+// ReleaseFrom gives the pages behind the first n bytes back to the system. The extent stays as
+// long as it is, and what was in them reads as zeros. Nobody may read or write them meanwhile.
+func (e *Extent) ReleaseFrom(n int) {
+	if n < len(e.mem) {
+		Release(e.mem[n:])
+	}
+}
+
 // Free frees the memory and its addresses. A nil extent is ignored.
 func (e *Extent) Free() {
 	if e == nil || e.mem == nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/files"
@@ -18,7 +19,7 @@ import (
 	"github.com/loamdb/loam/internal/sstable"
 )
 
-// Shared is what the trees of one database have in common. All fields are
+// Shared is what the trees of one database have in common. All fields but Spare are
 // required.
 type Shared struct {
 	Seqs    *Sequences
@@ -26,6 +27,7 @@ type Shared struct {
 	Files   *files.Set
 	Holders *Holders
 	Folds   *Folds
+	Spare   *arena.Spare // memory for memtables; nil: none is kept
 	// Fail makes the database read-only with err as the cause, and returns the
 	// error that later writes get.
 	Fail func(err error) error
@@ -120,7 +122,7 @@ func (t *Tree) SetFilter(f *base.CompactionFilter) { t.filter.Store(f) }
 // firstLog or later ones, the memtables sealed, newest first, and version, whose
 // reference it takes over.
 func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Version) {
-	mem := memtable.New(memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize})
+	mem := memtable.New(memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize, Spare: t.shared.Spare})
 	defer mem.Unref() // the state has its own reference
 	t.StartWith(mem, firstLog, sealed, version)
 }
@@ -247,9 +249,9 @@ func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
 // entries, to follow prev if that is not nil. It returns the memtable with an error
 // too when there is no memory for the group.
 func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64, entries int) (*memtable.MemTable, error) {
-	o := memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize}
+	o := memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize, Spare: t.shared.Spare}
 	if prev != nil {
-		o.EntrySize, o.Ordered = prev.EntrySize(), prev.Iterated()
+		o.EntrySize, o.Ordered, o.Filled = prev.EntrySize(), prev.Iterated(), prev.Filled()
 	}
 	mem := memtable.New(o)
 	return mem, mem.Room(bytes, entries)

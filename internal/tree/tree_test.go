@@ -13,6 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -126,6 +127,65 @@ func TestTreesShareSequences(t *testing.T) {
 	h.Reads.DrainFor(time.Minute)
 	if h.released != 1 {
 		t.Errorf("files and cache were released %d times", h.released)
+	}
+}
+
+// TestSpareWaitsForReads fills and flushes memtables beside a read that is under way, by a guard and
+// then by a reference: the memory of what it may look at is not another memtable's meanwhile.
+func TestSpareWaitsForReads(t *testing.T) {
+	h := newHouse(t)
+	h.Spare = memtable.NewSpare(64 << 10)
+	defer h.Spare.Close()
+	tree := h.open(0, 1)
+	defer tree.Close()
+	log := uint64(1)
+	flush := func() { // fills a memtable, and takes the one before away
+		t.Helper()
+		for i := 0; ; i++ {
+			if ok, err := tree.HasRoom(100, 1); err != nil {
+				t.Fatal(err)
+			} else if !ok {
+				break
+			}
+			h.put(t, tree, fmt.Sprint(log, "-", i), "value")
+		}
+		log++
+		h.rotate(t, tree, log)
+		tree.Install(h.manifest.Current(base.DefaultKeyspace), tree.Current().Sealed[0])
+	}
+	for _, guarded := range []bool{true, false} {
+		h.put(t, tree, "key", "old")
+		g := h.Reads.Enter()
+		state, seq := tree.Current(), h.Seqs.Visible()
+		if !guarded {
+			state.Ref()
+			g.Exit()
+		}
+		for range 4 {
+			flush()
+			if !guarded {
+				h.Reads.DrainFor(time.Minute)
+			}
+			value, _, ok := state.Mem.Get(memtable.MakeLookup(base.Bytewise, []byte("key"), seq))
+			if !ok || string(value) != "old" {
+				t.Fatalf("guarded %v: a read under way finds %q, %v", guarded, value, ok)
+			}
+		}
+		h.Spare.Trim()
+		if guarded {
+			g.Exit()
+		} else {
+			state.Unref()
+		}
+		h.Reads.DrainFor(time.Minute)
+		if h.Spare.Bytes() == 0 {
+			t.Fatalf("guarded %v: nothing is kept for the next memtable", guarded)
+		}
+	}
+	flush()
+	flush()
+	if h.Reads.DrainFor(time.Minute); tree.Current().Mem.Len() != 0 {
+		t.Error("the memtable is not new")
 	}
 }
 

@@ -276,6 +276,19 @@ var table = []mutant{
 	{"exact-anyway", "keys of several lengths count as equal when their abbreviations are", target{"internal/memtable", "TestTies"}, []edit{
 		{"internal/prefix/prefix.go", "return l >= 0 && int(l)", "return int(l)"}}},
 
+	{"spare-with-old-slots", "the index of a flushed memtable is used again as it is", target{"internal/memtable", "TestSpare"}, []edit{
+		{"internal/arena/spare.go", "\tclear(index)\n", ""}}},
+
+	{"spare-before-readers-end", "a memtable's memory is another one's while reads that have no reference may look at it", target{"internal/tree", "TestSpareWaitsForReads"}, []edit{
+		{"internal/tree/state.go", "s.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Settle() {\n\t\t\ts.free()\n\t\t}\n\t})", "if s.refs.Settle() {\n\t\ts.free()\n\t}"},
+		{"internal/tree/state.go", "s.tree.shared.Reads.Retire(s.free)", "s.free()"}}},
+
+	{"spare-before-sources-end", "a memtable's memory is another one's while an iterator reads it", target{"internal/memtable", "TestSpareWaitsForReaders"}, []edit{
+		{"internal/memtable/memtable.go", "\tif n != 0 {\n", "\tif n > 1 {\n"}}},
+
+	{"spare-shrunk-too-far", "pages with entries are given back when nobody writes", target{"internal/memtable", "TestShrink"}, []edit{
+		{"internal/memtable/memtable.go", "m.arena.ReleaseFrom(int(m.pos))", "m.arena.ReleaseFrom(0)"}}},
+
 	{"torn-leaf", "a memtable's reader copies a leaf while it changes", readers, []edit{
 		{"internal/memtable/leaf_copy.go", "return v&1 == 0 && x.version.Load() == v", "return v == v"},
 		{"internal/memtable/leaf_copy.go", "x.version.Load() != v ||", "v != v ||"}}},
