@@ -4,22 +4,16 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/loamdb/loam/internal/engine"
 )
 
-// CheckpointMetrics counts checkpoints.
+// CheckpointMetrics counts checkpoints, or backups.
 type CheckpointMetrics struct {
-	Count        int64         // checkpoints that ended, failed ones included
+	Count        int64         // those that ended, failed ones included
 	Failed       int64         // those that failed
 	Duration     time.Duration // sum, failed ones included
-	TablesLinked uint64        // tables that they share with the database
-	TablesCopied uint64        // tables that were copied, because a link was not possible
+	TablesLinked uint64        // tables that they share with the database, or with earlier backups
+	TablesCopied uint64        // tables that were copied, of checkpoints because a link was not possible
 	BytesCopied  uint64        // of tables and logs
-}
-
-func checkpointMetrics(c engine.CopyStats) CheckpointMetrics {
-	return CheckpointMetrics{c.Count, c.Failed, c.Duration, c.TablesLinked, c.TablesCopied, c.BytesCopied}
 }
 
 // Checkpoint makes dir a database of its own that has what this one has now: all keyspaces

@@ -108,6 +108,7 @@ type Metrics struct {
 
 	Txn         TxnMetrics        // transactions
 	Checkpoints CheckpointMetrics // of the database
+	Backups     CheckpointMetrics // of the database, by package lsm/backup
 
 	Snapshots    int    // open snapshots, those of transactions included
 	DiskBytes    uint64 // tables of the current version
@@ -148,7 +149,8 @@ func (k *keyspace) Metrics() Metrics {
 	}
 	c := db.Cache.Stats()
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
-	m.Checkpoints = checkpointMetrics(db.CopyStats())
+	checkpoints, backups := db.CopyStats()
+	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
 	f := db.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.addWork(db.Jobs.Counters())

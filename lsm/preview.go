@@ -4,11 +4,15 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/options"
 	"github.com/loamdb/loam/internal/preview"
 )
 
-func init() { preview.SetDefaultFormat = setDefaultFormat }
+func init() {
+	preview.SetDefaultFormat = setDefaultFormat
+	engine.Of = func(db any) *engine.DB { return db.(*DB).engine }
+}
 
 // setDefaultFormat changes the row of the options table.
 func setDefaultFormat(f base.Format) base.Format {

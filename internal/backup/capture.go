@@ -161,13 +161,17 @@ func (img *image) names(f base.Format) []string {
 	return append(names, base.CurrentName) // a Pin without names keeps everything
 }
 
-// writeManifest writes the image's MANIFEST and CURRENT into dir, in which the files are
-// that it names. Both are durable then.
+// writeManifest writes the image's MANIFEST and CURRENT into dir, which has the image's other
+// files, or will have them. Both are durable then.
 func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if err != nil {
-		return err
+	names := make([]string, 0, len(img.tables)+len(img.logs))
+	for _, t := range img.tables {
+		names = append(names, t.to)
 	}
+	for _, l := range img.logs {
+		names = append(names, s.Format.FileName(base.FileLog, l.Num))
+	}
+	slices.Sort(names)
 	set, err := manifest.FromState(manifest.Options{
 		FS: fsys, Dir: dir, Format: s.Format, Comparer: s.Comparer, Comparers: s.Comparers,
 		Durable: func() record.LogEnd { return img.end }, Clock: s.Clock,
@@ -176,6 +180,15 @@ func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(set.StartManifest(), set.Close())
+}
+
+// checkSum compares the checksum of a table's file with that of the MANIFEST, if it has one.
+func (t *table) checkSum(sum uint32) error {
+	if !t.meta.HasChecksum || sum == t.meta.Checksum {
+		return nil
+	}
+	return base.LocateCorruption(base.Corruptf("table file", "the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
+		t.from, 0, int64(t.meta.Size))
 }
 
 func (s *Source) path(name string) string { return filepath.Join(s.Dir, name) }

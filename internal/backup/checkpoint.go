@@ -3,7 +3,6 @@ package backup
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
@@ -22,7 +21,7 @@ type Stats struct {
 // the moment. It is durable when Checkpoint returns; nothing is there if it failed. stop is asked
 // now and then, and after the last read of the source: its error ends the call.
 func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error) {
-	to, err := s.target(dir)
+	to, err := target(dir, s.Dir, "the database")
 	if err != nil {
 		return st, err
 	}
@@ -45,21 +44,22 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 	return c.stats, err
 }
 
-// target makes a path absolute and refuses those in the database's directory.
-func (s *Source) target(dir string) (string, error) {
+// target makes a path absolute and refuses those in the directory source, which what says
+// the name of.
+func target(dir, source, what string) (string, error) {
 	if dir == "" {
 		return "", fmt.Errorf("%w: a copy needs the name of a directory", base.ErrInvalidArgument)
 	}
 	to := filepath.Clean(dir)
-	if filepath.IsAbs(s.Dir) {
+	if filepath.IsAbs(source) {
 		abs, err := filepath.Abs(to)
 		if err != nil {
 			return "", err
 		}
 		to = abs
 	}
-	if rel, err := filepath.Rel(s.Dir, to); err == nil && filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%w: %s lies in the database", base.ErrInvalidArgument, dir)
+	if rel, err := filepath.Rel(source, to); err == nil && filepath.IsLocal(rel) {
+		return "", fmt.Errorf("%w: %s lies in %s", base.ErrInvalidArgument, dir, what)
 	}
 	return to, nil
 }
@@ -114,9 +114,8 @@ func (c *copier) table(t *table, dir string) error {
 	if err != nil {
 		return fmt.Errorf("copying %s: %w", t.from, err)
 	}
-	if t.meta.HasChecksum && sum != t.meta.Checksum {
-		return base.LocateCorruption(base.Corruptf("table file", "the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
-			t.from, 0, int64(t.meta.Size))
+	if err := t.checkSum(sum); err != nil {
+		return err
 	}
 	c.stats.TablesCopied++
 	return nil
@@ -175,10 +174,7 @@ func (c *copier) transfer(in vfs.ReadFile, out vfs.WriteFile, size int64) (sum u
 		in.Prefetch(off+int64(len(b)), copyChunk)
 		n, err := in.ReadAt(b, off)
 		if n < len(b) {
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return 0, err
+			return 0, noEOF(err)
 		}
 		sum = base.CRCUpdate(sum, b)
 		if _, err := out.Write(b); err != nil {

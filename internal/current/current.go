@@ -32,6 +32,15 @@ const (
 
 const kind = "current file" // in Corruption errors
 
+// FileOf is the file in which a database of a format names its MANIFEST, with a slash between the
+// directory and the file in it.
+func FileOf(f base.Format) string {
+	if f == base.Native {
+		return base.CurrentName + "/" + pointerName
+	}
+	return base.CurrentName
+}
+
 // ErrUnsynced is the failure of a sync that the state depends on. It is not tried
 // again: a second sync may succeed although the first one lost the data.
 var ErrUnsynced = errors.New("sync failed")

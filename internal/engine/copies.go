@@ -18,15 +18,16 @@ type copies struct {
 	closed atomic.Bool
 	ended  sync.WaitGroup // those under way; Add is called with mu held
 
-	statsMu sync.Mutex // a leaf
-	stats   CopyStats
+	statsMu              sync.Mutex // a leaf
+	checkpoints, backups CopyStats
 }
 
-// CopyStats counts the checkpoints of a database.
+// CopyStats counts the checkpoints of a database, or its backups.
 type CopyStats struct {
 	Count, Failed int64
-	Duration      time.Duration // sum, failed ones included
-	backup.Stats                // sums, failed ones included
+	Duration      time.Duration // sum, failed ones included; so are the next, see backup.Stats
+
+	TablesLinked, TablesCopied, BytesCopied uint64
 }
 
 // begin counts a copy as under way until ended.Done.
@@ -48,29 +49,51 @@ func (c *copies) close() {
 	c.ended.Wait()
 }
 
-// note counts a copy.
-func (c *copies) note(st backup.Stats, begun time.Time, err error) {
+// note counts a copy in sum.
+func (c *copies) note(sum *CopyStats, st backup.Stats, begun time.Time, err error) {
 	c.statsMu.Lock()
 	defer c.statsMu.Unlock()
-	c.stats.Count++
+	sum.Count++
 	if err != nil {
-		c.stats.Failed++
+		sum.Failed++
 	}
-	c.stats.Duration += time.Since(begun)
-	c.stats.TablesLinked += st.TablesLinked
-	c.stats.TablesCopied += st.TablesCopied
-	c.stats.BytesCopied += st.BytesCopied
+	sum.Duration += time.Since(begun)
+	sum.TablesLinked += st.TablesLinked
+	sum.TablesCopied += st.TablesCopied
+	sum.BytesCopied += st.BytesCopied
 }
 
-// CopyStats counts the checkpoints so far.
-func (db *DB) CopyStats() CopyStats {
+// CopyStats counts the checkpoints and the backups so far.
+func (db *DB) CopyStats() (checkpoints, backups CopyStats) {
 	db.copies.statsMu.Lock()
 	defer db.copies.statsMu.Unlock()
-	return db.copies.stats
+	return db.copies.checkpoints, db.copies.backups
 }
 
 // Checkpoint copies the database into dir; see lsm.DB.Checkpoint.
-func (db *DB) Checkpoint(ctx context.Context, dir string) (err error) {
+func (db *DB) Checkpoint(ctx context.Context, dir string) error {
+	return db.copy(&db.copies.checkpoints, func(src *backup.Source, ended func() error) (backup.Stats, error) {
+		return src.Checkpoint(dir, func() error {
+			if err := ended(); err != nil {
+				return err
+			}
+			return ctx.Err()
+		})
+	})
+}
+
+// Backup makes a backup of the database in a folder; see package lsm/backup.
+func (db *DB) Backup(f *backup.Folder, r *backup.Run) (info backup.Info, err error) {
+	err = db.copy(&db.copies.backups, func(src *backup.Source, ended func() error) (st backup.Stats, err error) {
+		info, st, err = f.Create(src, r, ended)
+		return st, err
+	})
+	return info, err
+}
+
+// copy runs f, which copies the database, and counts it in sum. ended tells f that the database
+// is being closed.
+func (db *DB) copy(sum *CopyStats, f func(src *backup.Source, ended func() error) (backup.Stats, error)) (err error) {
 	if err := db.copies.begin(); err != nil {
 		return err
 	}
@@ -80,13 +103,13 @@ func (db *DB) Checkpoint(ctx context.Context, dir string) (err error) {
 	}
 	begun := time.Now()
 	var st backup.Stats
-	defer func() { db.copies.note(st, begun, err) }()
+	defer func() { db.copies.note(sum, st, begun, err) }()
 	defer db.Health.CatchPanic(&err)
-	st, err = db.source().Checkpoint(dir, func() error {
+	st, err = f(db.source(), func() error {
 		if db.copies.closed.Load() {
 			return base.ErrClosed
 		}
-		return ctx.Err()
+		return nil
 	})
 	return err
 }

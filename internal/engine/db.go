@@ -39,10 +39,13 @@ type DB struct {
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions
 
-	copies      copies      // checkpoints under way
+	copies      copies      // checkpoints and backups under way
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 }
+
+// Of returns the engine of a *lsm.DB, for the public packages above lsm, which sets it.
+var Of func(db any) *DB
 
 // freeFiles frees table files and cache when their last holder has gone: the closed
 // database, or an iterator that outlived it. It frees memory and descriptors only,

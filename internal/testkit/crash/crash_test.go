@@ -81,6 +81,34 @@ func TestCopyFaults(t *testing.T) {
 	})
 }
 
+// TestBackupStates: whatever a crash during a backup, a deletion or a restore, or later, leaves is the database
+// unharmed, each earlier backup whole, and the restored database whole or not there.
+func TestBackupStates(t *testing.T) {
+	for _, name := range BackupWorkloads() {
+		t.Run(name, func(t *testing.T) {
+			testkit.EachFormat(t, func(t *testing.T, share int) {
+				start := time.Now()
+				r, err := States(name, testkit.Seed(t), testkit.Scale(150, 25*share, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+			})
+		})
+	}
+}
+
+// TestBackupFaults fails the calls of a workload that makes backups.
+func TestBackupFaults(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		n, err := Faults(testkit.Seed(t), []string{"backup"}, testkit.Scale(150, 30*share, 1))
+		t.Logf("%d trials", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {

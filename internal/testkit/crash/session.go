@@ -32,6 +32,7 @@ type progress struct {
 	dropsBegun atomic.Int64 // of a keyspace
 	dropsEnded atomic.Int64 // of these, up to the newest that succeeded
 	copies     copies
+	backups    backups
 }
 
 // session is a database that a workload works with.
@@ -312,9 +313,11 @@ func find(name string) *workload {
 	if name == kindsWorkload.name {
 		return &kindsWorkload
 	}
-	for i := range copyWorkloads {
-		if copyWorkloads[i].name == name {
-			return &copyWorkloads[i]
+	for _, list := range [][]workload{copyWorkloads, backupWorkloads} {
+		for i := range list {
+			if list[i].name == name {
+				return &list[i]
+			}
 		}
 	}
 	return nil

@@ -19,9 +19,13 @@ type state struct {
 	lo, hi int // batches that must be there, that may be
 	drops  drops
 	copies []copied
-	label  string
-	depth  int    // how many recoveries were cut before
-	pick   uint64 // draws what else is tried
+
+	backups  []backedUp
+	restores []restored
+
+	label string
+	depth int    // how many recoveries were cut before
+	pick  uint64 // draws what else is tried
 }
 
 // explorer takes crash states while a workload runs and checks each.
@@ -185,12 +189,14 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
 	lo, d := int(p.synced.Load()), drops{ended: int(p.dropsEnded.Load())}
 	before := p.copies.all()
+	backupsBefore, restoresBefore := p.backups.all()
 	all := variants(m, rng)
 	hi := int(p.begun.Load())
 	d.begun = int(p.dropsBegun.Load())
 	copies := p.copiesAt(before)
+	backups, restores := p.backupsAt(backupsBefore, restoresBefore)
 	for name, fs := range all {
-		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, depth: depth, pick: rng.Uint64(),
+		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, backups: backups, restores: restores, depth: depth, pick: rng.Uint64(),
 			label: fmt.Sprintf("%s, crash %d before %v, %s", path, n, op, name)})
 	}
 }
@@ -204,7 +210,7 @@ func (x *explorer) check(s state) error {
 		fs = x.cutRecovery(s)
 	}
 	again := s.fs.Clone()
-	if err := x.checkCopies(s); err != nil {
+	if err := errors.Join(x.checkCopies(s), x.checkBackups(s)); err != nil {
 		return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
 	}
 	i, err := x.recover(fs, s.lo, s.hi, s.drops, s.pick%4 == 0)

@@ -1,6 +1,6 @@
 package mutants
 
-// copies are mutants of checkpoints.
+// copies are mutants of checkpoints and backups.
 var copies = []mutant{
 	{"copy-not-synced", "the copied end of a log is not synced", target{"internal/testkit/crash", "TestCopyStates"}, []edit{
 		{"internal/backup/checkpoint.go", "\t\terr = out.Sync()\n", "\t\terr = nil\n"}}},
@@ -23,4 +23,32 @@ var copies = []mutant{
 
 	{"copy-beside-drops", "keyspaces are created and dropped while a checkpoint takes its state", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
 		{"internal/engine/copies.go", "\t\t\tdb.spaces.mu.Lock()\n\t\t\tdefer db.spaces.mu.Unlock()\n", ""}}},
+
+	{"backup-without-sync", "an object is not synced before the catalog", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
+		{"internal/backup/create.go", "\t\terr = out.Sync()\n", "\t\terr = nil\n"}}},
+
+	{"backup-names-not-synced", "the names of objects are not durable before the catalog", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
+		{"internal/backup/create.go", "return c.folder.fs.SyncDir(filepath.Join(c.folder.path, objectsDir))", "return nil"}}},
+
+	{"backup-catalog-name-not-synced", "the name of a catalog is not durable", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
+		{"internal/backup/create.go", "\t\terr = f.fs.SyncDir(f.path)\n", "\t\terr = nil\n"}}},
+
+	{"backup-objects-before-catalog", "objects are deleted before the deletion of their catalog is durable", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
+		{"internal/backup/folder.go", "\tif err := f.fs.SyncDir(f.path); err != nil {\n\t\tf.unsure = err\n\t\treturn err\n\t}\n", ""}}},
+
+	{"backup-number-twice", "the number of a deleted backup is given out again", target{"lsm/backup", "TestBackups"}, []edit{
+		{"internal/backup/folder.go", "ext == catalogExt || ext == deletedExt:", "ext == catalogExt:"}}},
+
+	{"backup-without-comparison", "a damaged table gets into a backup", target{"lsm/backup", "TestDamagedTable"}, []edit{
+		{"internal/backup/create.go", "return it.table.checkSum(s.crc)", "return nil"}}},
+
+	{"restore-without-comparison", "a damaged backup is restored", target{"lsm/backup", "TestDamage"}, []edit{
+		{"internal/backup/restore.go", "s.sha != file.object.sum", "len(s.sha) == 0"}}},
+
+	{"backup-known-by-name", "a table is taken for one that was read, by name and size", target{"lsm/backup", "TestUnchangedTablesAreNotRead"}, []edit{
+		{"internal/backup/create.go", "known[s.key(s.object.size)]", "s.source = identity{}; known[s.key(s.object.size)]"},
+		{"internal/backup/create.go", "if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{})", "was := it.source; it.source = identity{}; if id, ok := c.known[it.key(it.size)]; ok && was != (identity{})"}}},
+
+	{"backup-frees-beside-damage", "objects are deleted that a damaged catalog may need", target{"lsm/backup", "TestDamagedCatalog"}, []edit{
+		{"internal/backup/folder.go", "\t\tif info.Err != nil {\n\t\t\treturn false\n", "\t\tif info.Err != nil {\n\t\t\treturn true\n"}}},
 }

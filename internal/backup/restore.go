@@ -1,0 +1,146 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// Verify reads all files of a backup, and compares them with its catalog. The error joins what is wrong
+// with each, as *base.Corruption if it is damaged.
+func (f *Folder) Verify(id uint64, r *Run) error {
+	return f.read(id, r, func(c *catalog) error {
+		var mu sync.Mutex
+		var errs []error
+		err := each(len(c.files), func(i int, buf []byte) error {
+			err := f.readObject(c, &c.files[i], nil, r, buf)
+			if stop := r.stop(); stop != nil {
+				return stop
+			}
+			if err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+			return nil
+		})
+		return errors.Join(append(errs, err)...)
+	})
+}
+
+// Restore makes dir a database as it was at the backup. It is durable when Restore returns; nothing is there
+// if it failed.
+func (f *Folder) Restore(id uint64, dir string, r *Run) error {
+	return f.read(id, r, func(c *catalog) (err error) {
+		to, err := target(dir, f.path, "the folder of backups")
+		if err != nil {
+			return err
+		}
+		var left []error // of cleaning up
+		s, err := newStage(f.outer, to, func(what string, err error) { left = append(left, fmt.Errorf("%s: %w", what, err)) })
+		if err != nil {
+			return errors.Join(append([]error{err}, left...)...)
+		}
+		done := false
+		defer func() { // also when a file system panics
+			if !done {
+				s.abort()
+				err = errors.Join(append([]error{err}, left...)...)
+			}
+		}()
+		if err := f.fill(c, s.dir, r); err != nil {
+			return err
+		}
+		if err := r.stop(); err != nil {
+			return err
+		}
+		err = s.commit()
+		done = err == nil
+		return err
+	})
+}
+
+// read runs a function that reads a backup.
+func (f *Folder) read(id uint64, r *Run, do func(c *catalog) error) error {
+	if err := f.begin(false); err != nil {
+		return err
+	}
+	defer f.ended.Done()
+	c, err := f.hold(id)
+	if err != nil {
+		return err
+	}
+	r.begin(c.bytes(), func() error {
+		if f.closed.Load() {
+			return base.ErrClosed
+		}
+		return nil
+	})
+	err = caught(func() error { return do(c) })
+	return errors.Join(err, f.release(c))
+}
+
+// fill makes the files of a database in dir. All are durable then.
+func (f *Folder) fill(c *catalog, dir string, r *Run) error {
+	pointer := filepath.Join(dir, base.CurrentName)
+	if c.format == base.Native {
+		if err := f.outer.MkdirAll(pointer); err != nil {
+			return err
+		}
+	}
+	err := each(len(c.files), func(i int, buf []byte) error {
+		file := &c.files[i]
+		out, err := f.outer.Create(filepath.Join(dir, filepath.FromSlash(file.name)))
+		if err != nil {
+			return err
+		}
+		err = f.readObject(c, file, out, r, buf)
+		if err == nil {
+			err = out.Sync()
+		}
+		if cerr := out.Close(); err == nil {
+			err = cerr
+		}
+		return err
+	})
+	if err == nil && c.format == base.Native {
+		err = f.outer.SyncDir(pointer)
+	}
+	if err == nil {
+		err = f.outer.SyncDir(dir)
+	}
+	return err
+}
+
+// readObject reads a file's object whole, and writes it to out unless that is nil.
+func (f *Folder) readObject(c *catalog, file *saved, out io.Writer, r *Run, buf []byte) error {
+	name := objectsDir + "/" + file.object.name()
+	damaged := func(size int64, format string, args ...any) error {
+		what := fmt.Sprintf("%s of backup %d: ", file.name, c.id)
+		return base.LocateCorruption(base.Corruptf("file of a backup", "%s", what+fmt.Sprintf(format, args...)), name, 0, size)
+	}
+	in, err := f.fs.Open(f.objectPath(file.object))
+	if errors.Is(err, fs.ErrNotExist) {
+		return damaged(0, "it is missing")
+	}
+	if err != nil {
+		return fmt.Errorf("%s of backup %d: %w", file.name, c.id, err)
+	}
+	defer in.Close()
+	if in.Size() != file.object.size {
+		return damaged(in.Size(), "it has %d bytes instead of %d", in.Size(), file.object.size)
+	}
+	s, err := r.transfer(in, out, file.object.size, true, buf)
+	if err != nil {
+		return fmt.Errorf("%s of backup %d: %w", file.name, c.id, err)
+	}
+	if s.sha != file.object.sum {
+		return damaged(file.object.size, "its checksum is wrong")
+	}
+	return nil
+}
