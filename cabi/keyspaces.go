@@ -32,7 +32,7 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 			// A comparator of callbacks is the database's, which keeps it. A merge operator or
 			// compaction filter may be called until the database is closed.
 			d.uses.hold(o.uses)
-			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator, Compression: o.Compression, BloomBits: o.BloomBits, CompactionFilter: o.CompactionFilter, DefaultTTL: o.DefaultTTL, ErrorIfMissing: o.ErrorIfMissing}
+			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator, Compression: o.Compression, BloomBits: o.BloomBits, PrefixLength: o.PrefixLength, CompactionFilter: o.CompactionFilter, DefaultTTL: o.DefaultTTL, ErrorIfMissing: o.ErrorIfMissing}
 		}
 		k, err := d.db.Keyspace(C.GoString(name), wanted)
 		if err != nil {

@@ -195,7 +195,7 @@ LOAM_API loam_status loam_runtime_set(int maxprocs, int gogc, int64_t memlimit, 
 LOAM_API loam_status loam_options_create(loam_options **options, char **err);
 LOAM_API loam_status loam_options_close(loam_options *options);
 /* Sets an option by name from text: "write_buffer_size" to "64MiB",
- * "compression" to "zstd", "read_only" to "true". "comparator"
+ * "compression" to "zstd", or by level to "none,snappy,zstd", "read_only" to "true". "comparator"
  * takes the name of a built-in order: "leveldb.BytewiseComparator",
  * "rocksdb.ReverseBytewiseComparator" or "idb_cmp1". "plain_wal" is always on.
  * "mmap" is off unless it is set to "on": a page fault of a mapped table that cannot be read
@@ -449,7 +449,7 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * functions on the database. loam_close gives up the handle. After loam_close
  * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
  * comparator (one of callbacks must be the database's), merge_operator, compression, bloom_bits,
- * compaction_filter and error_if_missing, and what is not set is as in the database, but that
+ * prefix_length, compaction_filter and error_if_missing, and what is not set is as in the database, but that
  * there is no compaction filter. Callbacks are kept until the database is closed.
  * LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);

@@ -136,8 +136,10 @@ var IndexedDBComparer = base.IndexedDB
 // require it.
 type FS = vfs.FS
 
-// Compression names how blocks are packed.
-type Compression uint8
+// Compression names how the blocks of tables are packed: all in one way, or by level, see
+// CompressionByLevel. Its method String returns what Options.Set takes, "none", "snappy",
+// "zstd", or several of them with commas between.
+type Compression = sstable.PerLevel
 
 // The compressions of tables.
 const (
@@ -151,25 +153,9 @@ const (
 	ZstdCompression
 )
 
-var compressionNames = []string{"default", "none", "snappy", "zstd"}
-
-// String is the name that Options.Set takes: "none", "snappy" or "zstd".
-func (c Compression) String() string {
-	if int(c) < len(compressionNames) {
-		return compressionNames[c]
-	}
-	return "unknown"
-}
-
-func (c Compression) table() sstable.Compression {
-	switch c {
-	case NoCompression:
-		return sstable.NoCompression
-	case ZstdCompression:
-		return sstable.Zstd
-	}
-	return sstable.Snappy
-}
+// CompressionByLevel is the compression of level 0 and of up to six levels below it; the
+// last one counts for all deeper levels. Open refuses any other list.
+func CompressionByLevel(levels ...Compression) Compression { return sstable.ByLevel(levels) }
 
 // Format names what is written into a database's directory.
 type Format uint8

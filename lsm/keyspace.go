@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/sstable"
 )
 
 // Keyspace is a key space of its own within a database: a memtable, a tree of tables and
@@ -32,6 +33,9 @@ type KeyspaceOptions struct {
 	// BloomBits is the size of filters of tables that are written from now on, in bits per
 	// key; negative: none. The default is Options.BloomBits. It is not stored.
 	BloomBits int
+	// PrefixLength is Options.PrefixLength of the keyspace, for tables that are written from now
+	// on; negative: none. 0 is the database's. It is not stored.
+	PrefixLength int
 	// CompactionFilter decides in compactions what becomes of entries, from now on. The
 	// default is none, for the keyspace "default" Options.CompactionFilter. It is not stored:
 	// after another opening nothing is filtered before Keyspace names it again.
@@ -59,8 +63,8 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if o == nil {
 		o = &KeyspaceOptions{}
 	}
-	if o.Compression > ZstdCompression || o.BloomBits > maxBloomBits {
-		return nil, fmt.Errorf("%w: compression or filter bits of keyspace %q are out of range", ErrInvalidArgument, name)
+	if !o.Compression.Valid() || o.BloomBits > maxBloomBits || o.PrefixLength > sstable.MaxPrefixLength {
+		return nil, fmt.Errorf("%w: compression, filter bits or prefixes of keyspace %q are out of range", ErrInvalidArgument, name)
 	}
 	if err := checkFilter(o.CompactionFilter); err != nil {
 		return nil, err
@@ -83,13 +87,16 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 			return nil, err
 		}
 	}
-	if o.Compression != DefaultCompression || o.BloomBits != 0 {
+	if o.Compression != DefaultCompression || o.BloomBits != 0 || o.PrefixLength != 0 {
 		tables := k.Tree.Tables()
 		if o.Compression != DefaultCompression {
-			tables.Compression = o.Compression.table()
+			tables.Compression, tables.Levels = o.Compression.At(0), o.Compression
 		}
 		if o.BloomBits != 0 {
 			tables.BloomBits = max(o.BloomBits, 0)
+		}
+		if o.PrefixLength != 0 {
+			tables.PrefixLength = max(o.PrefixLength, 0)
 		}
 		k.Tree.SetTables(tables)
 	}

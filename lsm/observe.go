@@ -101,6 +101,9 @@ type Metrics struct {
 	TableReaderBytes int64        // memory of their indexes, filters and cache slots
 	MappedBytes      int64        // of table files that are read in place; in the page cache, and counted nowhere else
 	OpenDescriptors  int          // of table files
+	PrefixSkips      uint64       // tables that iterators passed over, see Options.PrefixLength
+	DirectTables     uint64       // tables that compactions wrote or read past the page cache
+	NotDirectTables  uint64       // tables for which CompactionDirectIO was not possible
 	OffHeapBytes     int64        // memory outside the Go heap, of the whole process: set GOMEMLIMIT with this in mind
 
 	OperandsFolded uint64 // of merges, by reads, flushes and compactions
@@ -153,6 +156,7 @@ func (k *keyspace) Metrics() Metrics {
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
 	f := db.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
+	m.PrefixSkips, m.DirectTables, m.NotDirectTables = f.Skipped, f.Direct, f.NotDirect
 	m.addWork(db.Jobs.Counters())
 	for i := range state.Version.Levels {
 		l := &state.Version.Levels[i]

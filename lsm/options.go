@@ -120,8 +120,8 @@ type Options struct {
 	// The default is 64 MiB. A smaller one lets a compaction rewrite less at a time,
 	// at the price of more files.
 	MaxFileSize int64
-	// Compression is how blocks are packed. The default is SnappyCompression, which
-	// every LevelDB reads.
+	// Compression is how blocks are packed, by level if it is a CompressionByLevel. The
+	// default is SnappyCompression, which every LevelDB reads.
 	Compression Compression
 	// ZstdLevel is the effort of ZstdCompression, from 1 (fast) to 4 (small). The
 	// default is 1, as compactions repeat the effort.
@@ -130,6 +130,10 @@ type Options struct {
 	// where about one lookup of a missing key in a hundred reads a block for nothing;
 	// negative: no filter. A Comparer without EqualIsBytewise has none either.
 	BloomBits int
+	// PrefixLength makes filters hold the first PrefixLength bytes of keys, too: an iterator
+	// whose bounds or Prefix are within one such prefix passes over tables that have none of
+	// it. It takes the order of BytewiseComparer. The default, 0, is none.
+	PrefixLength int
 	// LevelDBFilter also writes the filter blocks that LevelDB reads, beside Loam's
 	// own. The default, false, saves their bytes; LevelDB opens the tables all the
 	// same.
@@ -145,6 +149,10 @@ type Options struct {
 
 	// Background work.
 
+	// CompactionDirectIO reads and writes the tables of compactions past the page cache of the
+	// operating system, which keeps what else it has. Where the file system cannot, and on
+	// systems other than Linux, compactions go on through it. The default is false.
+	CompactionDirectIO bool
 	// MaxBackgroundJobs is how many pieces of automatic compactions run at once. The
 	// flush is not counted: it has a goroutine of its own. The default is the number
 	// of processors that Go uses, at least 2.
@@ -208,12 +216,16 @@ var optionTable = options.Table[Options]{
 	{Name: "block_size", Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
 	{Name: "block_restart_interval", Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
 	{Name: "max_file_size", Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
-	{Name: "compression", Doc: "none, snappy or zstd", Default: int64(SnappyCompression), Min: 0, Max: 3, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Compression), Names: compressionNames} }},
+	{Name: "compression", Doc: "none, snappy or zstd, or one for level 0 and each level below it, as in none,snappy,zstd: the last one counts for all deeper levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
+		return options.Choices{Value: (*uint16)(&o.Compression), Names: sstable.CompressionNames}
+	}},
 	{Name: "zstd_level", Doc: "zstd effort from 1 (fast) to 4 (small)", Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
 	{Name: "bloom_bits", Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
+	{Name: "prefix_length", Doc: "filters also hold so many bytes at the beginnings of keys, and iterators within one prefix pass over tables without it; 0: none", Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength, Field: func(o *Options) any { return &o.PrefixLength }},
 	{Name: "leveldb_filter", Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any { return &o.LevelDBFilter }},
 	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused", Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1, Field: func(o *Options) any { return &o.MaxDecodedBlock }},
 	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames} }},
+	{Name: "compaction_direct_io", Doc: "compactions read and write tables past the page cache, where the file system can (Linux)", Field: func(o *Options) any { return &o.CompactionDirectIO }},
 	{Name: "max_background_jobs", Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
 	{Name: "max_subcompactions", Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
 	{Name: "l0_compaction", Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
@@ -333,8 +345,8 @@ func (o *Options) cache() (*cache.Cache, error) {
 func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
 		Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
-		Compression: o.Compression.table(), ZstdLevel: o.ZstdLevel,
-		BloomBits: max(o.BloomBits, 0), LevelDBFilter: o.LevelDBFilter,
+		Compression: o.Compression.At(0), Levels: o.Compression, ZstdLevel: o.ZstdLevel,
+		BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength, LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
 	}
 }
 

@@ -414,6 +414,9 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 /** Sizes are in bytes, or text such as `'64MiB'`. */
 export type Size = number | string
 
+/** How blocks of tables are compressed. */
+export type CompressionName = 'none' | 'snappy' | 'zstd'
+
 /** Options of {@link Loam.open}. What is left out has the engine's default. */
 export interface OpenOptions extends AbstractOpenOptions {
   /**
@@ -430,8 +433,11 @@ export interface OpenOptions extends AbstractOpenOptions {
   maxMergeOperands?: number | undefined
   /** How long values live that are put without a time to live: seconds, or text such as `'10m'`. */
   defaultTtl?: number | string | undefined
-  /** Compress blocks; `true` means `'snappy'`. */
-  compression?: boolean | 'none' | 'snappy' | 'zstd' | undefined
+  /**
+   * Compress blocks; `true` means `'snappy'`. A list is of level 0 and those below it: the last
+   * one counts for all deeper levels.
+   */
+  compression?: boolean | CompressionName | readonly CompressionName[] | `${CompressionName},${string}` | undefined
   zstdLevel?: number | undefined
   /** Memory for decompressed blocks, filters and indexes. */
   cacheSize?: Size | undefined
@@ -444,6 +450,11 @@ export interface OpenOptions extends AbstractOpenOptions {
   maxOpenFiles?: number | undefined
   /** Bits per key of the tables' filters. */
   bloomBits?: number | undefined
+  /**
+   * Filters also hold so many bytes at the beginnings of keys: iterators within one such prefix
+   * pass over tables without it. Default: 0, none.
+   */
+  prefixLength?: number | undefined
   /** Write filters as LevelDB does. */
   leveldbFilter?: boolean | undefined
   maxDecodedBlock?: Size | undefined
@@ -460,6 +471,8 @@ export interface OpenOptions extends AbstractOpenOptions {
   maxMemtableBytes?: Size | undefined
   /** Read tables in mapped files. Default: 'off', as the host may take SIGBUS for itself. */
   mmap?: 'auto' | 'on' | 'off' | undefined
+  /** Read and write tables of compactions past the page cache (Linux). Default: false. */
+  compactionDirectIo?: boolean | undefined
   disableCompaction?: boolean | undefined
   /** Open without writing anything. */
   readOnly?: boolean | undefined
@@ -546,7 +559,7 @@ export type BatchOperation<TDatabase, K, V> = AbstractBatchOperation<TDatabase, 
 }
 
 /** Options of {@link Loam.keyspace}. What is not set is as in the database. */
-export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'mergeOperator' | 'compactionFilter' | 'defaultTtl'> {}
+export interface KeyspaceOptions<K, V> extends AbstractDatabaseOptions<K, V>, Pick<OpenOptions, 'comparator' | 'compression' | 'bloomBits' | 'prefixLength' | 'mergeOperator' | 'compactionFilter' | 'defaultTtl'> {}
 export type Iterator<TDatabase, K, V> = AbstractIterator<TDatabase, K, V>
 export type KeyIterator<TDatabase, K> = AbstractKeyIterator<TDatabase, K>
 export type ValueIterator<TDatabase, K, V> = AbstractValueIterator<TDatabase, K, V>

@@ -94,6 +94,55 @@ func TestPackAuto(t *testing.T) {
 	}
 }
 
+// TestPackedByAnotherCodec adds values that other tables have packed: those of the Writer's own
+// codec stay as they are, the others are packed anew, or left as they are where it packs none.
+func TestPackedByAnotherCodec(t *testing.T) {
+	var buf, heap block.Buffer
+	defer buf.Free()
+	defer heap.Free()
+	value := bytes.Repeat([]byte("a value of some length; "), 100)
+	pack := map[base.Codec][]byte{base.CodecRaw: value}
+	for _, codec := range []base.Codec{base.CodecSnappy, base.CodecZstd} {
+		c, err := block.NewCompressor(block.Codec(codec), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, got := c.Compress(make([]byte, c.Bound(len(value))), value)
+		if base.Codec(got) != codec {
+			t.Fatalf("codec %d", got)
+		}
+		pack[codec] = bytes.Clone(p)
+	}
+	for _, o := range []struct {
+		packing     Packing
+		codec, want base.Codec
+	}{{PackValues, base.CodecSnappy, base.CodecSnappy}, {PackValues, base.CodecZstd, base.CodecZstd}, {PackNone, base.CodecSnappy, base.CodecRaw}} {
+		var w Writer
+		if err := w.Reset(Options{Comparer: base.Bytewise, Packing: o.packing, Codec: o.codec, Level: 1, MaxUnpacked: testLimit}); err != nil {
+			t.Fatal(err)
+		}
+		for n, codec := range []base.Codec{base.CodecRaw, base.CodecSnappy, base.CodecZstd} {
+			if err := w.Add([]byte{byte(n)}, base.MakeTrailer(1, base.KindSet), codec, pack[codec]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v, err := Open(finish(t, &w, 3), base.Bytewise)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e base.Chunk
+		if err := v.Chunk(&e, nil, testLimit, &buf, &heap); err != nil {
+			t.Fatal(err)
+		}
+		for i := range e.Len() {
+			if got, err := AppendUnpacked(nil, e.Value(i), e.Codec(i), nil, testLimit); e.Codec(i) != o.want || err != nil || !bytes.Equal(got, value) {
+				t.Errorf("%+v: value %d has codec %d, %v", o, i, e.Codec(i), err)
+			}
+		}
+		w.Free()
+	}
+}
+
 func finish(t *testing.T, w *Writer, n int) []byte {
 	b, err := w.Finish(nil, n)
 	if err != nil {

@@ -133,7 +133,7 @@ func mostSize(n, keys, values int) uint64 {
 }
 
 // Add appends an entry, which must ascend in internal order. value comes raw or packed; one
-// that is packed without a dictionary stays as it is if values are packed one by one.
+// that is packed by Codec, or CodecShort, stays as it is if values are packed one by one.
 func (w *Writer) Add(key []byte, t base.Trailer, codec base.Codec, value []byte) error {
 	n := uint64(len(value))
 	if codec != base.CodecRaw {
@@ -175,7 +175,7 @@ var errTooLarge = fmt.Errorf("%w: block of more than %d bytes", base.ErrTooLarge
 func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) error {
 	// A packed value is shorter than the value, see colRaw.
 	// One that the dictionary packed comes from this Writer, see repack.
-	if codec != base.CodecRaw && w.mode == PackValues && codec != base.CodecZstdDict && uint64(len(value)) < n && n <= MaxSize {
+	if w.mode == PackValues && w.keeps(codec) && uint64(len(value)) < n && n <= MaxSize {
 		w.hasDict = w.hasDict || codec == base.CodecShortDict
 		e.raw, e.codec = uint32(n), codec
 		return w.values.Append(value)
@@ -205,6 +205,12 @@ func (w *Writer) addValue(e *entry, codec base.Codec, n uint64, value []byte) er
 		return nil
 	}
 	return errors.Join(err, w.values.Append(raw))
+}
+
+// keeps reports whether values that come packed by codec stay as they are: those that this
+// Writer would pack in the same way.
+func (w *Writer) keeps(codec base.Codec) bool {
+	return codec == base.CodecShort || codec == base.CodecShortDict || codec != base.CodecRaw && codec == w.o.Codec
 }
 
 // minPacked is the shortest value that is packed.

@@ -82,6 +82,19 @@ func (p *pool) reserve(o *owner) {
 	}
 }
 
+// reserveSpare is reserve for a descriptor that stays open for long and cannot be taken back.
+// It never waits: it reports false unless half of all descriptors are free.
+func (p *pool) reserveSpare(o *owner) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open >= p.max/2 || o.max > 0 && o.open >= o.max/2 {
+		return false
+	}
+	p.open++
+	o.open++
+	return true
+}
+
 // unreserve gives back what reserve took.
 func (p *pool) unreserve(o *owner) {
 	p.mu.Lock()

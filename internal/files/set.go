@@ -7,6 +7,7 @@ import (
 	"math"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
@@ -46,7 +47,9 @@ type Set struct {
 	failed map[uint64]error              // why tables cannot be opened, for good
 	closed bool
 
-	queue deleteQueue
+	queue   deleteQueue
+	skipped atomic.Uint64
+	direct  direct
 }
 
 // table is what FileMeta.Opened holds; a nil one: closed.
@@ -218,8 +221,14 @@ func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, strin
 		return nil, "", err
 	}
 	o.Format, o.FileNum = s.o.Format, num
+	if o.DirectIO {
+		f = s.directWriter(f)
+	}
 	return NewTableWriter(f, o), name, nil
 }
+
+// CountSkip counts a table that an iterator passed over because of its filter.
+func (s *Set) CountSkip() { s.skipped.Add(1) }
 
 // TableName is the name of a new table.
 func (s *Set) TableName(num uint64) string { return s.o.Format.FileName(base.FileTable, num) }
@@ -237,6 +246,9 @@ type Stats struct {
 	Pinned      int   // obsolete files that a Pin keeps
 	Failed      int   // files whose deletion failed and will be tried again
 	Deleted     uint64
+	Skipped     uint64 // tables that iterators passed over, see CountSkip
+	Direct      uint64 // tables written or read by direct I/O
+	NotDirect   uint64 // tables that should have been, and were not
 }
 
 // Stats counts what is open and what waits.
@@ -251,6 +263,7 @@ func (s *Set) Stats() Stats {
 		}
 	}
 	s.mu.Unlock()
+	st.Skipped, st.Direct, st.NotDirect = s.skipped.Load(), s.direct.used.Load(), s.direct.refused.Load()
 	descriptors.mu.Lock()
 	st.Descriptors = s.owner.open
 	descriptors.mu.Unlock()

@@ -13,6 +13,7 @@ type level struct {
 	cmp          *base.Comparer
 	files        []*manifest.FileMeta
 	open         func(*manifest.FileMeta) (base.Source, error)
+	skip         func(f *manifest.FileMeta, lower, upper []byte) bool // nil: no file is
 	lower, upper []byte
 	cur          int // index of src's file
 	prefetched   int // index of the file that PrefetchSeek found, -1 for none
@@ -28,6 +29,30 @@ func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifes
 	return l
 }
 
+// NewFilteredLevel is NewLevel without the tables of which skip says that they have no entry
+// with a user key in [lower, upper), bounds that the level has been given. A nil upper is no
+// bound.
+func NewFilteredLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error), skip func(f *manifest.FileMeta, lower, upper []byte) bool) base.Source {
+	l := NewLevel(cmp, files, open).(*level)
+	l.skip = skip
+	return l
+}
+
+// skipped is what a level has open of a table that it skips.
+type skipped struct{}
+
+func (skipped) none(e *base.Chunk) (int, error) {
+	*e = base.Chunk{}
+	return -1, nil
+}
+func (s skipped) First(e *base.Chunk) (int, error)                            { return s.none(e) }
+func (s skipped) Last(e *base.Chunk) (int, error)                             { return s.none(e) }
+func (s skipped) SeekGE(_ []byte, _ base.Trailer, e *base.Chunk) (int, error) { return s.none(e) }
+func (s skipped) SeekLT(_ []byte, _ base.Trailer, e *base.Chunk) (int, error) { return s.none(e) }
+func (skipped) Next(*base.Chunk) (bool, error)                                { return false, nil }
+func (skipped) Prev(*base.Chunk) (bool, error)                                { return false, nil }
+func (skipped) Close()                                                        {}
+
 var (
 	_ base.SeekPrefetcher = (*level)(nil)
 	_ base.Bounded        = (*level)(nil)
@@ -37,7 +62,12 @@ var (
 var levels = sync.Pool{New: func() any { return new(level) }}
 
 // SetBounds says that no user key outside of [lower, upper) will be looked at.
-func (l *level) SetBounds(lower, upper []byte) { l.lower, l.upper = lower, upper }
+func (l *level) SetBounds(lower, upper []byte) {
+	l.lower, l.upper = lower, upper
+	if _, ok := l.src.(skipped); ok { // within other bounds it may have entries
+		l.leave()
+	}
+}
 
 // enter opens file n in place of the open one. It reports false when there is no file n
 // within the bounds.
@@ -53,6 +83,10 @@ func (l *level) enter(n int) (bool, error) {
 		return true, nil
 	}
 	l.leave()
+	if l.skip != nil && l.lower != nil && l.skip(f, l.lower, l.upper) {
+		l.cur, l.src = n, skipped{}
+		return true, nil
+	}
 	src, err := l.open(f)
 	if err != nil {
 		return false, err

@@ -26,7 +26,16 @@ func levelOf(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand,
 	}
 	var l *level
 	open := 0
-	l = NewLevel(cmp, files, func(f *manifest.FileMeta) (base.Source, error) {
+	// Some of the files that have nothing within the bounds are skipped.
+	skip := func(f *manifest.FileMeta, lower, upper []byte) bool {
+		for _, e := range parts[f] {
+			if cmp.Cmp(e.Key, lower) >= 0 && (upper == nil || cmp.Cmp(e.Key, upper) < 0) {
+				return false
+			}
+		}
+		return rng.IntN(2) == 0
+	}
+	l = NewFilteredLevel(cmp, files, func(f *manifest.FileMeta) (base.Source, error) {
 		if l.upper != nil && cmp.Compare(f.Smallest.User, l.upper) >= 0 || l.lower != nil && cmp.Compare(f.Largest.User, l.lower) < 0 {
 			t.Errorf("opened a file outside of the bounds")
 		}
@@ -34,7 +43,7 @@ func levelOf(t testing.TB, cmp *base.Comparer, es []model.Entry, rng *rand.Rand,
 			t.Errorf("%d files open", open)
 		}
 		return &countedSource{newTestSource(t, cmp, parts[f], rng, maxChunk), &open}, nil
-	}).(*level)
+	}, skip).(*level)
 	return l
 }
 

@@ -22,11 +22,12 @@ var errStopped = errors.New("compaction stopped")
 // left to do for it.
 var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
 
-// env is what a flush or compaction of a tree needs. spare is nil, or keeps the buffers
-// of the job.
-func (s *Scheduler) env(t *tree.Tree, spare *sstable.Spare) *compact.Env {
-	tables := t.Tables()
+// env is what a flush or compaction of a tree into a level needs. spare is nil, or keeps the
+// buffers of the job.
+func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare) *compact.Env {
+	tables := t.Tables().ForLevel(level)
 	tables.Spare, tables.Keyspace, tables.KeyspaceName = spare, t.ID(), t.Name()
+	tables.DirectIO = tables.DirectIO && spare != nil // what a flush writes is soon read
 	filter, maxUnpacked := t.Filter()
 	return &compact.Env{
 		Comparer: t.Comparer(),
@@ -106,7 +107,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan)
 func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
-	env := s.env(k.Tree, &spare)
+	env := s.env(k.Tree, plan.OutputLevel, &spare)
 	env.Stop = s.giveWay(k, plan, func() error {
 		s.yieldToFlush()
 		if s.stop.Load() || s.opts.Failure() != nil {

@@ -214,7 +214,7 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 		s.mu.Unlock()
 		version.Unref()
 	}()
-	env := s.env(t, nil)
+	env := s.env(t, level, nil)
 	env.Stop = func() error {
 		if s.stopFlush.Load() || s.opts.Failure() != nil {
 			return errStopped

@@ -24,7 +24,7 @@ type Row[O any] struct {
 	NoneBelow       bool    // zero given by name means "none", kept as -1
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
-	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, **base.Comparer,
+	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, Choices, **base.Comparer,
 	// **base.CompactionFilter or **mergeop.Operator. A field that is zero has its default,
 	// after Resolve.
 	Field func(*O) any
@@ -38,6 +38,43 @@ type Table[O any] []Row[O]
 type Choice struct {
 	Value *uint8
 	Names []string
+}
+
+// Choices is a field that takes up to seven of four names, separated by commas: two bits of
+// Value for each, by their indexes, the first in the lowest. Names[0] is "default", which is
+// the zero value and in no list.
+type Choices struct {
+	Value *uint16
+	Names []string
+}
+
+const (
+	choiceBits = 2
+	maxChoices = 7
+)
+
+// set sets the names in a list.
+func (c Choices) set(list string) bool {
+	names := strings.Split(list, ",")
+	v := uint16(0)
+	for k, name := range names {
+		i := slices.IndexFunc(c.Names, func(n string) bool { return strings.EqualFold(n, strings.TrimSpace(name)) })
+		if i < 0 || k == maxChoices || i == 0 && len(names) > 1 {
+			return false
+		}
+		v |= uint16(i) << (choiceBits * k)
+	}
+	*c.Value = v
+	return true
+}
+
+// valid reports whether the value is one that set makes.
+func (c Choices) valid() bool {
+	v := *c.Value
+	for v>>choiceBits != 0 && v&(1<<choiceBits-1) != 0 {
+		v >>= choiceBits
+	}
+	return *c.Value < 1<<(choiceBits*maxChoices) && v < 1<<choiceBits
 }
 
 // wanted lists the names: "a, b or c".
@@ -67,6 +104,8 @@ func (t Table[O]) Docs() []Doc {
 			d.Default = strconv.FormatBool(row.Inverted)
 		case Choice:
 			d.Default, d.Min, d.Max = p.Names[row.Default], 0, 0
+		case Choices:
+			d.Default = p.Names[row.Default]
 		case **base.Comparer:
 			d.Default = base.Bytewise.Name
 		case **mergeop.Operator:
@@ -120,6 +159,10 @@ func (row *Row[O]) set(o *O, value string) error {
 			return bad("want " + p.wanted())
 		}
 		*p.Value = uint8(i)
+	case Choices:
+		if !p.set(value) {
+			return bad("want " + Choice{Names: p.Names}.wanted() + fmt.Sprintf(", or up to %d of them with commas between", maxChoices))
+		}
 	case **base.Comparer:
 		c, names := base.ComparerNamed(value)
 		if c == nil {
@@ -208,6 +251,14 @@ func (t Table[O]) Resolve(o *O) error {
 				*p.Value = uint8(row.Default)
 			}
 			v = int64(*p.Value)
+		case Choices:
+			if *p.Value == 0 {
+				*p.Value = uint16(row.Default)
+			}
+			if !p.valid() {
+				return fmt.Errorf("%w: option %s = %#x: want a list of up to %d choices", base.ErrInvalidArgument, row.Name, *p.Value, maxChoices)
+			}
+			continue
 		case *float64:
 			if *p == 0 {
 				*p = row.Fraction

@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/rangedel"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // ReadFlags modify a read.
@@ -62,6 +63,10 @@ type Reader interface {
 	PrefetchFilter(l base.Lookup)
 	// MayContain reports whether the filter, if any, admits the key.
 	MayContain(l base.Lookup) bool
+	// MayContainRange reports whether there may be entries with user keys in [lower, upper); a
+	// nil upper is no bound. It says no only by a filter that holds prefixes, see
+	// WriterOptions.PrefixLength.
+	MayContainRange(lower, upper []byte) bool
 	// Find begins a Get with what is in memory. It reports false when that already
 	// tells that the table ends before the key.
 	Find(l base.Lookup) (Position, bool)
@@ -115,8 +120,10 @@ type Props struct {
 	RawKeys    uint64 // bytes of user keys + trailers
 	RawValues  uint64
 	Blocks     int
-	FilterBits int    // per key, 0 without filter
-	Format     string // "ldb", "native"
+	FilterBits int // per key, 0 without filter
+	// PrefixLength is the length of the prefixes in the filter, 0 if there are none.
+	PrefixLength int
+	Format       string // "ldb", "native"
 
 	Keyspace             base.KeyspaceID
 	KeyspaceName         string
@@ -143,6 +150,13 @@ type Coverage struct {
 type Covered interface {
 	base.Source
 	Coverage() Coverage
+}
+
+// Redirected is a source that can read its blocks by another descriptor of the table's file.
+type Redirected interface {
+	base.Source
+	// ReadFrom has the source use f from now on, and close it.
+	ReadFrom(f vfs.ReadFile)
 }
 
 // Salvage takes what is readable of a damaged table.
@@ -192,15 +206,8 @@ type Writer interface {
 	Close() error
 }
 
-// Compression names how blocks are packed.
-type Compression uint8
-
-// The compressions, with LevelDB's codec bytes.
-const (
-	NoCompression Compression = 0
-	Snappy        Compression = 1
-	Zstd          Compression = 2
-)
+// MaxPrefixLength is the greatest WriterOptions.PrefixLength.
+const MaxPrefixLength = 255
 
 // WriterOptions configures a table; the caller fills in every field.
 type WriterOptions struct {
@@ -209,8 +216,12 @@ type WriterOptions struct {
 	BlockSize       int // bytes of a block before compression
 	RestartInterval int // entries between restart points
 	Compression     Compression
+	Levels          PerLevel // what ForLevel goes by; 0: Compression
 	ZstdLevel       int
 	BloomBits       int // per key in the whole-table filter, 0 for none
+	// PrefixLength is how many bytes at the beginnings of keys the filter holds besides the
+	// keys; 0: none. Only the bytewise comparer has such filters.
+	PrefixLength int
 	// FileNum is the number of the file and Keyspace the one that its entries are of; the
 	// native format records both. 0: not known.
 	FileNum  uint64
@@ -220,4 +231,21 @@ type WriterOptions struct {
 	// Spare has the buffers of writers that a job has finished; nil: none.
 	Spare         *Spare
 	LevelDBFilter bool // also write LevelDB's own filter blocks
+	DirectIO      bool // past the page cache, where the file system lets that
+}
+
+// Prefixes is how long the prefixes in the filter are, 0 if it has none.
+func (o *WriterOptions) Prefixes() int {
+	if o.BloomBits <= 0 || o.Comparer.Name != base.Bytewise.Name {
+		return 0
+	}
+	return max(o.PrefixLength, 0)
+}
+
+// ForLevel returns the options of a table of a level.
+func (o WriterOptions) ForLevel(level int) WriterOptions {
+	if o.Levels != 0 {
+		o.Compression = o.Levels.At(level)
+	}
+	return o
 }

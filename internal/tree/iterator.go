@@ -168,16 +168,31 @@ func (t *Tree) tableSources(sources []base.Source, s *ReadState, noFill bool) []
 	if noFill {
 		open = t.scanNoFill
 	}
+	var skip func(f *manifest.FileMeta, lower, upper []byte) bool
+	if t.tables.Load().PrefixLength > 0 {
+		skip = t.lacks
+	}
 	files := s.Version.Levels[0].Files
 	for i := range files {
-		sources = append(sources, iters.NewLevel(t.cmp, files[i:i+1], open))
+		sources = append(sources, iters.NewFilteredLevel(t.cmp, files[i:i+1], open, skip))
 	}
 	for i := 1; i < manifest.NumLevels; i++ {
 		if files := s.Version.Levels[i].Files; len(files) > 0 {
-			sources = append(sources, iters.NewLevel(t.cmp, files, open))
+			sources = append(sources, iters.NewFilteredLevel(t.cmp, files, open, skip))
 		}
 	}
 	return sources
+}
+
+// lacks reports whether the filter of a table tells that there is no entry in [lower, upper).
+// Range tombstones of the table are looked at all the same.
+func (t *Tree) lacks(m *manifest.FileMeta, lower, upper []byte) bool {
+	r, err := t.shared.Files.Reader(m)
+	if err != nil || r.MayContainRange(lower, upper) {
+		return false // the move that opens the table says why it cannot
+	}
+	t.shared.Files.CountSkip()
+	return true
 }
 
 func (t *Tree) scanFill(m *manifest.FileMeta) (base.Source, error) {
@@ -190,11 +205,8 @@ func (t *Tree) scanNoFill(m *manifest.FileMeta) (base.Source, error) {
 
 // OpenSource opens a table of a state that the caller holds.
 func (t *Tree) OpenSource(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error) {
-	r, err := t.shared.Files.Reader(m)
-	if err != nil {
-		return nil, err
-	}
-	return r.NewSource(flags), nil
+	direct := flags&sstable.Private != 0 && t.tables.Load().DirectIO
+	return t.shared.Files.Source(m, flags, direct)
 }
 
 // setBounds narrows the bounds to the prefix and keeps copies.

@@ -197,26 +197,19 @@ func (f *Fault) SyncDir(dir string) error {
 }
 
 // Lock takes a lock.
-func (f *Fault) Lock(name string) (io.Closer, error) {
-	if out, pass := f.ask(OpLock, name, 0); !pass {
-		return nil, out.Err
+func (f *Fault) Lock(name string) (io.Closer, error) { return f.lock(name, f.inner.Lock) }
+
+// LockShared takes a lock that others may share, or the exclusive one where there are none.
+func (f *Fault) LockShared(name string) (io.Closer, error) {
+	if s, ok := f.inner.(SharedLocker); ok {
+		return f.lock(name, s.LockShared)
 	}
-	l, err := f.inner.Lock(name)
-	if err != nil {
-		return nil, err
-	}
-	return &faultCloser{f: f, name: name, inner: l}, nil
+	return f.Lock(name)
 }
 
-// LockShared takes a lock that others may share, or, where there are none, the
-// exclusive one.
-func (f *Fault) LockShared(name string) (io.Closer, error) {
+func (f *Fault) lock(name string, lock func(name string) (io.Closer, error)) (io.Closer, error) {
 	if out, pass := f.ask(OpLock, name, 0); !pass {
 		return nil, out.Err
-	}
-	lock := f.inner.Lock
-	if s, ok := f.inner.(SharedLocker); ok {
-		lock = s.LockShared
 	}
 	l, err := lock(name)
 	if err != nil {
@@ -285,10 +278,7 @@ func (w *faultWriteFile) Write(p []byte) (int, error) {
 	if pass {
 		return w.inner.Write(p)
 	}
-	n := 0
-	if short := clampShort(out.Short, len(p)); short > 0 {
-		n, _ = w.inner.Write(p[:short])
-	}
+	n, _ := w.inner.Write(p[:clampShort(out.Short, len(p))])
 	return n, out.Err
 }
 

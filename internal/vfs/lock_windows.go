@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -20,7 +21,7 @@ type osLock struct {
 	err  error
 }
 
-func lockPath(name string, shared bool) (*osLock, error) {
+func lockPath(name string, shared bool) (io.Closer, error) {
 	if st, err := os.Lstat(name); err == nil && !st.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: ErrNotRegular}
 	}

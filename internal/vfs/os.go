@@ -96,19 +96,11 @@ func (OS) SyncDir(dir string) error { return base.Classify(syncDir(dir)) }
 // Lock takes an exclusive lock. Where the directory is not writable it fails
 // with an error for which errors.Is(err, fs.ErrPermission) or syscall.EROFS
 // holds, unless the lock file is there and may be written.
-func (OS) Lock(name string) (io.Closer, error) { return lockIn(name, false) }
+func (OS) Lock(name string) (io.Closer, error) { return lockPath(name, false) }
 
 // LockShared takes a lock that others may share, of a file that exists. It
 // needs no permission but to read.
-func (OS) LockShared(name string) (io.Closer, error) { return lockIn(name, true) }
-
-func lockIn(name string, shared bool) (io.Closer, error) {
-	l, err := lockPath(name, shared)
-	if err != nil {
-		return nil, err
-	}
-	return l, nil
-}
+func (OS) LockShared(name string) (io.Closer, error) { return lockPath(name, true) }
 
 type osReadFile struct {
 	f      *os.File
@@ -121,6 +113,7 @@ type osReadFile struct {
 }
 
 func (r *osReadFile) ReadAt(p []byte, off int64) (int, error) { return r.f.ReadAt(p, off) }
+func (r *osReadFile) file() *os.File                          { return r.f }
 func (r *osReadFile) Stored() int64                           { return r.stored }
 func (r *osReadFile) Size() int64                             { return r.size }
 func (r *osReadFile) Prefetch(off, n int64)                   { prefetch(r.f, off, n) }
@@ -172,5 +165,6 @@ func (w *osWriteFile) StartSync() {
 	}
 }
 
-func (w *osWriteFile) Sync() error  { return syncFile(w.f) }
-func (w *osWriteFile) Close() error { return w.f.Close() }
+func (w *osWriteFile) file() *os.File { return w.f }
+func (w *osWriteFile) Sync() error    { return syncFile(w.f) }
+func (w *osWriteFile) Close() error   { return w.f.Close() }

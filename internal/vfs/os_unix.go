@@ -4,6 +4,7 @@ package vfs
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -151,9 +152,12 @@ func createPath(name string) (*os.File, error) { return createFile(unix.AT_FDCWD
 
 func openPath(name string) (*osReadFile, error) { return openFile(unix.AT_FDCWD, name, name) }
 
-// lockPath returns an io.Closer only with a nil error.
-func lockPath(name string, shared bool) (*osLock, error) {
-	return lockFile(unix.AT_FDCWD, name, name, shared)
+func lockPath(name string, shared bool) (io.Closer, error) {
+	l, err := lockFile(unix.AT_FDCWD, name, name, shared)
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // storedFactor is how many bytes of a file one byte on disk may stand for,

@@ -13,6 +13,7 @@ package vfs
 import (
 	"io"
 	"io/fs"
+	"os"
 )
 
 // FS is a file system. An FS may also be a Linker and a SharedLocker. Names are
@@ -74,6 +75,19 @@ func StartSync(f WriteFile) {
 	if s, ok := f.(interface{ StartSync() }); ok {
 		s.StartSync()
 	}
+}
+
+// Descriptor is the open descriptor of f; ok says that the operating system has the file.
+func Descriptor(f any) (fd uintptr, ok bool) {
+	switch f := f.(type) {
+	case interface{ file() *os.File }:
+		return f.file().Fd(), true
+	case *faultReadFile:
+		return Descriptor(f.ReadFile)
+	case *faultWriteFile:
+		return Descriptor(f.inner)
+	}
+	return 0, false
 }
 
 // Log is an append-only file whose every Append reaches the kernel before it

@@ -7,6 +7,7 @@ import (
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 const (
@@ -38,8 +39,9 @@ type source struct {
 	part      bool
 	lo, hi, n int
 
-	s             *Scratch // taken with the first read
-	chunk         []byte   // bytes of the file in s.file
+	file          vfs.ReadFile // of the source alone; nil: the table's
+	s             *Scratch     // taken with the first read
+	chunk         []byte       // bytes of the file in s.file
 	chunkOff      uint64
 	readAheadSize uint64 // bytes that the next read of a scan asks for; 0 after a jump
 
@@ -49,6 +51,7 @@ type source struct {
 var (
 	_ base.SeekPrefetcher = (*source)(nil)
 	_ sstable.Covered     = (*source)(nil)
+	_ sstable.Redirected  = (*source)(nil)
 )
 
 // sources are closed ones, for NewSource to use again.
@@ -66,6 +69,17 @@ func (t *Table) NewSource(flags sstable.ReadFlags) base.Source {
 	s.scan = !s.chunks && flags&sstable.Scan != 0
 	s.memory = flags&sstable.MemoryOnly != 0
 	return s
+}
+
+// ReadFrom has the source read by f, and close it.
+func (s *source) ReadFrom(f vfs.ReadFile) { s.file = f }
+
+// from is what the source reads by.
+func (s *source) from() vfs.ReadFile {
+	if s.file != nil {
+		return s.file
+	}
+	return s.t.Src
 }
 
 // jump is the direction of a load that does not continue the one before.
@@ -205,7 +219,7 @@ func (s *source) fetch(i, dir int) ([]byte, error) {
 			return b, nil
 		}
 	}
-	b, err := s.t.Read(&s.s.File, lo, hi-lo)
+	b, err := s.t.readFrom(s.from(), &s.s.File, lo, hi-lo)
 	if err != nil {
 		return nil, err
 	}
@@ -231,13 +245,13 @@ func (s *source) sequential(lo, hi uint64, dir int) (uint64, uint64) {
 		lo = hi - min(hi, n)
 		if lo > 0 {
 			ahead := min(lo, n)
-			s.t.Src.Prefetch(int64(lo-ahead), int64(ahead))
+			s.from().Prefetch(int64(lo-ahead), int64(ahead))
 		}
 		return lo, hi
 	}
 	hi = min(lo+n, s.t.DataEnd)
 	if ahead := min(s.t.DataEnd-hi, n); ahead > 0 {
-		s.t.Src.Prefetch(int64(hi), int64(ahead))
+		s.from().Prefetch(int64(hi), int64(ahead))
 	}
 	return lo, hi
 }
@@ -369,6 +383,9 @@ func (s *source) Close() {
 	s.release()
 	if s.s != nil {
 		s.t.pool.Put(s.s)
+	}
+	if s.file != nil {
+		_ = s.file.Close() // it was only read
 	}
 	*s = source{}
 	sources.Put(s)

@@ -18,6 +18,7 @@ import (
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/inplace"
+	"github.com/loamdb/loam/internal/prefix"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -111,6 +112,10 @@ func (t *Table) Start(other int) {
 // Read fills buf with n bytes of the file. They have been checked to lie
 // inside it, so that too few are damage.
 func (t *Table) Read(buf *block.Buffer, off, n uint64) ([]byte, error) {
+	return t.readFrom(t.Src, buf, off, n)
+}
+
+func (t *Table) readFrom(src vfs.ReadFile, buf *block.Buffer, off, n uint64) ([]byte, error) {
 	if n > t.maxRead {
 		err := base.Corruptf("table", "a block of %d bytes in a file with %d on disk; if that is right, raise max_decoded_block", n, vfs.Stored(t.Src, t.Src.Size()))
 		return nil, base.LocateCorruption(err, t.Env.Name, int64(off), int64(n))
@@ -119,7 +124,7 @@ func (t *Table) Read(buf *block.Buffer, off, n uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := t.Src.ReadAt(b, int64(off))
+	got, err := src.ReadAt(b, int64(off))
 	if got == len(b) {
 		return b, nil
 	}
@@ -194,6 +199,16 @@ func (t *Table) damaged(i int, s *Scratch, err error) error {
 	t.bad.err[i] = err
 	t.bad.any.Store(true)
 	return err
+}
+
+// RangePrefix is the hash of the prefix that all keys in [lower, upper) begin with, of those
+// that the filter holds. ok is false where there is none.
+func (t *Table) RangePrefix(lower, upper []byte) (hash uint64, ok bool) {
+	n := t.Properties.PrefixLength
+	if n <= 0 || t.cmp.Name != base.Bytewise.Name || !prefix.Within(lower, upper, n) {
+		return 0, false
+	}
+	return base.Hash(lower[:n]), true
 }
 
 // MemoryUsage is the bytes of index, filter and cache slots held.

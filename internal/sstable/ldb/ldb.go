@@ -77,6 +77,8 @@ const (
 	tagRawKeys    = 3
 	tagRawValues  = 4
 	tagFilterBits = 5
+
+	tagPrefixLength = 6 // absent without prefixes in the filter
 )
 
 func appendProps(dst []byte, p *sstable.Props) []byte {
@@ -86,6 +88,9 @@ func appendProps(dst []byte, p *sstable.Props) []byte {
 	} {
 		dst = binary.AppendUvarint(dst, f.tag)
 		dst = binary.AppendUvarint(dst, f.value)
+	}
+	if p.PrefixLength > 0 {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, tagPrefixLength), uint64(p.PrefixLength))
 	}
 	return dst
 }
@@ -115,6 +120,11 @@ func parseProps(b []byte, p *sstable.Props) error {
 				return base.Corruptf("table properties", "%d filter bits per key", value)
 			}
 			p.FilterBits = int(value)
+		case tagPrefixLength:
+			if value > sstable.MaxPrefixLength {
+				return base.Corruptf("table properties", "prefixes of %d bytes", value)
+			}
+			p.PrefixLength = int(value)
 		}
 	}
 	return nil

@@ -296,5 +296,11 @@ func (r *Reader) MayContain(l base.Lookup) bool {
 	return b < r.Index.Len() && r.ldbFilter.MayContain(r.Index.Handle(b).Offset, key)
 }
 
+// MayContainRange reports whether there may be entries with user keys in [lower, upper).
+func (r *Reader) MayContainRange(lower, upper []byte) bool {
+	hash, ok := r.RangePrefix(lower, upper)
+	return !ok || !r.hasFilter || r.filter.MayContain(hash)
+}
+
 // RangeDels is nil: the format has no range tombstones.
 func (r *Reader) RangeDels() *rangedel.List { return nil }

@@ -38,6 +38,7 @@ type Writer struct {
 	finished   bool
 	closed     bool
 	wantFilter bool
+	prefix     []byte // of the last key that has one
 }
 
 // buffers is the memory of a Writer.
@@ -95,7 +96,7 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	// Filters hash bytes, so they need a comparer under which equal means same.
 	w.wantFilter = o.BloomBits > 0 && o.Comparer.EqualIsBytewise
 	if w.wantFilter {
-		w.meta.FilterBits = o.BloomBits
+		w.meta.FilterBits, w.meta.PrefixLength = o.BloomBits, o.Prefixes()
 		if o.LevelDBFilter {
 			w.ldbFilter = filter.NewLevelDBBuilder(o.BloomBits)
 			w.ldbFilter.StartBlock(0)
@@ -162,7 +163,19 @@ func (w *Writer) addHash(key []byte, sameKey, tombstone bool) {
 	}
 	hash := base.Hash(key)
 	w.meta.Sample.Add(hash, tombstone)
-	if !w.wantFilter || w.fail(w.hashes.Room(8)) {
+	if !w.wantFilter {
+		return
+	}
+	if n := w.meta.PrefixLength; n > 0 && len(key) >= n && !bytes.Equal(key[:n], w.prefix) {
+		w.prefix = append(w.prefix[:0], key[:n]...)
+		w.filterHash(base.Hash(w.prefix))
+	}
+	w.filterHash(hash)
+}
+
+// filterHash adds a hash to the whole-table filter.
+func (w *Writer) filterHash(hash uint64) {
+	if w.fail(w.hashes.Room(8)) {
 		return
 	}
 	n := w.hashes.Len()

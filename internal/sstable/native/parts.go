@@ -153,6 +153,29 @@ func (f *filterParts) mayContain(l base.Lookup) bool {
 	return admits || !ok
 }
 
+// maxAsked is how many parts are asked for a range at most.
+const maxAsked = 2
+
+// mayContainRange reports whether one of the parts in which [lower, upper) lies admits the
+// hash of its prefix. It reads parts that are not in memory.
+func (f *filterParts) mayContainRange(lower, upper []byte, hash uint64) bool {
+	cmp, index := f.r.Env.Comparer, &f.r.Index
+	last := len(f.handles) - 1
+	if upper != nil {
+		last = min(last, index.PartAt(cmp, upper, base.MaxTrailer))
+	}
+	first := index.PartAt(cmp, lower, base.MaxTrailer)
+	if last-first >= maxAsked {
+		return true
+	}
+	for p := first; p <= last; p++ {
+		if admits, err := f.Admits(p, base.Lookup{Hash: hash}, 0); admits || err != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // VerifyMeta checks the parts of the filter.
 func (r *Reader) VerifyMeta() error {
 	if r.parted == nil || !r.hasFilter {

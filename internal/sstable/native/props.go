@@ -49,6 +49,7 @@ const (
 	tagKeyspaceName  = 20<<3 | typeBytes<<1
 	tagDict          = 21<<3 | typeHandle<<1 | needed
 	tagSample        = 22<<3 | typeBytes<<1 // of base.KeySample
+	tagPrefixLength  = 23<<3 | typeInt<<1   // of the prefixes in the filter
 )
 
 // properties are what the properties of a table say.
@@ -109,6 +110,7 @@ func (p *properties) append(dst []byte) []byte {
 	if p.Sample != nil && p.Sample.Len() > 0 {
 		dst = base.AppendBytes(binary.AppendUvarint(dst, tagSample), p.Sample.AppendTo(nil))
 	}
+	num(tagPrefixLength, uint64(p.PrefixLength))
 	return dst
 }
 
@@ -196,6 +198,12 @@ func (p *properties) setInt(tag, v uint64) (known bool, err error) {
 			return true, badProps("%d filter bits per key", v)
 		}
 		p.FilterBits = int(v)
+		return true, nil
+	case tagPrefixLength:
+		if v > sstable.MaxPrefixLength {
+			return true, badProps("prefixes of %d bytes", v)
+		}
+		p.PrefixLength = int(v)
 		return true, nil
 	}
 	p.ints(func(t uint64, field *uint64) {

@@ -289,6 +289,18 @@ func (r *Reader) MayContain(l base.Lookup) bool {
 	return r.filter.MayContain(l.Hash)
 }
 
+// MayContainRange reports whether there may be entries with user keys in [lower, upper).
+func (r *Reader) MayContainRange(lower, upper []byte) bool {
+	hash, ok := r.RangePrefix(lower, upper)
+	switch {
+	case !ok || !r.hasFilter:
+		return true
+	case r.parted != nil:
+		return r.parted.mayContainRange(lower, upper, hash)
+	}
+	return r.filter.MayContain(hash)
+}
+
 // Close frees the memory; it does not close the file.
 func (r *Reader) Close() error {
 	if r.parted != nil && r.parted.slots != nil {

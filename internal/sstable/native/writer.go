@@ -49,6 +49,9 @@ type Writer struct {
 	finished bool
 	closed   bool
 	filtered bool // a filter is wanted
+
+	prefix   []byte // of the last key that has one
+	prefixAt int    // where its hash lies in hashes, -1 for none
 }
 
 // buffers is the memory of a Writer.
@@ -115,8 +118,9 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	// Filters hash bytes, so they need a comparer under which equal means same.
 	w.filtered = o.BloomBits > 0 && o.Comparer.EqualIsBytewise
 	if w.filtered {
-		w.meta.FilterBits = o.BloomBits
+		w.meta.FilterBits, w.meta.PrefixLength = o.BloomBits, o.Prefixes()
 	}
+	w.prefixAt = -1
 	w.meta.Format, w.meta.Keyspace, w.meta.KeyspaceName, w.meta.Comparer = format, o.Keyspace, o.KeyspaceName, o.Comparer.Name
 	if o.Comparer.EqualIsBytewise {
 		w.meta.Sample = new(base.KeySample)
@@ -246,6 +250,17 @@ func (w *Writer) addHash(key []byte, tombstone bool) error {
 	if !w.filtered {
 		return nil
 	}
+	if n := w.meta.PrefixLength; n > 0 && len(key) >= n && !bytes.Equal(key[:n], w.prefix) {
+		w.prefix, w.prefixAt = append(w.prefix[:0], key[:n]...), w.hashes.Len()/8
+		if err := w.filterHash(base.Hash(w.prefix)); err != nil {
+			return err
+		}
+	}
+	return w.filterHash(hash)
+}
+
+// filterHash adds a hash to the filter.
+func (w *Writer) filterHash(hash uint64) error {
 	if err := w.hashes.Room(8); err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func (w *Writer) cut(n int, next []byte) error {
 		w.ratio += (min(float64(h.Size)/float64(w.open.raw), 1.25) - w.ratio) / 4
 	}
 	w.open = dataBlock{}
-	return w.blocks.add(w.separator(next), h, w.hashes.Len()/8)
+	return w.blocks.add(w.separator(next), h, w.hashes.Len()/8, w.prefixAt)
 }
 
 // separator returns an internal key at or after the last one and before every entry of
@@ -175,7 +175,8 @@ type blockList struct {
 	ends     []int        // of each in keys
 	trailers []base.Trailer
 	handles  []block.Handle
-	hashes   []int // keys with a hash up to the end of each block
+	hashes   []int // how many hashes there are up to the end of each block
+	prefixes []int // where the hash of the last prefix before that lies, -1 for none
 }
 
 func (l *blockList) len() int { return len(l.handles) }
@@ -184,7 +185,7 @@ func (l *blockList) len() int { return len(l.handles) }
 func (l *blockList) size() int   { return l.keys.Len() + 12*l.len() }
 func (l *blockList) memory() int { return l.keys.Len() + (viewColumns+6)*l.len() }
 
-func (l *blockList) add(sep base.InternalKey, h block.Handle, hashes int) error {
+func (l *blockList) add(sep base.InternalKey, h block.Handle, hashes, prefix int) error {
 	if err := l.keys.Append(sep.User); err != nil {
 		return err
 	}
@@ -192,6 +193,7 @@ func (l *blockList) add(sep base.InternalKey, h block.Handle, hashes int) error 
 	l.trailers = append(l.trailers, sep.Trailer)
 	l.handles = append(l.handles, h)
 	l.hashes = append(l.hashes, hashes)
+	l.prefixes = append(l.prefixes, prefix)
 	return nil
 }
 
@@ -205,7 +207,8 @@ func (l *blockList) separator(i int) base.InternalKey {
 
 func (l *blockList) reset() {
 	l.keys.Truncate(0)
-	l.ends, l.trailers, l.handles, l.hashes = l.ends[:0], l.trailers[:0], l.handles[:0], l.hashes[:0]
+	l.ends, l.trailers, l.handles = l.ends[:0], l.trailers[:0], l.handles[:0]
+	l.hashes, l.prefixes = l.hashes[:0], l.prefixes[:0]
 }
 
 func (l *blockList) free() {

@@ -77,7 +77,8 @@ func (w *Writer) writeParts(p *properties) error {
 }
 
 // writeFilter builds the filter of a part in the output. A key whose versions end the
-// part before may go on in this one.
+// part before may go on in this one, and so may keys with its prefix: their hashes come
+// first, the prefix's in place of one that only parts before need. Parts are built in order.
 func (w *Writer) writeFilter(p *partition) (block.Handle, error) {
 	b := w.hashes.Bytes()
 	hashes := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
@@ -85,7 +86,12 @@ func (w *Writer) writeFilter(p *partition) (block.Handle, error) {
 		hashes = hashes[:w.blocks.hashes[p.to-1]]
 	}
 	if p.from > 0 {
-		hashes = hashes[max(w.blocks.hashes[p.from-1]-1, 0):]
+		from := max(w.blocks.hashes[p.from-1]-1, 0)
+		if at := w.blocks.prefixes[p.from-1]; at >= 0 && at < from {
+			from--
+			hashes[from] = hashes[at]
+		}
+		hashes = hashes[from:]
 	}
 	if err := w.out.Buf.Room(headerLen + filter.Size(len(hashes), w.o.BloomBits)); err != nil {
 		return block.Handle{}, err

@@ -62,6 +62,7 @@ func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta ss
 	}
 	if o.Comparer.EqualIsBytewise {
 		want.FilterBits = o.BloomBits
+		want.PrefixLength = o.Prefixes()
 	}
 	content(es, &want, meta.Props.Kinds != 0)
 	if meta.Comparer != "" { // the format records it

@@ -58,6 +58,7 @@ func run(t *testing.T, s *suite) {
 		{"Shapes", s.shapes},
 		{"Copies", s.copies},
 		{"Staged", s.staged},
+		{"Prefixes", s.prefixes},
 		{"OlderVersions", s.olderVersions},
 		{"MemoryOnly", s.memoryOnly},
 		{"Warm", s.warm},
@@ -157,6 +158,7 @@ func RandomOptions(rng *rand.Rand, c *base.Comparer) sstable.WriterOptions {
 		ZstdLevel:       rng.IntN(4),
 		BloomBits:       []int{0, 5, 10, 20}[rng.IntN(4)],
 		LevelDBFilter:   rng.IntN(2) == 0,
+		PrefixLength:    []int{0, 1, 5, 40}[rng.IntN(4)],
 	}
 }
 

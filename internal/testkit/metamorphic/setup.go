@@ -76,7 +76,7 @@ func (s Setup) options(n int) *lsm.Options {
 		BlockRestartInterval: 1 + rng.IntN(20),
 		MaxFileSize:          64 << 10 << rng.IntN(6),
 		CacheSize:            []int64{-1, 64 << 10, 1 << 20, 16 << 20}[rng.IntN(4)],
-		Compression:          []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression}[rng.IntN(3)],
+		Compression:          compression(rng),
 		BloomBits:            []int{-1, 1, 10, 20}[rng.IntN(4)],
 		LevelDBFilter:        rng.IntN(2) == 0,
 		L0Compaction:         1 + rng.IntN(8),
@@ -86,7 +86,18 @@ func (s Setup) options(n int) *lsm.Options {
 		WALPreallocate:       []int64{-1, 4096, 1 << 20}[rng.IntN(3)],
 		DisableCompaction:    rng.IntN(8) == 0,
 		CompactionFilter:     []*lsm.CompactionFilter{nil, rewrite}[rng.IntN(2)],
+		PrefixLength:         []int{0, 1, 2, 4}[rng.IntN(4)],
+		CompactionDirectIO:   rng.IntN(3) == 0,
 	}
+}
+
+// compression is one for all levels, or a list.
+func compression(rng *rand.Rand) lsm.Compression {
+	levels := make([]lsm.Compression, 1+rng.IntN(4)/3*rng.IntN(7))
+	for i := range levels {
+		levels[i] = []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression}[rng.IntN(3)]
+	}
+	return lsm.CompressionByLevel(levels...)
 }
 
 // rewrite is a compaction filter that changes every other value into itself.

@@ -103,6 +103,8 @@ def encode_path(path: StrPath) -> bytes:
 def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if name == "compression" and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
+        return ",".join(value)
     if isinstance(value, (int, str)) or isinstance(value, float) and name == "default_ttl":
         return str(value)
     raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from types import TracebackType
@@ -219,9 +219,10 @@ class DB(_Mapping, Handle):
         block_size: int | str | None = None,
         block_restart_interval: int | None = None,
         max_file_size: int | str | None = None,
-        compression: str | None = None,
+        compression: str | Sequence[str] | None = None,
         zstd_level: int | None = None,
         bloom_bits: int | None = None,
+        prefix_length: int | None = None,
         leveldb_filter: bool | None = None,
         max_decoded_block: int | str | None = None,
         max_background_jobs: int | None = None,
@@ -232,6 +233,7 @@ class DB(_Mapping, Handle):
         wal_preallocate: int | str | None = None,
         max_wal_size: int | str | None = None,
         mmap: str | None = None,
+        compaction_direct_io: bool | None = None,
         disable_compaction: bool | None = None,
         create_dirs: bool | None = None,
         comparator: str | Compare | None = None,
@@ -325,8 +327,9 @@ class DB(_Mapping, Handle):
         name: str,
         *,
         comparator: str | None = None,
-        compression: str | None = None,
+        compression: str | Sequence[str] | None = None,
         bloom_bits: int | None = None,
+        prefix_length: int | None = None,
         compaction_filter: str | CompactionFilter | None = None,
         merge_operator: str | MergeOperator | None = None,
         default_ttl: float | str | None = None,
