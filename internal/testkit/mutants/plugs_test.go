@@ -4,6 +4,27 @@ package mutants
 // of surroundings, in the form of table.
 var plugs = []mutant{
 
+	{"prefix-denied", "a filter of prefixes denies those that a part of it begins with", target{"internal/sstable/native", "TestPrefixesInParts"}, []edit{
+		{"internal/sstable/native/writer_parts.go", "\t\t\thashes[from] = hashes[at]\n", "\t\t\t_ = at\n"}}},
+
+	{"prefix-bounds-too-wide", "an iterator whose bounds reach beyond a prefix is taken for one within it", target{"lsm", "TestPrefixFilters"}, []edit{
+		{"internal/prefix/within.go", "return upper[i] == p[i]+1 && len(upper) == i+1", "return true"}}},
+
+	{"prefix-skip-sticks", "a table that was skipped stays so within other bounds", target{"lsm", "TestPrefixFilters"}, []edit{
+		{"internal/iters/level.go", "if _, ok := l.src.(skipped); ok {", "if _, ok := l.src.(skipped); ok && l.lower == nil {"}}},
+
+	{"prefix-of-other-length", "tables are asked for prefixes of the option's length, not their own", target{"internal/sstable/native", "TestSuite/Read/Prefixes"}, []edit{
+		{"internal/sstable/blocktable/table.go", "return base.Hash(lower[:n]), true", "return base.Hash(lower[:n-1]), true"}}},
+
+	{"level-keeps-codec", "values stay packed as they were in a level of another compression", target{"internal/colblk", "TestPackedByAnotherCodec"}, []edit{
+		{"internal/colblk/writer.go", "codec != base.CodecRaw && codec == w.o.Codec", "codec != base.CodecRaw && codec != base.CodecZstdDict"}}},
+
+	{"direct-tail-lost", "what follows the last whole page of a direct write is not written", target{"internal/directio", "TestRoundTrip"}, []edit{
+		{"internal/directio/writer.go", "if w.err == nil && whole < len(p) {", "if false {"}}},
+
+	{"direct-error-lost", "a direct write that failed beside the merge is not told of", target{"internal/directio", "TestFaults"}, []edit{
+		{"internal/directio/writer.go", "\tif _, err := w.write.wait(); w.err == nil {\n\t\tw.err = err\n\t}\n", "\t_, _ = w.write.wait()\n"}}},
+
 	{"flush-not-counted", "a flush that wrote fewer entries than the memtable has succeeds", target{"internal/compact", "TestSurviveScript"}, []edit{
 		{"internal/compact/run.go", "w.exactly != nil && *w.exactly != r.EntriesIn", "false"}}},
 

@@ -249,7 +249,7 @@ var table = []mutant{
 		{"internal/compact/counts.go", "\tif to != first.Blocks {", "\tif to > first.Blocks {"}}},
 
 	{"index-entry-lost", "a table goes on after an index entry found no memory", memory, []edit{
-		{"internal/sstable/ldb/writer.go", "\tif !w.wantFilter || w.fail(w.hashes.Room(8)) {\n\t\treturn\n", "\tif !w.wantFilter {\n\t\treturn\n\t}\n\tif w.err = w.hashes.Room(8); w.err != nil {\n\t\treturn\n"},
+		{"internal/sstable/ldb/writer.go", "\tif w.fail(w.hashes.Room(8)) {\n\t\treturn\n", "\tif w.err = w.hashes.Room(8); w.err != nil {\n\t\treturn\n"},
 		{"internal/sstable/ldb/writer.go", "\tif w.err == nil && w.index.Count() != w.meta.Blocks {", "\tif w.err == nil && w.index.Count() < 0 {"}}},
 
 	{"replay-leak", "a failed open keeps its replayed memtables", memory, []edit{
