@@ -211,9 +211,14 @@ func (v *View) PrefetchEntry(cmp *base.Comparer, l base.Lookup) {
 			at = lo
 		}
 	}
-	if uint(at) < uint(v.n) {
-		from := v.keyOff(at)
-		offheap.Prefetch(unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.data)), from), int(min(v.keyOff(at+1)-from, maxPrefetch)))
+	v.Prefetch(at)
+}
+
+// Prefetch starts loading entry i, if there is such an entry, into the processor's cache.
+func (v *View) Prefetch(i int) {
+	if uint(i) < uint(v.n) {
+		from := v.keyOff(i)
+		offheap.Prefetch(unsafe.Add(unsafe.Pointer(unsafe.SliceData(v.data)), from), int(min(v.keyOff(i+1)-from, maxPrefetch)))
 	}
 }
 

@@ -337,6 +337,9 @@ func (s *source) SeekGE(key []byte, t base.Trailer, e *base.Chunk) (int, error) 
 		return -1, err
 	}
 	if at := s.seekIn(key, t); at < e.Len() {
+		if s.packed == nil {
+			s.view.Prefetch(at) // the caller has some work to do before it looks
+		}
 		return at, nil
 	}
 	// The block ends before its separator: the next one starts after the key.

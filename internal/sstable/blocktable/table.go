@@ -72,6 +72,7 @@ type Table struct {
 	pool     *Pool
 	mapped   *inplace.Blocks // nil: all blocks are read by system calls
 	bad      badBlocks
+	admitted admitted // keys, by the filter
 	reserved int64
 }
 

@@ -265,8 +265,8 @@ func (r *Reader) Close() error {
 // Get appends the newest visible value of the key to dst. With
 // base.ErrWouldBlock, GetAt goes on from hit.Position.
 func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
-	if r.hasFilter && !r.filter.MayContain(l.Hash) {
-		return dst, sstable.Hit{}, false, nil
+	if r.hasFilter {
+		return r.GetFiltered(&r.filter, l, flags, dst)
 	}
 	p, ok := r.Find(l)
 	if !ok || r.hasLDB && !r.ldbFilter.MayContain(r.Index.Handle(int(p)).Offset, l.Key()) {

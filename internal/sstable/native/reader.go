@@ -259,7 +259,10 @@ func (r *Reader) parseDict(stored []byte, off uint64) (*colblk.Dict, error) {
 // base.ErrWouldBlock, GetAt goes on from hit.Position.
 func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
 	if r.hasFilter {
-		if r.parted == nil && !r.filter.MayContain(l.Hash) || r.parted != nil && !r.parted.mayContain(l) {
+		if r.parted == nil {
+			return r.GetFiltered(&r.filter, l, flags, dst)
+		}
+		if !r.parted.mayContain(l) {
 			return dst, sstable.Hit{}, false, nil
 		}
 	}
