@@ -7,11 +7,13 @@ import (
 	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/options"
 	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/tree"
 )
 
 func init() {
 	preview.SetDefaultFormat = setDefaultFormat
 	engine.Of = func(db any) *engine.DB { return db.(*DB).engine }
+	engine.SnapshotOf = func(s any) *tree.Snapshot { return s.(*Snapshot).at }
 }
 
 // setDefaultFormat changes the row of the options table.

@@ -51,6 +51,9 @@ const (
 	CurrentName = "CURRENT"
 	LockName    = "LOCK"
 	InfoLogName = "LOG"
+	// LoadName is there while a dump is being loaded, in both formats.
+	LoadName     = "LOADING"
+	LoadTempName = LoadName + ".tmp"
 )
 
 // extensions are the suffixes of numbered files. The first one of a type is that of

@@ -49,6 +49,15 @@ func (c *copies) close() {
 	c.ended.Wait()
 }
 
+// WhileOpen runs f, whose end Close waits for. After Close has begun it fails with base.ErrClosed.
+func (db *DB) WhileOpen(f func() error) error {
+	if err := db.copies.begin(); err != nil {
+		return err
+	}
+	defer db.copies.ended.Done()
+	return f()
+}
+
 // note counts a copy in sum.
 func (c *copies) note(sum *CopyStats, st backup.Stats, begun time.Time, err error) {
 	c.statsMu.Lock()

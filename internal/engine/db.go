@@ -40,12 +40,16 @@ type DB struct {
 	Jobs     *jobs.Scheduler // flushes and compactions
 
 	copies      copies      // checkpoints and backups under way
+	Loading     atomic.Bool // a dump is being loaded
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 }
 
 // Of returns the engine of a *lsm.DB, for the public packages above lsm, which sets it.
 var Of func(db any) *DB
+
+// SnapshotOf returns the snapshot of a *lsm.Snapshot, likewise; nil: it is not one of a database.
+var SnapshotOf func(snap any) *tree.Snapshot
 
 // freeFiles frees table files and cache when their last holder has gone: the closed
 // database, or an iterator that outlived it. It frees memory and descriptors only,

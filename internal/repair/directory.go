@@ -100,7 +100,7 @@ func ownFiles(fsys vfs.FS, dir string) (own []string, err error) {
 				continue
 			}
 		}
-		if t != base.FileUnknown && t != base.FileLock && t != base.FileCurrent {
+		if t != base.FileUnknown && t != base.FileLock && t != base.FileCurrent || name == base.LoadName || name == base.LoadTempName {
 			own = append(own, name)
 		}
 	}

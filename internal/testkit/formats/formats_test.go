@@ -31,7 +31,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the bytes of the examples into the pages")
 
 // example is one pair of fences of a page: ```FORMAT and ```hex.
-var example = regexp.MustCompile("(?s)```(log|chain|batch|manifest|table|native|block)\n(.*?)```\n(.*?)```hex\n(.*?)```")
+var example = regexp.MustCompile("(?s)```(log|chain|batch|manifest|table|native|block|dump)\n(.*?)```\n(.*?)```hex\n(.*?)```")
 
 // codec turns scripts into bytes and back.
 type codec struct {
@@ -47,6 +47,7 @@ var codecs = map[string]codec{
 	"table":    {encodeTable, decodeTable},
 	"native":   {encodeNative, decodeNative},
 	"block":    {encodeBlock, decodeBlock},
+	"dump":     {encodeDump, decodeDump},
 }
 
 func TestPages(t *testing.T) {

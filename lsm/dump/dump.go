@@ -1,0 +1,164 @@
+// Package dump writes all that is in a database as a stream of bytes, and loads such a stream
+// into a database: for moves between machines, formats and versions.
+//
+// A dump is one state of all keyspaces: keys and values as reads see them, the times at which values
+// expire, names of comparers and merge operators. It has checksums and an end record, so that one that
+// was cut or damaged is an error. docs/dump.md tells how to use it, docs/format-dump.md is its format.
+package dump
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/transfer"
+	"github.com/loamdb/loam/lsm"
+)
+
+const (
+	// blockBytes is the size of a block of a dump from which on it takes no further entry.
+	blockBytes = 256 << 10
+	// syncBytes is how much is loaded between two syncs: what a crash makes the next Load do again.
+	syncBytes = 64 << 20
+)
+
+// Progress says how far Write, Load or Verify has come.
+type Progress struct {
+	Entries uint64 // written or read so far
+	Bytes   uint64 // of their keys and values
+	Offset  int64  // in the dump, in bytes
+}
+
+// Info describes a dump.
+type Info struct {
+	ID        [16]byte   // random, another one for each dump
+	Created   time.Time  // when it was begun
+	Sequence  uint64     // sequence number of its state in the database that it was written of
+	Keyspaces []Keyspace // "default" first, the others in the order in which they were created
+	Bytes     uint64     // of all keys and values
+	Size      int64      // of the dump, in bytes
+}
+
+// Keyspace describes a keyspace of a dump.
+type Keyspace struct {
+	Name          string
+	Comparer      string // name of the order of its keys
+	MergeOperator string // name; empty: it has none. Values in a dump are merged
+	Expires       bool   // values may expire
+	Entries       uint64
+}
+
+// Options configures Write. A nil *Options and zero fields mean what they say.
+type Options struct {
+	// Snapshot is the state to write, of the same database. The default is the present one, in which
+	// writes that begin later are not. The keyspaces are those that there are at the call.
+	Snapshot *lsm.Snapshot
+	// Compression is how blocks are packed. The default is lsm.SnappyCompression.
+	Compression lsm.Compression
+	// Continue completes a dump that was cut off: w, an *os.File that is open for reading and writing, has what
+	// there is of it. It is read, cut behind its last whole block, and goes on from there. The state must
+	// be that of its beginning: the same Snapshot, or a database that was not written since; otherwise Write
+	// fails with lsm.ErrInvalidArgument and leaves the file as it is. One that is whole stays so; an
+	// empty file gets a new dump. The default, false, writes from the beginning, wherever w is.
+	Continue bool
+	// Progress is called after each block, about a quarter of a MiB of keys and values. The
+	// default is nil.
+	Progress func(Progress)
+}
+
+// Write writes a dump of db, which may be open for reading only, to w, and returns what it has. Writes to the database
+// go on meanwhile. It fails as iterators do, with w's error, with ctx's when ctx is done, with lsm.ErrClosed
+// when the database is closed, and with lsm.ErrInvalidArgument. What is in w then is not a dump: Load
+// refuses it. Write does not sync or close w.
+func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	in := transfer.DumpOptions{Codec: block.Snappy, BlockBytes: blockBytes, Continue: o.Continue, Progress: told(o.Progress)}
+	switch {
+	case ctx == nil || db == nil || w == nil:
+		return nil, fmt.Errorf("%w: a dump needs a context, a database and a writer", lsm.ErrInvalidArgument)
+	case o.Compression > lsm.ZstdCompression:
+		return nil, fmt.Errorf("%w: compression %d of a dump is not known", lsm.ErrInvalidArgument, o.Compression)
+	case o.Compression == lsm.NoCompression:
+		in.Codec = block.None
+	case o.Compression == lsm.ZstdCompression:
+		in.Codec = block.Zstd
+	}
+	if o.Snapshot != nil {
+		if in.Snapshot = engine.SnapshotOf(o.Snapshot); in.Snapshot == nil {
+			return nil, fmt.Errorf("%w: the snapshot is not one of a database", lsm.ErrInvalidArgument)
+		}
+	}
+	return result("dump", func() (transfer.Summary, error) { return transfer.Dump(ctx, engine.Of(db), w, in) })
+}
+
+// LoadOptions configures Load. A nil *LoadOptions and zero fields mean what they say.
+type LoadOptions struct {
+	// Overwrite allows keyspaces of the dump to have entries already: those of the dump replace what is
+	// there under their keys, and what has other keys stays. The default, false, fails with lsm.ErrExists.
+	Overwrite bool
+	// Progress is called after each block. The default is nil.
+	Progress func(Progress)
+}
+
+// Load writes the entries of the dump that r has into db, and returns what the dump has. Keyspaces that are
+// missing are created. When Load returns nil all of it is durable.
+//
+// Until then the file LOADING in the directory says how far the load came. Call Load again with the same dump
+// from its beginning after a failure, a cancel or a crash: it goes on from there. An r that is an io.Seeker is sought
+// to the place, else the part before is read. The database has a part of the dump meanwhile; do not write into it.
+//
+// Load fails with lsm.ErrCorruption, which tells the offset, where the dump is damaged or was cut; with lsm.ErrNewerFormat;
+// with lsm.ErrExists, also if the load of another dump was interrupted; with lsm.ErrNeedsNative if a
+// database in LevelDB's format cannot hold it; with lsm.ErrComparerMismatch; with lsm.ErrBusy beside
+// another Load; with r's error, with ctx's when ctx is done, and as writes do. It reads
+// nothing of r behind the end of the dump.
+func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, error) {
+	if ctx == nil || db == nil || r == nil {
+		return nil, fmt.Errorf("%w: a load needs a context, a database and a reader", lsm.ErrInvalidArgument)
+	}
+	if o == nil {
+		o = &LoadOptions{}
+	}
+	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes, Progress: told(o.Progress)}
+	return result("loading a dump", func() (transfer.Summary, error) { return transfer.Load(ctx, engine.Of(db), r, in) })
+}
+
+// Verify reads the dump that r has, checks all of it, and returns what it has. progress, unless nil, is
+// called after each block. It fails as Load does where the dump is damaged or was cut, with r's error,
+// and with ctx's when ctx is done. The order of keys is checked where the comparer is a built-in one.
+func Verify(ctx context.Context, r io.Reader, progress func(Progress)) (*Info, error) {
+	if ctx == nil || r == nil {
+		return nil, fmt.Errorf("%w: a verification needs a context and a reader", lsm.ErrInvalidArgument)
+	}
+	return result("verifying a dump", func() (transfer.Summary, error) { return transfer.Verify(ctx, r, told(progress)) })
+}
+
+// told makes the callback of package transfer.
+func told(f func(Progress)) func(transfer.Progress) {
+	if f == nil {
+		return nil
+	}
+	return func(p transfer.Progress) { f(Progress(p)) }
+}
+
+// result runs do, whose panic, of a reader or a callback for instance, is an error.
+func result(what string, do func() (transfer.Summary, error)) (*Info, error) {
+	var s transfer.Summary
+	err := engine.Protect(func() (err error) {
+		s, err = do()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	info := &Info{ID: s.Header.ID, Created: time.Unix(int64(s.Header.Created), 0), Sequence: s.Header.Seq, Bytes: s.Counts.Bytes, Size: s.Size}
+	for i, k := range s.Header.Spaces {
+		info.Keyspaces = append(info.Keyspaces, Keyspace{k.Name, k.Comparer, k.MergeOperator, k.Expires, s.Counts.Entries[i]})
+	}
+	return info, nil
+}
