@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/dump"
 )
 
 // Failure is an operation whose answer was not the model's.
@@ -39,6 +40,7 @@ type world struct {
 	batch   *lsm.Batch
 	multi   lsm.MultiResult
 	paused  int
+	loading bool // the database that is opened is a new one
 	buf     []byte
 	scratch []byte
 }
@@ -91,8 +93,11 @@ func (w *world) open(n int) (err error) {
 	if n%2 == 0 { // else the stored one is taken
 		o.MergeOperator = w.spaces[0].merge
 	}
-	if w.setup.Keyspaces {
+	switch {
+	case w.setup.Keyspaces:
 		o.Format = lsm.FormatNative
+	case w.loading:
+		o.Format = w.setup.Format
 	}
 	if w.db, err = lsm.Open(w.dir, o); err != nil {
 		return err
@@ -207,6 +212,8 @@ func (w *world) step(o *op) error {
 		return w.openTwice()
 	case opCheckpoint:
 		return w.checkpoint(o.n)
+	case opDump:
+		return w.dump(o.n)
 	case opSizes:
 		return w.sizes(o)
 	case opDrop:
@@ -305,6 +312,31 @@ func (w *world) openTwice() error {
 		}
 	}
 	return nil
+}
+
+// dump goes on in a new database into which a dump is loaded, with options that name its merge
+// operator, and destroys the database that was open.
+func (w *world) dump(n int) error {
+	from, to := w.dir, w.dir+"-copy"
+	if dir, was := strings.CutSuffix(from, "-copy"); was {
+		to = dir
+	}
+	var b bytes.Buffer
+	if _, err := dump.Write(context.Background(), w.db, &b, nil); err != nil {
+		return err
+	}
+	w.dir = to
+	if err := errors.Join(w.shut(), lsm.Destroy(from, &lsm.Options{FS: w.fs})); err != nil {
+		return err
+	}
+	w.loading = true
+	err := w.open(n - n%2)
+	w.loading = false
+	if err != nil {
+		return err
+	}
+	_, err = dump.Load(context.Background(), w.db, &b, nil)
+	return err
 }
 
 // checkpoint goes on in a checkpoint, with the nth options, and destroys the database that

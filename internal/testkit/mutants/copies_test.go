@@ -1,7 +1,22 @@
 package mutants
 
-// copies are mutants of checkpoints and backups.
+// copies are mutants of checkpoints, backups and dumps.
 var copies = []mutant{
+	{"load-marker-before-sync", "the marker of a load counts blocks that are not durable", target{"internal/testkit/crash", "TestLoadStates"}, []edit{
+		{"internal/transfer/load.go", "\tif err := l.sync(); err != nil {\n\t\treturn err\n\t}\n\tl.marker", "\tl.marker"}}},
+
+	{"load-end-not-synced", "a load that has ended is not durable", target{"internal/testkit/crash", "TestLoadStates"}, []edit{
+		{"internal/transfer/load.go", "\tif err := l.sync(); err != nil {\n\t\treturn err\n\t}\n\treturn removeMarker", "\treturn removeMarker"}}},
+
+	{"load-skips-a-block", "a load goes on behind a block that is not in the database", target{"internal/testkit/crash", "TestLoadFaults"}, []edit{
+		{"internal/transfer/load.go", "\t\t\tl.d.last = last\n", "\t\t\t_ = last\n"}}},
+
+	{"dump-of-many-times", "the keyspaces of a dump are of the time at which they are read", target{"lsm/dump", "TestDumpBesideWrites"}, []edit{
+		{"internal/transfer/state.go", "NoFillCache: true, Snapshot: s.snap", "NoFillCache: true"}}},
+
+	{"dump-without-end", "a dump that was cut between blocks is whole", target{"lsm/dump", "TestDamage"}, []edit{
+		{"internal/transfer/decoder.go", "\tcase err != nil:\n\t\treturn false, err\n\tcase f.kind == endFrame", "\tcase err != nil && d.last == nil:\n\t\treturn false, err\n\tcase err != nil:\n\t\treturn false, nil\n\tcase f.kind == endFrame"}}},
+
 	{"copy-not-synced", "the copied end of a log is not synced", target{"internal/testkit/crash", "TestCopyStates"}, []edit{
 		{"internal/backup/checkpoint.go", "\t\terr = out.Sync()\n", "\t\terr = nil\n"}}},
 
