@@ -112,6 +112,7 @@ type Metrics struct {
 	Txn         TxnMetrics        // transactions
 	Checkpoints CheckpointMetrics // of the database
 	Backups     CheckpointMetrics // of the database, by package lsm/backup
+	Changes     ChangesMetrics    // feeds, and what is kept for them
 
 	Snapshots    int    // open snapshots, those of transactions included
 	DiskBytes    uint64 // tables of the current version
@@ -154,6 +155,7 @@ func (k *keyspace) Metrics() Metrics {
 	m.Cache = CacheMetrics{Capacity: c.Capacity, Used: c.Used, Hits: uint64(c.Hits), Misses: uint64(c.Misses), Evictions: uint64(c.Evictions)}
 	checkpoints, backups := db.CopyStats()
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
+	m.Changes = changesMetrics(db)
 	f := db.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.PrefixSkips, m.DirectTables, m.NotDirectTables = f.Skipped, f.Direct, f.NotDirect

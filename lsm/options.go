@@ -187,6 +187,12 @@ type Options struct {
 	// the oldest log are flushed, so that one that is seldom written keeps no logs. The
 	// default, 0, is four times WriteBufferSize.
 	MaxWALSize int64
+	// WALRetentionBytes keeps logs that the database needs no longer, up to so many bytes together, for feeds
+	// of changes. The default, 0, is none, or no limit if WALRetentionTime is set; where both are, a log goes when it exceeds either.
+	WALRetentionBytes int64
+	// WALRetentionTime keeps such logs for so long after their last write. The default, 0, is not at all, or
+	// no limit if WALRetentionBytes is set.
+	WALRetentionTime time.Duration
 	// PlainWAL appends to the log by system calls only, never by stores into its
 	// mapped file, for hosts that take SIGBUS for themselves. The default is false,
 	// as a store costs less than a system call.
@@ -234,6 +240,8 @@ var optionTable = options.Table[Options]{
 	{Name: "max_space_amplification", Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
 	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},
 	{Name: "max_wal_size", Doc: "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
+	{Name: "wal_retention_bytes", Doc: "logs kept for feeds of changes beyond need; 0: none, or no limit if wal_retention_seconds is set", Unit: "bytes", Min: 0, Max: 1 << 50, Field: func(o *Options) any { return &o.WALRetentionBytes }},
+	{Name: "wal_retention_seconds", Doc: "how long logs are kept for feeds of changes after their last write, with ms, m or h behind it if not in seconds; 0: not, or no limit if wal_retention_bytes is set", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.WALRetentionTime }},
 	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", Field: func(o *Options) any { return &o.PlainWAL }},
 	{Name: "disable_compaction", Doc: "start with automatic compaction paused", Field: func(o *Options) any { return &o.DisableCompaction }},
 }
@@ -318,7 +326,7 @@ func (o *Options) engine() engine.Options {
 		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
-		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate,
+		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
 		Jobs: jobs.Options{
 			Paused: o.DisableCompaction, MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
 			L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,

@@ -26,6 +26,7 @@ var (
 	ErrTooLarge         = errors.New("too large")
 	ErrNeedsNative      = errors.New("needs the native format")
 	ErrNoKeyspace       = errors.New("keyspace does not exist")
+	ErrGap              = errors.New("changes are gone")
 	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it was open")
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
+	"github.com/loamdb/loam/internal/feed"
 	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
@@ -38,6 +39,7 @@ type DB struct {
 	Default  *Keyspace
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions
+	Feeds    feed.Hub        // feeds of changes
 
 	copies      copies      // checkpoints and backups under way
 	Loading     atomic.Bool // a dump is being loaded

@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/events"
+	"github.com/loamdb/loam/internal/feed"
 	"github.com/loamdb/loam/internal/jobs"
 )
 
@@ -60,11 +61,12 @@ func (h *Health) MergeFailed(err error) {
 type workers struct {
 	pipeline *commit.Pipeline
 	jobs     *jobs.Scheduler
+	feeds    *feed.Hub
 }
 
 // connect names what a failure stops. A failure that came before stops it now.
-func (h *Health) connect(p *commit.Pipeline, s *jobs.Scheduler) {
-	h.workers.Store(&workers{p, s})
+func (h *Health) connect(p *commit.Pipeline, s *jobs.Scheduler, f *feed.Hub) {
+	h.workers.Store(&workers{p, s, f})
 	if err := h.Failed(); err != nil {
 		p.Poison(err)
 	}
@@ -93,6 +95,7 @@ func (h *Health) setFailure(err error) (cause error, first bool) {
 	}
 	if w := h.workers.Load(); w != nil {
 		w.pipeline.Poison(cause)
+		w.feeds.Wake()
 	}
 	h.logger.Error("database is now read-only", "dir", h.dir, "cause", err)
 	h.ReadOnly(err)

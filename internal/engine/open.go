@@ -52,7 +52,8 @@ type Options struct {
 	MaxDecoded     int64                        // bytes
 	MaxOpenFiles   int
 	Mmap           bool
-	WALPreallocate int64        // bytes
+	WALPreallocate int64 // bytes
+	WALRetention   wal.Retention
 	MaxOperands    int          // that a read folds without consequences
 	Jobs           jobs.Options // the limits; Open fills in the parts of the database
 }
@@ -127,9 +128,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	db.Shared.Seqs.Publish(r.Last)
 	env := commit.Env{
 		Append:  db.WAL.Append,
-		Sync:    db.WAL.Sync,
+		Sync:    db.sync,
 		Apply:   db.Default.Tree.Apply,
-		Publish: db.Shared.Seqs.Publish,
+		Publish: db.publish,
 		Room: func(_ [][]byte, bytes int64, entries int, mode commit.Mode) error {
 			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
 		},
@@ -139,7 +140,8 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
 	db.Pipeline = commit.New(env, r.Last)
-	db.Health.connect(db.Pipeline, db.Jobs)
+	db.Feeds.Init(db.feedEnv())
+	db.Health.connect(db.Pipeline, db.Jobs, &db.Feeds)
 	db.Txns.Init(txn.Env{
 		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Resolve: db.resolve, Fail: db.Health.fail,
 	})
@@ -228,6 +230,7 @@ func (db *DB) assemble() {
 		FS: o.FS, Dir: db.Dir, Format: o.Format, Preallocate: o.WALPreallocate,
 		NewFileNum: db.Manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
 		Rename: db.Shared.Files.Rename, Delete: db.Shared.Files.DeleteFile,
+		Retention: o.WALRetention, Obsoleted: db.Feeds.Obsoleted,
 	})
 	for _, k := range db.Manifest.Keyspaces() {
 		if k.ID == base.DefaultKeyspace {
@@ -312,6 +315,7 @@ func (db *DB) Close() error {
 	db.Txns.Close()
 	db.Jobs.BeginClose()
 	db.copies.close() // after stalls have ended, which a copy may wait for
+	db.Feeds.Close()
 	closing := func() error {
 		db.Default.Tree.Close()
 		db.spaces.close()

@@ -222,12 +222,16 @@ func (r *replay) finish() error {
 		db.Health.Warn("tables keep the names of LevelDB until the next opening", err)
 	}
 	r.adopt(db.WAL.Num())
-	n := 0
-	err = db.Manifest.DeleteObsolete(db.WAL.Num(), func(name string) { db.Shared.Files.DeleteFile(name); n++ })
+	var obsolete []string
+	err = db.Manifest.DeleteObsolete(db.WAL.Num(), func(name string) { obsolete = append(obsolete, name) })
 	if err != nil {
 		db.Health.Warn("files of an earlier run stay until the next opening", err)
 	}
-	if n > manyObsolete {
+	obsolete = db.WAL.KeepObsolete(obsolete)
+	for _, name := range obsolete {
+		db.Shared.Files.DeleteFile(name)
+	}
+	if len(obsolete) > manyObsolete {
 		db.Shared.Files.WaitDeleted()
 	}
 	return nil

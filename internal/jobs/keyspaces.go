@@ -76,7 +76,8 @@ func (s *Scheduler) ReleaseLogs() (err error) {
 
 // syncLogsOf makes the logs of a sealed memtable durable before its tables are live,
 // if batches may have entries in several trees: a power cut that takes the end of a
-// log must not leave what one tree has of a batch without the rest.
+// log must not leave what one tree has of a batch without the rest. Logs that are kept must not
+// have less than the tables either.
 func (s *Scheduler) syncLogsOf(k *keyspace, m *tree.Sealed) error {
 	s.mu.Lock()
 	several := len(s.trees.all) > 1
@@ -86,7 +87,7 @@ func (s *Scheduler) syncLogsOf(k *keyspace, m *tree.Sealed) error {
 		return nil // nothing will be installed
 	}
 	defer state.Unref()
-	if !several {
+	if !several && !s.opts.WAL.Retains() {
 		return nil
 	}
 	next, _ := state.OldestLog(m) // m is the oldest, and has no entry in that log

@@ -41,6 +41,12 @@ type Options struct {
 	// tells what a file holds of another log.
 	Rename func(name string, rename func() error) error
 	Delete func(name string)
+
+	// Retention keeps obsolete logs; the zero value keeps none.
+	Retention Retention
+	// Obsoleted, if not nil, is told of the oldest log that stays when others became obsolete, or have
+	// to go. It must not wait.
+	Obsoleted func(num uint64)
 }
 
 // Set is the logs of an open database.
@@ -79,12 +85,16 @@ type Set struct {
 	unsyncedFull []*fullLog // oldest first
 	reusable     uint64     // an obsolete log to reuse, 0: none
 	durable      record.LogEnd
+	retained     []keptLog   // obsolete logs that are kept, in the order of their numbers
+	expiry       *time.Timer // of the oldest of retained; nil: it has none
+	closing      bool        // no timer is set any more
 
 	spareMu sync.Mutex // guards spare; held while a log is made, so that numbers ascend
 	spare   *newLog
 
 	bytes atomic.Int64
-	kept  atomic.Int64 // bytes of full
+	kept  atomic.Int64  // bytes of full
+	cuts  atomic.Uint64 // see Cuts
 	syncs hist.Histogram
 }
 
@@ -100,6 +110,7 @@ type fullLog struct {
 	w     *record.Writer
 	num   uint64
 	bytes int64
+	ended time.Time     // when it was rotated away
 	done  chan struct{} // closed when the writer is, after the background sync if there is one
 
 	// Valid after done.
@@ -365,11 +376,11 @@ func (s *Set) begin(l *newLog) error {
 
 // retire puts the current log among the full ones.
 func (s *Set) retire() {
-	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), done: make(chan struct{})}
+	old := &fullLog{w: s.cur, num: s.Num(), bytes: s.cur.Size(), ended: time.Now(), done: make(chan struct{})}
 	s.fullMu.Lock()
 	s.full = append(s.full, old)
 	s.kept.Add(old.bytes)
-	if s.synced {
+	if s.synced || s.Retains() {
 		s.synced = false
 		s.syncInBackground(old)
 	} else {
@@ -470,23 +481,21 @@ func (s *Set) takeUnsyncedLocked(num uint64) (logs []*fullLog) {
 }
 
 // TakeObsolete closes the full logs before oldest, whose entries are in tables now, as
-// the MANIFEST says, and returns their numbers, each once: the files may be deleted. One
-// of them may be kept, to become the next log. Any goroutine.
+// the MANIFEST says, and returns the numbers of the obsolete logs that Retention does not keep, each once: the
+// files may be deleted. One of them may be kept, to become the next log. Any goroutine.
 func (s *Set) TakeObsolete(oldest uint64) (nums []uint64) {
 	s.closeBefore(oldest)
 	s.fullMu.Lock()
-	defer s.fullMu.Unlock()
 	n := 0
 	for ; n < len(s.full) && s.full[n].num < oldest; n++ {
 		l := s.full[n]
 		s.kept.Add(-l.bytes)
-		if s.opts.Format == base.Native && s.reusable == 0 && l.isClosed() {
-			s.reusable = l.num
-		} else {
-			nums = append(nums, l.num)
-		}
+		s.retained = append(s.retained, keptLog{num: l.num, bytes: l.bytes, ended: l.ended, log: l})
 	}
 	s.full = slices.Delete(s.full, 0, n)
+	nums, first := s.expireLocked()
+	s.fullMu.Unlock()
+	s.obsoleted(first)
 	return nums
 }
 
@@ -534,6 +543,7 @@ func (s *Set) Append(group [][]byte) error {
 // other failure, that of the cut too, makes the database read-only.
 func (s *Set) failAppend(err error) error {
 	if base.IsShortage(err) {
+		s.cuts.Add(1)
 		if cut := s.cur.Cut(); cut != nil {
 			return s.fail("writing", fmt.Errorf("%w (and cutting it back: %w)", err, cut))
 		}
@@ -591,6 +601,7 @@ func (s *Set) fail(doing string, err error) error {
 // Close closes the log, synced if that is asked for, waits for the older ones,
 // and removes the spare. There must be no commit any more.
 func (s *Set) Close(sync bool) error {
+	s.stopExpiry()
 	var err error
 	if s.cur != nil {
 		if sync {

@@ -109,6 +109,30 @@ func TestBackupFaults(t *testing.T) {
 	})
 }
 
+// TestChangesStates: whatever a crash leaves, a feed of changes has what the database has, from the first batch on,
+// and what a feed said was durable is there.
+func TestChangesStates(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		start := time.Now()
+		r, err := ChangesStates(testkit.Seed(t), testkit.Scale(60, 16*share, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+	})
+}
+
+// TestChangesFaults fails the calls of a workload with feeds of changes.
+func TestChangesFaults(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		n, err := Faults(testkit.Seed(t), []string{"changes"}, testkit.Scale(200, 40*share, 1))
+		t.Logf("%d trials", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {

@@ -338,6 +338,9 @@ func (t *trial) verify(mem *vfs.Mem) error {
 	if err := t.verifyBackups(mem); err != nil {
 		return err
 	}
+	if err := t.verifyChanges(mem); err != nil {
+		return err
+	}
 	if err := t.reopen(mem, func(i int) bool { return t.okay[i] }, may); err != nil {
 		return fmt.Errorf("reopened: %w", err)
 	}

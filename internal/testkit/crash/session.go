@@ -313,6 +313,9 @@ func find(name string) *workload {
 	if name == kindsWorkload.name {
 		return &kindsWorkload
 	}
+	if name == changesWorkload.name {
+		return &changesWorkload
+	}
 	for _, list := range [][]workload{copyWorkloads, backupWorkloads} {
 		for i := range list {
 			if list[i].name == name {

@@ -41,6 +41,7 @@ type explorer struct {
 	// upgrades says that some states are upgraded instead of opened.
 	upgrades bool
 	every    int64 // of the points of a crash, only each so-manieth is taken
+	keep     int64 // the retention of the workload
 
 	mu  sync.Mutex
 	err error
@@ -234,6 +235,7 @@ func (x *explorer) check(s state) error {
 // recover opens, checks, closes, and opens again; with on it writes as well.
 func (x *explorer) recover(fs vfs.FS, lo, hi int, d drops, on bool) (int, error) {
 	o := options()
+	o.WALRetentionBytes = x.keep
 	x.trees.enable(&o)
 	o.FS = fs
 	if x.upgrades && on {
@@ -325,6 +327,9 @@ type Result struct{ Points, States, Nested int64 }
 func explore(w *workload, seed, every int64, also func(state) error) (Result, error) {
 	mem := vfs.NewMem()
 	x := &explorer{seed: seed, queue: newQueue(), also: also, every: every, upgrades: w == &upgradeWorkload}
+	if w == &changesWorkload {
+		x.keep = keepAll
+	}
 	var s *session
 	fs := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 		if changes(op.Kind) && x.failed() == nil {

@@ -251,6 +251,7 @@ var harmless = map[string]func(results []reflect.Value) error{
 	"Keyspace.ID":         func([]reflect.Value) error { return nil },
 	"Keyspace.Comparer":   func([]reflect.Value) error { return nil },
 	"Keyspace.NewBatch":   func([]reflect.Value) error { return nil },
+	"Changes.Position":    func([]reflect.Value) error { return nil },
 	"DB.RecoveryReport":   func([]reflect.Value) error { return nil },
 	"DB.PauseCompaction":  zeros,
 	"DB.ResumeCompaction": zeros,
@@ -359,6 +360,11 @@ func AfterClose(shared bool, seed uint64) error {
 	snap, closedSnap := w.db.Snapshot(), w.db.Snapshot()
 	tx := w.db.Begin(nil)
 	defer tx.Rollback()
+	feed, e1 := w.db.Changes(0, nil)
+	closedFeed, e2 := w.db.Changes(0, nil)
+	if err := errors.Join(e1, e2, closedFeed.Close(), closedFeed.Close()); err != nil {
+		return err
+	}
 	it, unused, closedIt := w.db.Iter(nil), w.db.Iter(nil), snap.Iter(nil)
 	if !it.First() || !closedIt.Last() {
 		return errors.Join(it.Err(), closedIt.Err())
@@ -377,7 +383,7 @@ func AfterClose(shared bool, seed uint64) error {
 	for range 2 { // the database is open, then closed
 		err = errors.Join(err,
 			w.closed(closedIt, rng, "Iterator.Close", "Iterator.Err"),
-			w.closed(closedSnap, rng, "Snapshot.Close"), w.whole())
+			w.closed(closedSnap, rng, "Snapshot.Close"), w.closed(closedFeed, rng, "Changes.Close"), w.whole())
 		if e := w.db.Close(); !errors.Is(e, lsm.ErrClosed) {
 			err = errors.Join(err, e)
 		}
@@ -389,7 +395,7 @@ func AfterClose(shared bool, seed uint64) error {
 			w.closed(tx, rng, "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Txn.SavePoint"),
 			// Key and Value stay what they are until the next move.
 			w.closed(it, rng, "Iterator.Close", "Iterator.Err", "Iterator.Key", "Iterator.Value"),
-			w.closed(unused, rng, "Iterator.Close", "Iterator.Err"), w.whole())
+			w.closed(unused, rng, "Iterator.Close", "Iterator.Err"), w.closed(feed, rng, "Changes.Close"), w.whole())
 		late := w.db.Snapshot()
 		err = errors.Join(err, w.closed(late, rng, "Snapshot.Close"), late.Close())
 	}
@@ -420,8 +426,10 @@ func Open(shared bool, seed uint64) error {
 	batch := lsm.NewBatch()
 	batch.Put(w.key(7), nil)
 	tx := w.db.Begin(nil)
-	for _, object := range []any{w.db, w.space, snap, tx, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult)} {
-		calls, e := w.calls(object, rng, "DB.Close", "Snapshot.Close", "Snapshot.In", "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Iterator.Close")
+	feed, e := w.db.Changes(0, nil)
+	err = errors.Join(err, e)
+	for _, object := range []any{w.db, w.space, snap, tx, it, batch, new(lsm.Batch), &r, failed, new(lsm.MultiResult), feed} {
+		calls, e := w.calls(object, rng, "Changes.Close", "Changes.Next", "DB.Close", "Snapshot.Close", "Snapshot.In", "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Iterator.Close")
 		err = errors.Join(err, e)
 		for _, c := range calls {
 			o := run(c)
