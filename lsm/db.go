@@ -40,6 +40,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	initLive(e, o)
 	return &DB{keyspace: keyspace{reader{space: e.Default}}, engine: e}, nil
 }
 

@@ -73,34 +73,36 @@ func (db *DB) Keyspace(name string, o *KeyspaceOptions) (*Keyspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.CompactionFilter != nil {
-		k.Tree.SetFilter(o.CompactionFilter)
-	}
-	if o.DefaultTTL != 0 {
-		ttl, _ := engine.Seconds(o.DefaultTTL) // 0 if negative
-		if err := k.SetTTL(ttl); err != nil {
-			return nil, err
-		}
-	}
 	if o.MergeOperator != nil {
 		if err := k.SetMergeOperator(o.MergeOperator); err != nil {
 			return nil, err
 		}
 	}
-	if o.Compression != DefaultCompression || o.BloomBits != 0 || o.PrefixLength != 0 {
-		tables := k.Tree.Tables()
-		if o.Compression != DefaultCompression {
-			tables.Compression, tables.Levels = o.Compression.At(0), o.Compression
-		}
-		if o.BloomBits != 0 {
-			tables.BloomBits = max(o.BloomBits, 0)
-		}
-		if o.PrefixLength != 0 {
-			tables.PrefixLength = max(o.PrefixLength, 0)
-		}
-		k.Tree.SetTables(tables)
+	if err := k.DB.Live.(*liveOptions).Change(uint32(k.ID()), o.own()); err != nil {
+		return nil, err
 	}
 	return &Keyspace{keyspace{reader{space: k}}}, nil
+}
+
+// own are the options that a keyspace gets of its own.
+func (o *KeyspaceOptions) own() map[string]func(*Options) {
+	own := map[string]func(*Options){}
+	if o.CompactionFilter != nil {
+		own["compaction_filter"] = func(to *Options) { to.CompactionFilter = o.CompactionFilter }
+	}
+	if o.DefaultTTL != 0 {
+		own["default_ttl"] = func(to *Options) { to.DefaultTTL = max(o.DefaultTTL, 0) }
+	}
+	if o.Compression != DefaultCompression {
+		own["compression"] = func(to *Options) { to.Compression = o.Compression }
+	}
+	if o.PrefixLength != 0 {
+		own["prefix_length"] = func(to *Options) { to.PrefixLength = max(o.PrefixLength, 0) }
+	}
+	if o.BloomBits != 0 {
+		own["bloom_bits"] = func(to *Options) { to.BloomBits = max(o.BloomBits, -1) }
+	}
+	return own
 }
 
 // Keyspaces lists the names of all keyspaces, "default" first, the others in the order in

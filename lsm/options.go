@@ -16,8 +16,8 @@ import (
 )
 
 // Options configures a database. A nil *Options and a zero field mean the
-// default. Options are read at Open; changing them later has no effect. A value
-// out of range fails Open with ErrInvalidArgument.
+// default. Options are read at Open; changing them later has no effect, but DB.SetOption
+// has. A value out of range fails Open with ErrInvalidArgument.
 type Options struct {
 	upgrade bool // a LevelDB directory becomes a native one; default false
 
@@ -85,6 +85,9 @@ type Options struct {
 	// Cache is a block cache that databases share; it overrides CacheSize. The
 	// default, nil, is a cache of the database's own.
 	Cache *Cache
+	// Resources is what the database shares with others: memory, background work, descriptors. Its
+	// memory overrides CacheSize and bounds memtables, too. The default, nil, shares nothing.
+	Resources *Resources
 	// CacheSize is the size of the database's own block cache in bytes, with the
 	// tables' indexes and filters in it. The default is 64 MiB; negative: none. Size
 	// it to the data that is read again and again.
@@ -161,6 +164,9 @@ type Options struct {
 	// goroutine of its own. The default is the number of processors that Go uses, at
 	// least 2.
 	MaxSubcompactions int
+	// CompactionRate bounds what flushes and compactions of the database read and write, in bytes a
+	// second, while writers need not wait for them. The default, 0, is no bound.
+	CompactionRate int64
 	// L0Compaction is the number of tables in level 0 that starts a compaction. The
 	// default is 4, LevelDB's. A larger one writes less, and every read searches more
 	// tables.
@@ -211,35 +217,36 @@ var optionTable = options.Table[Options]{
 	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
 	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too", Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
-	{Name: "compaction_filter", Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
+	{Name: "compaction_filter", Dynamic: options.Part, Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},
 	{Name: "merge_operator", Doc: "makes values of operands, by the name that the database stores: uint64add, int64add, max, min, append, append:DELIMITER or json_merge", Field: func(o *Options) any { return &o.MergeOperator }},
-	{Name: "default_ttl", Doc: "how long values live that are put without a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.DefaultTTL }},
-	{Name: "cache_size", Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
-	{Name: "write_buffer_size", Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
-	{Name: "max_memtables", Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
-	{Name: "max_memtable_bytes", Doc: "memory of the memtables of all keyspaces; 0: max_memtables write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxMemtableBytes }},
-	{Name: "max_open_files", Doc: "table files kept open at once, within the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20, Field: func(o *Options) any { return &o.MaxOpenFiles }},
-	{Name: "block_size", Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
-	{Name: "block_restart_interval", Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
-	{Name: "max_file_size", Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
-	{Name: "compression", Doc: "none, snappy or zstd, or one for level 0 and each level below it, as in none,snappy,zstd: the last one counts for all deeper levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
+	{Name: "default_ttl", Dynamic: options.Part, Doc: "how long values live that are put without a time to live, with ms, m or h behind it if not in seconds; 0: for ever", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.DefaultTTL }},
+	{Name: "cache_size", Dynamic: options.Whole, Doc: "block cache, indexes and filters included; 0: none", Unit: "bytes", Default: 64 << 20, Min: -1, Max: 1 << 46, NoneBelow: true, Field: func(o *Options) any { return &o.CacheSize }},
+	{Name: "write_buffer_size", Dynamic: options.Part, Doc: "size of one memtable", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 2 << 30, Field: func(o *Options) any { return &o.WriteBufferSize }},
+	{Name: "max_memtables", Dynamic: options.Whole, Doc: "memtables in memory before writes wait", Unit: "memtables", Default: 3, Min: 2, Max: 64, Field: func(o *Options) any { return &o.MaxMemtables }},
+	{Name: "max_memtable_bytes", Dynamic: options.Whole, Doc: "memory of the memtables of all keyspaces; 0: max_memtables write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxMemtableBytes }},
+	{Name: "max_open_files", Dynamic: options.Whole, Doc: "table files kept open at once, within the process's limit", Unit: "files", Default: 1000, Min: 4, Max: 1 << 20, Field: func(o *Options) any { return &o.MaxOpenFiles }},
+	{Name: "block_size", Dynamic: options.Part, Doc: "size of a table block before compression", Unit: "bytes", Default: 4 << 10, Min: 256, Max: 4 << 20, Field: func(o *Options) any { return &o.BlockSize }},
+	{Name: "block_restart_interval", Dynamic: options.Part, Doc: "entries between restart points of a block", Unit: "entries", Default: 16, Min: 1, Max: 1 << 16, Field: func(o *Options) any { return &o.BlockRestartInterval }},
+	{Name: "max_file_size", Dynamic: options.Whole, Doc: "size at which a compaction starts another table", Unit: "bytes", Default: 64 << 20, Min: 64 << 10, Max: 1 << 40, Field: func(o *Options) any { return &o.MaxFileSize }},
+	{Name: "compression", Dynamic: options.Part, Doc: "none, snappy or zstd, or one for level 0 and each level below it, as in none,snappy,zstd: the last one counts for all deeper levels", Default: int64(SnappyCompression), Field: func(o *Options) any {
 		return options.Choices{Value: (*uint16)(&o.Compression), Names: sstable.CompressionNames}
 	}},
-	{Name: "zstd_level", Doc: "zstd effort from 1 (fast) to 4 (small)", Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
-	{Name: "bloom_bits", Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
-	{Name: "prefix_length", Doc: "filters also hold so many bytes at the beginnings of keys, and iterators within one prefix pass over tables without it; 0: none", Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength, Field: func(o *Options) any { return &o.PrefixLength }},
-	{Name: "leveldb_filter", Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any { return &o.LevelDBFilter }},
+	{Name: "zstd_level", Dynamic: options.Part, Doc: "zstd effort from 1 (fast) to 4 (small)", Default: 1, Min: 1, Max: 4, Field: func(o *Options) any { return &o.ZstdLevel }},
+	{Name: "bloom_bits", Dynamic: options.Part, Doc: "filter bits per key; 0: none", Unit: "bits", Default: 10, Min: -1, Max: maxBloomBits, NoneBelow: true, Field: func(o *Options) any { return &o.BloomBits }},
+	{Name: "prefix_length", Dynamic: options.Part, Doc: "filters also hold so many bytes at the beginnings of keys, and iterators within one prefix pass over tables without it; 0: none", Unit: "bytes", Min: 0, Max: sstable.MaxPrefixLength, Field: func(o *Options) any { return &o.PrefixLength }},
+	{Name: "leveldb_filter", Dynamic: options.Part, Doc: "also write the filter blocks that LevelDB reads", Field: func(o *Options) any { return &o.LevelDBFilter }},
 	{Name: "max_decoded_block", Doc: "compressed blocks that declare more than this are refused", Unit: "bytes", Default: 64 << 20, Min: 1 << 20, Max: 4<<30 - 1, Field: func(o *Options) any { return &o.MaxDecodedBlock }},
 	{Name: "mmap", Doc: "read tables in place in mapped files: auto (on local file systems), on or off; C, Python and Node take auto for off", Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Mmap), Names: mmapNames} }},
 	{Name: "compaction_direct_io", Doc: "compactions read and write tables past the page cache, where the file system can (Linux)", Field: func(o *Options) any { return &o.CompactionDirectIO }},
-	{Name: "max_background_jobs", Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
-	{Name: "max_subcompactions", Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
-	{Name: "l0_compaction", Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
-	{Name: "l0_stop", Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 40, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
+	{Name: "max_background_jobs", Dynamic: options.Whole, Doc: "pieces of automatic compactions at once; the flush is not counted", Unit: "jobs", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxBackgroundJobs }},
+	{Name: "max_subcompactions", Dynamic: options.Whole, Doc: "parts of one compaction that run in parallel", Unit: "parts", PerProcessor: true, Min: 1, Max: 256, Field: func(o *Options) any { return &o.MaxSubcompactions }},
+	{Name: "compaction_rate", Dynamic: options.Whole, Doc: "what flushes and compactions read and write while no writer waits for them; 0: no bound", Unit: "bytes a second", Max: 1 << 46, Field: func(o *Options) any { return &o.CompactionRate }},
+	{Name: "l0_compaction", Dynamic: options.Whole, Doc: "tables in level 0 that start a compaction", Unit: "tables", Default: 4, Min: 1, Max: 1 << 10, Field: func(o *Options) any { return &o.L0Compaction }},
+	{Name: "l0_stop", Dynamic: options.Whole, Doc: "tables in level 0 at which writes wait", Unit: "tables", Default: 40, Min: 2, Max: 1 << 12, Field: func(o *Options) any { return &o.L0Stop }},
 	{Name: "max_merge_operands", Doc: "operands that reads fold without causing a flush or compaction", Unit: "operands", Default: 1000, Min: 2, Max: 1 << 30, Field: func(o *Options) any { return &o.MaxMergeOperands }},
-	{Name: "max_space_amplification", Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
+	{Name: "max_space_amplification", Dynamic: options.Whole, Doc: "space of the tables when writes are not fast, as a multiple of live data", Unit: "times", Fraction: 1.3, Min: 1, Max: 100, Field: func(o *Options) any { return &o.MaxSpaceAmplification }},
 	{Name: "wal_preallocate", Doc: "log allocated ahead of its end; 0: none", Unit: "bytes", Default: 8 << 20, Min: -1, Max: 1 << 30, NoneBelow: true, Field: func(o *Options) any { return &o.WALPreallocate }},
-	{Name: "max_wal_size", Doc: "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
+	{Name: "max_wal_size", Dynamic: options.Whole, Doc: "logs from which on keyspaces that keep old ones are flushed; 0: four write buffers", Unit: "bytes", Min: 0, Max: 1 << 46, Field: func(o *Options) any { return &o.MaxWALSize }},
 	{Name: "wal_retention_bytes", Doc: "logs kept for feeds of changes beyond need; 0: none, or no limit if wal_retention_seconds is set", Unit: "bytes", Min: 0, Max: 1 << 50, Field: func(o *Options) any { return &o.WALRetentionBytes }},
 	{Name: "wal_retention_seconds", Doc: "how long logs are kept for feeds of changes after their last write, with ms, m or h behind it if not in seconds; 0: not, or no limit if wal_retention_bytes is set", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.WALRetentionTime }},
 	{Name: "plain_wal", Doc: "append to the log by system calls only, never by stores into its mapped file; C, Python and Node set it", Field: func(o *Options) any { return &o.PlainWAL }},
@@ -294,6 +301,9 @@ func (o *Options) resolve() (*Options, error) {
 	if err := checkFilter(r.CompactionFilter); err != nil {
 		return nil, err
 	}
+	if r.Cache != nil && r.Resources.Bounded() {
+		return nil, fmt.Errorf("%w: Options.Cache beside Resources with a bound on memory, which have a cache", ErrInvalidArgument)
+	}
 	if r.FS == nil {
 		r.FS = vfs.Default
 	}
@@ -326,12 +336,18 @@ func (o *Options) engine() engine.Options {
 		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
-		Mmap: o.Mmap != MmapOff, WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
-		Jobs: jobs.Options{
-			Paused: o.DisableCompaction, MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
-			L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
-			MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize, MaxMemTableBytes: o.MaxMemtableBytes,
-		},
+		Mmap: o.Mmap != MmapOff && !(o.Mmap == MmapAuto && o.Resources.Bounded()), WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
+		Jobs: jobs.Options{Paused: o.DisableCompaction, Limits: o.limits()}, Resources: o.Resources,
+	}
+}
+
+// limits returns what the scheduler goes by. o is resolved.
+func (o *Options) limits() jobs.Limits {
+	return jobs.Limits{
+		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
+		L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
+		MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize, MaxMemTableBytes: o.MaxMemtableBytes,
+		BytesPerSecond: o.CompactionRate,
 	}
 }
 
@@ -345,6 +361,9 @@ const maxLogs = 4
 func (o *Options) cache() (*cache.Cache, error) {
 	if o.Cache != nil {
 		return o.Cache.hold()
+	}
+	if o.Resources.Bounded() {
+		return o.Resources.Cache()
 	}
 	return cache.New(max(o.CacheSize, 0)), nil
 }

@@ -40,6 +40,9 @@ const (
 	// minShard is the least size of a shard, unless the whole cache is smaller.
 	minShard  = 8 << 20
 	maxShards = 16
+	// A shared number of bytes has few and large shards, whose ends lie on huge pages: so the
+	// memory in use is what is counted. See NewShared.
+	sharedShard = 64 << 20
 	// hugeFrom is how much the cache has to hold before huge pages are asked for,
 	// so that a small database does not pay for pages it never fills.
 	hugeFrom = 1 << 20
@@ -54,6 +57,7 @@ type Cache struct {
 	capacity int64
 	base     unsafe.Pointer // of the rings of all shards, side by side; nil for none
 	shards   []shard
+	shared   bool // see NewShared
 
 	hits, misses epoch.Tally // padded: lookups read above, insertions write below
 
@@ -68,6 +72,8 @@ type Cache struct {
 
 	mu       sync.Mutex   // orders changes of the budget; taken before a shard's
 	reserved atomic.Int64 // written under mu
+	charged  atomic.Int64 // written under mu; see Charge
+	wanted   atomic.Int64 // written under mu; the capacity now, see SetCapacity
 	freed    []*Slots     // freed, with frames still pinned; guarded by mu
 
 	transients     atomic.Int64 // frames ever allocated outside the rings
@@ -76,7 +82,7 @@ type Cache struct {
 
 // Stats is a snapshot of a cache's state. Counts are since New.
 type Stats struct {
-	Capacity   int64 // bytes the cache was made for
+	Capacity   int64 // bytes the cache may have
 	Reserved   int64 // bytes taken by filters, indexes and slots
 	Used       int64 // bytes held: frames, Reserved and transient frames
 	Frames     int64 // bytes of frames in the rings
@@ -92,12 +98,22 @@ type Stats struct {
 // New makes a cache with one reference, which takes memory as it fills. With a capacity
 // of 0 or less, or when the system has no addresses for it even after it was halved a
 // few times, the cache holds nothing: every frame is then transient.
-func New(capacity int64) *Cache {
-	c := &Cache{capacity: min(max(capacity, 0), unit<<locBits-minShard)}
+func New(capacity int64) *Cache { return newCache(capacity, false) }
+
+// NewShared makes a cache that gives way to all else that a number of bytes is shared with, down
+// to an eighth of its capacity; see Charge.
+func NewShared(capacity int64) *Cache { return newCache(capacity, true) }
+
+func newCache(capacity int64, shared bool) *Cache {
+	c := &Cache{capacity: min(max(capacity, 0), unit<<locBits-minShard), shared: shared}
+	c.wanted.Store(c.capacity)
 	c.refs.Store(1)
 	c.hits.Init(math.MaxInt64) // it all stays in the stripes
 	c.misses.Init(math.MaxInt64)
 	n := c.capacity / minShard
+	if shared {
+		n = c.capacity / sharedShard
+	}
 	n = max(1, min(n, maxShards))
 	per := c.capacity / n &^ (unit - 1)
 	for try := 0; per > 0; try++ {
@@ -119,8 +135,20 @@ func New(capacity int64) *Cache {
 	return c
 }
 
-// Capacity is the number of bytes the cache was made for.
-func (c *Cache) Capacity() int64 { return c.capacity }
+// Capacity is the number of bytes the cache may have.
+func (c *Cache) Capacity() int64 { return c.wanted.Load() }
+
+// SetCapacity changes the number of bytes the cache may have, up to what it was made for.
+func (c *Cache) SetCapacity(n int64) bool {
+	if n < 0 || n > c.capacity || c.base == nil && n != c.capacity {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wanted.Store(n)
+	c.fitLocked()
+	return true
+}
 
 // Ref adds a reference. It reports false when the last one was dropped before: the
 // memory is then freed.
@@ -184,31 +212,48 @@ func (c *Cache) extend(end int64) bool {
 
 // Reserve counts delta bytes, which may be negative, that are held outside of the cache
 // (filters, indexes) against the budget: the room for frames shrinks by delta at once,
-// but never below a quarter of the capacity.
+// but never below a quarter of the capacity, an eighth if the cache is shared.
 func (c *Cache) Reserve(delta int64) {
+	offheap.Attribute(delta)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.reserved.Add(delta)
 	if invariants.Enabled {
 		invariants.Check(r >= 0, "cache: reserved %d bytes", r)
 	}
-	room := max(c.capacity-max(r, 0), c.capacity/4)
+	c.fitLocked()
+}
+
+// Charge counts delta bytes, which may be negative, of memtables and buffers as Reserve does.
+func (c *Cache) Charge(delta int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.charged.Add(delta)
+	c.fitLocked()
+}
+
+// Tables is what Reserve counts.
+func (c *Cache) Tables() int64 { return c.reserved.Load() }
+
+// Blocks is the bytes of frames in the rings.
+func (c *Cache) Blocks() int64 { return c.Stats().Frames }
+
+// hugePage is where the rings of a shared cache of large shards end.
+const hugePage = 2 << 20
+
+// fitLocked gives the rings what is left of the capacity.
+//
+// REQUIRES: c.mu held.
+func (c *Cache) fitLocked() {
+	capacity := c.wanted.Load()
+	floor := capacity / 4
+	if c.shared {
+		floor = capacity / 8
+	}
+	room := max(capacity-max(c.reserved.Load(), 0)-max(c.charged.Load(), 0), floor)
 	per := room / int64(len(c.shards))
 	for i := range c.shards {
-		s := &c.shards[i]
-		size := min(per, s.size())
-		if size < s.size() {
-			// Coarse steps, rounded down, because each step down walks a ring.
-			size -= size % max(s.size()/64, unit)
-		}
-		// The small ring is a tenth, so that a quarter leaves room for it.
-		r := &s.main
-		limit := r.lo + (size-s.small.max)&^(unit-1)
-		if old := r.limit.Swap(limit); limit < old {
-			s.mu.Lock()
-			r.shrink()
-			s.mu.Unlock()
-		}
+		c.shards[i].fit(per, c.shared)
 	}
 }
 
@@ -229,7 +274,7 @@ func (c *Cache) Lookups() int64 { return c.hits.Sum() + c.misses.Sum() }
 // Stats gathers the counters. It is not a consistent cut.
 func (c *Cache) Stats() Stats {
 	st := Stats{
-		Capacity:   c.capacity,
+		Capacity:   c.wanted.Load(),
 		Reserved:   c.reserved.Load(),
 		Transient:  c.transientBytes.Load(),
 		Transients: c.transients.Load(),

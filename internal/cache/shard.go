@@ -43,6 +43,34 @@ func (s *shard) init(c *Cache, lo, size int64) {
 // size is how many bytes the shard may have.
 func (s *shard) size() int64 { return s.small.max + s.main.max }
 
+// fit makes size bytes the room of the shard, as far as it has them.
+func (s *shard) fit(size int64, shared bool) {
+	full := s.size()
+	size = min(size, full)
+	if size < full {
+		// Coarse steps, rounded down, because each step down walks a ring.
+		size -= size % max(full/64, unit)
+	}
+	// The small ring is a tenth of the whole shard, unless less than that is left.
+	r := &s.main
+	limit := r.lo + max(size-s.small.max, 0)&^(unit-1)
+	if shared && size < full && full >= 8*hugePage {
+		// No huge page is used in part: the system would make it whole again.
+		limit = max(limit&^(hugePage-1), r.lo)
+	}
+	s.resize(r, limit)
+	s.resize(&s.small, s.small.lo+min(s.small.max, size))
+}
+
+// resize changes where a ring ends.
+func (s *shard) resize(r *ring, limit int64) {
+	if old := r.limit.Swap(limit); limit < old {
+		s.mu.Lock()
+		r.shrink()
+		s.mu.Unlock()
+	}
+}
+
 // bump allocates memory that was not used before. It fails when the ring is full or the
 // system refuses memory.
 func (s *shard) bump(need int64) (off int64, ok, full bool) {

@@ -43,6 +43,7 @@ type DB struct {
 
 	copies      copies      // checkpoints and backups under way
 	Loading     atomic.Bool // a dump is being loaded
+	Live        any         // options that change, of package lsm
 	folding     atomic.Bool // a flush for long chains of operands is under way
 	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
 }

@@ -56,6 +56,7 @@ type Options struct {
 	WALRetention   wal.Retention
 	MaxOperands    int          // that a read folds without consequences
 	Jobs           jobs.Options // the limits; Open fills in the parts of the database
+	Resources      *Resources   // that are shared; nil: none
 }
 
 // Listener is told what happens. It waits for nothing: it posts to the queue that it was
@@ -78,7 +79,9 @@ func Open(dir string, o Options) (*DB, error) {
 	db.Health.init(db.Dir, &o)
 	db.Shared = tree.Shared{
 		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
-		Spare: memtable.NewSpare(o.Jobs.WriteBuffer),
+	}
+	if !o.Resources.Bounded() {
+		db.Shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
 	}
 	found := &manifest.Found{}
 	if err := db.open(found); err != nil {
@@ -104,6 +107,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return base.NeedsNative("a time to live")
 	}
 	if err := db.openCache(); err != nil {
+		return err
+	}
+	if err := db.joinResources(); err != nil {
 		return err
 	}
 	db.assemble()
@@ -219,6 +225,7 @@ func (db *DB) openCache() (err error) {
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache, Comparer: db.Opts.Comparer, Reads: db.Shared.Reads,
 		MaxDecoded: db.Opts.MaxDecoded, MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap,
 		OnError: func(err error) { db.Health.Warn("table file", err) },
+		Group:   db.Opts.Resources.group(), Pace: func(n int64) { db.Jobs.PaceReads(n) },
 	})
 	return nil
 }
@@ -262,7 +269,7 @@ func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 		filter = nil // until lsm.KeyspaceOptions name one
 	}
 	return tree.New(tree.Options{
-		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer,
+		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer, Account: db.Opts.Jobs.Account,
 		Filter: filter, MaxUnpacked: db.Opts.MaxDecoded,
 		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
 		Merge:      db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands, LongChains: db.longChains,
@@ -273,6 +280,7 @@ func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
 func (db *DB) abandon(found *manifest.Found) {
 	db.Health.Closing.Store(true)
 	if db.Default != nil {
+		db.Jobs.Close()
 		_ = Protect(func() error { return db.WAL.Close(false) })
 		db.Default.Tree.Close()
 		db.spaces.close()

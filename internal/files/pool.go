@@ -48,26 +48,22 @@ func maxOpenFor(limit uint64) int {
 func (p *pool) reserve(o *owner) {
 	p.mu.Lock()
 	for {
-		own := o.max > 0 && o.open >= o.max
-		if !own && p.open < p.max {
+		full := o.full()
+		if full == nil && p.open < p.max {
 			p.open++
-			o.open++
+			o.add(1)
 			p.mu.Unlock()
 			return
 		}
-		var only *owner
-		if own {
-			only = o
-		}
 		p.waiting.Add(1) // before looking, so that no unpin is overlooked
-		if f, victim := p.take(only); victim != nil {
+		if f, victim := p.take(full); victim != nil {
 			p.waiting.Add(-1)
-			over := p.open > p.max // the bound was lowered: give up one more
-			f.owner.open--
+			over := p.open > p.max || full != nil && full.open > full.max // a bound was lowered: give up one more
+			f.owner.add(-1)
 			if over {
 				p.open--
 			} else {
-				o.open++
+				o.add(1)
 			}
 			p.mu.Unlock()
 			_ = victim.Close()
@@ -99,7 +95,7 @@ func (p *pool) reserveSpare(o *owner) bool {
 func (p *pool) unreserve(o *owner) {
 	p.mu.Lock()
 	p.open--
-	o.open--
+	o.add(-1)
 	p.freed.Broadcast()
 	p.mu.Unlock()
 }
@@ -125,7 +121,7 @@ func (p *pool) closeIdle() bool {
 	f, victim := p.take(nil)
 	if victim != nil {
 		p.open--
-		f.owner.open--
+		f.owner.add(-1)
 		p.freed.Broadcast()
 	}
 	p.mu.Unlock()
@@ -136,16 +132,16 @@ func (p *pool) closeIdle() bool {
 	return true
 }
 
-// take detaches the descriptor that the hand chooses, among those of only unless that
-// is nil. The caller holds mu, closes the descriptor and adjusts the counts.
-func (p *pool) take(only *owner) (*file, vfs.ReadFile) {
+// take detaches the descriptor that the hand chooses, among those that count for only unless
+// that is nil. The caller holds mu, closes the descriptor and adjusts the counts.
+func (p *pool) take(only *bound) (*file, vfs.ReadFile) {
 	for range 2 * len(p.ring) {
 		p.hand++
 		if p.hand >= len(p.ring) {
 			p.hand = 0
 		}
 		f := p.ring[p.hand]
-		if only != nil && f.owner != only {
+		if only != nil && only != &f.owner.bound && (f.owner.group == nil || only != &f.owner.group.bound) {
 			continue
 		}
 		w := f.state.Load()
@@ -176,11 +172,69 @@ func (p *pool) remove(f *file) vfs.ReadFile {
 	return d
 }
 
+// bound is a number of descriptors; guarded by pool.mu.
+type bound struct {
+	max  int // 0: none
+	open int
+}
+
 // owner is a Set's share of the pool; guarded by pool.mu.
 type owner struct {
-	max    int // 0: no bound of its own
-	open   int
-	closed bool // no descriptor is opened any more
+	bound
+	group  *Group // nil: none
+	closed bool   // no descriptor is opened any more
+}
+
+// full is a bound of the owner that is reached, or nil.
+func (o *owner) full() *bound {
+	for _, b := range []*bound{&o.bound, o.group.bounded()} {
+		if b != nil && b.max > 0 && b.open >= b.max {
+			return b
+		}
+	}
+	return nil
+}
+
+func (o *owner) add(n int) {
+	o.open += n
+	if o.group != nil {
+		o.group.open += n
+	}
+}
+
+// Group is databases that together have no more than so many descriptors of tables. A nil one
+// is no group.
+type Group struct{ bound }
+
+// NewGroup makes a Group; most is 0 for no bound but that of the process.
+func NewGroup(most int) *Group {
+	g := &Group{}
+	g.SetMax(most)
+	return g
+}
+
+func (g *Group) bounded() *bound {
+	if g == nil {
+		return nil
+	}
+	return &g.bound
+}
+
+// SetMax changes the bound, 0 for none. Descriptors above it are closed as others are opened.
+func (g *Group) SetMax(most int) { g.set(descriptors, most) }
+
+// Open is how many descriptors the group has, and may have.
+func (g *Group) Open() (open, most int) {
+	descriptors.mu.Lock()
+	defer descriptors.mu.Unlock()
+	return g.open, g.max
+}
+
+func (b *bound) set(p *pool, most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.max = max(most, 0)
+	p.freed.Broadcast()
 }
 
 // The state word of a file: flags, then the count of reads under way.

@@ -141,7 +141,7 @@ func TestPoolKeepsItsBound(t *testing.T) {
 }
 
 func TestOwnersBound(t *testing.T) {
-	o := &owner{max: 2}
+	o := &owner{bound: bound{max: 2}}
 	c, p, all := newPooled(t, 100, 20, o)
 	hammer(t, all, 6, 1000)
 	if m := c.most.Load(); m > 2 {

@@ -32,7 +32,11 @@ type Options struct {
 	// MaxOpenFiles bounds this database's descriptors of tables below the
 	// process's bound; 0: no bound of its own.
 	MaxOpenFiles int
-	Mmap         bool // tables are mapped where FS can
+	Group        *Group // that has a bound, too; nil: none
+	Mmap         bool   // tables are mapped where FS can
+	// Pace is called after compactions have read so many bytes of a table, and may sleep; nil: it
+	// is not.
+	Pace func(bytes int64)
 }
 
 // Set is the table files of one database.
@@ -64,7 +68,7 @@ func New(o Options) *Set {
 		o.Reads = epoch.New(nil)
 	}
 	s := &Set{o: o, open: make(map[uint64]*manifest.FileMeta)}
-	s.owner.max = max(o.MaxOpenFiles, 0)
+	s.owner.max, s.owner.group = max(o.MaxOpenFiles, 0), o.Group
 	s.queue.init(o.FS, o.Dir, s.fail)
 	return s
 }
@@ -182,7 +186,7 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 		return nil, err
 	}
 	r, err := OpenTable(f, TableOptions{
-		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num, OnFault: s.fail,
+		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num, OnFault: s.fail, Pace: s.o.Pace,
 	})
 	if err != nil {
 		_ = f.Close()
@@ -224,11 +228,32 @@ func (s *Set) Create(num uint64, o sstable.WriterOptions) (sstable.Writer, strin
 	if o.DirectIO {
 		f = s.directWriter(f)
 	}
+	if o.Pace != nil {
+		f = pacedFile{f, o.Pace}
+	}
 	return NewTableWriter(f, o), name, nil
 }
 
 // CountSkip counts a table that an iterator passed over because of its filter.
 func (s *Set) CountSkip() { s.skipped.Add(1) }
+
+// pacedFile calls pace after each write.
+type pacedFile struct {
+	vfs.WriteFile
+	pace func(bytes int64)
+}
+
+func (f pacedFile) Write(p []byte) (n int, err error) {
+	n, err = f.WriteFile.Write(p)
+	f.pace(int64(n))
+	return n, err
+}
+
+// StartSync is that of the file, if it can.
+func (f pacedFile) StartSync() { vfs.StartSync(f.WriteFile) }
+
+// SetMaxOpenFiles changes the bound on this database's descriptors; 0: none of its own.
+func (s *Set) SetMaxOpenFiles(n int) { s.owner.set(descriptors, n) }
 
 // TableName is the name of a new table.
 func (s *Set) TableName(num uint64) string { return s.o.Format.FileName(base.FileTable, num) }

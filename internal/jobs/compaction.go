@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/budget"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/picker"
@@ -23,10 +24,10 @@ var errStopped = errors.New("compaction stopped")
 var errDropped = fmt.Errorf("%w: the keyspace was dropped", errStopped)
 
 // env is what a flush or compaction of a tree into a level needs. spare is nil, or keeps the
-// buffers of the job.
-func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare) *compact.Env {
+// buffers of the job; pace is called after each write.
+func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func(int64)) *compact.Env {
 	tables := t.Tables().ForLevel(level)
-	tables.Spare, tables.Keyspace, tables.KeyspaceName = spare, t.ID(), t.Name()
+	tables.Spare, tables.Keyspace, tables.KeyspaceName, tables.Pace = spare, t.ID(), t.Name(), pace
 	tables.DirectIO = tables.DirectIO && spare != nil // what a flush writes is soon read
 	filter, maxUnpacked := t.Filter()
 	return &compact.Env{
@@ -53,13 +54,16 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare) *compact.
 func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.Plan, version *manifest.Version) <-chan error {
 	version.Ref()
 	s.trees.start(k, plan)
+	job := s.beginJob(plan)
+	pieces := plan.MaxPieces
 	if k.manual[plan] == nil { // those take no workers from the automatic ones
-		s.workers += plan.MaxPieces
+		s.workers += pieces
 	}
 	done := make(chan error, 1)
 	kick := s.kick
 	go func() {
-		err := s.compact(ctx, k, plan)
+		err := s.compact(ctx, k, plan, job)
+		job.End()
 		version.Unref()
 		s.finishedCompaction(k, plan, err, kick)
 		done <- err
@@ -68,7 +72,7 @@ func (s *Scheduler) startLocked(ctx context.Context, k *keyspace, plan *picker.P
 }
 
 // compact runs the pieces of a plan side by side and installs their results.
-func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan) (err error) {
+func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan, job *budget.Job) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.CompactionBegin(plan)
 	start := time.Now()
@@ -80,7 +84,7 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan)
 		edit, err = compact.Edit(plan)
 	} else {
 		cached := s.cached(plan)
-		if results, edit, err = s.runPieces(ctx, k, plan); err == nil && cached {
+		if results, edit, err = s.runPieces(ctx, k, plan, job); err == nil && cached {
 			s.warm(ctx, results)
 		}
 	}
@@ -104,12 +108,13 @@ func (s *Scheduler) compact(ctx context.Context, k *keyspace, plan *picker.Plan)
 // runPieces merges every piece on a goroutine of its own and makes the tables'
 // names durable. It returns the change to install. If a piece fails, or entries
 // were lost on the way, the outputs of all are deleted.
-func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan) ([]compact.Result, *manifest.Edit, error) {
+func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Plan, job *budget.Job) ([]compact.Result, *manifest.Edit, error) {
 	var spare sstable.Spare
 	defer spare.Free()
-	env := s.env(k.Tree, plan.OutputLevel, &spare)
+	env := s.env(k.Tree, plan.OutputLevel, &spare, s.paceCompaction)
 	env.Stop = s.giveWay(k, plan, func() error {
 		s.yieldToFlush()
+		s.pauseJob(job)
 		if s.stop.Load() || s.opts.Failure() != nil {
 			return errStopped
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/budget"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
@@ -59,7 +60,11 @@ func (s *Scheduler) flushLoop() {
 		s.flush.begun++
 		s.mu.Unlock()
 		s.prepareLog()
-		err := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])
+		job, err := s.beginFlushJob(k)
+		if err == nil {
+			err = s.flushMemTable(k, state.Sealed[len(state.Sealed)-1], job)
+		}
+		job.End()
 		state.Unref()
 		s.finishedFlush(k, err, kick)
 	}
@@ -158,7 +163,7 @@ func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
 }
 
 // flushMemTable writes a sealed memtable into tables and makes those live.
-func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed) (err error) {
+func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed, job *budget.Job) (err error) {
 	defer s.catchPanic(&err)
 	s.opts.Events.FlushBegin()
 	start := time.Now()
@@ -167,7 +172,7 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed) (err error) {
 	m.Mem.Seal()
 	var result compact.Result
 	if err = s.mendManifest(); err == nil {
-		err = s.WriteMemTable(k.Tree, m, func(r compact.Result) error {
+		err = s.writeMemTable(k.Tree, m, job, func(r compact.Result) error {
 			result = r
 			if s.readSince(r) {
 				s.warm(context.Background(), []compact.Result{r})
@@ -190,6 +195,10 @@ func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed) (err error) {
 // tables of a failed write are deleted; those of a failed install are not, as
 // the manifest may have them.
 func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(compact.Result) error) error {
+	return s.writeMemTable(t, m, nil, install)
+}
+
+func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job, install func(compact.Result) error) error {
 	if m.Mem.Len() == 0 {
 		return install(compact.Result{})
 	}
@@ -214,8 +223,10 @@ func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(com
 		s.mu.Unlock()
 		version.Unref()
 	}()
-	env := s.env(t, level, nil)
+	env := s.env(t, level, nil, s.paceFlush)
 	env.Stop = func() error {
+		job.Progress()
+		s.opts.Account.Settle()
 		if s.stopFlush.Load() || s.opts.Failure() != nil {
 			return errStopped
 		}

@@ -155,7 +155,9 @@ func TestDelayCountsSpace(t *testing.T) {
 	if delay := set(size); delay != 0 {
 		t.Errorf("all is live: %v", delay)
 	}
-	d.jobs.opts.WriteBuffer = 1 // no slack, and no least tree
+	limits := *d.jobs.limits.Load()
+	limits.WriteBuffer = 1 // no slack, and no least tree
+	d.jobs.SetLimits(limits)
 	if delay := set(size * 100 / 185); delay < 5*time.Microsecond || delay > 20*time.Microsecond {
 		t.Errorf("1.85 times the live bytes: %v", delay)
 	}

@@ -90,7 +90,7 @@ func openFormat(t *testing.T, fsys vfs.FS, format base.Format, filter *base.Comp
 			Exclusive: func(f func() error) error { return f() }, // by the test's only writer
 		},
 		Files: d.shared.Files, Manifest: set, WAL: d.wal, Cache: c, Seqs: d.shared.Seqs, Folds: d.shared.Folds,
-		MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3, L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10,
+		Limits: Limits{MaxJobs: 2, MaxSubcompactions: 1, MaxMemTables: 3, L0Trigger: 4, L0Stop: 8, FileSize: 1 << 20, WriteBuffer: 64 << 10},
 	})
 	d.jobs.Add(d.tree)
 	d.jobs.Wake()

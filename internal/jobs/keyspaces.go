@@ -189,16 +189,16 @@ func (s *Scheduler) rotateLogOnce() func(last base.SeqNum) (uint64, error) {
 // again after a quarter of a write buffer. A log is full at the size of a write
 // buffer, so that there is an oldest one to delete.
 func (s *Scheduler) boundLogs(rotateLog func(base.SeqNum) (uint64, error)) error {
-	w := s.opts.WAL
-	if w.Size() > s.opts.WriteBuffer {
+	w, o := s.opts.WAL, s.limits.Load()
+	if w.Size() > o.WriteBuffer {
 		if _, err := rotateLog(s.opts.Seqs.Visible()); err != nil {
 			return err
 		}
 	}
-	if w.Kept() < s.opts.MaxLogs || w.Bytes() < s.nextLook {
+	if w.Kept() < o.MaxLogs || w.Bytes() < s.nextLook {
 		return nil
 	}
-	s.nextLook = w.Bytes() + s.opts.WriteBuffer/4
+	s.nextLook = w.Bytes() + o.WriteBuffer/4
 	oldest, pinning := s.pinOldest()
 	if oldest == w.Num() {
 		return nil
@@ -237,20 +237,25 @@ func (s *Scheduler) pinOldest() (oldest uint64, pinning []*tree.Tree) {
 	return oldest, pinning
 }
 
-// boundMemory keeps the memtables of all trees together below MaxMemTableBytes. When those
-// that take writes have more than half of it, it seals the largest; when all have more, it
-// waits for flushes. It looks again after an eighth of a write buffer, or a sixteenth of the
-// bound if that is less.
+// boundMemory keeps the memtables of all trees together below MaxMemTableBytes, and those of all
+// databases below what they may have. When those that take writes have more than half of it, it
+// seals the largest; when all have more, it waits for flushes. It looks again after an eighth of
+// a write buffer, or a sixteenth of the bound if that is less. Commit leader only.
 func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mode commit.Mode) error {
 	w := s.opts.WAL
 	if w.Bytes() < s.nextWeigh {
 		return nil
 	}
-	s.nextWeigh = w.Bytes() + min(s.opts.WriteBuffer/8, s.opts.MaxMemTableBytes/16)
+	o := s.limits.Load()
+	step := min(o.WriteBuffer/8, o.MaxMemTableBytes/16)
+	if s.opts.Account != nil {
+		step = min(step, s.opts.Account.Interval())
+	}
+	s.nextWeigh = w.Bytes() + step
 	for {
 		active, sealed, largest := s.memTableBytes()
 		s.boundSpare(active + sealed)
-		if active <= s.opts.MaxMemTableBytes/2 || largest == nil {
+		if !s.tooMuchMemory(active, sealed) || largest == nil {
 			return s.waitForMemory(mode)
 		}
 		if err := largest.Rotate(0, 0, rotateLog); err != nil {
@@ -292,7 +297,7 @@ func (s *Scheduler) memTableBytesLocked() (active, sealed int64, largest *tree.T
 		for _, m := range state.Sealed {
 			sealed += m.Mem.MemoryUsage()
 		}
-		if n > most && !k.dropped && len(state.Sealed) < s.opts.MaxMemTables-1 {
+		if n > most && !k.dropped && len(state.Sealed) < s.limits.Load().MaxMemTables-1 {
 			most, largest = n, k.Tree
 		}
 		state.Unref()
@@ -319,7 +324,7 @@ func (s *Scheduler) waitForMemory(mode commit.Mode) error {
 		}
 		active, sealed, _ := s.memTableBytesLocked()
 		switch {
-		case active+sealed <= s.opts.MaxMemTableBytes || sealed == 0:
+		case sealed == 0 || !s.mustWaitForMemory(active, sealed):
 			return nil
 		case s.flush.err != nil:
 			return fmt.Errorf("no room for the write, as flushing fails: %w", s.flush.err)

@@ -55,7 +55,7 @@ func (s *Scheduler) CompactRange(ctx context.Context, t *tree.Tree, start, limit
 // manualFirstLocked reports whether a manual compaction takes its turn before
 // further automatic ones: while level 0 is far from making writers wait.
 func (s *Scheduler) manualFirstLocked(k *keyspace, v *manifest.Version) bool {
-	return k.manualWaits > 0 && len(v.Levels[0].Files) < max(s.opts.L0Trigger, s.opts.L0Stop/2)
+	return k.manualWaits > 0 && len(v.Levels[0].Files) < max(s.limits.Load().L0Trigger, s.limits.Load().L0Stop/2)
 }
 
 // manualStepLocked does the next step of a manual compaction, as soon as those that

@@ -107,8 +107,8 @@ func (s *Scheduler) updatePaceLocked(now time.Time) {
 	var nanos int64
 	if k := s.pace.k; k != nil {
 		if state := k.Acquire(); state != nil {
-			if len(state.Sealed) >= s.opts.MaxMemTables-1 {
-				room := max(s.opts.WriteBuffer-state.Mem.Bytes(), leastRoom)
+			if len(state.Sealed) >= s.limits.Load().MaxMemTables-1 {
+				room := max(s.limits.Load().WriteBuffer-state.Mem.Bytes(), leastRoom)
 				left := s.pace.left(now) * (100 + paceMargin) / 100
 				nanos = int64(float64(left) / float64(room>>10))
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/budget"
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
@@ -66,9 +67,19 @@ type Options struct {
 	Folds    *tree.Folds
 	Spare    *arena.Spare // given back some time after the last flush; nil: none is kept
 
-	Keyspaces         bool  // there may be more trees than that of the default keyspace
-	ReadOnly          bool  // the database was opened so: nothing is started
-	Paused            bool  // as after Pause
+	Keyspaces bool // there may be more trees than that of the default keyspace
+	ReadOnly  bool // the database was opened so: nothing is started
+	Paused    bool // as after Pause
+	Limits         // until SetLimits
+
+	// What databases share; each is nil where nothing is shared.
+	Account *budget.Account // of the memtables
+	Pool    *budget.Pool
+	Rate    *budget.Rate
+}
+
+// Limits are what may change while the database is open.
+type Limits struct {
 	MaxJobs           int   // pieces of automatic compactions at once
 	MaxSubcompactions int   // pieces of one compaction
 	MaxMemTables      int   // memtables of a tree before writes wait
@@ -84,12 +95,17 @@ type Options struct {
 	MaxLogs int64
 	// MaxMemTableBytes bounds the memory of the memtables of all trees; with Keyspaces.
 	MaxMemTableBytes int64
+	// BytesPerSecond bounds what flushes and compactions read and write; 0: no bound.
+	BytesPerSecond int64
 }
 
 // Scheduler does the background work of a database. It is safe for concurrent use,
 // but for the methods of the commit leader.
 type Scheduler struct {
-	opts Options
+	opts   Options
+	limits atomic.Pointer[Limits]
+	client *budget.Client // of opts.Pool; nil: there is none
+	own    *budget.Rate   // of Limits.BytesPerSecond
 
 	mu         sync.Mutex
 	cond       *sync.Cond // signalled at every change of the fields below
@@ -149,8 +165,12 @@ func longer(pause time.Duration) time.Duration { return min(max(2*pause, minPaus
 
 // New makes a Scheduler without trees. Wake begins its work.
 func New(o Options) *Scheduler {
-	s := &Scheduler{opts: o, kick: make(chan struct{})}
+	s := &Scheduler{opts: o, kick: make(chan struct{}), own: budget.NewRate(0)}
 	s.cond = sync.NewCond(&s.mu)
+	s.SetLimits(o.Limits)
+	if o.Pool != nil {
+		s.client = o.Pool.Open(s.Wake)
+	}
 	s.stats.stalls = map[string]Stall{}
 	s.trees.of, s.trees.pressed = map[*tree.Tree]*keyspace{}, map[*keyspace]float64{}
 	if o.Paused {
@@ -207,16 +227,23 @@ func (s *Scheduler) Wake() {
 
 func (s *Scheduler) scheduleLocked() {
 	if s.closing || s.opts.ReadOnly || s.opts.Failure() != nil {
+		s.reservedLocked(false)
 		return
 	}
 	if !s.flushing && s.nextFlushLocked() != nil {
 		s.flushing = true
 		go s.flushLoop()
 	}
+	refused := false
+	defer func() { s.reservedLocked(refused) }()
 	for started := true; started; {
 		var begun []*keyspace
 		s.trees.due = slices.DeleteFunc(s.trees.due, func(k *keyspace) bool {
-			if s.paused > 0 || s.stop.Load() || s.workers >= s.opts.MaxJobs || s.compaction.retry != nil {
+			if s.paused > 0 || s.stop.Load() || s.workers >= s.limits.Load().MaxJobs || s.compaction.retry != nil {
+				return false
+			}
+			if !s.reserveLocked(k) {
+				refused = true
 				return false
 			}
 			began, rests := s.startNextLocked(k)
@@ -287,7 +314,7 @@ func (s *Scheduler) pickLocked(k *keyspace, decide func(picker.Config) *picker.P
 
 // configLocked is what decisions about a tree go by.
 func (s *Scheduler) configLocked(k *keyspace) picker.Config {
-	o := &s.opts
+	o := s.limits.Load()
 	return picker.Config{
 		Comparer:          k.Comparer(),
 		FileSize:          uint64(o.FileSize),
@@ -371,6 +398,7 @@ func (s *Scheduler) BeginClose() {
 	}
 	patience := time.AfterFunc(flushPatience, func() {
 		s.stopFlush.Store(true)
+		s.recheckShared()
 		s.Wake()
 	})
 	defer patience.Stop()
@@ -399,10 +427,12 @@ func (s *Scheduler) Close() {
 		s.trim.Stop()
 	}
 	s.endPauseLocked()
+	s.recheckShared()
 	s.cond.Broadcast()
 	for s.flushing || s.trimming || s.trees.running > 0 {
 		s.cond.Wait()
 	}
+	s.leaveShared()
 }
 
 // fail makes the database read-only. The caller does not hold s.mu.

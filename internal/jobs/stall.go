@@ -25,6 +25,11 @@ func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode commit
 	if err := s.delay(bytes, mode); err != nil {
 		return err
 	}
+	if s.opts.Account != nil {
+		if err := s.boundMemory(s.opts.WAL.Rotate, mode); err != nil {
+			return err
+		}
+	}
 	if fits, err := t.HasRoom(bytes, entries); fits || err != nil {
 		t.BeginLog(s.opts.WAL.Num()) // another tree may have begun it
 		return err
@@ -160,12 +165,12 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode commit.Mode) error {
 // the job that would make room has failed.
 func (s *Scheduler) noRoomLocked(state *tree.ReadState) (cause string, err error) {
 	switch {
-	case len(state.Sealed) >= s.opts.MaxMemTables-1:
+	case len(state.Sealed) >= s.limits.Load().MaxMemTables-1:
 		if s.flush.err != nil {
 			err = fmt.Errorf("no room for the write, as flushing fails: %w", s.flush.err)
 		}
 		return StallMemTables, err
-	case len(state.Version.Levels[0].Files) >= s.opts.L0Stop && s.paused == 0:
+	case len(state.Version.Levels[0].Files) >= s.limits.Load().L0Stop && s.paused == 0:
 		if s.compaction.err != nil {
 			err = fmt.Errorf("no room for the write, as compaction fails: %w", s.compaction.err)
 		}
@@ -182,7 +187,7 @@ func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {
 	switch {
 	case cause == StallMemTables:
 		return s.flushing
-	case len(k.running) > 0 || s.compaction.retry != nil || s.workers >= s.opts.MaxJobs:
+	case len(k.running) > 0 || s.compaction.retry != nil || s.workers >= s.limits.Load().MaxJobs || s.waitsForWorker():
 		return true
 	}
 	s.forced++

@@ -73,8 +73,6 @@ func (o *lazyOrder) close() {
 	o.branches.free()
 }
 
-func (o *lazyOrder) memoryUsage() int64 { return o.held.Load() }
-
 // mark notes that the markEvery-th entry since the last mark begins at off.
 func (o *lazyOrder) mark(off uint32) {
 	o.markMu.Lock()
@@ -260,6 +258,7 @@ func (o *lazyOrder) sortFirst(end uint64, n int64, sealing bool) error {
 			r.free()
 		}
 	}
+	o.m.held.Account.Settle()
 	return err
 }
 

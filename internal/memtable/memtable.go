@@ -8,6 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/budget"
 	"github.com/loamdb/loam/internal/invariants"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/rangedel"
@@ -29,6 +30,8 @@ type Options struct {
 	Filled bool
 	// Spare is where memory comes from, if Filled, and goes to. nil keeps none.
 	Spare *arena.Spare
+	// Account is told what the arena and the index hold; nil: nobody is.
+	Account *budget.Account
 }
 
 // NewSpare makes a Spare for memtables of an Options.Size.
@@ -46,6 +49,7 @@ type MemTable struct {
 	pos   uint64
 	n     int64
 	last  base.Trailer
+	next  uint64 // the arena offset from which on held is set again
 	huge  bool
 	whole bool // allocate all memory at once
 	batch []pending
@@ -65,6 +69,7 @@ type MemTable struct {
 	refs  atomic.Int64
 	order lazyOrder
 	dels  rangeDels
+	held  budget.Held // set by the writer, and by the last Unref
 }
 
 // pending is an entry of a batch whose index slot has been touched.
@@ -81,12 +86,12 @@ const applyGroup = 16
 // New makes an empty memtable with one reference. It allocates memory as entries are
 // written; where EntrySize is known, the first entry reserves addresses for all.
 func New(o Options) *MemTable {
-	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0}
+	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account}}
 	m.end.Store(arenaStart)
 	m.refs.Store(1)
 	m.order.init(m, o.Ordered)
 	m.planned = sizeFor(o.Size, o.EntrySize, m.hashed)
-	m.spare, m.filled = o.Spare, o.Filled
+	m.spare, m.filled = o.Spare, o.Filled && o.Account == nil
 	m.mem.Store(new(memory))
 	return m
 }
@@ -104,6 +109,7 @@ func (m *MemTable) Unref() {
 	}
 	m.order.close()
 	m.space.free(m.spare, m.pos)
+	m.held.Set(0, 0)
 	m.mem.Store(new(memory))
 }
 
@@ -145,7 +151,7 @@ func (m *MemTable) Room(n int64, entries int) error {
 		}
 		return err
 	}
-	m.crowded = false
+	m.crowded, m.next = false, 0
 	return nil
 }
 
@@ -282,12 +288,25 @@ func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash u
 func (m *MemTable) publish() {
 	m.count.Store(m.n)
 	m.end.Store(m.pos)
-	if !m.huge && m.pos > hugeFrom {
-		m.huge = true
-		m.arena.AdviseHuge()
-		offheap.AdviseHuge(m.index)
+	if m.pos > m.next {
+		m.grown()
 	}
 	m.order.written(m.n)
+}
+
+// grown asks for huge pages once that is worth it, and tells the account what is held.
+func (m *MemTable) grown() {
+	step := uint64(minArena)
+	if m.pos > hugeFrom {
+		step = 2 << 20
+		if !m.huge {
+			m.huge = true
+			m.arena.AdviseHuge()
+			offheap.AdviseHuge(m.index)
+		}
+	}
+	m.next = m.pos + step - m.pos%step // resident up to here
+	m.held.Set(int64(min(m.next, uint64(m.planned.arena))), int64(cap(m.index)))
 }
 
 // Get returns the entry that l, of MakeLookup, asks for. The value aliases the
@@ -437,5 +456,5 @@ func (m *MemTable) MemoryUsage() int64 {
 	if m.count.Load() == 0 {
 		return dels
 	}
-	return m.Bytes() + int64(m.mem.Load().nslots*8) + m.order.memoryUsage() + dels
+	return m.Bytes() + int64(m.mem.Load().nslots*8) + m.order.held.Load() + dels
 }

@@ -95,6 +95,16 @@ func (a *area) grow(n int) (*chunk, error) {
 	return c, nil
 }
 
+// idle is the bytes of free pages that were not given back to the system.
+func (a *area) idle() (n int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range a.chunks {
+		n += int64(c.dirty.count() - c.taken)
+	}
+	return n * pageSize
+}
+
 // find returns the index of the first chunk that begins above addr.
 func (a *area) find(addr uintptr) int {
 	return sort.Search(len(a.chunks), func(i int) bool { return address(a.chunks[i].mem) > addr })

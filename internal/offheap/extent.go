@@ -26,6 +26,7 @@ func NewExtent(n, limit int) (*Extent, error) {
 		return nil, err
 	}
 	inUse.Add(int64(len(e.mem)))
+	Attribute(int64(len(e.mem)))
 	return e, nil
 }
 
@@ -79,6 +80,7 @@ func (e *Extent) Grow(n int) error {
 	}
 	e.mem = e.mem[:n]
 	inUse.Add(int64(n - have))
+	Attribute(int64(n - have))
 	if e.huge {
 		AdviseHuge(e.mem[have&^(hugeSize-1):])
 	}
@@ -107,6 +109,7 @@ func (e *Extent) Free() {
 		return
 	}
 	inUse.Add(-int64(len(e.mem)))
+	Attribute(-int64(len(e.mem)))
 	if e.own {
 		unmapRange(e.mem)
 	} else {

@@ -34,6 +34,17 @@ var inUse atomic.Int64
 // classes and pages.
 func InUse() int64 { return inUse.Load() }
 
+// attributed is the part of inUse that its owners account for.
+var attributed atomic.Int64
+
+// Attribute notes that so many of the bytes in use, fewer if delta is negative, are accounted
+// for by their owner. Those of extents always are.
+func Attribute(delta int64) { attributed.Add(delta) }
+
+// Unattributed is the memory that nobody accounts for: buffers and what is passed from hand to
+// hand. Memory that was freed and not given back to the system is among it.
+func Unattributed() int64 { return max(inUse.Load()-attributed.Load(), 0) + pieces.idle() }
+
 // Alloc returns n zeroed bytes, and nil for n = 0. Its capacity is the size
 // really held and all of it may be used. The error wraps ErrNoMemory when the system
 // refuses, and when n is negative or more than a process can have.

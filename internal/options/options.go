@@ -24,6 +24,7 @@ type Row[O any] struct {
 	NoneBelow       bool    // zero given by name means "none", kept as -1
 	Inverted        bool    // the field of a switch says the opposite of its name
 	Fraction        float64 // default of a number with a fraction
+	Dynamic         Scope   // whether it changes while what it configures is open
 	// Field returns a *bool, *int, *int64, *float64, *time.Duration (of seconds), Choice, Choices, **base.Comparer,
 	// **base.CompactionFilter or **mergeop.Operator. A field that is zero has its default,
 	// after Resolve.
@@ -91,6 +92,7 @@ type Doc struct {
 	Unit     string // "bytes", for instance; empty for switches and names
 	Default  string // as Set takes it
 	Min, Max int64  // the range of a number; both 0 for switches and names
+	Dynamic  string // what SetOption changes it for: "database", "keyspace", or "": nothing
 }
 
 // Docs describes the options in the order of the table.
@@ -98,7 +100,7 @@ func (t Table[O]) Docs() []Doc {
 	docs := make([]Doc, 0, len(t))
 	for i := range t {
 		row := &t[i]
-		d := Doc{Name: row.Name, Doc: row.Doc, Unit: row.Unit, Min: max(row.Min, 0), Max: row.Max}
+		d := Doc{Name: row.Name, Doc: row.Doc, Unit: row.Unit, Min: max(row.Min, 0), Max: row.Max, Dynamic: row.Dynamic.String()}
 		switch p := row.Field(new(O)).(type) {
 		case *bool:
 			d.Default = strconv.FormatBool(row.Inverted)
@@ -133,13 +135,21 @@ func (row *Row[O]) defaultValue() int64 {
 // MiB or GiB, choices, comparers and merge operators a name. It fails with base.ErrInvalidArgument; for an
 // unknown name the error says the nearest one.
 func (t Table[O]) Set(o *O, name, value string) error {
+	row, err := t.find(name)
+	if err != nil {
+		return err
+	}
+	return row.set(o, value)
+}
+
+func (t Table[O]) find(name string) (*Row[O], error) {
 	names := make([]string, len(t))
 	for i := range t {
 		if names[i] = t[i].Name; names[i] == name {
-			return t[i].set(o, value)
+			return &t[i], nil
 		}
 	}
-	return fmt.Errorf("%w: no option %q; did you mean %q?", base.ErrInvalidArgument, name, base.Nearest(name, names))
+	return nil, fmt.Errorf("%w: no option %q; did you mean %q?", base.ErrInvalidArgument, name, base.Nearest(name, names))
 }
 
 func (row *Row[O]) set(o *O, value string) error {

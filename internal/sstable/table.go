@@ -232,6 +232,8 @@ type WriterOptions struct {
 	Spare         *Spare
 	LevelDBFilter bool // also write LevelDB's own filter blocks
 	DirectIO      bool // past the page cache, where the file system lets that
+	// Pace is called after so many bytes were written, and may sleep; nil: it is not.
+	Pace func(bytes int64)
 }
 
 // Prefixes is how long the prefixes in the filter are, 0 if it has none.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/budget"
 	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
@@ -39,8 +40,9 @@ type Options struct {
 	Name     string
 	Comparer *base.Comparer
 	Tables   sstable.WriterOptions // for new tables
-	// MemTableSize is how many bytes a memtable takes.
+	// MemTableSize is how many bytes a memtable takes. SetMemTableSize replaces it.
 	MemTableSize int64
+	Account      *budget.Account // told of the memory of memtables; nil: nobody is
 	// Merge makes values of operands; nil: reads of keys that have some fail. SetMerge
 	// replaces it.
 	Merge *mergeop.Operator
@@ -67,6 +69,7 @@ type Tree struct {
 	state atomic.Pointer[ReadState] // nil before Start and after Close
 	mu    sync.Mutex                // held to replace state; never during I/O
 
+	memSize atomic.Int64 // of new memtables, in bytes
 	tables  atomic.Pointer[sstable.WriterOptions]
 	filter  atomic.Pointer[base.CompactionFilter] // nil: none
 	dropped atomic.Bool                           // there is no state because of Drop
@@ -82,6 +85,7 @@ type Tree struct {
 func New(o Options, s Shared) *Tree {
 	t := &Tree{shared: s, opts: o, cmp: o.Comparer}
 	t.tables.Store(&t.opts.Tables)
+	t.memSize.Store(o.MemTableSize)
 	t.filter.Store(o.Filter)
 	t.runsSought.Init(tallyStep)
 	t.merge.Store(o.Merge)
@@ -109,6 +113,9 @@ func (t *Tree) Tables() sstable.WriterOptions { return *t.tables.Load() }
 // SetTables changes how new tables are written.
 func (t *Tree) SetTables(o sstable.WriterOptions) { t.tables.Store(&o) }
 
+// SetMemTableSize changes how many bytes the next memtables take.
+func (t *Tree) SetMemTableSize(n int64) { t.memSize.Store(n) }
+
 // Filter is the compaction filter, nil for none, and the bound on packed values that it is
 // shown.
 func (t *Tree) Filter() (f *base.CompactionFilter, maxUnpacked int64) {
@@ -122,7 +129,7 @@ func (t *Tree) SetFilter(f *base.CompactionFilter) { t.filter.Store(f) }
 // firstLog or later ones, the memtables sealed, newest first, and version, whose
 // reference it takes over.
 func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Version) {
-	mem := memtable.New(memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize, Spare: t.shared.Spare})
+	mem := memtable.New(t.memOptions())
 	defer mem.Unref() // the state has its own reference
 	t.StartWith(mem, firstLog, sealed, version)
 }
@@ -249,12 +256,16 @@ func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
 // entries, to follow prev if that is not nil. It returns the memtable with an error
 // too when there is no memory for the group.
 func (t *Tree) NewMemTable(prev *memtable.MemTable, bytes int64, entries int) (*memtable.MemTable, error) {
-	o := memtable.Options{Comparer: t.cmp, Size: t.opts.MemTableSize, Spare: t.shared.Spare}
+	o := t.memOptions()
 	if prev != nil {
 		o.EntrySize, o.Ordered, o.Filled = prev.EntrySize(), prev.Iterated(), prev.Filled()
 	}
 	mem := memtable.New(o)
 	return mem, mem.Room(bytes, entries)
+}
+
+func (t *Tree) memOptions() memtable.Options {
+	return memtable.Options{Comparer: t.cmp, Size: t.memSize.Load(), Spare: t.shared.Spare, Account: t.opts.Account}
 }
 
 // HasRoom reports whether the memtable takes a group of so many bytes and entries;

@@ -224,6 +224,9 @@ func (s *source) fetch(i, dir int) ([]byte, error) {
 		return nil, err
 	}
 	s.chunk, s.chunkOff = b, lo
+	if s.chunks && s.t.Env.Pace != nil {
+		s.t.Env.Pace(int64(hi - lo))
+	}
 	return b[h.Offset-lo : h.End()-lo], nil
 }
 

@@ -37,6 +37,8 @@ type Env struct {
 	FileNum uint64
 	// OnFault, which may be nil, is told why blocks are no longer read in place.
 	OnFault func(error)
+	// Pace, which may be nil, is called after a compaction has read so many bytes, and may sleep.
+	Pace func(bytes int64)
 }
 
 // sparseFactor is how many times its bytes on disk, besides MaxDecoded, a table

@@ -1,0 +1,84 @@
+package lsm
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/options"
+)
+
+// liveOptions are the options of an open database, and of its keyspaces.
+type liveOptions = options.Live[Options]
+
+// SetOption changes an option while the database is open, by its name in the options table and
+// from text, as Options.Set: for the whole database, and all keyspaces that were not given a
+// value of their own. Which options change, docs/options.md says; it holds for memtables, tables and
+// compactions that begin later, and until Close: nothing is stored. It fails with
+// ErrInvalidArgument, and ErrClosed; then nothing has changed.
+func (db *DB) SetOption(name, value string) error {
+	return setOption(db.engine, options.Root, name, value)
+}
+
+// SetOption is DB.SetOption for this keyspace alone, of options that keyspaces have of their own.
+func (k *Keyspace) SetOption(name, value string) error {
+	if err := k.space.Gone(); err != nil {
+		return err
+	}
+	return setOption(k.space.DB, k.ID(), name, value)
+}
+
+// Option is the value of an option that is in force, as SetOption takes it. What has no name, as
+// a Comparer of the caller's own, is named as it names itself.
+func (db *DB) Option(name string) (string, error) {
+	return db.engine.Live.(*liveOptions).Get(options.Root, name)
+}
+
+// Option is DB.Option of this keyspace.
+func (k *Keyspace) Option(name string) (string, error) {
+	return k.space.DB.Live.(*liveOptions).Get(k.ID(), name)
+}
+
+func setOption(db *engine.DB, part uint32, name, value string) error {
+	if db.Health.Closing.Load() {
+		return ErrClosed
+	}
+	return db.Live.(*liveOptions).Set(part, name, value)
+}
+
+// initLive keeps the options of a database that was opened, as they were given.
+func initLive(db *engine.DB, given *Options) {
+	l := &liveOptions{
+		Table: optionTable, Complete: (*Options).resolve,
+		Inherit: func(o *Options, part uint32) {
+			if part != 0 {
+				o.DefaultTTL, o.CompactionFilter = 0, nil // of the default keyspace alone
+			}
+		},
+		Apply: func(part uint32, of func(part uint32) *Options) error {
+			tuning := func(k *engine.Keyspace) engine.KeyspaceTuning { return of(uint32(k.ID())).keyspaceTuning(k) }
+			if part != options.Root {
+				return db.TuneKeyspace(base.KeyspaceID(part), tuning)
+			}
+			return db.Tune(of(part).tuning(), tuning)
+		},
+	}
+	if given == nil {
+		given = &Options{}
+	}
+	l.Init(*given)
+	db.Live = l
+}
+
+// tuning is what changes for the whole database. o is resolved.
+func (o *Options) tuning() engine.Tuning {
+	t := engine.Tuning{Limits: o.limits(), MaxOpenFiles: o.MaxOpenFiles, CacheSize: -1}
+	if o.Cache == nil && !o.Resources.Bounded() {
+		t.CacheSize = max(o.CacheSize, 0)
+	}
+	return t
+}
+
+// keyspaceTuning is what changes for a keyspace. o is resolved.
+func (o *Options) keyspaceTuning(k *engine.Keyspace) engine.KeyspaceTuning {
+	ttl, _ := engine.Seconds(o.DefaultTTL)
+	return engine.KeyspaceTuning{Tables: o.tables(k.Comparer()), MemTableSize: o.WriteBufferSize, TTL: ttl, Filter: o.CompactionFilter}
+}
