@@ -369,3 +369,54 @@ func ExampleDB_PutTTL() {
 	// 10m0s true <nil>
 	// true
 }
+
+func ExampleNewResources() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 256 << 20, BackgroundJobs: 2, IOBytesPerSecond: 100 << 20, OpenFiles: 500})
+	defer res.Close()
+	users, err := lsm.Open(filepath.Join(dir, "users"), &lsm.Options{Resources: res})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer users.Close()
+	events, err := lsm.Open(filepath.Join(dir, "events"), &lsm.Options{Resources: res})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer events.Close()
+
+	err = events.Put([]byte("1"), []byte("opened"), lsm.NoSync)
+	fmt.Println(err, res.Metrics().Memory>>20, "MiB for both")
+	fmt.Println(res.Set("io_bytes_per_second", "20MiB"))
+	// Output:
+	// <nil> 256 MiB for both
+	// <nil>
+}
+
+func ExampleDB_SetOption() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := lsm.Open(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	if err := db.SetOption("compression", "zstd"); err != nil { // of tables from now on
+		log.Fatal(err)
+	}
+	value, err := db.Option("compression")
+	fmt.Println(value, err)
+	fmt.Println(db.SetOption("comparator", "idb_cmp1"))
+	// Output:
+	// zstd <nil>
+	// invalid argument: option comparator is fixed while the database is open: it needs a reopen
+}

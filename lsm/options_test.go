@@ -17,8 +17,8 @@ func TestOptionsPage(t *testing.T) {
 		t.Skip("the default format is another one")
 	}
 	var b strings.Builder
-	b.WriteString("# Options\n\nBy name, for `Options.Set`, for C, Python and Node, and as flags of kvbench. Sizes take KiB, MiB or GiB behind the number.\n\n")
-	b.WriteString("| name | meaning | default | unit | from | to |\n|---|---|---|---|---|---|\n")
+	b.WriteString("# Options\n\nBy name, for `Options.Set`, for C, Python and Node, and as flags of kvbench. Sizes take KiB, MiB or GiB behind the number. Options that are dynamic change while a database is open: see [SetOption](resources.md#options-that-change).\n\n")
+	b.WriteString("| name | meaning | default | unit | from | to | dynamic: set for |\n|---|---|---|---|---|---|---|\n")
 	for _, d := range OptionDocs() {
 		from, to := fmt.Sprint(d.Min), fmt.Sprint(d.Max)
 		if d.Max == 0 {
@@ -27,7 +27,7 @@ func TestOptionsPage(t *testing.T) {
 		if d.Name == "max_background_jobs" || d.Name == "max_subcompactions" {
 			d.Default = "processors, at least 2" // whatever this machine has
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", d.Name, d.Doc, d.Default, d.Unit, from, to)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", d.Name, d.Doc, d.Default, d.Unit, from, to, d.Dynamic)
 	}
 	script.Golden(t, "../docs/options.md", b.String())
 }

@@ -27,14 +27,25 @@ func (k *Keyspace) SetOption(name, value string) error {
 }
 
 // Option is the value of an option that is in force, as SetOption takes it. What has no name, as
-// a Comparer of the caller's own, is named as it names itself.
+// a Comparer of the caller's own, is named as it names itself. It fails with ErrInvalidArgument for an
+// unknown name, and ErrClosed.
 func (db *DB) Option(name string) (string, error) {
-	return db.engine.Live.(*liveOptions).Get(options.Root, name)
+	return option(db.engine, options.Root, name)
 }
 
 // Option is DB.Option of this keyspace.
 func (k *Keyspace) Option(name string) (string, error) {
-	return k.space.DB.Live.(*liveOptions).Get(k.ID(), name)
+	if err := k.space.Gone(); err != nil {
+		return "", err
+	}
+	return option(k.space.DB, k.ID(), name)
+}
+
+func option(db *engine.DB, part uint32, name string) (string, error) {
+	if db.Health.Closing.Load() {
+		return "", ErrClosed
+	}
+	return db.Live.(*liveOptions).Get(part, name)
 }
 
 func setOption(db *engine.DB, part uint32, name, value string) error {

@@ -26,6 +26,7 @@ type Memory struct {
 	memtables atomic.Int64 // of all accounts
 	pending   atomic.Int64 // changes of memtables that room was not charged with yet
 	buffers   atomic.Int64 // that room was charged with
+	runtime   goMemory
 
 	mu       sync.Mutex // guards the rest; Charge is called with it held
 	accounts []*Account
@@ -35,6 +36,7 @@ type Memory struct {
 func NewMemory(limit int64, room Room) *Memory {
 	m := &Memory{room: room}
 	m.limit.Store(limit)
+	m.runtime.init()
 	return m
 }
 
@@ -58,7 +60,7 @@ type Usage struct {
 	Blocks    int64 // cached
 	MemTables int64 // of all databases, those that iterators keep included
 	Tables    int64 // filters, indexes and slots of open tables
-	Buffers   int64 // of flushes, compactions and iterators
+	Buffers   int64 // of flushes, compactions and iterators, and a part of the Go heap
 }
 
 // Usage says who has how many bytes.
@@ -74,7 +76,7 @@ func (m *Memory) Settle() {
 	if m == nil {
 		return
 	}
-	now := offheap.Unattributed()
+	now := offheap.Unattributed() + m.runtime.grown(m.Limit()/runtimeShare)
 	if d := now - m.buffers.Load(); d < m.step() && -d < m.step() {
 		return
 	}

@@ -303,7 +303,11 @@ func (r *ring) shrink() {
 	}
 	r.pos, r.end = min(r.pos, r.hi), min(r.end, r.hi)
 	if r.touched > r.hi {
-		offheap.Release(r.c.bytes(r.hi, min(old, r.touched)-r.hi))
+		end := min(old, r.touched)
+		if r.c.shared { // the rest of the huge page, which is resident too
+			end = max(end, min((end+hugePage-1)&^(hugePage-1), r.lo+r.max, r.c.mapped.Load()))
+		}
+		offheap.Release(r.c.bytes(r.hi, end-r.hi))
 		r.touched = r.hi
 	}
 }

@@ -77,12 +77,20 @@ func (r *Resources) group() *files.Group {
 
 // ResourcesMetrics is what its alias in package lsm says.
 type ResourcesMetrics struct {
-	Memory, CacheBytes, TableBytes, MemtableBytes, BufferBytes int64
-	Jobs, OpenFiles                                            int
+	Memory        int64 // the limit in bytes; 0: memory is not shared
+	CacheBytes    int64 // of blocks
+	TableBytes    int64 // of indexes, filters and cache slots of open tables
+	MemtableBytes int64 // those that iterators keep included
+	BufferBytes   int64 // of flushes, compactions, iterators, and a part of the Go heap
+	Jobs          int   // flushes and pieces of compactions that run
+	OpenFiles     int   // descriptors of tables
 }
 
 // Metrics says how much is in use.
 func (r *Resources) Metrics() (u ResourcesMetrics) {
+	if r.pool == nil { // not of NewResources
+		return u
+	}
 	if m := r.memory; m != nil && r.cache.Ref() {
 		use := m.Usage()
 		r.cache.Unref()
@@ -95,13 +103,16 @@ func (r *Resources) Metrics() (u ResourcesMetrics) {
 
 // Set changes a limit; see lsm.Resources.Set.
 func (r *Resources) Set(name, value string) error {
+	if r.pool == nil {
+		return errResourcesClosed
+	}
 	n, ok := base.ParseSize(value)
-	if !ok || n > 1<<46 {
+	if !ok || n < 0 || n > 1<<46 {
 		return fmt.Errorf("%w: resource %s = %q: want a number, with KiB, MiB or GiB behind it if you like", base.ErrInvalidArgument, name, value)
 	}
 	switch name {
 	case "memory":
-		if r.memory == nil || !r.memory.SetLimit(n) {
+		if r.memory == nil || !r.setMemory(n) {
 			return fmt.Errorf("%w: resource memory = %s: want 8 MiB up to what it was at first; more needs new Resources", base.ErrInvalidArgument, value)
 		}
 	case "background_jobs":
@@ -120,6 +131,15 @@ func (r *Resources) Set(name, value string) error {
 	return nil
 }
 
+// setMemory changes the bound on memory, if that is possible.
+func (r *Resources) setMemory(n int64) bool {
+	if !r.cache.Ref() { // it was closed, and all databases with it
+		return false
+	}
+	defer r.cache.Unref()
+	return r.memory.SetLimit(n)
+}
+
 // joinResources makes the database one of those that share o.Resources. limits gets what the
 // scheduler shares.
 func (db *DB) joinResources() error {
@@ -127,7 +147,7 @@ func (db *DB) joinResources() error {
 	if r == nil {
 		return nil
 	}
-	if r.closed.Load() {
+	if r.closed.Load() || r.pool == nil {
 		return errResourcesClosed
 	}
 	j := &db.Opts.Jobs
@@ -166,6 +186,10 @@ type KeyspaceTuning struct {
 // Tune changes limits and how what is written from now on looks. One call at a time. If it fails
 // nothing has changed.
 func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
+	if !db.Cache.Ref() {
+		return base.ErrClosed
+	}
+	defer db.Cache.Unref()
 	s := &db.spaces
 	s.idMu.RLock()
 	var spaces []*Keyspace

@@ -305,8 +305,8 @@ func (m *MemTable) grown() {
 			offheap.AdviseHuge(m.index)
 		}
 	}
-	m.next = m.pos + step - m.pos%step // resident up to here
-	m.held.Set(int64(min(m.next, uint64(m.planned.arena))), int64(cap(m.index)))
+	m.next = m.pos + step - m.pos%step // resident up to here, or to the length of a small arena
+	m.held.Set(int64(min(max(m.next, hugeFrom), uint64(m.arena.Len()))), int64(cap(m.index)))
 }
 
 // Get returns the entry that l, of MakeLookup, asks for. The value aliases the

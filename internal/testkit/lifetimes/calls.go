@@ -122,7 +122,7 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 	case reflect.TypeFor[[][]byte]():
 		return values(nil, [][]byte{nil, w.key(1), []byte("w")}), nil
 	case reflect.TypeFor[string]():
-		return values("", "leveldb.stats", "loam.num-files-at-level0", "loam.num-files-at-level99"), nil
+		return values("", "4096", "block_size", "leveldb.stats", "loam.num-files-at-level0", "loam.num-files-at-level99"), nil
 	case reflect.TypeFor[int]():
 		return values(0, -1, 1, 1<<40), nil
 	case reflect.TypeFor[uint64](): // a sequence number

@@ -85,6 +85,7 @@ func TestDuringClose(t *testing.T) {
 var subjects = map[string]string{
 	"DB": "", "Keyspace": "", "Snapshot": "", "Txn": "", "Iterator": "", "Batch": "", "MultiResult": "",
 	"Cache":       "in functions",
+	"Resources":   "in functions",
 	"Options":     "a value; Set has tests of its own",
 	"Compression": "a value",
 	"Format":      "a value",
@@ -183,6 +184,39 @@ var functions = map[string]func(t *testing.T){
 			}
 		}
 		new(lsm.Cache).Close()
+	},
+	"NewResources": func(t *testing.T) {
+		for _, o := range []lsm.ResourcesOptions{{}, {Memory: -1, BackgroundJobs: -1, IOBytesPerSecond: -1, OpenFiles: -1}, {Memory: 1, BackgroundJobs: 1, OpenFiles: 1}} {
+			r := lsm.NewResources(o)
+			db, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: r})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			r.Close()
+			if again, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: r}); again != nil || !errors.Is(err, lsm.ErrClosed) {
+				t.Errorf("open with closed resources: %v", err)
+			}
+			if err := errors.Join(db.Put([]byte("k"), nil, lsm.NoSync), db.Flush(), r.Set("background_jobs", "2")); err != nil {
+				t.Error(err)
+			}
+			if found, err := db.Has([]byte("k")); !found || err != nil {
+				t.Errorf("resources of %+v: %v", o, err)
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+			r.Metrics()
+			_ = r.Set("memory", "8MiB") // of a cache that may be gone
+		}
+		none := new(lsm.Resources)
+		if _, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Resources: none}); !errors.Is(err, lsm.ErrClosed) {
+			t.Errorf("resources that NewResources did not make: %v", err)
+		}
+		if err := none.Set("memory", "1GiB"); !errors.Is(err, lsm.ErrClosed) || none.Metrics() != (lsm.ResourcesMetrics{}) {
+			t.Errorf("they are set: %v", err)
+		}
+		none.Close()
 	},
 	"FilterChange": func(t *testing.T) {
 		for _, value := range [][]byte{nil, {}, {1}} {

@@ -14,7 +14,7 @@ var weights = [numKinds]int{
 	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
 	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
 	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
-	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opCheckpoint: 1, opDump: 1, opSizes: 2, opDrop: 1, opCheck: 1,
+	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opCheckpoint: 1, opDump: 1, opSizes: 2, opSetOption: 2, opDrop: 1, opCheck: 1,
 }
 
 // generator draws the operations of one history.
@@ -114,7 +114,7 @@ func (g *generator) op() (o op) {
 		o.n, o.bytes = 1+g.rng.IntN(40), 1<<g.rng.IntN(16)
 	case opPrefix:
 		o.prefix = g.prefix()
-	case opReopen, opCheckpoint, opDump:
+	case opReopen, opCheckpoint, opDump, opSetOption:
 		o.n = g.rng.IntN(1 << 20)
 	default:
 		o.key = g.key()

@@ -54,6 +54,7 @@ const (
 	opCheckpoint // the history goes on in it
 	opDump       // what is dumped is loaded into a new database, in which the history goes on
 	opSizes
+	opSetOption
 	opDrop // of a keyspace, which is made again under its name
 	opCheck
 	numKinds
@@ -63,7 +64,7 @@ var kindNames = [numKinds]string{
 	"put", "delete", "delete-range", "merge", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
 	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
 	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
-	"reopen", "open-twice", "checkpoint", "dump", "sizes", "drop", "check",
+	"reopen", "open-twice", "checkpoint", "dump", "sizes", "set-option", "drop", "check",
 }
 
 // maxSpaces is how many keyspaces a database has at most.
@@ -140,7 +141,7 @@ func (o op) String() string {
 		fmt.Fprintf(&b, " [%s,%s)", bound(o.key), bound(o.limit))
 	case opPrefix:
 		fmt.Fprintf(&b, " %q", o.prefix)
-	case opReopen, opCheckpoint, opDump:
+	case opReopen, opCheckpoint, opDump, opSetOption:
 		fmt.Fprintf(&b, " options %d", o.n)
 	}
 	if o.sync {

@@ -41,6 +41,7 @@ type world struct {
 	multi   lsm.MultiResult
 	paused  int
 	loading bool // the database that is opened is a new one
+	options settings
 	buf     []byte
 	scratch []byte
 }
@@ -89,7 +90,8 @@ func run(ops []op, cmp *base.Comparer, s Setup) (failure error) {
 
 func (w *world) open(n int) (err error) {
 	o := w.setup.options(n)
-	o.FS, o.Comparer, o.Cache = w.fs, w.cmp, w.setup.cache
+	o.FS, o.Comparer, o.Cache, o.Resources = w.fs, w.cmp, w.setup.cache, w.setup.resources
+	w.options = newSettings()
 	if n%2 == 0 { // else the stored one is taken
 		o.MergeOperator = w.spaces[0].merge
 	}
@@ -216,6 +218,8 @@ func (w *world) step(o *op) error {
 		return w.dump(o.n)
 	case opSizes:
 		return w.sizes(o)
+	case opSetOption:
+		return w.setOption(o)
 	case opDrop:
 		return w.drop(o)
 	case opCheck:

@@ -26,9 +26,10 @@ type Setup struct {
 	Keyspaces bool
 
 	// Of one of several databases, see Several; all may be nil.
-	disk  vfs.FS     // instead of one of its own
-	cache *lsm.Cache // shared with the others
-	step  func()     // called before each operation
+	disk      vfs.FS     // instead of one of its own
+	cache     *lsm.Cache // shared with the others
+	resources *lsm.Resources
+	step      func() // called before each operation
 }
 
 // Setups returns n option sets for the history of a seed: the defaults on the

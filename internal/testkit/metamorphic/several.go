@@ -106,7 +106,7 @@ func (p *progress) over() bool {
 }
 
 // Several runs three histories of n operations side by side, each in a database
-// of its own with its own model, all with one cache. They are closed and opened
+// of its own with its own model, all with one cache or with shared resources. They are closed and opened
 // again often, and some iterators outlive their database. The disk of one is
 // blocked time and again; meanwhile the others have to make a number of
 // operations, openings and closings among them. In the end nothing may be left
@@ -114,7 +114,18 @@ func (p *progress) over() bool {
 func Several(seed int64, n int) (stops int, err error) {
 	before := offheap.InUse()
 	rng := rand.New(rand.NewPCG(uint64(seed), 0x736576))
-	cache := lsm.NewCache(256 << 10 << rng.IntN(5))
+	var cache *lsm.Cache
+	var shared *lsm.Resources
+	if rng.IntN(2) == 0 {
+		cache = lsm.NewCache(256 << 10 << rng.IntN(5))
+		defer cache.Close()
+	} else {
+		shared = lsm.NewResources(lsm.ResourcesOptions{
+			Memory: []int64{0, 8 << 20, 32 << 20}[rng.IntN(3)], BackgroundJobs: 1 + rng.IntN(2),
+			IOBytesPerSecond: []int64{0, 20 << 20}[rng.IntN(2)], OpenFiles: []int{0, 4, 20}[rng.IntN(3)],
+		})
+		defer shared.Close()
+	}
 	disk := newGate()
 	p := &progress{}
 	p.moved.L = &p.mu
@@ -127,7 +138,7 @@ func Several(seed int64, n int) (stops int, err error) {
 				ops[at] = op{kind: opReopen, n: rng.IntN(1 << 20), from: -1}
 			}
 		}
-		s := Setup{Name: fmt.Sprintf("database %d", i), seed: seed*databases + int64(i) + 2, cache: cache, step: func() { p.step(i) }, Format: testkit.Format(seed + int64(i)), Keyspaces: i == 1}
+		s := Setup{Name: fmt.Sprintf("database %d", i), seed: seed*databases + int64(i) + 2, cache: cache, resources: shared, step: func() { p.step(i) }, Format: testkit.Format(seed + int64(i)), Keyspaces: i == 1}
 		if i == blocked {
 			s.disk = disk
 		}
@@ -151,7 +162,11 @@ func Several(seed int64, n int) (stops int, err error) {
 		stops++
 	}
 	wg.Wait()
-	cache.Close()
+	if cache != nil {
+		cache.Close()
+	} else {
+		shared.Close()
+	}
 	if err := errors.Join(errs...); err != nil {
 		return stops, fmt.Errorf("seed %d, %d operations each: %w", seed, n, err)
 	}

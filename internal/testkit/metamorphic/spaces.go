@@ -108,6 +108,7 @@ func (w *world) drop(o *op) error {
 		}
 	}
 	w.spaces[i].model = model.New(old.cmp)
+	delete(w.options, old.name)
 	return w.openSpaces(0)
 }
 

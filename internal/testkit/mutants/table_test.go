@@ -414,8 +414,8 @@ var table = []mutant{
 		{"internal/jobs/stall.go", "pace > perKiB && mode&commit.NoStall == 0 {", "pace > perKiB && false {"}}},
 
 	{"log-after-flush", "the log that a rotation took is replaced after the flush only", target{"internal/jobs", "TestRotationFindsItsLog"}, []edit{
-		{"internal/jobs/flush.go", "\t\ts.prepareLog()\n\t\terr := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])\n",
-			"\t\terr := s.flushMemTable(k, state.Sealed[len(state.Sealed)-1])\n\t\ts.prepareLog()\n"}}},
+		{"internal/jobs/flush.go", "\t\ts.prepareLog()\n\t\tjob, err := s.beginFlushJob(k)\n", "\t\tjob, err := s.beginFlushJob(k)\n"},
+		{"internal/jobs/flush.go", "\t\tjob.End()\n", "\t\tjob.End()\n\t\ts.prepareLog()\n"}}},
 
 	{"stop-below-patience", "level 0 is left alone while writers wait for it", target{"lsm", "TestNoWriterWaitsForNothing"}, []edit{
 		{"internal/picker/pick.go", "min(2*p.L0Trigger, (p.L0Trigger+p.L0Stop)/2)", "2*p.L0Trigger"}}},

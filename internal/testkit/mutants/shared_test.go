@@ -1,0 +1,38 @@
+package mutants
+
+// shared are mutants of what databases share, and of options that change.
+var shared = []mutant{
+	{"budget-without-memtables", "the cache does not give way to memtables", target{"internal/budget", "TestCharges"}, []edit{
+		{"internal/budget/memory.go", "m.room.Charge(m.pending.Swap(0))", "m.pending.Swap(0)"}}},
+
+	{"budget-without-buffers", "the cache does not give way to buffers", target{"internal/budget", "TestSettle"}, []edit{
+		{"internal/budget/memory.go", "m.room.Charge(now - m.buffers.Swap(now))", "m.buffers.Swap(now)"}}},
+
+	{"budget-waits-for-others", "a database waits for memory that another one's blocked disk holds", target{"internal/budget", "TestWeigh"}, []edit{
+		{"internal/budget/memory.go", "total > limit && sealed > 0 && active+sealed > share", "total > limit"}}},
+
+	{"budget-idle-memtable", "a database that does not write keeps its memtable while others are pressed", target{"internal/budget", "TestWeigh"}, []edit{
+		{"internal/budget/memory.go", "a != asking && n > most", "a == asking && n > most"}}},
+
+	{"budget-keeps-memtables", "memory of memtables that were freed stays counted", target{"lsm", "TestTinyResources"}, []edit{
+		{"internal/memtable/memtable.go", "\tm.held.Set(0, 0)\n", ""}}},
+
+	{"pool-stuck-jobs", "jobs that wait for a blocked disk hold all workers", target{"internal/budget", "TestStuckJobs"}, []edit{
+		{"internal/budget/pool.go", "&& j.beat.Load() > old {", "&& j.beat.Load() > 0*old {"}}},
+
+	{"pool-no-pause", "compactions do not pause for flushes", target{"internal/budget", "TestUrgentCompaction"}, []edit{
+		{"internal/budget/pool.go", "\t\tcase o == j:\n\t\t\treturn true\n", "\t\tcase o == j:\n\t\t\treturn false\n"}}},
+
+	{"pool-no-turn", "the database that was served last goes first", target{"internal/budget", "TestCompactionsInTurn"}, []edit{
+		{"internal/budget/pool.go", "o.need == need && o.served < c.served", "o.need == need && o.served > c.served"},
+		{"internal/budget/pool.go", "c.need == next.need && c.served < next.served", "c.need == next.need && c.served > next.served"}}},
+
+	{"rate-flush-waits", "flushes wait as compactions do", target{"internal/budget", "TestRate"}, []edit{
+		{"internal/budget/rate.go", "\t\tdebt -= flushDebt\n", ""}}},
+
+	{"option-of-all", "an option of the database overrides what a keyspace has of its own", target{"internal/testkit/metamorphic", "TestHistories"}, []edit{
+		{"internal/options/live.go", "range l.own[part] {\n\t\tchange(&o)", "range l.own[Root] {\n\t\tchange(&o)"}}},
+
+	{"option-half-set", "an option that is refused stays", target{"lsm", "TestOptionsInForce"}, []edit{
+		{"internal/options/live.go", "\t\tl.given = given\n", "\t\t_ = given\n"}}},
+}

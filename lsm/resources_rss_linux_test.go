@@ -1,0 +1,165 @@
+package lsm_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+const (
+	rssChild  = "LOAM_TEST_BUDGET_CHILD"
+	rssBudget = 256 << 20
+)
+
+// TestResourcesResident runs four databases of 16 keyspaces each in a process of its own, which
+// write, read, iterate and compact until far more than the budget went through memory. What the
+// process has resident over what it had before the databases, its Go heap and files included, is
+// above the budget by no more than 5 % at every look, and has 90 % of it at the end.
+func TestResourcesResident(t *testing.T) {
+	if os.Getenv(rssChild) != "" {
+		rssProgram(t)
+		return
+	}
+	if testing.Short() {
+		t.Skip("writes a gigabyte")
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "-test.run", "^TestResourcesResident$", "-test.v")
+	cmd.Env = append(os.Environ(), rssChild+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+func rssProgram(t *testing.T) {
+	debug.SetGCPercent(50)
+	dir := t.TempDir()
+	before := resident(t)
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: rssBudget, BackgroundJobs: 2})
+	defer res.Close()
+	var dbs []*lsm.DB
+	var spaces [][]*lsm.Keyspace
+	for i := range 4 {
+		db, err := lsm.Open(filepath.Join(dir, strconv.Itoa(i)), &lsm.Options{Resources: res})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dbs = append(dbs, db)
+		var list []*lsm.Keyspace
+		for j := range 16 {
+			k, err := db.Keyspace(fmt.Sprintf("k%02d", j), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, k)
+		}
+		spaces = append(spaces, list)
+	}
+	const rounds, each = 16, 4000
+	highest, last := int64(0), int64(0)
+	limit := int64(rssBudget + rssBudget/20)
+	for round := range rounds {
+		var wg sync.WaitGroup
+		for i := range dbs {
+			wg.Go(func() {
+				if err := rssRound(dbs[i], spaces[i], rand.New(rand.NewPCG(uint64(round), uint64(i))), each); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for {
+				highest = max(highest, resident(t)-before)
+				select {
+				case <-stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+			}
+		}()
+		wg.Wait()
+		close(stop)
+		<-stopped
+		last = resident(t) - before
+		t.Logf("round %d: resident %d MiB over %d, at most %d; %+v", round, last>>20, before>>20, highest>>20, res.Metrics())
+	}
+	if highest > limit || last < rssBudget*9/10 {
+		t.Errorf("resident memory was at most %d over that before, and %d at the end; the budget is %d", highest, last, rssBudget)
+	}
+	for _, db := range dbs {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// rssRound writes n batches into keyspaces of a database, reads and iterates.
+func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int) error {
+	value := make([]byte, 400)
+	b := lsm.NewBatch()
+	for i := range n {
+		k := spaces[rng.IntN(len(spaces))]
+		for j := range value {
+			value[j] = byte(rng.Uint32())
+		}
+		b.Clear()
+		for range 4 {
+			b.In(k).Put(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), value)
+		}
+		if err := db.Write(b, 0); err != nil {
+			return err
+		}
+		for range 4 {
+			if _, err := k.Get(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), nil); err != nil && !errors.Is(err, lsm.ErrNotFound) {
+				return err
+			}
+		}
+		if i%500 == 0 {
+			it := k.Iter(nil)
+			for ok := it.First(); ok && rng.IntN(2000) > 0; ok = it.Next() {
+			}
+			if err := it.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// resident is the process's resident memory in bytes.
+func resident(t *testing.T) int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(status) {
+		if rest, ok := strings.CutPrefix(string(line), "VmRSS:"); ok {
+			n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n << 10
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}

@@ -1,0 +1,209 @@
+package lsm_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// TestTinyResources writes into four databases of eight keyspaces, with 8 MiB for all, one worker,
+// little I/O and few descriptors: everything ends, and everything is there. They are closed in
+// any order, beside writers of the others.
+func TestTinyResources(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0x7265))
+			res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1, IOBytesPerSecond: 64 << 20, OpenFiles: 8})
+			const databases, keyspaces = 4, 8
+			var wg sync.WaitGroup
+			for i := range databases {
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				wg.Go(func() {
+					format := lsm.FormatNative
+					if i == 3 {
+						format = lsm.FormatLevelDB
+					}
+					if err := fillShared(res, format, keyspaces, 6000+rng.IntN(4000), rng); err != nil {
+						t.Errorf("database %d: %v", i, err)
+					}
+				})
+			}
+			if rng.IntN(2) == 0 {
+				for range 20 {
+					if err := res.Set("background_jobs", strconv.Itoa(1+rng.IntN(3))); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			wg.Wait()
+			want := lsm.ResourcesMetrics{Memory: 8 << 20}
+			over, stop := testkit.Patience(20 * time.Second) // what they had is freed in the background
+			defer stop()
+			for m := res.Metrics(); ; m = res.Metrics() {
+				if m.BufferBytes = 0; m == want {
+					break
+				}
+				select {
+				case <-over:
+					t.Fatalf("when all are closed there is %+v", m)
+				case <-time.After(time.Millisecond):
+				}
+			}
+			res.Close()
+			res.Close()
+			if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res}); !errors.Is(err, lsm.ErrClosed) {
+				t.Errorf("open with closed resources: %v", err)
+			}
+		})
+	}
+}
+
+// sharedStore is a database or a keyspace.
+type sharedStore interface {
+	Put(key, value []byte, mode lsm.WriteMode) error
+	Get(key, dst []byte) ([]byte, error)
+	Iter(o *lsm.IterOptions) *lsm.Iterator
+}
+
+// fillShared fills a database, opens it again and compares it with what was written.
+func fillShared(res *lsm.Resources, format lsm.Format, keyspaces, n int, rng *rand.Rand) error {
+	fsys := vfs.NewMem()
+	o := &lsm.Options{FS: fsys, Resources: res, Format: format}
+	want := map[string]string{}
+	for range 2 {
+		db, err := lsm.Open("db", o)
+		if err != nil {
+			return err
+		}
+		spaces := []sharedStore{db}
+		for i := 1; i < keyspaces && format == lsm.FormatNative; i++ {
+			k, err := db.Keyspace(strconv.Itoa(i), nil)
+			if err != nil {
+				return err
+			}
+			spaces = append(spaces, k)
+		}
+		var iters []*lsm.Iterator // which keep memory
+		for i := range n {
+			at := rng.IntN(len(spaces))
+			key, value := fmt.Sprintf("key%05d", rng.IntN(3000)), strings.Repeat(strconv.Itoa(i), 1+rng.IntN(200))
+			if err := spaces[at].Put([]byte(key), []byte(value), lsm.NoSync); err != nil {
+				return err
+			}
+			want[fmt.Sprint(at, key)] = value
+			if rng.IntN(1500) == 0 {
+				it := spaces[at].Iter(nil)
+				it.First()
+				iters = append(iters, it)
+			}
+		}
+		for name, value := range want {
+			at := int(name[0] - '0')
+			if got, err := spaces[at].Get([]byte(name[1:]), nil); err != nil || string(got) != value {
+				return fmt.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, it := range iters {
+			if rng.IntN(2) == 0 {
+				defer it.Close()
+			} else if err := it.Close(); err != nil {
+				return err
+			}
+		}
+		if err := db.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestResourcesSet changes the limits, beside databases that use them.
+func TestResourcesSet(t *testing.T) {
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 64 << 20})
+	defer res.Close()
+	db, err := lsm.Open(filepath.Join(t.TempDir(), "db"), &lsm.Options{Resources: res})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, c := range []struct {
+		name, value string
+		ok          bool
+	}{
+		{"memory", "32MiB", true}, {"memory", "64MiB", true}, {"memory", "65MiB", false}, {"memory", "1MiB", false}, {"memory", "x", false},
+		{"background_jobs", "4", true}, {"background_jobs", "0", false}, {"io_bytes_per_second", "1MiB", true}, {"io_bytes_per_second", "0", true},
+		{"open_files", "100", true}, {"open_files", "-1", false}, {"memories", "1", false},
+	} {
+		if err := res.Set(c.name, c.value); (err == nil) != c.ok || err != nil && !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("%s = %s: %v", c.name, c.value, err)
+		}
+	}
+	if err := res.Set("memory", "16MiB"); err != nil || res.Metrics().Memory != 16<<20 || db.Metrics().Cache.Capacity != 16<<20 {
+		t.Errorf("the memory is %+v, that of the cache %d, %v", res.Metrics(), db.Metrics().Cache.Capacity, err)
+	}
+	c := lsm.NewCache(1 << 20)
+	defer c.Close()
+	if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res, Cache: c}); !errors.Is(err, lsm.ErrInvalidArgument) {
+		t.Errorf("two caches: %v", err)
+	}
+	unbounded := lsm.NewResources(lsm.ResourcesOptions{})
+	defer unbounded.Close()
+	if err := unbounded.Set("memory", "64MiB"); !errors.Is(err, lsm.ErrInvalidArgument) {
+		t.Errorf("a bound on memory where none was: %v", err)
+	}
+	other, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: unbounded, Cache: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSharedMemorySeals has one database write and pause, and another one go on: the first is asked to
+// seal its memtable, and the limit holds.
+func TestSharedMemorySeals(t *testing.T) {
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 32 << 20})
+	defer res.Close()
+	var dbs []*lsm.DB
+	for range 2 {
+		db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		dbs = append(dbs, db)
+	}
+	value := make([]byte, 1000)
+	put := func(db *lsm.DB, n int) {
+		for i := range n {
+			if err := db.Put(fmt.Appendf(nil, "key%08d", i), value, lsm.NoSync); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	put(dbs[0], 5000) // less than half of what memtables may have
+	if n := dbs[0].Metrics().Flush.Count; n != 0 {
+		t.Fatalf("%d flushes of a database that is alone", n)
+	}
+	put(dbs[1], 40_000)
+	if n := dbs[1].Metrics().Flush.Count; n == 0 {
+		t.Errorf("40 MB were written without a flush, with 32 MiB for all: %+v", res.Metrics())
+	}
+	if err := dbs[0].Flush(); err != nil { // waits for a seal under way
+		t.Fatal(err)
+	}
+	if m := res.Metrics(); m.MemtableBytes > 20<<20 {
+		t.Errorf("memtables have %d bytes of 32 MiB", m.MemtableBytes)
+	}
+}
