@@ -127,11 +127,16 @@ func optionDocs() []lsm.OptionDoc {
 }
 
 func giveJSON(v any, out **C.char) error {
-	b, err := json.Marshal(v)
+	s, err := marshal(v)
 	if err != nil {
 		return err
 	}
-	return give(string(b), out)
+	return give(s, out)
+}
+
+func marshal(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
 }
 
 // plain turns a report into maps and lists with snake_case names, durations

@@ -16,6 +16,7 @@ import (
 
 	"github.com/loamdb/loam/cabi/internal/stk"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/backup"
 )
 
 // The exported functions trust their pointers and lengths, which the shim has
@@ -311,6 +312,8 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 			// What ended the iteration was told when it did.
 			_ = o.Close()
 			o.db.uses.release()
+		case *backup.Folder:
+			return o.Close()
 		case *job:
 			o.abandon()
 		}

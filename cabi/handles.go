@@ -22,6 +22,7 @@ const (
 	kindIterator
 	kindJob
 	kindTxn
+	kindBackup
 )
 
 const (

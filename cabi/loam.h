@@ -32,7 +32,7 @@
  *  7. Memory. What the library allocates for the caller comes from malloc and
  *     is released with loam_free. Pointers into an iterator live until the next
  *     call on it, pointers into a batch until the next call that changes it.
- *  8. Threads. Databases, snapshots, transactions, caches, jobs and options may be used by any
+ *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups and options may be used by any
  *     number of threads at once. Iterators and batches are used by one thread
  *     at a time, save that calls with a const loam_batch * other than loam_write
  *     may run together; a call that meets one it cannot run beside fails with
@@ -97,7 +97,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 5
+#define LOAM_ABI_REVISION 6
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -180,6 +180,7 @@ typedef struct loam_batch loam_batch;
 typedef struct loam_iter loam_iter;
 typedef struct loam_job loam_job;
 typedef struct loam_txn loam_txn;
+typedef struct loam_backup loam_backup; /* a folder of backups */
 
 /* ---- Process ---- */
 
@@ -621,10 +622,10 @@ LOAM_API loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err);
 /* Work done and to be done, in bytes, as an estimate; both 0 when unknown. */
 LOAM_API loam_status loam_job_progress(loam_job *job, uint64_t *done, uint64_t *total, char **err);
 /* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports,
- * verifications and checkpoints stop soon; other work runs to its end. */
+ * verifications, checkpoints and backups stop soon; other work runs to its end. */
 LOAM_API loam_status loam_job_cancel(loam_job *job, char **err);
 /* What a finished job made: the database of loam_open_start (once), the JSON
- * report of loam_repair_start. */
+ * report of loam_repair_start or loam_backup_create_start. */
 LOAM_API loam_status loam_job_db(loam_job *job, loam_db **db, char **err);
 LOAM_API loam_status loam_job_report(loam_job *job, char **report, char **err);
 /* Gives up the handle. The work goes on to its end; a database that was opened
@@ -641,6 +642,43 @@ LOAM_API loam_status loam_job_close(loam_job *job);
  * nothing is left of one that fails. */
 LOAM_API loam_status loam_checkpoint(loam_db *db, const char *path, char **err);
 LOAM_API loam_status loam_checkpoint_start(loam_db *db, const char *path, loam_job **job, char **err);
+
+/* ---- Backups ---- */
+
+enum {
+  LOAM_BACKUP_READ_ONLY = 1,       /* changes nothing in the folder; readers share it */
+  LOAM_BACKUP_ERROR_IF_MISSING = 2 /* LOAM_ERR_DOES_NOT_EXIST instead of a new folder */
+};
+
+/* Opens the folder of backups path, or makes it in a directory that exists, and locks it until it is
+ * closed (LOAM_ERR_LOCKED). A directory with something else is LOAM_ERR_NOT_A_DATABASE. flags:
+ * LOAM_BACKUP_*. */
+LOAM_API loam_status loam_backup_open(const char *path, uint64_t flags, loam_backup **backup, char **err);
+/* Makes a backup of what db has now, all keyspaces and the writes without a sync included, durable and at one
+ * moment, while writes go on. What an earlier backup has is not copied again. Here and below
+ * bytes_per_second bounds what is read; 0: no bound. *id is the backup's number; the report of the job is
+ * what loam_backup_list says of it. Nothing is left of one that fails. */
+LOAM_API loam_status loam_backup_create(loam_backup *backup, loam_db *db, uint64_t bytes_per_second, uint64_t *id, char **err);
+LOAM_API loam_status loam_backup_create_start(loam_backup *backup, loam_db *db, uint64_t bytes_per_second, loam_job **job, char **err);
+/* The backups, oldest first, as a JSON list of objects: id, created_ms (since 1970), database (its
+ * directory), format, files, bytes, new_bytes (what no earlier backup had), and error, why it cannot be
+ * read, or null. */
+LOAM_API loam_status loam_backup_list(loam_backup *backup, char **json, char **err);
+/* Reads all files of a backup and compares them with their checksums. LOAM_ERR_CORRUPTION: the message
+ * names every damaged file, loam_error_path gives the first. Of this and the next,
+ * LOAM_ERR_DOES_NOT_EXIST: there is no backup with this number. */
+LOAM_API loam_status loam_backup_verify(loam_backup *backup, uint64_t id, uint64_t bytes_per_second, char **err);
+LOAM_API loam_status loam_backup_verify_start(loam_backup *backup, uint64_t id, uint64_t bytes_per_second, loam_job **job, char **err);
+/* Makes to a database as it was at the backup, durable, and compares all files with their checksums. to must
+ * not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that exists. Nothing is left of
+ * one that fails. */
+LOAM_API loam_status loam_backup_restore(loam_backup *backup, uint64_t id, const char *to, uint64_t bytes_per_second, char **err);
+LOAM_API loam_status loam_backup_restore_start(loam_backup *backup, uint64_t id, const char *to, uint64_t bytes_per_second, loam_job **job, char **err);
+LOAM_API loam_status loam_backup_delete(loam_backup *backup, uint64_t id, char **err);
+/* Deletes, of the backups of each database directory, all but the newest n. */
+LOAM_API loam_status loam_backup_keep(loam_backup *backup, uint64_t n, char **err);
+/* Ends calls and jobs under way with LOAM_ERR_CLOSED. */
+LOAM_API loam_status loam_backup_close(loam_backup *backup);
 
 /* ---- Information; strings are malloc'ed ---- */
 

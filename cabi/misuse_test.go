@@ -99,7 +99,7 @@ const (
 	large_   = "LARGE"    // LOAM_ERR_TOO_LARGE
 )
 
-var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn)) \*$`)
+var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn|backup)) \*$`)
 
 var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn)_options \*$`)
 
@@ -158,7 +158,7 @@ func (p prototype) bad(q parameter) [][2]string {
 	if m := handleType.FindStringSubmatch(q.typ); m != nil {
 		kind := strings.TrimPrefix(m[1], "loam_")
 		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
-		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn"} {
+		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup"} {
 			if other != kind {
 				list = append(list, [2]string{handle_, "(void *)good." + other})
 			}
@@ -192,6 +192,10 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{invalid_, "UINT64_MAX"}, {invalid_, "0"}}
 	case (q.name == "old" || q.name == "value") && p.name == "loam_compare_and_swap" || q.name == "value" && p.name == "loam_put_if_absent" && q.typ == "const void *":
 		return [][2]string{{any_, "NULL"}}
+	case q.name == "bytes_per_second": // few of them would take for ever
+		return [][2]string{{large_, "UINT64_MAX"}, {any_, "1u << 30"}}
+	case q.name == "id" && q.typ == "uint64_t":
+		return [][2]string{{any_, "UINT64_MAX"}, {any_, "1"}}
 	case q.typ == "uint64_t":
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "0"}, {any_, "1"}}
 	case q.typ == "int" || q.typ == "loam_status":
@@ -304,7 +308,7 @@ func (p prototype) racing(w *strings.Builder, i int) {
 			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
 			a = "out_" + name
 			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
-			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job|txn) \*\*$`).FindStringSubmatch(q.typ); {
+			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup) \*\*$`).FindStringSubmatch(q.typ); {
 			case m != nil && m[1] == "db":
 				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)
 			case m != nil:

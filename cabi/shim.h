@@ -72,7 +72,8 @@ enum {
   LOAMGO_SNAPSHOT,
   LOAMGO_ITERATOR,
   LOAMGO_JOB,
-  LOAMGO_TXN
+  LOAMGO_TXN,
+  LOAMGO_BACKUP
 };
 
 typedef struct {

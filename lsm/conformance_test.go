@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/backup"
 	"github.com/loamdb/loam/internal/testkit/script"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestConformance runs the script that the C, Python and Node tests run too,
@@ -194,15 +196,8 @@ func (c *conformer) run(op string, args []string) {
 		mustClose(c.t, c.db)
 		c.open()
 		c.ok(nil)
-	case "checkpoint":
-		dir := filepath.Join(c.t.TempDir(), args[0])
-		if err := c.db.Checkpoint(context.Background(), dir); err != nil {
-			c.t.Fatal(err)
-		}
-		mustClose(c.t, c.db)
-		c.dir = dir
-		c.open()
-		c.ok(nil)
+	case "checkpoint", "backup":
+		c.copied(op, args[0])
 	case "use":
 		c.space = c.keyspace(args[0], append(args, "")[1])
 		c.ok(nil)
@@ -416,4 +411,37 @@ func (c *conformer) iter(r Reader, args []string) {
 		c.t.Fatal(err)
 	}
 	c.print("end")
+}
+
+// copied goes on in a copy of the database.
+func (c *conformer) copied(op, name string) {
+	dir := filepath.Join(c.t.TempDir(), name)
+	make := c.backUp
+	if op == "checkpoint" {
+		make = func(dir string) error { return c.db.Checkpoint(context.Background(), dir) }
+	}
+	if err := make(dir); err != nil {
+		c.t.Fatal(err)
+	}
+	mustClose(c.t, c.db)
+	c.dir = dir
+	c.open()
+	c.ok(nil)
+}
+
+// backUp makes a backup as package lsm/backup does, and restores it.
+func (c *conformer) backUp(dir string) error {
+	f, err := backup.Open(filepath.Join(c.t.TempDir(), "backups"), backup.Options{FS: vfs.Default})
+	if err != nil {
+		return err
+	}
+	r := backup.NewRun(context.Background(), 0, nil)
+	info, err := c.db.engine.Backup(f, r)
+	if err == nil {
+		err = f.Verify(info.ID, r)
+	}
+	if err == nil {
+		err = f.Restore(info.ID, dir, r)
+	}
+	return errors.Join(r.End(err), f.Close())
 }

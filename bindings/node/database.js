@@ -10,11 +10,15 @@ const { Iterator, SyncIterator, bounds } = require('./iterator')
 const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
 const transaction = require('./transaction')
+const { watch, watched } = require('./jobs')
 const { invalidArgument, keyspaceExists, isError, AbortError } = require('./errors')
 
 // What keyspace.js needs of the private side.
 const kOpenWithin = Symbol('openWithin')
 const kNumber = Symbol('number')
+
+// What backups.js needs.
+const kSettled = Symbol('settled')
 
 const kNative = Symbol('native')
 const kFamily = Symbol('family')
@@ -376,32 +380,16 @@ class Loam extends AbstractLevel {
     return this.#watch(native.checkpointStart(this.#context, to), signal)
   }
 
-  // Waits for a job. What progress throws cancels it, as the signal does.
-  async #watch (job, signal, progress) {
-    let failure = null
-    const abort = () => native.jobCancel(job)
-    const report = () => {
-      if (failure !== null) return
-      try {
-        progress(...native.jobProgress(job))
-      } catch (error) {
-        failure = { error }
-        abort()
-      }
-    }
-    const timer = progress === undefined ? undefined : setInterval(report, PROGRESS_MS)
-    signal?.addEventListener('abort', abort)
-    try {
-      await native.jobWait(this.#context, job)
-      if (progress !== undefined) report()
-    } catch (error) {
-      if (failure === null && signal?.aborted && error.code === 'LEVEL_ABORTED') throw new AbortError(signal.reason)
-      failure ??= { error }
-    } finally {
-      clearInterval(timer)
-      signal?.removeEventListener('abort', abort)
-    }
-    if (failure !== null) throw failure.error
+  #watch (job, signal, progress) {
+    return watch(job, (job) => native.jobWait(this.#context, job), signal, progress)
+  }
+
+  // The native side of the open database, behind the writes that were begun.
+  async [kSettled] (method) {
+    if (this.status === 'opening') return this.deferAsync(() => this[kSettled](method))
+    sync.assertOpen(this, method)
+    await this.#writes.settled()
+    return this.#context
   }
 
   async flush () {
@@ -528,16 +516,6 @@ function assertLocation (location) {
 }
 
 // How often progress is told, in milliseconds.
-const PROGRESS_MS = 100
-
-function watched (options) {
-  const signal = options?.signal ?? undefined
-  const progress = options?.progress ?? undefined
-  if (progress !== undefined && typeof progress !== 'function') throw new TypeError("The option 'progress' must be a function")
-  if (signal !== undefined && typeof signal.addEventListener !== 'function') throw new TypeError("The option 'signal' must be an AbortSignal")
-  return { signal, progress }
-}
-
 // undefined: no snapshot; null: one that is closed, which reading will notice.
 function snapshotOf (family, options) {
   const snapshot = options.snapshot
@@ -553,3 +531,4 @@ function readFlags (options) {
 exports.Loam = Loam
 exports.kOpenWithin = kOpenWithin
 exports.kNumber = kNumber
+exports.kSettled = kSettled

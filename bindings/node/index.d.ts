@@ -377,6 +377,68 @@ export class Cache {
   [Symbol.dispose] (): void
 }
 
+/** A folder of backups, which may be of several databases. It is locked until it is closed. */
+export class Backups {
+  private constructor ()
+
+  /** Open the folder, and make it in a directory that exists when there is none. */
+  static open (location: string, options?: BackupsOptions | undefined): Promise<Backups>
+
+  get location (): string
+
+  /** Make a backup of what the database has now, all keyspaces included. What an earlier one has is not copied again. */
+  create (db: Loam<any, any>, options?: BackupOptions | undefined): Promise<Backup>
+
+  /** The backups, oldest first. */
+  list (): Promise<Backup[]>
+
+  /** Read all files of a backup and compare them with their checksums. The error of damage names every damaged file. */
+  verify (id: number, options?: BackupOptions | undefined): Promise<void>
+
+  /** Make `location`, which must not exist, or be empty, a database as it was at the backup. */
+  restore (id: number, location: string, options?: BackupOptions | undefined): Promise<void>
+
+  /** Delete a backup, and what no other needs of it. */
+  delete (id: number): Promise<void>
+
+  /** Delete, of the backups of each database, all but the newest n. */
+  keep (n: number): Promise<void>
+
+  /** End what is under way, and give the folder back. Closing twice is harmless. */
+  close (): Promise<void>
+}
+
+export interface BackupsOptions {
+  /** Change nothing; readers share the folder. */
+  readOnly?: boolean | undefined
+  /** Fail where there is no folder. */
+  errorIfMissing?: boolean | undefined
+}
+
+export interface BackupOptions {
+  /** Ends it when it is aborted; nothing is left of what it made then. */
+  signal?: AbortSignal | undefined
+  /** Called some ten times a second with the bytes done and the bytes in all; what it throws ends the work. */
+  progress?: ((done: number, total: number) => void) | undefined
+  /** Bounds what is read. */
+  bytesPerSecond?: number | undefined
+}
+
+/** What a folder says of a backup. */
+export interface Backup {
+  id: number
+  created: Date
+  /** The directory of the database. */
+  database: string
+  format: 'native' | 'leveldb' | ''
+  files: number
+  bytes: number
+  /** Of these, what no earlier backup had. */
+  newBytes: number
+  /** Why it cannot be read: then only `id` is known. */
+  error: string | null
+}
+
 /** The option `compactionFilter` that removes the keys beginning with one of the prefixes. */
 export function prefixFilter (...prefixes: Array<string | Uint8Array>): string
 

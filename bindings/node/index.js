@@ -3,6 +3,7 @@
 const { Loam } = require('./database')
 const { Keyspace } = require('./keyspace')
 const { Cache } = require('./cache')
+const { Backups } = require('./backups')
 const { prefixFilter } = require('./options')
 
 // What classic-level's users know, and with it the package level: new databases are
@@ -17,4 +18,5 @@ exports.Loam = Loam
 exports.ClassicLevel = ClassicLevel
 exports.Keyspace = Keyspace
 exports.Cache = Cache
+exports.Backups = Backups
 exports.prefixFilter = prefixFilter

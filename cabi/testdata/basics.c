@@ -201,6 +201,56 @@ static void batches(loam_db *db) {
   WANT(LOAM_ERR_CLOSED, loam_write(db, NULL, c, NULL, &err));
 }
 
+static void backups(loam_db *db) {
+  loam_backup *b, *none;
+  loam_job *job;
+  loam_db *copy;
+  uint64_t id, done, total;
+  char *text;
+  WANT(LOAM_ERR_DOES_NOT_EXIST, loam_backup_open("backups", LOAM_BACKUP_ERROR_IF_MISSING, &b, &err));
+  WANT(LOAM_OK, loam_backup_open("backups", 0, &b, &err));
+  WANT(LOAM_ERR_LOCKED, loam_backup_open("backups", 0, &none, &err));
+  CHECK(!none, "a handle");
+  WANT(LOAM_OK, loam_backup_create(b, db, 0, &id, &err));
+  CHECK(id == 1, "%llu", (unsigned long long)id);
+  WANT(LOAM_OK, loam_backup_create_start(b, db, 0, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+  CHECK(done == total && total > 100, "%llu of %llu", (unsigned long long)done, (unsigned long long)total);
+  WANT(LOAM_OK, loam_job_report(job, &text, &err));
+  CHECK(strstr(text, "\"id\":2"), "%s", text);
+  loam_free(text);
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_backup_verify(b, 1, 0, &err));
+  WANT(LOAM_ERR_DOES_NOT_EXIST, loam_backup_verify(b, 7, 0, &err));
+  WANT(LOAM_OK, loam_backup_verify_start(b, 1, 1000, &job, &err));
+  WANT(LOAM_OK, loam_job_cancel(job, &err));
+  WANT(LOAM_ERR_CANCELLED, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_backup_restore(b, 1, "restored", 0, &err));
+  WANT(LOAM_ERR_EXISTS, loam_backup_restore(b, 1, "restored", 0, &err));
+  WANT(LOAM_OK, loam_backup_restore_start(b, 2, "restored2", 0, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_open("restored2", NULL, &copy, &err));
+  WANT(LOAM_OK, loam_verify(copy, &err));
+  WANT(LOAM_OK, loam_close(copy, &err));
+  WANT(LOAM_OK, loam_backup_delete(b, 1, &err));
+  WANT(LOAM_OK, loam_backup_keep(b, 1, &err));
+  WANT(LOAM_ERR_TOO_LARGE, loam_backup_keep(b, UINT64_MAX, &err));
+  WANT(LOAM_OK, loam_backup_list(b, &text, &err));
+  CHECK(!strncmp(text, "[{", 2) && strstr(text, "\"id\":2,"), "%s", text);
+  loam_free(text);
+  WANT(LOAM_OK, loam_backup_verify_start(b, 2, 1000, &job, &err));
+  WANT(LOAM_OK, loam_backup_close(b));
+  WANT(LOAM_ERR_CLOSED, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_ERR_CLOSED, loam_backup_list(b, &text, &err));
+  WANT(LOAM_OK, loam_backup_open("backups", LOAM_BACKUP_READ_ONLY, &b, &err));
+  WANT(LOAM_ERR_READ_ONLY, loam_backup_create(b, db, 0, &id, &err));
+  WANT(LOAM_OK, loam_backup_close(b));
+}
+
 static void upkeep(loam_db *db) {
   loam_job *job;
   uint64_t done, total, size = 7;
@@ -252,6 +302,7 @@ static void upkeep(loam_db *db) {
   WANT(LOAM_OK, loam_open("checkpoint2", NULL, &copy, &err));
   WANT(LOAM_OK, loam_verify(copy, &err));
   WANT(LOAM_OK, loam_close(copy, &err));
+  backups(db);
   WANT(LOAM_OK, loam_pause_compaction(db, &err));
   WANT(LOAM_OK, loam_resume_compaction(db, &err));
   WANT(LOAM_OK, loam_retry(db, &err));

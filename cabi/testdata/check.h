@@ -60,6 +60,7 @@ typedef struct {
   loam_iter *iter;
   loam_job *job;
   loam_txn *txn;
+  loam_backup *backup;
 } objects;
 
 static inline int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }

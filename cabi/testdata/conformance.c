@@ -369,6 +369,17 @@ static void operation(char **words, int n) {
       close_root();
       path = strdup(words[1]);
       open_root("default");
+    } else if (!strcmp(op, "backup")) {
+      loam_backup *backup;
+      uint64_t id;
+      WANT(LOAM_OK, loam_backup_open("backups", 0, &backup, &err));
+      WANT(LOAM_OK, loam_backup_create(backup, root, 0, &id, &err));
+      WANT(LOAM_OK, loam_backup_verify(backup, id, 0, &err));
+      WANT(LOAM_OK, loam_backup_restore(backup, id, words[1], 0, &err));
+      WANT(LOAM_OK, loam_backup_close(backup));
+      close_root();
+      path = strdup(words[1]);
+      open_root("default");
     } else if (!strcmp(op, "use")) {
       WANT(LOAM_OK, loam_close(db, &err));
       db = keyspace(words[1], n > 2 ? words[2] : NULL);

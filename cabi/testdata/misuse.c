@@ -27,6 +27,8 @@ static char *message;
 
 static void make(objects *o, const char *path) {
   char *err = NULL;
+  char folder[100];
+  snprintf(folder, sizeof folder, "%s-backups", path);
   static size_t len;
   static uint64_t savepoint;
   if (gone(loam_has(o->db, NULL, "k", 1, NULL))) {
@@ -43,6 +45,10 @@ static void make(objects *o, const char *path) {
   if (!o->txn || gone(loam_txn_savepoint(o->txn, &savepoint, NULL)) || loam_txn_savepoint(o->txn, &savepoint, NULL) == LOAM_ERR_TXN_DONE) {
     loam_txn_close(o->txn);
     WANT(LOAM_OK, loam_txn_begin(o->db, NULL, &o->txn, &err));
+  }
+  if (!o->backup || gone(loam_backup_keep(o->backup, 2, NULL))) {
+    loam_status s = loam_backup_open(folder, 0, &o->backup, &err);
+    CHECK(s == LOAM_OK, "%s", err);
   }
   if (gone(loam_batch_count(o->batch, &len, NULL))) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
   if (gone(loam_job_wait(o->job, 0, NULL))) WANT(LOAM_OK, loam_flush_start(o->db, &o->job, &err));
@@ -83,6 +89,7 @@ int main(void) {
   WANT(LOAM_OK, loam_snapshot_close(closed.snapshot));
   WANT(LOAM_OK, loam_txn_close(closed.txn));
   WANT(LOAM_OK, loam_job_close(closed.job));
+  WANT(LOAM_OK, loam_backup_close(closed.backup));
   WANT(LOAM_OK, loam_cache_close(closed.cache));
   WANT(LOAM_OK, loam_options_close(closed.options));
   WANT(LOAM_OK, loam_close(closed.db, &err));

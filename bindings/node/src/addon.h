@@ -44,7 +44,7 @@ enum {
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER } kind;
 
 /* Per environment. */
 typedef struct addon {
@@ -176,7 +176,8 @@ napi_value work_queue(napi_env env, work *w, database *db, bool counts, const ch
 /* The same for a write; it becomes db->writing. */
 napi_value work_queue_write(napi_env env, work *w, database *db, const char *name);
 /* The same on a thread of its own, for an item that may wait for others: items that wait
- * for locks would take the pool from the one that is to give them back. Closing waits. */
+ * for locks would take the pool from the one that is to give them back. Closing waits.
+ * db may be NULL. */
 napi_value work_start(napi_env env, work *w, database *db, const char *name);
 /* Returns when the item has run; runs it in this thread if the pool has not begun it. */
 void work_finish(work *w);
@@ -203,6 +204,11 @@ void databases_close(addon *a);
 /* An array of names and values as strings, with NULL behind the last. false: an exception is
  * pending, and the caller frees what there is. */
 bool options_read(napi_env env, napi_value array, char ***options);
+
+/* ---- upkeep.c ---- */
+
+/* An object of a job that was started; throws the failure if it was not. */
+napi_value make_job(napi_env env, loam_status status, loam_job *job, char *error);
 
 /* ---- range.c ---- */
 
@@ -237,7 +243,9 @@ loam_status shared_close(loam_db *db, char **err);
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \
   X(compactStart) X(verifyStart) X(checkpointStart)                            \
-  X(jobWait) X(jobProgress) X(jobCancel)                                       \
+  X(jobWait) X(jobResult) X(jobProgress) X(jobCancel)                          \
+  X(backupOpen) X(backupCreate) X(backupList) X(backupVerify) X(backupRestore) \
+  X(backupDelete) X(backupKeep) X(backupClose)                                 \
   X(pauseCompaction) X(resumeCompaction) X(retry)                              \
   X(get) X(has) X(getMany) X(hasMany)                                          \
   X(put) X(write) X(writeAsync) X(clear) X(deleteRange)                        \

@@ -13,7 +13,9 @@
   X(options_set_cache) X(options_set_logger) X(cache_create) X(cache_close)    \
   X(open) X(close) X(destroy) X(repair) X(upgrade) X(export)                   \
   X(close_start) X(compact_start) X(verify_start) X(checkpoint_start)           \
-  X(job_wait) X(job_progress) X(job_cancel) X(job_close)                       \
+  X(job_wait) X(job_progress) X(job_cancel) X(job_close) X(job_report)         \
+  X(backup_open) X(backup_create_start) X(backup_list) X(backup_verify_start)  \
+  X(backup_restore_start) X(backup_delete) X(backup_keep) X(backup_close)      \
   X(get) X(get_alloc) X(has) X(multi_get)                                      \
   X(snapshot_create) X(snapshot_close)                                         \
   X(put) X(delete) X(batch_create) X(batch_clear) X(write_bytes)               \

@@ -74,6 +74,7 @@ typedef struct job {
 typedef struct job_work {
   work w;
   job *job;
+  char *report; /* of a result; NULL: there is none */
 } job_work;
 
 static void job_unref(job *j) {
@@ -87,24 +88,33 @@ static void job_finalize(napi_env env, void *data, void *hint) {
   job_unref(data);
 }
 
-/* A compaction of range, a checkpoint in path, or if both are NULL a verification. */
-static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range, const char *path) {
-  char *error = NULL;
+napi_value make_job(napi_env env, loam_status status, loam_job *started, char *error) {
+  if (status != LOAM_OK) {
+    throw_status(env, status, error);
+    return NULL;
+  }
   job *j = calloc(1, sizeof *j);
   if (j == NULL) {
+    loam.job_cancel(started, NULL);
+    loam.job_close(started);
     throw_memory(env);
     return NULL;
   }
   j->kind = KIND_JOB;
   j->refs = 1;
+  j->job = started;
+  return make_external(env, j, job_finalize);
+}
+
+/* A compaction of range, a checkpoint in path, or if both are NULL a verification. */
+static napi_value job_start(napi_env env, loam_db *db, const upkeep_work *range, const char *path) {
+  char *error = NULL;
+  loam_job *started = NULL;
   loam_status status;
-  if (range != NULL) status = loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &j->job, &error);
-  else if (path != NULL) status = loam.checkpoint_start(db, path, &j->job, &error);
-  else status = loam.verify_start(db, &j->job, &error);
-  if (status == LOAM_OK) return make_external(env, j, job_finalize);
-  free(j);
-  throw_status(env, status, error);
-  return NULL;
+  if (range != NULL) status = loam.compact_start(db, range->keys[0], range->key_lens[0], range->keys[1], range->key_lens[1], &started, &error);
+  else if (path != NULL) status = loam.checkpoint_start(db, path, &started, &error);
+  else status = loam.verify_start(db, &started, &error);
+  return make_job(env, status, started, error);
 }
 
 /* compactStart(database, start, stop): a job; undefined: no bound */
@@ -141,22 +151,53 @@ napi_value js_checkpointStart(napi_env env, napi_callback_info info) {
 static void job_run(work *w) { w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error); }
 
 /* On the JavaScript thread, as is the end of the object. */
-static void job_release(work *w) { job_unref(((job_work *)w)->job); }
+static void job_release(work *w) {
+  job_work *j = (job_work *)w;
+  if (j->report != NULL) loam.free(j->report);
+  job_unref(j->job);
+}
+
+static void result_run(work *w) {
+  job_work *j = (job_work *)w;
+  job_run(w);
+  if (w->status == LOAM_OK) loam.job_report(j->job->job, &j->report, NULL);
+}
+
+static napi_value result_finish(napi_env env, work *w) {
+  napi_value none = NULL;
+  job_work *j = (job_work *)w;
+  if (j->report != NULL) return make_string(env, j->report, strlen(j->report));
+  napi_get_undefined(env, &none);
+  return none;
+}
+
+static job_work *job_work_new(napi_env env, napi_value value, void (*run)(work *)) {
+  job *j = get_external(env, value, KIND_JOB);
+  job_work *w = j == NULL ? NULL : work_new(env, sizeof *w);
+  if (w == NULL) return NULL;
+  w->w.run = run;
+  w->w.release = job_release;
+  w->job = j;
+  j->refs++;
+  return w;
+}
+
+/* jobResult(job): a promise of its report, if it has one. No database's end waits for it. */
+napi_value js_jobResult(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  job_work *w = job_work_new(env, argv[0], result_run);
+  if (w == NULL) return NULL;
+  w->w.finish = result_finish;
+  return work_start(env, &w->w, NULL, "loamdb.job");
+}
 
 /* jobWait(database, job) */
 napi_value js_jobWait(napi_env env, napi_callback_info info) {
   ARGS(2);
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
-  job *j = get_external(env, argv[1], KIND_JOB);
-  if (j == NULL) return NULL;
-  job_work *w = work_new(env, sizeof *w);
-  if (w == NULL) return NULL;
-  w->w.run = job_run;
-  w->w.release = job_release;
-  w->job = j;
-  j->refs++;
-  return work_queue(env, &w->w, db, true, "loamdb.job");
+  job_work *w = job_work_new(env, argv[1], job_run);
+  return w == NULL ? NULL : work_queue(env, &w->w, db, true, "loamdb.job");
 }
 
 /* jobProgress(job): [bytes done, bytes in all] */

@@ -156,15 +156,15 @@ static bool thread_start(work *w) {
 napi_value work_start(napi_env env, work *w, database *db, const char *name) {
   napi_value promise, resource;
   w->db = db;
-  db->refs++;
+  if (db != NULL) db->refs++;
   if (napi_create_string_utf8(env, name, NAPI_AUTO_LENGTH, &resource) != napi_ok ||
       napi_create_promise(env, &w->deferred, &promise) != napi_ok ||
       napi_create_threadsafe_function(env, NULL, NULL, resource, 0, 1, NULL, NULL, NULL, complete_thread, &w->function) != napi_ok)
     return queue_fail(env, w);
-  w->counts = true;
-  db->running++;
+  w->counts = db != NULL;
+  if (db != NULL) db->running++;
   if (thread_start(w)) return promise;
-  db->running--;
+  if (db != NULL) db->running--;
   napi_release_threadsafe_function(w->function, napi_tsfn_abort);
   return queue_fail(env, w);
 }

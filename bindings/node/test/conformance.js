@@ -7,7 +7,7 @@ const test = require('tape')
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
-const { Loam } = require('..')
+const { Backups, Loam } = require('..')
 
 const directory = path.join(__dirname, '..', '..', '..', 'testdata', 'conformance')
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-conformance-'))
@@ -265,6 +265,18 @@ class Conformer {
   async checkpoint (name) {
     const location = path.join(root, `${path.basename(this.root.location)}-${name}`)
     await this.root.checkpoint(location)
+    await this.root.close()
+    this.root = this.db = new Loam(location, encodings)
+    await this.root.open()
+  }
+
+  async backup (name) {
+    const location = path.join(root, `${path.basename(this.root.location)}-${name}`)
+    const backups = await Backups.open(path.join(root, 'backups'))
+    const { id } = await backups.create(this.root)
+    await backups.verify(id)
+    await backups.restore(id, location)
+    await backups.close()
     await this.root.close()
     this.root = this.db = new Loam(location, encodings)
     await this.root.open()

@@ -247,7 +247,7 @@ test('a shared cache that is closed, in each order', async (t) => {
 })
 
 test('everything that is exported is tried', async (t) => {
-  t.same(Object.keys(loamdb).sort(), ['Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'prefixFilter'])
+  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'prefixFilter'])
   t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'repair', 'upgrade'])
   const db = await opened()
   for (const method of ['destroy', 'export', 'repair', 'upgrade']) {

@@ -1,6 +1,6 @@
 // Compiled by test/package.js, not run.
 
-import { Cache, ClassicLevel, Loam, OpenOptions, prefixFilter, RecoveryReport } from 'loamdb'
+import { Backup, Backups, Cache, ClassicLevel, Loam, OpenOptions, prefixFilter, RecoveryReport } from 'loamdb'
 import loamdb from 'loamdb'
 
 interface User { name: string }
@@ -91,6 +91,17 @@ export async function main (): Promise<void> {
   await spaces.transaction((tx) => tx.merge('a', 1))
   const swapped: boolean = await users.compareAndSwap('v', undefined, { name: 'Eve' }, { sync: true })
   console.log(age, swapped, await users.putIfAbsent('v', { name: 'Eve' }))
+
+  const backups: Backups = await Backups.open('backups', { readOnly: false })
+  const made: Backup = await backups.create(users, { bytesPerSecond: 1, progress: (done: number, total: number) => { console.log(done, total) } })
+  await backups.verify(made.id, { signal: AbortSignal.timeout(1) })
+  await backups.restore(made.id, 'restored')
+  console.log(made.created.getTime() + made.newBytes, (await backups.list()).map((backup) => backup.error), backups.location)
+  await backups.delete(made.id)
+  await backups.keep(2)
+  await backups.close()
+  // @ts-expect-error: they are opened
+  console.log(new Backups())
 
   const classic: ClassicLevel<string, User> = users
   const same: typeof Loam = loamdb.Loam

@@ -170,6 +170,18 @@ class Runner:
         old.close()
         self.db = self.open()
 
+    def do_backup(self, source, name):
+        path = self.path.parent / name
+        with loamdb.Backups(self.path.parent / "backups") as backups:
+            made = backups.create(self.database())
+            backups.verify(made.id)
+            backups.restore(made.id, path)
+        self.path = path
+        self.do_reopen(source)
+
+    def database(self):
+        return self.db
+
     def do_iter(self, source, *words):
         options = dict(w.partition("=")[::2] for w in words)
         entries = self.entries(source, {n: decode(options[n]) for n in ("prefix", "lower", "upper") if n in options}, "reverse" in options)
@@ -235,6 +247,8 @@ class PlyvelRunner(Runner):
     def do_checkpoint(self, source, name):
         self.do_reopen(source)  # plyvel has nothing of the kind
 
+    do_backup = do_checkpoint
+
     def entries(self, source, bounds, reverse):
         names = {"lower": "start", "upper": "stop", "prefix": "prefix"}
         return source.iterator(**{names[n]: key for n, key in bounds.items()}, reverse=reverse)
@@ -277,6 +291,9 @@ class NativeRunner(Runner):
 
     def do_drop(self, source, name):
         self.root.drop_keyspace(name)
+
+    def database(self):
+        return self.root
 
     def do_spaces(self, source):
         return [" ".join(self.root.keyspaces())]

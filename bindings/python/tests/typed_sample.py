@@ -47,6 +47,14 @@ def database(path: str) -> None:
         db.compact(b"a", b"b", progress=lambda done, total: None)
         db.verify(progress=lambda done, total: None)
         db.checkpoint("copy")
+        with loamdb.Backups("backups", read_only=False) as backups:
+            made: loamdb.Backup = backups.create(db, bytes_per_second=1 << 20, progress=lambda done, total: None)
+            backups.verify(made.id)
+            backups.restore(made.id, "restored")
+            backups.delete(made.id)
+            backups.keep(2)
+            left: list[int] = [b.id for b in backups.list()]
+            print(left)
         users = db.prefixed(b"user/")
         assert_type(users, loamdb.Prefixed)
         for key, value in users.items():

@@ -19,6 +19,7 @@ from . import _handles, errors
 from ._library import check, error_slot, ffi, load, take_text
 from ._options import Cache, MergeOperator, prefix_filter
 from ._types import Any, Progress, StrPath
+from .backup import Backup, Backups
 from .db import DB, Batch, Keyspace, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
 from .errors import IOError as IOError
@@ -30,6 +31,8 @@ __version__ = "0.1.0"
 # Neither open nor IOError, which "from loamdb import *" would put before the built-in
 # ones, nor the other exceptions, whose inherited members fill help(): they are in errors.
 __all__ = [
+    "Backup",
+    "Backups",
     "Batch",
     "Cache",
     "DB",

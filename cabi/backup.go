@@ -1,0 +1,174 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/backup"
+)
+
+//export loamgo_backup_open
+func loamgo_backup_open(path *C.char, flags C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		dir := C.GoString(path)
+		f, err := backup.Open(dir, &backup.Options{ReadOnly: flags&C.LOAM_BACKUP_READ_ONLY != 0, ErrorIfMissing: flags&C.LOAM_BACKUP_ERROR_IF_MISSING != 0})
+		if err != nil {
+			return at(dir, err)
+		}
+		if err := publish(kindBackup, f, out); err != nil {
+			_ = f.Close() // the caller learns the first error
+			return err
+		}
+		return nil
+	})
+}
+
+// backupRun is a call that may be a job.
+type backupRun struct {
+	folder *backup.Folder
+	rate   int64
+	work   func(ctx context.Context, o *backup.RunOptions) (report string, err error)
+}
+
+func backupOf(h, rate C.uint64_t) (*backupRun, error) {
+	f, err := get[*backup.Folder](h, kindBackup)
+	if err == nil && rate > math.MaxInt64 {
+		err = fmt.Errorf("%w: %d bytes per second", lsm.ErrTooLarge, uint64(rate))
+	}
+	return &backupRun{folder: f, rate: int64(rate)}, err
+}
+
+// run does the work, as a job if out is not NULL.
+func (b *backupRun) run(out *C.uint64_t) error {
+	o := &backup.RunOptions{BytesPerSecond: b.rate}
+	if out == nil {
+		_, err := b.work(context.Background(), o)
+		return err
+	}
+	var done, of atomic.Uint64
+	o.Progress = func(n, total uint64) {
+		of.Store(total) // before done, which is never more
+		done.Store(n)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	j := &job{progress: func() (uint64, uint64) { n := done.Load(); return n, of.Load() }, cancel: cancel}
+	return j.start(out, func() (*database, string, error) {
+		defer cancel()
+		report, err := b.work(ctx, o)
+		return nil, report, err
+	})
+}
+
+//export loamgo_backup_create
+func loamgo_backup_create(h, db, rate C.uint64_t, id, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		b, err := backupOf(h, rate)
+		if err != nil {
+			return err
+		}
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		b.work = func(ctx context.Context, o *backup.RunOptions) (string, error) {
+			info, err := b.folder.Create(ctx, d.db, o)
+			if err != nil {
+				return "", err
+			}
+			if id != nil && out == nil {
+				*id = C.uint64_t(info.ID)
+			}
+			return marshal(backupInfo(info))
+		}
+		return b.run(out)
+	})
+}
+
+//export loamgo_backup_verify
+func loamgo_backup_verify(h, id, rate C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		b, err := backupOf(h, rate)
+		if err != nil {
+			return err
+		}
+		b.work = func(ctx context.Context, o *backup.RunOptions) (string, error) {
+			return "", b.folder.Verify(ctx, uint64(id), o)
+		}
+		return b.run(out)
+	})
+}
+
+//export loamgo_backup_restore
+func loamgo_backup_restore(h, id C.uint64_t, path *C.char, rate C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		b, err := backupOf(h, rate)
+		if err != nil {
+			return err
+		}
+		dir := C.GoString(path)
+		b.work = func(ctx context.Context, o *backup.RunOptions) (string, error) {
+			return "", at(dir, b.folder.Restore(ctx, uint64(id), dir, o))
+		}
+		return b.run(out)
+	})
+}
+
+// loamgo_backup_delete deletes backup id, or with keep all but the newest id of each database.
+//
+//export loamgo_backup_delete
+func loamgo_backup_delete(h, id C.uint64_t, keep C.int, message **C.char) status {
+	return run(message, func() error {
+		f, err := get[*backup.Folder](h, kindBackup)
+		if err != nil {
+			return err
+		}
+		if keep == 0 {
+			return f.Delete(uint64(id))
+		}
+		if id > math.MaxInt32 {
+			return fmt.Errorf("%w: %d backups", lsm.ErrTooLarge, uint64(id))
+		}
+		return f.Keep(int(id))
+	})
+}
+
+//export loamgo_backup_list
+func loamgo_backup_list(h C.uint64_t, out **C.char, message **C.char) status {
+	return run(message, func() error {
+		f, err := get[*backup.Folder](h, kindBackup)
+		if err != nil {
+			return err
+		}
+		list, err := f.List()
+		if err != nil {
+			return err
+		}
+		all := make([]map[string]any, len(list))
+		for i, info := range list {
+			all[i] = backupInfo(info)
+		}
+		return giveJSON(all, out)
+	})
+}
+
+// backupInfo is what JSON says of a backup.
+func backupInfo(info backup.Info) map[string]any {
+	m := map[string]any{
+		"id": info.ID, "created_ms": info.Created.UnixMilli(), "database": printable(info.Database), "format": info.Format,
+		"files": info.Files, "bytes": info.Bytes, "new_bytes": info.NewBytes, "error": nil,
+	}
+	if info.Err != nil {
+		m["error"], m["created_ms"] = info.Err.Error(), 0
+	}
+	return m
+}
