@@ -36,11 +36,16 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(dir, opts.engine())
+	return openEngine(dir, opts.engine(), o)
+}
+
+// openEngine opens a database with resolved options, of which a caller has given some.
+func openEngine(dir string, opts engine.Options, given *Options) (*DB, error) {
+	e, err := engine.Open(dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	initLive(e, o)
+	initLive(e, given)
 	return &DB{keyspace: keyspace{reader{space: e.Default}}, engine: e}, nil
 }
 

@@ -420,3 +420,44 @@ func ExampleDB_SetOption() {
 	// zstd <nil>
 	// invalid argument: option comparator is fixed while the database is open: it needs a reopen
 }
+
+func ExampleOpenFollower() {
+	dir, err := os.MkdirTemp("", "loam-example")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := lsm.Open(dir, nil) // usually in another process
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Put([]byte("colour"), []byte("green"), lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+
+	f, err := lsm.OpenFollower(dir, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer f.Close()
+	before := f.Snapshot()
+	defer before.Close()
+	if err := db.Put([]byte("colour"), []byte("red"), lsm.NoSync); err != nil {
+		log.Fatal(err)
+	}
+
+	lag, err := f.Lag(context.Background())
+	fmt.Println(lag.Sequences, err)
+	if err := f.CatchUp(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range []lsm.Reader{f, before} {
+		v, err := r.Get([]byte("colour"), nil)
+		fmt.Println(string(v), err)
+	}
+	// Output:
+	// 1 <nil>
+	// red <nil>
+	// green <nil>
+}

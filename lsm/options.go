@@ -33,6 +33,9 @@ type Options struct {
 	// number of readers share the directory. The logs are replayed into memory. The
 	// default is false.
 	ReadOnly bool
+	// FollowInterval makes OpenFollower catch up by itself, in the background, so long after the
+	// last time. The default, 0, leaves it to CatchUp. Open ignores it.
+	FollowInterval time.Duration
 	// NoCreateDirs creates the directory of a new database, but not its parents, so
 	// that a misspelled path is an error. The default, false, creates both.
 	NoCreateDirs bool
@@ -215,6 +218,7 @@ var optionTable = options.Table[Options]{
 	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any { return &o.ErrorIfExists }},
 	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by default in C and Python", Inverted: true, Field: func(o *Options) any { return &o.NoCreateDirs }},
 	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
+	{Name: "follow_interval", Doc: "how often a follower catches up by itself, with ms, m or h behind it if not in seconds; 0: never", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.FollowInterval }},
 	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too", Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
 	{Name: "compaction_filter", Dynamic: options.Part, Doc: "entries that compactions remove: prefix: and the beginnings of their keys, separated by commas, %xx being a byte; or none", Field: func(o *Options) any { return &o.CompactionFilter }},

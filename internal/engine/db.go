@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/feed"
+	"github.com/loamdb/loam/internal/follow"
 	"github.com/loamdb/loam/internal/jobs"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
@@ -40,6 +41,9 @@ type DB struct {
 	spaces   keyspaces       // the others
 	Jobs     *jobs.Scheduler // flushes and compactions
 	Feeds    feed.Hub        // feeds of changes
+
+	Follower *follow.Follower // nil: the database follows no other process
+	edits    *follow.Edits    // the Follower's, from before it is open
 
 	copies      copies      // checkpoints and backups under way
 	Loading     atomic.Bool // a dump is being loaded

@@ -232,17 +232,33 @@ func (db *DB) DropKeyspace(name string) error {
 	if k == nil {
 		return fmt.Errorf("%w: %q", base.ErrNoKeyspace, name)
 	}
-	// Writes that passed checkKeyspaces before count as written before the drop.
-	k.last.Store(uint64(db.Shared.Seqs.Visible()))
-	if k.gone.Load() == nil {
-		gone := db.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: name, Comparer: k.Tree.Comparer()})
-		gone.Drop()
-		k.gone.Store(gone)
-	}
+	k.endReads()
 	if err := db.Jobs.DropKeyspace(k.Tree); err != nil {
 		return err
 	}
-	delete(s.byName, name)
+	if err := db.forgetLocked(k); err != nil {
+		return err
+	}
+	return db.Jobs.ReleaseLogs()
+}
+
+// endReads makes reads at present fail, and writes.
+func (k *Keyspace) endReads() {
+	// Writes that passed checkKeyspaces before count as written before the drop.
+	k.last.Store(uint64(k.DB.Shared.Seqs.Visible()))
+	if k.gone.Load() == nil {
+		gone := k.DB.newTree(manifest.Keyspace{ID: k.Tree.ID(), Name: k.Tree.Name(), Comparer: k.Tree.Comparer()})
+		gone.Drop()
+		k.gone.Store(gone)
+	}
+}
+
+// forgetLocked takes a keyspace off the lists that was dropped.
+//
+// REQUIRES: db.spaces.mu held.
+func (db *DB) forgetLocked(k *Keyspace) error {
+	s := &db.spaces
+	delete(s.byName, k.Tree.Name())
 	s.idMu.Lock()
 	delete(s.byID, k.Tree.ID())
 	s.idMu.Unlock()
@@ -255,10 +271,7 @@ func (db *DB) DropKeyspace(name string) error {
 		return nil
 	})
 	s.closeUnread(db.Shared.Seqs)
-	if err != nil {
-		return err
-	}
-	return db.Jobs.ReleaseLogs()
+	return err
 }
 
 // KeyspaceNames lists all keyspaces, the default one first.

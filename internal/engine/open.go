@@ -36,6 +36,9 @@ type Options struct {
 	NoCreateDirs   bool // creates the directory, not its parents
 	ReadOnly       bool
 	Upgrade        bool // a database in LevelDB's format becomes a native one
+	// Follow opens a directory that another process may be writing, see follower.go. ReadOnly is
+	// set too.
+	Follow bool
 
 	Comparer  *base.Comparer                      // of the default keyspace
 	Comparers func(name string) *base.Comparer    // of all keyspaces, nil for an unknown name
@@ -57,6 +60,8 @@ type Options struct {
 	MaxOperands    int          // that a read folds without consequences
 	Jobs           jobs.Options // the limits; Open fills in the parts of the database
 	Resources      *Resources   // that are shared; nil: none
+
+	path vfs.FS // FS as it was given: the directory is looked up by its name
 }
 
 // Listener is told what happens. It waits for nothing: it posts to the queue that it was
@@ -70,6 +75,9 @@ type Listener interface {
 // Open opens the database in dir, or creates it; see lsm.Open. A failed Open gives
 // back what it took and leaves the directory as it was.
 func Open(dir string, o Options) (*DB, error) {
+	if o.Follow {
+		o.path = o.FS
+	}
 	place, err := openDir(dir, &o)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
@@ -113,6 +121,9 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return err
 	}
 	db.assemble()
+	if db.Opts.Follow {
+		return db.openFollower()
+	}
 	if !db.Opts.ReadOnly {
 		if err := found.Note(db.Manifest); err != nil {
 			return err
@@ -132,6 +143,16 @@ func (db *DB) open(found *manifest.Found) (err error) {
 		return err
 	}
 	db.Shared.Seqs.Publish(r.Last)
+	db.connect(r.Last)
+	if db.Opts.ReadOnly {
+		r.adopt(0)
+		return nil
+	}
+	return r.finish()
+}
+
+// connect makes the pipeline, behind sequence number last, and what needs it.
+func (db *DB) connect(last base.SeqNum) {
 	env := commit.Env{
 		Append:  db.WAL.Append,
 		Sync:    db.sync,
@@ -145,17 +166,12 @@ func (db *DB) open(found *manifest.Found) (err error) {
 	if db.Native() {
 		env.Apply, env.Room = db.applyAll, db.makeRoomAll
 	}
-	db.Pipeline = commit.New(env, r.Last)
+	db.Pipeline = commit.New(env, last)
 	db.Feeds.Init(db.feedEnv())
 	db.Health.connect(db.Pipeline, db.Jobs, &db.Feeds)
 	db.Txns.Init(txn.Env{
 		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Resolve: db.resolve, Fail: db.Health.fail,
 	})
-	if db.Opts.ReadOnly {
-		r.adopt(0)
-		return nil
-	}
-	return r.finish()
 }
 
 // openDir opens and locks the directory, and creates it if the options say so.
@@ -169,7 +185,7 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 		return nil, base.ErrDoesNotExist // no LOCK is left in it
 	}
 	err = files.MakeRoom(func() error {
-		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly})
+		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow})
 		return err
 	})
 	return d, err
@@ -191,6 +207,9 @@ func (db *DB) loadManifest() error {
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
 		Durable: func() record.LogEnd { return db.WAL.Durable() }, Clock: db.Shared.Seqs.Clock.Stored,
 		Upgrade: db.Opts.Upgrade, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
+	}
+	if db.Opts.Follow {
+		return db.loadFollowed(o)
 	}
 	set, err := manifest.Load(o, db.Opts.ReadOnly)
 	switch {
@@ -321,6 +340,9 @@ func (db *DB) Close() error {
 		return base.ErrClosed
 	}
 	db.Txns.Close()
+	if db.Follower != nil {
+		db.Follower.Close()
+	}
 	db.Jobs.BeginClose()
 	db.copies.close() // after stalls have ended, which a copy may wait for
 	db.Feeds.Close()

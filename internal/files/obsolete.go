@@ -110,6 +110,12 @@ func (s *Set) Close() error {
 	for _, m := range open {
 		errs = append(errs, s.detach(m))
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.held {
+		errs = append(errs, f.Close()) // harmless where its reader was closed
+	}
+	s.held = nil
 	return errors.Join(errs...)
 }
 

@@ -21,6 +21,7 @@ type pool struct {
 	freed sync.Cond // a descriptor was unpinned or closed; its L is &mu
 	max   int
 	open  int     // descriptors open or about to be
+	held  int     // more of them, which stay open; see Set.Hold
 	ring  []*file // files with an open descriptor
 	hand  int     // index in ring
 }
@@ -182,6 +183,7 @@ type bound struct {
 type owner struct {
 	bound
 	group  *Group // nil: none
+	held   int    // descriptors besides
 	closed bool   // no descriptor is opened any more
 }
 
@@ -254,7 +256,9 @@ type file struct {
 	size  int64
 
 	mappable bool
-	mapped   int64 // bytes; constant once the table is open
+	mapped   int64            // bytes; constant once the table is open
+	held     bool             // the descriptor stays open until Close, outside of the ring
+	naming   base.TableNaming // if held
 
 	state  atomic.Uint64
 	stored atomic.Int64 // of the descriptor opened last, see vfs.Sparse
@@ -339,20 +343,11 @@ func (f *file) reopen() error {
 	if f.state.Load()&fileOpen != 0 {
 		return nil
 	}
-	if f.left() {
+	if f.held || f.left() { // a held one has been closed
 		return base.ErrClosed
 	}
 	f.pool.reserve(f.owner)
-	var d vfs.ReadFile
-	err := f.pool.retry(func() (err error) {
-		d, err = f.fs.Open(f.path)
-		return err
-	})
-	if err == nil && d.Size() < f.size {
-		err = &base.Corruption{File: filepath.Base(f.path), Offset: d.Size(), Kind: "table file",
-			Reason: fmt.Sprintf("the file has %d bytes, the manifest says %d", d.Size(), f.size)}
-		_ = d.Close()
-	}
+	d, err := f.openPath()
 	if err != nil {
 		f.pool.unreserve(f.owner)
 		if f.left() {
@@ -377,6 +372,32 @@ func (f *file) reopen() error {
 	return nil
 }
 
+// openPath opens the path, and compares the sizes.
+func (f *file) openPath() (d vfs.ReadFile, err error) {
+	err = f.pool.retry(func() (err error) {
+		d, err = f.fs.Open(f.path)
+		return err
+	})
+	if err == nil && d.Size() < f.size {
+		err = &base.Corruption{File: filepath.Base(f.path), Offset: d.Size(), Kind: "table file",
+			Reason: fmt.Sprintf("the file has %d bytes, the manifest says %d", d.Size(), f.size)}
+		_ = d.Close()
+	}
+	return d, err
+}
+
+// openDescriptor opens the descriptor of a file that is held.
+func (f *file) openDescriptor() error {
+	d, err := f.openPath()
+	if err != nil {
+		return err
+	}
+	f.stored.Store(vfs.Stored(d, f.size))
+	f.descriptor = d
+	f.state.Or(fileOpen)
+	return nil
+}
+
 // left reports whether the file's Set has left the directory.
 func (f *file) left() bool {
 	f.pool.mu.Lock()
@@ -389,15 +410,21 @@ func (f *file) Close() error {
 	p := f.pool
 	p.mu.Lock()
 	var d vfs.ReadFile
-	if f.state.And(^uint64(fileOpen))&fileOpen != 0 {
+	if f.state.And(^uint64(fileOpen))&fileOpen != 0 && !f.held {
 		d = p.remove(f)
+	} else if f.held {
+		d, f.descriptor = f.descriptor, nil
 	}
 	p.mu.Unlock()
 	if d == nil {
 		return nil
 	}
 	err := d.Close()
-	p.unreserve(f.owner)
+	if f.held {
+		p.hold(f.owner, -1)
+	} else {
+		p.unreserve(f.owner)
+	}
 	return err
 }
 

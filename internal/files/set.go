@@ -49,6 +49,7 @@ type Set struct {
 	mu     sync.Mutex
 	open   map[uint64]*manifest.FileMeta // those with a reader
 	failed map[uint64]error              // why tables cannot be opened, for good
+	held   map[uint64]*file              // see Hold
 	closed bool
 
 	queue   deleteQueue
@@ -171,12 +172,20 @@ func (s *Set) remember(m *manifest.FileMeta, err error) {
 // load opens the file under either of a table's names and parses it. Blocks come into the
 // cache c, unless nil.
 func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table, error) {
-	if m.Size < footerTail || m.Size > math.MaxInt64 {
-		return nil, &base.Corruption{File: m.Name(), Offset: 0, Kind: "table file",
-			Reason: fmt.Sprintf("the manifest says it has %d bytes, which no table has", m.Size)}
+	if err := checkSize(m); err != nil {
+		return nil, err
 	}
 	name := m.Name()
-	f, err := s.openFile(name, int64(m.Size), mappable)
+	s.mu.Lock()
+	f, held := s.held[m.Num]
+	s.mu.Unlock()
+	var err error
+	switch {
+	case !held:
+		f, err = s.openFile(name, int64(m.Size), mappable)
+	case !mappable:
+		f = f.unmapped()
+	}
 	if other := m.OtherName(); missing(err) && other != "" {
 		if f2, err2 := s.openFile(other, int64(m.Size), mappable); !missing(err2) {
 			name, f, err = other, f2, err2
@@ -189,10 +198,21 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num, OnFault: s.fail, Pace: s.o.Pace,
 	})
 	if err != nil {
-		_ = f.Close()
+		if !held {
+			_ = f.Close()
+		}
 		return nil, base.LocateCorruption(err, name, 0, f.size)
 	}
 	return &table{reader: r, file: f}, nil
+}
+
+// checkSize refuses a table of a size that none has.
+func checkSize(m *manifest.FileMeta) error {
+	if m.Size < footerTail || m.Size > math.MaxInt64 {
+		return &base.Corruption{File: m.Name(), Offset: 0, Kind: "table file",
+			Reason: fmt.Sprintf("the manifest says it has %d bytes, which no table has", m.Size)}
+	}
+	return nil
 }
 
 // comparer orders the keys of table m.
@@ -200,7 +220,8 @@ func (s *Set) comparer(m *manifest.FileMeta) *base.Comparer { return cmp.Or(m.Co
 
 // openFile opens the descriptor, which compares the sizes.
 func (s *Set) openFile(name string, size int64, mappable bool) (*file, error) {
-	f := &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name), size: size, mappable: mappable}
+	f := s.newFile(name, size)
+	f.mappable = mappable
 	if err := f.acquire(); err != nil {
 		return nil, err
 	}
@@ -208,8 +229,17 @@ func (s *Set) openFile(name string, size int64, mappable bool) (*file, error) {
 	return f, nil
 }
 
+// newFile makes a file, not open yet.
+func (s *Set) newFile(name string, size int64) *file {
+	return &file{fs: s.o.FS, pool: descriptors, owner: &s.owner, path: filepath.Join(s.o.Dir, name), size: size, mappable: s.o.Mmap}
+}
+
 func (t *table) close() error {
-	return errors.Join(t.reader.Close(), t.file.Close())
+	err := t.reader.Close()
+	if !t.file.held { // until Forget
+		err = errors.Join(err, t.file.Close())
+	}
+	return err
 }
 
 // Create makes the file of a new table and returns its name too. The writer
@@ -290,7 +320,7 @@ func (s *Set) Stats() Stats {
 	s.mu.Unlock()
 	st.Skipped, st.Direct, st.NotDirect = s.skipped.Load(), s.direct.used.Load(), s.direct.refused.Load()
 	descriptors.mu.Lock()
-	st.Descriptors = s.owner.open
+	st.Descriptors = s.owner.open + s.owner.held
 	descriptors.mu.Unlock()
 	s.queue.stats(&st)
 	return st

@@ -36,6 +36,12 @@ func (s *Scheduler) DropKeyspace(t *tree.Tree) error {
 	if err != nil && !errors.Is(err, base.ErrNoKeyspace) {
 		return s.manifestError(err)
 	}
+	s.Forget(t)
+	return err
+}
+
+// Forget takes a keyspace away whose MANIFEST does not have it any more.
+func (s *Scheduler) Forget(t *tree.Tree) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k := s.spaceLocked(t); k != nil {
@@ -43,7 +49,6 @@ func (s *Scheduler) DropKeyspace(t *tree.Tree) error {
 	}
 	s.trees.forgetDropped()
 	s.cond.Broadcast()
-	return err
 }
 
 func (s *Scheduler) isDropped(k *keyspace) bool {

@@ -259,15 +259,7 @@ func (s *Set) drop(id base.KeyspaceID) (*Version, error) {
 	if err := s.write(e); err != nil {
 		return nil, err
 	}
-	s.versions.Lock()
-	defer s.versions.Unlock()
-	delete(s.versions.keyspaces, id)
-	old := k.current
-	k.current = nil
-	for i := range old.Levels {
-		old.dropped = append(old.dropped, old.Levels[i].Files...)
-	}
-	return old, nil
+	return s.forget(k), nil
 }
 
 // snapshot is the edits that lead from nothing to the current state, the default

@@ -29,6 +29,16 @@ func (c *Clock) Init(wall func() time.Time, stored uint64) {
 	c.used.Store(stored > 0)
 }
 
+// Raise is told of a time by which entries had expired for another process, 0 for none.
+func (c *Clock) Raise(stored uint64) {
+	stored = min(stored, base.MaxDeadline)
+	for old := c.newest.Load(); old < stored && !c.newest.CompareAndSwap(old, stored); old = c.newest.Load() {
+	}
+	if stored > 0 {
+		c.Use()
+	}
+}
+
 // Use says that there will be entries that expire. It comes before they are visible.
 func (c *Clock) Use() {
 	if !c.used.Load() {

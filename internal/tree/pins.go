@@ -45,6 +45,14 @@ func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) 
 func (s *Sequences) pin(state *ReadState, listed []base.SeqNum, replace func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.pinLocked(state, listed)
+	replace()
+}
+
+// pinLocked is pin without the replacement.
+//
+// REQUIRES: s.mu held.
+func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 	from := 0
 	if n := len(listed); n > 0 {
 		from, _ = slices.BinarySearch(s.snapshots, listed[n-1]+1)
@@ -63,7 +71,6 @@ func (s *Sequences) pin(state *ReadState, listed []base.SeqNum, replace func()) 
 		}
 		s.pins.Store(&next)
 	}
-	replace()
 }
 
 // unpinLocked forgets what goes.

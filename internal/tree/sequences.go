@@ -125,6 +125,9 @@ func (t *Tree) after(state *ReadState, snap *Snapshot) (*ReadState, base.SeqNum,
 		return nil, 0, t.Gone()
 	}
 	seq := t.shared.Seqs.Visible()
+	if seq < state.since {
+		state = state.before
+	}
 	if snap != nil {
 		if snap.of != t.shared.Seqs {
 			return nil, 0, fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)

@@ -17,6 +17,10 @@ type ReadState struct {
 	Sealed   []*Sealed // wait for their flush, newest first
 	Version  *manifest.Version
 
+	// A read that sees a smaller number than since reads before instead, see Switch; 0: none does.
+	since  base.SeqNum
+	before *ReadState
+
 	tree *Tree
 	refs epoch.Refs
 	dels bool // Sealed or Version have range tombstones

@@ -137,20 +137,25 @@ func (t *Tree) Start(firstLog uint64, sealed []*Sealed, version *manifest.Versio
 // StartWith is Start with a memtable that may have entries, which are in log firstLog. The
 // caller keeps its reference.
 func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Sealed, version *manifest.Version) {
-	visible := max(t.shared.Seqs.Visible(), 1)
-	for i := range version.Levels {
-		for _, m := range version.Levels[i].Files {
-			if m.Newest == 0 { // of an earlier opening
-				m.Newest = visible
-			}
-		}
-	}
+	noteNewest(version, max(t.shared.Seqs.Visible(), 1))
 	if hasExpiring(mem, sealed, version) {
 		t.NoteExpiring()
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.replaceLocked(t.newState(mem, firstLog, sealed, version))
+}
+
+// noteNewest says that the tables of a version have nothing above seq, of those that are of an
+// earlier opening.
+func noteNewest(version *manifest.Version, seq base.SeqNum) {
+	for i := range version.Levels {
+		for _, m := range version.Levels[i].Files {
+			if m.Newest == 0 {
+				m.Newest = seq
+			}
+		}
+	}
 }
 
 func hasExpiring(mem *memtable.MemTable, sealed []*Sealed, version *manifest.Version) bool {

@@ -58,9 +58,9 @@ type Dir struct {
 
 // DirOptions says how OpenDir opens, creates and locks a directory.
 type DirOptions struct {
-	Create    bool // make it when it is missing
-	NoParents bool // but not its parents
-	ReadOnly  bool // change nothing: share the lock, and do without where there is none
+	Create           bool // make it when it is missing
+	NoParents        bool // but not its parents
+	ReadOnly, NoLock bool // change nothing: share the lock, and do without where there is none; with NoLock too
 }
 
 // OpenDir holds and locks a directory until Close. Errors: base.ErrDoesNotExist,
@@ -78,7 +78,7 @@ func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
 	if d.FS, d.hold, err = hold(fsys, path); err != nil {
 		return nil, err
 	}
-	if err := d.takeLock(o.ReadOnly); err != nil {
+	if err := d.takeLock(o); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -154,15 +154,15 @@ func makeDir(fsys FS, dir string, noParents bool) error {
 	return nil
 }
 
-// takeLock takes the lock. With readOnly it creates no LOCK, and does without
+// takeLock takes the lock. With ReadOnly it creates no LOCK, and does without
 // where the file system forbids locking.
-func (d *Dir) takeLock(readOnly bool) (err error) {
+func (d *Dir) takeLock(o DirOptions) (err error) {
 	name := filepath.Join(d.Path, base.LockName)
-	if !readOnly {
+	if !o.ReadOnly {
 		d.lock, err = d.FS.Lock(name)
 		return err
 	}
-	if _, err := d.FS.Stat(name); err != nil {
+	if _, err := d.FS.Stat(name); err != nil || o.NoLock {
 		return nil
 	}
 	if s, ok := d.FS.(SharedLocker); ok {

@@ -261,3 +261,36 @@ func TestRecordEnds(t *testing.T) {
 		t.Errorf("the last record begins at %d, not %d", got, two)
 	}
 }
+
+// TestFollowers: a follower has a state of the writer before each of its calls.
+func TestFollowers(t *testing.T) {
+	names := append(Workloads(), upgradeWorkload.name, treeWorkload.name)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			testkit.EachFormat(t, func(t *testing.T, share int) {
+				start := time.Now()
+				r, err := Followers(name, testkit.Seed(t), testkit.Scale(7, 1+share, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d states at %d calls, in %v", r.States, r.Points, time.Since(start).Round(time.Millisecond))
+			})
+		})
+	}
+}
+
+// TestFollowerStates: a follower of what a crash left, and of the writer that recovers it.
+func TestFollowerStates(t *testing.T) {
+	for _, name := range Workloads() {
+		t.Run(name, func(t *testing.T) {
+			testkit.EachFormat(t, func(t *testing.T, share int) {
+				start := time.Now()
+				r, err := FollowerStates(name, testkit.Seed(t), testkit.Scale(60, 15*share, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d states of %d points, in %v", r.States, r.Points, time.Since(start).Round(time.Second))
+			})
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/follow"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// A follower is a database that is open for reading, whose states come from another process's logs
+// and MANIFEST: package follow reads these. It stands as a native one, which a directory in LevelDB's
+// format may become.
+
+// loadFollowed is loadManifest beside a writer.
+func (db *DB) loadFollowed(o manifest.Options) (err error) {
+	o.Obsolete = func(m *manifest.FileMeta) { db.Shared.Files.Gone(m) }
+	db.edits = follow.NewEdits(db.Opts.FS, db.Dir)
+	if _, err := db.edits.Poll(); err != nil {
+		return errors.Join(err, db.edits.Close())
+	}
+	if db.Manifest, err = manifest.LoadFollowed(o, db.edits.State(), db.edits.Format()); err != nil {
+		return errors.Join(err, db.edits.Close())
+	}
+	db.Opts.Format = base.Native
+	db.Shared.Seqs.Clock.Init(db.Opts.Wall, db.Manifest.Clock())
+	return nil
+}
+
+// openFollower reads the first state.
+func (db *DB) openFollower() (err error) {
+	db.connect(0)
+	db.Follower, err = follow.Open(follow.Options{
+		FS: db.Opts.FS, Path: db.Opts.path, Dir: db.Dir,
+		Edits: db.edits, Manifest: db.Manifest, Files: db.Shared.Files, Seqs: db.Shared.Seqs,
+		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Warn: db.Health.Warn,
+		Merge: func(t *tree.Tree, name string) {
+			if op := db.mergeOperator(t.ID(), name); op != nil && op != t.Merge() {
+				t.SetMerge(op)
+			}
+		},
+	})
+	return err
+}
+
+// makeFollowed makes a keyspace that the writer has created.
+func (db *DB) makeFollowed(k manifest.Keyspace) (t *tree.Tree, add func()) {
+	made := db.newKeyspace(k)
+	return made.Tree, func() {
+		db.spaces.mu.Lock()
+		defer db.spaces.mu.Unlock()
+		db.spaces.add(made)
+	}
+}
+
+// dropFollowed takes a keyspace away that the writer has dropped.
+func (db *DB) dropFollowed(id base.KeyspaceID) {
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
+	k := db.KeyspaceByID(id)
+	if k == nil {
+		return
+	}
+	k.endReads()
+	db.Jobs.Forget(k.Tree)
+	_ = db.forgetLocked(k) // nobody writes, so that it cannot fail
+}

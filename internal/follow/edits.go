@@ -1,0 +1,189 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
+	"github.com/loamdb/loam/internal/foreign"
+	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// Edits reads the MANIFEST of a database that another process may be writing. It changes nothing,
+// and is for one goroutine at a time.
+type Edits struct {
+	fs  vfs.FS
+	dir string
+
+	current  current.Pointer
+	modified time.Time // of the file that names the MANIFEST; zero: not known
+	file     vfs.ReadFile
+	edits    *record.Tail
+	state    *manifest.State
+	begun    int
+	err      error // damage in this MANIFEST
+}
+
+// NewEdits returns the Edits of the database in dir. It reads nothing yet.
+func NewEdits(fsys vfs.FS, dir string) *Edits { return &Edits{fs: fsys, dir: dir} }
+
+// Format is the format of the directory, as of the last Poll.
+func (t *Edits) Format() base.Format { return t.current.Format }
+
+// Begun is how many MANIFESTs have been begun. Every opening of the writer begins one.
+func (t *Edits) Begun() int { return t.begun }
+
+// State is what the edits so far add up to. It does not change any more.
+func (t *Edits) State() *manifest.State { return t.state.Clone() }
+
+// Close gives the descriptor back.
+func (t *Edits) Close() error {
+	if t.file == nil {
+		return nil
+	}
+	f := t.file
+	t.file = nil
+	return f.Close()
+}
+
+// How often, and at which intervals, CURRENT is read again that names a MANIFEST which is not
+// there, or is not there itself: its writer is about to replace it.
+const (
+	pollTries = 20
+	pollWait  = time.Millisecond
+)
+
+// Poll reads on. changed says that State is another one. An edit that is not whole is "not
+// yet". Poll fails as Load does; after an error it may be called again.
+func (t *Edits) Poll() (changed bool, err error) {
+	for try := range pollTries {
+		if try > 0 {
+			time.Sleep(pollWait)
+		}
+		if changed, err = t.poll(); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, base.ErrCorruption) {
+			return changed, err
+		}
+	}
+	names, lerr := t.fs.List(t.dir)
+	switch {
+	case errors.Is(lerr, fs.ErrNotExist):
+		return false, fmt.Errorf("%w: %w", base.ErrDoesNotExist, lerr)
+	case lerr != nil:
+		return false, fmt.Errorf("listing %s: %w", t.dir, lerr)
+	}
+	if ferr := foreign.CheckDir(t.fs, t.dir, names); ferr != nil {
+		return false, ferr
+	}
+	if cur, cerr := current.Read(t.fs, t.dir); cerr == nil {
+		return false, cur.Missing()
+	}
+	return false, current.CheckMissing(t.fs, t.dir, names)
+}
+
+func (t *Edits) poll() (changed bool, err error) {
+	cur, err := current.Read(t.fs, t.dir)
+	if err != nil {
+		return false, err
+	}
+	info, err := t.fs.Stat(filepath.Join(t.dir, cur.File))
+	if err != nil {
+		return false, err
+	}
+	if t.file == nil || cur != t.current || !info.ModTime().Equal(t.modified) {
+		return true, t.start(cur, info.ModTime())
+	}
+	if t.err != nil {
+		return false, t.err
+	}
+	before := t.state.Edits
+	err = t.read(t.edits, t.state, cur)
+	if errors.Is(err, base.ErrCorruption) {
+		t.err = err
+	}
+	return t.state.Edits != before, err
+}
+
+// start reads another MANIFEST from its beginning.
+func (t *Edits) start(cur current.Pointer, modified time.Time) error {
+	f, err := current.OpenRegular(t.fs, t.dir, cur.Manifest)
+	if err != nil {
+		return err
+	}
+	if t.file == nil {
+		names, err := t.fs.List(t.dir)
+		if err == nil {
+			err = foreign.CheckDir(t.fs, t.dir, names)
+		}
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+	}
+	state, edits := &manifest.State{}, record.NewTail(f, cur.Manifest, 0)
+	if err = t.read(edits, state, cur); err == nil {
+		err = state.Complete(cur.Format)
+	}
+	if err != nil {
+		return errors.Join(base.LocateCorruption(err, cur.Manifest, 0, edits.End()), f.Close())
+	}
+	if t.file != nil {
+		err = t.file.Close()
+	}
+	t.current, t.modified, t.file, t.edits, t.state, t.err = cur, modified, f, edits, state, nil
+	t.begun++
+	return err
+}
+
+// read adds the edits that are there to a state.
+func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Pointer) error {
+	for {
+		rec, err := edits.Next()
+		if errors.Is(err, record.ErrNotYet) {
+			if !edits.Suspect() && state.Edits > 0 {
+				return nil
+			}
+			if rec, err = t.examine(edits, cur); rec == nil {
+				return err
+			}
+		} else if err != nil {
+			return fmt.Errorf("reading %s: %w", cur.Manifest, err)
+		}
+		var e manifest.Edit
+		if err = e.Decode(rec, cur.Format); err == nil {
+			err = state.Apply(&e)
+		}
+		if err != nil {
+			return locate(err, cur.Manifest, edits)
+		}
+	}
+}
+
+// examine tells a torn edit, which was never acknowledged, from damage. It may find an edit that
+// was written meanwhile.
+func (t *Edits) examine(edits *record.Tail, cur current.Pointer) (rec []byte, err error) {
+	info, err := t.fs.Stat(filepath.Join(t.dir, cur.Manifest))
+	if err != nil {
+		return nil, err
+	}
+	if _, err = edits.Examine(info.Size()); !errors.Is(err, base.ErrCorruption) {
+		return nil, err
+	}
+	time.Sleep(pollWait)
+	if rec, again := edits.Next(); !errors.Is(again, record.ErrNotYet) {
+		return rec, again
+	}
+	return nil, err
+}
+
+// locate names the file in an error that is about the last edit read.
+func locate(err error, name string, edits *record.Tail) error {
+	if errors.Is(err, base.ErrCorruption) {
+		return base.LocateCorruption(err, name, edits.Start(), edits.End()-edits.Start())
+	}
+	return fmt.Errorf("reading %s: %w", name, err)
+}

@@ -1,0 +1,68 @@
+package tree
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/manifest"
+)
+
+// A follower's trees get entries from the logs of another process, and versions from its
+// MANIFEST. That one's compactions keep what its own snapshots see, not what the follower's do. So
+// a version replaces another one only together with a sequence number at which it is whole, and snapshots
+// of earlier numbers go on reading the states that they were opened with.
+
+// Next is what a tree reads after a Switch.
+type Next struct {
+	Tree *Tree
+	// Tables are the memtables, newest first, at least one: the first one takes entries to come.
+	Tables []*Sealed
+	// Version is the tables, with a reference that Switch takes over; nil: those of the current state.
+	Version *manifest.Version
+}
+
+// Switch makes seq the visible sequence number, and the states of all nexts current, in one step: a
+// read sees all of them with seq, or the states before without it. seq does not go back. The
+// caller is the only one who changes the states of these trees, but for Close and Drop.
+func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
+	var made []*ReadState
+	defer func() {
+		for _, s := range made { // guards that may have seen an earlier number may use s.before
+			s.tree.shared.Reads.Retire(func() {
+				if old := s.before; old.refs.Unref() {
+					old.free()
+				}
+				s.before = nil
+			})
+		}
+	}()
+	for _, n := range nexts {
+		n.Tree.mu.Lock()
+		defer n.Tree.mu.Unlock()
+	}
+	seqs.mu.Lock()
+	defer seqs.mu.Unlock()
+	for _, n := range nexts {
+		old := n.Tree.state.Load()
+		if old == nil { // closed meanwhile
+			if n.Version != nil {
+				n.Version.Unref()
+			}
+			continue
+		}
+		if n.Version != nil {
+			seqs.pinLocked(old, nil)
+		} else {
+			old.Version.Ref()
+			n.Version = old.Version
+		}
+		next := n.Tree.newState(n.Tables[0].Mem, n.Tables[0].FirstLog, n.Tables[1:], n.Version)
+		if hasExpiring(next.Mem, next.Sealed, next.Version) {
+			n.Tree.NoteExpiring()
+		}
+		noteNewest(next.Version, max(seq, 1))
+		old.Ref()
+		next.since, next.before = seq, old
+		made = append(made, next)
+		n.Tree.replaceLocked(next)
+	}
+	seqs.Publish(seq)
+}

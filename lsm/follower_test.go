@@ -1,0 +1,95 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+)
+
+// TestFollower follows a writer through everything that changes files, and compares after each
+// CatchUp, in both formats. Without a CatchUp nothing changes.
+func TestFollower(t *testing.T) {
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		for seed := uint64(1); seed <= 4; seed++ {
+			t.Run(fmt.Sprint(format, seed), func(t *testing.T) {
+				dir := t.TempDir()
+				w := followedWriter{t: t, dir: dir, format: format, rng: rand.New(rand.NewPCG(seed, 0)), want: map[string]string{}}
+				w.open()
+				f, err := OpenFollower(dir, nil)
+				must(t, err)
+				for i := range 300 {
+					w.step()
+					if w.rng.IntN(3) == 0 {
+						must(t, f.CatchUp(context.Background()))
+						w.compare(f, w.want)
+					}
+					_ = i
+				}
+				must(t, f.Close())
+				if err := f.CatchUp(context.Background()); !errors.Is(err, base.ErrClosed) {
+					t.Error(err)
+				}
+				must(t, w.db.Close())
+			})
+		}
+	}
+}
+
+type followedWriter struct {
+	t      *testing.T
+	dir    string
+	format Format
+	rng    *rand.Rand
+	db     *DB
+	want   map[string]string
+}
+
+func (w *followedWriter) open() {
+	db, err := Open(w.dir, &Options{Format: w.format, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10})
+	must(w.t, err)
+	w.db = db
+}
+
+func (w *followedWriter) step() {
+	switch op := w.rng.IntN(100); {
+	case op < 80:
+		for range w.rng.IntN(50) {
+			k := fmt.Sprintf("key%05d", w.rng.IntN(2000))
+			if w.rng.IntN(4) == 0 {
+				must(w.t, w.db.Delete([]byte(k), NoSync))
+				delete(w.want, k)
+				continue
+			}
+			v := fmt.Sprint(w.rng.Uint64(), string(make([]byte, w.rng.IntN(300))))
+			must(w.t, w.db.Put([]byte(k), []byte(v), NoSync))
+			w.want[k] = v
+		}
+	case op < 90:
+		must(w.t, w.db.Flush())
+	case op < 96:
+		must(w.t, w.db.CompactRange(nil, nil))
+	default:
+		must(w.t, w.db.Close())
+		w.open()
+	}
+}
+
+func (w *followedWriter) compare(r Reader, want map[string]string) {
+	w.t.Helper()
+	n := 0
+	it := r.Iter(nil)
+	for ok := it.First(); ok; ok = it.Next() {
+		n++
+		if v, ok := want[string(it.Key())]; !ok || v != string(it.Value()) {
+			w.t.Fatalf("%s is %.20q, not %.20q", it.Key(), it.Value(), v)
+		}
+	}
+	must(w.t, it.Close())
+	if n != len(want) {
+		w.t.Fatalf("%d keys of %d", n, len(want))
+	}
+}
