@@ -196,6 +196,8 @@ func (c *conformer) run(op string, args []string) {
 		mustClose(c.t, c.db)
 		c.open()
 		c.ok(nil)
+	case "tables":
+		c.tables(percentDecode(args[0]), args[1:])
 	case "checkpoint", "backup":
 		c.copied(op, args[0])
 	case "use":
@@ -444,4 +446,29 @@ func (c *conformer) backUp(dir string) error {
 		err = f.Restore(info.ID, dir, r)
 	}
 	return errors.Join(r.End(err), f.Close())
+}
+
+// tables opens the database with options, compacts it, and prints how many keys there are with
+// a prefix.
+func (c *conformer) tables(prefix []byte, pairs []string) {
+	mustClose(c.t, c.db)
+	var o Options
+	for i := 0; i < len(pairs); i += 2 {
+		if err := o.Set(pairs[i], pairs[i+1]); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	db := mustOpen(c.t, c.dir, &o)
+	mustCompact(c.t, db)
+	n := 0
+	var err error
+	for range db.Prefix(prefix, &err) {
+		n++
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	mustClose(c.t, db)
+	c.open()
+	c.print("%d", n)
 }

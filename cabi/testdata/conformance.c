@@ -205,6 +205,27 @@ static void filter(const char *name) {
   WANT(LOAM_OK, loam_options_close(o));
 }
 
+/* Opens the database with options, compacts it, and prints how many keys there are with a prefix. */
+static void tables(text prefix, char **pairs, int n) {
+  loam_options *o;
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  for (int i = 0; i + 1 < n; i += 2) WANT(LOAM_OK, loam_options_set(o, pairs[i], pairs[i + 1], &err));
+  close_root();
+  WANT(LOAM_OK, loam_open(path, o, &root, &err));
+  WANT(LOAM_OK, loam_compact(root, NULL, 0, NULL, 0, &err));
+  loam_iter *it;
+  loam_iter_options bounds = {.struct_size = sizeof bounds, .prefix = prefix.data, .prefix_len = prefix.len};
+  WANT(LOAM_OK, loam_iter_create(root, &bounds, &it, &err));
+  loam_entry e;
+  int found = 0;
+  while (loam_iter_next(it, &e, &err) == LOAM_OK) found++;
+  WANT(LOAM_OK, loam_iter_close(it));
+  WANT(LOAM_OK, loam_close(root, &err));
+  open_root("default");
+  WANT(LOAM_OK, loam_options_close(o));
+  printf("%d\n", found);
+}
+
 static void delete_range(text start, text limit) {
   loam_status s = loam_delete_range(db, NULL, start.data, start.len, limit.data, limit.len, NULL, &err);
   if (s == LOAM_OK) return;
@@ -335,6 +356,7 @@ static void operation(char **words, int n) {
   if (!strcmp(op, "get")) get(key, n > 2 ? snapshots[place(words[2] + 1)].snapshot : NULL);
   else if (!strcmp(op, "has")) puts(loam_has(db, NULL, key.data, key.len, NULL) == LOAM_OK ? "true" : "false");
   else if (!strcmp(op, "multiget")) multi_get(words, n);
+  else if (!strcmp(op, "tables")) tables(key, words + 2, n - 2);
   else if (!strcmp(op, "spaces")) spaces();
   else if (!strcmp(op, "left")) left(key);
   else if (!strcmp(op, "cas")) swap(words);

@@ -20,6 +20,7 @@ const (
 	Checkpoint              // copies the whole database into a directory
 	DeleteRange             // deletes ranges of adjacent keys
 	Stretch                 // scans a few entries from a key on
+	PrefixScan              // scans the keys that differ in their last digit
 	Add                     // adds to counters
 	Transact                // writes keys in transactions
 	Property                // prints a property
@@ -159,6 +160,8 @@ var Specs = []Spec{
 	{Name: "deleterandom", Doc: "delete N keys in random order", Kind: Delete, Order: Random},
 	{Name: "deleterange", Doc: "N/1000 times delete 999 of 1000 adjacent keys, every thousand once, in random order", Kind: DeleteRange, Order: Unique, Divide: 1000, Width: 1000},
 	{Name: "scandeleted", Doc: "N/100 scans of 10 entries from a random key on, a new iterator for each, meant for after deleterange", Kind: Stretch, Order: Random, Divide: 100, Length: 10, Count: true},
+	{Name: "prefixscan", Doc: "N/10 scans of the 10 keys that differ in their last digit, a new iterator for each; compare with prefix_length=15", Kind: PrefixScan, Order: Random, Divide: 10, Count: true},
+	{Name: "prefixmissing", Doc: "N prefixscans of prefixes that no key has", Kind: PrefixScan, Order: Random, Missing: true, Count: true},
 	{Name: "mergerandom", Doc: "add 1 to a random one of N counters N times, without reading it", Kind: Add, Order: Random, Fresh: true},
 	{Name: "mergehot", Doc: "add 1 to a random one of N/100 counters N times, without reading it", Kind: Add, Order: Hot, Fresh: true},
 	{Name: "readcounters", Doc: "read N random ones of N/100 counters, and check their sum", Kind: Get, Order: Hot, Count: true, Counters: true},

@@ -46,7 +46,7 @@ import (
 
 var table = settings.New([]string{"none", "snappy", "zstd", "lz4"},
 	"write_buffer_size", "64MiB", "cache_size", "32MiB", "block_size", "4096", "block_restart_interval", "16",
-	"max_file_size", "64MiB", "max_open_files", "1000000", "max_background_jobs", "2", "compression", "snappy", "bloom_bits", "0")
+	"max_file_size", "64MiB", "max_open_files", "1000000", "max_background_jobs", "2", "compression", "snappy", "bloom_bits", "0", "prefix_length", "0", "compaction_direct_io", "0")
 
 var codecs = map[string]C.int{
 	"none": C.rocksdb_no_compression, "snappy": C.rocksdb_snappy_compression,
@@ -119,6 +119,12 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if bits := v.Int("bloom_bits"); bits > 0 { // the table takes the filter over
 		C.rocksdb_block_based_options_set_filter_policy(t, C.rocksdb_filterpolicy_create_bloom_full(C.double(bits)))
 	}
+	if n := v.Int("prefix_length"); n > 0 { // the options take the extractor over
+		C.rocksdb_options_set_prefix_extractor(o, C.rocksdb_slicetransform_create_fixed_prefix(C.size_t(n)))
+	}
+	if v.Int("compaction_direct_io") > 0 {
+		C.rocksdb_options_set_use_direct_io_for_flush_and_compaction(o, 1)
+	}
 	C.rocksdb_options_set_block_based_table_factory(o, t)
 	d.txns.init()
 	if err := d.open(dir, c.Needs); err != nil {
@@ -126,7 +132,9 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		return nil, err
 	}
 	noteLog(dir)
-	d.ro = readOptions(nil)
+	d.ro, d.prefix = readOptions(nil), readOptions(nil)
+	C.rocksdb_readoptions_set_total_order_seek(d.prefix, 0)
+	C.rocksdb_readoptions_set_prefix_same_as_start(d.prefix, 1)
 	d.wo[0], d.wo[1] = C.rocksdb_writeoptions_create(), C.rocksdb_writeoptions_create()
 	C.rocksdb_writeoptions_set_sync(d.wo[1], 1)
 	if d.txns.locking != nil || d.txns.optimistic != nil {
@@ -138,6 +146,7 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 func readOptions(s *C.rocksdb_snapshot_t) *C.rocksdb_readoptions_t {
 	ro := C.rocksdb_readoptions_create()
 	C.rocksdb_readoptions_set_verify_checksums(ro, 1)
+	C.rocksdb_readoptions_set_total_order_seek(ro, 1) // whatever prefixes filters hold
 	if s != nil {
 		C.rocksdb_readoptions_set_snapshot(ro, s)
 	}
@@ -208,6 +217,11 @@ func (r *reader) NewIterator() (store.Iterator, error) {
 	return crun.NewCursor(iterator{C.rocksdb_create_iterator(r.db, r.ro)}), nil
 }
 
+// NewPrefixIterator goes by prefix_length: the scan begins with the prefix.
+func (d *database) NewPrefixIterator([]byte) (store.Iterator, error) {
+	return crun.NewCursor(iterator{C.rocksdb_create_iterator(d.db, d.prefix)}), nil
+}
+
 type iterator struct{ it *C.rocksdb_iterator_t }
 
 func (i iterator) Fetch(op crun.Op, key []byte, backward bool, limit int, buf []byte) (n, used, need int) {
@@ -235,6 +249,7 @@ func (i iterator) Close() error {
 type database struct {
 	reader
 	dir     string
+	prefix  *C.rocksdb_readoptions_t // of scans within a prefix
 	options *C.rocksdb_options_t
 	table   *C.rocksdb_block_based_table_options_t
 	cache   *C.rocksdb_cache_t
@@ -331,6 +346,7 @@ func (d *database) Close() error {
 	}
 	d.close()
 	C.rocksdb_readoptions_destroy(d.ro)
+	C.rocksdb_readoptions_destroy(d.prefix)
 	C.rocksdb_writeoptions_destroy(d.wo[0])
 	C.rocksdb_writeoptions_destroy(d.wo[1])
 	d.release()

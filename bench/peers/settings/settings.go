@@ -29,6 +29,8 @@ var docs = map[string]string{
 	"max_open_files":         "table files kept open",
 	"compression":            "codec of blocks",
 	"bloom_bits":             "filter bits per key; 0: no filter",
+	"prefix_length":          "bytes of prefixes that filters hold; 0: none",
+	"compaction_direct_io":   "direct I/O for flushes and compactions; 0: none",
 	"max_background_jobs":    "flushes and compactions at once",
 }
 

@@ -282,6 +282,21 @@ class Conformer {
     await this.root.open()
   }
 
+  async tables (prefix, ...pairs) {
+    const options = {}
+    for (let i = 0; i < pairs.length; i += 2) {
+      const name = pairs[i].replace(/_(.)/g, (_, c) => c.toUpperCase())
+      options[name] = name === 'compression' ? pairs[i + 1].split(',') : pairs[i + 1]
+    }
+    await this.db.close()
+    await this.db.open(options)
+    await this.db.compact()
+    const found = (await this.db.keys(rangeOf([`prefix=${prefix}`])).all()).length
+    await this.db.close()
+    await this.db.open()
+    return [String(found)]
+  }
+
   async filter (name) {
     await this.db.close()
     await this.db.open({ compactionFilter: name })

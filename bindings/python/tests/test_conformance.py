@@ -95,6 +95,17 @@ class Runner:
             db.compact()
         self.db = self.open()
 
+    def do_tables(self, source, prefix, *pairs):
+        options = dict(zip(pairs[::2], pairs[1::2]))
+        if "compression" in options:
+            options["compression"] = options["compression"].split(",")
+        self.db.close()
+        with loamdb.open(self.path, **options) as db:
+            db.compact()
+            found = sum(1 for _ in db.prefixed(decode(prefix)))
+        self.db = self.open()
+        return [str(found)]
+
     def do_merge(self, source, key, operand):
         self.db.merge(decode(key), decode(operand))
 

@@ -182,6 +182,11 @@ type database struct {
 // Checkpoint makes dir a database of its own.
 func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(context.Background(), dir) }
 
+// NewPrefixIterator is an iterator whose bounds are those of the prefix.
+func (d *database) NewPrefixIterator(prefix []byte) (store.Iterator, error) {
+	return d.db.Iter(&lsm.IterOptions{Prefix: prefix}), nil
+}
+
 // Get goes to the database without the detour over its interface.
 func (d *database) Get(key, dst []byte) (value []byte, found bool, err error) {
 	value, err = d.db.Get(key, dst)

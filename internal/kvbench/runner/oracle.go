@@ -82,6 +82,12 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 			for range t.done {
 				expect += o.stretch(pick.next(&r), spec.Length)
 			}
+		case workload.PrefixScan:
+			for range t.done {
+				if n := pick.next(&r); !spec.Missing {
+					expect += o.decade(n)
+				}
+			}
 		case workload.Update:
 			for range t.done {
 				n := pick.next(&r)

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"bytes"
+
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -75,6 +77,52 @@ func (t *thread) stretches(spec *workload.Spec) {
 	}
 }
 
+// prefixScans scans the keys with a prefix: all but the last digit of a key.
+func (t *thread) prefixScans(spec *workload.Spec) {
+	pick := t.picker(spec.Order)
+	var prefix []byte
+	for range t.ops {
+		key := t.keys.Present(pick.next(&t.rand))
+		prefix = append(prefix[:0], key[:len(key)-1]...)
+		if spec.Missing {
+			prefix[len(prefix)-1] = '.'
+		}
+		it, err := t.prefixIterator(prefix)
+		if err != nil {
+			t.fail(err)
+			return
+		}
+		for ok := it.SeekGE(prefix); ok && bytes.HasPrefix(it.Key(), prefix); ok = it.Next() {
+			t.bytes += int64(len(it.Key()) + len(it.Value()))
+			t.found++
+		}
+		t.asked += decade
+		if !t.closeIterator(it) || !t.tick() {
+			return
+		}
+	}
+}
+
+// decade is how many keys differ in their last digit.
+const decade = 10
+
+func (t *thread) prefixIterator(prefix []byte) (store.Iterator, error) {
+	if db, ok := t.db.(store.PrefixReader); ok {
+		return db.NewPrefixIterator(prefix)
+	}
+	return t.db.NewIterator()
+}
+
+// decade is how many keys there are that differ from key n in their last digit.
+func (o *oracle) decade(n uint64) (found int64) {
+	for i := range uint64(decade) {
+		if at := n - n%decade + i; at/64 < uint64(len(o.present)) {
+			found += o.one(at)
+		}
+	}
+	return found
+}
+
 // add adds 1 to counters.
 func (t *thread) add(spec *workload.Spec) {
 	db, pick, sync := t.db.(store.Counters), t.picker(spec.Order), t.sync
@@ -122,6 +170,10 @@ func (r *Runner) unusable(spec *workload.Spec) string {
 	case workload.Add:
 		if _, ok := r.db.(store.Counters); !ok {
 			return r.Driver.Title() + " has no merges"
+		}
+	case workload.PrefixScan:
+		if k := r.Params.Keys; k.Style != workload.Padded || k.Stride > 1 {
+			return "its keys are all numbers of 16 digits"
 		}
 	case workload.Checkpoint:
 		if _, ok := r.db.(store.Checkpointer); !ok {

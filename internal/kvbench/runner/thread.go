@@ -241,6 +241,8 @@ func (t *thread) run(spec *workload.Spec) {
 		t.transact(spec)
 	case workload.Stretch:
 		t.stretches(spec)
+	case workload.PrefixScan:
+		t.prefixScans(spec)
 	case workload.Get:
 		t.get(spec)
 	case workload.MultiGet:

@@ -139,6 +139,7 @@ var Options = map[string]lsm.Options{
 	"default": {Format: lsm.FormatLevelDB},
 	"small":   {Format: lsm.FormatLevelDB, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, LevelDBFilter: true, BlockSize: 1024, BlockRestartInterval: 3},
 	"plain":   {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10, Compression: lsm.NoCompression, BloomBits: -1, L0Compaction: 2},
+	"levels":  {Format: lsm.FormatLevelDB, WriteBufferSize: 100 << 10, Compression: lsm.CompressionByLevel(lsm.NoCompression, lsm.SnappyCompression), PrefixLength: 3, L0Compaction: 2, CompactionDirectIO: true},
 }
 
 // Native is Loam in its own format, which no other peer can go on with.

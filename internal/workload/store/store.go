@@ -128,6 +128,13 @@ type Expiring interface {
 	PutTTL(key, value []byte, ttl time.Duration, sync bool) error
 }
 
+// PrefixReader is implemented by stores that may pass over what has no key with a prefix.
+type PrefixReader interface {
+	// NewPrefixIterator returns an unpositioned iterator that need not show other keys than
+	// those that begin with prefix.
+	NewPrefixIterator(prefix []byte) (Iterator, error)
+}
+
 // RangeDeleter is implemented by stores that delete a range of keys by one write.
 type RangeDeleter interface {
 	// DeleteRange deletes the keys from start up to, not including, limit.
