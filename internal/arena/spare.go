@@ -19,12 +19,11 @@ import (
 //
 // A nil Spare keeps nothing. It is safe for concurrent use.
 type Spare struct {
+	mu       sync.Mutex
 	arenaLen int // of the arenas that are kept
-
-	mu     sync.Mutex
-	arena  *Extent
-	index  []byte // all of its capacity is zero
-	closed bool
+	arena    *Extent
+	index    []byte // all of its capacity is zero
+	closed   bool
 }
 
 // NewSpare makes a Spare for arenas of n bytes.
@@ -36,10 +35,7 @@ const poison = 0xdb
 // Give takes over the memory of a memtable, whose arena has used bytes that were written, or
 // reports false.
 func (s *Spare) Give(arena *Extent, index []byte, used uint64) bool {
-	if s == nil || arena == nil || arena.Len() < s.arenaLen || len(arena.Whole()) > s.arenaLen+maxRounding {
-		return false
-	}
-	if !s.wants() {
+	if s == nil || arena == nil || !s.wants(arena) {
 		return false
 	}
 	if invariants.Enabled {
@@ -51,7 +47,7 @@ func (s *Spare) Give(arena *Extent, index []byte, used uint64) bool {
 	clear(index)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.arena != nil {
+	if !s.wantsLocked(arena) {
 		return false
 	}
 	s.arena, s.index = arena, index
@@ -61,10 +57,28 @@ func (s *Spare) Give(arena *Extent, index []byte, used uint64) bool {
 // maxRounding is more than the system's pages round an arena up by.
 const maxRounding = 64 << 10
 
-func (s *Spare) wants() bool {
+func (s *Spare) wants(arena *Extent) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.closed && s.arena == nil
+	return s.wantsLocked(arena)
+}
+
+func (s *Spare) wantsLocked(arena *Extent) bool {
+	return !s.closed && s.arena == nil && arena.Len() >= s.arenaLen && len(arena.Whole()) <= s.arenaLen+maxRounding
+}
+
+// SetSize keeps arenas of n bytes from now on.
+func (s *Spare) SetSize(n int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	changed := s.arenaLen != n
+	s.arenaLen = n
+	s.mu.Unlock()
+	if changed {
+		s.Trim()
+	}
 }
 
 // Take returns an arena of at least n bytes and an index of so many. Either may be nil.

@@ -276,7 +276,7 @@ func (s *Scheduler) boundSpare(memTables int64) {
 	s.mu.Lock()
 	several := len(s.trees.all) > 1
 	s.mu.Unlock()
-	if several && memTables+s.opts.Spare.Bytes() > s.opts.MaxMemTableBytes {
+	if several && memTables+s.opts.Spare.Bytes() > s.limits.Load().MaxMemTableBytes {
 		s.opts.Spare.Trim()
 	}
 }

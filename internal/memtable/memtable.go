@@ -37,6 +37,9 @@ type Options struct {
 // NewSpare makes a Spare for memtables of an Options.Size.
 func NewSpare(size int64) *arena.Spare { return arena.NewSpare(sizeFor(size, 0, false).arena) }
 
+// SetSpareSize makes s one for memtables of another Options.Size.
+func SetSpareSize(s *arena.Spare, size int64) { s.SetSize(sizeFor(size, 0, false).arena) }
+
 // MemTable holds writes that are not in a table yet. The package comment says who may
 // call what.
 type MemTable struct {

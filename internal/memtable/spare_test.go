@@ -189,6 +189,33 @@ func TestSpareKeepsOne(t *testing.T) {
 	}
 }
 
+// TestSpareFollowsTheSize changes the size of memtables: memory of the former size is neither kept nor
+// taken.
+func TestSpareFollowsTheSize(t *testing.T) {
+	s := NewSpare(spareSize)
+	defer s.Close()
+	m, late := spareTable(s, 100), spareTable(s, 100)
+	fillSpare(t, m, 0, 100)
+	fillSpare(t, late, 0, 100)
+	m.Unref()
+	SetSpareSize(s, spareSize)
+	if s.Bytes() == 0 {
+		t.Fatal("nothing is kept, and the size is the same")
+	}
+	SetSpareSize(s, spareSize/4)
+	late.Unref()
+	if n := s.Bytes(); n != 0 {
+		t.Fatalf("%d bytes of the former size are kept", n)
+	}
+	small := New(Options{Comparer: base.Bytewise, Size: spareSize / 4, EntrySize: 100, Filled: true, Spare: s})
+	n := fillSpare(t, small, 1, 100)
+	wantFilled(t, small, 1, 100, n)
+	small.Unref()
+	if n := s.Bytes(); n < spareSize/4 || n > spareSize/2 {
+		t.Errorf("%d bytes are kept of a memtable of %d", n, spareSize/4)
+	}
+}
+
 // TestShrink gives back what a memtable has not used of the arena that it got, and goes on.
 func TestShrink(t *testing.T) {
 	s := NewSpare(spareSize)

@@ -114,7 +114,10 @@ func (t *Tree) Tables() sstable.WriterOptions { return *t.tables.Load() }
 func (t *Tree) SetTables(o sstable.WriterOptions) { t.tables.Store(&o) }
 
 // SetMemTableSize changes how many bytes the next memtables take.
-func (t *Tree) SetMemTableSize(n int64) { t.memSize.Store(n) }
+func (t *Tree) SetMemTableSize(n int64) {
+	t.memSize.Store(n)
+	memtable.SetSpareSize(t.shared.Spare, n)
+}
 
 // Filter is the compaction filter, nil for none, and the bound on packed values that it is
 // shown.
