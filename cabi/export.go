@@ -287,7 +287,7 @@ func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) st
 			return fmt.Errorf("%w: a cache of %d bytes", lsm.ErrTooLarge, uint64(bytes))
 		}
 		c := lsm.NewCache(int64(bytes))
-		return publish(kindCache, &cache{c, newShared(c.Close)}, out)
+		return publish(kindCache, &cache{Cache: c, uses: newShared(c.Close)}, out)
 	})
 }
 

@@ -287,7 +287,23 @@ LOAM_API loam_status loam_options_set_logger(loam_options *options, loam_log_fn 
  * databases that have it keep it. */
 LOAM_API loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err);
 LOAM_API loam_status loam_cache_close(loam_cache *cache);
+/* The cache may be what loam_resources_create made. The last call counts. */
 LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *cache, char **err);
+
+/* Resources for several databases to share, which have a cache: they are given to
+ * options with loam_options_set_cache, and closed with loam_cache_close, as a cache.
+ * memory: bytes of blocks, memtables, indexes, filters and buffers together, 8 MiB at
+ * least; 0: each database has its own limits. background_jobs: flushes and
+ * compactions at once; 0: as many as processors, at least 2. io_bytes_per_second: what
+ * these read and write while no writer waits for them; 0: no bound. open_files:
+ * descriptors of tables; 0: no bound but the process's. See docs/resources.md. */
+LOAM_API loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs, uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err);
+/* Changes a limit at once: "memory" (up to what it was at first), "background_jobs",
+ * "io_bytes_per_second" or "open_files". LOAM_ERR_INVALID_ARGUMENT: an unknown name, a
+ * bad value, or a cache that is no resources. */
+LOAM_API loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value, char **err);
+/* How much is in use, as JSON; malloc'ed. */
+LOAM_API loam_status loam_resources_metrics(loam_cache *resources, char **json, char **err);
 
 /* ---- Databases ---- */
 
@@ -679,6 +695,17 @@ LOAM_API loam_status loam_backup_delete(loam_backup *backup, uint64_t id, char *
 LOAM_API loam_status loam_backup_keep(loam_backup *backup, uint64_t n, char **err);
 /* Ends calls and jobs under way with LOAM_ERR_CLOSED. */
 LOAM_API loam_status loam_backup_close(loam_backup *backup);
+
+/* ---- Options that change ---- */
+
+/* Changes an option of an open database, by name and from text as loam_options_set: for
+ * the whole database and all keyspaces that have no value of their own or, with the
+ * handle of loam_keyspace_open, for that keyspace. It holds from the next memtable,
+ * table or compaction on and is not stored. LOAM_ERR_INVALID_ARGUMENT: an unknown
+ * name, a bad value, or an option that needs a reopen; nothing has changed then. */
+LOAM_API loam_status loam_set_option(loam_db *db, const char *name, const char *value, char **err);
+/* The value of an option that is in force; malloc'ed. */
+LOAM_API loam_status loam_option(loam_db *db, const char *name, char **value, char **err);
 
 /* ---- Information; strings are malloc'ed ---- */
 

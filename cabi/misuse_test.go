@@ -119,9 +119,9 @@ func (p prototype) good(q parameter) string {
 		return `"exported"`
 	case q.name == "format":
 		return `"native"`
-	case q.name == "name" && p.name == "loam_options_set":
+	case q.name == "name" && (p.name == "loam_options_set" || p.name == "loam_set_option" || p.name == "loam_option"):
 		return `"block_size"`
-	case q.name == "value" && p.name == "loam_options_set":
+	case q.name == "value" && q.typ == "const char *":
 		return `"4096"`
 	case q.name == "err" && q.typ == "const char *":
 		return "message"

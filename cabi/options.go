@@ -31,9 +31,11 @@ type settings struct {
 	uses *shared
 }
 
+// cache is a block cache or, where that is nil, resources.
 type cache struct {
 	*lsm.Cache
-	uses *shared
+	resources *lsm.Resources
+	uses      *shared
 }
 
 // with changes the options of a handle.
@@ -181,7 +183,7 @@ func loamgo_options_set_cache(h, cacheHandle C.uint64_t, message **C.char) statu
 				return lsm.ErrClosed
 			}
 			o.cache.release()
-			o.cache, o.Cache = uses, c.Cache
+			o.cache, o.Cache, o.Resources = uses, c.Cache, c.resources
 			return nil
 		})
 	})

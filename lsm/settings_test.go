@@ -145,6 +145,9 @@ func TestSetOptionWorks(t *testing.T) {
 	}
 	before := db.Metrics().Flush.Count
 	fill(db, 1000)
+	if err := db.Flush(); err != nil { // waits for those before
+		t.Fatal(err)
+	}
 	if n := db.Metrics().Flush.Count - before; n < 3 {
 		t.Errorf("500 KB in memtables of 64 KiB: %d flushes", n)
 	}

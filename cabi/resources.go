@@ -1,0 +1,95 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/loamdb/loam/lsm"
+)
+
+//export loamgo_resources_create
+func loamgo_resources_create(memory, backgroundJobs, ioBytesPerSecond, openFiles C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		if memory > 1<<46 || ioBytesPerSecond > 1<<46 || backgroundJobs > 1<<16 || openFiles > 1<<30 {
+			return fmt.Errorf("%w: resources of %d bytes, %d jobs, %d bytes a second, %d files", lsm.ErrTooLarge, uint64(memory), uint64(backgroundJobs), uint64(ioBytesPerSecond), uint64(openFiles))
+		}
+		r := lsm.NewResources(lsm.ResourcesOptions{
+			Memory: int64(memory), BackgroundJobs: int(backgroundJobs), IOBytesPerSecond: int64(ioBytesPerSecond), OpenFiles: int(openFiles),
+		})
+		return publish(kindCache, &cache{resources: r, uses: newShared(r.Close)}, out)
+	})
+}
+
+// resourcesOf returns the resources of a handle.
+func resourcesOf(h C.uint64_t) (*lsm.Resources, error) {
+	c, err := get[*cache](h, kindCache)
+	if err != nil {
+		return nil, err
+	}
+	if c.resources == nil {
+		return nil, fmt.Errorf("%w: a cache, where resources are wanted", lsm.ErrInvalidArgument)
+	}
+	return c.resources, nil
+}
+
+//export loamgo_resources_set
+func loamgo_resources_set(h C.uint64_t, name, value *C.char, message **C.char) status {
+	return run(message, func() error {
+		r, err := resourcesOf(h)
+		if err != nil {
+			return err
+		}
+		return r.Set(C.GoString(name), C.GoString(value))
+	})
+}
+
+//export loamgo_resources_metrics
+func loamgo_resources_metrics(h C.uint64_t, out, message **C.char) status {
+	return run(message, func() error {
+		r, err := resourcesOf(h)
+		if err != nil {
+			return err
+		}
+		return giveJSON(plain(reflect.ValueOf(r.Metrics())), out)
+	})
+}
+
+//export loamgo_set_option
+func loamgo_set_option(db C.uint64_t, name, value *C.char, message **C.char) status {
+	return run(message, func() error {
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		if d.owner {
+			return d.db.SetOption(C.GoString(name), C.GoString(value))
+		}
+		return d.SetOption(C.GoString(name), C.GoString(value))
+	})
+}
+
+//export loamgo_option
+func loamgo_option(db C.uint64_t, name *C.char, out, message **C.char) status {
+	return run(message, func() error {
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		option := d.Option
+		if d.owner {
+			option = d.db.Option
+		}
+		value, err := option(C.GoString(name))
+		if err != nil {
+			return err
+		}
+		return give(value, out)
+	})
+}
