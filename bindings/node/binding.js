@@ -22,12 +22,17 @@ exports.NO_STALL = 2
 exports.native = native
 
 let table = null
+let ready = false
+
+// Whether the engine is loaded.
+exports.loaded = () => ready
 
 // Loads the engine and resolves to its options: a map of their names here, such
 // as writeBufferSize, to their names there and their ranges.
 exports.engineOptions = function () {
   if (table === null) {
     table = native.load(library()).then(function (json) {
+      ready = true
       const camel = (name) => name.replace(/_(.)/g, (_, c) => c.toUpperCase())
       return new Map(JSON.parse(json).map((option) => [camel(option.name), option]))
     })

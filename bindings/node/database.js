@@ -3,6 +3,7 @@
 const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstract-level')
 const path = require('path')
 const { native, engineOptions, copyScratch, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
+const { snake } = require('./cache')
 const { enginePairs, creationPairs, cacheOf, loggerOf } = require('./options')
 const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
 const { BatchWriter } = require('./writer')
@@ -430,6 +431,20 @@ class Loam extends AbstractLevel {
     if (typeof property !== 'string') throw new TypeError("The first argument 'property' must be a string")
     sync.assertOpen(this, 'getProperty')
     return native.property(this.#context, property) ?? ''
+  }
+
+  // Of a keyspace, options that keyspaces have of their own.
+  setOption (name, value) {
+    if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
+    if (!['string', 'number', 'boolean'].includes(typeof value)) throw new TypeError("The second argument 'value' must be a string, a number or a boolean")
+    sync.assertOpen(this, 'setOption')
+    native.setOption(this.#context, snake(name), String(value))
+  }
+
+  option (name) {
+    if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
+    sync.assertOpen(this, 'option')
+    return native.option(this.#context, snake(name))
   }
 
   comparatorName () {

@@ -216,6 +216,15 @@ export class Loam<KDefault = string, VDefault = string>
   /** A property of the engine such as `leveldb.stats`; empty when there is none of the name. */
   getProperty (property: string): string
 
+  /**
+   * Change an option while the database is open, until it is closed: for the whole database and all
+   * keyspaces that have no value of their own or, called on a keyspace, for that one. It holds from the
+   * next memtable, table or compaction on. Options that need a reopen are refused.
+   */
+  setOption (name: string, value: string | number | boolean): void
+  /** The value of an option that is in force, as text. */
+  option (name: string): string
+
   /** Delete the files of a database that is not open. */
   static destroy (location: string): Promise<void>
 
@@ -439,6 +448,40 @@ export interface Backup {
   error: string | null
 }
 
+/** Limits of {@link Resources}; 0, the default, is none of its own, for `backgroundJobs` as many as processors. */
+export interface ResourcesOptions {
+  /** Cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB. */
+  memory?: Size | undefined
+  /** Flushes and compactions at once. */
+  backgroundJobs?: number | undefined
+  /** What flushes and compactions read and write while no writer waits for them. */
+  ioBytesPerSecond?: Size | undefined
+  /** Descriptors of tables. */
+  openFiles?: number | undefined
+}
+
+export interface ResourcesMetrics {
+  memory: number
+  cache_bytes: number
+  table_bytes: number
+  memtable_bytes: number
+  buffer_bytes: number
+  jobs: number
+  open_files: number
+}
+
+/** What several databases share: the option `resources`. */
+export class Resources {
+  constructor (options?: ResourcesOptions | undefined)
+  /** Change a limit at once; `memory` up to what it was at first. */
+  set (name: keyof ResourcesOptions, value: Size): void
+  /** How much is in use, once a database was opened. */
+  metrics (): ResourcesMetrics
+  /** Databases that have it keep it. Closing twice is harmless. */
+  close (): void
+  [Symbol.dispose] (): void
+}
+
 /** The option `compactionFilter` that removes the keys beginning with one of the prefixes. */
 export function prefixFilter (...prefixes: Array<string | Uint8Array>): string
 
@@ -544,6 +587,10 @@ export interface OpenOptions extends AbstractOpenOptions {
   comparator?: 'leveldb.BytewiseComparator' | 'rocksdb.ReverseBytewiseComparator' | 'idb_cmp1' | undefined
   /** What compactions remove, by name: `prefixFilter('tmp/', 'cache/')`, or `'none'`. */
   compactionFilter?: string | undefined
+  /** What flushes and compactions of this database read and write in a second while no writer waits. Default: 0, no bound. */
+  compactionRate?: Size | undefined
+  /** What to share with other databases: memory, background work, I/O and descriptors. */
+  resources?: Resources | undefined
   /** A cache to share, instead of one of `cacheSize`. */
   cache?: Cache | undefined
   /** Where the engine's messages go: a function, or something like the console. */

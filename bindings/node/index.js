@@ -2,7 +2,7 @@
 
 const { Loam } = require('./database')
 const { Keyspace } = require('./keyspace')
-const { Cache } = require('./cache')
+const { Cache, Resources } = require('./cache')
 const { Backups } = require('./backups')
 const { prefixFilter } = require('./options')
 
@@ -19,4 +19,5 @@ exports.ClassicLevel = ClassicLevel
 exports.Keyspace = Keyspace
 exports.Cache = Cache
 exports.Backups = Backups
+exports.Resources = Resources
 exports.prefixFilter = prefixFilter

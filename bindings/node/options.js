@@ -1,7 +1,7 @@
 'use strict'
 
 const { engineOptions } = require('./binding')
-const { Cache } = require('./cache')
+const { Cache, Resources } = require('./cache')
 const { invalidArgument } = require('./errors')
 
 const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
@@ -49,7 +49,12 @@ function creationPairs ({ createIfMissing, readOnly, createDirs }) {
   return ['error_if_missing', String(!create), 'create_dirs', String(createDirs ?? true)]
 }
 
-function cacheOf ({ cache }) {
+function cacheOf ({ cache, resources }) {
+  if (resources !== undefined && resources !== null) {
+    if (!(resources instanceof Resources)) throw invalidArgument("The option 'resources' must be a Resources")
+    if (cache !== undefined && cache !== null) throw invalidArgument("The options 'resources' and 'cache' exclude each other: resources have a cache")
+    return resources.native()
+  }
   if (cache === undefined || cache === null) return undefined
   if (!(cache instanceof Cache)) throw invalidArgument("The option 'cache' must be a Cache")
   return cache.native()

@@ -419,6 +419,27 @@ napi_value js_cache(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
+/* resources(memory, backgroundJobs, ioBytesPerSecond, openFiles): a cache with all that is shared. */
+napi_value js_resources(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  char *error = NULL;
+  if (loam.resources_create == NULL) {
+    napi_throw_error(env, "LEVEL_LIBRARY_NOT_LOADED", "the library is not loaded");
+    return NULL;
+  }
+  cache *c = calloc(1, sizeof *c);
+  if (c == NULL) {
+    throw_memory(env);
+    return NULL;
+  }
+  c->kind = KIND_CACHE;
+  loam_status status = loam.resources_create(arg_size(env, argv[0]), arg_size(env, argv[1]), arg_size(env, argv[2]), arg_size(env, argv[3]), &c->cache, &error);
+  if (status == LOAM_OK) return make_external(env, c, cache_finalize);
+  free(c);
+  throw_status(env, status, error);
+  return NULL;
+}
+
 napi_value js_cacheClose(napi_env env, napi_callback_info info) {
   ARGS(1);
   cache *c = get_external(env, argv[0], KIND_CACHE);

@@ -30,7 +30,8 @@
   X(txn_close) X(compare_and_swap) X(txn_put_ttl) X(ttl)                       \
   X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \
   X(property) X(metrics) X(recovery_report) X(comparator_name)                 \
-  X(approximate_sizes)
+  X(approximate_sizes) X(set_option) X(option)                                 \
+  X(resources_create) X(resources_set) X(resources_metrics)
 
 struct loam_library {
 #define X(name) __typeof__(loam_##name) *name;

@@ -14,7 +14,7 @@ const path = require('path')
 const { AbstractLevel, AbstractSublevel } = require('abstract-level')
 const { EventEmitter } = require('events')
 const loamdb = require('..')
-const { Loam, Cache } = loamdb
+const { Loam, Cache, Resources } = loamdb
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-lifetimes-'))
 process.chdir(root) // nonsense may name a file
@@ -55,7 +55,7 @@ const arguments_ = {
   batch: [[{ type: 'put', key: 'a', value: 'x' }]], batchSync: [[{ type: 'put', key: 'a', value: 'x' }]],
   clear: [{ gte: 'h' }], iterator: [{ limit: 3 }], iteratorSync: [{ limit: 3 }], keys: [{}], values: [{}],
   sublevel: ['s'], approximateSize: ['a', 'b'], approximateSizes: [[['a', 'b']]], compact: ['a', 'b'], compactRange: ['a', 'b'],
-  getProperty: ['leveldb.stats'], dropKeyspace: ['none'], nextv: [2], seek: ['c'],
+  getProperty: ['leveldb.stats'], setOption: ['blockSize', 4096], option: ['blockSize'], dropKeyspace: ['none'], nextv: [2], seek: ['c'],
   attachResource: [{ close: async () => {} }], detachResource: [{}], prefixKey: ['a', 'utf8', true],
   keyEncoding: ['utf8'], valueEncoding: ['utf8'], write: [{}], path: [], return: [1]
 }
@@ -246,8 +246,25 @@ test('a shared cache that is closed, in each order', async (t) => {
   t.same(methodsOf(Cache.prototype).filter((name) => typeof name === 'string').sort(), ['close', 'native'], 'all its methods are tried')
 })
 
+test('shared resources that are closed, in each order', async (t) => {
+  for (const order of ['resources first', 'database first', 'in between']) {
+    const resources = new Resources({ memory: '16MiB', backgroundJobs: 1 })
+    const [a, b] = [await opened({ resources }), await opened({ resources })]
+    resources.set('openFiles', 20)
+    if (order === 'resources first') resources.close()
+    await a.close()
+    if (order === 'in between') resources.close()
+    await b.compact()
+    t.is(await b.get('a'), 'a', order)
+    await b.close()
+    resources.close()
+    for (const use of [() => resources.set('openFiles', 1), () => resources.metrics()]) t.throws(use, { code: 'LEVEL_CACHE_NOT_OPEN' })
+  }
+  t.same(methodsOf(Resources.prototype).filter((name) => typeof name === 'string').sort(), ['close', 'metrics', 'native', 'set'], 'all its methods are tried')
+})
+
 test('everything that is exported is tried', async (t) => {
-  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'prefixFilter'])
+  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'Resources', 'prefixFilter'])
   t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'repair', 'upgrade'])
   const db = await opened()
   for (const method of ['destroy', 'export', 'repair', 'upgrade']) {

@@ -31,6 +31,8 @@ def test_reads_and_writes(path):
             await db.compact()
             await db.verify()
             await db.checkpoint(path.with_name("copy"))
+            await db.set_option("block_size", "8KiB")
+            assert await db.option("block_size") == "8192"
             assert path.with_name("copy").is_dir()
             assert await db.get(b"c") == await db.get(b"c", fill_cache=False) == b"3"
             await db.clear()

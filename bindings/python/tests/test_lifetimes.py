@@ -29,6 +29,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "update": ({b"a": b"b"},),
     "checkpoint": ("no such directory/copy",),
     "property": ("leveldb.stats",),
+    "set_option": ("block_size", 4096),
+    "option": ("block_size",),
     "approximate_sizes": ([(b"a", b"b")],),
     "plyvel approximate_sizes": ((b"a", b"b"),),
     "prefixed": (b"a",),

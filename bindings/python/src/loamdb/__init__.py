@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from . import _handles, errors
 from ._library import check, error_slot, ffi, load, take_text
-from ._options import Cache, MergeOperator, prefix_filter
+from ._options import Cache, MergeOperator, Resources, prefix_filter
 from ._types import Any, Progress, StrPath
 from .backup import Backup, Backups
 from .db import DB, Batch, Keyspace, Prefixed, PrefixedBatch, Snapshot
@@ -41,6 +41,7 @@ __all__ = [
     "MergeOperator",
     "Prefixed",
     "PrefixedBatch",
+    "Resources",
     "Snapshot",
     "Transaction",
     "destroy",

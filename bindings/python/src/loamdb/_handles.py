@@ -117,9 +117,9 @@ class Handle(_fast.Database):
             return None
         return take_text(slot)
 
-    def _text(self, function: str) -> str:
+    def _text(self, function: str, *args: Any) -> str:
         slot = ffi.new("char **")
-        self._call(function, slot)
+        self._call(function, *args, slot)
         return take_text(slot)
 
     def _json(self, function: str) -> Any:

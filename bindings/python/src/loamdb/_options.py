@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from . import _fast
-from ._library import check, error_slot, ffi, forks, load
+from ._library import check, error_slot, ffi, forks, load, take_text
 from ._types import Any, Compare, Logger, Merge, MergePartial, NoReturn, StrPath
 from .errors import ClosedError, from_status
 
@@ -61,6 +61,54 @@ class Cache:
         self.close()
 
 
+class Resources(Cache):
+    """What several databases share: ``open(path, resources=resources)``. memory is the bytes of
+    cached blocks, memtables, indexes, filters and buffers together, at least 8 MiB, and 0 if each
+    database has its own limits; background_jobs how many flushes and compactions run at once, 0 for
+    as many as processors; io_bytes_per_second what these read and write while no writer waits
+    for them, 0 for no bound; open_files how many descriptors of tables there are, 0 for no bound
+    but the process's. Sizes are bytes, or text such as "64MiB"."""
+
+    def __init__(
+        self,
+        memory: int | str = 0,
+        *,
+        background_jobs: int = 0,
+        io_bytes_per_second: int | str = 0,
+        open_files: int = 0,
+    ) -> None:
+        limits = [byte_count(n) for n in (memory, background_jobs, io_bytes_per_second, open_files)]
+        if min(limits) < 0 or max(limits) >= 1 << 64:
+            raise ValueError("a limit of resources is negative or too large")
+        self._lib = load()
+        slot, err = ffi.new("loam_cache **"), error_slot()
+        check(self._lib.loam_resources_create(*limits, slot, err), err)
+        self._handle = slot[0]
+        self._forks = forks()
+
+    def _open_handle(self) -> Any:
+        if self._handle is None:
+            raise ClosedError("the resources are closed")
+        if self._forks != forks():
+            raise from_status(self._lib.LOAM_ERR_FORKED, "")
+        return self._handle
+
+    def set(self, name: str, value: int | str) -> None:
+        """Changes a limit at once: "memory" (up to what it was at first), "background_jobs",
+        "io_bytes_per_second" or "open_files"."""
+        err = error_slot()
+        check(self._lib.loam_resources_set(self._open_handle(), option_name(name), option_text(name, value), err), err)
+
+    def metrics(self) -> dict[str, int]:
+        """How much is in use."""
+        slot, err = ffi.new("char **"), error_slot()
+        check(self._lib.loam_resources_metrics(self._open_handle(), slot, err), err)
+        import json
+
+        metrics: dict[str, int] = json.loads(take_text(slot))
+        return metrics
+
+
 class MergeOperator:
     """A merge operator of one's own: ``open(path, merge_operator=MergeOperator(name, full))``.
 
@@ -105,9 +153,24 @@ def _text(name: str, value: object) -> str:
         return "true" if value else "false"
     if name == "compression" and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
         return ",".join(value)
-    if isinstance(value, (int, str)) or isinstance(value, float) and name == "default_ttl":
+    if isinstance(value, (int, str)) or isinstance(value, float) and name in ("default_ttl", "max_space_amplification"):
         return str(value)
     raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")
+
+
+def option_name(name: str) -> bytes:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of an option is a string, not {type(name).__name__}")
+    if "\0" in name:
+        raise ValueError("embedded null character in the name of an option")
+    return name.encode()
+
+
+def option_text(name: str, value: object) -> bytes:
+    text = _text(name, value)
+    if "\0" in text:
+        raise ValueError("embedded null character in an option")
+    return text.encode()
 
 
 class Options:
@@ -132,6 +195,10 @@ class Options:
         err = error_slot()
         comparator, name = settings.pop("comparator", None), settings.pop("comparator_name", None)
         cache, logger = settings.pop("cache", None), settings.pop("logger", None)
+        resources = settings.pop("resources", None)
+        if cache is not None and resources is not None:
+            raise ValueError("resources have a cache: give either")
+        cache = resources if cache is None else cache
         compaction_filter = settings.pop("compaction_filter", None)
         if isinstance(comparator, str) and name is None:
             settings["comparator"], comparator = comparator, None

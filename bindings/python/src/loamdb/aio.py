@@ -213,6 +213,15 @@ class DB(_Reads):
         """Makes path a database of its own that has what this one has now."""
         await self._run(self.db.checkpoint, path)
 
+    async def set_option(self, name: str, value: object) -> None:
+        """Changes an option while the database is open."""
+        await self._run(self.db.set_option, name, value)
+
+    async def option(self, name: str) -> str:
+        """The value of an option that is in force, as text."""
+        value: str = await self._run(self.db.option, name)
+        return value
+
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         await self._run(self.db.sync)

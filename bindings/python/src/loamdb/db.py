@@ -12,7 +12,7 @@ from types import TracebackType
 from . import _fast, _ttl
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import load
-from ._options import Cache, MergeOperator, encode_path
+from ._options import Cache, MergeOperator, Resources, encode_path, option_name, option_text
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError, ClosedError, NeedsNativeError
 from .iterator import Iterator
@@ -227,6 +227,7 @@ class DB(_Mapping, Handle):
         max_decoded_block: int | str | None = None,
         max_background_jobs: int | None = None,
         max_subcompactions: int | None = None,
+        compaction_rate: int | str | None = None,
         l0_compaction: int | None = None,
         l0_stop: int | None = None,
         max_space_amplification: float | None = None,
@@ -243,6 +244,7 @@ class DB(_Mapping, Handle):
         max_merge_operands: int | None = None,
         default_ttl: float | str | None = None,
         cache: Cache | None = None,
+        resources: Resources | None = None,
         logger: Logger | None = None,
     ) -> None:
         settings = {k: v for k, v in locals().items() if k not in ("self", "path", "__class__")}
@@ -387,6 +389,17 @@ class DB(_Mapping, Handle):
     def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         self._write(_fast.Batch(self), True)
+
+    def set_option(self, name: str, value: object) -> None:
+        """Changes an option while the database is open, until it is closed: for the whole database and
+        all keyspaces that have no value of their own, or for this keyspace. ``loamdb.options()`` says which
+        options are dynamic; others need a reopen (ValueError). It holds from the next memtable, table
+        or compaction on."""
+        self._call("loam_set_option", option_name(name), option_text(name, value))
+
+    def option(self, name: str) -> str:
+        """The value of an option that is in force, as text."""
+        return self._text("loam_option", option_name(name))
 
     def property(self, name: str | bytes) -> str | None:
         """One of LevelDB's properties, such as "leveldb.stats"; None when unknown."""
