@@ -133,6 +133,17 @@ func (c *conformer) value(v []byte, err error) {
 	}
 }
 
+// option sets an option, if there is a value, and prints the one in force.
+func (c *conformer) option(args []string) {
+	if len(args) > 1 {
+		if err := c.space.SetOption(args[0], args[1]); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	value, err := c.space.Option(args[0])
+	c.value([]byte(value), err)
+}
+
 func (c *conformer) run(op string, args []string) {
 	switch op {
 	case "put":
@@ -200,6 +211,8 @@ func (c *conformer) run(op string, args []string) {
 		c.tables(percentDecode(args[0]), args[1:])
 	case "checkpoint", "backup":
 		c.copied(op, args[0])
+	case "option":
+		c.option(args)
 	case "use":
 		c.space = c.keyspace(args[0], append(args, "")[1])
 		c.ok(nil)

@@ -343,6 +343,14 @@ static void left(text key) {
   puts(s == LOAM_NOT_FOUND ? "none" : milliseconds == LOAM_TTL_NEVER ? "never" : "expires");
 }
 
+static void option(const char *name, const char *value) {
+  char *now;
+  if (value) WANT(LOAM_OK, loam_set_option(db, name, value, &err));
+  WANT(LOAM_OK, loam_option(db, name, &now, &err));
+  printf("= %s\n", now);
+  loam_free(now);
+}
+
 static void nap(void) {
   struct timespec t = {0, 10 * 1000 * 1000};
   nanosleep(&t, NULL);
@@ -359,6 +367,7 @@ static void operation(char **words, int n) {
   else if (!strcmp(op, "tables")) tables(key, words + 2, n - 2);
   else if (!strcmp(op, "spaces")) spaces();
   else if (!strcmp(op, "left")) left(key);
+  else if (!strcmp(op, "option")) option(words[1], n > 2 ? words[2] : NULL);
   else if (!strcmp(op, "cas")) swap(words);
   else if (!strcmp(op, "putnew")) boolean(loam_put_if_absent(db, NULL, key.data, key.len, value.data, value.len, &err));
   else if (!strcmp(op, "begin")) begin(words, n);

@@ -297,6 +297,11 @@ class Conformer {
     return [String(found)]
   }
 
+  option (name, value) {
+    if (value !== undefined) this.db.setOption(name, value)
+    return `= ${this.db.option(name)}`
+  }
+
   async filter (name) {
     await this.db.close()
     await this.db.open({ compactionFilter: name })

@@ -89,6 +89,11 @@ class Runner:
         self.db.close()
         self.db = self.open()
 
+    def do_option(self, source, name, value=None):
+        if value is not None:
+            self.db.set_option(name, value)
+        return [f"= {self.db.option(name)}"]
+
     def do_filter(self, source, name):
         self.db.close()
         with loamdb.open(self.path, compaction_filter=name) as db:
