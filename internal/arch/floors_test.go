@@ -17,7 +17,7 @@ var floors = []struct {
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/directio", "internal/foreign", "internal/rangedel", "internal/current"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
 	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/picker", "internal/compact"}},
-	{5, []string{"internal/tree", "internal/follow", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/feed", "internal/transfer", "internal/repair"}},
+	{5, []string{"internal/tree", "internal/follow", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/feed", "internal/transfer", "internal/repair", "internal/ingest"}},
 	{6, []string{"lsm", "lsm/backup", "lsm/crashfs", "lsm/dump"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},
 }
@@ -61,6 +61,9 @@ var sideways = map[[2]string]bool{
 	{"lsm/backup", "lsm"}:                                      true,
 	{"lsm/dump", "lsm"}:                                        true,
 	{"internal/engine", "internal/feed"}:                       true,
+	{"internal/ingest", "internal/engine"}:                     true,
+	{"internal/ingest", "internal/tree"}:                       true,
+	{"internal/ingest", "internal/txn"}:                        true,
 }
 
 // formats are the table formats. Only internal/files imports them: it picks by a

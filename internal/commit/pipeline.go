@@ -167,6 +167,25 @@ func (p *Pipeline) Exclusive(f func() error) error {
 	return p.submit(w, false)
 }
 
+// Assign is Exclusive for what takes sequence numbers of its own, n of them, beside batches: f
+// gets the first one. If f reports that it used them, or may have, they are published afterwards.
+func (p *Pipeline) Assign(n int, f func(first base.SeqNum) (used bool, err error)) error {
+	return p.Exclusive(func() error {
+		if cause := p.cause.Load(); cause != nil {
+			return *cause
+		}
+		if base.SeqNum(n) >= base.MaxSeqNum-p.last {
+			return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
+		}
+		used, err := f(p.last + 1)
+		if used {
+			p.last += base.SeqNum(n)
+			p.env.Publish(p.last)
+		}
+		return err
+	})
+}
+
 // Poison makes every later commit fail with err. The first call counts.
 func (p *Pipeline) Poison(err error) { p.cause.CompareAndSwap(nil, &err) }
 

@@ -21,6 +21,7 @@ type copies struct {
 
 	statsMu              sync.Mutex // a leaf
 	checkpoints, backups CopyStats
+	ingests              IngestStats
 }
 
 // CopyStats counts the checkpoints of a database, or its backups.
@@ -132,11 +133,7 @@ func (db *DB) source() *backup.Source {
 	s := &backup.Source{
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
 		Files: db.Shared.Files, Logs: db.logs, SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Clock: db.Shared.Seqs.Clock.Stored, Warn: db.Health.Warn,
-		KeepKeyspaces: func(f func() error) error {
-			db.spaces.mu.Lock()
-			defer db.spaces.mu.Unlock()
-			return f()
-		},
+		KeepKeyspaces: db.KeepKeyspaces,
 	}
 	if db.Opts.ReadOnly {
 		s.Logs, s.SyncFull = db.logFiles, func(uint64) bool { return false }

@@ -203,6 +203,9 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 		}
 		return nil, base.LocateCorruption(err, name, 0, f.size)
 	}
+	if m.GlobalSeq > 0 {
+		r = sstable.WithSeq(r, s.comparer(m), m.GlobalSeq)
+	}
 	return &table{reader: r, file: f}, nil
 }
 

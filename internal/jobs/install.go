@@ -92,6 +92,21 @@ func (s *Scheduler) installCompaction(k *keyspace, edit *manifest.Edit, results 
 func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tree.Sealed, results ...compact.Result) error {
 	edit.Keyspace = k.ID()
 	version, err := s.opts.Manifest.Apply(edit)
+	if err := s.applied(err, results...); err != nil {
+		return err
+	}
+	if listed, filtered := filteredAbove(results); filtered {
+		k.InstallFiltered(version, listed)
+	} else {
+		k.Install(version, flushed)
+	}
+	s.estimateLive(k)
+	s.noteVersion(k)
+	return nil
+}
+
+// applied sees to the tables of an edit that failed, and to old MANIFESTs. REQUIRES: s.install held.
+func (s *Scheduler) applied(err error, results ...compact.Result) error {
 	if errors.Is(err, base.ErrNoKeyspace) {
 		for _, r := range results {
 			s.discard(r)
@@ -108,13 +123,6 @@ func (s *Scheduler) installLocked(k *keyspace, edit *manifest.Edit, flushed *tre
 	for _, name := range s.opts.Manifest.TakeObsolete() {
 		s.opts.Files.DeleteFile(name)
 	}
-	if listed, filtered := filteredAbove(results); filtered {
-		k.InstallFiltered(version, listed)
-	} else {
-		k.Install(version, flushed)
-	}
-	s.estimateLive(k)
-	s.noteVersion(k)
 	return nil
 }
 

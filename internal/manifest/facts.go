@@ -22,6 +22,9 @@ type Facts struct {
 	// MinExpiry and MaxExpiry are the first and the last time at which an entry expires,
 	// in seconds since 1970; 0: none does.
 	MinExpiry, MaxExpiry uint64
+	// GlobalSeq is the sequence number of all that is in the table, whose file says 0: it was
+	// ingested. 0: the file has the sequence numbers.
+	GlobalSeq base.SeqNum
 }
 
 // AllExpire reports whether all that is in the table expires.
@@ -44,13 +47,17 @@ const (
 	numFacts
 
 	firstNeeded = 32
+
+	factGlobalSeq = firstNeeded
+	numNeeded     = 1
 )
 
 // encode appends mask and fields.
 func (f *Facts) encode(dst []byte) []byte {
-	fields := [numFacts]uint64{
+	fields := [firstNeeded + numNeeded]uint64{
 		factFormat: uint64(f.Format), factChecksum: uint64(f.Checksum), factEntries: f.Entries, factDeletes: f.Deletes,
 		factRangeDels: f.RangeDels, factKinds: f.Kinds, factMinExpiry: f.MinExpiry, factMaxExpiry: f.MaxExpiry,
+		factGlobalSeq: uint64(f.GlobalSeq),
 	}
 	if f.Leftovers {
 		fields[factLeftovers] = 1
@@ -72,14 +79,14 @@ func (f *Facts) encode(dst []byte) []byte {
 // not know.
 func (f *Facts) decode(c *cursor) (ok, newer bool) {
 	mask, ok := c.u64()
-	if mask>>firstNeeded != 0 {
+	if mask>>(firstNeeded+numNeeded) != 0 {
 		return ok, ok
 	}
-	var fields [firstNeeded]uint64
+	var fields [firstNeeded + numNeeded]uint64
 	for m := mask; ok && m != 0; m &= m - 1 {
 		fields[bits.TrailingZeros64(m)], ok = c.u64()
 	}
-	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 {
+	if fields[factChecksum] > math.MaxUint32 || fields[factLeftovers] > 1 || fields[factGlobalSeq] > uint64(base.MaxSeqNum) {
 		return false, false
 	}
 	if fields[factFormat] > uint64(base.Native) {
@@ -89,6 +96,7 @@ func (f *Facts) decode(c *cursor) (ok, newer bool) {
 		Format: base.Format(fields[factFormat]), Checksum: uint32(fields[factChecksum]), HasChecksum: mask>>factChecksum&1 != 0,
 		Leftovers: fields[factLeftovers] != 0, Entries: fields[factEntries], Deletes: fields[factDeletes],
 		RangeDels: fields[factRangeDels], Kinds: fields[factKinds], MinExpiry: fields[factMinExpiry], MaxExpiry: fields[factMaxExpiry],
+		GlobalSeq: base.SeqNum(fields[factGlobalSeq]),
 	}
 	return ok, false
 }

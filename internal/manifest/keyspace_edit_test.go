@@ -224,6 +224,7 @@ func randomFacts(rng *rand.Rand) (f Facts) {
 		f.HasChecksum, f.Checksum = true, rng.Uint32()
 	}
 	f.Leftovers = rng.IntN(2) == 0
+	f.GlobalSeq = base.SeqNum(rng.Uint64() >> (8 + rng.IntN(57)))
 	for _, p := range []*uint64{&f.Entries, &f.Deletes, &f.RangeDels, &f.Kinds, &f.MinExpiry, &f.MaxExpiry} {
 		*p = rng.Uint64() >> rng.IntN(65)
 	}
@@ -240,7 +241,7 @@ func TestUnknownFacts(t *testing.T) {
 		newer  bool
 	}{
 		{"above the known ones", []uint64{1<<factEntries | 1<<numFacts | 1<<(firstNeeded-1), 5, 77, 78}, false},
-		{"needed", []uint64{1<<factEntries | 1<<firstNeeded, 5, 77}, true},
+		{"needed", []uint64{1<<factEntries | 1<<(firstNeeded+numNeeded), 5, 77}, true},
 		{"table format", []uint64{1 << factFormat, 2}, true},
 	} {
 		b := binary.AppendUvarint(slices.Clone(bare), tagFacts)

@@ -73,6 +73,9 @@ func (r *repair) checkTables() ([]*table, error) {
 			t.damage = "its number is out of range"
 		}
 		found[num] = t
+		if live {
+			t.meta.GlobalSeq = f.Meta.GlobalSeq
+		}
 		regular, err := r.checkTable(t)
 		if err != nil {
 			return nil, err
@@ -132,6 +135,12 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 		if p := reader.Props(); p.Format == base.Native.String() {
 			f := &t.meta.Facts // of a table that the MANIFEST does not name
 			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry = base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
+			if p.Outside && f.GlobalSeq == 0 {
+				f.GlobalSeq = r.maxSeq + 1
+			}
+		}
+		if t.meta.GlobalSeq > 0 {
+			reader = sstable.WithSeq(reader, t.space.cmp, t.meta.GlobalSeq)
 		}
 		err = r.checkEntries(t, reader)
 		err = errors.Join(err, reader.Close())
@@ -193,7 +202,13 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 	}
 	defer f.Close()
 	out := output{r: r, space: t.space, level: t.level}
-	err = files.SalvageTable(f, r.tableOptions(t), sstable.Salvage{Add: out.add, Lost: func(l sstable.Lost) {
+	add := func(key []byte, tr base.Trailer, codec base.Codec, value []byte) error {
+		if t.meta.GlobalSeq > 0 {
+			tr = base.MakeTrailer(t.meta.GlobalSeq, tr.Kind())
+		}
+		return out.add(key, tr, codec, value)
+	}
+	err = files.SalvageTable(f, r.tableOptions(t), sstable.Salvage{Add: add, Lost: func(l sstable.Lost) {
 		r.report.Dropped = append(r.report.Dropped, Drop{File: t.name, Offset: l.Offset, Length: l.Length,
 			Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
 	}})

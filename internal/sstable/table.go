@@ -124,6 +124,9 @@ type Props struct {
 	// PrefixLength is the length of the prefixes in the filter, 0 if there are none.
 	PrefixLength int
 	Format       string // "ldb", "native"
+	// Outside says that the table was written outside of a database, with sequence number 0
+	// for all that is in it.
+	Outside bool
 
 	Keyspace             base.KeyspaceID
 	KeyspaceName         string

@@ -27,7 +27,7 @@ func (t *Tree) Newer(key []byte, since base.SeqNum, flags sstable.ReadFlags) (ne
 	l := memtable.MakeLookup(t.cmp, key, base.MaxSeqNum)
 	dels := h.state.hasRangeDels()
 	for i := -1; i < len(h.state.Sealed); i++ {
-		if i >= 0 && h.state.Sealed[i].Last <= since {
+		if i >= 0 && h.state.Sealed[i].Last <= since && !t.mayHaveIngested(since) {
 			return false, nil // and so is all that was flushed before it
 		}
 		m := h.state.memTable(i)
@@ -90,10 +90,11 @@ func (t *Tree) Place() (Place, error) {
 
 // WrittenSince calls f with the key of each entry written after p, and del with the range of
 // each range tombstone newer than since, until one of them returns false. It looks at
-// memtables only: ok is false when the one of p has been flushed. Commit leader only.
+// memtables only: ok is false when the one of p has been flushed, or tables were ingested behind
+// since. Commit leader only.
 func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool, del func(start, limit []byte) bool) (ok bool) {
 	s := t.state.Load()
-	if s == nil {
+	if s == nil || t.mayHaveIngested(since) {
 		return false
 	}
 	for i := -1; i < len(s.Sealed); i++ {
@@ -144,7 +145,7 @@ func (t *Tree) NewerIn(lower, upper []byte, inclusive bool, since base.SeqNum) (
 		return key, err
 	}
 	for _, m := range s.Sealed {
-		if m.Last <= since {
+		if m.Last <= since && !t.mayHaveIngested(since) {
 			return nil, nil
 		}
 		if key, err := r.newest(m.Mem.NewSource(), since); key != nil || err != nil {

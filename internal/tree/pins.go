@@ -73,6 +73,26 @@ func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 	}
 }
 
+// InstallAlone is Install of the version that apply makes, if no snapshot is open, and none is opened
+// before it is current. It reports whether that is so: otherwise it does not call apply, which must
+// not ask for snapshots.
+func (t *Tree) InstallAlone(apply func() (*manifest.Version, error)) (alone bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	seqs := t.shared.Seqs
+	seqs.mu.Lock()
+	defer seqs.mu.Unlock()
+	s := t.state.Load()
+	if s == nil || len(seqs.snapshots) > 0 {
+		return false, nil
+	}
+	version, err := apply()
+	if err == nil {
+		t.replaceLocked(t.newState(s.Mem, s.FirstLog, s.Sealed, version))
+	}
+	return true, err
+}
+
 // unpinLocked forgets what goes.
 //
 // REQUIRES: s.mu held.

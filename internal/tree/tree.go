@@ -77,8 +77,9 @@ type Tree struct {
 
 	merge      atomic.Pointer[mergeop.Operator]
 	runsSought epoch.Tally
-	expires    atomic.Bool  // see Expires
-	overlong   atomic.Int64 // operands of long chains that reads folded since LongChains
+	expires    atomic.Bool   // see Expires
+	ingested   atomic.Uint64 // see NoteIngested
+	overlong   atomic.Int64  // operands of long chains that reads folded since LongChains
 }
 
 // New makes a Tree. Start begins its service.
@@ -206,6 +207,13 @@ func (t *Tree) Drop() {
 	t.replaceLocked(nil)
 	t.shared.Seqs.unpinTree(t)
 }
+
+// NoteIngested says that tables with entries of sequence numbers up to seq are about to be
+// installed: what a memtable has is no longer newer than all tables. Commit leader only.
+func (t *Tree) NoteIngested(seq base.SeqNum) { t.ingested.Store(uint64(seq)) }
+
+// mayHaveIngested reports whether tables may have entries that were ingested behind since.
+func (t *Tree) mayHaveIngested(since base.SeqNum) bool { return base.SeqNum(t.ingested.Load()) > since }
 
 // Closed reports whether the Tree was closed, or not started.
 func (t *Tree) Closed() bool { return t.state.Load() == nil && !t.dropped.Load() }

@@ -259,13 +259,12 @@ func (r *faultReadFile) Map(n int64) (*Mapping, error) {
 	return m, err
 }
 
-// Stored is what the inner file says.
-func (r *faultReadFile) Stored() int64 { return Stored(r.ReadFile, r.Size()) }
-
-// NextData is what the inner file says.
+func (r *faultReadFile) Stored() int64            { return Stored(r.ReadFile, r.Size()) }
 func (r *faultReadFile) NextData(off int64) int64 { return NextData(r.ReadFile, off) }
-
-func (r *faultReadFile) Close() error { return r.f.close(r.name, r.ReadFile) }
+func (r *faultReadFile) Close() error             { return r.f.close(r.name, r.ReadFile) }
+func (r *faultReadFile) Sync() error {
+	return r.f.do(OpSync, r.name, r.ReadFile.(interface{ Sync() error }).Sync)
+}
 
 type faultWriteFile struct {
 	f     *Fault

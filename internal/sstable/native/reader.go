@@ -115,6 +115,7 @@ func (r *Reader) readProps(size uint64, last *[FooterLen]byte, s *blocktable.Scr
 	if p, err = r.openProps(stored, f.props); err != nil {
 		return p, 0, r.Locate(err, f.props, end-f.props)
 	}
+	p.Outside = f.fileNum == 0
 	return p, f.props, nil
 }
 

@@ -121,6 +121,7 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 		w.meta.FilterBits, w.meta.PrefixLength = o.BloomBits, o.Prefixes()
 	}
 	w.prefixAt = -1
+	w.meta.Outside = o.FileNum == 0
 	w.meta.Format, w.meta.Keyspace, w.meta.KeyspaceName, w.meta.Comparer = format, o.Keyspace, o.KeyspaceName, o.Comparer.Name
 	if o.Comparer.EqualIsBytewise {
 		w.meta.Sample = new(base.KeySample)

@@ -52,7 +52,8 @@ func (s *suite) contents(t *testing.T) {
 
 func checkProps(t *testing.T, es []model.Entry, o sstable.WriterOptions, meta sstable.Meta, p sstable.Props) {
 	t.Helper()
-	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks, Format: meta.Format}
+	want := sstable.Props{Size: meta.Size, Entries: uint64(len(es)), Blocks: meta.Blocks, Format: meta.Format,
+		Outside: meta.Format == "native" && o.FileNum == 0}
 	for _, e := range es {
 		if e.Trailer.Kind() == base.KindDelete {
 			want.Deletes++

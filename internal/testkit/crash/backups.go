@@ -178,7 +178,7 @@ func quiet() error { return nil }
 // backupWorkloads make backups: of a database that is empty, quiet, written, flushed and compacted, and has
 // just been recovered; they delete and restore some; the second one has keyspaces, one of which is dropped.
 var backupWorkloads = []workload{
-	{"backup", 3000, func(s *session) error {
+	{name: "backup", maxValue: 3000, run: func(s *session) error {
 		defer s.closeFolder() //nolint:errcheck // after a failure, of which the workload tells
 		return steps(s.open, s.openFolder,
 			func() error { return s.backUp(quiet) },
@@ -199,7 +199,7 @@ var backupWorkloads = []workload{
 			func() error { return s.keep(1) }, s.closeFolder,
 			func() error { return s.write(5, 0) }, s.compact, s.close)
 	}},
-	{"tree-backup", 2500, func(s *session) error {
+	{name: "tree-backup", maxValue: 2500, run: func(s *session) error {
 		defer s.closeFolder() //nolint:errcheck // as above
 		return steps(s.open, s.openFolder,
 			func() error { return s.write(20, 3) },

@@ -10,7 +10,7 @@ import (
 
 // changesWorkload writes, rotates, flushes, compacts and reopens a database that keeps all its logs. Between, a
 // feed of what is durable says what must survive.
-var changesWorkload = workload{"changes", 6000, func(s *session) error {
+var changesWorkload = workload{name: "changes", maxValue: 6000, run: func(s *session) error {
 	s.opts.WALRetentionBytes = keepAll
 	return steps(s.open, s.claim,
 		func() error { return s.write(20, 0) }, s.claim,

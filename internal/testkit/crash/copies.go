@@ -74,7 +74,7 @@ func (s *session) checkpoint(name string, beside func() error) error {
 // copyWorkloads make checkpoints: of a database that is quiet, is written, flushed and compacted, has
 // just been recovered, and, in the second one, has keyspaces, one of which is dropped.
 var copyWorkloads = []workload{
-	{"copy", 4000, func(s *session) error {
+	{name: "copy", maxValue: 4000, run: func(s *session) error {
 		return steps(s.open,
 			func() error { return s.checkpoint("empty", func() error { return nil }) },
 			func() error { return s.write(15, 0) },
@@ -90,7 +90,7 @@ var copyWorkloads = []workload{
 			func() error { return s.checkpoint("compacted", s.compact) },
 			func() error { return s.write(5, 0) }, s.compact, s.close)
 	}},
-	{"tree-copy", 2500, func(s *session) error {
+	{name: "tree-copy", maxValue: 2500, run: func(s *session) error {
 		return steps(s.open,
 			func() error { return s.write(20, 3) },
 			func() error {

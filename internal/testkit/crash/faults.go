@@ -211,6 +211,9 @@ func (t *trial) failed(op string, batch int, err error) error {
 	if strings.Contains(err.Error(), "panic") {
 		t.broken = err
 	}
+	if t.w.failed != nil {
+		t.w.failed(t, op, batch, err)
+	}
 	if op != "write" {
 		if db := t.session.db; db != nil && t.f.shortage() {
 			_ = db.Resume() // the next try need not wait
@@ -307,7 +310,7 @@ func calledFrom(name string) bool {
 
 // aheadOfTime has the functions whose failed calls are made good without a word, see harmless.
 var aheadOfTime = []string{
-	"wal.(*Set).Prepare", "wal.(*Set).reuse", "jobs.(*Scheduler).openDense", "manifest.(*Set).vouch", "engine.(*DB).logs",
+	"wal.(*Set).Prepare", "wal.(*Set).reuse", "jobs.(*Scheduler).openDense", "manifest.(*Set).vouch", "engine.(*DB).logs", "jobs.(*Scheduler).splitKeys",
 	"backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*stage).discard",
 }
 
@@ -334,6 +337,11 @@ func (t *trial) verify(mem *vfs.Mem) error {
 	cut := mem.CrashClone(vfs.DropAll())
 	if err := t.verifyCopies(mem); err != nil {
 		return err
+	}
+	if t.w.verify != nil {
+		if err := t.w.verify(t, mem); err != nil {
+			return err
+		}
 	}
 	if err := t.verifyBackups(mem); err != nil {
 		return err

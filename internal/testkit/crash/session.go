@@ -33,6 +33,7 @@ type progress struct {
 	dropsEnded atomic.Int64 // of these, up to the newest that succeeded
 	copies     copies
 	backups    backups
+	extra      func() any // what a test knows besides; nil: nothing
 }
 
 // session is a database that a workload works with.
@@ -168,6 +169,8 @@ type workload struct {
 	name     string
 	maxValue int
 	run      func(s *session) error
+	verify   func(t *trial, mem *vfs.Mem) error
+	failed   func(t *trial, op string, batch int, err error)
 }
 
 // steps joins steps into one that stops at the first error.
@@ -183,7 +186,7 @@ func steps(list ...func() error) error {
 // workloads are the scripts. Together they create, rotate, flush, compact,
 // roll the manifest, close cleanly, and recover.
 var workloads = []workload{
-	{"create", 200, func(s *session) error {
+	{name: "create", maxValue: 200, run: func(s *session) error {
 		return steps(s.open,
 			func() error { return s.write(5, 1) },
 			func() error { return s.write(5, 0) },
@@ -191,12 +194,12 @@ var workloads = []workload{
 			func() error { return s.write(5, 3) },
 			s.reopen, s.close)
 	}},
-	{"rotate", 6000, func(s *session) error {
+	{name: "rotate", maxValue: 6000, run: func(s *session) error {
 		return steps(s.open,
 			func() error { return s.write(60, 2) },
 			s.close)
 	}},
-	{"flush", 300, func(s *session) error {
+	{name: "flush", maxValue: 300, run: func(s *session) error {
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -207,7 +210,7 @@ var workloads = []workload{
 		}
 		return s.close()
 	}},
-	{"compact", 1000, func(s *session) error {
+	{name: "compact", maxValue: 1000, run: func(s *session) error {
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -223,7 +226,7 @@ var workloads = []workload{
 		return s.close()
 	}},
 	// Obsolete logs become the next ones.
-	{"recycle", 9000, func(s *session) error {
+	{name: "recycle", maxValue: 9000, run: func(s *session) error {
 		s.opts.Format = lsm.FormatNative
 		return steps(s.open,
 			func() error { return s.write(30, 0) }, s.flush,
@@ -231,7 +234,7 @@ var workloads = []workload{
 			func() error { return s.write(10, 4) },
 			s.close)
 	}},
-	{"manifest", 100, func(s *session) error {
+	{name: "manifest", maxValue: 100, run: func(s *session) error {
 		if err := s.open(); err != nil {
 			return err
 		}
@@ -242,7 +245,7 @@ var workloads = []workload{
 		}
 		return s.close()
 	}},
-	{"close", 2000, func(s *session) error {
+	{name: "close", maxValue: 2000, run: func(s *session) error {
 		for range 3 {
 			if err := steps(s.open,
 				func() error { return s.write(30, 11) },
@@ -258,7 +261,7 @@ var workloads = []workload{
 
 // upgradeWorkload makes a LevelDB directory a native one, with a log to replay, tables,
 // and what a second upgrade finds.
-var upgradeWorkload = workload{"upgrade", 600, func(s *session) error {
+var upgradeWorkload = workload{name: "upgrade", maxValue: 600, run: func(s *session) error {
 	s.opts.Format = lsm.FormatLevelDB
 	return steps(s.open,
 		func() error { return s.write(20, 4) }, s.flush,
@@ -303,6 +306,8 @@ func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
 	return s
 }
 
+var more []workload // of tests alone
+
 // find returns the workload of a name, or nil.
 func find(name string) *workload {
 	for i := range workloads {
@@ -316,7 +321,7 @@ func find(name string) *workload {
 	if name == changesWorkload.name {
 		return &changesWorkload
 	}
-	for _, list := range [][]workload{copyWorkloads, backupWorkloads} {
+	for _, list := range [][]workload{copyWorkloads, backupWorkloads, more} {
 		for i := range list {
 			if list[i].name == name {
 				return &list[i]

@@ -22,6 +22,7 @@ type state struct {
 
 	backups  []backedUp
 	restores []restored
+	extra    any // see progress
 
 	label string
 	depth int    // how many recoveries were cut before
@@ -190,6 +191,10 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 	rng := rand.New(rand.NewPCG(uint64(x.seed), uint64(n)))
 	lo, d := int(p.synced.Load()), drops{ended: int(p.dropsEnded.Load())}
 	before := p.copies.all()
+	var extra any
+	if p.extra != nil {
+		extra = p.extra()
+	}
 	backupsBefore, restoresBefore := p.backups.all()
 	all := variants(m, rng)
 	hi := int(p.begun.Load())
@@ -197,7 +202,7 @@ func (x *explorer) point(m *vfs.Mem, p *progress, op vfs.Op, depth int, path str
 	copies := p.copiesAt(before)
 	backups, restores := p.backupsAt(backupsBefore, restoresBefore)
 	for name, fs := range all {
-		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, backups: backups, restores: restores, depth: depth, pick: rng.Uint64(),
+		take(state{fs: fs, lo: lo, hi: hi, drops: d, copies: copies, backups: backups, restores: restores, extra: extra, depth: depth, pick: rng.Uint64(),
 			label: fmt.Sprintf("%s, crash %d before %v, %s", path, n, op, name)})
 	}
 }
@@ -225,7 +230,7 @@ func (x *explorer) check(s state) error {
 		}
 	}
 	if x.also != nil {
-		if err := x.also(state{fs: again, lo: s.lo, hi: s.hi, label: s.label, pick: s.pick}); err != nil {
+		if err := x.also(state{fs: again, lo: s.lo, hi: s.hi, extra: s.extra, label: s.label, pick: s.pick}); err != nil {
 			return fmt.Errorf("seed %d: %s: %w", x.seed, s.label, err)
 		}
 	}

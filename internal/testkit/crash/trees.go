@@ -211,7 +211,7 @@ func sameNames(got, want []model.Pair) error {
 
 // treeWorkload writes to several keyspaces: it rotates and flushes them at different
 // times, leaves one alone, and drops one and makes it again.
-var treeWorkload = workload{"trees", 2500, func(s *session) error {
+var treeWorkload = workload{name: "trees", maxValue: 2500, run: func(s *session) error {
 	return steps(s.open,
 		func() error { return s.write(20, 3) },
 		func() error { return s.write(40, 0) },
@@ -234,7 +234,7 @@ var treeWorkload = workload{"trees", 2500, func(s *session) error {
 
 // kindsWorkload has few batches and many flushes and compactions: it is for faults at each
 // call.
-var kindsWorkload = workload{"kinds", 300, func(s *session) error {
+var kindsWorkload = workload{name: "kinds", maxValue: 300, run: func(s *session) error {
 	return steps(s.open,
 		func() error { return s.write(9, 3) }, s.flush,
 		func() error { return s.write(9, 4) }, s.flush, s.compactAll,

@@ -14,7 +14,7 @@ var weights = [numKinds]int{
 	opSnapshot: 12, opCloseSnapshot: 10, opSnapshotGet: 30, opSnapshotMultiGet: 8, opSnapshotScan: 2,
 	opIter: 25, opCloseIter: 15, opFirst: 15, opLast: 15, opSeekGE: 50, opSeekLT: 40, opNext: 90, opPrev: 80,
 	opSetBounds: 8, opNextBlock: 12, opPrevBlock: 12, opAll: 2, opBackward: 2, opPrefix: 3,
-	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opCheckpoint: 1, opDump: 1, opSizes: 2, opSetOption: 2, opDrop: 1, opCheck: 1,
+	opFlush: 1, opCompact: 1, opPause: 1, opResume: 2, opReopen: 1, opOpenTwice: 1, opCheckpoint: 1, opDump: 1, opIngest: 3, opLoad: 1, opSizes: 2, opSetOption: 2, opDrop: 1, opCheck: 1,
 }
 
 // generator draws the operations of one history.
@@ -93,6 +93,19 @@ func (g *generator) op() (o op) {
 		}
 		o.n = g.rng.IntN(3) // how the batch is put together
 		o.sync = g.rng.IntN(10) == 0
+	case opIngest, opLoad:
+		for range g.rng.IntN(1 << g.rng.IntN(9)) {
+			k := opPut
+			switch x := g.rng.IntN(32); {
+			case o.kind == opLoad:
+			case x < 8:
+				k = opDelete
+			case x == 8:
+				k = opDeleteRange
+			}
+			o.sub = append(o.sub, g.write(k))
+		}
+		o.n = g.rng.IntN(1 << 20)
 	case opMultiGet, opSnapshotMultiGet:
 		for range g.rng.IntN(70) {
 			o.sub = append(o.sub, op{kind: opGet, key: g.key()})

@@ -53,6 +53,8 @@ const (
 	opOpenTwice
 	opCheckpoint // the history goes on in it
 	opDump       // what is dumped is loaded into a new database, in which the history goes on
+	opIngest     // of tables with the writes of Sub; n says how
+	opLoad       // of the puts of Sub
 	opSizes
 	opSetOption
 	opDrop // of a keyspace, which is made again under its name
@@ -64,7 +66,7 @@ var kindNames = [numKinds]string{
 	"put", "delete", "delete-range", "merge", "batch", "get", "has", "tryget", "multiget", "snapshot", "close-snapshot", "snapshot-get",
 	"snapshot-multiget", "snapshot-scan", "iter", "close-iter", "first", "last", "seek-ge", "seek-lt", "next", "prev",
 	"set-bounds", "next-block", "prev-block", "all", "backward", "prefix", "flush", "compact", "pause", "resume",
-	"reopen", "open-twice", "checkpoint", "dump", "sizes", "set-option", "drop", "check",
+	"reopen", "open-twice", "checkpoint", "dump", "ingest", "load", "sizes", "set-option", "drop", "check",
 }
 
 // maxSpaces is how many keyspaces a database has at most.
@@ -123,7 +125,7 @@ func (o op) String() string {
 		fmt.Fprintf(&b, " %q %d*%d", o.key, o.value.seed, o.value.size)
 	case opDelete, opGet, opHas, opTryGet:
 		fmt.Fprintf(&b, " %q", o.key)
-	case opBatch, opMultiGet, opSnapshotMultiGet:
+	case opBatch, opMultiGet, opSnapshotMultiGet, opIngest, opLoad:
 		fmt.Fprintf(&b, " s%d %v", o.slot, o.sub)
 	case opSnapshot, opCloseSnapshot, opSnapshotScan, opCloseIter, opFirst, opLast:
 		fmt.Fprintf(&b, " s%d", o.slot)

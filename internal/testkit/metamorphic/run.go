@@ -216,6 +216,10 @@ func (w *world) step(o *op) error {
 		return w.checkpoint(o.n)
 	case opDump:
 		return w.dump(o.n)
+	case opIngest:
+		return w.ingest(o)
+	case opLoad:
+		return w.load(o)
 	case opSizes:
 		return w.sizes(o)
 	case opSetOption:

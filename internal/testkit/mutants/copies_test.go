@@ -37,7 +37,7 @@ var copies = []mutant{
 		{"internal/backup/capture.go", "s.Files.Pin(img.names(s.Format)...)", "s.Files.Pin(base.LockName)"}}},
 
 	{"copy-beside-drops", "keyspaces are created and dropped while a checkpoint takes its state", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
-		{"internal/engine/copies.go", "\t\t\tdb.spaces.mu.Lock()\n\t\t\tdefer db.spaces.mu.Unlock()\n", ""}}},
+		{"internal/engine/ingest.go", "\tdb.spaces.mu.Lock()\n\tdefer db.spaces.mu.Unlock()\n\treturn f()", "\treturn f()"}}},
 
 	{"backup-without-sync", "an object is not synced before the catalog", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
 		{"internal/backup/create.go", "\t\terr = out.Sync()\n", "\t\terr = nil\n"}}},

@@ -1,0 +1,270 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// writeTable writes a table of puts in the order given.
+func writeTable(t testing.TB, path string, o *Options, pairs ...string) string {
+	t.Helper()
+	w, err := preview.NewTableWriter(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if err := w.Put([]byte(pairs[i]), []byte(pairs[i+1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func wantIs(t testing.TB, r interface {
+	Get(key, dst []byte) ([]byte, error)
+}, key, want string) {
+	t.Helper()
+	v, err := r.Get([]byte(key), nil)
+	if want == "" {
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s is %q, %v; want nothing", key, v, err)
+		}
+	} else if err != nil || string(v) != want {
+		t.Errorf("%s is %q, %v; want %q", key, v, err, want)
+	}
+}
+
+// TestIngest: entries of tables are newer than those of memtables and tables, invisible to open
+// snapshots and iterators, older than later writes; and so it stays after compactions and another
+// opening.
+func TestIngest(t *testing.T) {
+	top := t.TempDir()
+	o := &Options{Format: FormatNative}
+	db := mustOpen(t, filepath.Join(top, "db"), o)
+	put := func(key, value string) {
+		t.Helper()
+		if err := db.Put([]byte(key), []byte(value), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "old")
+	put("c", "old")
+	mustFlush(t, db)
+	put("b", "memtable")
+	put("c", "memtable")
+	put("e", "gone")
+	snap, it := db.Snapshot(), db.Iter(nil)
+	defer it.Close()
+	path := writeTable(t, filepath.Join(top, "one"), o, "b", "new", "c", "new", "d", "new")
+	w, err := preview.NewTableWriter(filepath.Join(top, "two"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Delete([]byte("e")), w.DeleteRange([]byte("e"), []byte("g")), w.Put([]byte("f"), []byte("new")), w.Finish(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	put("f", "memtable")
+	if err := preview.Ingest(context.Background(), db, preview.How{}, filepath.Join(top, "two"), path); err != nil {
+		t.Fatal(err)
+	}
+	put("d", "newer")
+	check := func() {
+		t.Helper()
+		for _, kv := range [][2]string{{"a", "old"}, {"b", "new"}, {"c", "new"}, {"d", "newer"}, {"e", ""}, {"f", "new"}} {
+			wantIs(t, db, kv[0], kv[1])
+		}
+	}
+	check()
+	for _, kv := range [][2]string{{"a", "old"}, {"b", "memtable"}, {"c", "memtable"}, {"d", ""}, {"e", "gone"}, {"f", ""}} {
+		wantIs(t, snap, kv[0], kv[1])
+	}
+	var keys []string
+	for ok := it.First(); ok; ok = it.Next() {
+		keys = append(keys, string(it.Key())+"="+string(it.Value()))
+	}
+	if got := fmt.Sprint(keys); got != "[a=old b=memtable c=memtable e=gone]" {
+		t.Errorf("an older iterator sees %s", got)
+	}
+	mustCompact(t, db)
+	check()
+	wantIs(t, snap, "d", "")
+	wantIs(t, snap, "c", "memtable")
+	if err := db.Verify(context.Background(), nil); err != nil {
+		t.Error(err)
+	}
+	snap.Close()
+	mustClose(t, db)
+	db = mustOpen(t, filepath.Join(top, "db"), o)
+	check()
+	if m := db.RecoveryReport(); !m.WasClean {
+		t.Errorf("%+v", m)
+	}
+	mustClose(t, db)
+}
+
+// TestIngestedEntriesStay: after an opening the tables keep their sequence number, and logs are
+// whole although the ingest has no entry in them.
+func TestIngestedEntriesStay(t *testing.T) {
+	for round := range 4 {
+		mem := vfs.NewMem()
+		o := &Options{FS: mem, Format: FormatNative}
+		db := mustOpen(t, "db", o)
+		if err := db.Put([]byte("a"), []byte("1"), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if err := mem.MkdirAll("out"); err != nil {
+			t.Fatal(err)
+		}
+		if err := preview.Ingest(context.Background(), db, preview.How{}, writeTable(t, "out/t", o, "b", "2", "k", "2")); err != nil {
+			t.Fatal(err)
+		}
+		if round&1 != 0 {
+			mustFlush(t, db) // the next log begins right behind the ingest
+		}
+		if err := db.Put([]byte("b"), []byte("3"), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		after := mem.CrashClone(vfs.KeepAll())
+		if round&2 != 0 {
+			after = mem.CrashClone(vfs.DropAll())
+		}
+		mustClose(t, db)
+		o.FS = after
+		db = mustOpen(t, "db", o)
+		if r := db.RecoveryReport(); !r.WasClean {
+			t.Errorf("round %d: %+v", round, r)
+		}
+		wantIs(t, db, "a", "1")
+		wantIs(t, db, "k", "2")
+		if round&2 == 0 {
+			wantIs(t, db, "b", "3")
+		}
+		if err := db.Put([]byte("k"), []byte("4"), NoSync); err != nil {
+			t.Fatal(err)
+		}
+		mustCompact(t, db)
+		wantIs(t, db, "k", "4")
+		mustClose(t, db)
+	}
+}
+
+// shuffled are the entries k0 to k(n-1) in random order, some of them twice: the second one counts.
+func shuffled(rng *rand.Rand, n int) (iter.Seq2[[]byte, []byte], *model.Model) {
+	m := model.New(base.Bytewise)
+	order := rng.Perm(n)
+	twice := slices.Clone(order[:n/10])
+	return func(yield func(k, v []byte) bool) {
+		var k, v []byte
+		for round, list := range [][]int{order, twice} {
+			for _, i := range list {
+				k = fmt.Appendf(k[:0], "k%08d", i)
+				v = fmt.Appendf(v[:0], "value %d of %d, of some length, %d", round, i, i*i)
+				m.Put(k, v)
+				if !yield(k, v) {
+					return
+				}
+			}
+		}
+	}, m
+}
+
+// wantModel compares the database with a model.
+func wantModel(t testing.TB, db *DB, m *model.Model) {
+	t.Helper()
+	want := m.Scan(m.Now(), nil, nil)
+	var err error
+	i := 0
+	for k, v := range db.All(nil, nil, &err) {
+		if i >= len(want) || string(k) != want[i].Key || string(v) != want[i].Value {
+			t.Fatalf("entry %d of %d is %q = %q", i, len(want), k, v)
+		}
+		i++
+	}
+	if err != nil || i != len(want) {
+		t.Fatalf("%d entries, %v; want %d", i, err, len(want))
+	}
+}
+
+// TestLoad: what comes in any order is there afterwards, in one level, and nothing is left of the
+// runs.
+func TestLoad(t *testing.T) {
+	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		for _, n := range []int{0, 1, 1000, 60000} {
+			dir := filepath.Join(t.TempDir(), "db")
+			db := mustOpen(t, dir, small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))
+			entries, m := shuffled(rng, n)
+			if err := preview.Load(context.Background(), db, entries); err != nil {
+				t.Fatal(err)
+			}
+			wantModel(t, db, m)
+			if n > 1000 {
+				if ended, failed, tables, loaded, runs := preview.IngestCounts(db); ended != 1 || failed != 0 || runs == 0 || loaded != uint64(n) || tables < 2 {
+					t.Errorf("%d ended, %d failed, %d tables, %d entries, %d runs", ended, failed, tables, loaded, runs)
+				}
+			}
+			mustCompact(t, db)
+			wantModel(t, db, m)
+			db.engine.Shared.Files.WaitDeleted()
+			mustClose(t, db)
+			db = mustOpen(t, dir, &Options{})
+			wantModel(t, db, m)
+			mustClose(t, db)
+		}
+	}
+}
+
+// TestFollowIngest: a follower sees an ingest, also as the last thing that happened, and what is written behind it,
+// and a feed of changes does not pass over it.
+func TestFollowIngest(t *testing.T) {
+	top := t.TempDir()
+	o := &Options{Format: FormatNative}
+	db := mustOpen(t, filepath.Join(top, "db"), o)
+	defer db.Close()
+	put := func(key, value string) {
+		t.Helper()
+		if err := db.Put([]byte(key), []byte(value), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("a", "1")
+	f, err := OpenFollower(filepath.Join(top, "db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for round := range 4 {
+		tables := writeTable(t, filepath.Join(top, fmt.Sprint("t", round)), o, "b", fmt.Sprint(round), fmt.Sprint("c", round), "in")
+		if err := preview.Ingest(context.Background(), db, preview.How{}, tables); err != nil {
+			t.Fatal(err)
+		}
+		if round%2 == 1 {
+			put("b", fmt.Sprint("over ", round))
+		}
+		if err := f.CatchUp(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprint(round)
+		if round%2 == 1 {
+			want = "over " + want
+		}
+		wantIs(t, f, "b", want)
+		wantIs(t, f, fmt.Sprint("c", round), "in")
+		put("a", fmt.Sprint(round))
+	}
+}
