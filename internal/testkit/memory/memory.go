@@ -82,7 +82,13 @@ func (t *trial) open() error {
 	for try := 0; ; try++ {
 		o := t.opts
 		o.FS = t.fs
+		if t.w.name == sharedName {
+			o.Resources = lsm.NewResources(lsm.ResourcesOptions{Memory: 8 << 20, BackgroundJobs: 1})
+		}
 		db, err := lsm.Open(dir, &o)
+		if o.Resources != nil {
+			o.Resources.Close() // the database keeps them
+		}
 		if err == nil {
 			if err = t.kinds.Open(db); err == nil {
 				t.db = db

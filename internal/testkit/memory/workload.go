@@ -52,6 +52,9 @@ func (t *trial) compactAll() error {
 // kindsName is the workload with every kind of write, transactions and keyspaces.
 const kindsName = "kinds"
 
+// sharedName is the workload of a database with lsm.Resources.
+const sharedName = "shared"
+
 // workloads are the scripts. The first six are those of the usual run.
 var workloads = []workload{
 	{"sort", 50, func(o *lsm.Options) { o.WriteBufferSize = 4 << 20 }, func(t *trial) error {
@@ -85,6 +88,9 @@ var workloads = []workload{
 	}},
 	{"scan", 2000, func(o *lsm.Options) { o.CacheSize = -1 }, func(t *trial) error {
 		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany, t.compact, t.read, t.close)
+	}},
+	{sharedName, 2000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.read, t.compact, t.read, t.kill, t.open, t.read, t.close)
 	}},
 }
 
