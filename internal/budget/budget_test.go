@@ -417,3 +417,27 @@ func TestNobodyStarves(t *testing.T) {
 		t.Errorf("%d jobs and %d clients are left", len(p.jobs), len(p.clients))
 	}
 }
+
+// TestLargeJobGoesOn: a job with more pieces than there are workers does not wait for itself, also beside
+// one that is stuck.
+func TestLargeJobGoesOn(t *testing.T) {
+	now := time.Unix(1000, 0)
+	p := NewPool(3)
+	p.now = func() time.Time { return now }
+	a, b := p.Open(func() {}), p.Open(func() {})
+	stuck := a.Begin(1)
+	large := b.Begin(3)
+	p.SetLimit(1)
+	if !large.Progress() {
+		t.Error("a job that began later does not give way")
+	}
+	now = now.Add(stuckAfter + time.Millisecond)
+	if large.Progress() {
+		t.Error("a job waits for one that is stuck, or for itself")
+	}
+	stuck.End()
+	large.End()
+	if j := b.Begin(5); j.Pieces() != 1 {
+		t.Errorf("a compaction that somebody waits for has %d pieces, there is one worker", j.Pieces())
+	}
+}

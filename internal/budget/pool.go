@@ -222,7 +222,7 @@ func (c *Client) Begin(pieces int) *Job {
 	j := c.reserved
 	c.reserved = nil
 	if j == nil { // a compaction that somebody waits for
-		return p.beginLocked(c, false, pieces)
+		return p.beginLocked(c, false, max(min(pieces, p.limit), 1))
 	}
 	j.beat.Store(p.now().UnixNano())
 	if !slices.ContainsFunc(p.clients, func(o *Client) bool { return o != c && o.wants }) {
@@ -296,9 +296,23 @@ func (j *Job) Progress() (pause bool) {
 	for i := len(p.jobs) - 1; i >= 0 && over > 0; i-- {
 		switch o := p.jobs[i]; {
 		case o == j:
-			return true
+			return p.givesWayLocked(j)
 		case !o.flush && !o.urgent:
 			over -= o.pieces
+		}
+	}
+	return false
+}
+
+// givesWayLocked reports whether a job that goes on has begun before j, or goes first. Otherwise j
+// alone is more than the limit, which has become smaller, and nothing would end its pause.
+func (p *Pool) givesWayLocked(j *Job) bool {
+	old, before := p.now().Add(-stuckAfter).UnixNano(), true
+	for _, o := range p.jobs {
+		if o == j {
+			before = false
+		} else if (before || o.flush || o.urgent) && o.beat.Load() > old {
+			return true
 		}
 	}
 	return false

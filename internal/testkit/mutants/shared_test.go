@@ -21,7 +21,7 @@ var shared = []mutant{
 		{"internal/budget/pool.go", "&& j.beat.Load() > old {", "&& j.beat.Load() > 0*old {"}}},
 
 	{"pool-no-pause", "compactions do not pause for flushes", target{"internal/budget", "TestUrgentCompaction"}, []edit{
-		{"internal/budget/pool.go", "\t\tcase o == j:\n\t\t\treturn true\n", "\t\tcase o == j:\n\t\t\treturn false\n"}}},
+		{"internal/budget/pool.go", "\t\tcase o == j:\n\t\t\treturn p.givesWayLocked(j)\n", "\t\tcase o == j:\n\t\t\treturn false\n"}}},
 
 	{"pool-no-turn", "the database that was served last goes first", target{"internal/budget", "TestCompactionsInTurn"}, []edit{
 		{"internal/budget/pool.go", "o.need == need && o.served < c.served", "o.need == need && o.served > c.served"},
