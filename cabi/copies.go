@@ -7,9 +7,13 @@ package main
 */
 import "C"
 
-import "context"
+import (
+	"context"
 
-// loamgo_checkpoint makes a checkpoint, as a job if out is not NULL.
+	"github.com/loamdb/loam/lsm"
+)
+
+// loamgo_checkpoint makes a checkpoint, or has a follower catch up if path is NULL, as a job if out is not NULL.
 //
 //export loamgo_checkpoint
 func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C.char) status {
@@ -18,14 +22,30 @@ func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C
 		if err != nil {
 			return err
 		}
-		dir := C.GoString(path)
+		dir, work := C.GoString(path), (&lsm.Follower{DB: d.db}).CatchUp
+		if path != nil {
+			work = func(ctx context.Context) error { return d.db.Checkpoint(ctx, dir) }
+		}
 		if out == nil {
-			return d.db.Checkpoint(context.Background(), dir)
+			return work(context.Background())
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		return (&job{cancel: cancel}).start(out, func() (*database, string, error) {
 			defer cancel()
-			return nil, "", d.db.Checkpoint(ctx, dir)
+			return nil, "", work(ctx)
 		})
+	})
+}
+
+//export loamgo_lag
+func loamgo_lag(db C.uint64_t, sequences, microseconds *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		lag, err := (&lsm.Follower{DB: d.db}).Lag(context.Background())
+		*sequences, *microseconds = C.uint64_t(lag.Sequences), C.uint64_t(lag.Time.Microseconds())
+		return err
 	})
 }

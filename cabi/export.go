@@ -19,10 +19,8 @@ import (
 	"github.com/loamdb/loam/lsm/backup"
 )
 
-// The exported functions trust their pointers and lengths, which the shim has
-// checked, and nothing else. The work of each is done within stk.Call, for the
-// sake of signal handlers, by a function that ends panics with catch, which
-// wants the status to be running until the function returns.
+// The exported functions trust their pointers and lengths, which the shim has checked, and nothing else. The work of each is done within stk.Call, for
+// the sake of signal handlers, by a function that ends panics with catch, which wants the status to be running until the function returns.
 
 // database is what a kindDB handle stands for: an open database and one of its keyspaces.
 type database struct {
@@ -322,22 +320,24 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 }
 
 //export loamgo_open
-func loamgo_open(path *C.char, opts C.uint64_t, out *C.uint64_t, message **C.char) status {
+func loamgo_open(path *C.char, opts C.uint64_t, follow C.int, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		o, err := copied(opts)
 		if err != nil {
 			return err
 		}
 		defer o.uses.release()
+		if follow != 0 {
+			_ = o.Set("follow", "true")
+		}
 		db, err := openDatabase(C.GoString(path), o)
 		if err != nil {
 			return err
 		}
-		if err := publish(kindDB, db, out); err != nil {
+		if err = publish(kindDB, db, out); err != nil {
 			_ = db.Close() // the caller learns the first error
-			return err
 		}
-		return nil
+		return err
 	})
 }
 

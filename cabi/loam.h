@@ -638,7 +638,7 @@ LOAM_API loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err);
 /* Work done and to be done, in bytes, as an estimate; both 0 when unknown. */
 LOAM_API loam_status loam_job_progress(loam_job *job, uint64_t *done, uint64_t *total, char **err);
 /* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports,
- * verifications, checkpoints and backups stop soon; other work runs to its end. */
+ * verifications, checkpoints, backups and catch-ups stop soon; other work runs to its end. */
 LOAM_API loam_status loam_job_cancel(loam_job *job, char **err);
 /* What a finished job made: the database of loam_open_start (once), the JSON
  * report of loam_repair_start or loam_backup_create_start. */
@@ -647,6 +647,24 @@ LOAM_API loam_status loam_job_report(loam_job *job, char **report, char **err);
 /* Gives up the handle. The work goes on to its end; a database that was opened
  * and not fetched is closed. */
 LOAM_API loam_status loam_job_close(loam_job *job);
+
+/* ---- Followers ---- */
+
+/* Opens a database that another process writes, LevelDB or goleveldb among them, for reading beside
+ * it, in its present state: a loam_db for all calls that read. Nothing in the directory changes, and no lock
+ * is taken. It is loam_open with the option "follow"; "follow_interval" catches up in the
+ * background. LOAM_ERR_DOES_NOT_EXIST: there is no database. See docs/follower.md. */
+LOAM_API loam_status loam_follower_open(const char *path, const loam_options *options, loam_db **db, char **err);
+/* Moves on to what the writer has written up to this call, or more, in whole batches over all
+ * keyspaces, never back. Snapshots and iterators keep their states. If it fails, the next call goes on.
+ * LOAM_ERR_DIRECTORY_CHANGED: another directory or an older state stands there. LOAM_ERR_INVALID_ARGUMENT:
+ * not a follower. */
+LOAM_API loam_status loam_catch_up(loam_db *db, char **err);
+LOAM_API loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err);
+/* How many operations in the directory the follower does not show, and at most how long ago there
+ * was none; 0 if there is none. Either may be NULL. It fails as the last loam_catch_up did, also one of
+ * "follow_interval". */
+LOAM_API loam_status loam_lag(loam_db *db, uint64_t *sequences, uint64_t *microseconds, char **err);
 
 /* ---- Copies ---- */
 

@@ -231,7 +231,7 @@ loam_status loam_open(const char *path, const loam_options *options, loam_db **d
   WANT(err, path, "path");
   loam_signal_stacks();
   uint64_t handle = 0;
-  loam_status status = loamgo_open((char *)path, HANDLE(options), &handle, err);
+  loam_status status = loamgo_open((char *)path, HANDLE(options), 0, &handle, err);
   GIVE(db, loam_db, handle);
   return status;
 }

@@ -160,6 +160,8 @@ func (c *conformer) run(op string, args []string) {
 		} else {
 			c.value(c.space.Get(percentDecode(args[0]), nil))
 		}
+	case "follow":
+		c.follow(percentDecode(args[0]))
 	case "has":
 		found, err := c.space.Has(percentDecode(args[0]))
 		if err != nil {
@@ -426,6 +428,21 @@ func (c *conformer) iter(r Reader, args []string) {
 		c.t.Fatal(err)
 	}
 	c.print("end")
+}
+
+// follow prints what a follower gets.
+func (c *conformer) follow(key []byte) {
+	f, err := OpenFollower(c.dir, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := f.CatchUp(context.Background()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.value(f.Get(key, nil))
+	if err := f.Close(); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // copied goes on in a copy of the database.

@@ -36,16 +36,14 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openEngine(dir, opts.engine(), o)
-}
-
-// openEngine opens a database with resolved options, of which a caller has given some.
-func openEngine(dir string, opts engine.Options, given *Options) (*DB, error) {
-	e, err := engine.Open(dir, opts)
+	e, err := engine.Open(dir, opts.engine())
 	if err != nil {
 		return nil, err
 	}
-	initLive(e, given)
+	initLive(e, o)
+	if e.Follower != nil && opts.FollowInterval > 0 {
+		e.Follower.Run(opts.FollowInterval)
+	}
 	return &DB{keyspace: keyspace{reader{space: e.Default}}, engine: e}, nil
 }
 

@@ -22,18 +22,14 @@ type Follower struct{ *DB }
 // process may not open as many files as there are tables, with ErrCorruption for damage. What the writer
 // has not finished is no damage.
 func OpenFollower(dir string, o *Options) (*Follower, error) {
-	opts, err := o.resolve()
+	following := Options{}
+	if o != nil {
+		following = *o
+	}
+	following.follow = true
+	db, err := Open(dir, &following)
 	if err != nil {
 		return nil, err
-	}
-	in := opts.engine()
-	in.Follow, in.ReadOnly, in.ErrorIfMissing = true, true, true
-	db, err := openEngine(dir, in, o)
-	if err != nil {
-		return nil, err
-	}
-	if opts.FollowInterval > 0 {
-		db.engine.Follower.Run(opts.FollowInterval)
 	}
 	return &Follower{db}, nil
 }

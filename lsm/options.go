@@ -20,6 +20,7 @@ import (
 // has. A value out of range fails Open with ErrInvalidArgument.
 type Options struct {
 	upgrade bool // a LevelDB directory becomes a native one; default false
+	follow  bool // as OpenFollower does; default false
 
 	// What is opened.
 
@@ -218,6 +219,7 @@ var optionTable = options.Table[Options]{
 	{Name: "error_if_exists", Doc: "fail when the database exists", Field: func(o *Options) any { return &o.ErrorIfExists }},
 	{Name: "create_dirs", Doc: "make missing parent directories of a new database too; false by default in C and Python", Inverted: true, Field: func(o *Options) any { return &o.NoCreateDirs }},
 	{Name: "read_only", Doc: "change nothing on disk", Field: func(o *Options) any { return &o.ReadOnly }},
+	{Name: "follow", Doc: "read what another process writes, see docs/follower.md; OpenFollower sets it", Field: func(o *Options) any { return &o.follow }},
 	{Name: "follow_interval", Doc: "how often a follower catches up by itself, with ms, m or h behind it if not in seconds; 0: never", Unit: "seconds", Min: 0, Max: 9 << 30, Field: func(o *Options) any { return &o.FollowInterval }},
 	{Name: "format", Doc: "format of a new database: native, or leveldb, which LevelDB opens too", Default: int64(FormatNative), Min: 0, Max: 2, Field: func(o *Options) any { return options.Choice{Value: (*uint8)(&o.Format), Names: formatNames} }},
 	{Name: "comparator", Doc: "order of keys, by the name that the database stores", Field: func(o *Options) any { return &o.Comparer }},
@@ -334,9 +336,10 @@ func (o *Options) resolve() (*Options, error) {
 func (o *Options) engine() engine.Options {
 	ttl, _ := engine.Seconds(o.DefaultTTL)
 	return engine.Options{
-		TTL: ttl, Wall: o.Clock,
-		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing, ErrorIfExists: o.ErrorIfExists,
-		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly, Upgrade: o.upgrade,
+		Follow: o.follow,
+		TTL:    ttl, Wall: o.Clock,
+		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow, ErrorIfExists: o.ErrorIfExists,
+		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly || o.follow, Upgrade: o.upgrade,
 		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,

@@ -34,10 +34,12 @@ const manifest = {
   additionalMethods: {
     approximateSize: true,
     approximateSizes: true,
+    catchUp: true,
     checkpoint: true,
     compact: true,
     compactRange: true,
     flush: true,
+    lag: true,
     metrics: true,
     recoveryReport: true,
     sync: true,
@@ -381,6 +383,21 @@ class Loam extends AbstractLevel {
     return this.#watch(native.checkpointStart(this.#context, to), signal)
   }
 
+  async catchUp (options) {
+    if (this.status === 'opening') return this.deferAsync(() => this.catchUp(options))
+    sync.assertOpen(this, 'catchUp')
+    const { signal } = watched(options)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    return this.#watch(native.catchUpStart(this.#context), signal)
+  }
+
+  async lag () {
+    if (this.status === 'opening') return this.deferAsync(() => this.lag())
+    sync.assertOpen(this, 'lag')
+    const [operations, seconds] = await native.lag(this.#context)
+    return { operations, seconds }
+  }
+
   #watch (job, signal, progress) {
     return watch(job, (job) => native.jobWait(this.#context, job), signal, progress)
   }
@@ -465,6 +482,13 @@ class Loam extends AbstractLevel {
   }
 
   // ---- Databases that are not open ----
+
+  // A database that another process writes, open for reading beside it.
+  static async follow (location, options) {
+    const db = new this(location, { ...options, follow: true })
+    await db.open()
+    return db
+  }
 
   static async destroy (location) {
     assertLocation(location)

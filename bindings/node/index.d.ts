@@ -193,6 +193,14 @@ export class Loam<KDefault = string, VDefault = string>
    */
   checkpoint (location: string, options?: CheckpointOptions | undefined): Promise<void>
 
+  /**
+   * Move a follower on to what the writer has written up to this call, or more; see {@link Loam.follow}.
+   */
+  catchUp (options?: CatchUpOptions | undefined): Promise<void>
+
+  /** How far a follower is behind its directory. Rejects with what the last catch-up failed with. */
+  lag (): Promise<Lag>
+
   /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
   pauseCompaction (): void
   resumeCompaction (): void
@@ -224,6 +232,12 @@ export class Loam<KDefault = string, VDefault = string>
   setOption (name: string, value: string | number | boolean): void
   /** The value of an option that is in force, as text. */
   option (name: string): string
+
+  /**
+   * Open a database that another process writes, LevelDB's among them, for reading beside it. Nothing in
+   * the directory changes, and no lock is taken. {@link catchUp} moves on, and so does the option `followInterval`.
+   */
+  static follow<KDefault = string, VDefault = string> (location: string, options?: OpenOptions & AbstractDatabaseOptions<KDefault, VDefault> | undefined): Promise<Loam<KDefault, VDefault>>
 
   /** Delete the files of a database that is not open. */
   static destroy (location: string): Promise<void>
@@ -538,6 +552,10 @@ export interface OpenOptions extends AbstractOpenOptions {
   maxMergeOperands?: number | undefined
   /** How long values live that are put without a time to live: seconds, or text such as `'10m'`. */
   defaultTtl?: number | string | undefined
+  /** Read what another process writes; see {@link Loam.follow}. */
+  follow?: boolean | undefined
+  /** How often a follower catches up by itself: seconds, or text such as `'50ms'`. Default: never. */
+  followInterval?: number | string | undefined
   /**
    * Compress blocks; `true` means `'snappy'`. A list is of level 0 and those below it: the last
    * one counts for all deeper levels.
@@ -640,6 +658,19 @@ export interface VerifyOptions {
   signal?: AbortSignal | undefined
   /** Called some ten times a second, and at the end, with the bytes read and the bytes in all. What it throws ends it too. */
   progress?: ((done: number, total: number) => void) | undefined
+}
+
+export interface CatchUpOptions {
+  /** Ends it when it is aborted; the next call goes on. */
+  signal?: AbortSignal | undefined
+}
+
+/** How far a follower is behind its directory. */
+export interface Lag {
+  /** Operations in the directory that the follower does not show. */
+  operations: number
+  /** At most so many seconds ago there was none; 0 if there is none. */
+  seconds: number
 }
 
 export interface CheckpointOptions {

@@ -201,6 +201,39 @@ static void batches(loam_db *db) {
   WANT(LOAM_ERR_CLOSED, loam_write(db, NULL, c, NULL, &err));
 }
 
+static void followers(void) {
+  char *err = NULL;
+  loam_db *writer, *follower;
+  loam_snapshot *before;
+  loam_job *job;
+  char value[8];
+  size_t len;
+  uint64_t sequences = 1, microseconds = 1;
+  WANT(LOAM_ERR_DOES_NOT_EXIST, loam_follower_open("followed", NULL, &follower, &err));
+  CHECK(!follower, "a follower of nothing");
+  WANT(LOAM_OK, loam_open("followed", NULL, &writer, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_catch_up(writer, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_lag(writer, &sequences, NULL, &err));
+  WANT(LOAM_OK, loam_put(writer, NULL, "k", 1, "1", 1, NULL, &err));
+  WANT(LOAM_OK, loam_follower_open("followed", NULL, &follower, &err));
+  WANT(LOAM_OK, loam_snapshot_create(follower, &before, &err));
+  WANT(LOAM_OK, loam_lag(follower, &sequences, &microseconds, &err));
+  CHECK(sequences == 0 && microseconds == 0, "%llu, %llu", (unsigned long long)sequences, (unsigned long long)microseconds);
+  WANT(LOAM_OK, loam_put(writer, NULL, "k", 1, "2", 1, NULL, &err));
+  WANT(LOAM_OK, loam_lag(follower, &sequences, NULL, &err));
+  CHECK(sequences == 1, "%llu", (unsigned long long)sequences);
+  WANT(LOAM_OK, loam_catch_up(follower, &err));
+  WANT(LOAM_OK, loam_get(follower, NULL, "k", 1, value, sizeof value, &len, &err));
+  CHECK(len == 1 && *value == '2', "%.*s", (int)len, value);
+  WANT(LOAM_ERR_READ_ONLY, loam_put(follower, NULL, "k", 1, "3", 1, NULL, &err));
+  WANT(LOAM_OK, loam_snapshot_close(before));
+  WANT(LOAM_OK, loam_catch_up_start(follower, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_close(follower, &err));
+  WANT(LOAM_OK, loam_close(writer, &err));
+}
+
 static void backups(loam_db *db) {
   loam_backup *b, *none;
   loam_job *job;
@@ -303,6 +336,7 @@ static void upkeep(loam_db *db) {
   WANT(LOAM_OK, loam_verify(copy, &err));
   WANT(LOAM_OK, loam_close(copy, &err));
   backups(db);
+  followers();
   WANT(LOAM_OK, loam_pause_compaction(db, &err));
   WANT(LOAM_OK, loam_resume_compaction(db, &err));
   WANT(LOAM_OK, loam_retry(db, &err));

@@ -171,6 +171,17 @@ static void batch(char **words, int n) {
   WANT(LOAM_OK, loam_batch_close(b));
 }
 
+/* What a follower gets. */
+static void follow(text key) {
+  loam_db *writer = db;
+  char *err = NULL;
+  WANT(LOAM_OK, loam_follower_open(path, NULL, &db, &err));
+  WANT(LOAM_OK, loam_catch_up(db, &err));
+  get(key, NULL);
+  WANT(LOAM_OK, loam_close(db, &err));
+  db = writer;
+}
+
 static void multi_get(char **words, int n) {
   const void *keys[WORDS], *values[WORDS];
   size_t lens[WORDS], value_lens[WORDS], count = (size_t)n - 1;
@@ -362,6 +373,7 @@ static void operation(char **words, int n) {
   loam_entry e;
   loam_iter *it;
   if (!strcmp(op, "get")) get(key, n > 2 ? snapshots[place(words[2] + 1)].snapshot : NULL);
+  else if (!strcmp(op, "follow")) follow(key);
   else if (!strcmp(op, "has")) puts(loam_has(db, NULL, key.data, key.len, NULL) == LOAM_OK ? "true" : "false");
   else if (!strcmp(op, "multiget")) multi_get(words, n);
   else if (!strcmp(op, "tables")) tables(key, words + 2, n - 2);

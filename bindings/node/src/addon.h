@@ -254,7 +254,7 @@ loam_status shared_close(loam_db *db, char **err);
   X(transactionBegin) X(transactionGet) X(transactionHas) X(transactionWrite)  \
   X(transactionCommit)                                                         \
   X(transactionRollback) X(transactionSavepoint) X(transactionRollbackTo)      \
-  X(compareAndSwap) X(ttl)                                                     \
+  X(compareAndSwap) X(ttl) X(catchUpStart) X(lag)                              \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
 
 #define X(name) napi_value js_##name(napi_env env, napi_callback_info info);

@@ -206,6 +206,14 @@ class Conformer {
     return valueLine(this.sync ? this.db.getSync(decode(key), options) : await this.db.get(decode(key), options))
   }
 
+  async follow (key) {
+    const follower = await Loam.follow(this.root.location, encodings)
+    await follower.catchUp()
+    const line = valueLine(await follower.get(decode(key)))
+    await follower.close()
+    return line
+  }
+
   async has (key) {
     return String(await this.db.has(decode(key)))
   }

@@ -79,6 +79,11 @@ class Runner:
     def do_get(self, source, key):
         return [shown(source.get(decode(key)))]
 
+    def do_follow(self, source, key):
+        with loamdb.follow(self.path) as follower:
+            follower.catch_up()
+            return [shown(follower.get(decode(key)))]
+
     def do_release(self, source, name):
         self.snapshots.pop(name).close()
 

@@ -20,7 +20,7 @@ from ._library import check, error_slot, ffi, load, take_text
 from ._options import Cache, MergeOperator, Resources, prefix_filter
 from ._types import Any, Progress, StrPath
 from .backup import Backup, Backups
-from .db import DB, Batch, Keyspace, Prefixed, PrefixedBatch, Snapshot
+from .db import DB, Batch, Keyspace, Lag, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
 from .errors import IOError as IOError
 from .iterator import Iterator
@@ -38,6 +38,7 @@ __all__ = [
     "DB",
     "Iterator",
     "Keyspace",
+    "Lag",
     "MergeOperator",
     "Prefixed",
     "PrefixedBatch",
@@ -47,6 +48,7 @@ __all__ = [
     "destroy",
     "errors",
     "export",
+    "follow",
     "library_version",
     "options",
     "prefix_filter",
@@ -57,6 +59,13 @@ __all__ = [
 
 #: Opens a database, and creates it when there is none: ``with loamdb.open(path) as db``.
 open = DB
+
+
+def follow(path: StrPath, **options: Any) -> DB:
+    """Opens a database that another process writes, LevelDB's among them, for reading beside it:
+    ``with loamdb.follow(path) as db``. db.catch_up() moves on to the present state, and
+    follow_interval=0.05 does so in the background. Nothing in the directory changes."""
+    return DB(path, follow=True, **options)
 
 
 def destroy(path: StrPath) -> None:

@@ -153,7 +153,7 @@ def _text(name: str, value: object) -> str:
         return "true" if value else "false"
     if name == "compression" and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
         return ",".join(value)
-    if isinstance(value, (int, str)) or isinstance(value, float) and name in ("default_ttl", "max_space_amplification"):
+    if isinstance(value, (int, str)) or isinstance(value, float) and name in ("default_ttl", "follow_interval", "max_space_amplification"):
         return str(value)
     raise TypeError(f"option {name} must be a string, a number or a bool, not {type(value).__name__}")
 

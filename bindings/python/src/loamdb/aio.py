@@ -222,6 +222,15 @@ class DB(_Reads):
         value: str = await self._run(self.db.option, name)
         return value
 
+    async def catch_up(self) -> None:
+        """Moves a follower on to what the writer has written up to this call."""
+        await self._run(self.db.catch_up)
+
+    async def lag(self) -> _db.Lag:
+        """How far a follower is behind its directory."""
+        lag: _db.Lag = await self._run(self.db.lag)
+        return lag
+
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         await self._run(self.db.sync)

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from types import TracebackType
+from typing import NamedTuple
 
 from . import _fast, _ttl
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
-from ._library import load
+from ._library import ffi, load
 from ._options import Cache, MergeOperator, Resources, encode_path, option_name, option_text
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .errors import CallbackError, ClosedError, NeedsNativeError
@@ -191,6 +192,13 @@ class _Mapping(_Ranges):
         return True
 
 
+class Lag(NamedTuple):
+    """How far a follower is behind its directory."""
+
+    operations: int  #: that it does not show
+    seconds: float  #: at most so long ago there were none; 0.0 if there are none
+
+
 class DB(_Mapping, Handle):
     """An open database: an ordered mapping from bytes to bytes.
 
@@ -243,6 +251,8 @@ class DB(_Mapping, Handle):
         merge_operator: str | MergeOperator | None = None,
         max_merge_operands: int | None = None,
         default_ttl: float | str | None = None,
+        follow: bool | None = None,
+        follow_interval: float | str | None = None,
         cache: Cache | None = None,
         resources: Resources | None = None,
         logger: Logger | None = None,
@@ -377,6 +387,17 @@ class DB(_Mapping, Handle):
         do not reach. path must not exist, or be an empty directory (ExistsError), in a directory that exists.
         Ctrl-C ends it, and leaves nothing."""
         self._job("loam_checkpoint_start", encode_path(path))
+
+    def catch_up(self) -> None:
+        """Moves a follower on to what the writer has written up to this call, or more. See
+        loamdb.follow. Ctrl-C ends it."""
+        self._job("loam_catch_up_start")
+
+    def lag(self) -> Lag:
+        """How far a follower is behind its directory. Raises what the last catch-up failed with."""
+        sequences, microseconds = ffi.new("uint64_t *"), ffi.new("uint64_t *")
+        self._call("loam_lag", sequences, microseconds)
+        return Lag(sequences[0], microseconds[0] / 1e6)
 
     def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""

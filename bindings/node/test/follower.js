@@ -1,0 +1,50 @@
+'use strict'
+
+// Databases that another process writes.
+
+const test = require('tape')
+const { mkdtempSync } = require('fs')
+const { join } = require('path')
+const { tmpdir } = require('os')
+const { Loam } = require('..')
+
+const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-follower-')), 'db')
+const failure = (promise) => promise.then(() => undefined, (err) => err)
+
+test('a follower catches up', async (t) => {
+  const location = temporary()
+  t.is((await failure(Loam.follow(location))).cause.code, 'LEVEL_DATABASE_MISSING')
+  const db = new Loam(location)
+  await db.put('k', '1')
+  const follower = await Loam.follow(location)
+  const before = follower.snapshot()
+  t.same(await follower.lag(), { operations: 0, seconds: 0 })
+  await db.put('k', '2')
+  await db.keyspace('users').put('ann', '3')
+  t.is((await follower.lag()).operations, 2)
+  t.is(await follower.get('k'), '1')
+  await follower.catchUp()
+  t.is(await follower.get('k'), '2')
+  t.is(await follower.get('k', { snapshot: before }), '1')
+  t.is(await follower.keyspace('users').get('ann'), '3')
+  t.same(await follower.lag(), { operations: 0, seconds: 0 })
+  t.is((await failure(follower.put('k', '4'))).code, 'LEVEL_READONLY')
+  t.ok(await failure(db.catchUp()))
+  t.ok(await failure(db.lag()))
+  t.is((await failure(follower.catchUp({ signal: AbortSignal.abort() }))).code, 'LEVEL_ABORTED')
+  await before.close()
+  await follower.close()
+  await db.close()
+})
+
+test('a follower catches up by itself', async (t) => {
+  const location = temporary()
+  const db = new Loam(location)
+  await db.open()
+  const follower = await Loam.follow(location, { followInterval: '5ms' })
+  await db.put('k', '1')
+  while (await follower.get('k') === undefined) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.is(await follower.get('k'), '1')
+  await follower.close()
+  await db.close()
+})
