@@ -18,6 +18,7 @@ const (
 	Open                    // closes and opens the database
 	Compact                 // compacts the whole database
 	Checkpoint              // copies the whole database into a directory
+	Backup                  // makes or restores backups, as Subject says
 	DeleteRange             // deletes ranges of adjacent keys
 	Stretch                 // scans a few entries from a key on
 	PrefixScan              // scans the keys that differ in their last digit
@@ -202,6 +203,9 @@ var Specs = []Spec{
 	{Name: "open", Doc: "close and open the database N/10000 times", Kind: Open, Divide: 10000},
 	{Name: "compact", Doc: "compact the whole database", Kind: Compact},
 	{Name: "checkpoint", Doc: "make N/100000 checkpoints of the database, by links where the engine has them", Kind: Checkpoint, Divide: 100000},
+	{Name: "backup", Doc: "make N/1000000 backups of the database, each in an empty folder", Kind: Backup, Subject: "first", Divide: 1000000},
+	{Name: "backup2", Doc: "make N/100000 more backups in a folder that has one, the database being the same", Kind: Backup, Subject: "again", Divide: 100000},
+	{Name: "restore", Doc: "restore a backup N/1000000 times", Kind: Backup, Subject: "restore", Divide: 1000000},
 	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},
 	{Name: "sstables", Doc: "print the engine's tables", Kind: Property, Subject: "leveldb.sstables"},
 	{Name: "crc32c", Doc: "checksum 500 MB, 4 KB at a time", Kind: Codec, Subject: "crc32c", Bytes: 500 << 20},

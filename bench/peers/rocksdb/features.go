@@ -142,6 +142,37 @@ func (d *database) Checkpoint(dir string) error {
 	return failure(msg)
 }
 
+// Backup flushes before; tables are shared by their checksums, as is the default of RocksDB's engine.
+func (d *database) Backup(dir string) error {
+	return d.backups(dir, func(b *C.rocksdb_backup_engine_t, msg **C.char) {
+		C.rocksdb_backup_engine_create_new_backup_flush(b, d.db, 1, msg)
+	})
+}
+
+// RestoreBackup restores the newest one.
+func (d *database) RestoreBackup(dir, to string) error {
+	path := C.CString(to)
+	defer C.free(unsafe.Pointer(path))
+	o := C.rocksdb_restore_options_create()
+	defer C.rocksdb_restore_options_destroy(o)
+	return d.backups(dir, func(b *C.rocksdb_backup_engine_t, msg **C.char) {
+		C.rocksdb_backup_engine_restore_db_from_latest_backup(b, path, path, o, msg)
+	})
+}
+
+func (d *database) backups(dir string, do func(b *C.rocksdb_backup_engine_t, msg **C.char)) error {
+	path := C.CString(dir)
+	defer C.free(unsafe.Pointer(path))
+	var msg *C.char
+	b := C.rocksdb_backup_engine_open(d.options, path, &msg)
+	if err := failure(msg); err != nil {
+		return err
+	}
+	defer C.rocksdb_backup_engine_close(b)
+	do(b, &msg)
+	return failure(msg)
+}
+
 // Add fails in a database that was not opened for counters.
 func (d *database) Add(key []byte, n uint64, sync bool) error {
 	k, kn := bytesOf(key)

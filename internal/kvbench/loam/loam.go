@@ -13,6 +13,7 @@ import (
 
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/backup"
 )
 
 // Driver opens Loam databases: new ones in a format, or in the one that the settings
@@ -185,6 +186,29 @@ func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(context
 // NewPrefixIterator is an iterator whose bounds are those of the prefix.
 func (d *database) NewPrefixIterator(prefix []byte) (store.Iterator, error) {
 	return d.db.Iter(&lsm.IterOptions{Prefix: prefix}), nil
+}
+
+// Backup opens the folder for this backup alone.
+func (d *database) Backup(dir string) error {
+	f, err := backup.Open(dir, nil)
+	if err != nil {
+		return err
+	}
+	_, err = f.Create(context.Background(), d.db, nil)
+	return errors.Join(err, f.Close())
+}
+
+// RestoreBackup opens the folder for reading.
+func (d *database) RestoreBackup(dir, to string) error {
+	f, err := backup.Open(dir, &backup.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	list, err := f.List()
+	if err == nil {
+		err = f.Restore(context.Background(), list[len(list)-1].ID, to, nil)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // Get goes to the database without the detour over its interface.

@@ -3,6 +3,7 @@ package runner
 import (
 	"bytes"
 	"errors"
+	"os"
 
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -70,18 +71,64 @@ func (t *thread) checkpoint() {
 			return
 		}
 		more := t.tick()
-		from := t.clock()
-		if err := t.r.Driver.Destroy(to); err != nil {
-			t.fail(err)
-			return
-		}
-		away := t.clock() - from
-		t.start += away
-		t.last += away
-		if !more {
+		if !t.away(func() error { return t.r.Driver.Destroy(to) }) || !more {
 			return
 		}
 	}
+}
+
+// backup makes or restores backups, as what says. What comes before and behind is not
+// measured.
+func (t *thread) backup(what string) {
+	folder, to := t.r.Dir+"-kvbench-backups", t.r.Dir+"-restored"
+	b := t.db.(store.BackerUp)
+	defer os.RemoveAll(folder)
+	if !t.away(func() error {
+		err := os.RemoveAll(folder)
+		if err == nil && what != "first" {
+			err = b.Backup(folder)
+		}
+		return err
+	}) {
+		return
+	}
+	for range t.ops {
+		err := error(nil)
+		if what == "restore" {
+			err = b.RestoreBackup(folder, to)
+		} else {
+			err = b.Backup(folder)
+		}
+		if err != nil {
+			t.fail(err)
+			return
+		}
+		more := t.tick()
+		if !t.away(func() error {
+			switch what {
+			case "first":
+				return os.RemoveAll(folder)
+			case "restore":
+				return t.r.Driver.Destroy(to)
+			}
+			return nil
+		}) || !more {
+			return
+		}
+	}
+}
+
+// away does something whose time does not count. It reports whether that succeeded.
+func (t *thread) away(do func() error) bool {
+	from := t.clock()
+	if err := do(); err != nil {
+		t.fail(err)
+		return false
+	}
+	took := t.clock() - from
+	t.start += took
+	t.last += took
+	return true
 }
 
 // compactAgain is a background compactor: it goes on until the measured threads end, and

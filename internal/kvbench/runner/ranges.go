@@ -179,6 +179,10 @@ func (r *Runner) unusable(spec *workload.Spec) string {
 		if _, ok := r.db.(store.Checkpointer); !ok {
 			return r.Driver.Title() + " has no checkpoints"
 		}
+	case workload.Backup:
+		if _, ok := r.db.(store.BackerUp); !ok {
+			return r.Driver.Title() + " has no backups"
+		}
 	case workload.Transact:
 		if _, ok := r.db.(store.Transactional); !ok && !spec.Txn.Plain {
 			return r.Driver.Title() + " has no such transactions"

@@ -226,7 +226,7 @@ func TestErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for op, steps := range map[string][]string{
 		"put": {"fillseq"}, "write": {"fillbatch"}, "get": {"readrandom"}, "next": {"readseq", "readreverse", "seekrandom", "seekordered"},
-		"delete": {"deleteseq"}, "compact": {"compact"}, "open": {"open"}, "checkpoint": {"checkpoint"},
+		"delete": {"deleteseq"}, "compact": {"compact"}, "open": {"open"}, "checkpoint": {"checkpoint"}, "backup": {"backup", "backup2", "restore"}, "restore": {"restore"},
 	} {
 		for _, step := range steps {
 			r, m := newRunner(t)

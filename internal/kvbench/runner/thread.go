@@ -263,6 +263,8 @@ func (t *thread) run(spec *workload.Spec) {
 		t.compact()
 	case workload.Checkpoint:
 		t.checkpoint()
+	case workload.Backup:
+		t.backup(spec.Subject)
 	case workload.Codec:
 		t.codec(spec)
 	}

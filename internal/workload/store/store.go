@@ -147,6 +147,15 @@ type Checkpointer interface {
 	Checkpoint(dir string) error
 }
 
+// BackerUp is implemented by stores that make backups of themselves, while they are open.
+type BackerUp interface {
+	// Backup makes a durable backup in the folder dir, which is made if it does not exist, of
+	// what no earlier one there has.
+	Backup(dir string) error
+	// RestoreBackup makes to, which does not exist, a durable database as the newest backup in the folder dir has it.
+	RestoreBackup(dir, to string) error
+}
+
 // Counters is implemented by stores that add to a number without reading it.
 type Counters interface {
 	// Add adds n to the number of 64 bits, little-endian, that is the key's value. A

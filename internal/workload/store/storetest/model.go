@@ -304,6 +304,22 @@ func (s *modelStore) Checkpoint(dir string) error {
 	})
 }
 
+func (s *modelStore) Backup(dir string) error {
+	return s.edit("backup", true, func(t *Table) {
+		s.m.mu.Lock()
+		defer s.m.mu.Unlock()
+		s.m.dbs[dir] = &Table{m: maps.Clone(t.m)}
+	})
+}
+
+func (s *modelStore) RestoreBackup(dir, to string) error {
+	return s.edit("restore", true, func(*Table) {
+		s.m.mu.Lock()
+		defer s.m.mu.Unlock()
+		s.m.dbs[to] = &Table{m: maps.Clone(s.m.dbs[dir].m)}
+	})
+}
+
 func (s *modelStore) Add(key []byte, n uint64, sync bool) error {
 	return s.edit("add", sync, func(t *Table) {
 		if old := t.m[string(key)]; len(old) == 8 {

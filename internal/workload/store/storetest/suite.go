@@ -53,6 +53,7 @@ func Run(t *testing.T, d store.Driver) {
 	}
 	codecs(t, d)
 	t.Run("range deletes", func(t *testing.T) { rangeDeletes(t, d) })
+	t.Run("backups", func(t *testing.T) { backups(t, d) })
 	t.Run("checkpoints", func(t *testing.T) { checkpoints(t, d) })
 	t.Run("counters", func(t *testing.T) { counters(t, d) })
 	t.Run("keyspaces", func(t *testing.T) { keyspaces(t, d) })
