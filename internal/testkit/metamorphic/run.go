@@ -12,6 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/backup"
 	"github.com/loamdb/loam/lsm/dump"
 )
 
@@ -347,14 +348,18 @@ func (w *world) dump(n int) error {
 	return err
 }
 
-// checkpoint goes on in a checkpoint, with the nth options, and destroys the database that
-// it was made of.
+// checkpoint goes on in a checkpoint, or in what is restored of a backup, with the nth options, and
+// destroys the database that it was made of.
 func (w *world) checkpoint(n int) error {
 	from, to := w.dir, w.dir+"-copy"
 	if dir, was := strings.CutSuffix(from, "-copy"); was {
 		to = dir
 	}
-	if err := w.db.Checkpoint(context.Background(), to); err != nil {
+	copied := w.backUp
+	if n%3 != 0 {
+		copied = func(to string) error { return w.db.Checkpoint(context.Background(), to) }
+	}
+	if err := copied(to); err != nil {
 		return err
 	}
 	w.dir = to
@@ -362,6 +367,26 @@ func (w *world) checkpoint(n int) error {
 		return err
 	}
 	return w.open(n)
+}
+
+// backUp makes a backup in a folder that has those of the history so far, and restores it.
+func (w *world) backUp(to string) error {
+	f, err := backup.Open(strings.TrimSuffix(w.dir, "-copy")+"-backups", &backup.Options{FS: w.fs})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	info, err := f.Create(ctx, w.db, nil)
+	if err == nil {
+		err = f.Verify(ctx, info.ID, nil)
+	}
+	if err == nil {
+		err = f.Restore(ctx, info.ID, to, nil)
+	}
+	if err == nil {
+		err = f.Keep(2)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // reader is what DB and Snapshot share.
