@@ -24,9 +24,9 @@ type Pool struct {
 	jobs    []*Job // in the order in which they began
 	clients []*Client
 	flushes []*flushWait
-	turn    uint64      // counts the jobs that began
-	look    *time.Timer // looks for stuck jobs while somebody waits; nil: nobody does
-	now     func() time.Time
+	turn    uint64               // counts the jobs that began
+	look    *time.Timer          // looks for stuck jobs while somebody waits; nil: nobody does
+	now     func() time.Duration // since the Pool was made, by a clock that does not step
 }
 
 // Client is a database of a Pool. Its methods but Flush may be called with locks held that wake
@@ -55,12 +55,13 @@ type Job struct {
 	flush  bool
 	urgent bool
 	pieces int
-	beat   atomic.Int64 // when it last made progress
+	beat   atomic.Int64 // when it last made progress, by Pool.now
 }
 
 // NewPool makes a Pool of limit workers, at least 1.
 func NewPool(limit int) *Pool {
-	p := &Pool{limit: max(limit, 1), now: time.Now}
+	begun := time.Now()
+	p := &Pool{limit: max(limit, 1), now: func() time.Duration { return time.Since(begun) }}
 	p.changed.L = &p.mu
 	return p
 }
@@ -113,7 +114,7 @@ func (c *Client) Close() {
 
 // liveLocked is how many pieces count, of flushes only or of all jobs.
 func (p *Pool) liveLocked(flushes bool) (n int) {
-	old := p.now().Add(-stuckAfter).UnixNano()
+	old := int64(p.now() - stuckAfter)
 	for _, j := range p.jobs {
 		if (j.flush || !flushes) && j.beat.Load() > old {
 			n += j.pieces
@@ -124,7 +125,7 @@ func (p *Pool) liveLocked(flushes bool) (n int) {
 
 func (p *Pool) beginLocked(c *Client, flush bool, pieces int) *Job {
 	j := &Job{of: c, flush: flush, pieces: pieces}
-	j.beat.Store(p.now().UnixNano())
+	j.beat.Store(int64(p.now()))
 	p.turn++
 	c.served = p.turn
 	p.jobs = append(p.jobs, j)
@@ -224,7 +225,7 @@ func (c *Client) Begin(pieces int) *Job {
 	if j == nil { // a compaction that somebody waits for
 		return p.beginLocked(c, false, max(min(pieces, p.limit), 1))
 	}
-	j.beat.Store(p.now().UnixNano())
+	j.beat.Store(int64(p.now()))
 	if !slices.ContainsFunc(p.clients, func(o *Client) bool { return o != c && o.wants }) {
 		j.pieces += max(min(pieces-1, p.limit-p.liveLocked(false)), 0)
 	}
@@ -285,7 +286,7 @@ func (j *Job) Progress() (pause bool) {
 		return false
 	}
 	p := j.of.pool
-	j.beat.Store(p.now().UnixNano())
+	j.beat.Store(int64(p.now()))
 	if p.excess.Load() <= 0 || j.flush || j.urgent {
 		return false
 	}
@@ -307,7 +308,7 @@ func (j *Job) Progress() (pause bool) {
 // givesWayLocked reports whether a job that goes on has begun before j, or goes first. Otherwise j
 // alone is more than the limit, which has become smaller, and nothing would end its pause.
 func (p *Pool) givesWayLocked(j *Job) bool {
-	old, before := p.now().Add(-stuckAfter).UnixNano(), true
+	old, before := int64(p.now()-stuckAfter), true
 	for _, o := range p.jobs {
 		if o == j {
 			before = false

@@ -74,7 +74,8 @@ type Follower struct {
 	closed  bool
 
 	at     atomic.Pointer[standing] // of the visible state
-	level  atomic.Int64             // when the last catch-up began that reached the end, in ns since 1970
+	begun  time.Time                // of Open
+	level  atomic.Int64             // when the last catch-up began that reached the end, in ns since begun
 	failed atomic.Pointer[error]    // of the last catch-up; nil: none
 
 	peek peek
@@ -94,11 +95,10 @@ func Open(o Options) (*Follower, error) {
 	if err := f.id.init(o.Path, o.Dir); err != nil {
 		return nil, err
 	}
-	began := time.Now()
+	f.begun = time.Now()
 	if err := f.first(); err != nil {
 		return nil, err
 	}
-	f.level.Store(began.UnixNano())
 	f.busy <- struct{}{}
 	return f, nil
 }
@@ -257,14 +257,14 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 			f.failed.Store(&err)
 		}
 	}()
-	began := time.Now()
+	began := time.Since(f.begun)
 	if err := f.id.check(f.o.Path, f.o.Dir); err != nil {
 		return err
 	}
 	if err := f.catchUp(ctx); err != nil {
 		return err
 	}
-	f.level.Store(began.UnixNano())
+	f.level.Store(int64(began))
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 		}
 	}
 	if visible := f.o.Seqs.Visible(); p.last > visible {
-		l = Lag{uint64(p.last - visible), time.Since(time.Unix(0, f.level.Load()))}
+		l = Lag{uint64(p.last - visible), time.Since(f.begun) - time.Duration(f.level.Load())}
 	}
 	return l, failed, nil
 }

@@ -37,7 +37,8 @@ func (s *Set) KeepObsolete(names []string) (rest []string) {
 			rest = append(rest, name)
 			continue
 		}
-		l := keptLog{num: num, ended: time.Now()}
+		now := time.Now()
+		l := keptLog{num: num, ended: now}
 		info, err := s.opts.FS.Stat(filepath.Join(s.opts.Dir, name))
 		switch {
 		case err != nil:
@@ -46,7 +47,8 @@ func (s *Set) KeepObsolete(names []string) (rest []string) {
 			rest = append(rest, name)
 			continue
 		case !info.ModTime().IsZero():
-			l.ended = info.ModTime()
+			// From here on its age grows by the clock that does not step.
+			l.ended = now.Add(-max(now.Sub(info.ModTime()), 0))
 		}
 		l.bytes = info.Size()
 		logs = append(logs, l)

@@ -81,7 +81,8 @@ type openLog struct {
 // directory is a listing's time.
 type directory struct {
 	listed   time.Time
-	modified time.Time // zero: not known
+	modified time.Time // of the directory; zero: not known
+	since    time.Time // when it was first seen to be modified then
 }
 
 // NewTail returns a Tail whose first record is the one behind a place. It opens nothing yet.
@@ -366,8 +367,11 @@ func (t *Tail) list() error {
 	if err != nil {
 		return err
 	}
-	modified := info.ModTime()
-	if s := &t.seen; !modified.IsZero() && modified.Equal(s.modified) && s.listed.Sub(modified) > tick && now.Sub(s.listed) < listEvery {
+	modified, since := info.ModTime(), now
+	if modified.Equal(t.seen.modified) {
+		since = t.seen.since
+	}
+	if s := &t.seen; !modified.IsZero() && modified.Equal(s.modified) && s.listed.Sub(s.since) > tick && now.Sub(s.listed) < listEvery {
 		return nil
 	}
 	nums, err := Logs(t.o)
@@ -407,7 +411,7 @@ func (t *Tail) list() error {
 	}
 	t.next, t.seen = next, directory{}
 	if whole {
-		t.seen = directory{listed: now, modified: modified}
+		t.seen = directory{listed: now, modified: modified, since: since}
 	}
 	return err
 }
