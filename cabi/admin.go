@@ -9,16 +9,11 @@ import "C"
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -81,7 +76,7 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
 	return run(message, func() error {
 		if what == C.LOAMGO_OPTION_DOCS {
-			return giveJSON(plain(reflect.ValueOf(optionDocs())), out)
+			return giveJSON(report.Of(optionDocs()), out)
 		}
 		d, err := live(db)
 		if err != nil {
@@ -89,7 +84,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 		}
 		switch what {
 		case C.LOAMGO_METRICS:
-			m := plain(reflect.ValueOf(d.Metrics())).(map[string]any)
+			m := report.Of(d.Metrics()).(map[string]any)
 			m["logger_error"] = nil
 			if d.logger != nil {
 				if f := d.logger.failure.Load(); f != nil {
@@ -98,7 +93,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 			}
 			return giveJSON(m, out)
 		case C.LOAMGO_RECOVERY:
-			return giveJSON(plain(reflect.ValueOf(d.db.RecoveryReport())), out)
+			return giveJSON(report.Of(d.db.RecoveryReport()), out)
 		case C.LOAMGO_KEYSPACES:
 			return giveJSON(d.db.Keyspaces(), out)
 		case C.LOAMGO_COMPARATOR:
@@ -127,79 +122,9 @@ func optionDocs() []lsm.OptionDoc {
 }
 
 func giveJSON(v any, out **C.char) error {
-	s, err := marshal(v)
+	s, err := report.JSON(v)
 	if err != nil {
 		return err
 	}
 	return give(s, out)
-}
-
-func marshal(v any) (string, error) {
-	b, err := json.Marshal(v)
-	return string(b), err
-}
-
-// plain turns a report into maps and lists with snake_case names, durations
-// into nanoseconds (name_ns), keys into hexadecimal digits, and errors into
-// their text.
-func plain(v reflect.Value) any {
-	switch v.Kind() {
-	case reflect.Interface:
-		if v.IsNil() {
-			return nil
-		}
-		if err, ok := v.Interface().(error); ok {
-			return err.Error()
-		}
-		return plain(v.Elem())
-	case reflect.Pointer:
-		if v.IsNil() {
-			return nil
-		}
-		return plain(v.Elem())
-	case reflect.Struct:
-		m := make(map[string]any, v.NumField())
-		for i := range v.NumField() {
-			f := v.Type().Field(i)
-			if !f.IsExported() {
-				continue
-			}
-			name := snake(f.Name)
-			if f.Type == reflect.TypeFor[time.Duration]() {
-				name += "_ns"
-			}
-			m[name] = plain(v.Field(i))
-		}
-		return m
-	case reflect.Slice, reflect.Array:
-		if v.Type() == reflect.TypeFor[[]byte]() {
-			return hex.EncodeToString(v.Bytes())
-		}
-		list := make([]any, v.Len())
-		for i := range list {
-			list[i] = plain(v.Index(i))
-		}
-		return list
-	case reflect.Map:
-		m := make(map[string]any, v.Len())
-		for it := v.MapRange(); it.Next(); {
-			m[fmt.Sprint(it.Key().Interface())] = plain(it.Value())
-		}
-		return m
-	}
-	return v.Interface()
-}
-
-// snake turns WriteDelayPerKiB into write_delay_per_kib.
-func snake(name string) string {
-	name = strings.ReplaceAll(name, "KiB", "Kib")
-	var b strings.Builder
-	upper := func(i int) bool { return i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
-	for i := range len(name) {
-		if i > 0 && upper(i) && (!upper(i-1) || i+1 < len(name) && !upper(i+1)) {
-			b.WriteByte('_')
-		}
-		b.WriteString(strings.ToLower(name[i : i+1]))
-	}
-	return b.String()
 }

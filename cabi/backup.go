@@ -13,6 +13,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )
@@ -23,7 +24,7 @@ func loamgo_backup_open(path *C.char, flags C.uint64_t, out *C.uint64_t, message
 		dir := C.GoString(path)
 		f, err := backup.Open(dir, &backup.Options{ReadOnly: flags&C.LOAM_BACKUP_READ_ONLY != 0, ErrorIfMissing: flags&C.LOAM_BACKUP_ERROR_IF_MISSING != 0})
 		if err != nil {
-			return at(dir, err)
+			return report.At(dir, err)
 		}
 		if err := publish(kindBackup, f, out); err != nil {
 			_ = f.Close() // the caller learns the first error
@@ -61,8 +62,8 @@ func (b *backupRun) run(out *C.uint64_t) error {
 		done.Store(n)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{progress: func() (uint64, uint64) { n := done.Load(); return n, of.Load() }, cancel: cancel}
-	return j.start(out, func() (*database, string, error) {
+	j := &job{Progress: func() (uint64, uint64) { n := done.Load(); return n, of.Load() }, Cancel: cancel}
+	return begin(j, out, func() (*database, string, error) {
 		defer cancel()
 		report, err := b.work(ctx, o)
 		return nil, report, err
@@ -88,7 +89,7 @@ func loamgo_backup_create(h, db, rate C.uint64_t, id, out *C.uint64_t, message *
 			if id != nil && out == nil {
 				*id = C.uint64_t(info.ID)
 			}
-			return marshal(backupInfo(info))
+			return report.JSON(backupInfo(info))
 		}
 		return b.run(out)
 	})
@@ -117,7 +118,7 @@ func loamgo_backup_restore(h, id C.uint64_t, path *C.char, rate C.uint64_t, out 
 		}
 		dir := C.GoString(path)
 		b.work = func(ctx context.Context, o *backup.RunOptions) (string, error) {
-			return "", at(dir, b.folder.Restore(ctx, uint64(id), dir, o))
+			return "", report.At(dir, b.folder.Restore(ctx, uint64(id), dir, o))
 		}
 		return b.run(out)
 	})
@@ -164,7 +165,7 @@ func loamgo_backup_list(h C.uint64_t, out **C.char, message **C.char) status {
 // backupInfo is what JSON says of a backup.
 func backupInfo(info backup.Info) map[string]any {
 	m := map[string]any{
-		"id": info.ID, "created_ms": info.Created.UnixMilli(), "database": printable(info.Database), "format": info.Format,
+		"id": info.ID, "created_ms": info.Created.UnixMilli(), "database": report.Printable(info.Database), "format": info.Format,
 		"files": info.Files, "bytes": info.Bytes, "new_bytes": info.NewBytes, "error": nil,
 	}
 	if info.Err != nil {

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -81,7 +82,7 @@ func destroyed(fn, arg C.uintptr_t) *shared {
 func reported(callback string, p C.intptr_t) *lsm.CallbackError {
 	words := C.GoString(C.loamgo_failure_text(p))
 	C.loamgo_failure_free(p)
-	return &lsm.CallbackError{Callback: callback, Reason: printable(words)}
+	return &lsm.CallbackError{Callback: callback, Reason: report.Printable(words)}
 }
 
 // comparer makes a comparer that asks C. A failure becomes a panic, which the
@@ -125,7 +126,7 @@ func (l *cLogger) Handle(_ context.Context, r slog.Record) error {
 		fmt.Fprintf(&b, " %s%s=%v", l.group, a.Key, a.Value.Resolve())
 		return true
 	})
-	line := append([]byte(printable(b.String())), 0)
+	line := append([]byte(report.Printable(b.String())), 0)
 	if p := C.loamgo_log(l.fn, l.arg, C.int(r.Level), (*C.char)(unsafe.Pointer(&line[0]))); p != 0 {
 		l.failure.CompareAndSwap(nil, reported("logger", p))
 	}

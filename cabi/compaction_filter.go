@@ -13,12 +13,13 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
 
 // filter makes a compaction filter that asks C.
 func filter(name string, fn, arg C.uintptr_t) *lsm.CompactionFilter {
-	return &lsm.CompactionFilter{Name: printable(name), Filter: func(level int, key, value []byte) (lsm.FilterDecision, error) {
+	return &lsm.CompactionFilter{Name: report.Printable(name), Filter: func(level int, key, value []byte) (lsm.FilterDecision, error) {
 		r := C.loamgo_filter(fn, arg, C.int(level),
 			(*C.uchar)(unsafe.SliceData(key)), C.size_t(len(key)),
 			(*C.uchar)(unsafe.SliceData(value)), C.size_t(len(value)))

@@ -30,7 +30,7 @@ func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C
 			return work(context.Background())
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		return (&job{cancel: cancel}).start(out, func() (*database, string, error) {
+		return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
 			defer cancel()
 			return nil, "", work(ctx)
 		})

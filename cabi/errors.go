@@ -12,12 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/handles"
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
@@ -62,22 +62,6 @@ var statuses = []struct {
 
 var errHandle = errors.New("not a handle of this type")
 
-// located is an error that concerns a path.
-type located struct {
-	path string
-	error
-}
-
-func (l *located) Unwrap() error { return l.error }
-
-// at says that an error concerns a database's directory.
-func at(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &located{path, err}
-}
-
 // statusOf finds the status of an error.
 func statusOf(err error) status {
 	if errors.Is(err, lsm.ErrMergeFailed) {
@@ -116,33 +100,9 @@ func fail(err error, message **C.char) status {
 func sentence(err error) *C.char {
 	var number syscall.Errno
 	errors.As(err, &number)
-	words, path := "loam: "+printable(err.Error()), pathOf(err)
+	words, path := "loam: "+report.Printable(err.Error()), report.PathOf(err)
 	return C.loamgo_message((*C.char)(unsafe.Pointer(unsafe.StringData(words))), C.size_t(len(words)), C.int(number),
 		(*C.char)(unsafe.Pointer(unsafe.StringData(path))), C.size_t(len(path)))
-}
-
-// pathOf is the file or directory an error concerns, "" when none is known.
-func pathOf(err error) string {
-	var file *fs.PathError
-	var link *os.LinkError
-	var damage *lsm.CorruptionError
-	var dir *located
-	switch {
-	case errors.As(err, &file):
-		return file.Path
-	case errors.As(err, &link):
-		return link.New
-	case errors.As(err, &damage):
-		return damage.File
-	case errors.As(err, &dir):
-		return dir.path
-	}
-	return ""
-}
-
-// printable is a string as UTF-8 without NUL.
-func printable(s string) string {
-	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\\0"), "\ufffd")
 }
 
 // running is the status of an export that has not returned: a panic leaves it.
@@ -167,7 +127,7 @@ func catch(s *status, message **C.char) {
 
 // get returns the object of a handle.
 func get[T any](h C.uint64_t, k kind) (T, error) {
-	object, known := handles.lookup(handle(h), k)
+	object, known := objects.Lookup(handles.Handle(h), k)
 	if object != nil {
 		return object.(T), nil
 	}
@@ -177,7 +137,7 @@ func get[T any](h C.uint64_t, k kind) (T, error) {
 
 // take is get that takes the handle out of use.
 func take[T any](h C.uint64_t, k kind) (T, error) {
-	object, known := handles.remove(handle(h), k)
+	object, known := objects.Remove(handles.Handle(h), k)
 	if object != nil {
 		return object.(T), nil
 	}
@@ -194,7 +154,7 @@ func missing(known bool) error {
 
 // publish makes a handle for an object.
 func publish(k kind, object any, out *C.uint64_t) error {
-	h, ok := handles.add(k, object)
+	h, ok := objects.Add(k, object)
 	if !ok {
 		return fmt.Errorf("%w: too many objects", lsm.ErrNoMemory)
 	}

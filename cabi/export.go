@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/handles"
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/cabi/internal/stk"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
@@ -294,7 +296,7 @@ func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) st
 //export loamgo_release_object
 func loamgo_release_object(h C.uint64_t, k C.uint) status {
 	return run(nil, func() error {
-		object, known := handles.remove(handle(h), kind(k))
+		object, known := objects.Remove(handles.Handle(h), kind(k))
 		switch o := object.(type) {
 		case nil:
 			return missing(known)
@@ -313,7 +315,7 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 		case *backup.Folder:
 			return o.Close()
 		case *job:
-			o.abandon()
+			o.Abandon()
 		}
 		return nil
 	})
@@ -361,7 +363,7 @@ func loamgo_destroy(path *C.char, opts C.uint64_t, message **C.char) status {
 		}
 		defer o.uses.release()
 		dir := C.GoString(path)
-		return at(dir, lsm.Destroy(dir, &o.Options))
+		return report.At(dir, lsm.Destroy(dir, &o.Options))
 	})
 }
 

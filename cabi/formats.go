@@ -11,13 +11,14 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
 
 // upgrade makes a database a native one and lets go of what the options brought.
 func upgrade(path string, o *settings) error {
 	defer o.uses.release()
-	return at(path, lsm.Upgrade(path, &o.Options))
+	return report.At(path, lsm.Upgrade(path, &o.Options))
 }
 
 //export loamgo_upgrade
@@ -39,7 +40,7 @@ func loamgo_upgrade_start(path *C.char, opts C.uint64_t, out *C.uint64_t, messag
 			return err
 		}
 		dir := C.GoString(path)
-		err = new(job).start(out, func() (*database, string, error) { return nil, "", upgrade(dir, o) })
+		err = begin(new(job), out, func() (*database, string, error) { return nil, "", upgrade(dir, o) })
 		if err != nil {
 			o.uses.release()
 		}
@@ -66,7 +67,7 @@ func newExporting(path, to, format *C.char, opts C.uint64_t) (*exporting, error)
 
 func (e *exporting) run(ctx context.Context) error {
 	defer e.o.uses.release()
-	return at(e.from, lsm.Export(ctx, e.from, e.to, e.format, &e.o.Options, func(written, of uint64) {
+	return report.At(e.from, lsm.Export(ctx, e.from, e.to, e.format, &e.o.Options, func(written, of uint64) {
 		e.total.Store(max(written, of))
 		e.done.Store(written)
 	}))
@@ -91,8 +92,8 @@ func loamgo_export_start(path, to, format *C.char, opts C.uint64_t, out *C.uint6
 			return err
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		j := &job{cancel: cancel, progress: func() (uint64, uint64) { return e.done.Load(), e.total.Load() }}
-		err = j.start(out, func() (*database, string, error) {
+		j := &job{Cancel: cancel, Progress: func() (uint64, uint64) { return e.done.Load(), e.total.Load() }}
+		err = begin(j, out, func() (*database, string, error) {
 			defer cancel()
 			return nil, "", e.run(ctx)
 		})

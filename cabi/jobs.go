@@ -12,102 +12,25 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
-	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/cabi/internal/work"
 	"github.com/loamdb/loam/lsm"
 )
 
-// job is work on a goroutine of its own.
-type job struct {
-	done     chan struct{} // closed at the end
-	progress func() (done, total uint64)
-	cancel   func() // asks the work to stop; nil if it cannot be
+// job is work on a goroutine of its own, which may have opened a database.
+type job = work.Job[*database]
 
-	mu        sync.Mutex // guards the rest
-	err       error
-	db        *database // opened and not yet fetched
-	report    string
-	abandoned bool
-}
-
-// start publishes the job and runs work, whose results it keeps.
-func (j *job) start(out *C.uint64_t, work func() (*database, string, error)) error {
-	j.done = make(chan struct{})
+// begin publishes a job and runs f, whose results it keeps.
+func begin(j *job, out *C.uint64_t, f func() (*database, string, error)) error {
+	j.Init()
 	if err := publish(kindJob, j, out); err != nil {
 		return err
 	}
-	go func() {
-		db, report, err := shielded(work)
-		j.mu.Lock()
-		j.err, j.db, j.report = err, db, report
-		close(j.done)
-		abandoned := j.abandoned
-		j.mu.Unlock()
-		if abandoned {
-			j.drop()
-		}
-	}()
+	go j.Run(f)
 	return nil
-}
-
-// shielded turns a panic of work into its error.
-func shielded(work func() (*database, string, error)) (db *database, report string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("internal error: %w", base.NewPanic(r))
-		}
-	}()
-	return work()
-}
-
-// abandon is what happens when the handle goes.
-func (j *job) abandon() {
-	j.mu.Lock()
-	j.abandoned = true
-	j.mu.Unlock()
-	select {
-	case <-j.done:
-		j.drop()
-	default:
-	}
-}
-
-// drop closes a database nobody has fetched.
-func (j *job) drop() {
-	if db := j.fetch(); db != nil {
-		_ = db.Close() // there is nobody to tell
-	}
-}
-
-func (j *job) fetch() *database {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	db := j.db
-	j.db = nil
-	return db
-}
-
-// finished reports whether the job is done, and its error.
-func (j *job) finished() (bool, error) {
-	select {
-	case <-j.done:
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		return true, j.err
-	default:
-		return false, nil
-	}
-}
-
-// stop asks the job to end.
-func (j *job) stop() {
-	if j.cancel != nil {
-		j.cancel()
-	}
 }
 
 //export loamgo_compact_start
@@ -127,14 +50,14 @@ func loamgo_compact_start(db C.uint64_t, start unsafe.Pointer, startLen C.size_t
 		total := sizes[0] + uint64(before.MemtableBytes)
 		ctx, cancel := context.WithCancel(context.Background())
 		j := &job{
-			progress: func() (uint64, uint64) {
+			Progress: func() (uint64, uint64) {
 				now := d.Metrics()
 				done := now.Compact.BytesIn - before.Compact.BytesIn + now.Flush.BytesIn - before.Flush.BytesIn
 				return min(done, total), total
 			},
-			cancel: cancel,
+			Cancel: cancel,
 		}
-		return j.start(out, func() (*database, string, error) {
+		return begin(j, out, func() (*database, string, error) {
 			defer cancel()
 			return nil, "", d.CompactRangeContext(ctx, r.Start, r.Limit)
 		})
@@ -162,7 +85,7 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 			if err != nil {
 				return err
 			}
-			err = new(job).start(out, func() (*database, string, error) { return nil, "", d.Close() })
+			err = begin(new(job), out, func() (*database, string, error) { return nil, "", d.Close() })
 			if err != nil {
 				return errors.Join(err, d.Close())
 			}
@@ -175,15 +98,15 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 		if what == C.LOAMGO_VERIFY {
 			return verifyStart(d, out)
 		}
-		return new(job).start(out, func() (*database, string, error) { return nil, "", d.Flush() })
+		return begin(new(job), out, func() (*database, string, error) { return nil, "", d.Flush() })
 	})
 }
 
 func verifyStart(d *database, out *C.uint64_t) error {
 	var read, of atomic.Uint64
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{progress: func() (uint64, uint64) { return read.Load(), of.Load() }, cancel: cancel}
-	return j.start(out, func() (*database, string, error) {
+	j := &job{Progress: func() (uint64, uint64) { return read.Load(), of.Load() }, Cancel: cancel}
+	return begin(j, out, func() (*database, string, error) {
 		defer cancel()
 		return nil, "", d.db.Verify(ctx, func(n, total uint64) {
 			of.Store(total) // before read, which is never more
@@ -200,7 +123,7 @@ func loamgo_open_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message *
 			return err
 		}
 		dir := C.GoString(path)
-		err = new(job).start(out, func() (*database, string, error) {
+		err = begin(new(job), out, func() (*database, string, error) {
 			defer o.uses.release()
 			db, err := openDatabase(dir, o)
 			return db, "", err
@@ -221,16 +144,16 @@ func loamgo_job_wait(h C.uint64_t, timeout C.int, message **C.char) (s status) {
 			return err
 		}
 		if timeout < 0 {
-			<-j.done
+			<-j.Done()
 		} else if timeout > 0 {
 			t := time.NewTimer(time.Duration(timeout) * time.Millisecond)
 			defer t.Stop()
 			select {
-			case <-j.done:
+			case <-j.Done():
 			case <-t.C:
 			}
 		}
-		done, err := j.finished()
+		done, err := j.Finished()
 		waiting = !done
 		return err
 	})
@@ -244,11 +167,11 @@ func loamgo_job_wait(h C.uint64_t, timeout C.int, message **C.char) (s status) {
 func loamgo_job_progress(h C.uint64_t, done, total *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		j, err := get[*job](h, kindJob)
-		if err != nil || j.progress == nil {
+		if err != nil || j.Progress == nil {
 			return err
 		}
-		d, t := j.progress()
-		if end, err := j.finished(); end && err == nil {
+		d, t := j.Progress()
+		if end, err := j.Finished(); end && err == nil {
 			d = t
 		}
 		*done, *total = C.uint64_t(d), C.uint64_t(t)
@@ -261,7 +184,7 @@ func loamgo_job_cancel(h C.uint64_t, message **C.char) status {
 	return run(message, func() error {
 		j, err := get[*job](h, kindJob)
 		if err == nil {
-			j.stop()
+			j.Stop()
 		}
 		return err
 	})
@@ -274,10 +197,10 @@ func loamgo_job_db(h C.uint64_t, out *C.uint64_t, message **C.char) status {
 		if err != nil {
 			return err
 		}
-		if _, err := j.finished(); err != nil {
+		if _, err := j.Finished(); err != nil {
 			return err
 		}
-		db := j.fetch()
+		db := j.Fetch()
 		if db == nil {
 			return fmt.Errorf("%w: the job has no database to give", lsm.ErrInvalidArgument)
 		}
@@ -295,14 +218,13 @@ func loamgo_job_report(h C.uint64_t, out **C.char, message **C.char) status {
 		if err != nil {
 			return err
 		}
-		if _, err := j.finished(); err != nil {
+		if _, err := j.Finished(); err != nil {
 			return err
 		}
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if j.report == "" {
+		report := j.Report()
+		if report == "" {
 			return fmt.Errorf("%w: the job has no report to give", lsm.ErrInvalidArgument)
 		}
-		return give(j.report, out)
+		return give(report, out)
 	})
 }

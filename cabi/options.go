@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 )
@@ -94,11 +95,11 @@ func openDatabase(path string, o *settings) (*database, error) {
 	makeRoom(&o.Options)
 	db, err := lsm.Open(path, &o.Options)
 	if err != nil {
-		return nil, at(path, err)
+		return nil, report.At(path, err)
 	}
 	space, err := db.Keyspace(base.DefaultKeyspaceName, nil)
 	if err != nil {
-		return nil, errors.Join(at(path, err), db.Close())
+		return nil, errors.Join(report.At(path, err), db.Close())
 	}
 	d := &database{Keyspace: space, db: db, number: openings.Add(1), closed: new(atomic.Bool), owner: true, uses: o.uses.retain()}
 	if o.Logger != nil {

@@ -8,21 +8,18 @@ package main
 import "C"
 
 import (
-	"encoding/json"
-	"reflect"
-
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
 
 // repair returns the report as JSON and lets go of what the options brought.
 func repair(path string, o *settings) (string, error) {
 	defer o.uses.release()
-	report, err := lsm.Repair(path, &o.Options)
+	found, err := lsm.Repair(path, &o.Options)
 	if err != nil {
-		return "", at(path, err)
+		return "", report.At(path, err)
 	}
-	b, err := json.Marshal(plain(reflect.ValueOf(report)))
-	return string(b), err
+	return report.JSON(report.Of(found))
 }
 
 //export loamgo_repair
@@ -48,7 +45,7 @@ func loamgo_repair_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message
 			return err
 		}
 		dir := C.GoString(path)
-		err = new(job).start(out, func() (*database, string, error) {
+		err = begin(new(job), out, func() (*database, string, error) {
 			report, err := repair(dir, o)
 			return nil, report, err
 		})

@@ -9,8 +9,8 @@ import "C"
 
 import (
 	"fmt"
-	"reflect"
 
+	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -57,7 +57,7 @@ func loamgo_resources_metrics(h C.uint64_t, out, message **C.char) status {
 		if err != nil {
 			return err
 		}
-		return giveJSON(plain(reflect.ValueOf(r.Metrics())), out)
+		return giveJSON(report.Of(r.Metrics()), out)
 	})
 }
 
