@@ -161,10 +161,10 @@ type usage struct {
 	interfaces []*types.Interface
 }
 
-// exempt reports whether what is declared under this name need not be used.
+// exempt reports whether what is declared under this name need not be used. Package errors calls Unwrap.
 func exempt(dir, pkg, name string) bool {
 	_, kit := kitOf(dir)
-	return kit || pkg == "main" || name == "init" || name == "_" || matchPath("lsm/", dir) && ast.IsExported(name)
+	return kit || pkg == "main" || name == "init" || name == "_" || name == "Unwrap" || matchPath("lsm/", dir) && ast.IsExported(name)
 }
 
 func (u *usage) visit(pkg *types.Package, files []*ast.File, info *types.Info) {

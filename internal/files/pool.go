@@ -44,7 +44,7 @@ func maxOpenFor(limit uint64) int {
 }
 
 // reserve takes the right to open one descriptor for a file of set o. At the bound it
-// closes the descriptor of another file; while all of these are pinned it waits. A pin
+// closes the descriptor of another file, on a goroutine if that is another set's; while all of these are pinned it waits. A pin
 // lasts for one read, and its holder waits for nothing here.
 func (p *pool) reserve(o *owner) {
 	p.mu.Lock()
@@ -67,7 +67,11 @@ func (p *pool) reserve(o *owner) {
 				o.add(1)
 			}
 			p.mu.Unlock()
-			_ = victim.Close()
+			if f.owner == o {
+				_ = victim.Close()
+			} else { // its disk may be blocked, which is nothing to o
+				go victim.Close()
+			}
 			if !over {
 				return
 			}

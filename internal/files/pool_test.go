@@ -267,3 +267,44 @@ func TestMaxOpenFor(t *testing.T) {
 		}
 	}
 }
+
+// TestVictimsDiskIsBlocked: a set that takes the descriptor of another one does not wait for its disk.
+func TestVictimsDiskIsBlocked(t *testing.T) {
+	open := make(chan struct{})
+	blocked := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpClose {
+			<-open
+		}
+		return vfs.Outcome{}
+	})
+	c, p, own := newPooled(t, 2, 4, &owner{})
+	if err := blocked.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	close(open) // while its files are made
+	foreign := makeFiles(t, blocked, "/db", 2, p, &owner{})
+	open = make(chan struct{})
+	for i, f := range foreign {
+		readFile(t, f, i)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for i, f := range own {
+			readFile(t, f, i)
+		}
+	}()
+	select {
+	case <-read:
+	case <-time.After(10 * time.Second):
+		t.Error("reads wait for the disk of another set")
+	}
+	close(open)
+	<-read
+	for _, f := range foreign {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	closeAll(t, c, p, own)
+}
