@@ -335,7 +335,7 @@ func (x *explorer) backUpAgain(s state, f *backup.Folder) error {
 		err = f.Verify(context.Background(), info.ID, nil)
 	}
 	for _, b := range s.backups {
-		if err == nil && b.id == info.ID {
+		if err == nil && b.ended && b.id == info.ID { // one that had not ended may be none
 			err = fmt.Errorf("backup %d has the number of an earlier one", info.ID)
 		}
 	}
