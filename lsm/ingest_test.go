@@ -124,6 +124,9 @@ func TestIngestedEntriesStay(t *testing.T) {
 		mem := vfs.NewMem()
 		o := &Options{FS: mem, Format: FormatNative}
 		db := mustOpen(t, "db", o)
+		if err := mustSpace(t, db, "keeps the log").Put([]byte("a"), []byte("1"), NoSync); err != nil {
+			t.Fatal(err)
+		}
 		if err := db.Put([]byte("a"), []byte("1"), NoSync); err != nil {
 			t.Fatal(err)
 		}
