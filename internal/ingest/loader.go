@@ -79,7 +79,9 @@ func (l *Loader) putSlow(key, value []byte) (err error) {
 		return fmt.Errorf("%w: a key and value of %d bytes", base.ErrTooLarge, len(key)+len(value))
 	}
 	if l.cur != nil {
-		l.spill()
+		if err := l.spill(); err != nil {
+			return err
+		}
 	}
 	if l.cur, err = l.take(bytesOf(key, value)); err != nil {
 		return l.fail(err)
@@ -100,7 +102,7 @@ func (l *Loader) usable() error {
 	return l.k.Writable()
 }
 
-// fail keeps the first error.
+// fail keeps the first error, and returns it; nil is none.
 func (l *Loader) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,18 +142,23 @@ func (l *Loader) give(c *chunk) {
 	l.free <- c
 }
 
-// spill has the chunk written as a run.
-func (l *Loader) spill() {
+// spill has the chunk written as a run, unless the load has failed.
+func (l *Loader) spill() error {
 	c := l.cur
 	l.cur = nil
 	l.mu.Lock()
 	if len(l.runs) >= maxRuns {
 		l.mu.Unlock()
 		l.pending.Wait()
-		if err := l.joinRuns(); err != nil {
-			l.fail(err)
+		if l.err == nil { // else a run may be missing
+			l.fail(l.joinRuns())
 		}
 		l.mu.Lock()
+	}
+	if err := l.err; err != nil {
+		l.mu.Unlock()
+		l.give(c)
+		return err
 	}
 	at := len(l.runs)
 	l.runs = append(l.runs, nil)
@@ -168,10 +175,9 @@ func (l *Loader) spill() {
 			l.mu.Unlock()
 			return err
 		})
-		if err != nil {
-			l.fail(err)
-		}
+		l.fail(err)
 	}()
+	return nil
 }
 
 // write sorts a chunk and writes it as a run, which is returned with an error, too, if its file was
