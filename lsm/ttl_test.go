@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -694,7 +695,8 @@ func TestTTLAllocations(t *testing.T) {
 		if n := testing.AllocsPerRun(100, func() { dst, _ = s.Get(k, dst[:0]) }); n > 0 {
 			t.Errorf("Get %s: %v allocations", key, n)
 		}
-		if n := testing.AllocsPerRun(100, func() { s.PutTTL(k, dst, time.Hour, NoSync) }); n > 0 {
+		// With the race detector a sync.Pool forgets at random what it was given.
+		if n := testing.AllocsPerRun(100, func() { s.PutTTL(k, dst, time.Hour, NoSync) }); n > 0 && !arena.RaceDetector {
 			t.Errorf("PutTTL %s: %v allocations", key, n)
 		}
 	}

@@ -265,12 +265,13 @@ test('shared resources that are closed, in each order', async (t) => {
 
 test('everything that is exported is tried', async (t) => {
   t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'Resources', 'prefixFilter'])
-  t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'repair', 'upgrade'])
+  t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'follow', 'repair', 'upgrade'])
   const db = await opened()
-  for (const method of ['destroy', 'export', 'repair', 'upgrade']) {
-    t.is((await outcome(() => Loam[method](db.location, `${db.location}-to`))).err?.code, 'LEVEL_LOCKED', `${method} of an open database`)
+  for (const method of ['destroy', 'export', 'follow', 'repair', 'upgrade']) {
+    if (method !== 'follow') t.is((await outcome(() => Loam[method](db.location, `${db.location}-to`))).err?.code, 'LEVEL_LOCKED', `${method} of an open database`)
     for (const args of [[], [null], [''], [1], [{}]]) t.ok((await outcome(() => Loam[method](...args))).err instanceof TypeError, method)
-    t.is((await outcome(() => Loam[method]('a\0b', 'to'))).err?.code, 'LEVEL_INVALID_ARGUMENT')
+    const { err } = await outcome(() => Loam[method]('a\0b', method === 'follow' ? {} : 'to'))
+    t.is((method === 'follow' ? err?.cause : err)?.code, 'LEVEL_INVALID_ARGUMENT', method) // follow opens: the cause tells
   }
   t.is(await db.get('a'), 'a')
   t.ok(db.sublevel('x') instanceof AbstractSublevel)

@@ -364,7 +364,7 @@ def test_progress_can_stop_a_compaction(db):
 def test_options_are_loams():
     known = {o["name"] for o in loamdb.options()}
     named = set(inspect.signature(loamdb.DB.__init__).parameters)
-    assert known - {"comparator"} == named - {"self", "path", "comparator", "comparator_name", "cache", "logger"}
+    assert known - {"comparator"} == named - {"self", "path", "comparator", "comparator_name", "cache", "resources", "logger"}
 
 
 def test_shared_cache(tmp_path):

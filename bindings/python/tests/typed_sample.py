@@ -48,8 +48,8 @@ def database(path: str) -> None:
         db.verify(progress=lambda done, total: None)
         db.checkpoint("copy")
         db.set_option("block_size", 8192)
-        value: str = db.option("block_size")
-        print(value)
+        setting: str = db.option("block_size")
+        print(setting)
         with loamdb.Backups("backups", read_only=False) as backups:
             made: loamdb.Backup = backups.create(db, bytes_per_second=1 << 20, progress=lambda done, total: None)
             backups.verify(made.id)
