@@ -2,9 +2,11 @@ package native
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
@@ -31,8 +33,9 @@ type salvage struct {
 	last    []byte
 	trailer base.Trailer
 	dict    *colblk.Dict
-	dels    base.Chunk // range tombstones
-	del     int        // of dels, the next one
+	dels    base.Chunk     // range tombstones
+	del     int            // of dels, the next one
+	blocks  []block.Handle // of data, as far as an index is readable, ascending; with their padding
 }
 
 // found is a frame whose checksum is right.
@@ -242,18 +245,20 @@ func (s *salvage) takeAll(frames []found) error {
 			err = s.openRangeDels(f)
 		case kindDict:
 			err = s.openDict(f)
+		case kindIndex:
+			err = s.openIndex(f)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	end, complete, padded := uint64(0), false, false
+	slices.SortFunc(s.blocks, func(a, b block.Handle) int { return cmp.Compare(a.Offset, b.Offset) })
+	before, complete := found{}, false
 	for _, f := range frames {
-		if err := s.gap(end, f, padded); err != nil {
+		if err := s.gap(before, f); err != nil {
 			return err
 		}
-		end, padded = f.end, f.kind == kindData
-		if padded {
+		if before = f; f.kind == kindData {
 			if err := s.take(f); err != nil {
 				return err
 			}
@@ -264,18 +269,19 @@ func (s *salvage) takeAll(frames []found) error {
 		return err
 	}
 	if !complete {
-		s.lost(end, s.size-end, base.Corruptf("table", "no block can be made out, and the end is missing"), bytes.Clone(s.last), nil)
+		s.lost(before.end, s.size-before.end, base.Corruptf("table", "no block can be made out, and the end is missing"), bytes.Clone(s.last), nil)
 	}
 	return nil
 }
 
-// gap reports what lies between end and the frame f unless it is padding.
-func (s *salvage) gap(end uint64, f found, padded bool) error {
+// gap reports what lies between two frames unless it is padding.
+func (s *salvage) gap(before, f found) error {
+	end := before.end
 	if end >= f.off {
 		return nil
 	}
-	if n := f.off - end; padded && n <= maxPadding {
-		b, err := s.look(end, n)
+	if s.mayPad(before, f) {
+		b, err := s.look(end, f.off-end)
 		if err != nil {
 			return err
 		}
@@ -295,6 +301,21 @@ func (s *salvage) gap(end uint64, f found, padded bool) error {
 	}
 	s.lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.last), largest)
 	return nil
+}
+
+// mayPad reports whether zeros between two frames are padding, and not blocks that were
+// overwritten with zeros: the index tells. Where it is lost, too, zeros pass for padding up to a page's end
+// of at most half the block before them, as the writer pads less than half of a usual block.
+func (s *salvage) mayPad(before, f found) bool {
+	n := f.off - before.end
+	if before.kind != kindData || n > maxPadding || f.off%pageLen != 0 {
+		return false
+	}
+	i, ok := slices.BinarySearchFunc(s.blocks, before.off, func(h block.Handle, off uint64) int { return cmp.Compare(h.Offset, off) })
+	if ok {
+		return s.blocks[i].Offset+s.blocks[i].Size == f.off
+	}
+	return 2*n <= before.end-before.off
 }
 
 // lost reports a part of the file.
@@ -331,6 +352,23 @@ func (s *salvage) chunk(f found, buf *block.Buffer, e *base.Chunk) error {
 		return err
 	}
 	return c.Chunk(e, s.dict, viewLimit(s.env.MaxDecoded, len(b)), buf, &s.scratch.Raw)
+}
+
+// openIndex reads where data blocks lie. What is not readable of it tells nothing.
+func (s *salvage) openIndex(f found) error {
+	var e base.Chunk
+	if err := s.chunk(f, &s.scratch.View, &e); err != nil {
+		if errors.Is(err, base.ErrCorruption) {
+			return nil
+		}
+		return err
+	}
+	for i := range e.Len() {
+		if h, n := block.DecodeHandle(e.Value(i)); n > 0 {
+			s.blocks = append(s.blocks, h)
+		}
+	}
+	return nil
 }
 
 // openDict reads the dictionary. Without it the blocks that need it are lost.

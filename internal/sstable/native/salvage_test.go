@@ -1,0 +1,63 @@
+package native
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/sstable"
+)
+
+// TestSalvageOfZeroedBlock: a block that was overwritten with zeros, at a page's end or not, is
+// reported and not taken for padding, while what the writer padded is not reported. So it is without the index.
+func TestSalvageOfZeroedBlock(t *testing.T) {
+	o := options()
+	o.Compression, o.BlockSize = sstable.NoCompression, 900
+	whole, _ := write(t, o, 2000, func(i int) entry {
+		return set(fmt.Sprintf("key%06d", i), base.SeqNum(i+1), bytes.Repeat([]byte{'v'}, 40+i*7%90))
+	})
+	s := newSalvage(fileOf(whole), testEnv)
+	frames, err := s.find()
+	s.close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	padded, atEnd := 0, 0
+	for i := 1; i+1 < len(frames) && frames[i+1].kind == kindData; i++ {
+		f, next := frames[i], frames[i+1].off
+		if next > f.end {
+			padded++
+		}
+		if next%pageLen == 0 {
+			atEnd++
+		}
+		for _, index := range []bool{true, false} {
+			b := bytes.Clone(whole)
+			clear(b[f.off:f.end])
+			for _, x := range frames {
+				if x.kind == kindIndex && !index {
+					b[x.off+headerLen] ^= 1
+				}
+			}
+			reported := false
+			err := Salvage(fileOf(b), testEnv, sstable.Salvage{
+				Add: func([]byte, base.Trailer, base.Codec, []byte) error { return nil },
+				Lost: func(l sstable.Lost) {
+					switch off := uint64(l.Offset); {
+					case off <= f.off && f.end <= off+uint64(l.Length):
+						reported = true
+					case index:
+						t.Errorf("block at %d zeroed: lost %+v", f.off, l)
+					}
+				},
+			})
+			if err != nil || !reported {
+				t.Errorf("block [%d, %d), before %d, zeroed, index %v: not reported (%v)", f.off, f.end, next, index, err)
+			}
+		}
+	}
+	if padded < 5 || atEnd < 5 {
+		t.Errorf("%d blocks with padding and %d at a page's end are too few", padded, atEnd)
+	}
+}
