@@ -105,13 +105,13 @@ func (db *DB) Backup(f *backup.Folder, r *backup.Run) (info backup.Info, err err
 // copy runs f, which copies the database, and counts it in sum. ended tells f that the database
 // is being closed.
 func (db *DB) copy(sum *CopyStats, f func(src *backup.Source, ended func() error) (backup.Stats, error)) (err error) {
-	if db.Follower != nil {
-		return fmt.Errorf("%w: a follower cannot be copied, as its files are another process's: copy the database there", base.ErrReadOnly)
-	}
 	if err := db.copies.begin(); err != nil {
 		return err
 	}
 	defer db.copies.ended.Done()
+	if db.Follower != nil {
+		return fmt.Errorf("%w: a follower cannot be copied, as its files are another process's: copy the database there", base.ErrReadOnly)
+	}
 	if err := db.Health.Failed(); err != nil {
 		return err
 	}

@@ -236,9 +236,14 @@ func (f *Follower) hold(st *manifest.State, tables []*manifest.FileMeta) error {
 	return err
 }
 
+var errNoContext = fmt.Errorf("%w: no context", base.ErrInvalidArgument)
+
 // CatchUp reads on, to the end of what is in the directory. A state that has been read counts also
 // if CatchUp fails later, and the next call goes on from there.
 func (f *Follower) CatchUp(ctx context.Context) (err error) {
+	if ctx == nil {
+		return errNoContext
+	}
 	select {
 	case <-f.busy:
 	case <-ctx.Done():

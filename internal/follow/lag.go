@@ -18,19 +18,23 @@ type Lag struct {
 
 // peek looks ahead in the logs. It is safe for concurrent use.
 type peek struct {
-	mu   sync.Mutex
-	tail *wal.Tail // nil: not open
-	last base.SeqNum
+	mu     sync.Mutex
+	tail   *wal.Tail // nil: not open
+	last   base.SeqNum
+	closed bool
 }
 
 // Lag reads the logs behind the visible state, but puts nothing into memtables. failed is why the last
 // catch-up failed, if it did.
 func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
+	if ctx == nil {
+		return Lag{}, nil, errNoContext
+	}
 	p := &f.peek
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := f.at.Load()
-	if at == nil {
+	if at == nil || p.closed {
 		return Lag{}, nil, base.ErrClosed
 	}
 	if e := f.failed.Load(); e != nil {
@@ -99,5 +103,6 @@ func (p *peek) closeLocked() {
 func (p *peek) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.closed = true
 	p.closeLocked()
 }

@@ -66,6 +66,9 @@ func (w *world) calls(object any, rng *rand.Rand, skip ...string) ([]call, error
 	var out []call
 	for i := range v.NumMethod() {
 		name := owner + "." + v.Type().Method(i).Name
+		if _, ofDB := reflect.TypeFor[*lsm.DB]().MethodByName(v.Type().Method(i).Name); owner == "Follower" && ofDB {
+			name = "DB." + v.Type().Method(i).Name // which a Follower has, too
+		}
 		if contains(skip, name) {
 			continue
 		}

@@ -62,12 +62,17 @@ type disk struct {
 }
 
 func newDisk() *disk {
-	d := &disk{}
 	mem := vfs.NewMem()
 	if here, err := filepath.Abs("."); err == nil {
 		_ = mem.MkdirAll(here) // for relative names of checkpoints
 	}
-	d.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+	return diskOver(mem)
+}
+
+// diskOver is a disk with the files of fs.
+func diskOver(fs vfs.FS) *disk {
+	d := &disk{}
+	d.FS = vfs.NewFault(fs, func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.OpSync && d.broken.Load() {
 			return vfs.Outcome{Err: syscall.EIO}
 		}

@@ -86,6 +86,7 @@ var subjects = map[string]string{
 	"DB": "", "Keyspace": "", "Snapshot": "", "Txn": "", "Iterator": "", "Batch": "", "MultiResult": "",
 	"Cache":       "in functions",
 	"Resources":   "in functions",
+	"Follower":    "", // in follower_test.go
 	"Options":     "a value; Set has tests of its own",
 	"Compression": "a value",
 	"Format":      "a value",
@@ -149,6 +150,57 @@ var functions = map[string]func(t *testing.T){
 		for _, n := range []uint64{0, 1 << 40} {
 			if err := tx.RollbackTo(lsm.SavePointOf(n)); !errors.Is(err, lsm.ErrInvalidArgument) {
 				t.Errorf("back to %d: %v", n, err)
+			}
+		}
+	},
+	"OpenFollower": func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "db")
+		for _, o := range []*lsm.Options{nil, {}} {
+			if f, err := lsm.OpenFollower(dir, o); f != nil || !errors.Is(err, lsm.ErrDoesNotExist) {
+				t.Errorf("without a database: %v", err)
+			}
+		}
+		db, err := lsm.Open(dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // beside its writer, beside another, and when the writer has closed it
+			f, e1 := lsm.OpenFollower(dir, nil)
+			again, e2 := lsm.OpenFollower(dir, &lsm.Options{})
+			if err := errors.Join(e1, e2); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(f.Close(), again.CatchUp(context.Background()), again.Close()); err != nil {
+				t.Error(err)
+			}
+			if err := db.Close(); err != nil && !errors.Is(err, lsm.ErrClosed) {
+				t.Error(err)
+			}
+		}
+		closed := lsm.NewCache(1 << 20)
+		closed.Close()
+		if f, err := lsm.OpenFollower(dir, &lsm.Options{Cache: closed}); f != nil || !errors.Is(err, lsm.ErrClosed) {
+			t.Errorf("with a closed cache: %v", err)
+		}
+	},
+	"CompressionByLevel": func(t *testing.T) {
+		open := func(c lsm.Compression) error {
+			db, err := lsm.Open("/db", &lsm.Options{FS: vfs.NewMem(), Compression: c})
+			if err != nil {
+				return err
+			}
+			err = errors.Join(db.Put([]byte("k"), nil, lsm.NoSync), db.CompactRange(nil, nil))
+			return errors.Join(err, db.Close())
+		}
+		levels := []lsm.Compression{lsm.NoCompression, lsm.SnappyCompression, lsm.ZstdCompression}
+		list := lsm.CompressionByLevel(levels...)
+		levels[0] = lsm.Compression(200) // the list is the caller's
+		if err := errors.Join(open(list), open(lsm.CompressionByLevel(lsm.ZstdCompression))); err != nil {
+			t.Error(err)
+		}
+		for _, bad := range [][]lsm.Compression{levels, make([]lsm.Compression, 8), {list}} {
+			if err := open(lsm.CompressionByLevel(bad...)); !errors.Is(err, lsm.ErrInvalidArgument) {
+				t.Errorf("%v: %v", bad, err)
 			}
 		}
 	},
