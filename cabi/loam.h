@@ -638,10 +638,11 @@ LOAM_API loam_status loam_job_wait(loam_job *job, int timeout_ms, char **err);
 /* Work done and to be done, in bytes, as an estimate; both 0 when unknown. */
 LOAM_API loam_status loam_job_progress(loam_job *job, uint64_t *done, uint64_t *total, char **err);
 /* Asks the job to end early, with LOAM_ERR_CANCELLED. Compactions, exports,
- * verifications, checkpoints, backups and catch-ups stop soon; other work runs to its end. */
+ * verifications, checkpoints, backups, catch-ups, dumps and loads stop soon; other work runs to its end. */
 LOAM_API loam_status loam_job_cancel(loam_job *job, char **err);
 /* What a finished job made: the database of loam_open_start (once), the JSON
- * report of loam_repair_start or loam_backup_create_start. */
+ * report of loam_repair_start, loam_backup_create_start, loam_dump_start, loam_load_start and
+ * loam_dump_verify_start. */
 LOAM_API loam_status loam_job_db(loam_job *job, loam_db **db, char **err);
 LOAM_API loam_status loam_job_report(loam_job *job, char **report, char **err);
 /* Gives up the handle. The work goes on to its end; a database that was opened
@@ -724,6 +725,41 @@ LOAM_API loam_status loam_backup_close(loam_backup *backup);
 LOAM_API loam_status loam_set_option(loam_db *db, const char *name, const char *value, char **err);
 /* The value of an option that is in force; malloc'ed. */
 LOAM_API loam_status loam_option(loam_db *db, const char *name, char **value, char **err);
+
+/* ---- Dumps ---- */
+
+/* A dump is one state of all keyspaces as a stream of bytes, which does not depend on the format or the
+ * machine: docs/dump.md and docs/format-dump.md.
+ *
+ * write gets the next bytes of it, and returns other than 0 to end the call; read stores at most
+ * capacity bytes, more than 0, at data, and returns how many, 0 at the end. Both report failures by
+ * loam_callback_fail (LOAM_ERR_CALLBACK), and are called on the thread of the call, one at a time. */
+typedef int (*loam_dump_write_fn)(void *arg, const void *data, size_t len, loam_failure *failure);
+typedef size_t (*loam_dump_read_fn)(void *arg, void *data, size_t capacity, loam_failure *failure);
+
+/* Completes a dump that was cut: the descriptor is of a regular file that is open for
+ * reading and writing. The state must be that of its beginning (snapshot, or a database that was not written
+ * since): else LOAM_ERR_INVALID_ARGUMENT, and the file stays as it is. */
+#define LOAM_DUMP_CONTINUE UINT64_C(1)
+/* Entries of the dump replace what is there; without it a keyspace that is not empty is LOAM_ERR_EXISTS. */
+#define LOAM_LOAD_OVERWRITE UINT64_C(1)
+
+/* Writes a dump of all keyspaces at snapshot (optional: the present). compression is "none", "snappy" or
+ * "zstd" (NULL: snappy). info (optional) is malloc'ed JSON: id, created (seconds since 1970), sequence, bytes (of
+ * keys and values), size (of the dump), and keyspaces with name, comparator, merge_operator, expires and entries. */
+LOAM_API loam_status loam_dump(loam_db *db, const loam_snapshot *snapshot, const char *compression, loam_dump_write_fn write, void *arg, char **info, char **err);
+/* Loads a dump; all of it is durable then. A call that failed or was cut short by a crash is repeated with the same
+ * dump from its beginning, and goes on where the first one ended. LOAM_ERR_CORRUPTION: the dump is damaged
+ * or was cut. */
+LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn read, void *arg, char **info, char **err);
+/* Reads and checks a whole dump. */
+LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, char **err);
+/* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is, with LOAM_DUMP_CONTINUE
+ * from the beginning. The job has a descriptor of its own for the file, and makes a regular one that it writes
+ * durable. loam_job_report gives what info is. A cancel does not end a wait for a pipe: close its other end. */
+LOAM_API loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot, const char *compression, uint64_t flags, int fd, loam_job **job, char **err);
+LOAM_API loam_status loam_load_start(loam_db *db, uint64_t flags, int fd, loam_job **job, char **err);
+LOAM_API loam_status loam_dump_verify_start(int fd, loam_job **job, char **err);
 
 /* ---- Information; strings are malloc'ed ---- */
 

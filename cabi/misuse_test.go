@@ -117,6 +117,8 @@ func (p prototype) good(q parameter) string {
 		return `"scratch"`
 	case q.name == "to":
 		return `"exported"`
+	case q.name == "compression":
+		return `"zstd"`
 	case q.name == "format":
 		return `"native"`
 	case q.name == "name" && (p.name == "loam_options_set" || p.name == "loam_set_option" || p.name == "loam_option"):
@@ -173,7 +175,7 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{any_, "NULL"}, {any_, "&later_" + m[1] + ".known"}, {invalid_, "&unknown_" + m[1] + ".known"},
 			{invalid_, "&short_" + m[1]}, {invalid_, "&huge_" + m[1]}, {invalid_, "&flags_" + m[1]}}
 	}
-	optional := q.name == "err" || q.name == "sequence" || q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "report" && p.name == "loam_repair"
+	optional := q.name == "err" || q.name == "sequence" || q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "info" || q.name == "report" && p.name == "loam_repair"
 	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "stop"
 	switch {
 	case q.typ == "size_t" && q.name == "n":
@@ -202,7 +204,7 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{any_, "INT_MIN"}, {any_, "INT_MAX"}, {any_, "-1"}, {any_, "1"}}
 	case p.name == "loam_error_errno" || p.name == "loam_error_path":
 		return [][2]string{{any_, "NULL"}} // any other text is no message of the library's
-	case p.name == "loam_callback_fail":
+	case p.name == "loam_callback_fail" || q.name == "compression":
 		return [][2]string{{any_, "NULL"}}
 	case q.typ == "const char *":
 		return [][2]string{{invalid_, "NULL"}, {any_, `""`}, {any_, "long_text"}, {any_, `"\xff\xfe%s%n"`}}

@@ -34,6 +34,9 @@ intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key
                            const unsigned char *operands, const uint64_t *ends, size_t count, void **out, size_t *out_len);
 intptr_t loamgo_merge_partial(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *left, size_t left_len,
                               const unsigned char *right, size_t right_len, int *joined, void **out, size_t *out_len);
+/* Dumps: 0, or the address of the message of a failure. */
+intptr_t loamgo_dump_write(uintptr_t fn, uintptr_t arg, const unsigned char *data, size_t len);
+intptr_t loamgo_dump_read(uintptr_t fn, uintptr_t arg, unsigned char *data, size_t capacity, size_t *len);
 /* 0 or the address of the message of a failure. */
 intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
 /* The words of a failure, until it is freed. */

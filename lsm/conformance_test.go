@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/backup"
+	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/testkit/script"
+	"github.com/loamdb/loam/internal/transfer"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -68,6 +70,28 @@ type conformer struct {
 func (c *conformer) open() {
 	c.db = mustOpen(c.t, c.dir, c.options)
 	c.space = c.keyspace("default", "")
+}
+
+// dump goes on in a database in dir, into which a dump is loaded. Package lsm/dump imports this one.
+func (c *conformer) dump(dir string) error {
+	o := Options{}
+	if c.options != nil {
+		o = *c.options
+	}
+	o.Format = FormatNative
+	if !c.db.engine.Native() {
+		o.Format = FormatLevelDB
+	}
+	to := mustOpen(c.t, dir, &o)
+	var b bytes.Buffer
+	_, err := transfer.Dump(context.Background(), c.db.engine, &b, transfer.DumpOptions{Codec: block.Snappy, BlockBytes: 100})
+	if err == nil {
+		_, err = transfer.Load(context.Background(), to.engine, &b, transfer.LoadOptions{SyncBytes: 100})
+	}
+	mustClose(c.t, c.db)
+	c.db, c.dir = to, dir
+	c.space = c.keyspace("default", "")
+	return err
 }
 
 // keyspace opens a keyspace; operator is the merge operator of a new one, "" if it has none.
@@ -215,6 +239,8 @@ func (c *conformer) run(op string, args []string) {
 		c.copied(op, args[0])
 	case "option":
 		c.option(args)
+	case "dump":
+		c.ok(c.dump(filepath.Join(c.t.TempDir(), args[0])))
 	case "use":
 		c.space = c.keyspace(args[0], append(args, "")[1])
 		c.ok(nil)

@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <limits.h>
+#include <unistd.h>
 
 static char *err;
 
@@ -284,6 +285,103 @@ static void backups(loam_db *db) {
   WANT(LOAM_OK, loam_backup_close(b));
 }
 
+typedef struct {
+  char *data;
+  size_t len, at, fail_at; /* 0: does not fail */
+} stream;
+
+static int append(void *arg, const void *data, size_t len, loam_failure *failure) {
+  stream *s = arg;
+  if (s->fail_at && s->len + len > s->fail_at) {
+    loam_callback_fail(failure, "the stream is full");
+    return 1;
+  }
+  s->data = realloc(s->data, s->len + len);
+  memcpy(s->data + s->len, data, len);
+  s->len += len;
+  return 0;
+}
+
+static size_t take(void *arg, void *data, size_t capacity, loam_failure *failure) {
+  stream *s = arg;
+  if (s->fail_at && s->at >= s->fail_at) {
+    loam_callback_fail(failure, "the stream is gone");
+    return 0;
+  }
+  size_t n = s->len - s->at < capacity ? s->len - s->at : capacity;
+  if (n > 1000) n = 1000; /* fewer than there was room for */
+  memcpy(data, s->data + s->at, n);
+  s->at += n;
+  return n;
+}
+
+static void dumps(loam_db *db) {
+  char *info, *again;
+  stream s = {0};
+  loam_db *to, *second;
+  loam_job *job;
+  loam_snapshot *snapshot;
+  WANT(LOAM_OK, loam_snapshot_create(db, &snapshot, &err));
+  s.fail_at = 100;
+  loam_status failed = loam_dump(db, NULL, NULL, append, &s, &info, &err);
+  CHECK(failed == LOAM_ERR_CALLBACK && strstr(err, "the stream is full") && !info, "%s: %s", loam_status_name(failed), err);
+  loam_free(err);
+  s.len = s.fail_at = 0;
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_dump(db, snapshot, "brotli", append, &s, &info, &err));
+  WANT(LOAM_OK, loam_dump(db, snapshot, "none", append, &s, &info, &err));
+  CHECK(strstr(info, "\"name\":\"default\"") && s.len > 100, "%s", info);
+  WANT(LOAM_OK, loam_dump_verify(take, &s, &again, &err));
+  CHECK(!strcmp(info, again), "%s\n%s", info, again);
+  loam_free(info);
+  loam_free(again);
+  WANT(LOAM_OK, loam_open("loaded", NULL, &to, &err));
+  s.at = 0;
+  s.fail_at = s.len / 2;
+  WANT(LOAM_ERR_CALLBACK, loam_load(to, 0, take, &s, NULL, &err));
+  s.at = s.fail_at = 0;
+  WANT(LOAM_OK, loam_load(to, 0, take, &s, NULL, &err));
+  s.at = 0;
+  WANT(LOAM_ERR_EXISTS, loam_load(to, 0, take, &s, NULL, &err));
+  s.at = 0;
+  WANT(LOAM_OK, loam_load(to, LOAM_LOAD_OVERWRITE, take, &s, &info, &err));
+  loam_free(info);
+  s.at = 0;
+  s.len--;
+  WANT(LOAM_ERR_CORRUPTION, loam_dump_verify(take, &s, &info, &err));
+  CHECK(!info, "info");
+  loam_free(s.data);
+  WANT(LOAM_OK, loam_verify(to, &err));
+  FILE *f = fopen("dump", "w+b");
+  WANT(LOAM_ERR_IO, loam_dump_start(db, NULL, NULL, 0, 12345, &job, &err));
+  CHECK(!job, "job");
+  WANT(LOAM_OK, loam_dump_start(db, NULL, "zstd", 0, fileno(f), &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_report(job, &info, &err));
+  loam_free(info);
+  WANT(LOAM_OK, loam_job_close(job));
+  long size = lseek(fileno(f), 0, SEEK_END);
+  CHECK(!ftruncate(fileno(f), size - 3), "ftruncate");
+  CHECK(lseek(fileno(f), 0, SEEK_SET) == 0, "lseek");
+  WANT(LOAM_OK, loam_dump_verify_start(fileno(f), &job, &err));
+  WANT(LOAM_ERR_CORRUPTION, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_dump_start(db, snapshot, "zstd", LOAM_DUMP_CONTINUE, fileno(f), &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_OK, loam_open("loaded2", NULL, &second, &err));
+  CHECK(lseek(fileno(f), 0, SEEK_SET) == 0, "lseek");
+  WANT(LOAM_OK, loam_load_start(second, 0, fileno(f), &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  uint64_t done, total;
+  WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+  CHECK(done == total && total == (uint64_t)size, "%llu of %llu, %ld", (unsigned long long)done, (unsigned long long)total, size);
+  WANT(LOAM_OK, loam_job_close(job));
+  fclose(f);
+  WANT(LOAM_OK, loam_close(second, &err));
+  WANT(LOAM_OK, loam_close(to, &err));
+  WANT(LOAM_OK, loam_snapshot_close(snapshot));
+}
+
 static void upkeep(loam_db *db) {
   loam_job *job;
   uint64_t done, total, size = 7;
@@ -331,6 +429,7 @@ static void upkeep(loam_db *db) {
   WANT(LOAM_OK, loam_checkpoint_start(db, "checkpoint2", &job, &err));
   WANT(LOAM_OK, loam_job_wait(job, -1, &err));
   WANT(LOAM_OK, loam_job_close(job));
+  dumps(db);
   loam_db *copy;
   WANT(LOAM_OK, loam_open("checkpoint2", NULL, &copy, &err));
   WANT(LOAM_OK, loam_verify(copy, &err));

@@ -80,6 +80,16 @@ static inline void a_log_log(void *arg, int level, const char *line, loam_failur
   (void)failure;
 }
 
+static inline int a_dump_write_write(void *arg, const void *data, size_t len, loam_failure *failure) {
+  (void)arg, (void)data, (void)len, (void)failure;
+  return 0;
+}
+
+static inline size_t a_dump_read_read(void *arg, void *data, size_t capacity, loam_failure *failure) {
+  (void)arg, (void)data, (void)capacity, (void)failure;
+  return 0;
+}
+
 static inline int a_filter_filter(void *arg, int level, const void *key, size_t key_len, const void *value, size_t value_len, void **changed, size_t *changed_len, loam_failure *failure) {
   (void)arg, (void)level, (void)key, (void)key_len, (void)value, (void)value_len, (void)changed, (void)changed_len, (void)failure;
   return LOAM_FILTER_KEEP;

@@ -2,6 +2,8 @@
 #include "check.h"
 
 #include <ctype.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <time.h>
 
 enum { WORDS = 64, SNAPSHOTS = 16, TRANSACTIONS = 4 };
@@ -126,6 +128,27 @@ static void open_root(const char *format) {
 static void close_root(void) {
   WANT(LOAM_OK, loam_close(db, &err));
   WANT(LOAM_OK, loam_close(root, &err));
+}
+
+/* Goes on in a database of the same format, into which a dump is loaded. */
+static void dump(char *name) {
+  struct stat native;
+  char current[1024];
+  snprintf(current, sizeof current, "%s/CURRENT", path);
+  CHECK(!stat(current, &native), "%s", current);
+  FILE *f = tmpfile();
+  loam_job *job;
+  WANT(LOAM_OK, loam_dump_start(root, NULL, NULL, 0, fileno(f), &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  close_root();
+  path = strdup(name);
+  open_root(S_ISDIR(native.st_mode) ? "native" : "leveldb");
+  CHECK(lseek(fileno(f), 0, SEEK_SET) == 0, "lseek");
+  WANT(LOAM_OK, loam_load_start(root, 0, fileno(f), &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  fclose(f);
 }
 
 /* The names without quotes and commas: they have none. */
@@ -423,6 +446,8 @@ static void operation(char **words, int n) {
       close_root();
       path = strdup(words[1]);
       open_root("default");
+    } else if (!strcmp(op, "dump")) {
+      dump(words[1]);
     } else if (!strcmp(op, "use")) {
       WANT(LOAM_OK, loam_close(db, &err));
       db = keyspace(words[1], n > 2 ? words[2] : NULL);
