@@ -36,6 +36,8 @@ const manifest = {
     approximateSizes: true,
     catchUp: true,
     checkpoint: true,
+    dump: true,
+    load: true,
     compact: true,
     compactRange: true,
     flush: true,
@@ -370,6 +372,16 @@ class Loam extends AbstractLevel {
     const { signal, progress } = watched(options)
     if (signal?.aborted) throw new AbortError(signal.reason)
     return this.#watch(native.verifyStart(this.#context), signal, progress)
+  }
+
+  async dump (file, options) {
+    const context = await this[kSettled]('dump')
+    return require('./dump').dump(context, file, options, snapshotOf(this.#family, options ?? {}))
+  }
+
+  async load (file, options) {
+    const context = await this[kSettled]('load')
+    return require('./dump').load(context, file, options)
   }
 
   async checkpoint (location, options) {

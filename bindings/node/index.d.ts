@@ -201,6 +201,18 @@ export class Loam<KDefault = string, VDefault = string>
   /** How far a follower is behind its directory. Rejects with what the last catch-up failed with. */
   lag (): Promise<Lag>
 
+  /**
+   * Write one state of all keyspaces, that of the option `snapshot` or the present one, into a file, by its path, or
+   * a stream, for {@link load} on any machine and into any format.
+   */
+  dump (file: string | NodeJS.WritableStream, options?: DumpOptions | undefined): Promise<DumpInfo>
+
+  /**
+   * Put what a dump has into the database, durably. Keyspaces of the dump must be empty or missing. A call that failed, or
+   * was ended by a crash, is repeated with the same dump from its beginning, and goes on where the first one ended.
+   */
+  load (file: string | NodeJS.ReadableStream, options?: LoadOptions | undefined): Promise<DumpInfo>
+
   /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
   pauseCompaction (): void
   resumeCompaction (): void
@@ -671,6 +683,35 @@ export interface Lag {
   operations: number
   /** At most so many seconds ago there was none; 0 if there is none. */
   seconds: number
+}
+
+/** Read a dump and check all of it. */
+export function verifyDump (file: string | NodeJS.ReadableStream, options?: VerifyOptions | undefined): Promise<DumpInfo>
+
+/** What a dump has. */
+export interface DumpInfo {
+  id: string
+  created: Date
+  /** The sequence number of the state in the database that was dumped. */
+  sequence: number
+  keyspaces: Array<{ name: string, comparator: string, mergeOperator: string, expires: boolean, entries: number }>
+  /** Of all keys and values. */
+  bytes: number
+  /** Of the dump, in bytes. */
+  size: number
+}
+
+export interface DumpOptions extends VerifyOptions {
+  snapshot?: AbstractSnapshot | undefined
+  /** `'snappy'` (default), `'zstd'` or `'none'`. */
+  compression?: 'snappy' | 'zstd' | 'none' | undefined
+  /** Complete the dump in the file, which was cut, if the database is as it was at its beginning. */
+  resume?: boolean | undefined
+}
+
+export interface LoadOptions extends VerifyOptions {
+  /** Entries of the dump replace what is there. */
+  overwrite?: boolean | undefined
 }
 
 export interface CheckpointOptions {

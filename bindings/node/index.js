@@ -4,6 +4,7 @@ const { Loam } = require('./database')
 const { Keyspace } = require('./keyspace')
 const { Cache, Resources } = require('./cache')
 const { Backups } = require('./backups')
+const { verifyDump } = require('./dump')
 const { prefixFilter } = require('./options')
 
 // What classic-level's users know, and with it the package level: new databases are
@@ -20,4 +21,5 @@ exports.Keyspace = Keyspace
 exports.Cache = Cache
 exports.Backups = Backups
 exports.Resources = Resources
+exports.verifyDump = verifyDump
 exports.prefixFilter = prefixFilter

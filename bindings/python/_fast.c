@@ -701,11 +701,20 @@ static PyMethodDef snapshot_methods[] = {
     {"close", snapshot_close, METH_NOARGS, "close($self)\n--\n\nGives the snapshot up. Closing twice is harmless."},
     {NULL, NULL, 0, NULL}};
 
+static PyObject *snapshot_handle(PyObject *self, void *unused) {
+  loam_snapshot *snapshot;
+  (void)unused;
+  return reader_db((Reader *)self, &snapshot) == NULL ? NULL : PyLong_FromVoidPtr(snapshot);
+}
+
+static PyGetSetDef snapshot_getset[] = {{"_handle", snapshot_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+
 static PyType_Slot snapshot_slots[] = {{Py_tp_new, snapshot_new},
                                        {Py_tp_dealloc, reader_dealloc},
                                        {Py_tp_traverse, reader_traverse},
                                        {Py_tp_clear, reader_clear},
                                        {Py_tp_methods, snapshot_methods},
+                                       {Py_tp_getset, snapshot_getset},
                                        {Py_mp_subscript, reader_subscript},
                                        {Py_sq_contains, reader_contains},
                                        {Py_tp_doc, "A snapshot's handle."},

@@ -7,6 +7,7 @@ const test = require('tape')
 const fs = require('fs')
 const os = require('os')
 const path = require('path')
+const { PassThrough } = require('stream')
 const { Backups, Loam } = require('..')
 
 const directory = path.join(__dirname, '..', '..', '..', 'testdata', 'conformance')
@@ -308,6 +309,17 @@ class Conformer {
   option (name, value) {
     if (value !== undefined) this.db.setOption(name, value)
     return `= ${this.db.option(name)}`
+  }
+
+  async dump (name) {
+    const location = path.join(root, `${path.basename(this.root.location)}-${name}`)
+    const native = fs.statSync(path.join(this.root.location, 'CURRENT')).isDirectory()
+    const stream = new PassThrough()
+    const db = new Loam(location, { ...encodings, format: native ? 'native' : 'leveldb' })
+    await db.open()
+    await Promise.all([this.root.dump(stream), db.load(stream)])
+    await this.root.close()
+    this.root = this.db = db
   }
 
   async filter (name) {

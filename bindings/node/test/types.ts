@@ -1,6 +1,6 @@
 // Compiled by test/package.js, not run.
 
-import { Backup, Backups, Cache, ClassicLevel, Loam, OpenOptions, prefixFilter, RecoveryReport } from 'loamdb'
+import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions, prefixFilter, RecoveryReport } from 'loamdb'
 import loamdb from 'loamdb'
 
 interface User { name: string }
@@ -105,6 +105,10 @@ export async function main (): Promise<void> {
   await backups.close()
   // @ts-expect-error: they are opened
   console.log(new Backups())
+
+  const dumped: DumpInfo = await users.dump('stream', { compression: 'zstd', resume: false, signal: AbortSignal.timeout(1) })
+  const loadedInfo: DumpInfo = await users.load(process.stdin, { overwrite: true })
+  console.log(dumped.size + loadedInfo.keyspaces[0].entries, (await verifyDump('stream')).created.getTime())
 
   const classic: ClassicLevel<string, User> = users
   const same: typeof Loam = loamdb.Loam

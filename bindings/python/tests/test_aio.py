@@ -33,6 +33,8 @@ def test_reads_and_writes(path):
             await db.checkpoint(path.with_name("copy"))
             await db.set_option("block_size", "8KiB")
             assert await db.option("block_size") == "8192"
+            await db.dump(path.with_name("stream"))
+            await db.load(path.with_name("stream"), overwrite=True)
             assert path.with_name("copy").is_dir()
             assert await db.get(b"c") == await db.get(b"c", fill_cache=False) == b"3"
             await db.clear()

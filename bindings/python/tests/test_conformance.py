@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import pathlib
 import time
@@ -203,6 +204,17 @@ class Runner:
     def database(self):
         return self.db
 
+    def do_dump(self, source, name):
+        path, old = self.path.parent / name, self.database()
+        stream = io.BytesIO()
+        old.dump(stream)
+        stream.seek(0)
+        native = (self.path / "CURRENT").is_dir()
+        with loamdb.open(path, format="native" if native else "leveldb") as db:
+            db.load(stream)
+        self.path = path
+        self.do_reopen(source)
+
     def do_iter(self, source, *words):
         options = dict(w.partition("=")[::2] for w in words)
         entries = self.entries(source, {n: decode(options[n]) for n in ("prefix", "lower", "upper") if n in options}, "reverse" in options)
@@ -268,7 +280,7 @@ class PlyvelRunner(Runner):
     def do_checkpoint(self, source, name):
         self.do_reopen(source)  # plyvel has nothing of the kind
 
-    do_backup = do_checkpoint
+    do_backup = do_dump = do_checkpoint
 
     def entries(self, source, bounds, reverse):
         names = {"lower": "start", "upper": "stop", "prefix": "prefix"}

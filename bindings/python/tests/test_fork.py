@@ -83,7 +83,7 @@ USES_OF_THE_PARENTS = """
         lambda: db.items(), lambda: db.snapshot(), lambda: db.batch(), lambda: snapshot[b"a"], lambda: snapshot.items(),
         lambda: view.get(b""), lambda: len(db), lambda: db.clear(), lambda: db.update({b"a": b"b"}),
         lambda: batch.put(b"a", b"2"), lambda: batch.delete(b"a"), lambda: batch.write(), lambda: len(batch),
-        lambda: batch.size, lambda: batch.clear(), lambda: batch.append(other), lambda: db.compact(), lambda: db.flush(), lambda: db.verify(), lambda: db.checkpoint("copy"),
+        lambda: batch.size, lambda: batch.clear(), lambda: batch.append(other), lambda: db.compact(), lambda: db.flush(), lambda: db.verify(), lambda: db.checkpoint("copy"), lambda: db.dump(os.devnull), lambda: db.load(os.devnull),
         lambda: db.sync(), lambda: db.resume(), lambda: db.metrics(), lambda: db.set_option("block_size", 4096), lambda: db.option("block_size"), lambda: db.property("leveldb.stats"),
         lambda: db.approximate_size(), lambda: db.comparator_name(), lambda: db.compaction_paused().__enter__(),
         lambda: db.close(),

@@ -4,6 +4,7 @@ so that a method without arguments here fails the test instead of being forgotte
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 
 import loamdb
@@ -28,6 +29,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "setdefault": (b"a", b"b"),
     "update": ({b"a": b"b"},),
     "checkpoint": ("no such directory/copy",),
+    "dump": (os.devnull,),
+    "load": ("no such file",),
     "property": ("leveldb.stats",),
     "set_option": ("block_size", 4096),
     "option": ("block_size",),

@@ -50,6 +50,8 @@ def database(path: str) -> None:
         db.set_option("block_size", 8192)
         setting: str = db.option("block_size")
         print(setting)
+        print(db.dump("stream", compression="zstd")["keyspaces"], loamdb.verify_dump("stream")["size"])
+        loamdb.load(db, "stream", overwrite=True)
         with loamdb.Backups("backups", read_only=False) as backups:
             made: loamdb.Backup = backups.create(db, bytes_per_second=1 << 20, progress=lambda done, total: None)
             backups.verify(made.id)

@@ -14,9 +14,11 @@ child after fork() opens databases of its own; those of its parent are of no use
 
 from __future__ import annotations
 
+import os
 
-from . import _handles, errors
-from ._library import check, error_slot, ffi, load, take_text
+from . import _dump, _handles, errors
+from ._library import check, error_slot, ffi, take_text
+from ._library import load as _library
 from ._options import Cache, MergeOperator, Resources, prefix_filter
 from ._types import Any, Progress, StrPath
 from .backup import Backup, Backups
@@ -46,15 +48,18 @@ __all__ = [
     "Snapshot",
     "Transaction",
     "destroy",
+    "dump",
     "errors",
     "export",
     "follow",
     "library_version",
+    "load",
     "options",
     "prefix_filter",
     "repair",
     "set_runtime",
     "upgrade",
+    "verify_dump",
 ]
 
 #: Opens a database, and creates it when there is none: ``with loamdb.open(path) as db``.
@@ -101,17 +106,33 @@ def export(
     _handles.export(path, to, format, {"comparator": comparator}, progress)
 
 
+def dump(db: DB, file: StrPath | Any, **options: Any) -> dict[str, Any]:
+    """db.dump(file): writes all that is in the database into a file."""
+    return db.dump(file, **options)
+
+
+def load(db: DB, file: StrPath | Any, **options: Any) -> dict[str, Any]:
+    """db.load(file): puts what a dump has into the database."""
+    return db.load(file, **options)
+
+
+def verify_dump(file: StrPath | Any, *, progress: Progress | None = None) -> dict[str, Any]:
+    """Reads a dump, a path or a binary file object, and checks all of it. Returns what it has; raises
+    CorruptionError if it is damaged or was cut."""
+    return _dump.run_file(None, "loam_dump_verify_start", (), file, os.O_RDONLY, False, progress)
+
+
 def options() -> list[dict[str, Any]]:
     """The options of open: name, what it does, unit, default, least and greatest value."""
     slot, err = ffi.new("char **"), error_slot()
-    check(load().loam_options_describe(slot, err), err)
+    check(_library().loam_options_describe(slot, err), err)
     described: list[dict[str, Any]] = _handles.parse(take_text(slot))
     return described
 
 
 def library_version() -> str:
     """The version of libloam."""
-    version: str = ffi.string(load().loam_version()).decode()
+    version: str = ffi.string(_library().loam_version()).decode()
     return version
 
 
@@ -119,4 +140,4 @@ def set_runtime(*, maxprocs: int = 0, gogc: int = 0, memory_limit: int = 0) -> N
     """Sets how many threads run Go code at once, the Go garbage collector's percentage
     (negative: off) and its soft memory limit in bytes (negative: none). 0 leaves as is."""
     err = error_slot()
-    check(load().loam_runtime_set(maxprocs, gogc, memory_limit, err), err)
+    check(_library().loam_runtime_set(maxprocs, gogc, memory_limit, err), err)

@@ -231,6 +231,27 @@ class DB(_Reads):
         lag: _db.Lag = await self._run(self.db.lag)
         return lag
 
+    async def dump(
+        self,
+        file: StrPath | Any,
+        *,
+        compression: str | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """Writes one state of all keyspaces into a file, a path or a binary file object."""
+        said: dict[str, Any] = await self._run(
+            self.db.dump, file, compression=compression, resume=resume, progress=progress
+        )
+        return said
+
+    async def load(
+        self, file: StrPath | Any, *, overwrite: bool = False, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Puts what a dump has into the database."""
+        said: dict[str, Any] = await self._run(self.db.load, file, overwrite=overwrite, progress=progress)
+        return said
+
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         await self._run(self.db.sync)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from . import _fast, _ttl
+from ._dump import is_path, run_file
 from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, encode_name
 from ._library import ffi, load
 from ._options import Cache, MergeOperator, Resources, encode_path, option_name, option_text
@@ -398,6 +399,39 @@ class DB(_Mapping, Handle):
         sequences, microseconds = ffi.new("uint64_t *"), ffi.new("uint64_t *")
         self._call("loam_lag", sequences, microseconds)
         return Lag(sequences[0], microseconds[0] / 1e6)
+
+    def dump(
+        self,
+        file: StrPath | Any,
+        *,
+        snapshot: Snapshot | None = None,
+        compression: str | None = None,
+        resume: bool = False,
+        progress: Progress | None = None,
+    ) -> dict[str, Any]:
+        """Writes one state of all keyspaces, that of snapshot or the present one, into a file, a path or a
+        binary file object, as a stream that load reads, on any machine and into any format. compression is
+        "snappy", "zstd" or "none". Returns what the dump has. resume completes a dump that was cut,
+        in the file that a path names, if the database is as it was at its beginning, or snapshot is the same.
+        progress is as for compact, with 0 for bytes in all; an exception from it, like Ctrl-C, ends the call."""
+        lib = load()
+        if resume and not is_path(file):
+            raise TypeError("a dump is resumed in a file, by its path")
+        at = ffi.NULL if snapshot is None else ffi.cast("loam_snapshot *", snapshot._handle)
+        packed = ffi.NULL if compression is None else compression.encode()
+        flags = os.O_RDWR | os.O_CREAT | (0 if resume else os.O_TRUNC)
+        args = (at, packed, lib.LOAM_DUMP_CONTINUE if resume else 0)
+        return run_file(self, "loam_dump_start", args, file, flags, True, progress)
+
+    def load(
+        self, file: StrPath | Any, *, overwrite: bool = False, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Puts what a dump has into the database, durably: a path, or a binary file object, of which more may be
+        read than the dump. Keyspaces of the dump must be empty or missing (ExistsError), unless overwrite is set. A
+        call that failed, or was ended by a crash, is repeated with the same dump from its beginning, and
+        goes on where the first one ended. Returns what the dump has. progress is as for compact."""
+        args = (load().LOAM_LOAD_OVERWRITE if overwrite else 0,)
+        return run_file(self, "loam_load_start", args, file, os.O_RDONLY, False, progress)
 
     def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""

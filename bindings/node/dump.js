@@ -1,0 +1,93 @@
+'use strict'
+
+const fs = require('fs')
+const net = require('net')
+const { pipeline } = require('stream/promises')
+const { native, engineOptions } = require('./binding')
+const { watch, watched } = require('./jobs')
+const { invalidArgument, AbortError } = require('./errors')
+
+// As in loam.h
+const CONTINUE = 1
+const OVERWRITE = 1
+
+// What the library says of a dump, in the manner of JavaScript.
+function described (text) {
+  const { id, created, sequence, keyspaces, bytes, size } = JSON.parse(text)
+  return {
+    id,
+    created: new Date(created * 1000),
+    sequence,
+    keyspaces: keyspaces.map((k) => ({ name: k.name, comparator: k.comparator, mergeOperator: k.merge_operator, expires: k.expires, entries: k.entries })),
+    bytes,
+    size
+  }
+}
+
+// Runs a job on a file, by its path, or on a stream: between that and the job is a pipe.
+async function run (file, mode, writing, options, start) {
+  const { signal, progress } = watched(options)
+  if (signal?.aborted) throw new AbortError(signal.reason)
+  const wait = async (job) => described(await native.jobResult(job))
+  if (typeof file === 'string' && file !== '') {
+    const handle = await fs.promises.open(file, mode, 0o600)
+    try {
+      return await watch(start(handle.fd), wait, signal, progress)
+    } finally {
+      await handle.close()
+    }
+  }
+  if (typeof file?.[writing ? 'write' : 'pipe'] !== 'function') {
+    throw new TypeError(`The argument 'file' must be the path of a file or a ${writing ? 'Writable' : 'Readable'} stream`)
+  }
+  const [from, to] = native.pipe()
+  const [ours, theirs] = writing ? [from, to] : [to, from]
+  let job
+  try {
+    job = start(theirs)
+  } catch (error) {
+    fs.closeSync(ours)
+    throw error
+  } finally {
+    fs.closeSync(theirs)
+  }
+  const socket = new net.Socket({ fd: ours, readable: writing, writable: !writing })
+  const working = watch(job, wait, signal, progress)
+  // A stream that fails ends the job, and a job that fails the stream.
+  let failure = null
+  const moving = (writing ? pipeline(socket, file) : pipeline(file, socket)).catch((error) => {
+    failure = { error }
+    native.jobCancel(job)
+    socket.destroy()
+  })
+  try {
+    const info = await working
+    await moving
+    if (failure !== null && writing) throw failure.error // else the stream has more than the dump
+    return info
+  } catch (error) {
+    socket.destroy()
+    await moving
+    const own = failure !== null && (error.code === 'LEVEL_ABORTED' || error.code === 'LEVEL_CORRUPTION' || error.code === 'LEVEL_IO_ERROR') && !signal?.aborted
+    if (own && failure.error.code !== 'EPIPE' && failure.error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw failure.error
+    throw error
+  }
+}
+
+exports.dump = function (context, file, options, snapshot) {
+  const resume = Boolean(options?.resume)
+  if (resume && typeof file !== 'string') throw new TypeError('A dump is resumed in a file, by its path')
+  const compression = options?.compression === false ? 'none' : options?.compression ?? undefined
+  if (compression !== undefined && (typeof compression !== 'string' || compression === '')) throw invalidArgument("The option 'compression' must be a string")
+  const mode = resume ? fs.constants.O_RDWR | fs.constants.O_CREAT : 'w+'
+  return run(file, mode, true, options, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
+}
+
+exports.load = function (context, file, options) {
+  return run(file, 'r', false, options, (fd) => native.loadStart(context, options?.overwrite ? OVERWRITE : 0, fd))
+}
+
+exports.verifyDump = async function (file, options) {
+  await engineOptions() // loads the engine
+  return run(file, 'r', false, options, (fd) => native.dumpVerifyStart(fd))
+}

@@ -1,0 +1,70 @@
+#include "addon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool arg_number(napi_env env, napi_value value, int64_t *n) {
+  if (napi_get_value_int64(env, value, n) == napi_ok) return true;
+  napi_throw_type_error(env, NULL, "a number is missing");
+  return false;
+}
+
+/* dumpStart(database, snapshot, compression, flags, fd): a job; undefined: the present, snappy */
+napi_value js_dumpStart(napi_env env, napi_callback_info info) {
+  ARGS(5);
+  const loam_snapshot *snapshot = NULL;
+  char *compression = NULL, *error = NULL;
+  int64_t flags, fd;
+  loam_job *started = NULL;
+  napi_valuetype type;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !arg_snapshot(env, argv[1], &snapshot) || !arg_number(env, argv[3], &flags) || !arg_number(env, argv[4], &fd)) return NULL;
+  napi_typeof(env, argv[2], &type);
+  if (type != napi_undefined && !arg_path(env, argv[2], &compression)) return NULL;
+  loam_status status = loam.dump_start(db->db, snapshot, compression, (uint64_t)flags, (int)fd, &started, &error);
+  free(compression);
+  return make_job(env, status, started, error);
+}
+
+/* loadStart(database, flags, fd): a job */
+napi_value js_loadStart(napi_env env, napi_callback_info info) {
+  ARGS(3);
+  char *error = NULL;
+  int64_t flags, fd;
+  loam_job *started = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !arg_number(env, argv[1], &flags) || !arg_number(env, argv[2], &fd)) return NULL;
+  loam_status status = loam.load_start(db->db, (uint64_t)flags, (int)fd, &started, &error);
+  return make_job(env, status, started, error);
+}
+
+/* dumpVerifyStart(fd): a job */
+napi_value js_dumpVerifyStart(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  char *error = NULL;
+  int64_t fd;
+  loam_job *started = NULL;
+  if (!arg_number(env, argv[0], &fd)) return NULL;
+  loam_status status = loam.dump_verify_start((int)fd, &started, &error);
+  return make_job(env, status, started, error);
+}
+
+/* pipe(): [descriptor to read from, to write to] */
+napi_value js_pipe(napi_env env, napi_callback_info info) {
+  (void)info;
+  int fds[2];
+  napi_value array, value;
+  if (pipe(fds) != 0) {
+    napi_throw_error(env, "EMFILE", strerror(errno));
+    return NULL;
+  }
+  array = make_array(env);
+  for (uint32_t i = 0; i < 2; i++) {
+    fcntl(fds[i], F_SETFD, FD_CLOEXEC);
+    napi_create_int32(env, fds[i], &value);
+    napi_set_element(env, array, i, value);
+  }
+  return array;
+}

@@ -1,0 +1,77 @@
+'use strict'
+
+const test = require('tape')
+const fs = require('fs')
+const os = require('os')
+const path = require('path')
+const { PassThrough, Readable, Writable } = require('stream')
+const { Loam, verifyDump } = require('..')
+
+const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-dump-'))
+test.onFinish(() => fs.rmSync(root, { recursive: true, force: true }))
+let n = 0
+const place = () => path.join(root, `${++n}`)
+
+async function filled () {
+  const db = new Loam(place())
+  await db.open()
+  const value = (i) => `${i}`.repeat(100)
+  await db.batch(Array.from({ length: 3000 }, (_, i) => ({ type: 'put', key: `key${i}`, value: value(i) })))
+  await db.keyspace('users').put('ann', '1')
+  return db
+}
+
+async function same (t, a, b) {
+  t.same(await b.iterator().all(), await a.iterator().all())
+  t.is(await b.keyspace('users').get('ann'), '1')
+}
+
+test('dump and load', async (t) => {
+  const db = await filled()
+  const file = place()
+  const info = await db.dump(file, { compression: 'zstd' })
+  t.same(info.keyspaces.map((k) => [k.name, k.entries]), [['default', 3000], ['users', 1]])
+  t.is(info.size, fs.statSync(file).size)
+  t.same(await verifyDump(file), info)
+  const to = new Loam(place())
+  t.same(await to.load(file), info)
+  await same(t, db, to)
+  t.is((await to.load(file).catch((err) => err)).code, 'LEVEL_DATABASE_EXISTS')
+  await to.load(file, { overwrite: true })
+
+  const stream = new PassThrough()
+  const second = new Loam(place())
+  const [written, read] = await Promise.all([db.dump(stream), second.load(stream)])
+  t.same(written, read)
+  await same(t, db, second)
+
+  const whole = fs.readFileSync(file)
+  fs.writeFileSync(file, whole.subarray(0, whole.length - 10))
+  t.is((await verifyDump(file).catch((err) => err)).code, 'LEVEL_CORRUPTION')
+  await db.dump(file, { compression: 'zstd', resume: true })
+  t.same(fs.readFileSync(file), whole)
+
+  const snapshot = db.snapshot()
+  await db.put('later', 'x')
+  const third = new Loam(place())
+  await db.dump(file, { snapshot })
+  await third.load(file)
+  t.is(await third.get('later'), undefined)
+  await snapshot.close()
+
+  for (const wrong of [undefined, '', 1, {}]) {
+    t.ok(await db.dump(wrong).catch((err) => err) instanceof TypeError)
+    t.ok(await db.load(wrong).catch((err) => err) instanceof TypeError)
+  }
+  const gone = new Writable({ write (chunk, encoding, done) { done(new RangeError('no more')) } })
+  t.ok(await db.dump(gone).catch((err) => err) instanceof RangeError)
+  const fourth = new Loam(place())
+  const cut = new Readable({ read () { this.destroy(new RangeError('no more')) } })
+  t.ok(await fourth.load(cut).catch((err) => err) instanceof RangeError)
+  t.is((await fourth.load(Readable.from([Buffer.alloc(500000, 'x')])).catch((err) => err)).code, 'LEVEL_CORRUPTION')
+  await fourth.load(fs.createReadStream(file))
+  t.is((await db.dump(file, { signal: AbortSignal.abort() }).catch((err) => err)).code, 'LEVEL_ABORTED')
+  t.is((await fourth.load(place()).catch((err) => err)).code, 'ENOENT')
+  for (const each of [db, to, second, third, fourth]) await each.close()
+  t.is((await db.dump(file).catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
+})

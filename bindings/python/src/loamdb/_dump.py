@@ -1,0 +1,109 @@
+"""Dumps: all that is in a database as a stream of bytes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from ._handles import Handle, parse
+from ._library import check, error_slot, ffi, load, take_text, wait
+from ._types import Any, Progress, StrPath
+
+CHUNK = 1 << 18
+TICK = 0.1  # seconds between calls of progress
+
+
+def report(job: Any) -> dict[str, Any]:
+    """What a finished job says of the dump."""
+    slot, err = ffi.new("char **"), error_slot()
+    check(load().loam_job_report(job, slot, err), err)
+    said: dict[str, Any] = parse(take_text(slot))
+    return said
+
+
+def is_path(file: Any) -> bool:
+    return isinstance(file, (str, bytes, os.PathLike))
+
+
+def start(db: Handle | None, function: str, *args: Any) -> Any:
+    """Starts a job, on a database or none."""
+    job = ffi.new("loam_job **")
+    if db is not None:
+        db._call(function, *args, job)
+    else:
+        err = error_slot()
+        check(getattr(load(), function)(*args, job, err), err)
+    return job[0]
+
+
+def run_file(
+    db: Handle | None,
+    function: str,
+    args: tuple[Any, ...],
+    file: StrPath | Any,
+    flags: int,
+    writing: bool,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Runs a job on a file: one that it opens itself, or a Python object, between which and the job
+    is a pipe."""
+    callbacks = None if db is None else db._callbacks
+    if is_path(file):
+        fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            job = start(db, function, *args, fd)
+        finally:
+            os.close(fd)
+        said: dict[str, Any] = wait(job, progress, report, callbacks)
+        return said
+    move: Callable[[Any], object] = file.write if writing else file.read
+    ours, theirs = os.pipe()
+    if not writing:
+        ours, theirs = theirs, ours
+    try:
+        try:
+            job = start(db, function, *args, theirs)
+        finally:
+            os.close(theirs)
+        try:
+            pump(job, ours, move, writing, progress)
+        except BaseException:
+            load().loam_job_cancel(job, ffi.NULL)
+            os.close(ours)  # ends the job's wait for the pipe
+            ours = -1
+            try:
+                wait(job, None, None, callbacks)
+            except Exception:
+                pass  # the exception to be seen is the other one
+            raise
+    finally:
+        if ours >= 0:
+            os.close(ours)
+    said = wait(job, progress, report, callbacks)  # the pipe is closed: a job that reads has come to its end
+    return said
+
+
+def pump(job: Any, fd: int, move: Any, writing: bool, progress: Progress | None) -> None:
+    """Moves bytes between a file object and a pipe, until there are no more or the job has ended."""
+    told = time.monotonic()
+    while True:
+        chunk = os.read(fd, CHUNK) if writing else move(CHUNK)
+        if not chunk:
+            return
+        left = memoryview(chunk)
+        if not writing and not isinstance(chunk, (bytes, bytearray, memoryview)):
+            raise TypeError("a dump is read from a binary file, whose read() gives bytes")
+        while left:
+            try:
+                n = move(left) if writing else os.write(fd, left)
+            except BrokenPipeError:
+                if writing:
+                    raise
+                return  # the job has ended, and says why
+            left = left[len(left) if n is None else n :]
+        if progress is not None and time.monotonic() - told >= TICK:
+            told = time.monotonic()
+            done, total, err = ffi.new("uint64_t *"), ffi.new("uint64_t *"), error_slot()
+            check(load().loam_job_progress(job, done, total, err), err)
+            progress(done[0], total[0])
