@@ -737,12 +737,14 @@ LOAM_API loam_status loam_option(loam_db *db, const char *name, char **value, ch
 typedef int (*loam_dump_write_fn)(void *arg, const void *data, size_t len, loam_failure *failure);
 typedef size_t (*loam_dump_read_fn)(void *arg, void *data, size_t capacity, loam_failure *failure);
 
-/* Completes a dump that was cut: the descriptor is of a regular file that is open for
- * reading and writing. The state must be that of its beginning (snapshot, or a database that was not written
- * since): else LOAM_ERR_INVALID_ARGUMENT, and the file stays as it is. */
-#define LOAM_DUMP_CONTINUE UINT64_C(1)
-/* Entries of the dump replace what is there; without it a keyspace that is not empty is LOAM_ERR_EXISTS. */
-#define LOAM_LOAD_OVERWRITE UINT64_C(1)
+enum {
+  /* Completes a dump that was cut: the descriptor is of a regular file that is open for
+   * reading and writing. The state must be that of its beginning (snapshot, or a database that was not written
+   * since): else LOAM_ERR_INVALID_ARGUMENT, and the file stays as it is. */
+  LOAM_DUMP_CONTINUE = 1,
+  /* Entries of the dump replace what is there; without it a keyspace that is not empty is LOAM_ERR_EXISTS. */
+  LOAM_LOAD_OVERWRITE = 1
+};
 
 /* Writes a dump of all keyspaces at snapshot (optional: the present). compression is "none", "snappy" or
  * "zstd" (NULL: snappy). info (optional) is malloc'ed JSON: id, created (seconds since 1970), sequence, bytes (of

@@ -11,7 +11,7 @@ import loamdb
 
 def filled(path, n=2000):
     db = loamdb.open(path)
-    with db.write_batch() as b:
+    with db.batch() as b:
         for i in range(n):
             b.put(b"key%06d" % i, os.urandom(500))
     db.keyspace("users").put(b"ann", b"1")

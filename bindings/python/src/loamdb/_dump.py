@@ -48,6 +48,8 @@ def run_file(
 ) -> dict[str, Any]:
     """Runs a job on a file: one that it opens itself, or a Python object, between which and the job
     is a pipe."""
+    if db is not None:
+        db._c()  # a closed database opens, and cuts off, no file
     callbacks = None if db is None else db._callbacks
     if is_path(file):
         fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
