@@ -235,12 +235,10 @@ func (c *conformer) run(op string, args []string) {
 		c.ok(nil)
 	case "tables":
 		c.tables(percentDecode(args[0]), args[1:])
-	case "checkpoint", "backup":
+	case "checkpoint", "backup", "dump":
 		c.copied(op, args[0])
 	case "option":
 		c.option(args)
-	case "dump":
-		c.ok(c.dump(filepath.Join(c.t.TempDir(), args[0])))
 	case "use":
 		c.space = c.keyspace(args[0], append(args, "")[1])
 		c.ok(nil)
@@ -473,6 +471,10 @@ func (c *conformer) follow(key []byte) {
 
 // copied goes on in a copy of the database.
 func (c *conformer) copied(op, name string) {
+	if op == "dump" {
+		c.ok(c.dump(filepath.Join(c.t.TempDir(), name)))
+		return
+	}
 	dir := filepath.Join(c.t.TempDir(), name)
 	make := c.backUp
 	if op == "checkpoint" {
