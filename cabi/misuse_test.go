@@ -200,6 +200,8 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{any_, "UINT64_MAX"}, {any_, "1"}}
 	case q.typ == "uint64_t":
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "0"}, {any_, "1"}}
+	case q.name == "fd": // 1 and 2 are what the program says
+		return [][2]string{{any_, "INT_MIN"}, {any_, "INT_MAX"}, {any_, "-1"}}
 	case q.typ == "int" || q.typ == "loam_status":
 		return [][2]string{{any_, "INT_MIN"}, {any_, "INT_MAX"}, {any_, "-1"}, {any_, "1"}}
 	case p.name == "loam_error_errno" || p.name == "loam_error_path":
