@@ -147,8 +147,8 @@ func fileOf(fd C.int) (*fileJob, error) {
 		return nil, &os.PathError{Op: "dup", Path: fmt.Sprint("descriptor ", int(fd)), Err: err}
 	}
 	f := &fileJob{file: os.NewFile(uintptr(own), fmt.Sprint("descriptor ", int(fd)))}
-	f.ctx, f.job.cancel = context.WithCancel(context.Background())
-	f.job.progress = func() (uint64, uint64) { return f.offset.Load(), f.size.Load() }
+	f.ctx, f.job.Cancel = context.WithCancel(context.Background())
+	f.job.Progress = func() (uint64, uint64) { return f.offset.Load(), f.size.Load() }
 	return f, nil
 }
 
@@ -164,8 +164,8 @@ func (f *fileJob) measure() {
 
 // start starts the work, which closes the file. sync makes a regular file durable at the end.
 func (f *fileJob) start(out *C.uint64_t, sync bool, work func() (*dump.Info, error)) error {
-	err := f.job.start(out, func() (*database, string, error) {
-		defer f.job.cancel()
+	err := begin(&f.job, out, func() (*database, string, error) {
+		defer f.job.Cancel()
 		defer f.file.Close()
 		i, err := work()
 		if err != nil {
@@ -181,7 +181,7 @@ func (f *fileJob) start(out *C.uint64_t, sync bool, work func() (*dump.Info, err
 		return nil, text, err
 	})
 	if err != nil {
-		f.job.cancel()
+		f.job.Cancel()
 		_ = f.file.Close()
 	}
 	return err
