@@ -18,7 +18,7 @@ var ingests = []mutant{
 	{"ingest-name-not-synced", "the name of a table is not durable before the MANIFEST has it", target{"internal/testkit/crash", "TestIngestStates"}, []edit{
 		{"internal/ingest/ingest.go", "\t\tif err := j.db.Shared.Files.SyncDir(); err != nil {\n\t\t\treturn err\n\t\t}\n", ""}}},
 
-	{"ingest-before-logs", "a table is durable before the writes that came earlier", target{"internal/testkit/crash", "TestIngestStates"}, []edit{
+	{"ingest-before-logs", "a table is durable before the writes that came earlier", target{"lsm", "TestIngestedEntriesStay"}, []edit{
 		{"internal/ingest/ingest.go", "if err := j.db.WAL.Sync(); err != nil {", "if err := error(nil); err != nil {"},
 		{"internal/ingest/ingest.go", "return j.db.Pipeline.Commit(batchrepr.Init(nil), commit.Sync)", "return j.db.Pipeline.Commit(batchrepr.Init(nil), commit.Sync&0)"}}},
 
