@@ -50,6 +50,9 @@ const (
 	// is half full, so that few slots are ever moved.
 	growArena  = 8 << 20
 	slotGrowth = 8
+	// Where all memory is allocated at once, the index still begins with one of firstSlots parts of the
+	// slots: while there are few entries, Gets of other keys stay within the processor's cache.
+	firstSlots = 64
 	// A key further from its home slot than maxProbe makes the index grow or the
 	// memtable count as full. With a good hash that is as unlikely as a full index.
 	maxProbe = 1024
@@ -109,7 +112,7 @@ type space struct {
 	filled  bool // Options.Filled
 	arena   *arena.Extent
 	index   []byte // the slots
-	// spareIndex came with the arena from spare, until the index is made.
+	// spareIndex came with the arena from spare, and is used when the index has all of its slots.
 	spareIndex []byte
 	recycled   bool // arena came from spare, and has had pages everywhere
 	// outgrown frees indexes and arenas that were replaced, which readers may use
@@ -122,13 +125,15 @@ type space struct {
 
 // free gives the memory to sp, or frees it. used bytes of the arena were written.
 func (s *space) free(sp *arena.Spare, used uint64) {
-	if !sp.Give(s.arena, s.index, used) {
-		if s.arena != nil {
-			s.arena.Free()
-		}
-		arena.Free(s.index)
+	index := s.index
+	if s.spareIndex != nil {
+		arena.Free(index)
+		index = s.spareIndex
 	}
-	arena.Free(s.spareIndex)
+	if !sp.Give(s.arena, index, used) {
+		s.arena.Free() // which may be nil
+		arena.Free(index)
+	}
 	for _, f := range s.outgrown {
 		f()
 	}
@@ -155,11 +160,12 @@ func (s *space) grow(m *memory, bytes uint64, n int64, whole bool) (*memory, err
 		}
 	}
 	nslots := max(m.nslots, min(minSlots, s.planned.nslots))
+	growth := uint64(slotGrowth)
 	if whole {
-		nslots = s.planned.nslots
+		nslots, growth = max(nslots, s.planned.nslots/firstSlots), firstSlots*2
 	}
 	for n > s.capacity(nslots) && nslots < s.planned.nslots {
-		nslots = min(nslots*slotGrowth, s.planned.nslots)
+		nslots = min(nslots*growth, s.planned.nslots)
 	}
 	if nslots != m.nslots {
 		index, err := s.newIndex(nslots)
@@ -193,20 +199,16 @@ func (s *space) begin(bytes uint64, whole bool) (err error) {
 	return err
 }
 
-// newIndex allocates nslots slots, unless the spare memory has as many.
+// newIndex allocates nslots slots, unless they are those of the spare memory.
 func (s *space) newIndex(nslots uint64) ([]byte, error) {
-	if index := s.spareIndex; index != nil {
+	if index := s.spareIndex; uint64(len(index)) == nslots*8 {
 		s.spareIndex = nil
-		if uint64(len(index)) == nslots*8 {
-			return index, nil
-		}
-		arena.Free(index)
+		return index, nil
 	}
 	index, err := arena.Alloc(int(nslots * 8))
-	// Keys are all over an index. Without huge pages each of its pages costs two faults, the
-	// first one for the read that finds the slot empty; the second one interrupts the other
-	// processors. One that replaces a smaller one is an eighth full.
-	if err == nil && len(index) >= hugeFrom && (s.filled || s.index != nil) {
+	// Without huge pages each page of an index costs two faults, the first one for the read that finds
+	// a slot empty; the second one interrupts the other processors.
+	if err == nil && len(index) >= hugeFrom && s.index != nil {
 		offheap.AdviseHuge(index)
 	}
 	return index, err

@@ -25,8 +25,7 @@ type Options struct {
 	// Ordered inserts entries into the tree from the start instead of from the
 	// first NewSource on.
 	Ordered bool
-	// Filled says that the previous memtable was filled, so that this one probably will be
-	// too: it takes what Spare has, or else memory in huge pages from its first entry on.
+	// Filled says that the previous memtable was filled, so that this one takes what Spare has.
 	Filled bool
 	// Spare is where memory comes from, if Filled, and goes to. nil keeps none.
 	Spare *arena.Spare
@@ -428,6 +427,8 @@ func (m *MemTable) Shrink() {
 	if m.recycled {
 		m.recycled = false
 		m.arena.ReleaseFrom(int(m.pos))
+		arena.Free(m.spareIndex)
+		m.spareIndex = nil
 	}
 }
 

@@ -189,6 +189,35 @@ func TestSpareKeepsOne(t *testing.T) {
 	}
 }
 
+// TestFewSlotsFirst writes a few entries into a memtable that has the memory of another one: they are
+// found in an index that the processor's cache has room for, as many are in all of its slots.
+func TestFewSlotsFirst(t *testing.T) {
+	s := NewSpare(spareSize)
+	defer s.Close()
+	for generation := range 3 {
+		m := spareTable(s, 100)
+		for i := range 100 {
+			key, value := spareEntry(generation, i, 100)
+			if err := m.Add(base.SeqNum(i+1), base.KindSet, key, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		few, planned := m.mem.Load().nslots, m.planned.nslots
+		wantFilled(t, m, generation, 100, 100)
+		m.Unref() // what it has not used is kept for the next one
+		if kept := s.Bytes(); generation > 0 && kept < spareSize+int64(planned)*8 {
+			t.Errorf("generation %d: %d bytes are kept", generation, kept)
+		}
+		m = spareTable(s, 100)
+		n := fillSpare(t, m, generation, 100)
+		if all := m.mem.Load().nslots; few > all/16 || all != m.planned.nslots {
+			t.Errorf("generation %d: %d slots for 100 entries, %d for %d", generation, few, all, n)
+		}
+		wantFilled(t, m, generation, 100, n)
+		m.Unref()
+	}
+}
+
 // TestSpareFollowsTheSize changes the size of memtables: memory of the former size is neither kept nor
 // taken.
 func TestSpareFollowsTheSize(t *testing.T) {
