@@ -154,7 +154,7 @@ const (
 )
 
 // CompressionByLevel is the compression of level 0 and of up to six levels below it; the
-// last one counts for all deeper levels. Open refuses any other list.
+// last one counts for all deeper levels. Without levels it is DefaultCompression; Open refuses any other list.
 func CompressionByLevel(levels ...Compression) Compression { return sstable.ByLevel(levels) }
 
 // Format names what is written into a database's directory.
