@@ -619,6 +619,10 @@ export interface OpenOptions extends AbstractOpenOptions {
   compactionFilter?: string | undefined
   /** What flushes and compactions of this database read and write in a second while no writer waits. Default: 0, no bound. */
   compactionRate?: Size | undefined
+  /** Logs kept for feeds of changes beyond need. Default: 0, none, or no limit if `walRetentionSeconds` is set. */
+  walRetentionBytes?: Size | undefined
+  /** How long logs are kept for feeds of changes. Default: 0, not, or no limit if `walRetentionBytes` is set. */
+  walRetentionSeconds?: number | string | undefined
   /** What to share with other databases: memory, background work, I/O and descriptors. */
   resources?: Resources | undefined
   /** A cache to share, instead of one of `cacheSize`. */

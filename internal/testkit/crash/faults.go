@@ -310,7 +310,7 @@ func calledFrom(name string) bool {
 
 // aheadOfTime has the functions whose failed calls are made good without a word, see harmless.
 var aheadOfTime = []string{
-	"wal.(*Set).Prepare", "wal.(*Set).reuse", "jobs.(*Scheduler).openDense", "manifest.(*Set).vouch", "engine.(*DB).logs", "jobs.(*Scheduler).splitKeys",
+	"wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "jobs.(*Scheduler).openDense", "manifest.(*Set).vouch", "engine.(*DB).logs", "jobs.(*Scheduler).splitKeys",
 	"backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*stage).discard",
 }
 
@@ -319,7 +319,7 @@ var aheadOfTime = []string{
 // ahead of time is made when it is needed, a table opened; an obsolete log that
 // cannot be the next one is followed by a new one; a MANIFEST whose end was torn is
 // replaced by the next edit; a log that a checkpoint cannot end is copied, and so is a table that an earlier
-// backup seems not to have; the empty directory in which a database was restored goes with the
+// backup seems not to have; a retained log whose age is unknown is kept for the next opening; the empty directory in which a database was restored goes with the
 // next one of the name; what is
 // not read in place is read by a call; and an open is tried again when idle
 // descriptors have been closed.

@@ -242,6 +242,8 @@ class DB(_Mapping, Handle):
         max_space_amplification: float | None = None,
         wal_preallocate: int | str | None = None,
         max_wal_size: int | str | None = None,
+        wal_retention_bytes: int | str | None = None,
+        wal_retention_seconds: int | str | None = None,
         mmap: str | None = None,
         compaction_direct_io: bool | None = None,
         disable_compaction: bool | None = None,
