@@ -51,7 +51,7 @@ def run_file(
     if db is not None:
         db._c()  # a closed database opens, and cuts off, no file
     callbacks = None if db is None else db._callbacks
-    if is_path(file):
+    if isinstance(file, (str, bytes, os.PathLike)):
         fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             job = start(db, function, *args, fd)
