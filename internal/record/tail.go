@@ -217,6 +217,8 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 		r.pos = t.pos
 		_, err = r.Next()
 		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF): // what was allocated ahead has been cut off meanwhile
+			return 0, nil
 		case !errors.Is(err, base.ErrCorruption) && err != io.EOF:
 			return 0, err
 		case err == io.EOF, r.Tail():
@@ -230,7 +232,9 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 	if t.begin.Life != 0 {
 		r.begin, r.life, r.previous, r.pos, r.end = t.begin, t.begin.Life, t.previous, t.pos, t.pos
 		if t.previous == 0 && t.pos < size { // reading began there
-			if err := r.load(t.pos); err != nil {
+			if err := r.load(t.pos); errors.Is(err, io.ErrUnexpectedEOF) {
+				return 0, nil // as above
+			} else if err != nil {
 				return 0, err
 			}
 			if h := chained(r.block[t.pos-r.blockOff:]); len(h) >= chainHeaderLen {
@@ -239,7 +243,7 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 		}
 	}
 	_, err = r.Next()
-	if err == io.EOF || errors.Is(err, base.ErrCorruption) && r.Tail() {
+	if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, base.ErrCorruption) && r.Tail() {
 		return 0, nil
 	}
 	return 0, err
