@@ -272,10 +272,7 @@ func (x *explorer) checkBackups(s state) error {
 			return fmt.Errorf("backup %d is gone", b.id)
 		}
 	}
-	if err := x.checkRestored(s, f); err != nil {
-		return err
-	}
-	if err := x.checkReader(before, list); err != nil {
+	if err := errors.Join(x.checkRestored(s, f), x.checkReader(before, list)); err != nil {
 		return err
 	}
 	if s.pick%4 == 0 {
@@ -306,7 +303,10 @@ func (x *explorer) checkRestored(s state, f *backup.Folder) error {
 	for _, r := range s.restores {
 		_, err := s.fs.Stat(r.dir)
 		if errors.Is(err, fs.ErrNotExist) && !r.ended {
-			if err = f.Restore(context.Background(), r.of.id, r.dir, nil); errors.Is(err, lsm.ErrDoesNotExist) && r.of.deleted {
+			// The backup may have ended, and the restore begun, after the state was taken.
+			gone := func(b backedUp) bool { return b.id == r.of.id && (b.deleted || !b.ended) }
+			err = f.Restore(context.Background(), r.of.id, r.dir, nil)
+			if errors.Is(err, lsm.ErrDoesNotExist) && slices.ContainsFunc(s.backups, gone) {
 				continue
 			}
 		}
