@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
@@ -20,7 +19,7 @@ import (
 // writeTable writes a table of puts in the order given.
 func writeTable(t testing.TB, path string, o *Options, pairs ...string) string {
 	t.Helper()
-	w, err := preview.NewTableWriter(path, o)
+	w, err := NewTableWriter(path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +70,7 @@ func TestIngest(t *testing.T) {
 	snap, it := db.Snapshot(), db.Iter(nil)
 	defer it.Close()
 	path := writeTable(t, filepath.Join(top, "one"), o, "b", "new", "c", "new", "d", "new")
-	w, err := preview.NewTableWriter(filepath.Join(top, "two"), o)
+	w, err := NewTableWriter(filepath.Join(top, "two"), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +78,7 @@ func TestIngest(t *testing.T) {
 		t.Fatal(err)
 	}
 	put("f", "memtable")
-	if err := preview.Ingest(context.Background(), db, preview.How{}, filepath.Join(top, "two"), path); err != nil {
+	if err := db.Ingest(context.Background(), nil, filepath.Join(top, "two"), path); err != nil {
 		t.Fatal(err)
 	}
 	put("d", "newer")
@@ -133,7 +132,7 @@ func TestIngestedEntriesStay(t *testing.T) {
 		if err := mem.MkdirAll("out"); err != nil {
 			t.Fatal(err)
 		}
-		if err := preview.Ingest(context.Background(), db, preview.How{}, writeTable(t, "out/t", o, "b", "2", "k", "2")); err != nil {
+		if err := db.Ingest(context.Background(), nil, writeTable(t, "out/t", o, "b", "2", "k", "2")); err != nil {
 			t.Fatal(err)
 		}
 		if round&1 != 0 {
@@ -203,22 +202,22 @@ func wantModel(t testing.TB, db *DB, m *model.Model) {
 	}
 }
 
-// TestLoad: what comes in any order is there afterwards, in one level, and nothing is left of the
+// TestBulkLoad: what comes in any order is there afterwards, in one level, and nothing is left of the
 // runs.
-func TestLoad(t *testing.T) {
+func TestBulkLoad(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
 		for _, n := range []int{0, 1, 1000, 60000} {
 			dir := filepath.Join(t.TempDir(), "db")
 			db := mustOpen(t, dir, small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))
 			entries, m := shuffled(rng, n)
-			if err := preview.Load(context.Background(), db, entries); err != nil {
+			if err := db.BulkLoad(context.Background(), entries, nil); err != nil {
 				t.Fatal(err)
 			}
 			wantModel(t, db, m)
 			if n > 1000 {
-				if ended, failed, tables, loaded, runs := preview.IngestCounts(db); ended != 1 || failed != 0 || runs == 0 || loaded != uint64(n) || tables < 2 {
-					t.Errorf("%d ended, %d failed, %d tables, %d entries, %d runs", ended, failed, tables, loaded, runs)
+				if m := db.Metrics().Ingests; m.Count != 1 || m.Failed != 0 || m.Runs == 0 || m.Loaded != uint64(n) || m.Tables < 2 {
+					t.Errorf("%+v", m)
 				}
 			}
 			mustCompact(t, db)
@@ -253,7 +252,7 @@ func TestFollowIngest(t *testing.T) {
 	defer f.Close()
 	for round := range 4 {
 		tables := writeTable(t, filepath.Join(top, fmt.Sprint("t", round)), o, "b", fmt.Sprint(round), fmt.Sprint("c", round), "in")
-		if err := preview.Ingest(context.Background(), db, preview.How{}, tables); err != nil {
+		if err := db.Ingest(context.Background(), nil, tables); err != nil {
 			t.Fatal(err)
 		}
 		if round%2 == 1 {

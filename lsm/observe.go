@@ -113,6 +113,7 @@ type Metrics struct {
 	Checkpoints CheckpointMetrics // of the database
 	Backups     CheckpointMetrics // of the database, by package lsm/backup
 	Changes     ChangesMetrics    // feeds, and what is kept for them
+	Ingests     IngestMetrics     // of the database
 
 	Snapshots    int    // open snapshots, those of transactions included
 	DiskBytes    uint64 // tables of the current version
@@ -156,6 +157,7 @@ func (k *keyspace) Metrics() Metrics {
 	checkpoints, backups := db.CopyStats()
 	m.Checkpoints, m.Backups = CheckpointMetrics(checkpoints), CheckpointMetrics(backups)
 	m.Changes = changesMetrics(db)
+	m.Ingests = IngestMetrics(db.IngestStats())
 	f := db.Shared.Files.Stats()
 	m.TableReaders, m.TableReaderBytes, m.MappedBytes, m.OpenDescriptors = f.Readers, f.ReaderBytes, f.MappedBytes, f.Descriptors
 	m.PrefixSkips, m.DirectTables, m.NotDirectTables = f.Skipped, f.Direct, f.NotDirect

@@ -1,5 +1,5 @@
 // Package ingest brings tables into an open database that were written outside of its commits:
-// those of a TableWriter, by Ingest, and those that a Loader makes of entries in any order.
+// those of a TableWriter, by Ingest, and those that a BulkLoader makes of entries in any order.
 //
 // The file of such a table has sequence number 0 for all entries, and at most one entry of a key.
 // The database gives all tables of an ingest one sequence number, which the MANIFEST has

@@ -26,15 +26,15 @@ import (
 type Options struct {
 	// Move removes the files when their entries are durable in the database.
 	Move bool
-	// Replace deletes what the keyspace has from Start up to, not including, Limit, in the same step.
+	// Excise deletes what the keyspace has from Start up to, not including, Limit, in the same step.
 	// All keys of the tables must be in that range.
-	Replace      bool
+	Excise       bool
 	Start, Limit []byte
 }
 
 // table is a file on its way into the database.
 type table struct {
-	path   string // where it came from; "": a Loader's
+	path   string // where it came from; "": a BulkLoader's
 	name   string // in the directory of the database
 	meta   *manifest.FileMeta
 	copied bool
@@ -46,7 +46,7 @@ type job struct {
 	db     *engine.DB
 	fs     vfs.FS
 	tables []*table // in the order of their keys, once they are verified
-	erase  *table   // has the range tombstone of Options.Replace; nil: none
+	erase  *table   // has the range tombstone of Options.Excise; nil: none
 	plain  bool     // LevelDB's format: sequence numbers stay 0
 	stop   func() error
 	given  bool // the tables are the Scheduler's, whether they are live or not
@@ -66,13 +66,13 @@ func Ingest(ctx context.Context, k *engine.Keyspace, paths []string, o Options) 
 		if err := errors.Join(stop(), k.Writable()); err != nil {
 			return err
 		}
-		if o.Replace && !k.DB.Native() {
-			return base.NeedsNative("an ingest that replaces a range")
+		if o.Excise && !k.DB.Native() {
+			return base.NeedsNative("an ingest that excises a range")
 		}
-		if o.Replace && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
-			return fmt.Errorf("%w: the range to replace ends at or before its start", base.ErrInvalidArgument)
+		if o.Excise && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
+			return fmt.Errorf("%w: the range to excise ends at or before its start", base.ErrInvalidArgument)
 		}
-		if err := j.take(paths); err != nil || len(j.tables) == 0 && !o.Replace {
+		if err := j.take(paths); err != nil || len(j.tables) == 0 && !o.Excise {
 			return err
 		}
 		if err := j.arrange(&o); err != nil {
@@ -216,12 +216,12 @@ func (j *job) copy(t *table, to string) error {
 }
 
 // arrange orders the tables and refuses those that overlap, and makes the table that erases the
-// range to replace.
+// range to excise.
 func (j *job) arrange(o *Options) error {
 	cmp := j.k.Comparer()
 	for _, t := range j.tables {
-		if o.Replace && (cmp.Cmp(t.meta.Smallest.User, o.Start) < 0 || !t.meta.EndsBefore(cmp, o.Limit)) {
-			return fmt.Errorf("%w: %s has keys outside of the range to replace", base.ErrInvalidArgument, t.path)
+		if o.Excise && (cmp.Cmp(t.meta.Smallest.User, o.Start) < 0 || !t.meta.EndsBefore(cmp, o.Limit)) {
+			return fmt.Errorf("%w: %s has keys outside of the range to excise", base.ErrInvalidArgument, t.path)
 		}
 	}
 	slices.SortFunc(j.tables, func(a, b *table) int {
@@ -233,7 +233,7 @@ func (j *job) arrange(o *Options) error {
 			return fmt.Errorf("%w: the keys of %s and %s overlap", base.ErrInvalidArgument, a.path, b.path)
 		}
 	}
-	if !o.Replace {
+	if !o.Excise {
 		return nil
 	}
 	w, t, err := j.create(nil)
@@ -397,7 +397,7 @@ func (j *job) commit(first, last base.SeqNum) error {
 	if len(metas) == 0 {
 		return nil
 	}
-	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas, picker.IngestMode{Plain: j.plain, OnTop: j.erase != nil})
+	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas, picker.IngestMode{Plain: j.plain, Excise: j.erase != nil})
 	j.given = !kept
 	if err != nil {
 		return err

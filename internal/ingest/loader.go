@@ -24,14 +24,14 @@ const (
 	checkEvery = 1024
 )
 
-// Loader makes tables of entries that come in any order, and ingests them. It is used by one
+// BulkLoader makes tables of entries that come in any order, and ingests them. It is used by one
 // goroutine at a time.
 //
 // Entries are gathered in chunks of memory. A chunk that is full is sorted, and written as a run, in
 // the background. In the end the runs and the last chunk are merged, in as many ranges of keys
 // at a time as there are processors, into the tables of the database to be. What fits into one chunk
 // needs no runs.
-type Loader struct {
+type BulkLoader struct {
 	k    *engine.Keyspace
 	free chan *chunk // those that nobody uses
 	cur  *chunk
@@ -46,16 +46,19 @@ type Loader struct {
 	stats Stats
 }
 
-// Memory is how many bytes of entries a Loader of a database holds in memory.
-func Memory(db *engine.DB) int { return int(min(4*db.Opts.Jobs.WriteBuffer, 1<<31)) }
+// MaxMemory is the most that a BulkLoader holds in memory.
+const MaxMemory = 1<<31 - 1
 
-// NewLoader begins a load with about so many bytes of memory.
-func NewLoader(k *engine.Keyspace, memory int) (*Loader, error) {
+// Memory is how many bytes of entries a BulkLoader of a database holds in memory, unless told otherwise.
+func Memory(db *engine.DB) int { return int(min(4*db.Opts.Jobs.WriteBuffer, MaxMemory)) }
+
+// NewBulkLoader begins a load with about so many bytes of memory.
+func NewBulkLoader(k *engine.Keyspace, memory int) (*BulkLoader, error) {
 	if err := k.Writable(); err != nil {
 		return nil, err
 	}
 	chunks := min(runtime.GOMAXPROCS(0), 4) + 1
-	l := &Loader{k: k, free: make(chan *chunk, chunks), size: max(memory/chunks, 4<<10)}
+	l := &BulkLoader{k: k, free: make(chan *chunk, chunks), size: max(memory/chunks, 4<<10)}
 	for range chunks {
 		l.free <- nil // made when it is needed
 	}
@@ -63,14 +66,14 @@ func NewLoader(k *engine.Keyspace, memory int) (*Loader, error) {
 }
 
 // Put adds an entry. Of entries with the same key the last one counts.
-func (l *Loader) Put(key, value []byte) error {
+func (l *BulkLoader) Put(key, value []byte) error {
 	if l.cur != nil && l.cur.add(key, value) {
 		return nil
 	}
 	return l.putSlow(key, value)
 }
 
-func (l *Loader) putSlow(key, value []byte) (err error) {
+func (l *BulkLoader) putSlow(key, value []byte) (err error) {
 	defer l.k.DB.Health.CatchPanic(&err)
 	if err := l.usable(); err != nil {
 		return err
@@ -90,7 +93,7 @@ func (l *Loader) putSlow(key, value []byte) (err error) {
 	return nil
 }
 
-func (l *Loader) usable() error {
+func (l *BulkLoader) usable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -103,7 +106,7 @@ func (l *Loader) usable() error {
 }
 
 // fail keeps the first error, and returns it; nil is none.
-func (l *Loader) fail(err error) error {
+func (l *BulkLoader) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -113,7 +116,7 @@ func (l *Loader) fail(err error) error {
 }
 
 // take returns an empty chunk with room for an entry of so many bytes, as soon as one is free.
-func (l *Loader) take(need int) (*chunk, error) {
+func (l *BulkLoader) take(need int) (*chunk, error) {
 	c := <-l.free
 	if c == nil {
 		var err error
@@ -132,7 +135,7 @@ func (l *Loader) take(need int) (*chunk, error) {
 }
 
 // give gives a chunk back. One that was made for a large entry goes.
-func (l *Loader) give(c *chunk) {
+func (l *BulkLoader) give(c *chunk) {
 	if len(c.arena) > 2*l.size {
 		c.free()
 		c = nil
@@ -143,7 +146,7 @@ func (l *Loader) give(c *chunk) {
 }
 
 // spill has the chunk written as a run, unless the load has failed.
-func (l *Loader) spill() error {
+func (l *BulkLoader) spill() error {
 	c := l.cur
 	l.cur = nil
 	l.mu.Lock()
@@ -182,7 +185,7 @@ func (l *Loader) spill() error {
 
 // write sorts a chunk and writes it as a run, which is returned with an error, too, if its file was
 // made.
-func (l *Loader) write(c *chunk, stop func() error) (*run, error) {
+func (l *BulkLoader) write(c *chunk, stop func() error) (*run, error) {
 	c.sort()
 	s := &stream{cmp: c.cmp, c: c, to: c.n}
 	return l.writeRun(c.prefix, stop, func(w *runWriter) error {
@@ -198,7 +201,7 @@ func (l *Loader) write(c *chunk, stop func() error) (*run, error) {
 	})
 }
 
-func (l *Loader) writeRun(p prefix.Prefix, stop func() error, fill func(w *runWriter) error) (*run, error) {
+func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error, fill func(w *runWriter) error) (*run, error) {
 	w, err := newRun(l.k.DB, stop)
 	if err != nil {
 		return nil, err
@@ -210,7 +213,7 @@ func (l *Loader) writeRun(p prefix.Prefix, stop func() error, fill func(w *runWr
 }
 
 // joinRuns merges all runs into one. None is being written.
-func (l *Loader) joinRuns() error {
+func (l *BulkLoader) joinRuns() error {
 	return l.k.DB.Long(context.Background(), func(stop func() error) error {
 		old := l.runs
 		m, streams, err := l.open(nil, nil)
@@ -226,7 +229,7 @@ func (l *Loader) joinRuns() error {
 }
 
 // sharedPrefix is what all keys begin with, those of c, unless nil, among them.
-func (l *Loader) sharedPrefix(c *chunk) (p prefix.Prefix) {
+func (l *BulkLoader) sharedPrefix(c *chunk) (p prefix.Prefix) {
 	first := true
 	add := func(q prefix.Prefix) {
 		if first {
@@ -246,7 +249,7 @@ func (l *Loader) sharedPrefix(c *chunk) (p prefix.Prefix) {
 
 // open begins a merge of all runs, and of c, unless nil, from lower on. The streams are to be closed,
 // also after an error.
-func (l *Loader) open(lower []byte, c *chunk) (m *merge, streams []*stream, err error) {
+func (l *BulkLoader) open(lower []byte, c *chunk) (m *merge, streams []*stream, err error) {
 	cmp, db := l.k.Comparer(), l.k.DB
 	m = &merge{cmp: cmp}
 	p := l.sharedPrefix(c)
@@ -283,7 +286,7 @@ func closeAll(streams []*stream) {
 }
 
 // remove deletes runs.
-func (l *Loader) remove(runs []*run) {
+func (l *BulkLoader) remove(runs []*run) {
 	for _, r := range runs {
 		if r != nil {
 			l.k.DB.Shared.Files.DeleteFile(r.name)
@@ -291,9 +294,9 @@ func (l *Loader) remove(runs []*run) {
 	}
 }
 
-// Finish makes the entries durable in the database, all at once; see lsm.DB.Load. Whether it fails or
+// Finish makes the entries durable in the database, all at once; see lsm.DB.BulkLoad. Whether it fails or
 // not, it ends the load.
-func (l *Loader) Finish(ctx context.Context) error {
+func (l *BulkLoader) Finish(ctx context.Context) error {
 	if err := l.usable(); err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -327,7 +330,7 @@ func (l *Loader) Finish(ctx context.Context) error {
 
 // Close gives up a load that was not finished, and frees what it holds. After Finish, and a second
 // time, it does nothing.
-func (l *Loader) Close() error {
+func (l *BulkLoader) Close() error {
 	l.mu.Lock()
 	ended := l.ended
 	l.ended = true
@@ -354,9 +357,9 @@ func (l *Loader) Close() error {
 	return nil
 }
 
-// Load loads all entries of a sequence; see lsm.DB.Load.
-func Load(ctx context.Context, k *engine.Keyspace, seq iter.Seq2[[]byte, []byte], memory int) error {
-	l, err := NewLoader(k, memory)
+// BulkLoad loads all entries of a sequence; see lsm.DB.BulkLoad.
+func BulkLoad(ctx context.Context, k *engine.Keyspace, seq iter.Seq2[[]byte, []byte], memory int) error {
+	l, err := NewBulkLoader(k, memory)
 	if err != nil {
 		return err
 	}
@@ -376,7 +379,7 @@ func Load(ctx context.Context, k *engine.Keyspace, seq iter.Seq2[[]byte, []byte]
 }
 
 // build writes the tables of a load.
-func (l *Loader) build(j *job) error {
+func (l *BulkLoader) build(j *job) error {
 	bounds := l.cut()
 	parts := make([]*builder, len(bounds)+1)
 	var syncs syncing
@@ -412,7 +415,7 @@ func (l *Loader) build(j *job) error {
 }
 
 // cut chooses keys that divide the load into parts of about the same size.
-func (l *Loader) cut() (bounds [][]byte) {
+func (l *BulkLoader) cut() (bounds [][]byte) {
 	workers := runtime.GOMAXPROCS(0)
 	var keys [][]byte
 	for _, r := range l.runs {
@@ -469,7 +472,7 @@ func (s *syncing) wait() error {
 
 // builder writes the tables of a part of a load: the keys from lower up to upper.
 type builder struct {
-	l            *Loader
+	l            *BulkLoader
 	j            *job
 	syncs        *syncing
 	spare        *sstable.Spare

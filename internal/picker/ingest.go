@@ -16,14 +16,16 @@ var ErrRenumber = errors.New("a table of level 0 that is older has a larger numb
 type IngestMode struct {
 	// Plain: the entries have sequence number 0. Nothing may overlap them, and no snapshot may be open.
 	Plain bool
-	// OnTop: the tables overlap each other, the newer ones have larger numbers; all go to level 0.
-	OnTop bool
+	// Excise: the first table has a range tombstone over the range of all others, which are newer and
+	// stay above it.
+	Excise bool
 }
 
 // IngestLevels chooses the levels of tables that were written outside of the tree, are newer than all that is in it, and
 // are in the order of their keys: the bottom one where nothing overlaps a table (FlushLevel), else the deepest level
 // above the older data that has a run, or which the tables, having more than a write buffer together, become the run
-// of. Until the tables are installed, the plans must be in InProgress.
+// of. Tables above a tombstone that go to level 0 have larger numbers. Until the tables are installed, the plans must
+// be in InProgress.
 func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer, tables []*manifest.FileMeta, writeBuffer uint64, mode IngestMode) (levels []int, plans []*Plan, err error) {
 	var bytes uint64
 	for _, m := range tables {
@@ -31,16 +33,20 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 	}
 	var first, last [manifest.NumLevels]*manifest.FileMeta
 	levels = make([]int, len(tables))
+	large, limit := bytes >= writeBuffer, manifest.NumLevels
 	for i, m := range tables {
 		l := 0
-		if !mode.OnTop {
+		if !mode.Excise {
 			l = FlushLevel(v, inProgress, cmp, m.Smallest.User, m.Largest.User)
 		}
 		if l == 0 && mode.Plain && Overlapped(v, cmp, m) {
 			return nil, nil, base.NeedsNative("an ingest into keys that have entries")
 		}
-		if l == 0 && !mode.OnTop && !inProgress.meets(cmp, 0, lastLevel, m.Smallest.User, m.Largest.User) {
-			l = above(v, cmp, m, bytes >= writeBuffer)
+		if l == 0 && !inProgress.meets(cmp, 0, lastLevel, m.Smallest.User, m.Largest.User) {
+			l = above(v, cmp, m, limit, large)
+		}
+		if mode.Excise && i == 0 {
+			limit = l
 		}
 		if l == 0 {
 			for _, f := range v.Levels[0].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
@@ -63,9 +69,10 @@ func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer
 	return levels, plans, nil
 }
 
-// above is the deepest level that takes a table above the older data that it overlaps, 0 if there is none.
-func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, large bool) (level int) {
-	for l := range v.Levels {
+// above is the deepest level that takes a table above the older data that it overlaps, and above limit; 0 if
+// there is none.
+func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, limit int, large bool) (level int) {
+	for l := range limit {
 		if len(v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User)) > 0 {
 			return level
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -43,7 +42,7 @@ func (s *session) ingest(n int) error {
 func (s *session) ingestBatch(i int) error {
 	batch := s.ledger.Batch(i)
 	if !slices.ContainsFunc(batch, func(w testkit.Write) bool { return w.Delete }) {
-		l, err := preview.NewLoader(s.db)
+		l, err := s.db.BulkLoader(nil)
 		if err != nil {
 			return err
 		}
@@ -58,7 +57,7 @@ func (s *session) ingestBatch(i int) error {
 	name := fmt.Sprintf("table%d", i)
 	o := s.opts
 	o.FS, o.Comparer = s.fs, nil
-	t, err := preview.NewTableWriter(name, &o)
+	t, err := lsm.NewTableWriter(name, &o)
 	if err != nil {
 		return err
 	}
@@ -80,7 +79,7 @@ func (s *session) ingestBatch(i int) error {
 		return err
 	}
 	s.tableFiles().add(tableFile{name, i})
-	return preview.Ingest(context.Background(), s.db, preview.How{Move: true}, name)
+	return s.db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, name)
 }
 
 // ingestWorkloads ingest tables and load, into a new database, over memtables, tables and logs.
@@ -180,7 +179,7 @@ func checkTables(s state) error {
 		if err != nil {
 			return err
 		}
-		err = preview.Ingest(context.Background(), db, preview.How{}, f.name)
+		err = db.Ingest(context.Background(), nil, f.name)
 		if errors.Is(err, lsm.ErrInvalidArgument) { // it is in LevelDB's format
 			_, err = s.fs.Stat(f.name)
 		}

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -45,7 +44,7 @@ func options(f lsm.Format) lsm.Options {
 // write writes a table of "key=value" puts, "key" deletions and "start..limit" range deletions.
 func write(t testing.TB, path string, o lsm.Options, entries ...string) string {
 	t.Helper()
-	w, err := preview.NewTableWriter(path, &o)
+	w, err := lsm.NewTableWriter(path, &o)
 	must(t, err)
 	for _, e := range entries {
 		if start, limit, ok := strings.Cut(e, ".."); ok {
@@ -100,8 +99,19 @@ func is(t testing.TB, where string, r interface {
 	}
 }
 
-func ingest(db any, paths ...string) error {
-	return preview.Ingest(ctx, db, preview.How{}, paths...)
+// every moves tables; each nth time they replace all keys with k.
+func every(n, i int) *lsm.IngestOptions {
+	o := &lsm.IngestOptions{Move: true}
+	if i%n == 0 {
+		o.Excise = &lsm.Range{Start: []byte("k"), Limit: []byte("l")}
+	}
+	return o
+}
+
+func ingest(in interface {
+	Ingest(ctx context.Context, o *lsm.IngestOptions, paths ...string) error
+}, paths ...string) error {
+	return in.Ingest(ctx, nil, paths...)
 }
 
 func names(t testing.TB, dir string) (list string) {
@@ -259,7 +269,7 @@ func TestThousandTables(t *testing.T) {
 			paths[i] = write(t, fmt.Sprintf("t%v-%d", format, i), o, e...)
 		}
 		rng.Shuffle(len(paths), func(i, j int) { paths[i], paths[j] = paths[j], paths[i] })
-		must(t, preview.Ingest(ctx, db, preview.How{Move: true}, paths...))
+		must(t, db.Ingest(ctx, &lsm.IngestOptions{Move: true}, paths...))
 		is(t, "ingested", db, strings.Join(want, " "))
 		must(t, db.CompactRange(nil, nil))
 		is(t, "compacted", db, strings.Join(want, " "))
@@ -524,17 +534,17 @@ func TestBeside(t *testing.T) {
 					e = append(e, fmt.Sprintf("k%02d=i%d-%d", k, id, i))
 				}
 				name := fmt.Sprintf("t%d-%d", id, i)
-				return preview.Ingest(ctx, db, preview.How{Move: true, Replace: i%5 == 0, Start: []byte("k"), Limit: []byte("l")}, write(t, name, o, e...))
+				return db.Ingest(ctx, every(5, i), write(t, name, o, e...))
 			})
 		}
 		loop("load", 60, func(i int, _ *rand.Rand) error {
-			return preview.Load(ctx, db, func(yield func(k, v []byte) bool) {
+			return db.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
 				for k := range keys {
 					if !yield(fmt.Appendf(nil, "k%02d", k), fmt.Appendf(nil, "l%d", i)) {
 						return
 					}
 				}
-			})
+			}, nil)
 		})
 		loop("batches", 2000, func(i int, _ *rand.Rand) error {
 			b := lsm.NewBatch()
@@ -592,11 +602,11 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestLoaderOutlivesDatabase: a load that is given up when its database was closed, and opened again, deletes no file of it.
-func TestLoaderOutlivesDatabase(t *testing.T) {
+// TestBulkLoaderOutlivesDatabase: a load that is given up when its database was closed, and opened again, deletes no file of it.
+func TestBulkLoaderOutlivesDatabase(t *testing.T) {
 	dir, o := filepath.Join(t.TempDir(), "db"), options(lsm.FormatNative)
 	db := open(t, dir, o)
-	l, err := preview.NewLoader(db)
+	l, err := db.BulkLoader(nil)
 	must(t, err)
 	for i := range 20000 {
 		must(t, l.Put(fmt.Appendf(nil, "k%08d", i*7919%20000), make([]byte, 100)))
@@ -638,7 +648,7 @@ func TestFailedRuns(t *testing.T) {
 		db := open(t, "db", o)
 		put(t, db, "a=1")
 		on.Store(true)
-		l, err := preview.NewLoader(db)
+		l, err := db.BulkLoader(nil)
 		must(t, err)
 		for i := 0; i < 60000 && err == nil; i++ {
 			err = l.Put(fmt.Appendf(nil, "k%08d", i*7919%60000), make([]byte, 400))
@@ -650,7 +660,7 @@ func TestFailedRuns(t *testing.T) {
 			t.Errorf("from file %d on: %v", from, err)
 		}
 		on.Store(false)
-		must(t, l.Close(), preview.Load(ctx, db, func(yield func(k, v []byte) bool) { yield([]byte("b"), []byte("2")) }))
+		must(t, l.Close(), db.BulkLoad(ctx, func(yield func(k, v []byte) bool) { yield([]byte("b"), []byte("2")) }, nil))
 		is(t, "afterwards", db, "a=1 b=2")
 		must(t, db.Close())
 	}

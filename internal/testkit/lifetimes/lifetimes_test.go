@@ -304,6 +304,45 @@ var functions = map[string]func(t *testing.T){
 			t.Error("operators are not found by their names alone")
 		}
 	},
+	"NewTableWriter": func(t *testing.T) {
+		name := filepath.Join(t.TempDir(), "table")
+		for _, o := range []*lsm.Options{nil, {}} {
+			w, err := lsm.NewTableWriter(name, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lsm.NewTableWriter(name, o); !errors.Is(err, lsm.ErrExists) {
+				t.Errorf("over another one: %v", err)
+			}
+			if err := errors.Join(w.Put(nil, nil), w.Close(), w.Close()); err != nil {
+				t.Error(err)
+			}
+			for what, err := range map[string]error{
+				"Put": w.Put([]byte("k"), nil), "Delete": w.Delete([]byte("k")), "PutTTL": w.PutTTL([]byte("k"), nil, 1),
+				"DeleteRange": w.DeleteRange([]byte("a"), []byte("b")), "Finish": w.Finish(),
+			} {
+				if !errors.Is(err, lsm.ErrClosed) {
+					t.Errorf("%s after Close: %v", what, err)
+				}
+			}
+			if n := w.EstimatedSize(); n != 0 {
+				t.Errorf("a closed table has %d bytes", n)
+			}
+		}
+		w, err := lsm.NewTableWriter(name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Finish(); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("an empty table: %v", err)
+		}
+		if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a file is left: %v", err)
+		}
+		if _, err := lsm.NewTableWriter("", nil); err == nil {
+			t.Error("a table without a name")
+		}
+	},
 	"OptionDocs": func(t *testing.T) {
 		if len(lsm.OptionDocs()) == 0 {
 			t.Error("none")

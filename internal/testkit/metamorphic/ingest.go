@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/lsm"
 )
 
-// in is the keyspace as package preview takes it.
-func (w *world) in(sp *space) any {
+// ingester is what DB and Keyspace have for tables and loads.
+type ingester interface {
+	Ingest(ctx context.Context, o *lsm.IngestOptions, paths ...string) error
+	BulkLoader(o *lsm.BulkLoadOptions) (*lsm.BulkLoader, error)
+}
+
+func (w *world) ingester(sp *space) ingester {
 	if sp.ks != nil {
 		return sp.ks
 	}
@@ -32,7 +36,7 @@ func (w *world) refused(err error) (done bool, _ error) {
 
 // ingest writes the operations into tables, of which each has the keys of a range, and ingests
 // these. The range deletions come before all else: they delete what was there. With some n the
-// tables replace all that is between their ends.
+// tables excise all that is between their ends.
 func (w *world) ingest(o *op) error {
 	sp := w.space(o)
 	points, ranges := w.tableEntries(sp, o)
@@ -60,13 +64,14 @@ func (w *world) ingest(o *op) error {
 		}
 	}
 	slices.Reverse(files)
-	how := preview.How{Move: o.n&8 == 0}
+	how := &lsm.IngestOptions{Move: o.n&8 == 0}
 	if o.n&48 == 0 && len(points) > 1 && len(ranges) == 0 {
-		how.Start, how.Limit = points[0].key, append(bytes.Clone(points[len(points)-1].key), 0)
-		// In the opposite order that is no limit.
-		how.Replace = sp.cmp.Compare(how.Start, how.Limit) < 0 && sp.cmp.Compare(points[len(points)-1].key, how.Limit) < 0
+		how.Excise = &lsm.Range{Start: points[0].key, Limit: append(bytes.Clone(points[len(points)-1].key), 0)}
+		if sp.cmp.Compare(how.Excise.Start, how.Excise.Limit) >= 0 || sp.cmp.Compare(points[len(points)-1].key, how.Excise.Limit) >= 0 {
+			how.Excise = nil // in the opposite order
+		}
 	}
-	done, err := w.refused(preview.Ingest(context.Background(), w.in(sp), how, files...))
+	done, err := w.refused(w.ingester(sp).Ingest(context.Background(), how, files...))
 	if err != nil {
 		return err
 	}
@@ -78,8 +83,8 @@ func (w *world) ingest(o *op) error {
 	if !done {
 		return nil
 	}
-	if how.Replace {
-		sp.model.DeleteRange(how.Start, how.Limit)
+	if how.Excise != nil {
+		sp.model.DeleteRange(how.Excise.Start, how.Excise.Limit)
 	}
 	for _, r := range ranges {
 		sp.model.DeleteRange(r.key, r.limit)
@@ -124,7 +129,7 @@ func (w *world) writeTable(sp *space, name string, points, ranges []op) error {
 	if w.native() {
 		o.Format = lsm.FormatNative
 	}
-	t, err := preview.NewTableWriter(name, o)
+	t, err := lsm.NewTableWriter(name, o)
 	if err != nil {
 		return err
 	}
@@ -155,7 +160,7 @@ func (w *world) writeTable(sp *space, name string, points, ranges []op) error {
 // load loads the operations in their order.
 func (w *world) load(o *op) error {
 	sp := w.space(o)
-	l, err := preview.NewLoader(w.in(sp))
+	l, err := w.ingester(sp).BulkLoader(nil)
 	if err != nil {
 		return err
 	}
