@@ -9,11 +9,10 @@ import "C"
 
 import (
 	"context"
-	"slices"
-	"strconv"
 	"unsafe"
 
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -76,7 +75,7 @@ func loamgo_admin(db C.uint64_t, what C.uint, message **C.char) status {
 func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message **C.char) status {
 	return run(message, func() error {
 		if what == C.LOAMGO_OPTION_DOCS {
-			return giveJSON(report.Of(optionDocs()), out)
+			return giveJSON(report.Of(settings.Docs()), out)
 		}
 		d, err := live(db)
 		if err != nil {
@@ -87,7 +86,7 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 			m := report.Of(d.Metrics()).(map[string]any)
 			m["logger_error"] = nil
 			if d.logger != nil {
-				if f := d.logger.failure.Load(); f != nil {
+				if f := d.logger.Failure(); f != nil {
 					m["logger_error"] = f.Reason
 				}
 			}
@@ -105,20 +104,6 @@ func loamgo_text(db C.uint64_t, what C.uint, name *C.char, out **C.char, message
 		}
 		return give(v, out)
 	})
-}
-
-// optionDocs lists the options that can be chosen in C, with their defaults there.
-func optionDocs() []lsm.OptionDoc {
-	docs := slices.DeleteFunc(lsm.OptionDocs(), func(d lsm.OptionDoc) bool { return d.Name == "plain_wal" })
-	for i := range docs {
-		switch docs[i].Name {
-		case "create_dirs":
-			docs[i].Default = strconv.FormatBool(!unset().NoCreateDirs)
-		case "mmap":
-			docs[i].Default = unset().Mmap.String()
-		}
-	}
-	return docs
 }
 
 func giveJSON(v any, out **C.char) error {

@@ -11,9 +11,9 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"sync/atomic"
 
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/work"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )
@@ -56,13 +56,10 @@ func (b *backupRun) run(out *C.uint64_t) error {
 		_, err := b.work(context.Background(), o)
 		return err
 	}
-	var done, of atomic.Uint64
-	o.Progress = func(n, total uint64) {
-		of.Store(total) // before done, which is never more
-		done.Store(n)
-	}
+	var progress work.Gauge
+	o.Progress = progress.Set
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{Progress: func() (uint64, uint64) { n := done.Load(); return n, of.Load() }, Cancel: cancel}
+	j := &job{Progress: progress.Read, Cancel: cancel}
 	return begin(j, out, func() (*database, string, error) {
 		defer cancel()
 		report, err := b.work(ctx, o)
@@ -89,7 +86,7 @@ func loamgo_backup_create(h, db, rate C.uint64_t, id, out *C.uint64_t, message *
 			if id != nil && out == nil {
 				*id = C.uint64_t(info.ID)
 			}
-			return report.JSON(backupInfo(info))
+			return report.JSON(report.Backup(info))
 		}
 		return b.run(out)
 	})
@@ -156,20 +153,8 @@ func loamgo_backup_list(h C.uint64_t, out **C.char, message **C.char) status {
 		}
 		all := make([]map[string]any, len(list))
 		for i, info := range list {
-			all[i] = backupInfo(info)
+			all[i] = report.Backup(info)
 		}
 		return giveJSON(all, out)
 	})
-}
-
-// backupInfo is what JSON says of a backup.
-func backupInfo(info backup.Info) map[string]any {
-	m := map[string]any{
-		"id": info.ID, "created_ms": info.Created.UnixMilli(), "database": report.Printable(info.Database), "format": info.Format,
-		"files": info.Files, "bytes": info.Bytes, "new_bytes": info.NewBytes, "error": nil,
-	}
-	if info.Err != nil {
-		m["error"], m["created_ms"] = info.Err.Error(), 0
-	}
-	return m
 }

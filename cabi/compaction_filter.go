@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -45,11 +46,6 @@ func filter(name string, fn, arg C.uintptr_t) *lsm.CompactionFilter {
 //export loamgo_options_set_compaction_filter
 func loamgo_options_set_compaction_filter(h C.uint64_t, name *C.char, fn, arg, destroy C.uintptr_t, message **C.char) status {
 	return run(message, func() error {
-		return with(h, func(o *options) error {
-			o.filter.release()
-			o.filter = destroyed(destroy, arg)
-			o.CompactionFilter = filter(C.GoString(name), fn, arg)
-			return nil
-		})
+		return bring(h, settings.Filter, destroyed(destroy, arg), func(o *lsm.Options) { o.CompactionFilter = filter(C.GoString(name), fn, arg) })
 	})
 }

@@ -9,16 +9,12 @@ import "C"
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"sync/atomic"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/work"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -45,24 +41,12 @@ func (s cStream) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// infoJSON is what a dump has, as loam.h describes it.
-func infoJSON(i *dump.Info) (string, error) {
-	spaces := []map[string]any{}
-	for _, k := range i.Keyspaces {
-		spaces = append(spaces, map[string]any{"name": k.Name, "comparator": k.Comparer, "merge_operator": k.MergeOperator, "expires": k.Expires, "entries": k.Entries})
-	}
-	b, err := json.Marshal(map[string]any{
-		"id": hex.EncodeToString(i.ID[:]), "created": i.Created.Unix(), "sequence": i.Sequence, "keyspaces": spaces, "bytes": i.Bytes, "size": i.Size,
-	})
-	return string(b), err
-}
-
 // told hands out what a call found.
 func told(i *dump.Info, err error, out **C.char) error {
 	if err != nil || out == nil {
 		return err
 	}
-	text, err := infoJSON(i)
+	text, err := report.Dump(i)
 	if err != nil {
 		return err
 	}
@@ -132,57 +116,13 @@ func loamgo_dump_verify(fn, arg C.uintptr_t, out **C.char, message **C.char) sta
 	})
 }
 
-// fileJob is a job on a stream, which has a descriptor of its own.
-type fileJob struct {
-	file         *os.File
-	offset, size atomic.Uint64 // in the dump, and of it where that is known
-	ctx          context.Context
-	job          job
-}
+type stream = work.Stream[*database]
 
-// fileOf makes a job of a descriptor, which stays the caller's.
-func fileOf(fd C.int) (*fileJob, error) {
-	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+// start starts the work of a stream.
+func start(s *stream, out *C.uint64_t, sync bool, work func() (*dump.Info, error)) error {
+	err := begin(&s.Job, out, func() (*database, string, error) { return s.Run(sync, work) })
 	if err != nil {
-		return nil, &os.PathError{Op: "dup", Path: fmt.Sprint("descriptor ", int(fd)), Err: err}
-	}
-	f := &fileJob{file: os.NewFile(uintptr(own), fmt.Sprint("descriptor ", int(fd)))}
-	f.ctx, f.job.Cancel = context.WithCancel(context.Background())
-	f.job.Progress = func() (uint64, uint64) { return f.offset.Load(), f.size.Load() }
-	return f, nil
-}
-
-// note is told of the progress.
-func (f *fileJob) note(p dump.Progress) { f.offset.Store(uint64(p.Offset)) }
-
-// measure learns the size of a regular file that is read.
-func (f *fileJob) measure() {
-	if info, err := f.file.Stat(); err == nil && info.Mode().IsRegular() {
-		f.size.Store(uint64(info.Size()))
-	}
-}
-
-// start starts the work, which closes the file. sync makes a regular file durable at the end.
-func (f *fileJob) start(out *C.uint64_t, sync bool, work func() (*dump.Info, error)) error {
-	err := begin(&f.job, out, func() (*database, string, error) {
-		defer f.job.Cancel()
-		defer f.file.Close()
-		i, err := work()
-		if err != nil {
-			return nil, "", err
-		}
-		if info, serr := f.file.Stat(); sync && serr == nil && info.Mode().IsRegular() {
-			if err := f.file.Sync(); err != nil {
-				return nil, "", err
-			}
-		}
-		f.size.Store(uint64(i.Size))
-		text, err := infoJSON(i)
-		return nil, text, err
-	})
-	if err != nil {
-		f.job.Cancel()
-		_ = f.file.Close()
+		s.Close()
 	}
 	return err
 }
@@ -197,12 +137,12 @@ func loamgo_dump_start(db, snap C.uint64_t, compression *C.char, flags C.uint64_
 		if err != nil {
 			return err
 		}
-		f, err := fileOf(fd)
+		f, err := work.NewStream[*database](int(fd))
 		if err != nil {
 			return err
 		}
-		o.Continue, o.Progress = flags&C.LOAM_DUMP_CONTINUE != 0, f.note
-		return f.start(out, true, func() (*dump.Info, error) { return dump.Write(f.ctx, d, f.file, o) })
+		o.Continue, o.Progress = flags&C.LOAM_DUMP_CONTINUE != 0, f.Note
+		return start(f, out, true, func() (*dump.Info, error) { return dump.Write(f.Context, d, f.File, o) })
 	})
 }
 
@@ -213,24 +153,24 @@ func loamgo_load_start(db, flags C.uint64_t, fd C.int, out *C.uint64_t, message 
 		if err != nil {
 			return err
 		}
-		f, err := fileOf(fd)
+		f, err := work.NewStream[*database](int(fd))
 		if err != nil {
 			return err
 		}
-		f.measure()
-		o.Progress = f.note
-		return f.start(out, false, func() (*dump.Info, error) { return dump.Load(f.ctx, d, f.file, o) })
+		f.Measure()
+		o.Progress = f.Note
+		return start(f, out, false, func() (*dump.Info, error) { return dump.Load(f.Context, d, f.File, o) })
 	})
 }
 
 //export loamgo_dump_verify_start
 func loamgo_dump_verify_start(fd C.int, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		f, err := fileOf(fd)
+		f, err := work.NewStream[*database](int(fd))
 		if err != nil {
 			return err
 		}
-		f.measure()
-		return f.start(out, false, func() (*dump.Info, error) { return dump.Verify(f.ctx, f.file, f.note) })
+		f.Measure()
+		return start(f, out, false, func() (*dump.Info, error) { return dump.Verify(f.Context, f.File, f.Note) })
 	})
 }

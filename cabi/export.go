@@ -9,14 +9,18 @@ import "C"
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/loamdb/loam/cabi/internal/handles"
+	"github.com/loamdb/loam/cabi/internal/procs"
+	"github.com/loamdb/loam/cabi/internal/reads"
+	"github.com/loamdb/loam/cabi/internal/refs"
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/cabi/internal/stk"
+	"github.com/loamdb/loam/cabi/internal/textlog"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )
@@ -28,11 +32,11 @@ import (
 type database struct {
 	*lsm.Keyspace
 	db     *lsm.DB
-	number uint64       // of the opening
-	closed *atomic.Bool // the database, of any of its handles
-	owner  bool         // the handle is of loam_open: to close it closes the database
-	logger *cLogger     // nil: none
-	uses   *shared      // what the options brought; its users are handles of the database and iterators
+	number uint64           // of the opening
+	closed *atomic.Bool     // the database, of any of its handles
+	owner  bool             // the handle is of loam_open: to close it closes the database
+	logger *textlog.Handler // nil: none
+	uses   *refs.Shared     // what the options brought; its users are handles of the database and iterators
 }
 
 type snapshot struct {
@@ -108,7 +112,7 @@ func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C
 	if capacity > 0 {
 		dst = unsafe.Slice((*byte)(buf), int(capacity))[:0]
 	}
-	v, err := lookup(d, sn, span(key, keyLen), dst, flags)
+	v, err := reads.Get(d.Keyspace, sn, span(key, keyLen), dst, uint64(flags))
 	if err != nil {
 		return fail(err, message)
 	}
@@ -128,22 +132,6 @@ func readValue(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C
 	return C.LOAM_OK
 }
 
-func lookup(d *database, s *lsm.Snapshot, key, dst []byte, flags C.uint64_t) ([]byte, error) {
-	switch {
-	case s != nil && flags&C.LOAM_MEMORY_ONLY != 0:
-		return s.TryGet(key, dst)
-	case s != nil && flags&C.LOAM_NO_FILL != 0:
-		return s.GetNoFill(key, dst)
-	case s != nil:
-		return s.Get(key, dst)
-	case flags&C.LOAM_MEMORY_ONLY != 0:
-		return d.TryGet(key, dst)
-	case flags&C.LOAM_NO_FILL != 0:
-		return d.GetNoFill(key, dst)
-	}
-	return d.Get(key, dst)
-}
-
 //export loamgo_has
 func loamgo_has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint64_t, message **C.char) (s status) {
 	stk.Call(func() { s = has(db, snap, key, keyLen, flags, message) })
@@ -157,7 +145,7 @@ func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint6
 	if err != nil {
 		return fail(err, message)
 	}
-	found, err := exists(d, sn, span(key, keyLen), flags)
+	found, err := reads.Has(d.Keyspace, sn, span(key, keyLen), uint64(flags))
 	switch {
 	case err != nil:
 		return fail(err, message)
@@ -165,20 +153,6 @@ func has(db, snap C.uint64_t, key unsafe.Pointer, keyLen C.size_t, flags C.uint6
 		return C.LOAM_NOT_FOUND
 	}
 	return C.LOAM_OK
-}
-
-func exists(d *database, s *lsm.Snapshot, key []byte, flags C.uint64_t) (bool, error) {
-	switch {
-	case flags != 0:
-		_, err := lookup(d, s, key, nil, flags)
-		if errors.Is(err, lsm.ErrNotFound) {
-			return false, nil
-		}
-		return err == nil, err
-	case s != nil:
-		return s.Has(key)
-	}
-	return d.Has(key)
 }
 
 //export loamgo_put
@@ -287,7 +261,7 @@ func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) st
 			return fmt.Errorf("%w: a cache of %d bytes", lsm.ErrTooLarge, uint64(bytes))
 		}
 		c := lsm.NewCache(int64(bytes))
-		return publish(kindCache, &cache{Cache: c, uses: newShared(c.Close)}, out)
+		return publish(kindCache, &cache{Cache: c, uses: refs.New(c.Close)}, out)
 	})
 }
 
@@ -300,10 +274,10 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 		switch o := object.(type) {
 		case nil:
 			return missing(known)
-		case *options:
-			o.close()
+		case *settings.Options:
+			o.Close()
 		case *cache:
-			o.uses.release()
+			o.uses.Release()
 		case *snapshot:
 			return o.Close()
 		case *transaction:
@@ -311,7 +285,7 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 		case *iterator:
 			// What ended the iteration was told when it did.
 			_ = o.Close()
-			o.db.uses.release()
+			o.db.uses.Release()
 		case *backup.Folder:
 			return o.Close()
 		case *job:
@@ -328,7 +302,7 @@ func loamgo_open(path *C.char, opts C.uint64_t, follow C.int, out *C.uint64_t, m
 		if err != nil {
 			return err
 		}
-		defer o.uses.release()
+		defer o.Uses.Release()
 		if follow != 0 {
 			_ = o.Set("follow", "true")
 		}
@@ -361,7 +335,7 @@ func loamgo_destroy(path *C.char, opts C.uint64_t, message **C.char) status {
 		if err != nil {
 			return err
 		}
-		defer o.uses.release()
+		defer o.Uses.Release()
 		dir := C.GoString(path)
 		return report.At(dir, lsm.Destroy(dir, &o.Options))
 	})
@@ -391,7 +365,7 @@ func loamgo_enter() { stk.Call(func() {}) }
 //export loamgo_runtime_set
 func loamgo_runtime_set(maxprocs, gogc C.int, memlimit C.int64_t, message **C.char) status {
 	return run(message, func() error {
-		setRuntime(int(maxprocs), int(gogc), int64(memlimit))
+		procs.Set(int(maxprocs), int(gogc), int64(memlimit))
 		return nil
 	})
 }

@@ -9,15 +9,16 @@ import "C"
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/settings"
+	"github.com/loamdb/loam/cabi/internal/work"
 	"github.com/loamdb/loam/lsm"
 )
 
 // upgrade makes a database a native one and lets go of what the options brought.
-func upgrade(path string, o *settings) error {
-	defer o.uses.release()
+func upgrade(path string, o *settings.Settings) error {
+	defer o.Uses.Release()
 	return report.At(path, lsm.Upgrade(path, &o.Options))
 }
 
@@ -42,7 +43,7 @@ func loamgo_upgrade_start(path *C.char, opts C.uint64_t, out *C.uint64_t, messag
 		dir := C.GoString(path)
 		err = begin(new(job), out, func() (*database, string, error) { return nil, "", upgrade(dir, o) })
 		if err != nil {
-			o.uses.release()
+			o.Uses.Release()
 		}
 		return err
 	})
@@ -50,10 +51,10 @@ func loamgo_upgrade_start(path *C.char, opts C.uint64_t, out *C.uint64_t, messag
 
 // exporting is a call of lsm.Export. It lets go of what the options brought.
 type exporting struct {
-	from, to    string
-	format      lsm.Format
-	o           *settings
-	done, total atomic.Uint64
+	from, to string
+	format   lsm.Format
+	o        *settings.Settings
+	progress work.Gauge
 }
 
 func newExporting(path, to, format *C.char, opts C.uint64_t) (*exporting, error) {
@@ -66,11 +67,8 @@ func newExporting(path, to, format *C.char, opts C.uint64_t) (*exporting, error)
 }
 
 func (e *exporting) run(ctx context.Context) error {
-	defer e.o.uses.release()
-	return report.At(e.from, lsm.Export(ctx, e.from, e.to, e.format, &e.o.Options, func(written, of uint64) {
-		e.total.Store(max(written, of))
-		e.done.Store(written)
-	}))
+	defer e.o.Uses.Release()
+	return report.At(e.from, lsm.Export(ctx, e.from, e.to, e.format, &e.o.Options, e.progress.Set))
 }
 
 //export loamgo_export
@@ -92,14 +90,14 @@ func loamgo_export_start(path, to, format *C.char, opts C.uint64_t, out *C.uint6
 			return err
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		j := &job{Cancel: cancel, Progress: func() (uint64, uint64) { return e.done.Load(), e.total.Load() }}
+		j := &job{Cancel: cancel, Progress: e.progress.Read}
 		err = begin(j, out, func() (*database, string, error) {
 			defer cancel()
 			return nil, "", e.run(ctx)
 		})
 		if err != nil {
 			cancel()
-			e.o.uses.release()
+			e.o.Uses.Release()
 		}
 		return err
 	})

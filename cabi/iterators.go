@@ -31,7 +31,7 @@ func loamgo_iter_create(db C.uint64_t, o *C.loamgo_iter_options, out *C.uint64_t
 		if err != nil {
 			return err
 		}
-		if d.uses.retain() == nil {
+		if d.uses.Retain() == nil {
 			return lsm.ErrClosed
 		}
 		with := iterOptions(o)
@@ -60,7 +60,7 @@ func publishIter(d *database, opened *lsm.Iterator, out *C.uint64_t) error {
 	}
 	if err != nil {
 		_ = it.Close() // the caller learns the first error
-		d.uses.release()
+		d.uses.Release()
 	}
 	return err
 }

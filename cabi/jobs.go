@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -103,15 +102,12 @@ func loamgo_db_start(db C.uint64_t, what C.uint, out *C.uint64_t, message **C.ch
 }
 
 func verifyStart(d *database, out *C.uint64_t) error {
-	var read, of atomic.Uint64
+	var progress work.Gauge
 	ctx, cancel := context.WithCancel(context.Background())
-	j := &job{Progress: func() (uint64, uint64) { return read.Load(), of.Load() }, Cancel: cancel}
+	j := &job{Progress: progress.Read, Cancel: cancel}
 	return begin(j, out, func() (*database, string, error) {
 		defer cancel()
-		return nil, "", d.db.Verify(ctx, func(n, total uint64) {
-			of.Store(total) // before read, which is never more
-			read.Store(n)
-		})
+		return nil, "", d.db.Verify(ctx, progress.Set)
 	})
 }
 
@@ -124,12 +120,12 @@ func loamgo_open_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message *
 		}
 		dir := C.GoString(path)
 		err = begin(new(job), out, func() (*database, string, error) {
-			defer o.uses.release()
+			defer o.Uses.Release()
 			db, err := openDatabase(dir, o)
 			return db, "", err
 		})
 		if err != nil {
-			o.uses.release()
+			o.Uses.Release()
 		}
 		return err
 	})

@@ -31,20 +31,20 @@ func loamgo_keyspace_open(db C.uint64_t, name *C.char, opts C.uint64_t, out *C.u
 			}
 			// A comparator of callbacks is the database's, which keeps it. A merge operator or
 			// compaction filter may be called until the database is closed.
-			d.uses.hold(o.uses)
+			d.uses.Hold(o.Uses)
 			wanted = &lsm.KeyspaceOptions{Comparer: o.Comparer, MergeOperator: o.MergeOperator, Compression: o.Compression, BloomBits: o.BloomBits, PrefixLength: o.PrefixLength, CompactionFilter: o.CompactionFilter, DefaultTTL: o.DefaultTTL, ErrorIfMissing: o.ErrorIfMissing}
 		}
 		k, err := d.db.Keyspace(C.GoString(name), wanted)
 		if err != nil {
 			return err
 		}
-		uses := d.uses.retain()
+		uses := d.uses.Retain()
 		if uses == nil {
 			return lsm.ErrClosed
 		}
 		space := &database{Keyspace: k, db: d.db, number: d.number, closed: d.closed, logger: d.logger, uses: uses}
 		if err := publish(kindDB, space, out); err != nil {
-			uses.release()
+			uses.Release()
 			return err
 		}
 		return nil

@@ -12,6 +12,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/cabi/internal/stk"
 	"github.com/loamdb/loam/lsm"
 )
@@ -74,11 +75,8 @@ func taken(dst []byte, p unsafe.Pointer, n C.size_t) []byte {
 //export loamgo_options_set_merge_operator
 func loamgo_options_set_merge_operator(h C.uint64_t, name *C.char, full, partial, arg, destroy C.uintptr_t, message **C.char) status {
 	return run(message, func() error {
-		return with(h, func(o *options) error {
-			o.merge.release()
-			o.merge = destroyed(destroy, arg)
+		return bring(h, settings.Merge, destroyed(destroy, arg), func(o *lsm.Options) {
 			o.MergeOperator = mergeOperator(C.GoString(name), full, partial, arg)
-			return nil
 		})
 	})
 }

@@ -8,64 +8,14 @@ package main
 import "C"
 
 import (
-	"errors"
-	"sync"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/reads"
 	"github.com/loamdb/loam/lsm"
 )
 
-// multiGets are the buffers of multi_get.
-var multiGets = sync.Pool{New: func() any { return new(multiGet) }}
-
-type multiGet struct {
-	keys   [][]byte
-	result lsm.MultiResult
-
-	apart bool // values are in buf and ends instead of result
-	buf   []byte
-	ends  []int // where each value ends in buf; negative: there is none
-}
-
-// each looks up the keys one by one, for the flags that MultiGet has not.
-func (m *multiGet) each(d *database, s *lsm.Snapshot, flags C.uint64_t) error {
-	if s == nil {
-		s = d.Snapshot()
-		defer s.Close()
-	}
-	m.apart, m.buf, m.ends = true, m.buf[:0], m.ends[:0]
-	for _, key := range m.keys {
-		v, err := lookup(d, s, key, m.buf, flags)
-		switch {
-		case errors.Is(err, lsm.ErrNotFound):
-			m.ends = append(m.ends, -1-len(m.buf))
-			continue
-		case err != nil:
-			return err
-		}
-		m.buf = v
-		m.ends = append(m.ends, len(v))
-	}
-	return nil
-}
-
-// value returns the value of key i; found is false when it has none.
-func (m *multiGet) value(i int) (value []byte, found bool) {
-	if !m.apart {
-		return m.result.Value(i)
-	}
-	start, end := 0, m.ends[i]
-	if end < 0 {
-		return nil, false
-	}
-	if i > 0 {
-		start = m.ends[i-1]
-		if start < 0 {
-			start = -1 - start
-		}
-	}
-	return m.buf[start:end:end], true
-}
+// The flags are C's.
+var _ = [1]struct{}{}[(C.LOAM_NO_FILL^reads.NoFill)|(C.LOAM_MEMORY_ONLY^reads.MemoryOnly)]
 
 // loamgo_multi_get looks up n keys and lays the values into one malloc'ed
 // block, each followed by a zero byte.
@@ -77,15 +27,7 @@ func loamgo_multi_get(db, snap C.uint64_t, n C.size_t, keys *unsafe.Pointer, key
 		if err != nil || n == 0 {
 			return err
 		}
-		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *multiGet) error {
-			switch {
-			case flags != 0:
-				return m.each(d, s, flags)
-			case s != nil:
-				return s.MultiGet(m.keys, &m.result)
-			}
-			return d.MultiGet(m.keys, &m.result)
-		})
+		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error { return m.Look(d.Keyspace, s, uint64(flags)) })
 	})
 }
 
@@ -96,32 +38,24 @@ func loamgo_txn_multi_get(h, keyspace C.uint64_t, n C.size_t, keys *unsafe.Point
 		if err != nil {
 			return err
 		}
-		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *multiGet) error { return tx.MultiGet(m.keys, &m.result) })
+		return multiGetBy(n, keys, keyLens, values, valueLens, memory, func(m *reads.Many) error { return m.LookTxn(tx) })
 	})
 }
 
 // multiGetBy hands the keys to look and what it finds to C.
-func multiGetBy(n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, look func(m *multiGet) error) error {
-	m := multiGets.Get().(*multiGet)
-	defer func() {
-		clear(m.keys) // C's memory is not to be kept
-		multiGets.Put(m)
-	}()
-	m.keys, m.apart = m.keys[:0], false
+func multiGetBy(n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *unsafe.Pointer, valueLens *C.size_t, memory *unsafe.Pointer, look func(m *reads.Many) error) error {
+	m := reads.NewMany()
+	defer m.Free()
 	if n > 0 {
 		lens := unsafe.Slice(keyLens, int(n))
 		for i, key := range unsafe.Slice(keys, int(n)) {
-			m.keys = append(m.keys, span(key, lens[i]))
+			m.Keys = append(m.Keys, span(key, lens[i]))
 		}
 	}
 	if err := look(m); err != nil || n == 0 {
 		return err
 	}
-	total := 1
-	for i := range int(n) {
-		v, _ := m.value(i)
-		total += len(v) + 1
-	}
+	total := m.Size() + 1
 	block := C.loamgo_alloc(C.size_t(total))
 	if block == nil {
 		return lsm.ErrNoMemory
@@ -133,7 +67,7 @@ func multiGetBy(n C.size_t, keys *unsafe.Pointer, keyLens *C.size_t, values *uns
 	places := unsafe.Slice((*uintptr)(unsafe.Pointer(values)), int(n))
 	used := 0
 	for i := range places {
-		v, found := m.value(i)
+		v, found := m.Value(i)
 		places[i], lengths[i] = 0, C.size_t(len(v))
 		if found {
 			places[i] = uintptr(block) + uintptr(used)

@@ -9,12 +9,13 @@ import "C"
 
 import (
 	"github.com/loamdb/loam/cabi/internal/report"
+	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/lsm"
 )
 
 // repair returns the report as JSON and lets go of what the options brought.
-func repair(path string, o *settings) (string, error) {
-	defer o.uses.release()
+func repair(path string, o *settings.Settings) (string, error) {
+	defer o.Uses.Release()
 	found, err := lsm.Repair(path, &o.Options)
 	if err != nil {
 		return "", report.At(path, err)
@@ -50,7 +51,7 @@ func loamgo_repair_start(path *C.char, opts C.uint64_t, out *C.uint64_t, message
 			return nil, report, err
 		})
 		if err != nil {
-			o.uses.release()
+			o.Uses.Release()
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import "C"
 import (
 	"fmt"
 
+	"github.com/loamdb/loam/cabi/internal/refs"
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/lsm"
 )
@@ -23,7 +24,7 @@ func loamgo_resources_create(memory, backgroundJobs, ioBytesPerSecond, openFiles
 		r := lsm.NewResources(lsm.ResourcesOptions{
 			Memory: int64(memory), BackgroundJobs: int(backgroundJobs), IOBytesPerSecond: int64(ioBytesPerSecond), OpenFiles: int(openFiles),
 		})
-		return publish(kindCache, &cache{resources: r, uses: newShared(r.Close)}, out)
+		return publish(kindCache, &cache{resources: r, uses: refs.New(r.Close)}, out)
 	})
 }
 

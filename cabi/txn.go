@@ -23,7 +23,7 @@ type transaction struct {
 // close ends a transaction whose handle is gone.
 func (t *transaction) close() error {
 	err := t.Rollback()
-	t.db.uses.release()
+	t.db.uses.Release()
 	return err
 }
 
@@ -34,7 +34,7 @@ func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *
 		if err != nil {
 			return err
 		}
-		if d.uses.retain() == nil {
+		if d.uses.Retain() == nil {
 			return lsm.ErrClosed
 		}
 		o := lsm.TxnOptions{
@@ -136,7 +136,7 @@ func loamgo_txn_iter_create(h, keyspace C.uint64_t, o *C.loamgo_iter_options, ou
 		if err != nil {
 			return err
 		}
-		if t.db.uses.retain() == nil {
+		if t.db.uses.Retain() == nil {
 			return lsm.ErrClosed
 		}
 		return publishIter(t.db, tx.Iter(iterOptions(o)), out)

@@ -1,6 +1,5 @@
-//go:build cgo && !windows
-
-package main
+// Package procs sets what Go's runtime has of the machine. It is safe for concurrent use.
+package procs
 
 import (
 	"math"
@@ -18,11 +17,11 @@ var processors = runtime.GOMAXPROCS(0)
 
 var procs struct {
 	sync.Mutex
-	fixed bool // by loam_runtime_set
+	fixed bool // by Set
 }
 
-// setRuntime is loam_runtime_set.
-func setRuntime(maxprocs, gogc int, memlimit int64) {
+// Set is loam_runtime_set.
+func Set(maxprocs, gogc int, memlimit int64) {
 	procs.Lock()
 	defer procs.Unlock()
 	if maxprocs > 0 {
@@ -40,10 +39,10 @@ func setRuntime(maxprocs, gogc int, memlimit int64) {
 	}
 }
 
-// makeRoom gives the scheduler a processor for every background worker and two
+// MakeRoom gives the scheduler a processor for every background worker of a database that is being opened and two
 // for callers, unless somebody chose a number: a C thread that comes back into
 // Go while workers hold all processors waits for one to be preempted.
-func makeRoom(o *lsm.Options) {
+func MakeRoom(o *lsm.Options) {
 	if o.MaxBackgroundJobs == 0 {
 		o.MaxBackgroundJobs = max(2, processors)
 	}
