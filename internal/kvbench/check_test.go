@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/loamdb/loam/internal/kvbench/machine"
 )
 
 // writeReport makes a report in which a peer takes ratio times as long.
@@ -21,7 +23,7 @@ func writeReportOf(t *testing.T, dir string, day int, ratio float64, format stri
 	t.Helper()
 	r := Report{
 		Schema: 1, Tool: "kvbench", Complete: true, Engines: []Engine{{Name: "a"}, {Name: "b"}}, Engine: Engine{Name: "a", Format: format},
-		Environment: Environment{Time: fmt.Sprintf("2026-01-%02dT00:00:00Z", day), Commit: "abc+", CPU: "x", Cores: 2},
+		Environment: machine.Environment{Time: fmt.Sprintf("2026-01-%02dT00:00:00Z", day), Commit: "abc+", CPU: "x", Cores: 2},
 	}
 	for _, e := range []struct {
 		engine, pair string

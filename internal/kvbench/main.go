@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"syscall"
@@ -132,4 +133,31 @@ func (p *place) remove() {
 			time.Sleep(50 * time.Millisecond)
 		}
 	})
+}
+
+// revision is set by the linker where the build does not record it.
+var revision string
+
+// commit is the revision the program was built from, with "+" when it had
+// changes.
+func commit() string {
+	if revision != "" {
+		return revision
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var rev, mod string
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			rev = s.Value[:min(len(s.Value), 12)]
+		case "vcs.modified":
+			if s.Value == "true" {
+				mod = "+"
+			}
+		}
+	}
+	return rev + mod
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -14,13 +15,13 @@ import (
 // Report is the machine-readable result. Fields are only ever added; Schema
 // goes up when one changes its meaning.
 type Report struct {
-	Schema      int         `json:"schema"`
-	Tool        string      `json:"tool"`
-	Complete    bool        `json:"complete"` // false: failed or interrupted
-	Args        []string    `json:"args"`
-	Engine      Engine      `json:"engine"`  // the first
-	Engines     []Engine    `json:"engines"` // all
-	Environment Environment `json:"environment"`
+	Schema      int                 `json:"schema"`
+	Tool        string              `json:"tool"`
+	Complete    bool                `json:"complete"` // false: failed or interrupted
+	Args        []string            `json:"args"`
+	Engine      Engine              `json:"engine"`  // the first
+	Engines     []Engine            `json:"engines"` // all
+	Environment machine.Environment `json:"environment"`
 	// Harness is what the benchmark itself costs, in nanoseconds per
 	// operation, measured on a store that does nothing.
 	Harness map[string]float64 `json:"harness_ns_per_op"`
@@ -113,7 +114,7 @@ type Latency struct {
 	Quantiles map[string]int64 `json:"quantiles"`
 }
 
-func newReport(drivers []store.Driver, e Environment, args []string) Report {
+func newReport(drivers []store.Driver, e machine.Environment, args []string) Report {
 	r := Report{
 		Schema:      1,
 		Tool:        "kvbench",
@@ -154,7 +155,7 @@ func (r *Report) noteText(engine string, notes []string) {
 func newRun(p *plan) *Run {
 	q, busy := &p.params, -1.0
 	if p.pair != "" {
-		busy = busyCores()
+		busy = round(machine.BusyCores())
 	}
 	return &Run{
 		Engine:           p.driver.Name(),
@@ -175,7 +176,7 @@ func newRun(p *plan) *Run {
 		Threads:          q.Threads,
 		Seed:             q.Seed,
 		Sync:             q.Sync,
-		Load:             readEnvironment(".").Load,
+		Load:             machine.Read(".").Load,
 		Busy:             busy,
 		Steps:            []Step{},
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -24,7 +25,7 @@ type session struct {
 	out     io.Writer
 	errs    io.Writer
 	bar     *bar
-	env     Environment
+	env     machine.Environment
 	report  Report
 }
 
@@ -47,7 +48,8 @@ type plan struct {
 }
 
 func (s *session) run(ctx context.Context, args []string) error {
-	s.env = readEnvironment(s.dir)
+	s.env = machine.Read(s.dir)
+	s.env.Commit = commit()
 	s.report = newReport(s.drivers, s.env, args)
 	if !s.processes() {
 		s.bar = newBar(s.errs, s.c.progress)

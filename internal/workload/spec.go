@@ -17,8 +17,8 @@ const (
 	Seek                    // positions an iterator
 	Open                    // closes and opens the database
 	Compact                 // compacts the whole database
-	Checkpoint              // copies the whole database into a directory
-	Backup                  // makes or restores backups, as Subject says
+	Copy                    // copies the whole database, as Subject says
+	Changes                 // writes entries, and reads what was committed
 	DeleteRange             // deletes ranges of adjacent keys
 	Stretch                 // scans a few entries from a key on
 	PrefixScan              // scans the keys that differ in their last digit
@@ -81,6 +81,23 @@ type Txn struct {
 	Plain bool
 }
 
+// Ways to put entries that go past log and memtables: into tables outside of the database, in
+// key order, which it takes in, and by a load which sorts them.
+const (
+	IntoTables = "tables"
+	BulkLoad   = "bulk load"
+)
+
+// Ways to copy a database.
+const (
+	Checkpoint   = "checkpoint"   // a database beside
+	FirstBackup  = "first backup" // in an empty folder
+	SecondBackup = "second backup"
+	Restore      = "restore" // of a backup
+	Dump         = "dump"    // as a stream
+	Load         = "load"    // of a dump
+)
+
 // Spec defines one benchmark. Zero values mean the run's own parameters.
 type Spec struct {
 	Name string
@@ -136,7 +153,8 @@ type Spec struct {
 	State State
 	// Settle compacts everything at the end of a fill, within its time.
 	Settle bool
-	// Subject names a Property or a Codec; Decode runs the codec backwards.
+	// Subject names a Property, a Codec, a way to copy, or a way to Put: IntoTables or BulkLoad.
+	// Decode runs the codec backwards.
 	Subject string
 	Decode  bool
 	// Bytes is how much data a Codec goes through.
@@ -150,6 +168,8 @@ var Specs = []Spec{
 	{Name: "fillrandom", Doc: "write N values in random order", Kind: Put, Order: Random, Fresh: true},
 	{Name: "filluniquerandom", Doc: "write N values in random order, every key once", Kind: Put, Order: Unique, Fresh: true},
 	{Name: "bulkload", Doc: "write N values in random order, 1000 in a batch, then compact, all in one time", Kind: Put, Order: Unique, Fresh: true, Batch: 1000, Settle: true},
+	{Name: "ingest", Doc: "write N values in key order to tables outside of the database, then ingest these, all in one time", Kind: Put, Fresh: true, Subject: IntoTables},
+	{Name: "ingestrandom", Doc: "bulk-load N values in random order, every key once", Kind: Put, Order: Unique, Fresh: true, Subject: BulkLoad},
 	{Name: "keyspaces", Doc: "write N values in random order over 16 keyspaces, 16 in a batch", Kind: Put, Order: Unique, Fresh: true, Batch: 16, Keyspaces: 16},
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
 	{Name: "overwritehalf", Doc: "overwrite N values in random order, half as fast as the benchmark before", Kind: Put, Order: Random, HalfRate: true},
@@ -173,6 +193,7 @@ var Specs = []Spec{
 	{Name: "writebatch", Doc: "the writes of writetransaction as batches", Kind: Transact, Order: Random, Divide: 4, Threads: 2, Txn: Txn{Keys: 4, Plain: true}},
 	{Name: "contendedtransaction", Doc: "2 threads, N/40 transactions each that read 2 of 8 keys for update and write them, again after a conflict", Kind: Transact, Order: Few, Divide: 40, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true}},
 	{Name: "contendedlocked", Doc: "contendedtransaction with locks", Kind: Transact, Order: Few, Divide: 40, Count: true, Threads: 2, Txn: Txn{Keys: 2, Update: true, Locks: true}},
+	{Name: "changes", Doc: "stream N batches of a value each that were written before; the writes are not timed", Kind: Changes, Order: Random, Fresh: true, Count: true},
 	{Name: "readseq", Doc: "read N entries in key order", Kind: Scan},
 	{Name: "readreverse", Doc: "read N entries in reverse key order", Kind: Scan, Order: Backward},
 	{Name: "readrandom", Doc: "read N random keys", Kind: Get, Order: Random, Count: true},
@@ -202,10 +223,12 @@ var Specs = []Spec{
 	{Name: "opencold", Doc: "open the database N/100000 times, its files dropped from the page cache", Kind: Open, Divide: 100000, State: Cold},
 	{Name: "open", Doc: "close and open the database N/10000 times", Kind: Open, Divide: 10000},
 	{Name: "compact", Doc: "compact the whole database", Kind: Compact},
-	{Name: "checkpoint", Doc: "make N/100000 checkpoints of the database, by links where the engine has them", Kind: Checkpoint, Divide: 100000},
-	{Name: "backup", Doc: "make N/1000000 backups of the database, each in an empty folder", Kind: Backup, Subject: "first", Divide: 1000000},
-	{Name: "backup2", Doc: "make N/100000 more backups in a folder that has one, the database being the same", Kind: Backup, Subject: "again", Divide: 100000},
-	{Name: "restore", Doc: "restore a backup N/1000000 times", Kind: Backup, Subject: "restore", Divide: 1000000},
+	{Name: "checkpoint", Doc: "make N/100000 checkpoints of the database, by links where the engine has them", Kind: Copy, Subject: Checkpoint, Divide: 100000},
+	{Name: "backup", Doc: "make N/1000000 backups of the database, each in an empty folder", Kind: Copy, Subject: FirstBackup, Divide: 1000000},
+	{Name: "backup2", Doc: "make N/100000 more backups in a folder that has one, the database being the same", Kind: Copy, Subject: SecondBackup, Divide: 100000},
+	{Name: "restore", Doc: "restore a backup N/1000000 times", Kind: Copy, Subject: Restore, Divide: 1000000},
+	{Name: "dump", Doc: "write N/1000000 dumps of the database to a file", Kind: Copy, Subject: Dump, Divide: 1000000},
+	{Name: "load", Doc: "load a dump into a new database N/1000000 times", Kind: Copy, Subject: Load, Divide: 1000000},
 	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},
 	{Name: "sstables", Doc: "print the engine's tables", Kind: Property, Subject: "leveldb.sstables"},
 	{Name: "crc32c", Doc: "checksum 500 MB, 4 KB at a time", Kind: Codec, Subject: "crc32c", Bytes: 500 << 20},

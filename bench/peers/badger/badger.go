@@ -72,9 +72,9 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 		return nil, err
 	}
 	if c.Transactions && !c.Locks {
-		return &transactional{database{db}}, nil
+		return &transactional{database{db, o}}, nil
 	}
-	return &database{db}, nil
+	return &database{db, o}, nil
 }
 
 // transactional is a database whose transactions find conflicts.
@@ -113,7 +113,10 @@ func (u update) Rollback() error {
 	return nil
 }
 
-type database struct{ db *badger.DB }
+type database struct {
+	db      *badger.DB
+	options badger.Options
+}
 
 func (d *database) snapshot() transaction { return transaction{d.db.NewTransaction(false)} }
 

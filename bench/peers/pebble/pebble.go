@@ -98,7 +98,7 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if d.db, err = pebble.Open(dir, o); err != nil {
 		return nil, err
 	}
-	d.reader = reader{d.db}
+	d.reader, d.options = reader{d.db}, o
 	return d, nil
 }
 
@@ -148,6 +148,7 @@ func (c cursor) Err() error { return c.Error() }
 type database struct {
 	reader
 	db         *pebble.DB
+	options    *pebble.Options
 	stallBegin atomic.Int64
 	stalled    atomic.Int64 // nanoseconds
 }
@@ -194,9 +195,6 @@ func (d *database) Add(key []byte, n uint64, sync bool) error {
 func (d *database) DeleteRange(start, limit []byte, sync bool) error {
 	return d.db.DeleteRange(start, limit, mode(sync))
 }
-
-// Checkpoint copies the log.
-func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(dir) }
 
 func (d *database) Put(key, value []byte, sync bool) error { return d.db.Set(key, value, mode(sync)) }
 func (d *database) Delete(key []byte, sync bool) error     { return d.db.Delete(key, mode(sync)) }

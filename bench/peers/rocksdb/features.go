@@ -128,51 +128,6 @@ func (d *database) DeleteRange(start, limit []byte, sync bool) error {
 	return failure(C.kv_delete_range(d.db, d.mode(sync), d.cf, s, sn, l, ln))
 }
 
-// Checkpoint flushes before, if there is anything in the log, as RocksDB's default is.
-func (d *database) Checkpoint(dir string) error {
-	to := C.CString(dir)
-	defer C.free(unsafe.Pointer(to))
-	var msg *C.char
-	c := C.rocksdb_checkpoint_object_create(d.db, &msg)
-	if err := failure(msg); err != nil {
-		return err
-	}
-	defer C.rocksdb_checkpoint_object_destroy(c)
-	C.rocksdb_checkpoint_create(c, to, 0, &msg)
-	return failure(msg)
-}
-
-// Backup flushes before; tables are shared by their checksums, as is the default of RocksDB's engine.
-func (d *database) Backup(dir string) error {
-	return d.backups(dir, func(b *C.rocksdb_backup_engine_t, msg **C.char) {
-		C.rocksdb_backup_engine_create_new_backup_flush(b, d.db, 1, msg)
-	})
-}
-
-// RestoreBackup restores the newest one.
-func (d *database) RestoreBackup(dir, to string) error {
-	path := C.CString(to)
-	defer C.free(unsafe.Pointer(path))
-	o := C.rocksdb_restore_options_create()
-	defer C.rocksdb_restore_options_destroy(o)
-	return d.backups(dir, func(b *C.rocksdb_backup_engine_t, msg **C.char) {
-		C.rocksdb_backup_engine_restore_db_from_latest_backup(b, path, path, o, msg)
-	})
-}
-
-func (d *database) backups(dir string, do func(b *C.rocksdb_backup_engine_t, msg **C.char)) error {
-	path := C.CString(dir)
-	defer C.free(unsafe.Pointer(path))
-	var msg *C.char
-	b := C.rocksdb_backup_engine_open(d.options, path, &msg)
-	if err := failure(msg); err != nil {
-		return err
-	}
-	defer C.rocksdb_backup_engine_close(b)
-	do(b, &msg)
-	return failure(msg)
-}
-
 // Add fails in a database that was not opened for counters.
 func (d *database) Add(key []byte, n uint64, sync bool) error {
 	k, kn := bytesOf(key)

@@ -125,6 +125,9 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if v.Int("compaction_direct_io") > 0 {
 		C.rocksdb_options_set_use_direct_io_for_flush_and_compaction(o, 1)
 	}
+	if c.Changes { // logs are kept for a day
+		C.rocksdb_options_set_WAL_ttl_seconds(o, 24*3600)
+	}
 	C.rocksdb_options_set_block_based_table_factory(o, t)
 	d.txns.init()
 	if err := d.open(dir, c.Needs); err != nil {

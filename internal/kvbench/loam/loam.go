@@ -4,7 +4,6 @@
 package loam
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/lsm"
-	"github.com/loamdb/loam/lsm/backup"
 )
 
 // Driver opens Loam databases: new ones in a format, or in the one that the settings
@@ -100,14 +98,19 @@ func (d Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if c.Counters && o.MergeOperator == nil {
 		o.MergeOperator = lsm.MergeOperatorNamed("uint64add")
 	}
+	if c.Changes && o.WALRetentionBytes == 0 {
+		o.WALRetentionBytes = 1 << 40
+	}
 	db, err := lsm.Open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	s := database{reader: reader{db}, db: db, txn: lsm.TxnOptions{Lock: c.Locks}}
+	s := database{reader: reader{db}, db: db, options: *o, txn: lsm.TxnOptions{Lock: c.Locks}}
 	if _, err := db.Keyspace("keyspace0", &lsm.KeyspaceOptions{ErrorIfMissing: true}); errors.Is(err, lsm.ErrNeedsNative) {
+		s.options.Format = lsm.FormatLevelDB
 		return &s, nil
 	}
+	s.options.Format = lsm.FormatNative
 	return &native{database: s}, nil
 }
 
@@ -176,39 +179,14 @@ func (r reader) NewIterator() (store.Iterator, error) { return r.s.Iter(nil), ni
 
 type database struct {
 	reader
-	db  *lsm.DB
-	txn lsm.TxnOptions
+	db      *lsm.DB
+	options lsm.Options // that db was opened with, and its format
+	txn     lsm.TxnOptions
 }
-
-// Checkpoint makes dir a database of its own.
-func (d *database) Checkpoint(dir string) error { return d.db.Checkpoint(context.Background(), dir) }
 
 // NewPrefixIterator is an iterator whose bounds are those of the prefix.
 func (d *database) NewPrefixIterator(prefix []byte) (store.Iterator, error) {
 	return d.db.Iter(&lsm.IterOptions{Prefix: prefix}), nil
-}
-
-// Backup opens the folder for this backup alone.
-func (d *database) Backup(dir string) error {
-	f, err := backup.Open(dir, nil)
-	if err != nil {
-		return err
-	}
-	_, err = f.Create(context.Background(), d.db, nil)
-	return errors.Join(err, f.Close())
-}
-
-// RestoreBackup opens the folder for reading.
-func (d *database) RestoreBackup(dir, to string) error {
-	f, err := backup.Open(dir, &backup.Options{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	list, err := f.List()
-	if err == nil {
-		err = f.Restore(context.Background(), list[len(list)-1].ID, to, nil)
-	}
-	return errors.Join(err, f.Close())
 }
 
 // Get goes to the database without the detour over its interface.

@@ -3,10 +3,8 @@ package runner
 import (
 	"bytes"
 	"errors"
-	"os"
 
 	"github.com/loamdb/loam/internal/workload"
-	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // codecBlock is the size of the blocks that codecs are run over: LevelDB's
@@ -60,62 +58,6 @@ func (t *thread) compact() {
 		return
 	}
 	t.tick()
-}
-
-// checkpoint copies the database. What removing the copies takes is not measured.
-func (t *thread) checkpoint() {
-	to := t.r.Dir + "-checkpoint"
-	for range t.ops {
-		if err := t.db.(store.Checkpointer).Checkpoint(to); err != nil {
-			t.fail(err)
-			return
-		}
-		more := t.tick()
-		if !t.away(func() error { return t.r.Driver.Destroy(to) }) || !more {
-			return
-		}
-	}
-}
-
-// backup makes or restores backups, as what says. What comes before and behind is not
-// measured.
-func (t *thread) backup(what string) {
-	folder, to := t.r.Dir+"-kvbench-backups", t.r.Dir+"-restored"
-	b := t.db.(store.BackerUp)
-	defer os.RemoveAll(folder)
-	if !t.away(func() error {
-		err := os.RemoveAll(folder)
-		if err == nil && what != "first" {
-			err = b.Backup(folder)
-		}
-		return err
-	}) {
-		return
-	}
-	for range t.ops {
-		err := error(nil)
-		if what == "restore" {
-			err = b.RestoreBackup(folder, to)
-		} else {
-			err = b.Backup(folder)
-		}
-		if err != nil {
-			t.fail(err)
-			return
-		}
-		more := t.tick()
-		if !t.away(func() error {
-			switch what {
-			case "first":
-				return os.RemoveAll(folder)
-			case "restore":
-				return t.r.Driver.Destroy(to)
-			}
-			return nil
-		}) || !more {
-			return
-		}
-	}
 }
 
 // away does something whose time does not count. It reports whether that succeeded.

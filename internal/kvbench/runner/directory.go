@@ -28,6 +28,7 @@ func (r *Runner) prepare(ctx context.Context, spec *workload.Spec) error {
 		Counters:     spec.Kind == workload.Add || spec.Counters || r.needs.Counters && !fresh,
 		Transactions: spec.Kind == workload.Transact && !spec.Txn.Plain,
 		Locks:        spec.Txn.Locks,
+		Changes:      spec.Kind == workload.Changes,
 	}
 	if spec.Counters && !r.needs.Counters && !r.Params.UseExisting {
 		needs.Counters = false // there are none

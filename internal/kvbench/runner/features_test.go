@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -147,7 +148,9 @@ func TestUnusable(t *testing.T) {
 	r.Driver = plainDriver{m}
 	for name, want := range map[string]string{
 		"mergerandom": "Model has no merges", "randomtransaction": "Model has no such transactions", "contendedlocked": "Model has no such transactions",
-		"ttl": "Model has no values that expire",
+		"ttl": "Model has no values that expire", "checkpoint": "Model has no checkpoints", "backup2": "Model has no backups",
+		"dump": "Model has no dumps", "load": "Model has no dumps", "ingest": "Model has no ingestion of tables",
+		"ingestrandom": "Model has no bulk load that sorts", "changes": "Model has no feed of changes",
 	} {
 		if res := run(t, r, name); res.Skipped != want {
 			t.Errorf("%s", res.Line())
@@ -155,5 +158,77 @@ func TestUnusable(t *testing.T) {
 	}
 	if res := run(t, r, "fillseq", "randombatch"); res.Skipped != "" {
 		t.Errorf("%s", res.Line())
+	}
+}
+
+// TestCopies: the bytes of dumps count, and nothing is left of any copy.
+func TestCopies(t *testing.T) {
+	r, m := newRunner(t)
+	r.Params.Num = 2_000_000 // two dumps
+	r.Params.UseExisting = true
+	db, err := m.Open(r.Dir, store.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := db.Put(fmt.Appendf(nil, "%016d", i), make([]byte, 50), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, ops := range map[string]int64{"checkpoint": 20, "backup": 2, "backup2": 20, "restore": 2, "dump": 2, "load": 2} {
+		res := run(t, r, name)
+		if counted := res.Bytes >= ops*100*(16+50); res.Ops != ops || counted != (name == "dump" || name == "load") {
+			t.Errorf("%s: %d operations, %d bytes", name, res.Ops, res.Bytes)
+		}
+		for _, dir := range m.Dirs() {
+			if dir != r.Dir && !strings.HasSuffix(dir, "-kvbench-backups") { // which the model has no file of
+				t.Errorf("%s left %s", name, dir)
+			}
+		}
+		if left, err := filepath.Glob(r.Dir + "-*"); len(left) > 0 || err != nil {
+			t.Errorf("%s left %v %v", name, left, err)
+		}
+	}
+}
+
+// TestLostChanges: a feed that misses batches is found out.
+func TestLostChanges(t *testing.T) {
+	r, m := newRunner(t)
+	m.Fail = func(op string) error {
+		if op == "changes" {
+			m.Table(r.Dir).Forget(1)
+		}
+		return nil
+	}
+	spec, _ := workload.Find("changes")
+	if res, err := r.Run(context.Background(), spec); !errors.Is(err, ErrWrong) || res.Found == 0 || res.Found >= num {
+		t.Errorf("%s: %v", res.Line(), err)
+	}
+}
+
+// TestTables: what does not fit into one table goes into the next, and no file is left, nor after a failure.
+func TestTables(t *testing.T) {
+	r, m := newRunner(t)
+	r.Params.ValueSize = 100_000
+	r.Params.Num = 700
+	if res := run(t, r, "ingest"); res.Bytes <= tableBytes || len(m.Table(r.Dir).Contents()) != 700 {
+		t.Errorf("%s: %d entries", res.Line(), len(m.Table(r.Dir).Contents()))
+	}
+	broken := errors.New("disk on fire")
+	puts := 0
+	m.Fail = func(op string) error {
+		if op == "sink" {
+			if puts++; puts > 100 {
+				return broken
+			}
+		}
+		return nil
+	}
+	spec, _ := workload.Find("ingest")
+	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) || len(m.Table(r.Dir).Contents()) != 0 {
+		t.Errorf("%v, %d entries", err, len(m.Table(r.Dir).Contents()))
+	}
+	if left, err := filepath.Glob(r.Dir + "-*"); len(left) > 0 || err != nil {
+		t.Errorf("left %v %v", left, err)
 	}
 }

@@ -67,6 +67,11 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 			for range t.done {
 				o.set(pick.next(&r), spec.Kind == workload.Put)
 			}
+		case workload.Changes:
+			for range t.ops {
+				o.set(pick.next(&r), true)
+			}
+			expect += t.ops
 		case workload.DeleteRange:
 			pick := t.rangePicker(spec)
 			for range t.done {

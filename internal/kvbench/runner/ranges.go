@@ -160,36 +160,3 @@ func (o *oracle) stretch(n uint64, length int) (found int64) {
 	}
 	return found
 }
-
-// unusable says why a store cannot run a benchmark, or nothing.
-func (r *Runner) unusable(spec *workload.Spec) string {
-	if _, ok := r.db.(store.Expiring); !ok && spec.TTL > 0 {
-		return r.Driver.Title() + " has no values that expire"
-	}
-	switch spec.Kind {
-	case workload.Add:
-		if _, ok := r.db.(store.Counters); !ok {
-			return r.Driver.Title() + " has no merges"
-		}
-	case workload.PrefixScan:
-		if k := r.Params.Keys; k.Style != workload.Padded || k.Stride > 1 {
-			return "its keys are all numbers of 16 digits"
-		}
-	case workload.Checkpoint:
-		if _, ok := r.db.(store.Checkpointer); !ok {
-			return r.Driver.Title() + " has no checkpoints"
-		}
-	case workload.Backup:
-		if _, ok := r.db.(store.BackerUp); !ok {
-			return r.Driver.Title() + " has no backups"
-		}
-	case workload.Transact:
-		if _, ok := r.db.(store.Transactional); !ok && !spec.Txn.Plain {
-			return r.Driver.Title() + " has no such transactions"
-		}
-	}
-	if spec.Counters && !r.needs.Counters {
-		return "no counters: mergerandom or mergehot makes them"
-	}
-	return ""
-}

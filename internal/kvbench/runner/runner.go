@@ -161,7 +161,10 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 // threadCount is how many threads are in the figures.
 func (r *Runner) threadCount(spec *workload.Spec) int {
 	switch spec.Kind {
-	case workload.Open, workload.Compact, workload.Property:
+	case workload.Open, workload.Compact, workload.Property, workload.Copy, workload.Changes:
+		return 1
+	}
+	if spec.Subject == workload.IntoTables || spec.Subject == workload.BulkLoad {
 		return 1
 	}
 	if r.Params.Threads > 1 {
@@ -216,7 +219,7 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		res.BackgroundOps += w.done
 	}
 	res.describe(spec, r.Params.Num)
-	if spec.Kind == workload.Put && !spec.HalfRate {
+	if spec.Kind == workload.Put && !spec.HalfRate && spec.Subject == "" {
 		r.rate = res.OpsPerSecond()
 	}
 	if r.Params.Comparisons {

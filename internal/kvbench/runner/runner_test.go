@@ -95,6 +95,12 @@ func TestContents(t *testing.T) {
 		want  func(f *reference)
 	}{
 		{[]string{"fillseq"}, func(f *reference) { f.put(num, 20, inOrder) }},
+		{[]string{"ingest"}, func(f *reference) { f.put(num, 20, inOrder) }},
+		{[]string{"changes"}, func(f *reference) { f.put(num, 20, atRandom) }},
+		{[]string{"ingestrandom"}, func(f *reference) {
+			p := workload.NewPermutation(num, f.seed+1)
+			f.put(num, 20, func(i uint64, _ *workload.Rand) uint64 { return p.At(i) })
+		}},
 		{[]string{"fillbatch"}, func(f *reference) { f.put(num, 20, inOrder) }},
 		{[]string{"fillrandom"}, func(f *reference) { f.put(num, 20, atRandom) }},
 		{[]string{"fillsync"}, func(f *reference) { f.put(num/1000, 20, atRandom) }},

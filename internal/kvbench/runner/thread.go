@@ -219,18 +219,7 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 func (t *thread) run(spec *workload.Spec) {
 	switch spec.Kind {
 	case workload.Put:
-		if spaces, ok := t.db.(store.Keyspaced); ok && spec.Keyspaces > 0 {
-			t.putSpread(spec, spaces)
-		} else if spec.TTL > 0 {
-			t.putExpiring(spec)
-		} else if t.batch > 1 {
-			t.putBatches(spec)
-		} else {
-			t.put(spec)
-		}
-		if spec.Settle {
-			t.settle()
-		}
+		t.fill(spec)
 	case workload.Delete:
 		t.delete(spec)
 	case workload.DeleteRange:
@@ -261,11 +250,33 @@ func (t *thread) run(spec *workload.Spec) {
 		t.reopen(spec)
 	case workload.Compact:
 		t.compact()
-	case workload.Checkpoint:
-		t.checkpoint()
-	case workload.Backup:
-		t.backup(spec.Subject)
+	case workload.Copy:
+		t.copies(spec.Subject)
+	case workload.Changes:
+		t.changes(spec)
 	case workload.Codec:
 		t.codec(spec)
+	}
+}
+
+// fill puts entries the way that a benchmark says.
+func (t *thread) fill(spec *workload.Spec) {
+	spaces, ok := t.db.(store.Keyspaced)
+	switch {
+	case spec.Subject == workload.IntoTables:
+		t.putTables()
+	case spec.Subject == workload.BulkLoad:
+		t.bulkLoad(spec)
+	case ok && spec.Keyspaces > 0:
+		t.putSpread(spec, spaces)
+	case spec.TTL > 0:
+		t.putExpiring(spec)
+	case t.batch > 1:
+		t.putBatches(spec)
+	default:
+		t.put(spec)
+	}
+	if spec.Settle {
+		t.settle()
 	}
 }

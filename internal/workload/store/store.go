@@ -78,6 +78,7 @@ type Needs struct {
 	Counters     bool // store.Counters
 	Transactions bool // store.Transactional
 	Locks        bool // its transactions lock what they read for update and write
+	Changes      bool // store.Changing
 }
 
 // Reader is what a store and a snapshot of it have in common.
@@ -139,21 +140,6 @@ type PrefixReader interface {
 type RangeDeleter interface {
 	// DeleteRange deletes the keys from start up to, not including, limit.
 	DeleteRange(start, limit []byte, sync bool) error
-}
-
-// Checkpointer is implemented by stores that copy themselves, while they are open.
-type Checkpointer interface {
-	// Checkpoint makes dir, which does not exist, a durable database with what this one has.
-	Checkpoint(dir string) error
-}
-
-// BackerUp is implemented by stores that make backups of themselves, while they are open.
-type BackerUp interface {
-	// Backup makes a durable backup in the folder dir, which is made if it does not exist, of
-	// what no earlier one there has.
-	Backup(dir string) error
-	// RestoreBackup makes to, which does not exist, a durable database as the newest backup in the folder dir has it.
-	RestoreBackup(dir, to string) error
 }
 
 // Counters is implemented by stores that add to a number without reading it.

@@ -36,6 +36,7 @@ type Table struct {
 	m      map[string]string
 	sorted []string       // nil: to be made
 	writes map[string]int // of each key, for transactions
+	log    [][2]int64     // operations and bytes of each batch, if the database was opened for changes
 	Config store.Config
 	Opens  int
 	Syncs  int
@@ -246,7 +247,10 @@ func (t *Table) delete(k string) {
 }
 
 func (s *modelStore) Put(key, value []byte, sync bool) error {
-	return s.edit("put", sync, func(t *Table) { t.put(string(key), string(value)) })
+	return s.edit("put", sync, func(t *Table) {
+		t.put(string(key), string(value))
+		t.committed(1, len(key)+len(value))
+	})
 }
 
 // PutTTL is Put: nothing lives so long here that it expires.
@@ -283,6 +287,7 @@ func (s *modelStore) Write(b store.Batch, sync bool) error {
 		for _, op := range batch.ops {
 			op(t)
 		}
+		t.committed(len(batch.ops), 0)
 	})
 }
 
@@ -293,30 +298,6 @@ func (s *modelStore) DeleteRange(start, limit []byte, sync bool) error {
 				t.delete(k)
 			}
 		}
-	})
-}
-
-func (s *modelStore) Checkpoint(dir string) error {
-	return s.edit("checkpoint", true, func(t *Table) {
-		s.m.mu.Lock()
-		defer s.m.mu.Unlock()
-		s.m.dbs[dir] = &Table{m: maps.Clone(t.m)}
-	})
-}
-
-func (s *modelStore) Backup(dir string) error {
-	return s.edit("backup", true, func(t *Table) {
-		s.m.mu.Lock()
-		defer s.m.mu.Unlock()
-		s.m.dbs[dir] = &Table{m: maps.Clone(t.m)}
-	})
-}
-
-func (s *modelStore) RestoreBackup(dir, to string) error {
-	return s.edit("restore", true, func(*Table) {
-		s.m.mu.Lock()
-		defer s.m.mu.Unlock()
-		s.m.dbs[to] = &Table{m: maps.Clone(s.m.dbs[dir].m)}
 	})
 }
 

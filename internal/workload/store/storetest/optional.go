@@ -38,56 +38,6 @@ func states(t *testing.T, db store.Store, open func() store.Store, f func(db sto
 	check(t, db.Close())
 }
 
-func checkpoints(t *testing.T, d store.Driver) {
-	open := opener(t, d, store.Needs{})
-	db := open()
-	copies, ok := db.(store.Checkpointer)
-	if !ok {
-		check(t, db.Close())
-		t.Skipf("%s has none", d.Title())
-	}
-	want := fill(t, db)
-	to := filepath.Join(t.TempDir(), "copy")
-	check(t, copies.Checkpoint(to))
-	check(t, db.Put([]byte("k0000"), []byte("later"), false))
-	check(t, db.Close())
-	copied, err := d.Open(to, store.Config{MustExist: true})
-	check(t, err)
-	states(t, copied, func() store.Store {
-		db, err := d.Open(to, store.Config{MustExist: true})
-		check(t, err)
-		return db
-	}, func(db store.Store) { compare(t, db, want) })
-	check(t, d.Destroy(to))
-}
-
-func backups(t *testing.T, d store.Driver) {
-	open := opener(t, d, store.Needs{})
-	db := open()
-	b, ok := db.(store.BackerUp)
-	if !ok {
-		check(t, db.Close())
-		t.Skipf("%s has none", d.Title())
-	}
-	fill(t, db)
-	folder, to := filepath.Join(t.TempDir(), "backups"), filepath.Join(t.TempDir(), "restored")
-	check(t, b.Backup(folder))
-	check(t, db.Put([]byte("k0000"), []byte("later"), false))
-	check(t, b.Backup(folder))
-	check(t, db.Put([]byte("k0000"), []byte("too late"), false))
-	check(t, b.RestoreBackup(folder, to))
-	check(t, db.Close())
-	restored, err := d.Open(to, store.Config{MustExist: true})
-	check(t, err)
-	v, found, err := restored.Get([]byte("k0000"), nil)
-	check(t, err)
-	if string(v) != "later" || !found {
-		t.Errorf("restored: %q, %v", v, found)
-	}
-	check(t, restored.Close())
-	check(t, d.Destroy(to))
-}
-
 func rangeDeletes(t *testing.T, d store.Driver) {
 	open := opener(t, d, store.Needs{})
 	db := open()

@@ -1,4 +1,4 @@
-package kvbench
+package machine
 
 import (
 	"os"

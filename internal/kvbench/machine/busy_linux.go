@@ -1,4 +1,4 @@
-package kvbench
+package machine
 
 import (
 	"strconv"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// busyCores watches for a moment how many cores are at work; this process
-// sleeps meanwhile. Time that the hypervisor took is work of others.
-func busyCores() float64 {
+// BusyCores watches for a moment how many cores are at work; this process
+// sleeps meanwhile; negative: unknown. Time that the hypervisor took is work of others.
+func BusyCores() float64 {
 	const moment = 200 * time.Millisecond
 	before, ok := busyTicks()
 	if !ok {
@@ -21,7 +21,7 @@ func busyCores() float64 {
 		return -1
 	}
 	const ticksPerSecond = 100 // USER_HZ, fixed on Linux
-	return round(float64(after-before) / ticksPerSecond / time.Since(start).Seconds())
+	return float64(after-before) / ticksPerSecond / time.Since(start).Seconds()
 }
 
 // busyTicks adds up user, nice, system, irq, softirq and steal.

@@ -1,5 +1,5 @@
 //go:build !linux
 
-package kvbench
+package machine
 
 func (e *Environment) system(string) {}

@@ -1,10 +1,10 @@
-package kvbench
+// Package machine describes the machine that figures were taken on, and says how busy it is.
+package machine
 
 import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"time"
 )
 
@@ -21,12 +21,12 @@ type Environment struct {
 	Memory     int64   `json:"memory_bytes,omitempty"`
 	FileSystem string  `json:"file_system,omitempty"`
 	Go         string  `json:"go"`
-	Commit     string  `json:"commit,omitempty"`
-	Load       float64 `json:"load_before"` // one-minute average; negative: unknown
+	Commit     string  `json:"commit,omitempty"` // of the program; its own to fill in
+	Load       float64 `json:"load_before"`      // one-minute average; negative: unknown
 }
 
-// readEnvironment describes the system and the file system that holds dir.
-func readEnvironment(dir string) Environment {
+// Read describes the system and the file system that holds dir.
+func Read(dir string) Environment {
 	e := Environment{
 		Time:     time.Now().Format(time.RFC3339),
 		OS:       runtime.GOOS,
@@ -34,7 +34,6 @@ func readEnvironment(dir string) Environment {
 		Cores:    runtime.NumCPU(),
 		MaxProcs: runtime.GOMAXPROCS(0),
 		Go:       runtime.Version(),
-		Commit:   commit(),
 		Load:     -1,
 	}
 	e.system(existing(dir))
@@ -57,31 +56,4 @@ func existing(dir string) string {
 		}
 		abs = up
 	}
-}
-
-// revision is set by the linker where the build does not record it.
-var revision string
-
-// commit is the revision the program was built from, with "+" when it had
-// changes.
-func commit() string {
-	if revision != "" {
-		return revision
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
-	}
-	var rev, mod string
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			rev = s.Value[:min(len(s.Value), 12)]
-		case "vcs.modified":
-			if s.Value == "true" {
-				mod = "+"
-			}
-		}
-	}
-	return rev + mod
 }

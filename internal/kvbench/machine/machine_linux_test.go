@@ -1,4 +1,4 @@
-package kvbench
+package machine
 
 import "testing"
 
@@ -12,7 +12,7 @@ func TestMountOf(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	e := readEnvironment("/proc/no/such/directory")
+	e := Read("/proc/no/such/directory")
 	if e.FileSystem != "proc" || e.Memory == 0 || e.CPU == "" && e.Arch == "amd64" || e.Load < 0 || e.Kernel == "" {
 		t.Errorf("%+v", e)
 	}

@@ -1,5 +1,0 @@
-//go:build !linux
-
-package kvbench
-
-func busyCores() float64 { return -1 }

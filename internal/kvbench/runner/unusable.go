@@ -1,0 +1,59 @@
+package runner
+
+import (
+	"slices"
+
+	"github.com/loamdb/loam/internal/workload"
+	"github.com/loamdb/loam/internal/workload/store"
+)
+
+// has reports whether a store implements I.
+func has[I any](db store.Store) bool {
+	_, ok := db.(I)
+	return ok
+}
+
+// optional are the parts of a store that a benchmark may need, and what is said of a store
+// without them.
+var optional = []struct {
+	needed  func(spec *workload.Spec) bool
+	has     func(db store.Store) bool
+	without string
+}{
+	{func(s *workload.Spec) bool { return s.TTL > 0 }, has[store.Expiring], "values that expire"},
+	{func(s *workload.Spec) bool { return s.Kind == workload.Add }, has[store.Counters], "merges"},
+	{func(s *workload.Spec) bool { return s.Kind == workload.Transact && !s.Txn.Plain }, has[store.Transactional], "such transactions"},
+	{copies(workload.Checkpoint), has[store.Checkpointer], "checkpoints"},
+	{copies(workload.FirstBackup, workload.SecondBackup, workload.Restore), has[store.BackerUp], "backups"},
+	{copies(workload.Dump, workload.Load), has[store.Dumper], "dumps"},
+	{puts(workload.IntoTables), has[store.Ingester], "ingestion of tables"},
+	{puts(workload.BulkLoad), has[store.BulkLoader], "bulk load that sorts"},
+	{func(s *workload.Spec) bool { return s.Kind == workload.Changes }, has[store.Changing], "feed of changes"},
+}
+
+func copies(subjects ...string) func(*workload.Spec) bool {
+	return func(s *workload.Spec) bool { return s.Kind == workload.Copy && slices.Contains(subjects, s.Subject) }
+}
+
+func puts(subject string) func(*workload.Spec) bool {
+	return func(s *workload.Spec) bool { return s.Kind == workload.Put && s.Subject == subject }
+}
+
+// unusable says why a store cannot run a benchmark, or nothing.
+func (r *Runner) unusable(spec *workload.Spec) string {
+	for _, o := range optional {
+		if o.needed(spec) && !o.has(r.db) {
+			return r.Driver.Title() + " has no " + o.without
+		}
+	}
+	switch k := r.Params.Keys; {
+	case spec.Kind == workload.PrefixScan && (k.Style != workload.Padded || k.Stride > 1):
+		return "its keys are all numbers of 16 digits"
+	case puts(workload.IntoTables)(spec) && k.Style != workload.Padded:
+		return "its keys are numbers of 16 digits, whose order is that of the keys"
+	}
+	if spec.Counters && !r.needs.Counters {
+		return "no counters: mergerandom or mergehot makes them"
+	}
+	return ""
+}
