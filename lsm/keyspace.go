@@ -107,7 +107,10 @@ func (o *KeyspaceOptions) own() map[string]func(*Options) {
 
 // Keyspaces lists the names of all keyspaces, "default" first, the others in the order in
 // which they were created. It is answered after Close too.
-func (db *DB) Keyspaces() []string { return db.engine.KeyspaceNames() }
+func (db *DB) Keyspaces() []string {
+	db.engine.Shared.Seqs.Present()
+	return db.engine.KeyspaceNames()
+}
 
 // DropKeyspace drops a keyspace with all that is in it, at once, however large it is: its
 // tables are deleted in the background, when the last iterator and snapshot that uses them

@@ -19,6 +19,7 @@ type Snapshot struct {
 func (k *keyspace) Snapshot() *Snapshot {
 	s := &Snapshot{reader: reader{space: k.space}, root: k.space.DB}
 	s.at = &s.own
+	k.space.DB.Shared.Seqs.Present()
 	k.space.DB.Shared.Seqs.Open(s.at)
 	return s
 }

@@ -23,7 +23,7 @@ func (db *DB) loadFollowed(o manifest.Options) (err error) {
 	if db.Manifest, err = manifest.LoadFollowed(o, db.edits.State(), db.edits.Format()); err != nil {
 		return errors.Join(err, db.edits.Close())
 	}
-	db.Opts.Format = base.Native
+	db.Opts.Format, db.Shared.Seqs.Demand = base.Native, tree.NewDemand()
 	db.Shared.Seqs.Clock.Init(db.Opts.Wall, db.Manifest.Clock())
 	return nil
 }

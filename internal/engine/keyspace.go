@@ -159,6 +159,7 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 	if db.Health.Closing.Load() {
 		return nil, base.ErrClosed
 	}
+	db.Shared.Seqs.Present()
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,6 +286,7 @@ func (db *DB) KeyspaceNames() (names []string) {
 // AllKeyspaces lists the keyspaces, the default one first, the others in the order in which they were
 // created. It calls then while none is created or dropped.
 func (db *DB) AllKeyspaces(then func()) (all []*Keyspace, err error) {
+	db.Shared.Seqs.Present()
 	db.spaces.mu.Lock()
 	defer db.spaces.mu.Unlock()
 	if db.Health.Closing.Load() {

@@ -202,7 +202,7 @@ func (f *Follower) make(created []manifest.Keyspace) {
 			f.trees[k.ID], f.created[k.ID] = f.o.Make(k)
 		}
 		if f.logs != nil && f.logs.spaces[k.ID] == nil {
-			f.logs.add(k.ID, f.trees[k.ID], k.FirstLog)
+			f.logs.add(k.ID, f.trees[k.ID], k.FirstLog, nil)
 		}
 	}
 }
@@ -270,6 +270,7 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 		return err
 	}
 	f.level.Store(int64(began))
+	f.o.Seqs.Demand.Renew()
 	return nil
 }
 
@@ -318,8 +319,9 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 			return false, err
 		}
 	}
-	if f.change != nil && f.logs.begun != f.o.Edits.Begun() {
+	if f.change != nil && (f.logs.begun != f.o.Edits.Begun() || f.logs.place.Log < oldestLog(f.change.State)) {
 		// A recovery may have carried entries into its first log, which are in memtables of older logs here.
+		// And what is in tables need not be read in logs.
 		return f.jump(ctx)
 	}
 	end, err = f.logs.read(ctx, sliceBytes)
@@ -344,12 +346,12 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 // gap is what a gap in the logs means where the MANIFEST does not say more: that it has to be read
 // again. If it still says no more, sequence numbers that are missing within a log were never used.
 func (f *Follower) gap(l *logs, g gap) error {
-	if g.within && l.pending.First == f.gapAt {
+	if g.within && l.queue[0].First == f.gapAt {
 		l.covered = max(l.covered, f.gapAt-1)
 		return nil
 	}
-	if l.pending != nil {
-		f.gapAt = l.pending.First
+	if len(l.queue) > 0 {
+		f.gapAt = l.queue[0].First
 	}
 	return stale{g.error}
 }
@@ -448,11 +450,12 @@ func (f *Follower) install(l *logs) {
 
 // note tells Lag where the visible state stands.
 func (f *Follower) note() {
-	f.at.Store(&standing{f.logs.tail.Place(), f.logs.format})
+	f.at.Store(&standing{f.logs.place, f.logs.format})
 }
 
 // Close ends the catch-ups, and gives back what they hold. The trees are closed by their database.
 func (f *Follower) Close() {
+	f.o.Seqs.Demand.End()
 	if f.stop != nil {
 		f.stop()
 		<-f.done
@@ -465,30 +468,4 @@ func (f *Follower) Close() {
 		f.peek.close()
 	}
 	f.busy <- struct{}{}
-}
-
-// Run begins to catch up in the background, every interval. It is called at most once.
-func (f *Follower) Run(interval time.Duration) {
-	ctx, cancel := context.WithCancel(context.Background())
-	f.stop, f.done = cancel, make(chan struct{})
-	go func() {
-		defer close(f.done)
-		t := time.NewTicker(interval)
-		defer t.Stop()
-		told := ""
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-			}
-			switch err := f.CatchUp(ctx); {
-			case err == nil:
-				told = ""
-			case ctx.Err() == nil && err.Error() != told:
-				told = err.Error()
-				f.o.Warn("catching up failed; it will be tried again", err)
-			}
-		}
-	}()
 }

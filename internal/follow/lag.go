@@ -30,6 +30,7 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if ctx == nil {
 		return Lag{}, nil, errNoContext
 	}
+	f.o.Seqs.Demand.Wait(ctx.Done())
 	p := &f.peek
 	p.mu.Lock()
 	defer p.mu.Unlock()

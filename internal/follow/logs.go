@@ -26,9 +26,23 @@ type logs struct {
 	covered base.SeqNum // tables have what is up to here and in no log
 	applied base.SeqNum // all up to here is in memtables: more than seq after a record that failed in the middle
 	log     uint64      // of the last record
-	pending *wal.Tailed // a record that could not be taken
+	place   wal.Place   // behind the last record
 	end     bool        // there was no more
+
+	queue []wal.Tailed // records to be taken next
+	batch []byte       // their batches, but for that of the last one, see fill
+	room  [ahead]wal.Tailed
 }
+
+// ahead is how many records are read before the first of them is taken: so long their places
+// in the index of the memtable have to come into the processor's cache, side by side.
+const ahead = 16
+
+// A record of more than ownBytes, or of more than ownEntries, is the last one of a queue.
+const (
+	ownBytes   = 4 << 10
+	ownEntries = 4
+)
 
 // space is what was read of one keyspace.
 type space struct {
@@ -51,12 +65,17 @@ func (g gap) Unwrap() error { return g.error }
 // whole is the sequence number at which the entries are a whole state.
 func (l *logs) whole() base.SeqNum { return max(l.seq, l.covered) }
 
+// oldestLog is the oldest log with entries that are not in tables.
+func oldestLog(st *manifest.State) uint64 {
+	if st.PrevLogNum != 0 {
+		return min(st.LogNum, st.PrevLogNum)
+	}
+	return st.LogNum
+}
+
 // firstLog is the oldest log with entries of a keyspace that are not in tables.
 func (l *logs) firstLog(st *manifest.State, k *manifest.KeyspaceState) uint64 {
-	first := st.LogNum
-	if st.PrevLogNum != 0 {
-		first = min(first, st.PrevLogNum)
-	}
+	first := oldestLog(st)
 	if l.format == base.Native {
 		first = max(first, k.FirstLog)
 	}
@@ -78,16 +97,17 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 			l.free()
 		}
 	}()
-	first := st.LogNum
-	if st.PrevLogNum != 0 {
-		first = min(first, st.PrevLogNum)
-	}
-	l.tail = wal.NewTail(wal.TailOptions{FS: f.o.FS, Dir: f.o.Dir, Format: l.format}, wal.Place{Log: first})
+	l.place = wal.Place{Log: oldestLog(st)}
+	l.tail = wal.NewTail(wal.TailOptions{FS: f.o.FS, Dir: f.o.Dir, Format: l.format}, l.place)
 	for _, k := range st.Keyspaces() {
 		if f.trees[k.ID] == nil {
 			f.trees[k.ID] = f.o.Tree(k.ID)
 		}
-		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k))
+		var like *memtable.MemTable
+		if f.logs != nil && f.logs.spaces[k.ID] != nil {
+			like = f.logs.spaces[k.ID].newest().Mem
+		}
+		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
 	}
 	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && (l.seq < least || f.logs == nil); {
 		_, err := l.read(ctx, sliceBytes)
@@ -105,11 +125,20 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 	return l, nil
 }
 
-// add adds a keyspace.
-func (l *logs) add(id base.KeyspaceID, t *tree.Tree, firstLog uint64) {
-	l.spaces[id] = &space{tree: t, firstLog: firstLog, dirty: true}
-	l.spaces[id].drop(firstLog)
+// add adds a keyspace, whose memtable is to be one like another one, if that is not nil.
+func (l *logs) add(id base.KeyspaceID, t *tree.Tree, firstLog uint64, like *memtable.MemTable) {
+	l.spaces[id] = &space{tree: t, firstLog: firstLog}
+	l.spaces[id].begin(like)
 }
+
+// begin begins a memtable where there is none.
+func (s *space) begin(like *memtable.MemTable) {
+	mem, _ := s.tree.NewMemTable(like, 0, 0) // for nothing there always is memory
+	s.tables, s.dirty = []*tree.Sealed{{Mem: mem, FirstLog: s.firstLog}}, true
+}
+
+// newest is the memtable that takes entries.
+func (s *space) newest() *tree.Sealed { return s.tables[len(s.tables)-1] }
 
 // remove forgets a keyspace.
 func (l *logs) remove(id base.KeyspaceID) {
@@ -145,8 +174,7 @@ func (s *space) drop(firstLog uint64) {
 		s.tables, s.dirty = slices.Delete(s.tables, 0, n), true
 	}
 	if len(s.tables) == 0 {
-		mem, _ := s.tree.NewMemTable(nil, 0, 0) // for nothing there always is memory
-		s.tables, s.dirty = []*tree.Sealed{{Mem: mem, FirstLog: s.firstLog}}, true
+		s.begin(nil)
 	}
 }
 
@@ -161,38 +189,71 @@ func (s *space) newestFirst() []*tree.Sealed {
 // they end before. After an error it goes on where it was.
 func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 	l.end = false
-	for n := 0; limit > 0; n++ {
-		if n%256 == 255 && ctx.Err() != nil {
-			return false, nil
+	for limit > 0 && ctx.Err() == nil {
+		var why error
+		if len(l.queue) == 0 {
+			why = l.fill()
 		}
-		r := l.pending
-		if r == nil {
-			next, err := l.tail.Next()
-			switch {
-			case errors.Is(err, wal.ErrNotYet):
-				l.end = true
-				return true, nil
-			case errors.Is(err, wal.ErrLogGone):
-				c := base.Corruptf("log record", "the log is missing, which the MANIFEST needs")
-				c.File = l.format.FileName(base.FileLog, l.tail.Place().Log)
-				return false, gap{c, false}
-			case err != nil:
+		for len(l.queue) > 0 {
+			r := &l.queue[0]
+			if err := l.take(r); err != nil {
+				last := &l.queue[len(l.queue)-1]
+				last.Batch = bytes.Clone(last.Batch)
 				return false, err
 			}
-			r = &next
+			l.place = wal.Place{Log: r.Log, Offset: r.End}
+			limit -= r.End - r.Begin
+			l.queue = l.queue[1:]
 		}
-		if err := l.take(r); err != nil {
-			if l.pending == nil {
-				kept := *r
-				kept.Batch = bytes.Clone(r.Batch)
-				l.pending = &kept
-			}
-			return false, err
+		switch {
+		case errors.Is(why, wal.ErrNotYet):
+			l.place, l.end = l.tail.Place(), true
+			return true, nil
+		case errors.Is(why, wal.ErrLogGone):
+			c := base.Corruptf("log record", "the log is missing, which the MANIFEST needs")
+			c.File = l.format.FileName(base.FileLog, l.tail.Place().Log)
+			return false, gap{c, false}
+		case why != nil:
+			return false, why
 		}
-		l.pending = nil
-		limit -= r.End - r.Begin
 	}
 	return false, nil
+}
+
+// fill reads records into an empty queue, and returns why there are no more. The last one's batch
+// is the Tail's.
+func (l *logs) fill() error {
+	l.queue, l.batch = l.room[:0], l.batch[:0]
+	var mem *memtable.MemTable
+	if s := l.spaces[base.DefaultKeyspace]; s != nil {
+		mem = s.newest().Mem
+	}
+	for {
+		r, err := l.tail.Next()
+		if err != nil {
+			return err
+		}
+		own := len(r.Batch) > ownBytes || batchrepr.Count(r.Batch) > ownEntries
+		if !own && mem != nil {
+			for it := batchrepr.Read(r.Batch); ; {
+				id, _, key, _, ok := it.Next()
+				if !ok {
+					break
+				}
+				if id == base.DefaultKeyspace {
+					mem.PrefetchWrite(key)
+				}
+			}
+		}
+		if own || len(l.queue) == ahead-1 {
+			l.queue = append(l.queue, r)
+			return nil
+		}
+		n := len(l.batch)
+		l.batch = append(l.batch, r.Batch...)
+		r.Batch = l.batch[n:len(l.batch):len(l.batch)]
+		l.queue = append(l.queue, r)
+	}
 }
 
 // take puts a record into memtables. It may be called again after an error.

@@ -165,6 +165,9 @@ func (t *Tree) Deadline(key []byte, snap *Snapshot) (deadline uint64, err error)
 		}
 		return 0, err
 	}
+	if err := t.present(snap, 0); err != nil {
+		return 0, err
+	}
 	h := hold{tree: t, guard: t.shared.Reads.Enter(), at: t.at(snap)}
 	defer h.release(&err)
 	var seq base.SeqNum

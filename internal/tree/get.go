@@ -76,6 +76,9 @@ func (h *hold) release(err *error) {
 // sstable.MemoryOnly it does no I/O, and fails with base.ErrWouldBlock when
 // memtables and cached blocks do not hold the answer.
 func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (value []byte, err error) {
+	if err := t.present(snap, flags); err != nil {
+		return dst, err
+	}
 	h := hold{tree: t, guard: t.shared.Reads.Enter(), at: t.at(snap)}
 	defer h.release(&err)
 	var seq base.SeqNum

@@ -17,6 +17,8 @@ type Sequences struct {
 	_       [120]byte
 
 	Clock Clock // its Init comes first
+	// Demand is a follower's, nil in other databases. It is set before there is a Tree.
+	Demand *Demand
 
 	mu        sync.Mutex             // held while the clock is asked; otherwise a leaf
 	snapshots []base.SeqNum          // ascending, one for each open snapshot
@@ -40,7 +42,15 @@ type Snapshot struct {
 	closed atomic.Bool
 }
 
-// Open makes n, a zero Snapshot, one of the present.
+// Present waits until a follower's state is not too old for a read of the present. The caller
+// holds no lock that a catch-up takes.
+func (s *Sequences) Present() {
+	if s.Demand != nil {
+		s.Demand.Wait(nil)
+	}
+}
+
+// Open makes n, a zero Snapshot, one of the present. Present comes before.
 func (s *Sequences) Open(n *Snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -66,8 +66,9 @@ type Tree struct {
 	opts   Options
 	cmp    *base.Comparer
 
-	state atomic.Pointer[ReadState] // nil before Start and after Close
-	mu    sync.Mutex                // held to replace state; never during I/O
+	demand *Demand                   // of Sequences
+	state  atomic.Pointer[ReadState] // nil before Start and after Close
+	mu     sync.Mutex                // held to replace state; never during I/O
 
 	memSize atomic.Int64 // of new memtables, in bytes
 	tables  atomic.Pointer[sstable.WriterOptions]
@@ -84,7 +85,7 @@ type Tree struct {
 
 // New makes a Tree. Start begins its service.
 func New(o Options, s Shared) *Tree {
-	t := &Tree{shared: s, opts: o, cmp: o.Comparer}
+	t := &Tree{shared: s, opts: o, cmp: o.Comparer, demand: s.Seqs.Demand}
 	t.tables.Store(&t.opts.Tables)
 	t.memSize.Store(o.MemTableSize)
 	t.filter.Store(o.Filter)
@@ -237,6 +238,9 @@ func (t *Tree) Current() *ReadState { return t.state.Load() }
 // acquireAt returns the state and the sequence number to read at snap, or at present if
 // that is nil, with a reference on the state.
 func (t *Tree) acquireAt(snap *Snapshot) (*ReadState, base.SeqNum, error) {
+	if err := t.present(snap, 0); err != nil {
+		return nil, 0, err
+	}
 	g := t.shared.Reads.Enter()
 	s, seq, err := t.after(t.state.Load(), snap)
 	if err == nil {

@@ -100,6 +100,7 @@ func (m *Manager) Begin(tx *Txn, o Options) {
 	tx.m, tx.o = m, o
 	tx.snap = &tx.begin
 	tx.spaces = tx.space[:0]
+	m.env.Seqs.Present()
 	m.env.Seqs.Open(&tx.begin)
 	m.begun.Add(1)
 }
