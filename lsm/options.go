@@ -34,8 +34,9 @@ type Options struct {
 	// number of readers share the directory. The logs are replayed into memory. The
 	// default is false.
 	ReadOnly bool
-	// FollowInterval makes OpenFollower catch up by itself, in the background, so long after the
-	// last time. The default, 0, leaves it to CatchUp. Open ignores it.
+	// FollowInterval bounds the age of what reads of a follower's present show: it catches up in the background
+	// every so often as long as there are such reads, and the first one after an interval without any
+	// waits until it has. The default, 0, leaves it to CatchUp. Open ignores it.
 	FollowInterval time.Duration
 	// NoCreateDirs creates the directory of a new database, but not its parents, so
 	// that a misspelled path is an error. The default, false, creates both.
