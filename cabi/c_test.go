@@ -67,6 +67,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestChanges: feeds of changes, their waits and ends.
+func TestChanges(t *testing.T) { testProgram(t, "changes") }
+
 // TestTransactions: transactions, compare-and-swap and their ends.
 func TestTransactions(t *testing.T) { testProgram(t, "transactions") }
 
@@ -167,7 +170,8 @@ func TestConformance(t *testing.T) {
 	for _, asan := range []bool{false, true} {
 		program := compile(t, asan, "testdata/conformance.c", "-lloam")
 		for _, run := range [][3]string{{"native", "script", "expected"}, {"leveldb", "script", "expected"}, {"native", "native", "native.expected"},
-			{"native", "transactions", "transactions.expected"}, {"leveldb", "transactions", "transactions.expected"}} {
+			{"native", "transactions", "transactions.expected"}, {"leveldb", "transactions", "transactions.expected"},
+			{"native", "changes", "changes.expected"}} {
 			format := run[0] + " " + run[1]
 			want, err := os.ReadFile(filepath.Join(folder, run[2]))
 			if err != nil {

@@ -198,7 +198,7 @@ func TestShape(t *testing.T) {
 			t.Errorf("%s is %s", m[1], number)
 		}
 	}
-	for _, object := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn"} {
+	for _, object := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup", "changes"} {
 		name := "loam_" + object
 		if !strings.Contains(text, fmt.Sprintf("\ntypedef struct %s %s;\n", name, name)) || strings.Contains(text, "struct "+name+" {") {
 			t.Errorf("%s is not opaque", name)

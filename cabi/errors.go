@@ -48,6 +48,7 @@ var statuses = []struct {
 	{lsm.ErrDeadlock, C.LOAM_ERR_DEADLOCK},
 	{lsm.ErrLockTimeout, C.LOAM_ERR_LOCK_TIMEOUT},
 	{lsm.ErrTxnDone, C.LOAM_ERR_TXN_DONE},
+	{lsm.ErrGap, C.LOAM_ERR_GAP},
 	{lsm.ErrNotADatabase, C.LOAM_ERR_NOT_A_DATABASE},
 	{lsm.ErrExists, C.LOAM_ERR_EXISTS},
 	{lsm.ErrDoesNotExist, C.LOAM_ERR_DOES_NOT_EXIST},

@@ -282,6 +282,8 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 			return o.Close()
 		case *transaction:
 			return o.close()
+		case *changes:
+			return o.close()
 		case *iterator:
 			// What ended the iteration was told when it did.
 			_ = o.Close()

@@ -16,6 +16,7 @@ const (
 	kindJob
 	kindTxn
 	kindBackup
+	kindChanges
 )
 
 // objects is the handles of the process.

@@ -152,7 +152,8 @@ enum {
   LOAM_ERR_CONFLICT = -27,           /* a transaction met a newer write; the message names the key */
   LOAM_ERR_DEADLOCK = -28,           /* to wait for a lock would never end; the message names both parties */
   LOAM_ERR_LOCK_TIMEOUT = -29,       /* another transaction kept a lock */
-  LOAM_ERR_TXN_DONE = -30            /* the transaction was committed or rolled back */
+  LOAM_ERR_TXN_DONE = -30,           /* the transaction was committed or rolled back */
+  LOAM_ERR_GAP = -31                 /* what a feed of changes was to go on with is gone */
 };
 
 /* A few words for a status; never NULL. Not to be freed. */
@@ -180,7 +181,8 @@ typedef struct loam_batch loam_batch;
 typedef struct loam_iter loam_iter;
 typedef struct loam_job loam_job;
 typedef struct loam_txn loam_txn;
-typedef struct loam_backup loam_backup; /* a folder of backups */
+typedef struct loam_backup loam_backup;
+typedef struct loam_changes loam_changes;
 
 /* ---- Process ---- */
 
@@ -762,6 +764,33 @@ LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **
 LOAM_API loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot, const char *compression, uint64_t flags, int fd, loam_job **job, char **err);
 LOAM_API loam_status loam_load_start(loam_db *db, uint64_t flags, int fd, loam_job **job, char **err);
 LOAM_API loam_status loam_dump_verify_start(int fd, loam_job **job, char **err);
+
+/* ---- Changes ---- */
+
+enum {
+  LOAM_CHANGES_DURABLE = 1 /* nothing is shown that a power cut may take */
+};
+
+/* Opens a feed of what is committed in a database, all keyspaces: every operation once, in order, from
+ * sequence number from on; 0: from the first that is there. It reads logs, which "wal_retention_bytes" and
+ * "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is gone, or not given out yet. flags:
+ * LOAM_CHANGES_DURABLE. Any number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
+LOAM_API loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags, loam_changes **changes, char **err);
+/* Stores a malloc'ed block of changes, those that are there, at least one: each as its length (32-bit
+ * little-endian, not aligned) and its bytes, which are those of loam_batch_data with the sequence number of the
+ * first operation. Their size goes to *len. max_bytes: no further change once so many are full; 0: as
+ * the library sees fit. If there is none yet, or another thread waits for it, it waits, at most timeout_ms (negative: as long
+ * as it takes), and then gives LOAM_TIMEOUT. loam_changes_close and loam_close end the wait with LOAM_ERR_CLOSED. */
+LOAM_API loam_status loam_changes_next(loam_changes *changes, size_t max_bytes, int timeout_ms, void **data, size_t *len, char **err);
+/* The sequence number of the next operation: a feed that is opened with it goes on. */
+LOAM_API loam_status loam_changes_position(loam_changes *changes, uint64_t *next, char **err);
+/* The malloc'ed name of the keyspace that operations name by a number. LOAM_NOT_FOUND: it was dropped. */
+LOAM_API loam_status loam_changes_keyspace(loam_changes *changes, uint32_t number, char **name, char **err);
+LOAM_API loam_status loam_changes_close(loam_changes *changes);
+/* Reads the operation at *offset of a change's bytes, 0 being the first, and moves *offset behind it; LOAM_END: there
+ * is none. operation points into the change. expires (may be NULL) receives when the value of a
+ * LOAM_OP_PUT_TTL expires, in seconds since 1970, else 0. */
+LOAM_API loam_status loam_change_operation(const void *change, size_t len, size_t *offset, loam_operation *operation, uint64_t *expires, char **err);
 
 /* ---- Information; strings are malloc'ed ---- */
 

@@ -99,7 +99,7 @@ const (
 	large_   = "LARGE"    // LOAM_ERR_TOO_LARGE
 )
 
-var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn|backup)) \*$`)
+var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn|backup|changes)) \*$`)
 
 var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn)_options \*$`)
 
@@ -149,7 +149,7 @@ func (p prototype) good(q parameter) string {
 		return "&" + optionsType.FindStringSubmatch(q.typ)[1] + "_options"
 	case q.typ == "loam_failure *" || q.typ == "loam_merge_result *":
 		return "NULL" // outside a callback there is none
-	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || strings.HasSuffix(q.typ, "64_t"):
+	case q.typ == "loam_status" || q.typ == "int" || q.typ == "unsigned" || q.typ == "uint32_t" || strings.HasSuffix(q.typ, "64_t"):
 		return "0"
 	}
 	return "&out_" + p.name + "_" + q.name
@@ -160,7 +160,7 @@ func (p prototype) bad(q parameter) [][2]string {
 	if m := handleType.FindStringSubmatch(q.typ); m != nil {
 		kind := strings.TrimPrefix(m[1], "loam_")
 		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
-		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup"} {
+		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup", "changes"} {
 			if other != kind {
 				list = append(list, [2]string{handle_, "(void *)good." + other})
 			}
@@ -175,7 +175,7 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{any_, "NULL"}, {any_, "&later_" + m[1] + ".known"}, {invalid_, "&unknown_" + m[1] + ".known"},
 			{invalid_, "&short_" + m[1]}, {invalid_, "&huge_" + m[1]}, {invalid_, "&flags_" + m[1]}}
 	}
-	optional := q.name == "err" || q.name == "sequence" || q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "info" || q.name == "report" && p.name == "loam_repair"
+	optional := q.name == "err" || q.name == "sequence" || q.name == "expires" || q.typ == "loam_destroy_fn" || q.typ == "loam_merge_partial_fn" || q.typ == "loam_failure *" || q.name == "entry" || q.typ == "loam_log_fn" || q.name == "arg" || q.name == "info" || q.name == "report" && p.name == "loam_repair"
 	bound := q.name == "lower" || q.name == "upper" || q.name == "start" || q.name == "stop"
 	switch {
 	case q.typ == "size_t" && q.name == "n":
@@ -198,6 +198,10 @@ func (p prototype) bad(q parameter) [][2]string {
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "1u << 30"}}
 	case q.name == "id" && q.typ == "uint64_t":
 		return [][2]string{{any_, "UINT64_MAX"}, {any_, "1"}}
+	case q.name == "from" || q.typ == "uint32_t":
+		return [][2]string{{any_, "UINT32_MAX"}, {any_, "0"}, {any_, "1"}}
+	case p.name == "loam_changes_next" && q.name == "timeout_ms":
+		return [][2]string{{any_, "1"}, {any_, "0"}} // others wait
 	case q.typ == "uint64_t":
 		return [][2]string{{large_, "UINT64_MAX"}, {any_, "0"}, {any_, "1"}}
 	case q.name == "fd": // 1 and 2 are what the program says
@@ -312,7 +316,7 @@ func (p prototype) racing(w *strings.Builder, i int) {
 			typ := strings.TrimSuffix(strings.TrimSpace(q.typ), "*")
 			a = "out_" + name
 			fmt.Fprintf(&before, "  %s %s[2] = {0};\n", typ, a)
-			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup) \*\*$`).FindStringSubmatch(q.typ); {
+			switch m := regexp.MustCompile(`^loam_(options|cache|db|snapshot|batch|iter|job|txn|backup|changes) \*\*$`).FindStringSubmatch(q.typ); {
 			case m != nil && m[1] == "db":
 				fmt.Fprintf(&after, "  loam_close(%s[0], NULL);\n", a)
 			case m != nil:

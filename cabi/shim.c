@@ -70,6 +70,7 @@ static const struct {
     {LOAM_ERR_DEADLOCK, "LOAM_ERR_DEADLOCK", "to wait for the lock would never end"},
     {LOAM_ERR_LOCK_TIMEOUT, "LOAM_ERR_LOCK_TIMEOUT", "the lock was not given back in time"},
     {LOAM_ERR_TXN_DONE, "LOAM_ERR_TXN_DONE", "the transaction has ended"},
+    {LOAM_ERR_GAP, "LOAM_ERR_GAP", "changes are gone"},
 };
 
 const char *loam_status_string(loam_status status) {

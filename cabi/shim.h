@@ -76,7 +76,8 @@ enum {
   LOAMGO_ITERATOR,
   LOAMGO_JOB,
   LOAMGO_TXN,
-  LOAMGO_BACKUP
+  LOAMGO_BACKUP,
+  LOAMGO_CHANGES
 };
 
 typedef struct {

@@ -17,7 +17,7 @@ var ErrGap = base.ErrGap
 // known). errors.Is(err, ErrGap) holds for it.
 type GapError = feed.GapError
 
-// Changes is a feed, see DB.Changes. Its methods are Next, TryNext, Position and Close. Next and TryNext are for
+// Changes is a feed, see DB.Changes. Its methods are Next, TryNext, Position, KeyspaceName and Close. Next and TryNext are for
 // one goroutine at a time; Close may be called beside them.
 type Changes = feed.Changes
 

@@ -2,6 +2,7 @@ package lsm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,11 @@ func TestTransactionConformance(t *testing.T) {
 	conform(t, "transactions", "transactions.expected", &Options{Format: FormatNative})
 }
 
+// TestChangesConformance is TestConformance for feeds of changes.
+func TestChangesConformance(t *testing.T) {
+	conform(t, "changes", "changes.expected", &Options{Format: FormatNative})
+}
+
 func conform(t *testing.T, name, expected string, o *Options) {
 	steps, err := os.ReadFile("../testdata/conformance/" + name)
 	if err != nil {
@@ -64,6 +70,7 @@ type conformer struct {
 	snaps   map[string]*Snapshot
 	txns    map[string]*Txn
 	points  map[string]SavePoint
+	feed    *Changes
 	out     bytes.Buffer
 }
 
@@ -239,6 +246,18 @@ func (c *conformer) run(op string, args []string) {
 		c.copied(op, args[0])
 	case "option":
 		c.option(args)
+	case "drop":
+		c.ok(c.db.DropKeyspace(args[0]))
+	case "spaces":
+		c.print("%s", strings.Join(c.db.Keyspaces(), " "))
+	default:
+		c.native(op, args)
+	}
+}
+
+// native runs the operations that the scripts of the native format have besides.
+func (c *conformer) native(op string, args []string) {
+	switch op {
 	case "use":
 		c.space = c.keyspace(args[0], append(args, "")[1])
 		c.ok(nil)
@@ -259,13 +278,37 @@ func (c *conformer) run(op string, args []string) {
 		c.transaction(op, args)
 	case "tx":
 		c.within(c.txns[args[0]], args[1:])
-	case "drop":
-		c.ok(c.db.DropKeyspace(args[0]))
-	case "spaces":
-		c.print("%s", strings.Join(c.db.Keyspaces(), " "))
+	case "listen", "changes":
+		c.changes(op)
 	default:
 		c.t.Fatalf("no operation %q", op)
 	}
+}
+
+// changes begins a feed behind all that was committed, or prints what has come since.
+func (c *conformer) changes(op string) {
+	if op == "listen" {
+		c.feed = mustChanges(c.t, c.db, 0, nil)
+	}
+	for {
+		change, ok, err := c.feed.TryNext()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if !ok {
+			break
+		}
+		for o := range change.Operations() {
+			line := fmt.Sprintf("%v %s %s %s", o.Op, cmp.Or(o.Keyspace, "-"), percentEncode(o.Key), percentEncode(o.Value))
+			if !o.Expires.IsZero() {
+				line += " expires"
+			}
+			if op == "changes" {
+				c.print("%s", line)
+			}
+		}
+	}
+	c.print("end")
 }
 
 func seconds(t *testing.T, word string) time.Duration {

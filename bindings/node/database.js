@@ -35,6 +35,7 @@ const manifest = {
     approximateSize: true,
     approximateSizes: true,
     catchUp: true,
+    changes: true,
     checkpoint: true,
     dump: true,
     load: true,
@@ -420,6 +421,12 @@ class Loam extends AbstractLevel {
     sync.assertOpen(this, method)
     await this.#writes.settled()
     return this.#context
+  }
+
+  // A feed of what is committed: for await (const change of db.changes()).
+  changes (options) {
+    sync.assertOpen(this, 'changes')
+    return new (require('./changes').Changes)(this, this.#context, options)
   }
 
   async flush () {

@@ -213,6 +213,12 @@ export class Loam<KDefault = string, VDefault = string>
    */
   load (file: string | NodeJS.ReadableStream, options?: LoadOptions | undefined): Promise<DumpInfo>
 
+  /**
+   * A feed of what is committed, all keyspaces: every operation once, in order. It ends when it or the database is closed.
+   * LEVEL_GAP: what was asked for is gone; the options `walRetentionBytes` and `walRetentionSeconds` keep more.
+   */
+  changes (options?: ChangesOptions | undefined): Changes
+
   /** Stop automatic compaction, until {@link resumeCompaction} was called as often. */
   pauseCompaction (): void
   resumeCompaction (): void
@@ -716,6 +722,50 @@ export interface DumpOptions extends VerifyOptions {
 export interface LoadOptions extends VerifyOptions {
   /** Entries of the dump replace what is there. */
   overwrite?: boolean | undefined
+}
+
+export interface ChangesOptions {
+  /** The sequence number to begin with. 0, the default, is the first that is there. */
+  from?: number | undefined
+  /** Show only what a power cut does not take back. The default is false. */
+  durable?: boolean | undefined
+  /** Closes the feed when it is aborted. */
+  signal?: AbortSignal | undefined
+}
+
+/** A feed of changes, see {@link Loam.changes}. */
+export interface Changes extends AsyncIterable<Change> {
+  /** The sequence number of the next operation: a feed that begins there goes on. */
+  readonly position: number
+  /** The next change, for which it waits; undefined when the feed was closed. */
+  next (): Promise<Change | undefined>
+  /** The next change if there is one. */
+  poll (): Promise<Change | undefined>
+  close (): Promise<void>
+}
+
+/** A batch that was committed, or several ones that share a record of the log. */
+export interface Change {
+  /** The sequence number of the first operation. */
+  readonly seq: number
+  /** The sequence number behind the change, to go on from. */
+  readonly next: number
+  /** The operations in wire form. */
+  readonly batch: Buffer
+  readonly operations: ChangeOperation[]
+}
+
+export interface ChangeOperation {
+  seq: number
+  type: 'put' | 'del' | 'merge' | 'deleteRange'
+  /** undefined: it was dropped since. */
+  keyspace: string | undefined
+  /** The key, or where a range begins. */
+  key: Buffer
+  /** The value, the operand, or where a range ends. */
+  value?: Buffer
+  /** When the value expires. */
+  expires?: Date
 }
 
 export interface CheckpointOptions {

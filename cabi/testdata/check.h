@@ -61,6 +61,7 @@ typedef struct {
   loam_job *job;
   loam_txn *txn;
   loam_backup *backup;
+  loam_changes *changes;
 } objects;
 
 static inline int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }

@@ -385,6 +385,50 @@ static void option(const char *name, const char *value) {
   loam_free(now);
 }
 
+static const char *op_name(int64_t kind) {
+  switch (kind) {
+  case LOAM_OP_DELETE: return "delete";
+  case LOAM_OP_MERGE: return "merge";
+  case LOAM_OP_DELETE_RANGE: return "delete_range";
+  }
+  return "put";
+}
+
+/* Begins a feed behind all that was committed, or prints what has come since. */
+static void changes(int listen) {
+  static loam_changes *feed;
+  void *block;
+  size_t len;
+  loam_status s;
+  if (listen) WANT(LOAM_OK, loam_changes_open(root, 0, 0, &feed, &err));
+  while ((s = loam_changes_next(feed, 0, 0, &block, &len, &err)) == LOAM_OK) {
+    for (unsigned char *p = block, *end = p + len; p < end;) {
+      size_t n = p[0] | p[1] << 8 | p[2] << 16 | (size_t)p[3] << 24, offset = 0;
+      loam_operation o;
+      uint64_t expires;
+      p += 4;
+      while ((s = loam_change_operation(p, n, &offset, &o, &expires, &err)) == LOAM_OK) {
+        char *name;
+        s = loam_changes_keyspace(feed, o.keyspace, &name, &err);
+        CHECK(s == LOAM_OK || s == LOAM_NOT_FOUND, "%s", err);
+        if (!listen) {
+          printf("%s %s ", op_name(o.kind), name ? name : "-");
+          print(o.key, o.key_len);
+          putchar(' ');
+          print(o.value, o.value_len);
+          puts(expires ? " expires" : "");
+        }
+        loam_free(name);
+      }
+      WANT(LOAM_END, s);
+      p += n;
+    }
+    loam_free(block);
+  }
+  WANT(LOAM_TIMEOUT, s);
+  puts("end");
+}
+
 static void nap(void) {
   struct timespec t = {0, 10 * 1000 * 1000};
   nanosleep(&t, NULL);
@@ -403,6 +447,7 @@ static void operation(char **words, int n) {
   else if (!strcmp(op, "spaces")) spaces();
   else if (!strcmp(op, "left")) left(key);
   else if (!strcmp(op, "option")) option(words[1], n > 2 ? words[2] : NULL);
+  else if (!strcmp(op, "listen") || !strcmp(op, "changes")) changes(op[0] == 'l');
   else if (!strcmp(op, "cas")) swap(words);
   else if (!strcmp(op, "putnew")) boolean(loam_put_if_absent(db, NULL, key.data, key.len, value.data, value.len, &err));
   else if (!strcmp(op, "begin")) begin(words, n);

@@ -50,6 +50,10 @@ static void make(objects *o, const char *path) {
     loam_status s = loam_backup_open(folder, 0, &o->backup, &err);
     CHECK(s == LOAM_OK, "%s", err);
   }
+  if (!o->changes || gone(loam_changes_position(o->changes, &savepoint, NULL))) {
+    loam_changes_close(o->changes);
+    WANT(LOAM_OK, loam_changes_open(o->db, 0, 0, &o->changes, &err));
+  }
   if (gone(loam_batch_count(o->batch, &len, NULL))) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
   if (gone(loam_job_wait(o->job, 0, NULL))) WANT(LOAM_OK, loam_flush_start(o->db, &o->job, &err));
   if (gone(loam_job_wait(o->job, -1, NULL))) exit(1);
@@ -88,6 +92,7 @@ int main(void) {
   WANT(LOAM_OK, loam_iter_close(closed.iter));
   WANT(LOAM_OK, loam_snapshot_close(closed.snapshot));
   WANT(LOAM_OK, loam_txn_close(closed.txn));
+  WANT(LOAM_OK, loam_changes_close(closed.changes));
   WANT(LOAM_OK, loam_job_close(closed.job));
   WANT(LOAM_OK, loam_backup_close(closed.backup));
   WANT(LOAM_OK, loam_cache_close(closed.cache));

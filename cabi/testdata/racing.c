@@ -22,7 +22,7 @@ static char *message;
 static objects now(void) {
   objects g;
 #define LOAD(x) g.x = __atomic_load_n(&good.x, __ATOMIC_ACQUIRE)
-  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn), LOAD(backup);
+  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn), LOAD(backup), LOAD(changes);
   return g;
 }
 
@@ -62,6 +62,8 @@ static void renew(loam_cache *shared) {
   loam_txn_close(g.txn);
   if (loam_txn_begin(g.db, NULL, &n.txn, NULL) == LOAM_OK) STORE(txn);
   if (gone(loam_backup_keep(g.backup, 2, NULL)) && loam_backup_open("backups", 0, &n.backup, NULL) == LOAM_OK) STORE(backup);
+  loam_changes_close(g.changes);
+  if (loam_changes_open(g.db, 0, 0, &n.changes, NULL) == LOAM_OK) STORE(changes);
   if (gone(loam_iter_entry(g.iter, NULL, NULL)) && loam_iter_create(g.db, NULL, &n.iter, NULL) == LOAM_OK) STORE(iter);
   if (gone(loam_batch_count(g.batch, &count, NULL)) && loam_batch_create(&n.batch, NULL) == LOAM_OK) STORE(batch);
   if (gone(loam_job_wait(g.job, 0, NULL)) && loam_flush_start(g.db, &n.job, NULL) == LOAM_OK) STORE(job);

@@ -171,6 +171,11 @@ func (c *Changes) Position() uint64 {
 	return uint64(c.next)
 }
 
+// KeyspaceName is the name of a keyspace by its number, "" if it was dropped.
+func (c *Changes) KeyspaceName(number uint32) string {
+	return c.hub.env.Keyspace(base.KeyspaceID(number))
+}
+
 // Close ends the feed; a Next under way fails with base.ErrClosed. Further calls do nothing.
 func (c *Changes) Close() error {
 	c.mu.Lock()

@@ -44,7 +44,7 @@ enum {
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER, KIND_CHANGES } kind;
 
 /* Per environment. */
 typedef struct addon {
@@ -256,6 +256,8 @@ loam_status shared_close(loam_db *db, char **err);
   X(transactionCommit)                                                         \
   X(transactionRollback) X(transactionSavepoint) X(transactionRollbackTo)      \
   X(compareAndSwap) X(ttl) X(catchUpStart) X(lag)                              \
+  X(changesOpen) X(changesNext) X(changesPosition) X(changesKeyspace)          \
+  X(changesClose)                                                              \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
 
 #define X(name) napi_value js_##name(napi_env env, napi_callback_info info);

@@ -30,6 +30,8 @@
   X(txn_iter_create) X(txn_savepoint) X(txn_rollback_to) X(txn_commit)         \
   X(txn_close) X(compare_and_swap) X(txn_put_ttl) X(ttl)                       \
   X(catch_up_start) X(lag)                                                     \
+  X(changes_open) X(changes_next) X(changes_position) X(changes_keyspace)      \
+  X(changes_close)                                                             \
   X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \
   X(property) X(metrics) X(recovery_report) X(comparator_name)                 \
   X(approximate_sizes) X(set_option) X(option)                                 \

@@ -271,6 +271,23 @@ class Conformer {
     this.db = this.root
   }
 
+  async listen () {
+    this.feed = this.root.changes()
+    await this.changes()
+    return 'end'
+  }
+
+  async changes () {
+    const lines = []
+    const names = { del: 'delete', deleteRange: 'delete_range' }
+    for (let change; (change = await this.feed.poll()) !== undefined;) {
+      for (const { type, keyspace, key, value, expires } of change.operations) {
+        lines.push(`${names[type] ?? type} ${keyspace ?? '-'} ${encode(key)} ${encode(value ?? Buffer.alloc(0))}${expires ? ' expires' : ''}`)
+      }
+    }
+    return [...lines, 'end']
+  }
+
   async checkpoint (name) {
     const location = path.join(root, `${path.basename(this.root.location)}-${name}`)
     await this.root.checkpoint(location)
@@ -333,7 +350,8 @@ class Conformer {
 
 const runs = [
   [false, 'native', 'script', 'expected'], [true, 'native', 'script', 'expected'], [false, 'leveldb', 'script', 'expected'],
-  [true, 'leveldb', 'script', 'expected'], [false, 'native', 'native', 'native.expected'], [true, 'native', 'native', 'native.expected']
+  [true, 'leveldb', 'script', 'expected'], [false, 'native', 'native', 'native.expected'], [true, 'native', 'native', 'native.expected'],
+  [false, 'native', 'changes', 'changes.expected'], [true, 'native', 'changes', 'changes.expected']
 ]
 
 for (const [sync, format, script, expected] of runs) {

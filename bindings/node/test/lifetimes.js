@@ -93,7 +93,7 @@ async function outcome (call) {
       let value = call()
       if (value?.close !== undefined && value?.then === undefined && typeof value[Symbol.asyncIterator] === 'function') {
         try {
-          value = await value.next()
+          value = await (value.poll ?? value.next).call(value) // next of a feed of changes waits for a write
         } finally {
           // A closed one closes again.
         }

@@ -336,6 +336,18 @@ class NativeRunner(Runner):
         self.root.close()
         self.db = self.open()
 
+    def do_listen(self, source):
+        self.feed = self.root.changes()
+        self.do_changes(source)
+        return ["end"]
+
+    def do_changes(self, source):
+        lines = []
+        while (change := self.feed.next(0)) is not None:
+            for o in change:
+                lines.append(f"{o.kind} {o.keyspace or '-'} {encode(o.key)} {encode(o.value or b'')}{' expires' if o.expires else ''}")
+        return [*lines, "end"]
+
     def do_checkpoint(self, source, name):
         path = self.path.parent / name
         self.root.checkpoint(path)
@@ -355,6 +367,10 @@ def test_transaction_conformance(path, runner):
 
 def test_native_conformance(path):
     conform(NativeRunner(path), "native", "native.expected")
+
+
+def test_changes_conformance(path):
+    conform(NativeRunner(path), "changes", "changes.expected")
 
 
 def conform(session, script, expected):

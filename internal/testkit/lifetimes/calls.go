@@ -129,6 +129,8 @@ func (w *world) pool(t reflect.Type) ([]reflect.Value, error) {
 		return values("", "4096", "block_size", "leveldb.stats", "loam.num-files-at-level0", "loam.num-files-at-level99"), nil
 	case reflect.TypeFor[int]():
 		return values(0, -1, 1, 1<<40), nil
+	case reflect.TypeFor[uint32](): // the number of a keyspace
+		return values(uint32(0), 77), nil
 	case reflect.TypeFor[uint64](): // a sequence number
 		return values(uint64(0), 1, 1<<62), nil
 	case reflect.TypeFor[*lsm.ChangesOptions]():

@@ -22,6 +22,7 @@ from ._library import load as _library
 from ._options import Cache, MergeOperator, Resources, prefix_filter
 from ._types import Any, Progress, StrPath
 from .backup import Backup, Backups
+from .changes import Change, Changes, Operation
 from .db import DB, Batch, Keyspace, Lag, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
 from .errors import IOError as IOError
@@ -37,11 +38,14 @@ __all__ = [
     "Backups",
     "Batch",
     "Cache",
+    "Change",
+    "Changes",
     "DB",
     "Iterator",
     "Keyspace",
     "Lag",
     "MergeOperator",
+    "Operation",
     "Prefixed",
     "PrefixedBatch",
     "Resources",

@@ -23,10 +23,11 @@ from typing import Any, Generic, Self, TypeVar
 
 from . import _fast, db as _db
 from ._types import Buffer, Progress, StrPath
+from .changes import Change
 from .errors import ConflictError, DeadlockError, LockTimeoutError
 from .iterator import Iterator
 
-__all__ = ["DB", "Batch", "Entries", "Keyspace", "Prefixed", "Snapshot", "Transaction", "open"]
+__all__ = ["DB", "Batch", "Changes", "Entries", "Keyspace", "Prefixed", "Snapshot", "Transaction", "open"]
 
 T = TypeVar("T")
 
@@ -251,6 +252,10 @@ class DB(_Reads):
         """Puts what a dump has into the database."""
         said: dict[str, Any] = await self._run(self.db.load, file, overwrite=overwrite, progress=progress)
         return said
+
+    def changes(self, from_: int = 0, *, durable: bool = False) -> Changes:
+        """A feed for ``async for change in db.changes()``; see loamdb.DB.changes."""
+        return Changes(self, from_, durable)
 
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
@@ -504,6 +509,26 @@ class Prefixed(_Reads):
     def prefixed(self, prefix: Buffer) -> Prefixed:
         """A view inside this view."""
         return Prefixed(self._sync.prefixed(prefix), self._executor)
+
+
+class Changes:
+    """A feed of changes for ``async for``, on a thread of its own while it waits; each loop over it begins anew."""
+
+    __slots__ = ("_durable", "_from", "_owner")
+
+    def __init__(self, owner: DB, from_: int, durable: bool) -> None:
+        self._owner, self._from, self._durable = owner, from_, durable
+
+    async def __aiter__(self) -> AsyncIterator[Change]:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1, thread_name_prefix="loamdb-changes") as executor:
+            feed = await loop.run_in_executor(executor, functools.partial(self._owner.db.changes, self._from, durable=self._durable))
+            try:
+                while True:
+                    change = feed.next(0)
+                    yield change if change is not None else await loop.run_in_executor(executor, feed.__next__)
+            finally:
+                feed.close()
 
 
 class Entries(Generic[T]):

@@ -435,6 +435,12 @@ class DB(_Mapping, Handle):
         args = (load().LOAM_LOAD_OVERWRITE if overwrite else 0,)
         return run_file(self, "loam_load_start", args, file, os.O_RDONLY, False, progress)
 
+    def changes(self, from_: int = 0, *, durable: bool = False) -> Changes:
+        """A feed of what is committed, all keyspaces, from sequence number from_ on: every operation once, in
+        order. 0 is the first that is there; the options wal_retention_bytes and wal_retention_seconds keep more of
+        them. durable: only what a power cut does not take back. GapError: from_ is gone."""
+        return Changes(self, from_, durable)
+
     def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""
         return Paused(self)
@@ -802,6 +808,7 @@ class PrefixedBatch(Batch):
 
 
 # Needs DB, and DB's annotations need it.
+from .changes import Changes  # noqa: E402
 from .transaction import Transaction, run, swap  # noqa: E402
 
 MutableMapping.register(DB)

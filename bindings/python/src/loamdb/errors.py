@@ -19,6 +19,7 @@ __all__ = [
     "Error",
     "ExistsError",
     "ForkedError",
+    "GapError",
     "InUseError",
     "InternalError",
     "InvalidArgumentError",
@@ -143,6 +144,11 @@ class TransactionDoneError(Error, RuntimeError):
     """The transaction was committed or rolled back."""
 
 
+class GapError(Error, LookupError):
+    """What a feed of changes was to go on with is in no log any more; the message says which
+    sequence number that is, and with which a feed can begin."""
+
+
 class ExistsError(IOError, FileExistsError):
     """error_if_exists was set and the database exists."""
 
@@ -219,6 +225,7 @@ _BY_STATUS: dict[int, tuple[type[Exception], str]] = {
     -28: (DeadlockError, "to wait for the lock would never end"),
     -29: (LockTimeoutError, "the lock was not given back in time"),
     -30: (TransactionDoneError, "the transaction has ended"),
+    -31: (GapError, "changes are gone"),
 }
 
 

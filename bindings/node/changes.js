@@ -1,0 +1,141 @@
+'use strict'
+
+const { native } = require('./binding')
+const { AbortError } = require('./errors')
+
+const HEADER = 12 // of a batch: sequence number and count
+const NAMED = 0x80 // a keyspace's number follows the kind
+const DEADLINE = 5 // bytes of seconds behind a value that expires
+const types = new Map([[0, 'del'], [1, 'put'], [2, 'merge'], [15, 'deleteRange'], [48, 'put']])
+
+// A batch that was committed, or several ones that share a record of the log.
+class Change {
+  #names
+
+  constructor (batch, names) {
+    this.batch = batch
+    this.seq = Number(batch.readBigUInt64LE(0))
+    this.next = this.seq + batch.readUInt32LE(8)
+    this.#names = names
+  }
+
+  // What was done, in its order.
+  get operations () {
+    const { batch, seq, next } = this
+    let at = HEADER
+    const varint = () => {
+      let n = 0
+      for (let shift = 1; ; shift *= 128) {
+        const byte = batch[at++]
+        n += (byte & 0x7f) * shift
+        if (byte < 0x80) return n
+      }
+    }
+    const bytes = () => {
+      const n = varint()
+      at += n
+      return batch.subarray(at - n, at)
+    }
+    const operations = []
+    for (let i = seq; i < next; i++) {
+      const kind = batch[at++]
+      const keyspace = this.#names(kind & NAMED ? varint() : 0)
+      const operation = { seq: i, type: types.get(kind & ~NAMED), keyspace, key: bytes() }
+      if (operation.type !== 'del') operation.value = bytes()
+      if ((kind & ~NAMED) === 48) {
+        const end = operation.value.length - DEADLINE
+        operation.expires = new Date(operation.value.readUIntLE(end, DEADLINE) * 1000)
+        operation.value = operation.value.subarray(0, end)
+      }
+      operations.push(operation)
+    }
+    return operations
+  }
+}
+
+// A feed of what is committed in a database. The database closes it when it is closed itself.
+class Changes {
+  #db
+  #context
+  #feed
+  #ready = [] // fetched, in reverse
+  #names = new Map()
+  #signal
+  #abort = () => { this.close() }
+  #closed = false
+
+  constructor (db, context, options) {
+    const { from = 0, durable = false, signal } = options ?? {}
+    if (!Number.isSafeInteger(from) || from < 0) throw new TypeError("The option 'from' must be a sequence number")
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    this.#db = db
+    this.#context = context
+    this.#feed = native.changesOpen(context, from, durable === true)
+    this.#signal = signal
+    signal?.addEventListener('abort', this.#abort)
+    db.attachResource(this)
+  }
+
+  // The sequence number of the next operation: a feed that begins there goes on.
+  get position () {
+    return this.#ready.length > 0 ? this.#ready.at(-1).seq : native.changesPosition(this.#feed)
+  }
+
+  #nameOf = (number) => {
+    if (!this.#names.has(number)) {
+      const name = native.changesKeyspace(this.#feed, number)
+      if (name === undefined) return undefined
+      this.#names.set(number, name)
+    }
+    return this.#names.get(number)
+  }
+
+  async #fetch (wait) {
+    const block = await native.changesNext(this.#context, this.#feed, wait)
+    const fetched = []
+    for (let at = 0; at < block.length;) {
+      const end = at + 4 + block.readUInt32LE(at)
+      fetched.push(new Change(block.subarray(at + 4, end), this.#nameOf))
+      at = end
+    }
+    // Behind what another fetch may have brought meanwhile.
+    this.#ready = fetched.reverse().concat(this.#ready)
+  }
+
+  // The next change that is there, or undefined.
+  async poll () {
+    if (this.#ready.length === 0) await this.#fetch(false)
+    return this.#ready.pop()
+  }
+
+  // The next change, for which it waits; undefined when the feed was closed.
+  async next () {
+    while (this.#ready.length === 0 && !this.#closed) {
+      try {
+        await this.#fetch(true)
+      } catch (error) {
+        if (!this.#closed) throw error
+      }
+    }
+    if (this.#signal?.aborted) throw new AbortError(this.#signal.reason)
+    return this.#closed ? undefined : this.#ready.pop()
+  }
+
+  async close () {
+    if (this.#closed) return
+    this.#closed = true
+    this.#signal?.removeEventListener('abort', this.#abort)
+    this.#db.detachResource(this)
+    native.changesClose(this.#feed)
+  }
+
+  async * [Symbol.asyncIterator] () {
+    try {
+      for (let change; (change = await this.next()) !== undefined;) yield change
+    } finally {
+      await this.close()
+    }
+  }
+}
+
+exports.Changes = Changes

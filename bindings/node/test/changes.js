@@ -1,0 +1,81 @@
+'use strict'
+
+// Feeds of changes.
+
+const test = require('tape')
+const { mkdtempSync } = require('fs')
+const { join } = require('path')
+const { tmpdir } = require('os')
+const { Loam } = require('..')
+
+const temporary = () => join(mkdtempSync(join(tmpdir(), 'loam-changes-')), 'db')
+const keys = (change) => change.operations.map(({ type, key }) => `${type} ${key}`)
+const refused = (t, promise, code) => promise.then(() => t.fail('it is answered'), (err) => t.is(err.code ?? err.name, code))
+
+test('a feed of changes', async function (t) {
+  const location = temporary()
+  const options = { walRetentionBytes: 1 << 20 }
+  let db = new Loam(location, options)
+  await db.open()
+  const feed = db.changes()
+  t.is(feed.position, 1)
+  t.is(await feed.poll(), undefined)
+  await db.put('a', '1')
+  await db.batch([{ type: 'put', key: 'b', value: '2' }, { type: 'del', key: 'a' }])
+  await db.put('c', '3', { ttl: 1000 })
+  const seen = [await feed.next(), await feed.next(), await feed.next()]
+  t.same(seen.map(keys), [['put a'], ['put b', 'del a'], ['put c']])
+  t.same(seen.map(({ seq, next }) => [seq, next]), [[1, 2], [2, 4], [4, 5]])
+  const [put] = seen[2].operations
+  t.is(put.value.toString(), '3')
+  t.is(put.keyspace, 'default')
+  t.ok(Math.abs(put.expires - Date.now() - 1e6) < 60e3, 'the deadline')
+  t.is(seen[1].operations[1].value, undefined)
+  t.is(feed.position, 5)
+  // A wait ends with a write.
+  setTimeout(() => db.put('d', ''), 20)
+  t.same(keys(await feed.next()), ['put d'])
+  const count = 1000
+  for (let i = 0; i < count; i++) db.putSync(`k${i}`, '')
+  let n = 0
+  for await (const change of db.changes({ from: feed.position })) {
+    n += change.operations.length
+    if (change.next === 6 + count) break
+  }
+  t.is(n, count)
+  await db.close()
+  await refused(t, feed.poll(), 'LEVEL_DATABASE_NOT_OPEN')
+  db = new Loam(location, options)
+  await db.open()
+  const again = db.changes({ from: 5 + count })
+  t.same(keys(await again.next()), [`put k${count - 1}`])
+  t.throws(() => db.changes({ from: 100000 }), (err) => err.code === 'LEVEL_GAP')
+  t.throws(() => db.changes({ from: -1 }), TypeError)
+  await db.close()
+})
+
+test('a feed of what is durable', async function (t) {
+  const db = new Loam(temporary())
+  await db.open()
+  const feed = db.changes({ durable: true })
+  await db.put('a', '')
+  t.is(await feed.poll(), undefined)
+  await db.sync()
+  t.same(keys(await feed.poll()), ['put a'])
+  await db.close()
+})
+
+test('waits for changes end', async function (t) {
+  const db = new Loam(temporary())
+  await db.open()
+  const feed = db.changes()
+  setTimeout(() => feed.close(), 20)
+  t.is(await feed.next(), undefined, 'by close')
+  const aborted = new AbortController()
+  const other = db.changes({ signal: aborted.signal })
+  setTimeout(() => aborted.abort(), 20)
+  await refused(t, other.next(), 'LEVEL_ABORTED')
+  const last = db.changes()
+  setTimeout(() => db.close(), 20)
+  t.is(await last.next(), undefined, 'by the end of the database')
+})

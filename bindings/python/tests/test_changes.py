@@ -1,0 +1,71 @@
+import threading
+import time
+
+import loamdb
+import pytest
+
+
+def test_changes(path):
+    """A feed shows what is written, goes on after a restart, and says what is gone."""
+    with loamdb.open(path, wal_retention_bytes="1MiB") as db, db.changes() as feed:
+        assert feed.position == 1
+        assert feed.next(0) is None
+        begun = time.monotonic()
+        assert feed.next(0.05) is None
+        assert time.monotonic() - begun >= 0.05
+        db[b"a"] = b"1"
+        with db.batch() as b:
+            b.put(b"b", b"2")
+            b.delete(b"a")
+        db.put_ttl(b"c", b"3", 1000)
+        seen = [feed.next() for _ in range(3)]
+        assert [(o.seq, o.kind, o.key, o.value, o.keyspace) for c in seen for o in c] == [
+            (1, "put", b"a", b"1", "default"), (2, "put", b"b", b"2", "default"), (3, "delete", b"a", None, "default"), (4, "put", b"c", b"3", "default"),
+        ]
+        expires = next(iter(seen[2])).expires
+        assert expires is not None and abs(expires - time.time() - 1000) < 60
+        assert [(c.seq, c.next, len(c)) for c in seen] == [(1, 2, 1), (2, 4, 2), (4, 5, 1)]
+        assert feed.position == 5 and feed.next(0) is None
+        for i in range(1000):
+            db[b"k%d" % i] = b""
+        assert sum(len(feed.next()) for _ in range(1000)) == 1000
+        assert feed.position == 1005
+    with pytest.raises(loamdb.errors.ClosedError):
+        feed.next(0)
+    with loamdb.open(path, wal_retention_bytes="1MiB") as db:
+        with db.changes(1004) as feed:
+            assert [o.key for o in feed.next()] == [b"k999"]
+        with pytest.raises(loamdb.errors.GapError, match="2000"):
+            db.changes(2000)
+
+
+def test_durable(path):
+    with loamdb.open(path) as db, db.changes(durable=True) as feed:
+        db[b"a"] = b""
+        assert feed.next(0) is None
+        db.sync()
+        assert feed.next(0) is not None
+
+
+def test_waits(path):
+    """A wait ends with a write, with the feed and with the database."""
+    with loamdb.open(path) as db:
+        feed = db.changes()
+        timer = threading.Timer(0.05, db.put, (b"a", b""))
+        timer.start()
+        assert len(next(feed)) == 1
+        timer.join()
+        timer = threading.Timer(0.05, feed.close)
+        timer.start()
+        with pytest.raises(loamdb.errors.ClosedError):
+            next(feed)
+        timer.join()
+        feed = db.changes()
+        feed.next(0)
+        timer = threading.Timer(0.05, db.close)
+        timer.start()
+        with pytest.raises(loamdb.errors.ClosedError):
+            next(feed)
+        timer.join()
+        feed.close()
+        feed.close()

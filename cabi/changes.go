@@ -1,0 +1,106 @@
+//go:build cgo && !windows
+
+package main
+
+/*
+#include "shim.h"
+*/
+import "C"
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/loamdb/loam/cabi/internal/blocks"
+	"github.com/loamdb/loam/lsm"
+)
+
+// changes is what a kindChanges handle stands for. Its user of db.uses is the handle.
+type changes struct {
+	*blocks.Feed
+	db *database
+}
+
+// close ends a feed whose handle is gone.
+func (c *changes) close() error {
+	err := c.Close()
+	c.db.uses.Release()
+	return err
+}
+
+//export loamgo_changes_open
+func loamgo_changes_open(db C.uint64_t, from, flags C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		if d.uses.Retain() == nil {
+			return lsm.ErrClosed
+		}
+		feed, err := d.db.Changes(uint64(from), &lsm.ChangesOptions{Durable: flags&C.LOAM_CHANGES_DURABLE != 0})
+		if err != nil {
+			d.uses.Release()
+			return err
+		}
+		c := &changes{blocks.New(feed), d}
+		if err := publish(kindChanges, c, out); err != nil {
+			_ = c.close() // the caller learns the first error
+			return err
+		}
+		return nil
+	})
+}
+
+// loamgo_changes_next makes a malloc'ed block of changes, and waits for the first.
+//
+//export loamgo_changes_next
+func loamgo_changes_next(h C.uint64_t, most C.size_t, timeout C.int, data *unsafe.Pointer, length *C.size_t, message **C.char) (s status) {
+	waited := false
+	s = run(message, func() error {
+		c, err := get[*changes](h, kindChanges)
+		if err != nil {
+			return err
+		}
+		given, err := c.Next(int(min(most, 1<<30)), time.Duration(timeout)*time.Millisecond, func(block []byte) error {
+			if *data = unsafe.Pointer(text(unsafe.String(unsafe.SliceData(block), len(block)))); *data == nil {
+				return lsm.ErrNoMemory
+			}
+			*length = C.size_t(len(block))
+			return nil
+		})
+		waited = err == nil && !given
+		return err
+	})
+	if waited {
+		return C.LOAM_TIMEOUT
+	}
+	return s
+}
+
+//export loamgo_changes_position
+func loamgo_changes_position(h C.uint64_t, next *C.uint64_t, message **C.char) status {
+	return run(message, func() error {
+		c, err := get[*changes](h, kindChanges)
+		if err != nil {
+			return err
+		}
+		*next = C.uint64_t(c.Position())
+		return nil
+	})
+}
+
+//export loamgo_changes_keyspace
+func loamgo_changes_keyspace(h C.uint64_t, number C.uint32_t, name **C.char, message **C.char) status {
+	return run(message, func() error {
+		c, err := get[*changes](h, kindChanges)
+		if err != nil {
+			return err
+		}
+		found := c.KeyspaceName(uint32(number))
+		if found == "" {
+			return lsm.ErrNotFound
+		}
+		return give(found, name)
+	})
+}
