@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -28,8 +29,39 @@ type Ledger struct {
 	// may lack any of them, not only the newest.
 	Sparse bool
 
-	model *model.Model
-	seqs  []base.SeqNum // seqs[i] is the model's after batch i
+	model   *model.Model
+	seqs    []base.SeqNum // seqs[i] is the model's after batch i
+	batches [][]Write     // batches[i-1] is batch i
+}
+
+// prepared is the ledger that Prepared returned last for each size.
+var prepared struct {
+	mu      sync.Mutex
+	ledgers map[preparedSize]*Ledger
+}
+
+type preparedSize struct {
+	n, keys, maxValue int
+	sparse            bool
+}
+
+// Prepared returns a ledger like l on which Prepare(n) was called, the same one as the last time if that had the
+// same seed. It must not be changed.
+func Prepared(l Ledger, n int) *Ledger {
+	p := &prepared
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := preparedSize{n, l.Keys, l.MaxValue, l.Sparse}
+	if last := p.ledgers[size]; last != nil && last.Seed == l.Seed {
+		return last
+	}
+	made := &Ledger{Seed: l.Seed, Keys: l.Keys, MaxValue: l.MaxValue, Sparse: l.Sparse}
+	made.Prepare(n)
+	if p.ledgers == nil {
+		p.ledgers = map[preparedSize]*Ledger{}
+	}
+	p.ledgers[size] = made
+	return made
 }
 
 // Write is one put or delete of a batch.
@@ -38,8 +70,11 @@ type Write struct {
 	Delete     bool
 }
 
-// Batch returns what batch i (from 1) does.
+// Batch returns what batch i (from 1) does. The caller does not change it.
 func (l *Ledger) Batch(i int) []Write {
+	if i <= len(l.batches) {
+		return l.batches[i-1]
+	}
 	keys, maxValue := l.Keys, l.MaxValue
 	if keys == 0 {
 		keys = 60
@@ -103,7 +138,9 @@ func (l *Ledger) Prepare(n int) {
 		l.model, l.seqs = model.New(base.Bytewise), []base.SeqNum{0}
 	}
 	for i := len(l.seqs); i <= n; i++ {
-		apply(l.model, l.Batch(i))
+		batch := l.Batch(i)
+		apply(l.model, batch)
+		l.batches = append(l.batches, batch)
 		l.seqs = append(l.seqs, l.model.Now())
 	}
 }

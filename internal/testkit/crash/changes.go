@@ -39,7 +39,7 @@ func (s *session) claim() error {
 // ChangesStates is States for a workload with a feed of changes. In each state the feed has
 // the batches that the database has, from the first on, and nothing else.
 func ChangesStates(seed int64, every int) (Result, error) {
-	l := &testkit.Ledger{Seed: seed, MaxValue: changesWorkload.maxValue}
+	l := newSession(&changesWorkload, seed, nil, false).ledger
 	return explore(&changesWorkload, seed, int64(every), func(s state) error { return withHistory(s.fs, l.CheckChanges) })
 }
 

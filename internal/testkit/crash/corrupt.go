@@ -34,6 +34,7 @@ type golden struct {
 	native bool
 	bytes  map[string][]byte
 	pairs  []model.Pair
+	wrote  map[model.Pair]bool // by a batch
 }
 
 // makeGolden writes a database of about 20 KiB.
@@ -71,7 +72,14 @@ func makeGolden(seed int64, format lsm.Format) (*golden, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &golden{fs: left, ledger: s.ledger, last: s.last, synced: s.last / 7 * 7, pairs: s.ledger.State(s.last)}
+	g := &golden{fs: left, ledger: s.ledger, last: s.last, synced: s.last / 7 * 7, pairs: s.ledger.State(s.last), wrote: map[model.Pair]bool{}}
+	for i := 1; i <= g.last; i++ {
+		for _, w := range g.ledger.Batch(i) {
+			if !w.Delete {
+				g.wrote[model.Pair{Key: w.Key, Value: w.Value}] = true
+			}
+		}
+	}
 	if g.bytes, err = fstest.Tree(left, dir); err != nil {
 		return nil, err
 	}

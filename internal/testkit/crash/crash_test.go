@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,21 +14,11 @@ import (
 func TestCrashStates(t *testing.T) { testkit.EachFormat(t, testCrashStates) }
 
 func testCrashStates(t *testing.T, share int) {
-	seed := testkit.Seed(t)
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
-			var total Result
-			start := time.Now()
-			for round := range testkit.Scale(1, 1, 5) {
-				r, err := States(name, seed+int64(round), testkit.Scale(5, 1+share, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				total.States += r.States
-				total.Points += r.Points
-				total.Nested += r.Nested
-			}
-			t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Second))
+			total := takeStates(t, testkit.Scale(1, 1, 5), func(seed int64) (Result, error) {
+				return States(name, seed, testkit.Scale(5, 1+share, 1))
+			})
 			if total.Nested == 0 && !testing.Short() {
 				t.Error("no recovery was cut")
 			}
@@ -36,35 +27,67 @@ func testCrashStates(t *testing.T, share int) {
 }
 
 // TestTreeStates takes the crash states of workloads over seven keyspaces with one
-// log, with every kind of write.
+// log, with every kind of write: of each batch all or nothing is there, in every keyspace.
 func TestTreeStates(t *testing.T) {
-	seed := testkit.Seed(t)
-	var total Result
-	start := time.Now()
-	for round := range testkit.Scale(1, 1, 8) {
-		r, err := TreeStates(seed+int64(round), testkit.Scale(40, 20, 1))
+	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
+		t.Run(w.name, func(t *testing.T) {
+			takeStates(t, testkit.Scale(1, 1, 8), func(seed int64) (Result, error) {
+				return explore(w, seed, int64(testkit.Scale(40, 30, 1)), nil)
+			})
+		})
+	}
+}
+
+// takeStates takes crash states in so many rounds, each with a seed of its own.
+func takeStates(t *testing.T, rounds int, take func(seed int64) (Result, error)) (total Result) {
+	t.Helper()
+	seed, start := testkit.Seed(t), time.Now()
+	for round := range rounds {
+		r, err := take(seed + int64(round))
 		if err != nil {
 			t.Fatal(err)
 		}
-		total.States += r.States
-		total.Points += r.Points
-		total.Nested += r.Nested
+		total.Points, total.States, total.Nested = total.Points+r.Points, total.States+r.States, total.Nested+r.Nested
 	}
-	t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Second))
+	t.Logf("%d states of %d points, %d within recoveries, in %v", total.States, total.Points, total.Nested, time.Since(start).Round(time.Millisecond))
+	return total
+}
+
+// takeFaults fails calls of workloads, every stride-th of them.
+func takeFaults(t *testing.T, stride int, workloads ...string) {
+	t.Helper()
+	start := time.Now()
+	n, err := Faults(testkit.Seed(t), workloads, stride)
+	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eachFormatOf is testkit.EachFormat for a workload. One with keyspaces, which are native, runs once, in the size
+// that it would have in that format.
+func eachFormatOf(t *testing.T, workload string, test func(t *testing.T, share int)) {
+	if workload == treeWorkload.name || strings.HasPrefix(workload, "tree-") {
+		test(t, 2)
+		return
+	}
+	testkit.EachFormat(t, test)
 }
 
 // TestCopyStates: whatever a crash during a checkpoint, or later, leaves is the database
 // unharmed, and each checkpoint whole or not there.
-func TestCopyStates(t *testing.T) {
-	for _, name := range CopyWorkloads() {
+func TestCopyStates(t *testing.T) { takeCopies(t, CopyWorkloads(), 100, 18) }
+
+// TestBackupStates: whatever a crash during a backup, a deletion or a restore, or later, leaves is the database
+// unharmed, each earlier backup whole, and the restored database whole or not there.
+func TestBackupStates(t *testing.T) { takeCopies(t, BackupWorkloads(), 150, 35) }
+
+// takeCopies takes crash states of workloads that make copies, at each short-th or usual-th call.
+func takeCopies(t *testing.T, workloads []string, short, usual int) {
+	for _, name := range workloads {
 		t.Run(name, func(t *testing.T) {
-			testkit.EachFormat(t, func(t *testing.T, share int) {
-				start := time.Now()
-				r, err := States(name, testkit.Seed(t), testkit.Scale(100, 18*share, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+			eachFormatOf(t, name, func(t *testing.T, share int) {
+				takeStates(t, 1, func(seed int64) (Result, error) { return States(name, seed, testkit.Scale(short, usual*share, 1)) })
 			})
 		})
 	}
@@ -72,102 +95,44 @@ func TestCopyStates(t *testing.T) {
 
 // TestCopyFaults fails the calls of a workload that makes checkpoints.
 func TestCopyFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) {
-		n, err := Faults(testkit.Seed(t), []string{"copy"}, testkit.Scale(120, 25*share, 1))
-		t.Logf("%d trials", n)
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-// TestBackupStates: whatever a crash during a backup, a deletion or a restore, or later, leaves is the database
-// unharmed, each earlier backup whole, and the restored database whole or not there.
-func TestBackupStates(t *testing.T) {
-	for _, name := range BackupWorkloads() {
-		t.Run(name, func(t *testing.T) {
-			testkit.EachFormat(t, func(t *testing.T, share int) {
-				start := time.Now()
-				r, err := States(name, testkit.Seed(t), testkit.Scale(150, 25*share, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
-			})
-		})
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(120, 25*share, 1), "copy") })
 }
 
 // TestBackupFaults fails the calls of a workload that makes backups.
 func TestBackupFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) {
-		n, err := Faults(testkit.Seed(t), []string{"backup"}, testkit.Scale(150, 30*share, 1))
-		t.Logf("%d trials", n)
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
+	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(150, 30*share, 1), "backup") })
 }
 
 // TestChangesStates: whatever a crash leaves, a feed of changes has what the database has, from the first batch on,
 // and what a feed said was durable is there.
 func TestChangesStates(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		start := time.Now()
-		r, err := ChangesStates(testkit.Seed(t), testkit.Scale(60, 16*share, 1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+		takeStates(t, 1, func(seed int64) (Result, error) { return ChangesStates(seed, testkit.Scale(60, 24*share, 1)) })
 	})
 }
 
 // TestChangesFaults fails the calls of a workload with feeds of changes.
 func TestChangesFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) {
-		n, err := Faults(testkit.Seed(t), []string{"changes"}, testkit.Scale(200, 40*share, 1))
-		t.Logf("%d trials", n)
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
+	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(200, 40*share, 1), "changes") })
 }
 
 // TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {
-	r, err := UpgradeStates(testkit.Seed(t), testkit.Scale(12, 1, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d states of %d points, %d within recoveries", r.States, r.Points, r.Nested)
+	takeStates(t, 1, func(seed int64) (Result, error) { return UpgradeStates(seed, testkit.Scale(12, 1, 1)) })
 }
 
-func TestFaults(t *testing.T) { testkit.EachFormat(t, testFaults) }
-
-func testFaults(t *testing.T, share int) {
+func TestFaults(t *testing.T) {
 	names := []string{"create", "flush", "compact"}
 	if testkit.Full() {
 		names = append(names, "rotate", "manifest", "close")
 	}
-	start := time.Now()
-	n, err := Faults(testkit.Seed(t), names, testkit.Scale(25, share, 1))
-	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(25, share, 1), names...) })
 }
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
 // dropped, transactions and a compaction filter.
-func TestKindsFaults(t *testing.T) {
-	start := time.Now()
-	n, err := Faults(testkit.Seed(t), []string{"kinds"}, testkit.Scale(60, 8, 1))
-	t.Logf("%d trials in %v", n, time.Since(start).Round(time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 8, 1), "kinds") }
 
 func TestCorruption(t *testing.T) { testkit.EachFormat(t, testCorruption) }
 
@@ -264,16 +229,10 @@ func TestRecordEnds(t *testing.T) {
 
 // TestFollowers: a follower has a state of the writer before each of its calls.
 func TestFollowers(t *testing.T) {
-	names := append(Workloads(), upgradeWorkload.name, treeWorkload.name)
-	for _, name := range names {
+	for _, name := range append(Workloads(), upgradeWorkload.name, treeWorkload.name) {
 		t.Run(name, func(t *testing.T) {
-			testkit.EachFormat(t, func(t *testing.T, share int) {
-				start := time.Now()
-				r, err := Followers(name, testkit.Seed(t), testkit.Scale(7, 1+share, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%d states at %d calls, in %v", r.States, r.Points, time.Since(start).Round(time.Millisecond))
+			eachFormatOf(t, name, func(t *testing.T, share int) {
+				takeStates(t, 1, func(seed int64) (Result, error) { return Followers(name, seed, testkit.Scale(7, 1+share, 1)) })
 			})
 		})
 	}
@@ -284,12 +243,7 @@ func TestFollowerStates(t *testing.T) {
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
-				start := time.Now()
-				r, err := FollowerStates(name, testkit.Seed(t), testkit.Scale(60, 15*share, 1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%d states of %d points, in %v", r.States, r.Points, time.Since(start).Round(time.Second))
+				takeStates(t, 1, func(seed int64) (Result, error) { return FollowerStates(name, seed, testkit.Scale(60, 15*share, 1)) })
 			})
 		})
 	}

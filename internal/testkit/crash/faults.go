@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path"
 	"runtime"
 	"slices"
 	"strings"
@@ -95,11 +96,12 @@ type trial struct {
 
 	mu       sync.Mutex
 	hit      *vfs.Op // the first call that failed
-	early    bool    // all that failed were for logs made, or tables opened, ahead of time, vouched for a durable edit, or spared a checkpoint the copy of a log
-	log      bool    // a log failed for good
-	appended bool    // of these, at an append or at the cut after it
-	other    bool    // the manifest, or a sync, failed
-	free     bool    // nothing fails for now
+	callers  []string
+	early    bool // all that failed were for logs made, or tables opened, ahead of time, vouched for a durable edit, or spared a checkpoint the copy of a log
+	log      bool // a log failed for good
+	appended bool // of these, at an append or at the cut after it
+	other    bool // the manifest, or a sync, failed
+	free     bool // nothing fails for now
 	session  *session
 	dead     *lsm.DB // whose log failed
 	broken   error
@@ -129,9 +131,10 @@ func (t *trial) hook(op vfs.Op) vfs.Outcome {
 	if n < t.at || n > t.at && !t.f.forever {
 		return vfs.Outcome{}
 	}
-	t.early = (t.early || t.hit == nil) && slices.ContainsFunc(aheadOfTime, calledFrom)
+	from := callers()
+	t.early = (t.early || t.hit == nil) && slices.ContainsFunc(from, aheadOfTime)
 	if t.hit == nil {
-		t.hit = &op
+		t.hit, t.callers = &op, from
 	}
 	if isLog && (op.Kind == vfs.OpSync || op.Kind == vfs.OpAppend && !t.f.shortage()) {
 		t.log, t.appended = true, t.appended || op.Kind == vfs.OpAppend
@@ -292,26 +295,26 @@ func (t *trial) logHit() (appended, ever bool) {
 	return t.appended, t.log
 }
 
-// calledFrom reports whether a function whose name ends in this is among the
-// callers.
-func calledFrom(name string) bool {
+// callers are the functions that the caller's caller is called from, without the directories of their packages.
+func callers() (names []string) {
 	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
-	for {
-		f, more := frames.Next()
-		if strings.HasSuffix(f.Function, name) {
-			return true
-		}
-		if !more {
-			return false
-		}
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	for more := true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		names = append(names, path.Base(f.Function))
 	}
+	return names
 }
 
 // aheadOfTime has the functions whose failed calls are made good without a word, see harmless.
-var aheadOfTime = []string{
-	"wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "jobs.(*Scheduler).openDense", "manifest.(*Set).vouch", "engine.(*DB).logs", "jobs.(*Scheduler).splitKeys",
-	"backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*stage).discard",
+func aheadOfTime(function string) bool {
+	switch function {
+	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "jobs.(*Scheduler).openDense", "jobs.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
+		"engine.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*stage).discard":
+		return true
+	}
+	return false
 }
 
 // harmless reports whether nobody needs to hear of the failed call: what is
@@ -330,7 +333,7 @@ func (t *trial) harmless() bool {
 // verify reopens without faults, as the files are and after a power cut.
 func (t *trial) verify(mem *vfs.Mem) error {
 	if !t.loud && t.said.Load() == 0 && !t.harmless() {
-		return errors.New("the failure showed nowhere")
+		return fmt.Errorf("the failure showed nowhere; called from %s", strings.Join(t.callers, ", "))
 	}
 	// The batch whose append or sync failed may turn up after a reopening.
 	may := func(i int) bool { return t.okay[i] || t.limbo[i] }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
@@ -40,7 +39,7 @@ func (s *session) ingest(n int) error {
 }
 
 func (s *session) ingestBatch(i int) error {
-	batch := s.ledger.Batch(i)
+	batch := slices.Clone(s.ledger.Batch(i))
 	if !slices.ContainsFunc(batch, func(w testkit.Write) bool { return w.Delete }) {
 		l, err := s.db.BulkLoader(nil)
 		if err != nil {
@@ -208,12 +207,9 @@ func TestIngestStates(t *testing.T) {
 		w := &ingestWorkloads[i]
 		t.Run(w.name, func(t *testing.T) {
 			testkit.EachFormat(t, func(t *testing.T, share int) {
-				start := time.Now()
-				r, err := explore(w, testkit.Seed(t), int64(testkit.Scale(12, 3*share, 1)), checkTables)
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%d states of %d points, %d within recoveries, in %v", r.States, r.Points, r.Nested, time.Since(start).Round(time.Second))
+				takeStates(t, 1, func(seed int64) (Result, error) {
+					return explore(w, seed, int64(testkit.Scale(12, 3*share, 1)), checkTables)
+				})
 			})
 		})
 	}
@@ -221,11 +217,5 @@ func TestIngestStates(t *testing.T) {
 
 // TestIngestFaults fails the calls of ingests and loads.
 func TestIngestFaults(t *testing.T) {
-	testkit.EachFormat(t, func(t *testing.T, share int) {
-		n, err := Faults(testkit.Seed(t), []string{"ingest", "load"}, testkit.Scale(40, 8*share, 1))
-		t.Logf("%d trials", n)
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
+	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(40, 8*share, 1), "ingest", "load") })
 }

@@ -182,10 +182,12 @@ func testLoadStates(t *testing.T, share int) {
 			var hooked vfs.FS = state
 			var again *vfs.Mem
 			if rng.IntN(10) == 0 { // a crash in what comes then
-				at := rng.Int64N(200)
+				var left atomic.Int64 // calls before it
+				left.Store(1 + rng.Int64N(200))
+				blocks := rand.New(rand.NewPCG(rng.Uint64(), 3)) // calls come from several goroutines here, too
 				hooked = vfs.NewFault(state, func(vfs.Op) vfs.Outcome {
-					if at--; at == 0 {
-						again = state.CrashClone(vfs.RandomBlocks(rng))
+					if left.Add(-1) == 0 {
+						again = state.CrashClone(vfs.RandomBlocks(blocks))
 					}
 					return vfs.Outcome{}
 				})

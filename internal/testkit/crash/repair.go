@@ -11,7 +11,6 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -127,7 +126,7 @@ func (g *golden) repairDamage(fs *vfs.Mem, unprotected bool) error {
 		return fmt.Errorf("after repair: %w", err)
 	}
 	for _, p := range pairs {
-		if !g.wrote(p) {
+		if !g.wrote[p] {
 			return fmt.Errorf("after repair: %q=%.40q was never written", p.Key, p.Value)
 		}
 	}
@@ -144,18 +143,6 @@ func (g *golden) repairDamage(fs *vfs.Mem, unprotected bool) error {
 		return fmt.Errorf("after repair, which reports no drop: %w", err)
 	}
 	return db.Close()
-}
-
-// wrote reports whether a batch put this pair.
-func (g *golden) wrote(p model.Pair) bool {
-	for i := 1; i <= g.last; i++ {
-		for _, w := range g.ledger.Batch(i) {
-			if !w.Delete && w.Key == p.Key && w.Value == p.Value {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // repairTwice repairs, wants the originals kept, and wants a second repair to

@@ -294,8 +294,7 @@ var rewrite = &lsm.CompactionFilter{Name: "rewrite", Filter: func(_ int, _, valu
 
 // newSession prepares a run of w. Sparse ledgers can have holes.
 func newSession(w *workload, seed int64, fs vfs.FS, sparse bool) *session {
-	l := &testkit.Ledger{Seed: seed, MaxValue: w.maxValue, Sparse: sparse}
-	l.Prepare(maxBatches)
+	l := testkit.Prepared(testkit.Ledger{Seed: seed, MaxValue: w.maxValue, Sparse: sparse}, maxBatches)
 	s := &session{fs: fs, opts: options(), ledger: l}
 	if seed%2 != 0 {
 		s.opts.CompactionFilter = rewrite

@@ -296,19 +296,3 @@ func (s *session) compactAll() error {
 	}
 	return nil
 }
-
-// TreeStates runs the workloads over several keyspaces and checks what a power cut
-// leaves at each every-th call that changes something: of each batch all or nothing,
-// in every keyspace.
-func TreeStates(seed int64, every int) (sum Result, err error) {
-	for _, w := range []*workload{&treeWorkload, &kindsWorkload} {
-		r, err := explore(w, seed, int64(every), nil)
-		sum.Points += r.Points
-		sum.States += r.States
-		sum.Nested += r.Nested
-		if err != nil {
-			return sum, err
-		}
-	}
-	return sum, nil
-}

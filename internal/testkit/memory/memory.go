@@ -194,7 +194,7 @@ func (t *trial) repair() error {
 // such allocation.
 func (t *trial) run(seed int64) (done bool, err error) {
 	t.fs, t.okay = vfs.NewMem(), map[int]bool{}
-	t.ledger = &testkit.Ledger{Seed: seed, MaxValue: t.w.maxValue, Sparse: true}
+	t.ledger = testkit.Prepared(testkit.Ledger{Seed: seed, MaxValue: t.w.maxValue, Sparse: true}, maxBatches)
 	t.opts = options()
 	if t.w.options != nil {
 		t.w.options(&t.opts)
