@@ -81,7 +81,7 @@ func errorsOf(t *testing.T, fsys vfs.FS, dir string) (failed int) {
 func TestErrorTexts(t *testing.T) {
 	step := int64(1)
 	if testing.Short() {
-		step = 5
+		step = 10
 	}
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for _, forever := range []bool{false, true} {

@@ -207,7 +207,11 @@ func wantModel(t testing.TB, db *DB, m *model.Model) {
 func TestBulkLoad(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
 	for _, format := range []Format{FormatNative, FormatLevelDB} {
-		for _, n := range []int{0, 1, 1000, 60000} {
+		many := 60000
+		if testing.Short() {
+			many = 20000
+		}
+		for _, n := range []int{0, 1, 1000, many} {
 			dir := filepath.Join(t.TempDir(), "db")
 			db := mustOpen(t, dir, small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))
 			entries, m := shuffled(rng, n)

@@ -21,7 +21,7 @@ import (
 // openSpaces opens a database with keyspaces in fsys.
 func openSpaces(t testing.TB, fsys vfs.FS, change func(*Options)) *DB {
 	t.Helper()
-	o := &Options{FS: fsys, WriteBufferSize: 64 << 10}
+	o := &Options{FS: fsys, WriteBufferSize: 64 << 10, WALPreallocate: 16 << 10}
 	if change != nil {
 		change(o)
 	}

@@ -162,6 +162,9 @@ func TestIdleDatabaseWritesNothing(t *testing.T) {
 // what a failed creation leaves is never taken for a damaged database.
 func TestFailedCreationCanBeCut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
+	little := func(fsys vfs.FS) *Options {
+		return &Options{FS: fsys, WriteBufferSize: 64 << 10, CacheSize: 64 << 10, WALPreallocate: 8 << 10} // it is searched for chunks
+	}
 	states := map[string]func() vfs.CrashOptions{
 		"kept": vfs.KeepAll, "dropped": vfs.DropAll, "random": func() vfs.CrashOptions { return vfs.RandomBlocks(rng) },
 	}
@@ -171,7 +174,7 @@ func TestFailedCreationCanBeCut(t *testing.T) {
 		var cuts []string
 		clones := map[string]*vfs.Mem{}
 		mem, calls := vfs.NewMem(), 0
-		db, err := Open("/db", &Options{FS: vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		db, err := Open("/db", little(vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 			calls++
 			if calls > fault {
 				for name, o := range states {
@@ -184,7 +187,7 @@ func TestFailedCreationCanBeCut(t *testing.T) {
 				return vfs.Outcome{Err: syscall.EIO}
 			}
 			return vfs.Outcome{}
-		})})
+		})))
 		if err == nil {
 			done := calls < fault
 			_ = db.Close() // which may meet the fault
@@ -195,7 +198,7 @@ func TestFailedCreationCanBeCut(t *testing.T) {
 		}
 		failures++
 		for _, cut := range cuts {
-			db, err := Open("/db", &Options{FS: clones[cut]})
+			db, err := Open("/db", little(clones[cut]))
 			if err != nil {
 				t.Errorf("%s: %v", cut, err)
 				continue

@@ -104,10 +104,10 @@ func TestFailedOpenLeavesNothing(t *testing.T) {
 			var memory int64
 			tries := 20
 			if testing.Short() {
-				tries = 5
+				tries = 3
 			}
 			for i := range tries {
-				db, err := Open("db", &Options{FS: fsys, WriteBufferSize: 1 << 20, CacheSize: -1})
+				db, err := Open("db", &Options{FS: fsys, WriteBufferSize: 1 << 20, CacheSize: -1, WALPreallocate: 8 << 10})
 				if err == nil {
 					db.Close()
 					t.Fatal("it opens")

@@ -313,6 +313,9 @@ func (r *ChainReader) findLife(first int64) (uint32, error) {
 		if err := r.load(off); err != nil {
 			return 0, err
 		}
+		if allZero(r.block) { // allocated ahead
+			continue
+		}
 		for i := int(off - r.blockOff); i+2*chainHeaderLen <= len(r.block); i++ {
 			h := chained(r.block[i:])
 			next := i + chainHeaderLen + chunkLen(h)
