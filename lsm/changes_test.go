@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -254,11 +255,9 @@ func TestChangesConcurrent(t *testing.T) {
 				}
 			})
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
 		seen, next, groups := [writers]int{}, uint64(1), 0
 		for next <= 3*writers*each {
-			change, err := feed.Next(ctx)
+			change, err := feed.Next(t.Context())
 			if err != nil {
 				t.Fatalf("at %d: %v", next, err)
 			}
@@ -440,14 +439,13 @@ func TestRetention(t *testing.T) {
 		}
 		o.WALRetentionTime = 20 * time.Millisecond
 		db := opened(t, "/db", &o)
-		for begun := time.Now(); logs() > 2; time.Sleep(time.Millisecond) { // the current one, one that stands ready
-			if time.Since(begun) > 30*time.Second {
-				n, _ := db.engine.WAL.Retained()
-				t.Fatalf("20 ms: %d logs are kept, %d are there", n, logs())
+		within(t, "the end of all logs that are kept for 20 ms", func() {
+			for n := 1; n > 0 || logs() > 2; time.Sleep(time.Millisecond) { // the current one, one that stands ready
+				n, _ = db.engine.WAL.Retained()
 			}
-		}
-		if n, bytes := db.engine.WAL.Retained(); n != 0 || bytes != 0 {
-			t.Errorf("20 ms: %d logs of %d bytes are kept", n, bytes)
+		})
+		if _, bytes := db.engine.WAL.Retained(); bytes != 0 {
+			t.Errorf("20 ms: %d bytes are kept", bytes)
 		}
 		mustClose(t, db)
 	})
@@ -580,9 +578,9 @@ var errPlanted = errors.New("planted")
 // TestChangesFailedSync: what a failed sync takes back never appears, and the feed says why it ends.
 func TestChangesFailedSync(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
-		fail := false
+		var fail atomic.Bool
 		o.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if fail && op.Kind == vfs.OpSync {
+			if fail.Load() && op.Kind == vfs.OpSync {
 				return vfs.Outcome{Err: errPlanted}
 			}
 			return vfs.Outcome{}
@@ -592,7 +590,7 @@ func TestChangesFailedSync(t *testing.T) {
 		if err := db.Put([]byte("kept"), nil, Sync); err != nil {
 			t.Fatal(err)
 		}
-		fail = true
+		fail.Store(true)
 		if err := db.Put([]byte("failed"), nil, Sync); !errors.Is(err, errPlanted) {
 			t.Fatal(err)
 		}
@@ -612,9 +610,9 @@ func TestChangesFailedSync(t *testing.T) {
 // appears.
 func TestChangesCutBack(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
-		full := false
+		var full atomic.Bool
 		o.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if full && op.Kind == vfs.OpAppend {
+			if full.Load() && op.Kind == vfs.OpAppend {
 				return vfs.Outcome{Err: syscall.ENOSPC, Short: int(op.N)}
 			}
 			return vfs.Outcome{}
@@ -625,7 +623,7 @@ func TestChangesCutBack(t *testing.T) {
 		if err := put("a"); err != nil {
 			t.Fatal(err)
 		}
-		full = true
+		full.Store(true)
 		if err := put("b"); !errors.Is(err, ErrNoSpace) {
 			t.Fatal(err)
 		}
@@ -633,7 +631,7 @@ func TestChangesCutBack(t *testing.T) {
 		if got := drain(t, feed); !slices.Equal(got, []string{`1 put default/"a"=""`}) {
 			t.Fatalf("%q", got)
 		}
-		full = false
+		full.Store(false)
 		if err := errors.Join(put("c"), put("d")); err != nil {
 			t.Fatal(err)
 		}

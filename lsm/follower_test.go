@@ -21,13 +21,12 @@ func TestFollower(t *testing.T) {
 				w.open()
 				f, err := OpenFollower(dir, nil)
 				must(t, err)
-				for i := range 300 {
+				for range 300 {
 					w.step()
 					if w.rng.IntN(3) == 0 {
 						must(t, f.CatchUp(context.Background()))
 						w.compare(f, w.want)
 					}
-					_ = i
 				}
 				must(t, f.Close())
 				if err := f.CatchUp(context.Background()); !errors.Is(err, base.ErrClosed) {
