@@ -379,7 +379,7 @@ func (o *Options) cache() (*cache.Cache, error) {
 // tables returns what table writers need to know. o is resolved.
 func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
-		Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		MaxWhole: o.Resources.MaxWhole(), Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
 		Compression: o.Compression.At(0), Levels: o.Compression, ZstdLevel: o.ZstdLevel,
 		BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength, LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
 	}

@@ -1,6 +1,7 @@
 package lsm_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -207,5 +209,81 @@ func TestSharedMemorySeals(t *testing.T) {
 		if time.Since(start) > time.Minute { // the flushes of what is sealed have ended
 			t.Fatalf("memtables have %d bytes of 32 MiB", res.Metrics().MemtableBytes)
 		}
+	}
+}
+
+// TestFiltersGiveWay has tables with 4 MB of filters, whole ones or ones in parts, and 8 MiB of memory: indexes and filters of
+// open tables stay within their part of it, and every key is found, and none that is not there.
+func TestFiltersGiveWay(t *testing.T) {
+	for _, how := range []string{"whole", "parts", "flushed"} {
+		t.Run(how, func(t *testing.T) {
+			const tables, each, memory = 12, 40_000, 8 << 20
+			fsys := vfs.NewMem()
+			res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory})
+			defer res.Close()
+			o := &lsm.Options{FS: fsys, Resources: res, BloomBits: 64, DisableCompaction: true, L0Compaction: 500, L0Stop: 1000}
+			db, err := lsm.Open("db", o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			key := func(n int) []byte { return fmt.Appendf(nil, "key%08d", n) } // odd numbers are not there
+			outside := *o
+			if how == "whole" {
+				outside.Resources = nil
+			}
+			for i := range tables {
+				if how == "flushed" {
+					for n := range each {
+						at := n*tables + i // all flushes overlap
+						if err := db.Put(key(2*at), key(at%each), lsm.NoSync); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := db.Flush(); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				path := fmt.Sprint("table", i)
+				w, err := preview.NewTableWriter(path, &outside)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for n := range each {
+					if err := w.Put(key(2*(i*each+n)), key(n)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := w.Finish(); err != nil {
+					t.Fatal(err)
+				}
+				if err := preview.Ingest(context.Background(), db, preview.How{Move: true}, path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			seed := rand.Uint64()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			most := int64(memory / 8)
+			if how == "flushed" { // and stays in level 0
+				most = memory / 4
+			}
+			seen := int64(0)
+			for range 20_000 {
+				n := rng.IntN(2 * tables * each)
+				value, err := db.Get(key(n), nil)
+				if there := n%2 == 0; there && (err != nil || string(value) != string(key(n/2%each))) || !there && !errors.Is(err, lsm.ErrNotFound) {
+					t.Fatalf("seed %d: %s: %q, %v", seed, key(n), value, err)
+				}
+				seen = max(seen, res.Metrics().TableBytes)
+			}
+			if n := db.Metrics().TableReaders; n < tables {
+				t.Errorf("%d tables are open", n)
+			}
+			// One table more may be opened than fits.
+			if seen > most+each*64/8+512<<10 || how == "parts" && seen > most/4 || how == "flushed" && seen < memory/8 {
+				t.Errorf("seed %d: open tables have %d bytes; an eighth of %d may stay, in level 0 a quarter", seed, seen, memory)
+			}
+		})
 	}
 }

@@ -76,6 +76,8 @@ type Cache struct {
 	wanted   atomic.Int64 // written under mu; the capacity now, see SetCapacity
 	freed    []*Slots     // freed, with frames still pinned; guarded by mu
 
+	settle func() // see OnFill; constant after the first Alloc
+
 	transients     atomic.Int64 // frames ever allocated outside the rings
 	transientBytes atomic.Int64 // held by such frames now
 }
@@ -235,6 +237,18 @@ func (c *Cache) Charge(delta int64) {
 // Tables is what Reserve counts.
 func (c *Cache) Tables() int64 { return c.reserved.Load() }
 
+// Crowded reports whether what Reserve counts is more than one part of so many of a shared cache.
+func (c *Cache) Crowded(parts int64) bool {
+	return c != nil && c.shared && c.reserved.Load() > c.wanted.Load()/parts
+}
+
+// settleEvery is how many frames of a full cache are allocated between two calls of what OnFill sets.
+const settleEvery = 256
+
+// OnFill has settle called now and then while a full cache takes blocks. It may charge the cache, and
+// is set before the first Alloc.
+func (c *Cache) OnFill(settle func()) { c.settle = settle }
+
 // Blocks is the bytes of frames in the rings.
 func (c *Cache) Blocks() int64 { return c.Stats().Frames }
 
@@ -331,6 +345,9 @@ func (c *Cache) Alloc(n int) Frame {
 	// All shards, or if the system refused memory, those that have some.
 	usable := min(len(c.shards), max(1, int(c.filling.Load())))
 	first := int(c.next.Add(1))
+	if first%settleEvery == 0 && c.settle != nil {
+		c.settle()
+	}
 	for try := range min(usable, 2) {
 		s := &c.shards[(first+try)%usable]
 		if !s.main.fits(need) {

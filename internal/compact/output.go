@@ -182,6 +182,7 @@ func (o *output) finish(border []byte) error {
 			return err
 		}
 	}
+	f.Level.Store(int32(o.level))
 	o.res.Added = append(o.res.Added, manifest.AddedFile{Level: o.level, Meta: f})
 	o.res.Tables = append(o.res.Tables, meta)
 	o.res.EntriesOut += entries

@@ -43,6 +43,7 @@ func NewResources(o ResourcesOptions) *Resources {
 	if o.Memory > 0 {
 		r.cache = cache.NewShared(max(o.Memory, leastMemory))
 		r.memory = budget.NewMemory(r.cache.Capacity(), r.cache)
+		r.cache.OnFill(r.memory.Settle)
 	}
 	return r
 }
@@ -56,6 +57,15 @@ func (r *Resources) Close() {
 
 // Bounded reports whether databases share memory.
 func (r *Resources) Bounded() bool { return r != nil && r.cache != nil }
+
+// MaxWhole is the memory of an index and a filter above which new tables have them in parts, so that the
+// cache can evict them; 0 if databases do not share memory.
+func (r *Resources) MaxWhole() int {
+	if !r.Bounded() {
+		return 0
+	}
+	return int(min(max(r.memory.Limit()>>10, 64<<10), 4<<20))
+}
 
 // Cache is the block cache that databases share, with a reference.
 func (r *Resources) Cache() (*cache.Cache, error) {

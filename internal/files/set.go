@@ -196,6 +196,7 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 	}
 	r, err := OpenTable(f, TableOptions{
 		Name: name, Cache: c, Comparer: s.comparer(m), MaxDecoded: s.o.MaxDecoded, FileNum: m.Num, OnFault: s.fail, Pace: s.o.Pace,
+		EvictFrom: evictFrom(c, m),
 	})
 	if err != nil {
 		if !held {
@@ -207,6 +208,22 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 		r = sstable.WithSeq(r, s.comparer(m), m.GlobalSeq)
 	}
 	return &table{reader: r, file: f}, nil
+}
+
+// evictFrom is TableOptions.EvictFrom of a table that is opened now. In memory that databases share, indexes
+// and filters stay as long as those of all open tables have an eighth of it or less; what is opened beyond
+// that comes and goes with the blocks. For tables of level 0 it is a quarter, since each read that misses the
+// memtables looks into all of them.
+func evictFrom(c *cache.Cache, m *manifest.FileMeta) uint64 {
+	const least = 16 << 10 // shorter ones would take about as much memory as parts
+	parts := int64(8)
+	if m.Level.Load() == 0 {
+		parts = 4
+	}
+	if !c.Crowded(parts) {
+		return 0
+	}
+	return least
 }
 
 // checkSize refuses a table of a size that none has.

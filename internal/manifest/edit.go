@@ -83,6 +83,8 @@ type FileMeta struct {
 	// in a version.
 	Newest base.SeqNum
 
+	// Level is where the table is, or is going to be. The opening of its reader goes by it.
+	Level atomic.Int32
 	// Opened belongs to package files: the open reader.
 	Opened atomic.Value
 	// Compacting belongs to the compaction bookkeeping: some compaction has

@@ -38,6 +38,7 @@ func makeLevel(c *base.Comparer, level int, files []*FileMeta) Level {
 	l := Level{Files: files, sorted: level > 0}
 	for _, f := range files {
 		l.Size = min(l.Size+f.Size, math.MaxInt64) // sizes are below 1<<48
+		f.Level.Store(int32(level))
 		if f.hasRangeDels() {
 			l.RangeDels = append(l.RangeDels, f)
 		}
@@ -253,6 +254,7 @@ func (l *Level) splice(c *base.Comparer, level int, removed, added []*FileMeta) 
 		i, _ := find(f)
 		in = append(in, i)
 		n.Size += f.Size
+		f.Level.Store(int32(level))
 	}
 	n.Files = splice(l.Files, out, added, in)
 	for i, f := range added {

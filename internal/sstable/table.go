@@ -234,7 +234,10 @@ type WriterOptions struct {
 	// Spare has the buffers of writers that a job has finished; nil: none.
 	Spare         *Spare
 	LevelDBFilter bool // also write LevelDB's own filter blocks
-	DirectIO      bool // past the page cache, where the file system lets that
+	// MaxWhole is the memory of an index and a filter above which the native format cuts them into
+	// parts, except in level 0; 0: as much as an index may take that is not cut.
+	MaxWhole int
+	DirectIO bool // past the page cache, where the file system lets that
 	// Pace is called after so many bytes were written, and may sleep; nil: it is not.
 	Pace func(bytes int64)
 }
@@ -251,6 +254,9 @@ func (o *WriterOptions) Prefixes() int {
 func (o WriterOptions) ForLevel(level int) WriterOptions {
 	if o.Levels != 0 {
 		o.Compression = o.Levels.At(level)
+	}
+	if level == 0 {
+		o.MaxWhole = 0
 	}
 	return o
 }

@@ -32,6 +32,12 @@ type Index struct {
 // Alloc returns the memory in which the format builds View.
 func (x *Index) Alloc(n int) ([]byte, error) { return x.mem.Resize(n) }
 
+// Drop frees the memory of View.
+func (x *Index) Drop() {
+	x.View = block.View{}
+	x.mem.Free()
+}
+
 // Check checks every handle and returns the end of the last block: blocks lie one after
 // the other and end by limit. trailer is how many bytes follow a block that its handle
 // does not count; packed says that there is nothing between the blocks.
@@ -91,8 +97,7 @@ func (x *Index) free() {
 		x.slots.Free()
 	}
 	x.parts, x.slots, x.blocks = nil, nil, 0
-	x.View = block.View{}
-	x.mem.Free()
+	x.Drop()
 }
 
 // Ends are the keys that a block begins and ends with.

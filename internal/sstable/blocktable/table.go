@@ -39,6 +39,9 @@ type Env struct {
 	OnFault func(error)
 	// Pace, which may be nil, is called after a compaction has read so many bytes, and may sleep.
 	Pace func(bytes int64)
+	// EvictFrom is the length in the file of index and filter from which Cache loads and evicts
+	// them even if they are whole, as far as the format can do that; 0: they stay in memory.
+	EvictFrom uint64
 }
 
 // sparseFactor is how many times its bytes on disk, besides MaxDecoded, a table

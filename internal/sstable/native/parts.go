@@ -6,6 +6,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/cache"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/filter"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/sstable/blocktable"
@@ -98,6 +99,29 @@ func (r *Reader) setParts(p *properties) error {
 	return nil
 }
 
+// makePart makes the index, which is whole and open, and the filter the only part of theirs.
+func (r *Reader) makePart(p *properties, h block.Handle, s *blocktable.Scratch) error {
+	var w colblk.Writer
+	defer w.Free()
+	if err := w.Reset(colblk.Options{Comparer: r.Env.Comparer}); err != nil {
+		return err
+	}
+	x := &r.Index
+	n := x.View.Len()
+	if err := w.Add(x.View.Key(n-1), x.View.Trailer(n-1), base.CodecRaw, appendPart(nil, h, n, r.DataEnd, p.filter)); err != nil {
+		return err
+	}
+	b, err := w.Finish(make([]byte, 0, w.Bound()), 1)
+	if err != nil {
+		return err
+	}
+	x.Drop()
+	if x.View, err = r.viewOf(b, s, x.Alloc); err != nil {
+		return err
+	}
+	return r.setParts(p)
+}
+
 // checkFilterParts checks that the parts of the filter make up all of it.
 func (r *Reader) checkFilterParts(h block.Handle) error {
 	last := r.parted.handles[len(r.parted.handles)-1]
@@ -117,13 +141,17 @@ type filterParts struct {
 // Cached reports whether part p is in memory.
 func (f *filterParts) Cached(p int) bool { return f.slots != nil && f.slots.Touch(p) }
 
-// Admits reports whether part p admits the key.
+// Admits reports whether part p admits the key. A part that is not in memory is read if the cache
+// wants it; else it admits every key: a read of it costs more than one of the data block.
 func (f *filterParts) Admits(p int, l base.Lookup, flags sstable.ReadFlags) (bool, error) {
 	if admits, ok := f.ask(p, l); ok {
 		return admits, nil
 	}
 	if flags&sstable.MemoryOnly != 0 {
 		return false, base.ErrWouldBlock
+	}
+	if f.slots != nil && (flags&(sstable.NoFill|sstable.Private) != 0 || !f.slots.Admit(p, int(f.handles[p].Size))) {
+		return true, nil
 	}
 	return f.read(p, l, flags)
 }

@@ -173,6 +173,11 @@ func (r *Reader) openColumns(off uint64, stored []byte, kind byte, s *blocktable
 	if err != nil {
 		return v, err
 	}
+	return r.viewOf(b, s, alloc)
+}
+
+// viewOf makes a View of columns in memory of alloc.
+func (r *Reader) viewOf(b []byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
 	c, err := colblk.Open(b, r.Env.Comparer)
 	if err != nil {
 		return v, blocktable.Final(err)
@@ -205,14 +210,19 @@ func (r *Reader) openIndex(p *properties, h block.Handle, s *blocktable.Scratch)
 	if r.Index.View, err = r.readColumns(h, kindIndex, s, r.Index.Alloc); err != nil {
 		return err
 	}
-	r.DataEnd, err = r.Index.Check(h.Offset, 0, true)
+	if r.DataEnd, err = r.Index.Check(h.Offset, 0, true); err != nil {
+		return blocktable.Final(err)
+	}
 	r.Tail = r.DataEnd
-	return blocktable.Final(err)
+	if from := r.Env.EvictFrom; from > 0 && h.Size+p.filter.Size >= from && r.Index.Len() > 0 {
+		return r.makePart(p, h, s)
+	}
+	return nil
 }
 
-func (r *Reader) openFilter(p *properties, h block.Handle, _ *blocktable.Scratch) error {
+func (r *Reader) openFilter(_ *properties, h block.Handle, _ *blocktable.Scratch) error {
 	r.hasFilter = r.Env.Comparer.EqualIsBytewise
-	if p.parts.Size != 0 {
+	if r.parted != nil {
 		return r.checkFilterParts(h)
 	}
 	stored, err := r.Read(&r.filterMem, h.Offset, h.Size)

@@ -39,4 +39,19 @@ func TestPartitionedSuite(t *testing.T) {
 	sstabletest.Run(t, parted)
 }
 
+// TestEvictableSuite has the cache load and evict every index and filter.
+func TestEvictableSuite(t *testing.T) {
+	evictable := format
+	evictable.Open = func(f vfs.ReadFile, e sstabletest.Env) (sstable.Reader, error) {
+		env := env(e)
+		env.EvictFrom = 1
+		r, err := native.Open(f, env)
+		if err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+	sstabletest.Run(t, evictable)
+}
+
 func Benchmark(b *testing.B) { sstabletest.Benchmark(b, format) }

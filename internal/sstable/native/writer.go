@@ -313,8 +313,8 @@ func (w *Writer) EstimatedSize() uint64 {
 		return n
 	}
 	n += FooterLen + 256 + uint64(w.blocks.size()) + w.open.size(&w.data) + uint64(w.delsLen)
-	if m := w.blocks.memory(); m > w.maxIndex {
-		parts := min(m/w.partLen+1, w.blocks.len())
+	if w.isCut() {
+		parts := min(w.blocks.memory()/w.partLen+1, w.blocks.len())
 		n += uint64(parts) * uint64(partOverhead+w.blocks.keys.Len()/w.blocks.len())
 	}
 	if w.filtered {

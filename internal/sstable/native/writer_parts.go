@@ -13,7 +13,8 @@ const (
 	// maxIndex is the most memory that an index may take which is not cut into parts: that of
 	// a table of about 700 MB.
 	maxIndex = 8 << 20
-	partLen  = 64 << 10
+	// partLen is about the memory of a part of an index. The filter of its keys takes some 30 KiB.
+	partLen = 8 << 10
 	// partOverhead is about what cutting off a part takes in the file.
 	partOverhead = 220
 )
@@ -24,10 +25,21 @@ type partition struct {
 	index, filter block.Handle
 }
 
+// isCut reports whether index and filter are cut into parts.
+func (w *Writer) isCut() bool {
+	n, most := w.blocks.memory(), w.maxIndex
+	if whole := w.o.MaxWhole; n <= most && whole > 0 {
+		if most = whole; w.filtered {
+			n += filter.Size(w.hashes.Len()/8, w.o.BloomBits)
+		}
+	}
+	return n > most
+}
+
 // partitions cuts the data blocks.
 func (w *Writer) partitions() (parts []partition) {
 	l := &w.blocks
-	if l.memory() <= w.maxIndex {
+	if !w.isCut() {
 		return []partition{{to: l.len()}}
 	}
 	from, size := 0, 0
@@ -70,7 +82,7 @@ func (w *Writer) writeParts(p *properties) error {
 		}
 	}
 	p.index = block.Handle{Offset: at, Size: w.out.Offset - at}
-	if w.blocks.memory() > w.maxIndex {
+	if w.isCut() {
 		p.parts, err = w.writeIndexOfParts(parts)
 	}
 	return err

@@ -160,8 +160,10 @@ func (s *suite) readAll(t *testing.T, f *memFile, env Env, es []model.Entry) err
 			return err
 		}
 	}
-	_, err = r.Warm(1<<30, func() error { return nil })
-	return err
+	if _, err = r.Warm(1<<30, func() error { return nil }); err != nil {
+		return err
+	}
+	return r.VerifyMeta()
 }
 
 func scanAll(t *testing.T, r sstable.Reader, flags sstable.ReadFlags, es []model.Entry) error {
