@@ -35,32 +35,40 @@ func (g *groupView) bars(tracks []track, i int) {
 
 var percentiles = []string{"P50", "P75", "P99", "P99.9", "P99.99"}
 
-// latencies shows the percentiles of step i.
+// latencies shows the percentiles of step i, lags those of its follower.
 func (g *groupView) latencies(tracks []track, i int) {
+	g.quantiles(tracks, i, "latency", "every operation timed in a pass of its own; lower is better", func(s *Step) *Latency { return s.Latency })
+}
+
+func (g *groupView) lags(tracks []track, i int) {
+	g.quantiles(tracks, i, "lag of the follower", "age of the state that each catch-up replaced; lower is better", func(s *Step) *Latency { return s.Lag })
+}
+
+func (g *groupView) quantiles(tracks []track, i int, what, note string, of func(*Step) *Latency) {
 	var lines []plot.Series
 	for _, t := range tracks {
 		v := t.measured(i)
-		if len(v.steps) == 0 || v.steps[0].Latency == nil {
+		if len(v.steps) == 0 || of(v.steps[0]) == nil || of(v.steps[0]).Count == 0 {
 			continue
 		}
 		l := plot.Series{Name: t.name, Colour: t.colour}
 		for j, q := range percentiles {
 			l.X = append(l.X, float64(j))
 			l.Y = append(l.Y, v.median(func(s *Step) float64 {
-				if s.Latency == nil {
+				if of(s) == nil {
 					return 0
 				}
-				return float64(s.Latency.Quantiles[q]) / 1e3
+				return float64(of(s).Quantiles[q]) / 1e3
 			}))
 		}
 		l.X = append(l.X, float64(len(percentiles)))
-		l.Y = append(l.Y, float64(v.steps[0].Latency.Max)/1e3)
+		l.Y = append(l.Y, float64(of(v.steps[0]).Max)/1e3)
 		lines = append(lines, l)
 	}
-	title := stepTitle(tracks[0].sample.Steps, i) + ": latency"
+	title := stepTitle(tracks[0].sample.Steps, i) + ": " + what
 	g.add(title, plot.Lines(plot.Axes{
 		Title: title, YLabel: "microseconds", LogY: true, Dots: true, XNames: append(slices.Clone(percentiles), "max"),
-	}, lines), "every operation timed in a pass of its own; lower is better")
+	}, lines), note)
 }
 
 // sizes shows what an operation costs as the database grows, where it does.

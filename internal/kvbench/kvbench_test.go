@@ -272,7 +272,7 @@ func TestSweeps(t *testing.T) {
 		if found := strings.Contains(out, "\nLowest: "); found != (e.name == "sustained") {
 			t.Errorf("%s: a rate over time: %v\n%s", e.name, found, out)
 		}
-		if found := strings.Contains(out, "  P99.99  "); found != (e.name == "stalls" || e.name == "blocksize") {
+		if found := strings.Contains(out, "  P99.99  "); found != (e.name == "stalls" || e.name == "blocksize" || e.name == "budget") {
 			t.Errorf("%s: latencies in the table: %v\n%s", e.name, found, out)
 		}
 		for _, v := range e.variants {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"
 )
@@ -36,6 +37,9 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 	defer release()
 	if len(args) == 1 && strings.HasPrefix(args[0], taskFlag) {
 		return runTask(ctx, strings.TrimPrefix(args[0], taskFlag), stdout, stderr, drivers)
+	}
+	if len(args) == 1 && args[0] == follower.Flag {
+		return follower.Main(os.Stdin, stdout, drivers)
 	}
 	if len(args) > 0 && commands[args[0]] != nil {
 		if err := commands[args[0]](args[1:], stdout); err != nil {

@@ -258,6 +258,7 @@ func (r *Report) group(experiment string) groupView {
 	}
 	for i := range first.Steps {
 		g.latencies(tracks, i)
+		g.lags(tracks, i)
 	}
 	for i := range first.Steps {
 		g.timeLines(tracks, i)
@@ -291,7 +292,7 @@ func (g *groupView) add(title, svg, note string, own ...legend) {
 
 var pageHead = []string{
 	"benchmark", "", "us/op", "ops/s", "MB/s", "spread", "published", "times", "found", "CPU user s", "CPU sys s", "w-amp",
-	"stall", "stall s", "written MB", "disk MB", "peak disk MB", "quiet disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max",
+	"stall", "stall s", "written MB", "disk MB", "peak disk MB", "quiet disk MB", "peak RSS MB", "quiet s", "P50 us", "P75", "P99", "P99.9", "P99.99", "max", "lag P50 ms", "lag P99 ms", "resident MB",
 }
 
 // table has a row for every step and track.
@@ -321,7 +322,11 @@ func (g *groupView) table(tracks []track) {
 			if st.Latency != nil {
 				longest = fmt.Sprintf("%.1f", float64(st.Latency.Max)/1e3)
 			}
-			g.Rows = append(g.Rows, append(row, longest))
+			row = append(row, longest)
+			for _, f := range extraFigures[2:] {
+				row = append(row, f.text(v, st))
+			}
+			g.Rows = append(g.Rows, row)
 		}
 	}
 	trimmed := trimColumns(append([][]string{g.Head}, g.Rows...))

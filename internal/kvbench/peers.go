@@ -93,7 +93,7 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "peak MB", "quiet MB", "published"}}
+	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "peak MB", "quiet MB", "lag P50 ms", "lag P99 ms", "resident MB", "published"}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -110,9 +110,11 @@ func (s *session) peers(columns []column) {
 					row[5], row[6], row[7] = number(median(p.ours)), fmt.Sprintf("%.2f", p.ratio()), percent(spreadOf(p.ratios))
 				}
 			}
-			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"),
-				optional(st.DiskPeak, 1<<20, "%.1f"), optional(st.DiskQuiet, 1<<20, "%.1f"), dash(st.Published, "%.3f"))
-			rows = append(rows, row)
+			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"))
+			for _, f := range extraFigures {
+				row = append(row, f.text(v, &st))
+			}
+			rows = append(rows, append(row, dash(st.Published, "%.3f")))
 		}
 	}
 	s.group(columns, rows[1:])

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loamdb/loam/internal/kvbench/follower"
+	"github.com/loamdb/loam/internal/kvbench/loam"
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/internal/workload/store/storetest"
 )
@@ -18,6 +20,9 @@ var child = func() {}
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], taskFlag) {
 		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, newEngine(), peer{storetest.NewModel()}))
+	}
+	if len(os.Args) == 2 && os.Args[1] == follower.Flag {
+		os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, loam.Drivers()...))
 	}
 	child()
 	os.Exit(m.Run())
@@ -111,5 +116,26 @@ func TestCompareRuns(t *testing.T) {
 	}
 	if v := compareRuns("a", all, all[5], 0); v.ratio() != 1 {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestFollowed: another process follows a real database, and its lag is in the report.
+func TestFollowed(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	file := filepath.Join(t.TempDir(), "r.json")
+	var out, errs bytes.Buffer
+	code := Main([]string{"--num=3000", "--benchmarks=fillseq,overwritefollowed,readseq", "--json", file, "--progress=never"}, &out, &errs, loam.Drivers()...)
+	if code != 0 || !strings.Contains(out.String(), "(follower behind by P50: ") && !strings.Contains(out.String(), "(the follower caught up at the end only)") {
+		t.Fatalf("exit %d, %s%s", code, errs.String(), out.String())
+	}
+	r, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.Runs[0].Steps; s[1].Lag == nil || s[0].Lag != nil || *s[2].Found != 3000 {
+		t.Errorf("%+v", s)
+	}
+	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }

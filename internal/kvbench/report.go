@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/loamdb/loam/internal/hist"
 	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"
@@ -100,12 +101,15 @@ type Step struct {
 	Debt         *int64   `json:"compaction_debt_bytes,omitempty"`
 	Comparisons  *int64   `json:"comparisons,omitempty"`
 	Latency      *Latency `json:"latency_ns,omitempty"`
+	Lag          *Latency `json:"follower_lag_ns,omitempty"`  // at each catch-up
+	Resident     *int64   `json:"resident_bytes,omitempty"`   // at most, over what it was before databases that share memory
+	Shared       int64    `json:"shared_bytes,omitempty"`     // the memory that they share
 	Quiet        *float64 `json:"seconds_to_quiet,omitempty"` // CPU, bytes and size are then those at rest
 	Samples      []Sample `json:"samples,omitempty"`
 	Published    float64  `json:"published_micros_per_op,omitempty"`
 }
 
-// Latency is of single operations, in nanoseconds, the clock included.
+// Latency is of single operations, the clock included, or of what is said; in nanoseconds.
 type Latency struct {
 	Count     int64            `json:"count"`
 	Mean      float64          `json:"mean"`
@@ -196,6 +200,8 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 		Written:      res.Written,
 		Comparisons:  res.Comparisons,
 		DiskPeak:     res.DiskPeak,
+		Resident:     res.Resident,
+		Shared:       res.Shared,
 		DiskQuiet:    res.DiskQuiet,
 		Published:    published,
 	}
@@ -218,13 +224,19 @@ func (run *Run) add(res *runner.Result, published float64, started time.Time) {
 	for i := range res.Samples {
 		s.Samples = append(s.Samples, newSample(&res.Samples[i]))
 	}
-	if h := res.Latency; h != nil {
-		s.Latency = &Latency{h.Count(), round(h.Mean()), h.Min(), h.Max(), map[string]int64{}}
-		for _, q := range runner.Quantiles {
-			s.Latency.Quantiles[q.Name] = h.Quantile(q.Q)
-		}
-	}
+	s.Latency, s.Lag = newLatency(res.Latency), newLatency(res.Lag)
 	run.Steps = append(run.Steps, s)
+}
+
+func newLatency(h *hist.Histogram) *Latency {
+	if h == nil {
+		return nil
+	}
+	l := &Latency{h.Count(), round(h.Mean()), h.Min(), h.Max(), map[string]int64{}}
+	for _, q := range runner.Quantiles {
+		l.Quantiles[q.Name] = h.Quantile(q.Q)
+	}
+	return l
 }
 
 func known(v int64) *int64 {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload"
@@ -277,6 +279,17 @@ func (s *session) pass(ctx context.Context, p *plan) (*Run, error) {
 		Config: store.Config{Settings: p.settings},
 		Dir:    s.dir,
 		Params: p.params,
+		Follow: func(dir string, c store.Config) (func() ([]time.Duration, error), error) {
+			program, err := os.Executable()
+			if err != nil {
+				return nil, err
+			}
+			f, err := follower.Start(program, follower.Task{Engine: p.driver.Name(), Dir: dir, Settings: c.Settings}, s.errs)
+			if err != nil {
+				return nil, err
+			}
+			return f.Stop, nil
+		},
 	}
 	run := newRun(p)
 	s.bar.watch(r)

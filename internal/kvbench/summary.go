@@ -83,19 +83,18 @@ func timed(steps []Step) bool {
 // wide is the table of a single column.
 func (s *session) wide(c *column) {
 	steps := c.runs[0].Steps
-	peak := slices.ContainsFunc(steps, func(st Step) bool { return st.DiskPeak != nil })
-	quiet := slices.ContainsFunc(steps, func(st Step) bool { return st.DiskQuiet != nil })
 	rows := [][]string{{"benchmark", "micros/op", "ops/s", "MB/s", "CPU us/op", "stall"}}
 	for _, f := range tailFigures {
 		if timed(steps) {
 			rows[0] = append(rows[0], f.title)
 		}
 	}
-	if peak {
-		rows[0] = append(rows[0], "peak MB")
-	}
-	if quiet {
-		rows[0] = append(rows[0], "quiet MB")
+	var extra []figure
+	for _, f := range extraFigures {
+		if slices.ContainsFunc(steps, func(st Step) bool { return f.text(series{}, &st) != "-" }) {
+			extra = append(extra, f)
+			rows[0] = append(rows[0], f.title)
+		}
 	}
 	rows[0] = append(rows[0], "found")
 	if s.c.rounds > 1 {
@@ -119,11 +118,8 @@ func (s *session) wide(c *column) {
 				row = append(row, f.text(v, v.steps[0]))
 			}
 		}
-		if peak {
-			row = append(row, optional(st.DiskPeak, 1<<20, "%.1f"))
-		}
-		if quiet {
-			row = append(row, optional(st.DiskQuiet, 1<<20, "%.1f"))
+		for _, f := range extra {
+			row = append(row, f.text(v, v.steps[0]))
 		}
 		row = append(row, foundText(v.steps[0]))
 		if s.c.rounds > 1 {
@@ -197,6 +193,25 @@ var tailFigures = []figure{
 	}},
 }
 
+// extraFigures are those that few steps have.
+var extraFigures = []figure{
+	{"peak MB", func(_ series, st *Step) string { return optional(st.DiskPeak, 1<<20, "%.1f") }},
+	{"quiet MB", func(_ series, st *Step) string { return optional(st.DiskQuiet, 1<<20, "%.1f") }},
+	{"lag P50 ms", lagText("P50")},
+	{"lag P99 ms", lagText("P99")},
+	{"resident MB", func(_ series, st *Step) string { return optional(st.Resident, 1<<20, "%.1f") }},
+}
+
+// lagText is a percentile of how far a follower was behind.
+func lagText(name string) func(series, *Step) string {
+	return func(_ series, st *Step) string {
+		if st.Lag == nil || st.Lag.Count == 0 {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", float64(st.Lag.Quantiles[name])/1e6)
+	}
+}
+
 var stackedFigures = []figure{
 	{"micros/op", at(micros, "%.3f")},
 	{"ops/s", at(func(s *Step) float64 { return s.OpsPerSecond }, "%.0f")},
@@ -211,8 +226,7 @@ var stackedFigures = []figure{
 	{"stall", func(_ series, st *Step) string { return stallText(st) }},
 	{"quiet s", func(_ series, st *Step) string { return optional(st.Quiet, 1, "%.2f") }},
 	{"MB on disk", func(_ series, st *Step) string { return optional(st.DiskSize, 1<<20, "%.1f") }},
-	{"peak MB", func(_ series, st *Step) string { return optional(st.DiskPeak, 1<<20, "%.1f") }},
-	{"quiet MB", func(_ series, st *Step) string { return optional(st.DiskQuiet, 1<<20, "%.1f") }},
+	extraFigures[0], extraFigures[1], extraFigures[2], extraFigures[3], extraFigures[4],
 	{"found", func(_ series, st *Step) string { return foundText(st) }},
 	{"spread", func(v series, _ *Step) string {
 		if len(v.steps) < 2 {

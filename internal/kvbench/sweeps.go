@@ -105,6 +105,16 @@ var sweeps = []experiment{
 		},
 	},
 	{
+		name:  "budget",
+		title: "four databases that share 256 MiB: what the process takes, and a quiet one beside one that is loaded",
+		doc:   "databases that share memory: resident set, and percentiles of a quiet one alone and beside a load",
+		num:   4_000_000,
+		variants: []variant{
+			{name: "%s's defaults", steps: steps("budget", "quietshared", "quietwhileloading")},
+		},
+		notes: []string{"resident MB: by how much the resident set of the process grew at most; the databases share 256 MB."},
+	},
+	{
 		name:  "sustained",
 		title: "ten minutes of overwrites after a bulk load, as in RocksDB's benchmark tables",
 		doc:   "bulkload, then overwrite for ten minutes, or --seconds, with its rate over time",

@@ -24,6 +24,7 @@ const (
 	PrefixScan              // scans the keys that differ in their last digit
 	Add                     // adds to counters
 	Transact                // writes keys in transactions
+	Shared                  // writes and reads databases of its own that share memory
 	Property                // prints a property
 	Codec                   // runs a checksum or a codec of the engine over a block
 )
@@ -98,6 +99,19 @@ const (
 	Load         = "load"    // of a dump
 )
 
+// Sharing is how a Shared benchmark uses its databases.
+type Sharing struct {
+	// Databases is how many share the memory, Memory how many bytes that is.
+	Databases int
+	Memory    int64
+	// Each has a thread for each database; otherwise one thread has the first, the quiet one, and
+	// Loaders additional ones write to another one each as fast as they can.
+	Each    bool
+	Loaders int
+	// Rate is how many operations a second a thread does at most; 0: no bound. Each is timed then.
+	Rate float64
+}
+
 // Spec defines one benchmark. Zero values mean the run's own parameters.
 type Spec struct {
 	Name string
@@ -134,6 +148,8 @@ type Spec struct {
 	// Compactors is the number of additional threads that compact everything over and over
 	// meanwhile.
 	Compactors int
+	// Followed has a follower in another process catch up again and again meanwhile.
+	Followed bool
 	// HalfRate waits between operations, so that they come half as fast as those of the last
 	// benchmark that wrote without waiting.
 	HalfRate bool
@@ -147,6 +163,8 @@ type Spec struct {
 	Counters bool
 	// Txn is what a Transact benchmark does.
 	Txn Txn
+	// Share is what a Shared benchmark does.
+	Share Sharing
 	// Threads is how many threads a benchmark has unless the run says otherwise; 0: one.
 	Threads int
 	// State is brought about before the clock starts.
@@ -174,6 +192,7 @@ var Specs = []Spec{
 	{Name: "overwrite", Doc: "overwrite N values in random order", Kind: Put, Order: Random},
 	{Name: "overwritehalf", Doc: "overwrite N values in random order, half as fast as the benchmark before", Kind: Put, Order: Random, HalfRate: true},
 	{Name: "overwritewhilecompacting", Doc: "overwrite while one more thread compacts everything, again and again", Kind: Put, Order: Random, Compactors: 1},
+	{Name: "overwritefollowed", Doc: "overwrite beside a follower in another process, which catches up every 10 ms, and how far it is behind", Kind: Put, Order: Random, Followed: true},
 	{Name: "ttl", Doc: "write N values in random order that expire after a day", Kind: Put, Order: Random, Fresh: true, TTL: 24 * 3600},
 	{Name: "fillsync", Doc: "write N/1000 values in random order, each durable", Kind: Put, Order: Random, Fresh: true, Divide: 1000, Sync: true},
 	{Name: "fill100K", Doc: "write N/1000 values of 100,000 bytes in random order", Kind: Put, Order: Random, Fresh: true, Divide: 1000, ValueSize: 100 * 1000},
@@ -229,6 +248,9 @@ var Specs = []Spec{
 	{Name: "restore", Doc: "restore a backup N/1000000 times", Kind: Copy, Subject: Restore, Divide: 1000000},
 	{Name: "dump", Doc: "write N/1000000 dumps of the database to a file", Kind: Copy, Subject: Dump, Divide: 1000000},
 	{Name: "load", Doc: "load a dump into a new database N/1000000 times", Kind: Copy, Subject: Load, Divide: 1000000},
+	{Name: "budget", Doc: "4 threads, N/4 writes and reads each of a database of its own; the 4 databases share 256 MiB, and the resident set is watched", Kind: Shared, Order: Random, Divide: 4, Share: Sharing{Databases: 4, Memory: 256 << 20, Each: true}},
+	{Name: "quietshared", Doc: "N/100 writes and reads, timed, 1000 a second, of one of 4 databases that share 256 MiB", Kind: Shared, Order: Random, Divide: 100, Share: Sharing{Databases: 4, Memory: 256 << 20, Rate: 1000}},
+	{Name: "quietwhileloading", Doc: "quietshared while another one of the databases is written as fast as possible", Kind: Shared, Order: Random, Divide: 100, Share: Sharing{Databases: 4, Memory: 256 << 20, Rate: 1000, Loaders: 1}},
 	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},
 	{Name: "sstables", Doc: "print the engine's tables", Kind: Property, Subject: "leveldb.sstables"},
 	{Name: "crc32c", Doc: "checksum 500 MB, 4 KB at a time", Kind: Codec, Subject: "crc32c", Bytes: 500 << 20},
@@ -268,8 +290,8 @@ func (s *Spec) Writes() bool {
 	return s.Writers > 0 || m.Update+m.Insert+m.ReadModifyWrite > 0
 }
 
-// NeedsStore reports whether the benchmark needs a database at all.
-func (s *Spec) NeedsStore() bool { return s.Kind != Codec }
+// NeedsStore reports whether the benchmark needs the run's database.
+func (s *Spec) NeedsStore() bool { return s.Kind != Codec && s.Kind != Shared }
 
 // Ops is the number of operations of one thread, given the run's numbers of
 // entries and of reads.

@@ -136,3 +136,40 @@ func (c changes) Close() error {
 	C.rocksdb_wal_iter_destroy(c.it)
 	return nil
 }
+
+// OpenFollower opens a secondary instance, which has to keep all files open.
+func (Driver) OpenFollower(dir, own string, c store.Config) (store.Follower, error) {
+	d, err := configure(dir, c, nil)
+	if err != nil {
+		return nil, err
+	}
+	C.rocksdb_options_set_max_open_files(d.options, -1)
+	path, second := C.CString(dir), C.CString(own)
+	defer C.free(unsafe.Pointer(path))
+	defer C.free(unsafe.Pointer(second))
+	var msg *C.char
+	d.db = C.rocksdb_open_as_secondary(d.options, path, second, &msg)
+	if err := failure(msg); err != nil {
+		d.release()
+		return nil, err
+	}
+	d.ro = readOptions(nil)
+	return &follower{d}, nil
+}
+
+type follower struct{ d *database }
+
+func (f *follower) CatchUp() error {
+	var msg *C.char
+	C.rocksdb_try_catch_up_with_primary(f.d.db, &msg)
+	return failure(msg)
+}
+
+func (f *follower) Get(key, dst []byte) ([]byte, bool, error) { return f.d.Get(key, dst) }
+
+func (f *follower) Close() error {
+	C.rocksdb_close(f.d.db)
+	C.rocksdb_readoptions_destroy(f.d.ro)
+	f.d.release()
+	return nil
+}

@@ -92,8 +92,8 @@ func failure(msg *C.char) error {
 	return errors.New(C.GoString(msg))
 }
 
-// Open verifies the checksums of blocks on every read from a file.
-func (Driver) Open(dir string, c store.Config) (store.Store, error) {
+// configure makes the options of a database; share, unless nil, has its cache.
+func configure(dir string, c store.Config, share *share) (*database, error) {
 	v, err := table.Read(c.Settings)
 	if err != nil {
 		return nil, err
@@ -114,7 +114,11 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	C.rocksdb_options_set_compression(o, codecs[v["compression"]])
 	C.rocksdb_block_based_options_set_block_size(t, C.size_t(v.Number("block_size")))
 	C.rocksdb_block_based_options_set_block_restart_interval(t, C.int(v.Int("block_restart_interval")))
-	d.cache = C.kv_cache(C.size_t(v.Number("cache_size")))
+	if share != nil {
+		share.join(d)
+	} else {
+		d.cache = C.kv_cache(C.size_t(v.Number("cache_size")))
+	}
 	C.rocksdb_block_based_options_set_block_cache(t, d.cache)
 	if bits := v.Int("bloom_bits"); bits > 0 { // the table takes the filter over
 		C.rocksdb_block_based_options_set_filter_policy(t, C.rocksdb_filterpolicy_create_bloom_full(C.double(bits)))
@@ -130,6 +134,17 @@ func (Driver) Open(dir string, c store.Config) (store.Store, error) {
 	}
 	C.rocksdb_options_set_block_based_table_factory(o, t)
 	d.txns.init()
+	return d, nil
+}
+
+// Open verifies the checksums of blocks on every read from a file.
+func (Driver) Open(dir string, c store.Config) (store.Store, error) { return open(dir, c, nil) }
+
+func open(dir string, c store.Config, share *share) (store.Store, error) {
+	d, err := configure(dir, c, share)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.open(dir, c.Needs); err != nil {
 		d.release()
 		return nil, err
@@ -256,6 +271,7 @@ type database struct {
 	options *C.rocksdb_options_t
 	table   *C.rocksdb_block_based_table_options_t
 	cache   *C.rocksdb_cache_t
+	share   *share                       // whose the cache is; nil: its own
 	wo      [2]*C.rocksdb_writeoptions_t // without and with sync
 	handles []*C.rocksdb_column_family_handle_t
 	names   []string                            // of handles; the first is "default"
@@ -267,6 +283,10 @@ func (d *database) release() {
 	d.txns.release()
 	C.rocksdb_options_destroy(d.options)
 	C.rocksdb_block_based_options_destroy(d.table)
+	if d.share != nil {
+		d.share.leave()
+		return
+	}
 	C.rocksdb_cache_destroy(d.cache)
 }
 

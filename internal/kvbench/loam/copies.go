@@ -122,3 +122,45 @@ func (d *database) BulkLoad() (store.Sink, error) {
 type load struct{ *lsm.BulkLoader }
 
 func (l load) Finish() error { return l.BulkLoader.Finish(context.Background()) }
+
+// OpenFollower needs no directory of its own.
+func (d Driver) OpenFollower(dir, _ string, c store.Config) (store.Follower, error) {
+	o, err := d.options(c)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lsm.OpenFollower(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	return follower{f}, nil
+}
+
+type follower struct{ *lsm.Follower }
+
+func (f follower) CatchUp() error { return f.Follower.CatchUp(context.Background()) }
+
+func (f follower) Get(key, dst []byte) (value []byte, found bool, err error) {
+	value, err = f.Follower.Get(key, dst)
+	return answer(value, dst, err)
+}
+
+// OpenShared gives the databases Resources, which they hold until they are closed.
+func (d Driver) OpenShared(dirs []string, memory int64, c store.Config) (all []store.Store, err error) {
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory})
+	defer res.Close()
+	for _, dir := range dirs {
+		o, err := d.options(c)
+		if err == nil {
+			o.Resources = res
+			var s store.Store
+			if s, err = open(dir, o, c); err == nil {
+				all = append(all, s)
+			}
+		}
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}

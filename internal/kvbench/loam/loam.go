@@ -80,7 +80,7 @@ func (d Driver) Options() []store.Option {
 
 func (Driver) Check(s store.Setting) error { return new(lsm.Options).Set(s.Name, s.Value) }
 
-func (d Driver) Open(dir string, c store.Config) (store.Store, error) {
+func (d Driver) options(c store.Config) (*lsm.Options, error) {
 	o := &lsm.Options{ErrorIfMissing: c.MustExist}
 	if d.format != "" {
 		if err := o.Set(formatOption, d.format); err != nil {
@@ -101,6 +101,18 @@ func (d Driver) Open(dir string, c store.Config) (store.Store, error) {
 	if c.Changes && o.WALRetentionBytes == 0 {
 		o.WALRetentionBytes = 1 << 40
 	}
+	return o, nil
+}
+
+func (d Driver) Open(dir string, c store.Config) (store.Store, error) {
+	o, err := d.options(c)
+	if err != nil {
+		return nil, err
+	}
+	return open(dir, o, c)
+}
+
+func open(dir string, o *lsm.Options, c store.Config) (store.Store, error) {
 	db, err := lsm.Open(dir, o)
 	if err != nil {
 		return nil, err

@@ -66,3 +66,13 @@ func mountOf(mounts, dir string) string {
 	}
 	return kind
 }
+
+// resident is the resident set of the process in bytes; negative: unknown.
+func resident() int64 {
+	if f := strings.Fields(firstLine("/proc/self/statm")); len(f) > 1 {
+		if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+			return n * int64(os.Getpagesize())
+		}
+	}
+	return -1
+}

@@ -7,8 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/internal/workload/store/storetest"
@@ -232,3 +235,120 @@ func TestTables(t *testing.T) {
 		t.Errorf("left %v %v", left, err)
 	}
 }
+
+// TestFollower: it is started before the writes and stopped after them, and its lags are the result's. The key that it
+// reads is gone.
+func TestFollower(t *testing.T) {
+	r, m := newRunner(t)
+	run(t, r, "fillseq")
+	if res := run(t, r, "overwritefollowed"); res.Skipped != "there is no program that could follow" {
+		t.Errorf("%s", res.Line())
+	}
+	beats := 0
+	m.Fail = func(op string) error {
+		if op == "put" && m.Table(r.Dir).Contents()[follower.BeatKey] != "" {
+			beats++
+		}
+		return nil
+	}
+	var trace []string
+	r.Follow = func(dir string, c store.Config) (func() ([]time.Duration, error), error) {
+		trace = append(trace, fmt.Sprintf("start %v", dir == r.Dir))
+		return func() ([]time.Duration, error) {
+			trace = append(trace, "stop")
+			return []time.Duration{2e6, 3e6, 3e6}, nil
+		}, nil
+	}
+	res := run(t, r, "overwritefollowed")
+	if got := strings.Join(trace, ", "); got != "start true, stop" || res.Lag.Count() != 3 || res.Lag.Max() != 3e6 || res.Ops != num || beats == 0 {
+		t.Errorf("%s: %s, %d beats", res.Line(), got, beats)
+	}
+	if !strings.HasSuffix(res.Line(), "max: 3.0 ms)") || len(m.Table(r.Dir).Contents()) != num {
+		t.Errorf("%s, %d entries", res.Line(), len(m.Table(r.Dir).Contents()))
+	}
+	broken := errors.New("cannot read")
+	r.Follow = func(string, store.Config) (func() ([]time.Duration, error), error) {
+		return func() ([]time.Duration, error) { return nil, broken }, nil
+	}
+	spec, _ := workload.Find("overwritefollowed")
+	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+	r.Follow = func(string, store.Config) (func() ([]time.Duration, error), error) { return nil, broken }
+	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestShared: each thread has a database of its own, a loader another one than the quiet thread; they are closed and
+// destroyed, and the run's own database is as it was.
+func TestShared(t *testing.T) {
+	r, m := newRunner(t)
+	run(t, r, "fillseq")
+	for _, c := range []struct {
+		name    string
+		threads int
+		written int // databases
+	}{{"budget", 4, 4}, {"quietshared", 1, 1}, {"quietwhileloading", 1, 2}} {
+		var mu sync.Mutex
+		written := map[string]bool{}
+		m.Fail = func(op string) error {
+			if op != "put" {
+				return nil
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, dir := range m.Dirs() {
+				if dir != r.Dir && len(m.Table(dir).Contents()) > 0 {
+					written[dir] = true
+				}
+			}
+			return nil
+		}
+		spec, _ := workload.Find(c.name)
+		res := run(t, r, c.name)
+		if res.Threads != c.threads || res.Ops != int64(c.threads)*num/spec.Divide || res.Shared != 256<<20 {
+			t.Errorf("%s: %d threads", res.Line(), res.Threads)
+		}
+		if len(written) > c.written || len(written) < c.written-1 { // one that is written once is not seen here
+			t.Errorf("%s wrote to %v", c.name, written)
+		}
+		if timed := res.Latency != nil; timed != (c.threads == 1) || timed && res.Latency.Count() != res.Ops {
+			t.Errorf("%s", res.Line())
+		}
+		if (c.name == "quietwhileloading") != (res.BackgroundOps > 0) {
+			t.Errorf("%s: %d loaded", res.Line(), res.BackgroundOps)
+		}
+		if res.Resident != nil && !strings.Contains(res.Line(), "of 256 MiB at most)") {
+			t.Errorf("%s", res.Line())
+		}
+		if dirs := m.Dirs(); len(dirs) != 1 || dirs[0] != r.Dir {
+			t.Errorf("%s left %v", c.name, dirs)
+		}
+	}
+	m.Fail = nil
+	if res := run(t, r, "readrandom"); res.Found != num {
+		t.Errorf("%s", res.Line())
+	}
+	broken := errors.New("no memory")
+	opens := 0
+	m.Fail = func(op string) error {
+		if op == "open" {
+			if opens++; opens == 3 {
+				return broken
+			}
+		}
+		return nil
+	}
+	spec, _ := workload.Find("budget")
+	if _, err := r.Run(context.Background(), spec); !errors.Is(err, broken) || len(m.Dirs()) != 1 {
+		t.Errorf("%v, left %v", err, m.Dirs())
+	}
+	r.Driver = plain{m}
+	if res, err := r.Run(context.Background(), spec); err != nil || res.Skipped != "Model has no databases that share memory" {
+		t.Errorf("%s, %v", res.Line(), err)
+	}
+}
+
+// plain is a driver of what every engine has.
+type plain struct{ store.Driver }

@@ -33,6 +33,9 @@ type Result struct {
 	Metrics            *store.Metrics
 	Comparisons        *int64
 	Latency            *hist.Histogram // nanoseconds; nil: not asked for
+	Lag                *hist.Histogram // nanoseconds that a follower was behind; nil: there was none
+	Resident           *int64          // bytes by which the resident set grew at most; nil: not watched
+	Shared             int64           // bytes of memory that databases shared
 	Quiet              *time.Duration  // that background work went on; nil: not waited for
 	DiskPeak           *int64          // most bytes that the directory took, time to quiet included; nil: not watched
 	DiskQuiet          *int64          // bytes that it took when quiet; nil: not waited for
@@ -149,6 +152,8 @@ func (r *Result) describe(spec *workload.Spec, num int64) {
 		r.Message = fmt.Sprintf("(%d of %d found, %d conflicts)", r.Found, r.Asked, r.Conflicts)
 	case spec.Count:
 		r.Message = fmt.Sprintf("(%d of %d found)", r.Found, r.Asked)
+	case spec.Followed:
+		r.Message = r.lagText()
 	case spec.Kind == workload.Put && r.Ops != num*int64(r.Threads):
 		r.Message = fmt.Sprintf("(%d ops)", r.Ops)
 	case spec.Kind == workload.Codec && spec.Subject == "crc32c":

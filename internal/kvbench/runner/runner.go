@@ -47,11 +47,15 @@ type Runner struct {
 	Params Params
 	// Clock is monotonic time; nil: the system's.
 	Clock func() time.Duration
+	// Follow starts a follower of the database in dir, in a process of its own; stop ends it and
+	// tells how far it was behind at each catch-up. nil: there can be none.
+	Follow func(dir string, c store.Config) (stop func() ([]time.Duration, error), err error)
 
 	db       store.Store
-	needs    store.Needs // what db was opened for
-	begun    bool        // the directory has been made ours
-	oracle   *oracle     // nil: what the database holds is not known
+	needs    store.Needs   // what db was opened for
+	shared   []store.Store // the databases of a Shared benchmark
+	begun    bool          // the directory has been made ours
+	oracle   *oracle       // nil: what the database holds is not known
 	threads  uint32
 	rate     float64 // operations a second of the last benchmark that wrote without waiting
 	inserted uint64  // keys beyond Num that mixed benchmarks inserted
@@ -115,6 +119,9 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 			return res, nil
 		}
 	}
+	if spec.Kind == workload.Shared {
+		return r.runShared(ctx, &spec, res)
+	}
 	if err := r.bring(ctx, &spec); err != nil {
 		if errors.Is(err, errNoState) {
 			res.Skipped = err.Error()
@@ -164,6 +171,12 @@ func (r *Runner) threadCount(spec *workload.Spec) int {
 	case workload.Open, workload.Compact, workload.Property, workload.Copy, workload.Changes:
 		return 1
 	}
+	if spec.Kind == workload.Shared {
+		if spec.Share.Each {
+			return spec.Share.Databases
+		}
+		return 1
+	}
 	if spec.Subject == workload.IntoTables || spec.Subject == workload.BulkLoad {
 		return 1
 	}
@@ -195,9 +208,14 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if r.db != nil && r.Dir != "" && changes(spec) {
 		space = watchSpace(r.Dir)
 	}
+	stop, err := r.follow(spec)
+	if err != nil {
+		return res, fmt.Errorf("%s: %w", spec.Name, err)
+	}
 	watch := context.AfterFunc(ctx, func() { shared.stop.Store(true) })
 	shared.launch(spec, team, writers)
 	watch()
+	lagErr := res.addLag(stop)
 	r.live.Store(nil)
 	if r.settles(spec) {
 		quiet := waitQuiet(ctx)
@@ -226,6 +244,9 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 		n := r.compare.Swap(0)
 		res.Comparisons = &n
 	}
+	if lagErr != nil {
+		return res, fmt.Errorf("%s: %w", spec.Name, lagErr)
+	}
 	for _, t := range append(team, writers...) {
 		if t.err != nil {
 			return res, fmt.Errorf("%s: %w", spec.Name, t.err)
@@ -234,7 +255,7 @@ func (r *Runner) measure(ctx context.Context, spec *workload.Spec, res Result) (
 	if ctx.Err() != nil {
 		return res, ErrInterrupted
 	}
-	err := r.check(spec, &res, team, writers)
+	err = r.check(spec, &res, team, writers)
 	for _, t := range team {
 		r.inserted = max(r.inserted, shared.inserted+t.inserts*uint64(len(team)))
 	}

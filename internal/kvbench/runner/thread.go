@@ -38,6 +38,7 @@ const (
 	overwriter role = iota
 	scanner
 	compactor
+	beater
 )
 
 // thread counts one goroutine's work. The clock is read at its start and end,
@@ -68,7 +69,8 @@ type thread struct {
 	sum     uint64 // of the counters that were read
 	// conflicts is how many transactions were begun again.
 	conflicts int64
-	role      role // of a background thread
+	role      role        // of a background thread
+	own       store.Store // of a Shared benchmark; the others have db
 
 	_         [64]byte
 	published atomic.Int64
@@ -149,6 +151,7 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	if seed == 0 {
 		seed = 1000
 	}
+	s.rate = spec.Share.Rate
 	if spec.HalfRate {
 		s.rate = r.rate / 2 / float64(n)
 	}
@@ -157,6 +160,10 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 	}
 	background := slices.Concat(slices.Repeat([]role{overwriter}, spec.Writers),
 		slices.Repeat([]role{scanner}, spec.Scanners), slices.Repeat([]role{compactor}, spec.Compactors))
+	if spec.Followed {
+		background = append(background, beater)
+	}
+	background = append(background, slices.Repeat([]role{overwriter}, spec.Share.Loaders)...)
 	for i := range n + len(background) {
 		r.threads++
 		t := &thread{
@@ -171,10 +178,16 @@ func (r *Runner) team(spec *workload.Spec, n int) (team, writers []*thread) {
 		if i < len(background) {
 			t.role = background[i]
 			writers = append(writers, t)
+			if len(r.shared) > 0 {
+				t.own = r.shared[len(writers)]
+			}
 			continue
 		}
 		t.index = i - len(background)
-		if p.Histogram {
+		if len(r.shared) > 0 {
+			t.own = r.shared[t.index]
+		}
+		if p.Histogram || spec.Share.Rate > 0 {
 			t.hist = new(hist.Histogram)
 			t.next = 1
 		}
@@ -197,6 +210,8 @@ func (s *shared) launch(spec *workload.Spec, team, writers []*thread) {
 				w.scanAll()
 			case compactor:
 				w.compactAgain()
+			case beater:
+				w.beat()
 			}
 		})
 	}
@@ -254,6 +269,8 @@ func (t *thread) run(spec *workload.Spec) {
 		t.copies(spec.Subject)
 	case workload.Changes:
 		t.changes(spec)
+	case workload.Shared:
+		t.share(spec)
 	case workload.Codec:
 		t.codec(spec)
 	}

@@ -46,6 +46,14 @@ func (r *Runner) unusable(spec *workload.Spec) string {
 			return r.Driver.Title() + " has no " + o.without
 		}
 	}
+	if spec.Followed {
+		if _, ok := r.Driver.(store.Followed); !ok {
+			return r.Driver.Title() + " has no followers"
+		}
+		if r.Follow == nil {
+			return "there is no program that could follow"
+		}
+	}
 	switch k := r.Params.Keys; {
 	case spec.Kind == workload.PrefixScan && (k.Style != workload.Padded || k.Stride > 1):
 		return "its keys are all numbers of 16 digits"

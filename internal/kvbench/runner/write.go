@@ -159,6 +159,9 @@ func (t *thread) deleteBatches(spec *workload.Spec) {
 // and writes once at least.
 func (t *thread) overwrite() {
 	db, pick := t.db, t.picker(workload.Random)
+	if t.own != nil {
+		db = t.own
+	}
 	for more := true; more; more = !t.quit.Load() && !t.stop.Load() {
 		n := pick.next(&t.rand)
 		if err := db.Put(t.keys.Present(n), t.value(n), t.sync); err != nil {

@@ -59,3 +59,28 @@ type Changes interface {
 	Next(limit int) (batches, operations, bytes int64, err error)
 	Close() error
 }
+
+// Followed is implemented by drivers of engines that read a database beside its writer, which may be
+// another process.
+type Followed interface {
+	// OpenFollower opens the database in dir for reading. own is a directory, which need not exist, for
+	// files of the follower.
+	OpenFollower(dir, own string, c Config) (Follower, error)
+}
+
+// Follower shows a state of a database that another process writes, to one goroutine.
+type Follower interface {
+	// CatchUp goes on to what was written before the call.
+	CatchUp() error
+	// Get appends the value to dst.
+	Get(key, dst []byte) (value []byte, found bool, err error)
+	Close() error
+}
+
+// Sharing is implemented by drivers of engines whose databases can share memory.
+type Sharing interface {
+	// OpenShared opens a database in each directory; memory is how many bytes they have for caches, memtables
+	// and what else the engine counts, all together. It fails with errors.ErrUnsupported where
+	// the engine's build cannot do it.
+	OpenShared(dirs []string, memory int64, c Config) ([]Store, error)
+}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -193,5 +194,71 @@ func changes(t *testing.T, d store.Driver) {
 		t.Errorf("%d batches of %d operations and %d bytes", batches, operations, bytes)
 	}
 	check(t, feed.Close())
+	check(t, db.Close())
+}
+
+// followers: in this process, beside a writer that flushes.
+func followers(t *testing.T, d store.Driver) {
+	followed, ok := d.(store.Followed)
+	if !ok {
+		t.Skipf("%s has none", d.Title())
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	db, err := d.Open(dir, store.Config{})
+	check(t, err)
+	check(t, db.Put([]byte("k0000"), []byte("first"), false))
+	f, err := followed.OpenFollower(dir, filepath.Join(t.TempDir(), "own"), store.Config{MustExist: true})
+	check(t, err)
+	shows := func(key, want string) {
+		t.Helper()
+		v, found, err := f.Get([]byte(key), []byte("before"))
+		check(t, err)
+		if found != (want != "") || string(v) != "before"+want {
+			t.Errorf("%s: %q, %v", key, v, found)
+		}
+	}
+	check(t, f.CatchUp())
+	shows("k0000", "first")
+	check(t, db.Put([]byte("k0001"), []byte("second"), false))
+	check(t, db.Flush())
+	check(t, db.Put([]byte("k0000"), []byte("third"), false))
+	shows("k0000", "first")
+	shows("k0001", "")
+	check(t, f.CatchUp())
+	shows("k0000", "third")
+	shows("k0001", "second")
+	check(t, f.Close())
+	check(t, db.Close())
+}
+
+// sharedMemory: databases that share it are databases of their own, and may be closed in any order.
+func sharedMemory(t *testing.T, d store.Driver) {
+	sharing, ok := d.(store.Sharing)
+	if !ok {
+		t.Skipf("%s has none", d.Title())
+	}
+	top := t.TempDir()
+	dirs := []string{filepath.Join(top, "a"), filepath.Join(top, "b"), filepath.Join(top, "c")}
+	all, err := sharing.OpenShared(dirs, 32<<20, store.Config{})
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	check(t, err)
+	want := fill(t, all[0])
+	check(t, all[1].Put([]byte("k0000"), []byte("of b"), false))
+	check(t, all[0].Flush())
+	compare(t, all[0], want)
+	check(t, all[0].Close())
+	v, found, err := all[1].Get([]byte("k0000"), nil)
+	check(t, err)
+	if string(v) != "of b" || !found {
+		t.Errorf("%q, %v", v, found)
+	}
+	compare(t, all[2], &Table{m: map[string]string{}})
+	check(t, all[1].Close())
+	check(t, all[2].Close())
+	db, err := d.Open(dirs[0], store.Config{MustExist: true})
+	check(t, err)
+	compare(t, db, want)
 	check(t, db.Close())
 }

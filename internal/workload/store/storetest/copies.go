@@ -156,3 +156,38 @@ func (c *modelChanges) Next(limit int) (batches, operations, bytes int64, err er
 }
 
 func (c *modelChanges) Close() error { return nil }
+
+// modelFollower reads the model's own tables: it is in the same process, and shows what there was at the
+// last catch-up.
+type modelFollower struct {
+	modelReader
+	of *Table
+}
+
+// OpenFollower shows what is in dir.
+func (m *Model) OpenFollower(dir, _ string, _ store.Config) (store.Follower, error) {
+	t := m.Table(dir)
+	if t == nil {
+		return nil, errors.New("no database there")
+	}
+	return &modelFollower{modelReader{m, &Table{m: t.Contents()}}, t}, nil
+}
+
+func (f *modelFollower) CatchUp() error {
+	f.t = &Table{m: f.of.Contents()}
+	return f.m.fail("catchup")
+}
+
+func (f *modelFollower) Close() error { return nil }
+
+// OpenShared shares nothing.
+func (m *Model) OpenShared(dirs []string, _ int64, c store.Config) (all []store.Store, err error) {
+	for _, dir := range dirs {
+		db, err := m.Open(dir, c)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, db)
+	}
+	return all, nil
+}

@@ -57,6 +57,8 @@ func Run(t *testing.T, d store.Driver) {
 	t.Run("dumps", func(t *testing.T) { dumps(t, d) })
 	t.Run("ingests", func(t *testing.T) { ingests(t, d) })
 	t.Run("bulk loads", func(t *testing.T) { bulkLoads(t, d) })
+	t.Run("followers", func(t *testing.T) { followers(t, d) })
+	t.Run("shared memory", func(t *testing.T) { sharedMemory(t, d) })
 	t.Run("changes", func(t *testing.T) { changes(t, d) })
 	t.Run("checkpoints", func(t *testing.T) { checkpoints(t, d) })
 	t.Run("counters", func(t *testing.T) { counters(t, d) })
