@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -246,7 +245,7 @@ func TestFiltersGiveWay(t *testing.T) {
 					continue
 				}
 				path := fmt.Sprint("table", i)
-				w, err := preview.NewTableWriter(path, &outside)
+				w, err := lsm.NewTableWriter(path, &outside)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -258,7 +257,7 @@ func TestFiltersGiveWay(t *testing.T) {
 				if err := w.Finish(); err != nil {
 					t.Fatal(err)
 				}
-				if err := preview.Ingest(context.Background(), db, preview.How{Move: true}, path); err != nil {
+				if err := db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, path); err != nil {
 					t.Fatal(err)
 				}
 			}

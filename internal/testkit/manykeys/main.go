@@ -23,7 +23,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -83,7 +82,7 @@ func fill() error {
 			path := filepath.Join(filepath.Dir(*dir), fmt.Sprintf("manykeys-%012d", first))
 			err := table(path, res, first, min(first+*each, *keys))
 			if err == nil {
-				err = preview.Ingest(context.Background(), db, preview.How{Move: true}, path)
+				err = db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, path)
 			}
 			if err != nil {
 				select {
@@ -104,7 +103,7 @@ func fill() error {
 }
 
 func table(path string, res *lsm.Resources, first, end uint64) error {
-	w, err := preview.NewTableWriter(path, options(res))
+	w, err := lsm.NewTableWriter(path, options(res))
 	if err != nil {
 		return err
 	}
