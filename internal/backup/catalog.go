@@ -320,8 +320,8 @@ func readCatalog(fsys vfs.FS, dir string, id uint64) (*catalog, error) {
 		return nil, base.LocateCorruption(base.Corruptf(kindCatalog, "it has %d bytes, or holes", size), name, 0, size)
 	}
 	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); n < len(b) {
-		return nil, fmt.Errorf("reading %s: %w", name, noEOF(err))
+	if err := base.ReadFull(f, b, 0); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	c, err := decodeCatalog(b, id)
 	return c, base.LocateCorruption(err, name, 0, size)

@@ -172,16 +172,15 @@ func (c *copier) transfer(in vfs.ReadFile, out vfs.WriteFile, size int64) (sum u
 		}
 		b := c.buf[:min(size-off, copyChunk)]
 		in.Prefetch(off+int64(len(b)), copyChunk)
-		n, err := in.ReadAt(b, off)
-		if n < len(b) {
-			return 0, noEOF(err)
+		if err := base.ReadFull(in, b, off); err != nil {
+			return 0, err
 		}
 		sum = base.CRCUpdate(sum, b)
 		if _, err := out.Write(b); err != nil {
 			return 0, err
 		}
-		off += int64(n)
-		c.stats.BytesCopied += uint64(n)
+		off += int64(len(b))
+		c.stats.BytesCopied += uint64(len(b))
 	}
 	return sum, nil
 }

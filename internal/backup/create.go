@@ -136,8 +136,8 @@ func (c *creation) items(img *image) (items []item, err error) {
 			return nil, err
 		}
 		b := make([]byte, r.Size())
-		if n, err := r.ReadAt(b, 0); n < len(b) {
-			return nil, noEOF(err)
+		if err := base.ReadFull(r, b, 0); err != nil {
+			return nil, err
 		}
 		items = append(items, item{saved: saved{name: name}, size: int64(len(b)), contents: b})
 	}
@@ -338,7 +338,7 @@ func (f *Folder) commit(c *catalog) error {
 		return fmt.Errorf("%w: the catalog of the backup has %d bytes", base.ErrTooLarge, len(b))
 	}
 	temp, path := f.tempPath(f.path), filepath.Join(f.path, catalogName(c.id))
-	if err := f.writeFile(temp, b); err != nil {
+	if err := current.WriteFile(f.fs, temp, b); err != nil {
 		return err
 	}
 	f.last = c.id

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -146,8 +146,8 @@ func checkFolderFile(fsys vfs.FS, dir string) error {
 	}
 	defer r.Close()
 	b := make([]byte, min(r.Size(), 100))
-	if n, err := r.ReadAt(b, 0); n < len(b) {
-		return fmt.Errorf("reading %s: %w", folderName, noEOF(err))
+	if err := base.ReadFull(r, b, 0); err != nil {
+		return fmt.Errorf("reading %s: %w", folderName, err)
 	}
 	version := 0
 	if _, err := fmt.Sscanf(string(b), "loam backups %d\n", &version); err == nil && version > 1 {
@@ -165,7 +165,7 @@ func (f *Folder) create() error {
 	if err := f.fs.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := f.writeFile(temp, []byte(folderText))
+	err := current.WriteFile(f.fs, temp, []byte(folderText))
 	if err == nil {
 		err = f.fs.Rename(temp, filepath.Join(f.path, folderName))
 	}
@@ -507,25 +507,6 @@ func (f *Folder) tempPath(dir string) string {
 	return filepath.Join(dir, numbered(f.temps.Add(1), tempExt))
 }
 
-// writeFile makes a durable file, or none.
-func (f *Folder) writeFile(path string, contents []byte) error {
-	w, err := f.fs.Create(path)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(contents)
-	if err == nil {
-		err = w.Sync()
-	}
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		_ = f.fs.Remove(path) // the next opening does
-	}
-	return err
-}
-
 // sentence is an error that says more than the one that it is.
 type sentence struct {
 	text string
@@ -540,11 +521,3 @@ func (s *sentence) Error() string { return s.text }
 func (s *sentence) Unwrap() error { return s.is }
 
 func noBackup(id uint64) error { return says(base.ErrDoesNotExist, "there is no backup %d", id) }
-
-// noEOF is the cause of a read that ended early.
-func noEOF(err error) error {
-	if err == nil || errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}

@@ -157,8 +157,8 @@ func (r *Run) transfer(in vfs.ReadFile, out io.Writer, size int64, counted bool,
 			return s, err
 		}
 		in.Prefetch(off+int64(len(b)), chunk)
-		if n, err := in.ReadAt(b, off); n < len(b) {
-			return s, noEOF(err)
+		if err := base.ReadFull(in, b, off); err != nil {
+			return s, err
 		}
 		hash.Write(b)
 		s.crc = base.CRCUpdate(s.crc, b)

@@ -99,8 +99,8 @@ func (c *Pointer) read(fsys vfs.FS, dir string) (string, error) {
 		return "", corrupt("is %d bytes long", f.Size())
 	}
 	b := make([]byte, f.Size())
-	if n, err := f.ReadAt(b, 0); n < len(b) {
-		return "", fmt.Errorf("reading %s: %w", c.File, noEOF(err))
+	if err := base.ReadFull(f, b, 0); err != nil {
+		return "", fmt.Errorf("reading %s: %w", c.File, err)
 	}
 	name, ok := bytes.CutSuffix(b, []byte("\n"))
 	if !ok {
@@ -151,7 +151,7 @@ func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renam
 			return false, err
 		}
 	}
-	if err := writeTemp(fsys, temp, contents(f, f.FileName(base.FileManifest, num))); err != nil {
+	if err := WriteFile(fsys, temp, contents(f, f.FileName(base.FileManifest, num))); err != nil {
 		return false, err
 	}
 	if temp != target {
@@ -237,8 +237,8 @@ func RemoveDir(fsys vfs.FS, path string) error {
 	return err
 }
 
-// writeTemp makes a durable file and removes it again when that fails.
-func writeTemp(fsys vfs.FS, name string, contents []byte) error {
+// WriteFile makes a durable file, but for its name, and removes it again when that fails.
+func WriteFile(fsys vfs.FS, name string, contents []byte) error {
 	f, err := fsys.Create(name)
 	if err != nil {
 		return err

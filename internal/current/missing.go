@@ -14,14 +14,6 @@ import (
 // maxCurrentSize is more than the longest name of a MANIFEST, in bytes.
 const maxCurrentSize = 64
 
-// noEOF makes an end of file before the expected length an unexpected one.
-func noEOF(err error) error {
-	if err == nil || err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
 // OpenRegular opens a file of the directory that must be a regular one.
 func OpenRegular(fsys vfs.FS, dir, name string) (vfs.ReadFile, error) {
 	path := filepath.Join(dir, name)

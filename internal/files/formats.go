@@ -3,7 +3,6 @@ package files
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/foreign"
@@ -32,11 +31,7 @@ func OpenTable(src vfs.ReadFile, o TableOptions) (sstable.Reader, error) {
 			Reason: fmt.Sprintf("file of %d bytes is too short", size)}
 	}
 	var tail [footerTail]byte
-	n, err := src.ReadAt(tail[:], size-footerTail)
-	if n < len(tail) {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := base.ReadFull(src, tail[:], size-footerTail); err != nil {
 		return nil, fmt.Errorf("table %s: footer: %w", o.Name, err)
 	}
 	magic := binary.LittleEndian.Uint64(tail[:])

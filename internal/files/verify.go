@@ -2,7 +2,6 @@ package files
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
@@ -43,16 +42,12 @@ func (f *file) verify(m *manifest.FileMeta, step func(bytes int) error) (damage,
 	sum := uint32(0)
 	for off := int64(0); off < f.size; {
 		b := buf[:min(f.size-off, verifyChunk)]
-		n, err := f.ReadAt(b, off)
-		if n < len(b) {
-			if err == nil || err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
+		if err := base.ReadFull(f, b, off); err != nil {
 			return nil, fmt.Errorf("reading table %s at %d: %w", m.Name(), off, err)
 		}
 		sum = base.CRCUpdate(sum, b)
-		off += int64(n)
-		if err := step(n); err != nil {
+		off += int64(len(b))
+		if err := step(len(b)); err != nil {
 			return nil, err
 		}
 	}

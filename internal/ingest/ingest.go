@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -195,13 +194,10 @@ func (j *job) copy(t *table, to string) error {
 	buf := make([]byte, copyChunk)
 	for off := int64(0); off < in.Size() && err == nil; {
 		b := buf[:min(in.Size()-off, copyChunk)]
-		var n int
-		if n, err = in.ReadAt(b, off); n == len(b) {
+		if err = base.ReadFull(in, b, off); err == nil {
 			_, err = out.Write(b)
-		} else if err == nil || errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
 		}
-		off += int64(n)
+		off += int64(len(b))
 		if err == nil {
 			err = j.stop()
 		}

@@ -1,9 +1,7 @@
 package ingest
 
 import (
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/compact"
@@ -74,15 +72,11 @@ func (j *job) checksum(f vfs.ReadFile) (sum uint32, err error) {
 	buf := make([]byte, copyChunk)
 	for off := int64(0); off < f.Size(); {
 		b := buf[:min(f.Size()-off, copyChunk)]
-		n, err := f.ReadAt(b, off)
-		if n < len(b) {
-			if err == nil || errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
+		if err := base.ReadFull(f, b, off); err != nil {
 			return 0, err
 		}
 		sum = base.CRCUpdate(sum, b)
-		off += int64(n)
+		off += int64(len(b))
 		if err := j.stop(); err != nil {
 			return 0, err
 		}

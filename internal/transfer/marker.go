@@ -90,7 +90,7 @@ func readMarker(db *engine.DB) (m marker, found bool, err error) {
 			return damaged
 		}
 		b := make([]byte, f.Size())
-		if n, err := f.ReadAt(b, 0); n < len(b) {
+		if err := base.ReadFull(f, b, 0); err != nil {
 			return fmt.Errorf("reading %s: %w", markerName, err)
 		}
 		if !m.decode(b) {
@@ -108,21 +108,10 @@ func writeMarker(db *engine.DB, m *marker) error {
 		if err := remove(db, temp); err != nil {
 			return err
 		}
-		f, err := db.Opts.FS.Create(temp)
-		if err != nil {
+		if err := current.WriteFile(db.Opts.FS, temp, m.encode()); err != nil {
 			return err
 		}
-		_, err = f.Write(m.encode())
-		if err == nil {
-			err = f.Sync()
-		}
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err == nil {
-			err = db.Opts.FS.Rename(temp, filepath.Join(db.Dir, markerName))
-		}
-		if err != nil {
+		if err := db.Opts.FS.Rename(temp, filepath.Join(db.Dir, markerName)); err != nil {
 			return errors.Join(err, remove(db, temp))
 		}
 		return db.Opts.FS.SyncDir(db.Dir)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
@@ -150,13 +149,7 @@ func (s *salvage) read(off, n uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got, err := s.f.ReadAt(b, int64(off)); got < len(b) {
-		if err == nil || err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
-	return b, nil
+	return b, base.ReadFull(s.f, b, int64(off))
 }
 
 // contents returns a block's rows, checked and decompressed.

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"io"
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
@@ -65,7 +64,7 @@ func Is(f vfs.ReadFile, env blocktable.Env) (bool, error) {
 	if size < int64(len(tail)) {
 		return false, nil
 	}
-	if err := readFull(f, tail[:], size-int64(len(tail))); err != nil {
+	if err := base.ReadFull(f, tail[:], size-int64(len(tail))); err != nil {
 		return false, err
 	}
 	switch binary.LittleEndian.Uint64(tail[:]) {
@@ -82,18 +81,6 @@ func Is(f vfs.ReadFile, env blocktable.Env) (bool, error) {
 
 // levelDBMagic ends tables in LevelDB's format.
 const levelDBMagic = 0xdb4775248b80fb57
-
-// readFull fills b with bytes that lie in the file.
-func readFull(f vfs.ReadFile, b []byte, off int64) error {
-	got, err := f.ReadAt(b, off)
-	if got == len(b) {
-		return nil
-	}
-	if err == nil || err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return err
-}
 
 func newSalvage(f vfs.ReadFile, env blocktable.Env) *salvage {
 	if env.MaxDecoded <= 0 {
@@ -167,7 +154,7 @@ func (s *salvage) read(buf *block.Buffer, off, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := readFull(s.f, b, int64(off)); err != nil {
+	if err := base.ReadFull(s.f, b, int64(off)); err != nil {
 		buf.Truncate(0)
 		return err
 	}
