@@ -426,7 +426,7 @@ func (l *BulkLoader) cut() (bounds [][]byte) {
 	if c := l.cur; c != nil {
 		const every = 2048
 		for i := 0; i < c.n; i += every {
-			keys = append(keys, c.key(c.pairs[i].off))
+			keys = append(keys, c.key(c.pairs[i].Off))
 		}
 	}
 	cmp := l.k.Comparer()

@@ -147,9 +147,9 @@ func (s *stream) next() (bool, error) {
 			return false, nil
 		}
 		if ahead := s.at + prefetchAhead; ahead < s.to {
-			offheap.Prefetch(unsafe.Pointer(&s.c.arena[s.c.pairs[ahead].off]), 128)
+			offheap.Prefetch(unsafe.Pointer(&s.c.arena[s.c.pairs[ahead].Off]), 128)
 		}
-		s.key, s.value = s.c.entry(s.c.pairs[s.at].off)
+		s.key, s.value = s.c.entry(s.c.pairs[s.at].Off)
 		s.at++
 	} else {
 		for len(s.rest) == 0 {

@@ -683,26 +683,3 @@ func TestAllocs(t *testing.T) {
 		t.Errorf("NewSource: %v allocations", n)
 	}
 }
-
-func TestInsertionIsStable(t *testing.T) {
-	rng := rand.New(rand.NewSource(1))
-	for _, n := range []int{0, 1, 30, 300, 5000} {
-		a, tmp := make([]pair, n), make([]pair, n)
-		for i := range a {
-			a[i] = pair{uint64(rng.Intn(1+n/3)) << uint(rng.Intn(3)*20), uint32(i)}
-		}
-		want := slices.Clone(a)
-		slices.SortStableFunc(want, func(x, y pair) int {
-			if x.ab < y.ab {
-				return -1
-			} else if x.ab > y.ab {
-				return 1
-			}
-			return 0
-		})
-		radix(a, tmp, topShift(a), false)
-		if !slices.Equal(a, want) {
-			t.Errorf("%d pairs sorted wrongly", n)
-		}
-	}
-}

@@ -2,7 +2,6 @@ package memtable
 
 import (
 	"cmp"
-	"math/bits"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -10,13 +9,8 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/prefix"
+	"github.com/loamdb/loam/internal/radix"
 )
-
-// pair is an entry with the abbreviation of its key.
-type pair struct {
-	ab  uint64
-	off uint32
-}
 
 // sorter sorts the entries of a part of the arena.
 type sorter struct {
@@ -25,21 +19,17 @@ type sorter struct {
 	ab     []uint64 // columns of the sortedArray while entries are collected
 	offs   []uint32
 	same   []byte
-	spare  []pair
+	spare  []radix.Pair
 	prefix prefix.Prefix
 	keyLen prefix.Length
 	rising bool // trailers rise along the arena
 	exact  bool // equal abbreviations mean equal keys
-	yield  bool // see yieldEvery
+	yield  bool // see sortRange
 }
 
-// yieldEvery entries, a sort in the background lets other goroutines run. A sort that
-// a caller waits for does not: beside a writer that uses its full time slice, every
-// yield costs 10 ms.
-const yieldEvery = 2048
-
-// sortRange sorts the entries in [from, to) of the arena, at most n. yield says that
-// no caller waits.
+// sortRange sorts the entries in [from, to) of the arena, at most n. yield says that no
+// caller waits: then it lets other goroutines run every radix.YieldEvery entries. Beside a writer that
+// uses its full time slice, every yield costs 10 ms.
 func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atomic.Int64, yield bool) (*sortedArray, error) {
 	r, err := newSortedArray(n, held)
 	if err != nil {
@@ -63,26 +53,26 @@ func sortRange(c *base.Comparer, mem *memory, from, to uint64, n int, held *atom
 	return r, nil
 }
 
-// sort orders the collected entries, as pairs, which are faster to move than columns.
+// sort orders the collected entries, as pairs.
 func (s *sorter) sort() error {
 	n := len(s.offs)
-	buf, err := allocateWhole(2 * n * int(unsafe.Sizeof(pair{})))
+	buf, err := allocateWhole(2 * n * int(unsafe.Sizeof(radix.Pair{})))
 	if err != nil {
 		return err
 	}
 	defer releaseWhole(buf)
-	all := unsafe.Slice((*pair)(unsafe.Pointer(unsafe.SliceData(buf))), 2*n)
+	all := unsafe.Slice((*radix.Pair)(unsafe.Pointer(unsafe.SliceData(buf))), 2*n)
 	pairs := all[:n:n]
 	s.spare = all[n:]
 	for i, off := range s.offs {
-		pairs[i] = pair{s.ab[i], off}
+		pairs[i] = radix.Pair{Ab: s.ab[i], Off: off}
 	}
-	radix(pairs, s.spare, topShift(pairs), s.yield)
+	radix.Sort(pairs, s.spare, s.yield)
 	clear(s.same)
 	s.exact = s.keyLen.Exact(s.cmp, len(s.prefix))
 	s.sortTies(pairs, s.same, len(s.prefix), 0)
 	for i, p := range pairs {
-		s.ab[i], s.offs[i] = p.ab, p.off
+		s.ab[i], s.offs[i] = p.Ab, p.Off
 	}
 	return nil
 }
@@ -121,7 +111,7 @@ func (s *sorter) collect(from, to uint64) (sorted bool) {
 		}
 		lastKey = key
 		s.ab, s.offs, s.same = append(s.ab, ab), append(s.offs, off), append(s.same, same)
-		if s.yield && k%yieldEvery == 0 {
+		if s.yield && k%radix.YieldEvery == 0 {
 			runtime.Gosched()
 		}
 	}
@@ -135,83 +125,16 @@ func (s *sorter) shorten(n int) {
 	s.prefix = s.prefix[:n]
 }
 
-const (
-	radixBits = 8
-	fewPairs  = 40 // insertion sort below
-)
-
-// topShift is the lowest bit of the highest digit in which the pairs differ.
-func topShift(a []pair) int {
-	var diff uint64
-	for i := range a {
-		diff |= a[i].ab ^ a[0].ab
-	}
-	return max(64-bits.LeadingZeros64(diff)-radixBits, 0)
-}
-
-// radix sorts a by the bits of abbreviations below shift + radixBits, stably; the bits
-// above are equal. tmp is as long as a. Each recursion sorts by the next digit.
-func radix(a, tmp []pair, shift int, yield bool) {
-	if len(a) <= fewPairs {
-		insertion(a)
-		return
-	}
-	const digits = 1 << radixBits
-	var count [digits]int32
-	for i := range a {
-		count[a[i].ab>>shift&(digits-1)]++
-	}
-	var next [digits]int32
-	sum := int32(0)
-	for d, n := range count {
-		next[d] = sum
-		sum += n
-	}
-	tmp = tmp[:len(a)]
-	for i := range a {
-		d := a[i].ab >> shift & (digits - 1)
-		tmp[next[d]] = a[i]
-		next[d]++
-	}
-	copy(a, tmp)
-	if yield && len(a) > yieldEvery {
-		runtime.Gosched()
-	}
-	if shift == 0 {
-		return
-	}
-	below := max(shift-radixBits, 0)
-	from := int32(0)
-	for _, n := range count {
-		if n > 1 {
-			radix(a[from:from+n], tmp, below, yield)
-		}
-		from += n
-	}
-}
-
-func insertion(a []pair) {
-	for i := 1; i < len(a); i++ {
-		p := a[i]
-		j := i
-		for j > 0 && a[j-1].ab > p.ab {
-			a[j] = a[j-1]
-			j--
-		}
-		a[j] = p
-	}
-}
-
 // maxTieDepth bounds how often a group is abbreviated anew, after a longer prefix.
 const maxTieDepth = 8
 
 // sortTies orders each group of entries with equal abbreviations after skip bytes, and
 // notes in same which entries have the user key of the one before. Before it, groups
 // are in the order of the arena.
-func (s *sorter) sortTies(a []pair, same []byte, skip, depth int) {
+func (s *sorter) sortTies(a []radix.Pair, same []byte, skip, depth int) {
 	for i := 0; i < len(a); {
 		j := i + 1
-		for j < len(a) && a[j].ab == a[i].ab {
+		for j < len(a) && a[j].Ab == a[i].Ab {
 			j++
 		}
 		if j-i > 1 {
@@ -221,35 +144,35 @@ func (s *sorter) sortTies(a []pair, same []byte, skip, depth int) {
 	}
 }
 
-func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
+func (s *sorter) sortGroup(a []radix.Pair, same []byte, skip, depth int) {
 	if s.exact {
 		s.newestFirst(a, same)
 		return
 	}
-	first := s.mem.key(a[0].off)
+	first := s.mem.key(a[0].Off)
 	shared, one := prefix.Prefix(first), true
 	for _, p := range a[1:] {
-		key := s.mem.key(p.off)
+		key := s.mem.key(p.Off)
 		shared = shared.With(key)
 		one = one && len(shared) == len(first) && len(shared) == len(key)
 	}
 	switch {
 	case one:
 		s.newestFirst(a, same)
-	case len(a) > fewPairs && depth < maxTieDepth && s.cmp.HasAbbrev() && len(shared) >= skip+8:
-		ab := a[0].ab
+	case len(a) > radix.Few && depth < maxTieDepth && s.cmp.HasAbbrev() && len(shared) >= skip+8:
+		ab := a[0].Ab
 		for i := range a {
-			a[i].ab = shared.Abbrev(s.cmp, s.mem.key(a[i].off))
+			a[i].Ab = shared.Abbrev(s.cmp, s.mem.key(a[i].Off))
 		}
-		radix(a, s.spare, topShift(a), s.yield)
+		radix.Sort(a, s.spare, s.yield)
 		s.sortTies(a, same, len(shared), depth+1)
 		for i := range a {
-			a[i].ab = ab
+			a[i].Ab = ab
 		}
 	default:
 		slices.SortFunc(a, s.compare)
 		for i := 1; i < len(a); i++ {
-			if s.cmp.Cmp(s.mem.key(a[i-1].off), s.mem.key(a[i].off)) == 0 {
+			if s.cmp.Cmp(s.mem.key(a[i-1].Off), s.mem.key(a[i].Off)) == 0 {
 				same[i] = 1
 			}
 		}
@@ -257,7 +180,7 @@ func (s *sorter) sortGroup(a []pair, same []byte, skip, depth int) {
 }
 
 // newestFirst orders versions of one key. Mostly they were written oldest first.
-func (s *sorter) newestFirst(a []pair, same []byte) {
+func (s *sorter) newestFirst(a []radix.Pair, same []byte) {
 	for i := 1; i < len(same); i++ {
 		same[i] = 1
 	}
@@ -265,13 +188,13 @@ func (s *sorter) newestFirst(a []pair, same []byte) {
 	if s.rising {
 		return
 	}
-	byTrailer := func(x, y pair) int { return cmp.Compare(s.mem.trailer(y.off), s.mem.trailer(x.off)) }
+	byTrailer := func(x, y radix.Pair) int { return cmp.Compare(s.mem.trailer(y.Off), s.mem.trailer(x.Off)) }
 	if !slices.IsSortedFunc(a, byTrailer) {
 		slices.SortFunc(a, byTrailer)
 	}
 }
 
-func (s *sorter) compare(x, y pair) int { return s.mem.compare(s.cmp, x.off, y.off) }
+func (s *sorter) compare(x, y radix.Pair) int { return s.mem.compare(s.cmp, x.Off, y.Off) }
 
 // compare orders two entries.
 func (m *memory) compare(c *base.Comparer, x, y uint32) int {
