@@ -49,7 +49,7 @@ func maxOpenFor(limit uint64) int {
 func (p *pool) reserve(o *owner) {
 	p.mu.Lock()
 	for {
-		full := o.full()
+		full := o.reached(1)
 		if full == nil && p.open < p.max {
 			p.open++
 			o.add(1)
@@ -70,7 +70,7 @@ func (p *pool) reserve(o *owner) {
 			if f.owner == o {
 				_ = victim.Close()
 			} else { // its disk may be blocked, which is nothing to o
-				go victim.Close()
+				go f.owner.close(victim)
 			}
 			if !over {
 				return
@@ -84,15 +84,15 @@ func (p *pool) reserve(o *owner) {
 }
 
 // reserveSpare is reserve for a descriptor that stays open for long and cannot be taken back.
-// It never waits: it reports false unless half of all descriptors are free.
+// It never waits: it reports false unless half of what each bound allows is free.
 func (p *pool) reserveSpare(o *owner) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.open >= p.max/2 || o.max > 0 && o.open >= o.max/2 {
+	if p.open >= p.max/2 || o.reached(2) != nil {
 		return false
 	}
 	p.open++
-	o.open++
+	o.add(1)
 	return true
 }
 
@@ -186,19 +186,30 @@ type bound struct {
 // owner is a Set's share of the pool; guarded by pool.mu.
 type owner struct {
 	bound
-	group  *Group // nil: none
-	held   int    // descriptors besides
-	closed bool   // no descriptor is opened any more
+	group  *Group      // nil: none
+	fail   func(error) // told of what no call reports; constant, nil: nobody is
+	held   int         // descriptors besides
+	closed bool        // no descriptor is opened any more
 }
 
-// full is a bound of the owner that is reached, or nil.
-func (o *owner) full() *bound {
+// reached is a bound of the owner of which one part in so many is open, or nil.
+func (o *owner) reached(parts int) *bound {
 	for _, b := range []*bound{&o.bound, o.group.bounded()} {
-		if b != nil && b.max > 0 && b.open >= b.max {
+		if b != nil && b.max > 0 && b.open >= b.max/parts {
 			return b
 		}
 	}
 	return nil
+}
+
+// close closes a descriptor, on a goroutine of its own.
+func (o *owner) close(d vfs.ReadFile) {
+	defer func() {
+		if r := recover(); r != nil && o.fail != nil {
+			o.fail(fmt.Errorf("closing a table: %w", base.NewPanic(r)))
+		}
+	}()
+	_ = d.Close() // it was only read
 }
 
 func (o *owner) add(n int) {

@@ -308,3 +308,65 @@ func TestVictimsDiskIsBlocked(t *testing.T) {
 	}
 	closeAll(t, c, p, own)
 }
+
+// TestSpareOfAGroup: a descriptor that stays open counts for the group, too, while it is open, and not afterwards.
+func TestSpareOfAGroup(t *testing.T) {
+	g := &Group{}
+	c, p, all := newPooled(t, 100, 6, &owner{group: g})
+	g.set(p, 4)
+	o := all[0].owner
+	for round := range 3 {
+		if !p.reserveSpare(o) || !p.reserveSpare(o) {
+			t.Fatalf("round %d: half of the group's descriptors are free and refused", round)
+		}
+		if p.reserveSpare(o) {
+			t.Errorf("round %d: a third one of 4 is not refused", round)
+		}
+		if g.open != 2 {
+			t.Errorf("round %d: the group counts %d descriptors, want 2", round, g.open)
+		}
+		p.unreserve(o)
+		p.unreserve(o)
+	}
+	for i, f := range all {
+		readFile(t, f, i)
+	}
+	if m := c.most.Load(); m != 4 {
+		t.Errorf("%d descriptors were open, the group may have 4", m)
+	}
+	closeAll(t, c, p, all)
+	if g.open != 0 {
+		t.Errorf("the group counts %d descriptors after the end", g.open)
+	}
+}
+
+// TestVictimPanics: a file system that panics when a set takes the descriptor of another one ends nothing; the
+// other set is told.
+func TestVictimPanics(t *testing.T) {
+	mem := vfs.NewMem()
+	told := make(chan error, 1)
+	c, p, own := newPooled(t, 1, 1, &owner{})
+	if err := mem.MkdirAll("/db"); err != nil {
+		t.Fatal(err)
+	}
+	foreign := makeFiles(t, panicky{mem}, "/db", 1, p, &owner{fail: func(err error) { told <- err }})
+	readFile(t, foreign[0], 0)
+	readFile(t, own[0], 0)
+	var panicked *base.Panic
+	if err := <-told; !errors.As(err, &panicked) {
+		t.Errorf("told is %v, want the panic", err)
+	}
+	closeAll(t, c, p, own)
+}
+
+// panicky is a file system whose open files panic when they are closed.
+type panicky struct{ vfs.FS }
+
+func (p panicky) Open(name string) (vfs.ReadFile, error) {
+	f, err := p.FS.Open(name)
+	return panickyFile{f}, err
+}
+
+type panickyFile struct{ vfs.ReadFile }
+
+func (panickyFile) Close() error { panic("out of order") }

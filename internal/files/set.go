@@ -69,7 +69,7 @@ func New(o Options) *Set {
 		o.Reads = epoch.New(nil)
 	}
 	s := &Set{o: o, open: make(map[uint64]*manifest.FileMeta)}
-	s.owner.max, s.owner.group = max(o.MaxOpenFiles, 0), o.Group
+	s.owner.max, s.owner.group, s.owner.fail = max(o.MaxOpenFiles, 0), o.Group, s.fail
 	s.queue.init(o.FS, o.Dir, s.fail)
 	return s
 }
