@@ -207,7 +207,7 @@ func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error, fill func(w *r
 		return nil, err
 	}
 	w.r.prefix = slices.Clone(p)
-	err = fill(w)
+	err = engine.Protect(func() error { return fill(w) }) // the file is closed, and deleted, after a panic, too
 	r, ferr := w.finish()
 	return r, errors.Join(err, ferr)
 }
@@ -216,8 +216,9 @@ func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error, fill func(w *r
 func (l *BulkLoader) joinRuns() error {
 	return l.k.DB.Long(context.Background(), func(stop func() error) error {
 		old := l.runs
-		m, streams, err := l.open(nil, nil)
-		defer closeAll(streams)
+		var streams []*stream
+		defer func() { closeAll(streams) }()
+		m, err := l.open(&streams, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -248,14 +249,14 @@ func (l *BulkLoader) sharedPrefix(c *chunk) (p prefix.Prefix) {
 }
 
 // open begins a merge of all runs, and of c, unless nil, from lower on. The streams are to be closed,
-// also after an error.
-func (l *BulkLoader) open(lower []byte, c *chunk) (m *merge, streams []*stream, err error) {
+// also after an error, and when the comparer panics.
+func (l *BulkLoader) open(streams *[]*stream, lower []byte, c *chunk) (*merge, error) {
 	cmp, db := l.k.Comparer(), l.k.DB
-	m = &merge{cmp: cmp}
+	m := &merge{cmp: cmp}
 	p := l.sharedPrefix(c)
 	add := func(s *stream) error {
-		s.cmp, s.prefix, s.newer = cmp, p, len(streams)
-		streams = append(streams, s)
+		s.cmp, s.prefix, s.newer = cmp, p, len(*streams)
+		*streams = append(*streams, s)
 		ok, err := s.begin(lower)
 		if ok && err == nil {
 			m.push(s)
@@ -265,16 +266,16 @@ func (l *BulkLoader) open(lower []byte, c *chunk) (m *merge, streams []*stream, 
 	for _, r := range l.runs {
 		f, err := db.Opts.FS.Open(filepath.Join(db.Dir, r.name))
 		if err != nil {
-			return nil, streams, err
+			return nil, err
 		}
 		if err := add(&stream{run: r, f: f}); err != nil {
-			return nil, streams, err
+			return nil, err
 		}
 	}
 	if c != nil {
-		err = add(&stream{c: c})
+		return m, add(&stream{c: c})
 	}
-	return m, streams, err
+	return m, nil
 }
 
 func closeAll(streams []*stream) {
@@ -343,7 +344,7 @@ func (l *BulkLoader) Close() error {
 		l.cur.free()
 		l.cur = nil
 	}
-	for range cap(l.free) - 1 {
+	for range cap(l.free) {
 		select {
 		case c := <-l.free:
 			if c != nil {
@@ -489,16 +490,19 @@ type builder struct {
 const sizeCheck = 16 << 10
 
 func (b *builder) build() error {
-	m, streams, err := b.l.open(b.lower, b.l.cur)
-	defer closeAll(streams)
+	var streams []*stream
+	defer func() { // also when the comparer panics
+		closeAll(streams)
+		if b.w != nil {
+			_ = b.w.Close() // the file goes
+		}
+	}()
+	m, err := b.l.open(&streams, b.lower, b.l.cur)
 	if err == nil {
 		err = m.each(b.upper, b.add)
 	}
 	if err == nil && b.w != nil {
 		err = b.finish()
-	}
-	if b.w != nil {
-		_ = b.w.Close() // the file goes
 	}
 	return err
 }
