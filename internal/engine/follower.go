@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/follow"
 	"github.com/loamdb/loam/internal/manifest"
@@ -18,10 +16,10 @@ func (db *DB) loadFollowed(o manifest.Options) (err error) {
 	o.Obsolete = func(m *manifest.FileMeta) { db.Shared.Files.Gone(m) }
 	db.edits = follow.NewEdits(db.Opts.FS, db.Dir)
 	if _, err := db.edits.Poll(); err != nil {
-		return errors.Join(err, db.edits.Close())
+		return err
 	}
 	if db.Manifest, err = manifest.LoadFollowed(o, db.edits.State(), db.edits.Format()); err != nil {
-		return errors.Join(err, db.edits.Close())
+		return err
 	}
 	db.Opts.Format, db.Shared.Seqs.Demand = base.Native, tree.NewDemand()
 	db.Shared.Seqs.Clock.Init(db.Opts.Wall, db.Manifest.Clock())

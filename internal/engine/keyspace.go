@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -287,20 +288,27 @@ func (db *DB) KeyspaceNames() (names []string) {
 // created. It calls then while none is created or dropped.
 func (db *DB) AllKeyspaces(then func()) (all []*Keyspace, err error) {
 	db.Shared.Seqs.Present()
-	db.spaces.mu.Lock()
-	defer db.spaces.mu.Unlock()
+	if db.Follower == nil {
+		return db.allKeyspaces(then)
+	}
+	db.Follower.Still(func() { all, err = db.allKeyspaces(then) })
+	return all, err
+}
+
+func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
+	s := &db.spaces
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if db.Health.Closing.Load() {
 		return nil, base.ErrClosed
 	}
-	for _, name := range db.KeyspaceNames() {
-		k := db.Default
-		if name != base.DefaultKeyspaceName {
-			k = db.spaces.byName[name]
-		}
+	// Not those of the MANIFEST: one may be in it whose creation failed afterwards.
+	all = slices.AppendSeq([]*Keyspace{db.Default}, maps.Values(s.byName))
+	slices.SortFunc(all, func(a, b *Keyspace) int { return cmp.Compare(a.ID(), b.ID()) })
+	for _, k := range all {
 		if k.gone.Load() != nil {
-			return nil, dropFailed(name)
+			return nil, dropFailed(k.Tree.Name())
 		}
-		all = append(all, k)
 	}
 	then()
 	return all, nil

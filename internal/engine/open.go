@@ -304,6 +304,9 @@ func (db *DB) abandon(found *manifest.Found) {
 		db.Default.Tree.Close()
 		db.spaces.close()
 	}
+	if db.edits != nil {
+		_ = Protect(db.edits.Close)
+	}
 	_ = Protect(func() error { return found.Restore(db.Recovery.SetAside) })
 	_ = db.release() // the failure of the open is the one to report
 	db.Health.queue.Close(eventPatience)

@@ -448,6 +448,13 @@ func (f *Follower) install(l *logs) {
 	f.note()
 }
 
+// Still calls g between two states: the visible sequence number and the keyspaces belong together meanwhile.
+func (f *Follower) Still(g func()) {
+	<-f.busy
+	defer func() { f.busy <- struct{}{} }()
+	g()
+}
+
 // note tells Lag where the visible state stands.
 func (f *Follower) note() {
 	f.at.Store(&standing{f.logs.place, f.logs.format})

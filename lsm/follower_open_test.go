@@ -1,0 +1,66 @@
+package lsm_test
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// TestFailedFollowerClosesFiles: OpenFollower leaves no file open when it fails, whatever it has read by then.
+func TestFailedFollowerClosesFiles(t *testing.T) {
+	mem := vfs.NewMem()
+	db, err := lsm.Open("db", &lsm.Options{FS: mem})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.Put([]byte("k"), []byte("v"), lsm.Sync), db.Flush(), db.Put([]byte("l"), []byte("w"), lsm.Sync)); err != nil {
+		t.Fatal(err)
+	}
+	for failing := int64(1); ; failing++ {
+		var calls, open atomic.Int64
+		fsys := vfs.NewFault(mem, func(op vfs.Op) (out vfs.Outcome) {
+			switch n := calls.Add(1); {
+			case op.Kind == vfs.OpClose:
+				open.Add(-1)
+			case n == failing:
+				out.Err = errors.New("unreadable")
+			case op.Kind == vfs.OpOpen:
+				open.Add(1)
+			}
+			return out
+		})
+		f, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys})
+		if err == nil {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := open.Load(); n != 0 {
+			t.Errorf("call %d failed: %v; %d files are open", failing, err, n)
+		}
+		if calls.Load() < failing {
+			break
+		}
+	}
+	closed := lsm.NewResources(lsm.ResourcesOptions{})
+	closed.Close()
+	var open atomic.Int64
+	fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		switch op.Kind {
+		case vfs.OpClose:
+			open.Add(-1)
+		case vfs.OpOpen:
+			open.Add(1)
+		}
+		return vfs.Outcome{}
+	})
+	if _, err := lsm.OpenFollower("db", &lsm.Options{FS: fsys, Resources: closed}); !errors.Is(err, lsm.ErrClosed) || open.Load() != 0 {
+		t.Errorf("with closed Resources: %v; %d files are open", err, open.Load())
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
