@@ -42,6 +42,9 @@ func (t *Edits) Begun() int { return t.begun }
 // State is what the edits so far add up to. It does not change any more.
 func (t *Edits) State() *manifest.State { return t.state.Clone() }
 
+// oldestLog is that of State.
+func (t *Edits) oldestLog() uint64 { return oldestLog(t.state) }
+
 // Close gives the descriptor back.
 func (t *Edits) Close() error {
 	if t.file == nil {

@@ -147,9 +147,11 @@ func (f *Follower) first() error {
 		if err := p.wait(context.Background(), again.error); err != nil {
 			return err
 		}
-		if f.behind, err = f.o.Edits.Poll(); err != nil {
+		changed, err := f.o.Edits.Poll()
+		if err != nil {
 			return err
 		}
+		f.behind = f.behind || changed
 	}
 }
 
@@ -279,6 +281,7 @@ const sliceBytes = 4 << 20
 
 func (f *Follower) catchUp(ctx context.Context) error {
 	p, again := patience{maxPatience}, 3
+	var until horizon
 	for {
 		end, err := f.step(ctx)
 		var why stale
@@ -292,7 +295,7 @@ func (f *Follower) catchUp(ctx context.Context) error {
 			return err
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case !end:
+		case !end && (f.change != nil || !until.reached(f.logs)):
 			p = patience{maxPatience}
 			continue
 		}

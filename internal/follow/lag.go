@@ -42,7 +42,7 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 		failed = *e
 	}
 	if p.tail != nil {
-		if have := p.tail.Place(); have.Log < at.Log || have.Log == at.Log && have.Offset < at.Offset {
+		if p.tail.Place().Before(at.Place) {
 			p.closeLocked()
 		}
 	}

@@ -109,7 +109,11 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		}
 		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
 	}
-	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && (l.seq < least || f.logs == nil); {
+	var until horizon
+	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && (l.seq < least || f.logs == nil && !until.reached(l)); {
+		if err := f.overtaken(l); err != nil {
+			return nil, err
+		}
 		_, err := l.read(ctx, sliceBytes)
 		var gone gap
 		if errors.As(err, &gone) {
@@ -123,6 +127,36 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		}
 	}
 	return l, nil
+}
+
+// horizon is where a catch-up ends that began before the writer had written what is behind it.
+type horizon struct{ wal.Place }
+
+// reached is called after some of the logs was read, but not to their end.
+func (h *horizon) reached(l *logs) bool {
+	if h.Log == 0 {
+		at, err := l.tail.Horizon()
+		if err != nil || l.place.Log == 0 {
+			return false
+		}
+		h.Place = at
+	}
+	return !l.place.Before(h.Place)
+}
+
+// overtaken fails when the MANIFEST has all that was read of the logs in tables.
+func (f *Follower) overtaken(l *logs) error {
+	changed, err := f.o.Edits.Poll()
+	if err != nil {
+		return err
+	}
+	f.behind = f.behind || changed
+	if f.behind && l.place.Log < f.o.Edits.oldestLog() {
+		c := base.Corruptf("log record", "the MANIFEST needs it no more")
+		c.File = l.format.FileName(base.FileLog, l.place.Log)
+		return stale{c}
+	}
+	return nil
 }
 
 // add adds a keyspace, whose memtable is to be one like another one, if that is not nil.

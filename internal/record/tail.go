@@ -249,6 +249,56 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 	return 0, err
 }
 
+// Reach is an offset at or behind the end of what the log has at present. size is that of the file.
+// Only the beginnings of some blocks are looked at, each of which is a chunk's.
+func (t *Tail) Reach(size int64) (int64, error) {
+	if t.header == chainHeaderLen && t.begin.Life == 0 {
+		if _, _, err := t.ReadBegin(); err != nil {
+			return 0, err
+		}
+	}
+	last := t.pos / blockSize // block that was written
+	for again := true; again; {
+		unwritten := (size + blockSize - 1) / blockSize
+		for last+1 < unwritten {
+			mid := last + (unwritten-last)/2
+			written, err := t.written(mid * blockSize)
+			if err != nil {
+				return 0, err
+			}
+			if written {
+				last = mid
+			} else {
+				unwritten = mid
+			}
+		}
+		again = false // unless a damaged block has misled the search
+		for step := int64(2); !again && (last+step)*blockSize < size; step *= 2 {
+			written, err := t.written((last + step) * blockSize)
+			if err != nil {
+				return 0, err
+			}
+			if again = written; written {
+				last += step
+			}
+		}
+	}
+	return (last + 1) * blockSize, nil
+}
+
+// written reports whether a chunk of this log begins at pos, as far as its header shows.
+func (t *Tail) written(pos int64) (bool, error) {
+	var head [chainHeaderLen]byte
+	n, err := t.r.ReadAt(head[:t.header], pos)
+	if err == io.EOF {
+		err = nil
+	}
+	if t.header == headerLen || err != nil || n < t.header {
+		return !allZero(head[:n]), err
+	}
+	return chained(head[:]).life() == t.begin.Life, nil
+}
+
 // Skip makes Next continue at pos, where Examine said that records go on.
 func (t *Tail) Skip(pos int64) { t.pos, t.stuck = pos, stuck{} }
 

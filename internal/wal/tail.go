@@ -98,6 +98,41 @@ func (t *Tail) Place() Place {
 	return Place{t.num, t.cur.End()}
 }
 
+// Horizon is a place that is not before the end of what the logs have at present. It is found without
+// reading them.
+func (t *Tail) Horizon() (Place, error) {
+	if t.cur == nil {
+		return t.Place(), nil
+	}
+	if err := t.list(); err != nil {
+		return Place{}, err
+	}
+	newest := t.cur
+	for _, l := range t.next {
+		begun, _, err := t.begun(l)
+		if err != nil {
+			return Place{}, err
+		}
+		if begun {
+			newest = l
+		}
+	}
+	info, err := t.o.FS.Stat(filepath.Join(t.o.Dir, t.o.name(newest.num)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Place{Log: newest.num + 1}, nil // it was deleted: another one was begun
+	}
+	if err != nil {
+		return Place{}, err
+	}
+	offset, err := newest.Reach(info.Size())
+	return Place{newest.num, offset}, err
+}
+
+// Before reports whether p is before another place.
+func (p Place) Before(other Place) bool {
+	return p.Log < other.Log || p.Log == other.Log && p.Offset < other.Offset
+}
+
 // Close gives the descriptors back.
 func (t *Tail) Close() error {
 	t.at = t.Place().Offset
