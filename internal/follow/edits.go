@@ -27,7 +27,8 @@ type Edits struct {
 	edits    *record.Tail
 	state    *manifest.State
 	begun    int
-	err      error // damage in this MANIFEST
+	id       fileIdentity // of the MANIFEST
+	damaged  bool         // the MANIFEST is read from its beginning again
 }
 
 // NewEdits returns the Edits of the database in dir. It reads nothing yet.
@@ -98,22 +99,21 @@ func (t *Edits) poll() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if t.file == nil || cur != t.current || !info.ModTime().Equal(t.modified) {
-		return true, t.start(cur, info.ModTime())
+	now, err := t.fs.Stat(filepath.Join(t.dir, cur.Manifest))
+	if err != nil {
+		return false, err
 	}
-	if t.err != nil {
-		return false, t.err
+	if t.file == nil || t.damaged || !t.id.same(now) || cur != t.current || !info.ModTime().Equal(t.modified) {
+		return true, t.start(cur, info.ModTime(), now)
 	}
 	before := t.state.Edits
 	err = t.read(t.edits, t.state, cur)
-	if errors.Is(err, base.ErrCorruption) {
-		t.err = err
-	}
+	t.damaged = errors.Is(err, base.ErrCorruption)
 	return t.state.Edits != before, err
 }
 
 // start reads another MANIFEST from its beginning.
-func (t *Edits) start(cur current.Pointer, modified time.Time) error {
+func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo) error {
 	f, err := current.OpenRegular(t.fs, t.dir, cur.Manifest)
 	if err != nil {
 		return err
@@ -137,7 +137,8 @@ func (t *Edits) start(cur current.Pointer, modified time.Time) error {
 	if t.file != nil {
 		err = t.file.Close()
 	}
-	t.current, t.modified, t.file, t.edits, t.state, t.err = cur, modified, f, edits, state, nil
+	t.current, t.modified, t.file, t.edits, t.state, t.damaged = cur, modified, f, edits, state, false
+	t.id.init(info)
 	t.begun++
 	return err
 }

@@ -92,7 +92,7 @@ type standing struct {
 // Open reads the present state, and starts the trees.
 func Open(o Options) (*Follower, error) {
 	f := &Follower{o: o, busy: make(chan struct{}, 1), trees: map[base.KeyspaceID]*tree.Tree{}, created: map[base.KeyspaceID]func(){}}
-	if err := f.id.init(o.Path, o.Dir); err != nil {
+	if err := f.id.find(o.Path, o.Dir); err != nil {
 		return nil, err
 	}
 	f.begun = time.Now()

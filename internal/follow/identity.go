@@ -9,13 +9,25 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// identity is that of the directory, where the system has one.
-type identity struct {
+// fileIdentity is that of a file or directory, where the system has one.
+type fileIdentity struct {
 	dev, ino uint64
 	known    bool
 }
 
-func (i *identity) init(fsys vfs.FS, dir string) error {
+func (i *fileIdentity) init(info fs.FileInfo) { i.dev, i.ino, i.known = fileID(info) }
+
+// same reports whether info can be of the same file.
+func (i *fileIdentity) same(info fs.FileInfo) bool {
+	var other fileIdentity
+	other.init(info)
+	return other == *i
+}
+
+// identity is that of the directory.
+type identity struct{ fileIdentity }
+
+func (i *identity) find(fsys vfs.FS, dir string) error {
 	now, err := identify(fsys, dir)
 	*i = now
 	return err
@@ -35,11 +47,10 @@ func (i *identity) check(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-func identify(fsys vfs.FS, dir string) (identity, error) {
+func identify(fsys vfs.FS, dir string) (i identity, err error) {
 	info, err := fsys.Stat(dir + "/.") // also where dir is a link
-	if err != nil {
-		return identity{}, err
+	if err == nil {
+		i.fileIdentity.init(info)
 	}
-	dev, ino, known := fileID(info)
-	return identity{dev, ino, known}, nil
+	return i, err
 }

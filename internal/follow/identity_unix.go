@@ -5,11 +5,16 @@ package follow
 import (
 	"io/fs"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // fileID tells files apart.
 func fileID(info fs.FileInfo) (dev, ino uint64, known bool) {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+	switch st := info.Sys().(type) {
+	case *syscall.Stat_t: // of package os
+		return uint64(st.Dev), uint64(st.Ino), true
+	case *unix.Stat_t: // of vfs.OpenDir
 		return uint64(st.Dev), uint64(st.Ino), true
 	}
 	return 0, 0, false

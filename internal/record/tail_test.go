@@ -287,3 +287,58 @@ func (f *flaky) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return f.r.ReadAt(p, off)
 }
+
+// TestTailReach grows logs over zeros and over a former life, and damages one block of them: Reach is never
+// before the end, and at most two blocks behind it.
+func TestTailReach(t *testing.T) {
+	former := numbered(t, 3, nil)
+	plain := &memLog{}
+	w := NewWriter(plain)
+	for i := range 60 {
+		former.add(t, pattern(i, 30000))
+	}
+	l := newChainLog(t, former.data)
+	for i := range 50 {
+		l.add(t, pattern(i, 20000+i))
+		if err := w.Append(pattern(i, 20000+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	zeros := make([]byte, len(former.data))
+	rng := rand.New(rand.NewPCG(7, 1))
+	for _, c := range []struct {
+		name        string
+		log, before []byte
+		tail        func(r io.ReaderAt) *Tail
+	}{
+		{"framing", plain.data, nil, func(r io.ReaderAt) *Tail { return NewTail(r, "7.log", 0) }},
+		{"framing over zeros", plain.data, zeros, func(r io.ReaderAt) *Tail { return NewTail(r, "7.log", 0) }},
+		{"chained", l.data, nil, func(r io.ReaderAt) *Tail { return NewChainTail(r, "7.wal", chainNum, 0) }},
+		{"chained over zeros", l.data, zeros, func(r io.ReaderAt) *Tail { return NewChainTail(r, "7.wal", chainNum, 0) }},
+		{"chained over a former life", l.data, former.data, func(r io.ReaderAt) *Tail { return NewChainTail(r, "7.wal", chainNum, 0) }},
+	} {
+		for range 300 {
+			g := &growing{log: c.log, before: c.before, shown: 100 + rng.IntN(len(c.log)-100)}
+			size := int64(max(g.shown, len(c.before)))
+			tail := c.tail(g)
+			for range rng.IntN(3) {
+				if _, err := tail.Next(); err != nil && !errors.Is(err, ErrNotYet) {
+					t.Fatal(c.name, err)
+				}
+			}
+			got, err := tail.Reach(size)
+			if err != nil || got < int64(g.shown) || got > int64(g.shown)+2*blockSize {
+				t.Fatalf("%s: the end is %d, Reach says %d, %v", c.name, g.shown, got, err)
+			}
+			at := (1 + rng.IntN(g.shown/blockSize+1)) * blockSize
+			if at >= g.shown-3*blockSize {
+				continue
+			}
+			damaged := &growing{log: bytes.Clone(c.log), before: c.before, shown: g.shown}
+			clear(damaged.log[at : at+64])
+			if got, err := c.tail(damaged).Reach(size); err != nil || got < int64(g.shown) {
+				t.Fatalf("%s, damaged at %d: the end is %d, Reach says %d, %v", c.name, at, g.shown, got, err)
+			}
+		}
+	}
+}

@@ -99,10 +99,10 @@ func (t *Tail) Place() Place {
 }
 
 // Horizon is a place that is not before the end of what the logs have at present. It is found without
-// reading them.
+// reading them. Before the first record it fails with ErrNotYet.
 func (t *Tail) Horizon() (Place, error) {
 	if t.cur == nil {
-		return t.Place(), nil
+		return Place{}, ErrNotYet
 	}
 	if err := t.list(); err != nil {
 		return Place{}, err
