@@ -392,3 +392,22 @@ loam_status loam_write(loam_db *db, const loam_write_options *options, const loa
   loam_slot_release(HANDLE(handle));
   return status;
 }
+
+static loam_status hand_over(uint64_t object, const loam_batch *handle, loam_status (*to)(uint64_t, void *, size_t, char **), char **err) {
+  batch *b;
+  loam_status status = acquire(handle, &b);
+  if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
+  status = to(object, b->data, b->len, err);
+  loam_slot_release(HANDLE(handle));
+  return status;
+}
+
+loam_status loam_table_writer_add(loam_table_writer *writer, const loam_batch *batch, char **err) {
+  BEGIN(err);
+  return hand_over(HANDLE(writer), batch, loamgo_table_writer_add, err);
+}
+
+loam_status loam_bulk_load_add(loam_bulk_load *load, const loam_batch *batch, char **err) {
+  BEGIN(err);
+  return hand_over(HANDLE(load), batch, loamgo_bulk_load_add, err);
+}

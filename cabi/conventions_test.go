@@ -55,7 +55,7 @@ var conventions = [][]string{
 	{"Pointers into an iterator live until the next call on it, pointers into a batch until the next call that changes it.", "conventions.memory"},
 
 	{"8. Threads."},
-	{"Databases, snapshots, transactions, caches, jobs, folders of backups and options may be used by any number of threads at once.", "TestRacing", "threads.use"},
+	{"Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, loads and options may be used by any number of threads at once.", "TestRacing", "threads.use"},
 	{"Iterators and batches are used by one thread at a time, save that calls with a const loam_batch * other than loam_write may run together; a call that meets one it cannot run beside fails with LOAM_ERR_IN_USE.", "conventions.threads"},
 	{"Closing waits for the calls that are using the object; in a callback of one of these it fails with LOAM_ERR_IN_USE.", "limits.closing", "basics.visit"},
 

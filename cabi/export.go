@@ -284,6 +284,10 @@ func loamgo_release_object(h C.uint64_t, k C.uint) status {
 			return o.close()
 		case *changes:
 			return o.close()
+		case *tableWriter:
+			return o.close()
+		case *bulkLoad:
+			return o.close()
 		case *iterator:
 			// What ended the iteration was told when it did.
 			_ = o.Close()

@@ -17,6 +17,8 @@ const (
 	kindTxn
 	kindBackup
 	kindChanges
+	kindTableWriter
+	kindBulkLoad
 )
 
 // objects is the handles of the process.

@@ -32,7 +32,7 @@
  *  7. Memory. What the library allocates for the caller comes from malloc and
  *     is released with loam_free. Pointers into an iterator live until the next
  *     call on it, pointers into a batch until the next call that changes it.
- *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups and options may be used by any
+ *  8. Threads. Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, loads and options may be used by any
  *     number of threads at once. Iterators and batches are used by one thread
  *     at a time, save that calls with a const loam_batch * other than loam_write
  *     may run together; a call that meets one it cannot run beside fails with
@@ -183,6 +183,8 @@ typedef struct loam_job loam_job;
 typedef struct loam_txn loam_txn;
 typedef struct loam_backup loam_backup;
 typedef struct loam_changes loam_changes;
+typedef struct loam_table_writer loam_table_writer;
+typedef struct loam_bulk_load loam_bulk_load;
 
 /* ---- Process ---- */
 
@@ -791,6 +793,71 @@ LOAM_API loam_status loam_changes_close(loam_changes *changes);
  * is none. operation points into the change. expires (may be NULL) receives when the value of a
  * LOAM_OP_PUT_TTL expires, in seconds since 1970, else 0. */
 LOAM_API loam_status loam_change_operation(const void *change, size_t len, size_t *offset, loam_operation *operation, uint64_t *expires, char **err);
+
+/* ---- Ingest and bulk load ---- */
+
+/* Writes a table outside of a database, for loam_ingest. Creates the file, which must not exist
+ * (LOAM_ERR_EXISTS). options: optional; of them count format and comparator, which must be those of the
+ * keyspace that is to take the table, and what says how tables are written. */
+LOAM_API loam_status loam_table_writer_create(const char *path, const loam_options *options, loam_table_writer **writer, char **err);
+/* Keys ascend, and come once each: otherwise LOAM_ERR_INVALID_ARGUMENT, and the table stays as it was.
+ * A deletion deletes what the database has when the table is ingested. Ranges come in any order, and
+ * delete nothing of the tables that are ingested together. LOAM_ERR_NEEDS_NATIVE: put_ttl and delete_range
+ * in LevelDB's format. */
+LOAM_API loam_status loam_table_writer_put(loam_table_writer *writer, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_table_writer_put_ttl(loam_table_writer *writer, const void *key, size_t key_len, const void *value, size_t value_len, uint64_t seconds, char **err);
+LOAM_API loam_status loam_table_writer_delete(loam_table_writer *writer, const void *key, size_t key_len, char **err);
+LOAM_API loam_status loam_table_writer_delete_range(loam_table_writer *writer, const void *start, size_t start_len, const void *stop, size_t stop_len, char **err);
+/* Adds the operations of a batch, in its order; after a failure those before the one that failed are added.
+ * Merges, and operations of keyspaces, are LOAM_ERR_INVALID_ARGUMENT. */
+LOAM_API loam_status loam_table_writer_add(loam_table_writer *writer, const loam_batch *batch, char **err);
+/* About how many bytes the file would have if the table were finished now. */
+LOAM_API loam_status loam_table_writer_size(loam_table_writer *writer, uint64_t *size, char **err);
+/* Writes the rest and makes the table durable, under its name. If it fails the file is removed. */
+LOAM_API loam_status loam_table_writer_finish(loam_table_writer *writer, char **err);
+/* Gives up the handle; a table that was not finished is removed. */
+LOAM_API loam_status loam_table_writer_close(loam_table_writer *writer);
+
+enum {
+  LOAM_INGEST_MOVE = 1,   /* remove the files when their entries are durable in the database */
+  LOAM_INGEST_EXCISE = 2  /* delete what there is from start up to, not including, stop, in the same step */
+};
+
+typedef struct loam_ingest_options {
+  size_t struct_size;
+  uint64_t flags; /* LOAM_INGEST_* */
+  const void *start;
+  size_t start_len;
+  const void *stop;
+  size_t stop_len;
+} loam_ingest_options;
+
+/* Takes tables of loam_table_writer into the database, all or none of them: newer than all that is there,
+ * invisible to open snapshots and iterators, durable when it returns. The files are read first, and
+ * linked, or copied where links do not reach; they stay, and must not be changed afterwards. options:
+ * optional. Tables that overlap each other, or are of the other format or a database's, are
+ * LOAM_ERR_INVALID_ARGUMENT, damaged ones LOAM_ERR_CORRUPTION. LOAM_ERR_NEEDS_NATIVE: in LevelDB's format the
+ * range of a table overlaps that of one of the database, or a snapshot is open. */
+LOAM_API loam_status loam_ingest(loam_db *db, const loam_ingest_options *options, size_t n, const char *const *paths, char **err);
+LOAM_API loam_status loam_ingest_start(loam_db *db, const loam_ingest_options *options, size_t n, const char *const *paths, loam_job **job, char **err);
+
+typedef struct loam_bulk_load_options {
+  size_t struct_size;
+  uint64_t flags;  /* none yet: 0 */
+  uint64_t memory; /* bytes of entries before a sorted run is written; 0: 4 * write_buffer_size */
+} loam_bulk_load_options;
+
+/* Begins a load: entries in any order, which are sorted, with the help of files in the directory, and
+ * ingested as tables. options: optional. */
+LOAM_API loam_status loam_bulk_load_begin(loam_db *db, const loam_bulk_load_options *options, loam_bulk_load **load, char **err);
+/* Of entries with the same key the last one counts. The batch has nothing but puts. */
+LOAM_API loam_status loam_bulk_load_put(loam_bulk_load *load, const void *key, size_t key_len, const void *value, size_t value_len, char **err);
+LOAM_API loam_status loam_bulk_load_add(loam_bulk_load *load, const loam_batch *batch, char **err);
+/* Makes all entries durable in the database, in one step, or none if it fails; it ends the load. */
+LOAM_API loam_status loam_bulk_load_finish(loam_bulk_load *load, char **err);
+LOAM_API loam_status loam_bulk_load_finish_start(loam_bulk_load *load, loam_job **job, char **err);
+/* Gives up the handle; a load that was not finished leaves nothing. */
+LOAM_API loam_status loam_bulk_load_close(loam_bulk_load *load);
 
 /* ---- Information; strings are malloc'ed ---- */
 

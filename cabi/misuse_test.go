@@ -99,9 +99,9 @@ const (
 	large_   = "LARGE"    // LOAM_ERR_TOO_LARGE
 )
 
-var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn|backup|changes)) \*$`)
+var handleType = regexp.MustCompile(`^(?:const )?(loam_(?:options|cache|db|snapshot|batch|iter|job|txn|backup|changes|table_writer|bulk_load)) \*$`)
 
-var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn)_options \*$`)
+var optionsType = regexp.MustCompile(`^const loam_(read|write|iter|txn|ingest|bulk_load)_options \*$`)
 
 // good is an argument nothing is wrong with.
 func (p prototype) good(q parameter) string {
@@ -129,6 +129,8 @@ func (p prototype) good(q parameter) string {
 		return "message"
 	case q.name == "version" || q.name == "revision":
 		return "LOAM_ABI_" + strings.ToUpper(q.name)
+	case q.typ == "const char *const *":
+		return "(const char *const *)lists"
 	case strings.HasPrefix(q.typ, "const char *"):
 		return `"leveldb.stats"`
 	case q.name == "data" && q.typ == "const void *":
@@ -160,7 +162,7 @@ func (p prototype) bad(q parameter) [][2]string {
 	if m := handleType.FindStringSubmatch(q.typ); m != nil {
 		kind := strings.TrimPrefix(m[1], "loam_")
 		list := [][2]string{{any_, "NULL"}, {closed_, "closed." + kind}}
-		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup", "changes"} {
+		for _, other := range []string{"options", "cache", "db", "snapshot", "batch", "iter", "job", "txn", "backup", "changes", "table_writer", "bulk_load"} {
 			if other != kind {
 				list = append(list, [2]string{handle_, "(void *)good." + other})
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -281,7 +282,7 @@ func (c *conformer) native(op string, args []string) {
 	case "listen", "changes":
 		c.changes(op)
 	default:
-		c.t.Fatalf("no operation %q", op)
+		c.bulk(op, args)
 	}
 }
 
@@ -509,6 +510,56 @@ func (c *conformer) follow(key []byte) {
 	c.value(f.Get(key, nil))
 	if err := f.Close(); err != nil {
 		c.t.Fatal(err)
+	}
+}
+
+// bulk ingests or loads.
+func (c *conformer) bulk(op string, args []string) {
+	switch op {
+	case "ingest":
+		c.ok(c.ingest(args))
+	case "bulkload":
+		c.ok(c.space.BulkLoad(context.Background(), pairs(args), nil))
+	default:
+		c.t.Fatalf("no operation %q", op)
+	}
+}
+
+// ingest writes a table of operations and takes it into the keyspace.
+func (c *conformer) ingest(args []string) error {
+	name := filepath.Join(c.t.TempDir(), "table")
+	w, err := NewTableWriter(name, nil)
+	if err != nil {
+		return err
+	}
+	for len(args) > 0 {
+		key := percentDecode(args[1])
+		switch args[0] {
+		case "put":
+			err = w.Put(key, percentDecode(args[2]))
+		case "expire":
+			err = w.PutTTL(key, percentDecode(args[2]), seconds(c.t, args[3]))
+		case "del":
+			err = w.Delete(key)
+		case "delrange":
+			err = w.DeleteRange(key, percentDecode(args[2]))
+		}
+		if err != nil {
+			return errors.Join(err, w.Close())
+		}
+		args = args[map[string]int{"put": 3, "expire": 4, "del": 2, "delrange": 3}[args[0]]:]
+	}
+	if err := w.Finish(); err != nil {
+		return err
+	}
+	return c.space.Ingest(context.Background(), &IngestOptions{Move: true}, name)
+}
+
+// pairs are keys and values.
+func pairs(args []string) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for i := 0; i < len(args) && yield(percentDecode(args[i]), percentDecode(args[i+1])); i += 2 {
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ const { Sublevel } = require('./sublevel')
 const sync = require('./sync')
 const transaction = require('./transaction')
 const { watch, watched } = require('./jobs')
+const ingest = require('./ingest')
 const { invalidArgument, keyspaceExists, isError, AbortError } = require('./errors')
 
 // What keyspace.js needs of the private side.
@@ -42,7 +43,9 @@ const manifest = {
     compact: true,
     compactRange: true,
     flush: true,
+    ingest: true,
     lag: true,
+    bulkLoad: true,
     metrics: true,
     recoveryReport: true,
     sync: true,
@@ -409,6 +412,42 @@ class Loam extends AbstractLevel {
     sync.assertOpen(this, 'lag')
     const [operations, seconds] = await native.lag(this.#context)
     return { operations, seconds }
+  }
+
+  async ingest (locations, options) {
+    const tables = ingest.tables(locations)
+    if (this.status === 'opening') return this.deferAsync(() => this.ingest(tables, options))
+    sync.assertOpen(this, 'ingest')
+    const { signal } = watched(options)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    const { move, excise } = { ...options }
+    if (excise != null && !Array.isArray(excise)) throw invalidArgument("The option 'excise' must be an array of start and limit")
+    const ends = excise == null ? [] : [excise[0], excise[1]].map((key) => this.#bound(key, options))
+    if (ends.includes(undefined)) throw invalidArgument("The option 'excise' must have a start and a limit")
+    await this.#writes.settled()
+    return this.#watch(native.ingestStart(this.#context, tables, move === true, ends[0], ends[1]), signal)
+  }
+
+  async bulkLoad (entries, options) {
+    if (typeof entries?.[Symbol.asyncIterator] !== 'function' && typeof entries?.[Symbol.iterator] !== 'function') throw new TypeError("The argument 'entries' must be iterable")
+    if (this.status === 'opening') return this.deferAsync(() => this.bulkLoad(entries, options))
+    sync.assertOpen(this, 'bulkLoad')
+    const { signal } = watched(options)
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    const keys = this.keyEncoding(options?.keyEncoding)
+    const values = this.valueEncoding(options?.valueEncoding)
+    await this.#writes.settled()
+    const encode = ([key, value]) => {
+      this._assertValidKey(key)
+      this._assertValidValue(value)
+      return [keys.encode(key), values.encode(value)]
+    }
+    const [job, load] = await ingest.bulkLoad(this.#context, entries, encode, options?.memory, signal)
+    try {
+      await this.#watch(job, signal)
+    } finally {
+      await native.bulkLoadClose(load)
+    }
   }
 
   #watch (job, signal, progress) {

@@ -194,6 +194,21 @@ export class Loam<KDefault = string, VDefault = string>
   checkpoint (location: string, options?: CheckpointOptions | undefined): Promise<void>
 
   /**
+   * Take tables of {@link TableWriter} into the database or keyspace, all or none of them: newer than all that is there,
+   * invisible to open snapshots and iterators, durable when it resolves. The files stay, and must not be changed
+   * afterwards, unless `move` is true.
+   */
+  ingest (locations: Iterable<string>, options?: IngestOptions<KDefault> | undefined): Promise<void>
+
+  /**
+   * Put all entries of an iterable, in any order: they are sorted, with the help of files in the directory, and ingested
+   * as tables, all in one step. Of entries with the same key the last one counts. Into keys that have no entries it is
+   * several times as fast as writes, and nothing is left to compact.
+   */
+  bulkLoad (entries: AsyncIterable<[KDefault, VDefault]> | Iterable<[KDefault, VDefault]>, options?: BulkLoadOptions<KDefault, VDefault> | undefined): Promise<void>
+  bulkLoad<K = KDefault, V = VDefault> (entries: AsyncIterable<[K, V]> | Iterable<[K, V]>, options: BulkLoadOptions<K, V>): Promise<void>
+
+  /**
    * Move a follower on to what the writer has written up to this call, or more; see {@link Loam.follow}.
    */
   catchUp (options?: CatchUpOptions | undefined): Promise<void>
@@ -416,6 +431,59 @@ export class Cache {
   /** Databases that have it keep it. Closing twice is harmless. */
   close (): void
   [Symbol.dispose] (): void
+}
+
+/**
+ * Writes a table outside of a database, for {@link Loam.ingest}. Keys ascend, and come once each: otherwise
+ * `LEVEL_INVALID_ARGUMENT`, and the table stays as it was. Its calls wait for the disk now and then.
+ */
+export class TableWriter {
+  private constructor ()
+
+  /**
+   * Create the file, which must not exist. Of the options, `format` and `comparator` must be those of the database that is
+   * to ingest the table, and those count that say how tables are written.
+   */
+  static create (location: string, options?: OpenOptions | undefined): Promise<TableWriter>
+
+  get location (): string
+
+  /** About how many bytes the file would have if the table were finished now. */
+  get size (): number
+
+  /** Add a value, which with `ttl` lives for so many seconds from now on. */
+  put (key: string | Uint8Array, value: string | Uint8Array, options?: { ttl?: number | undefined } | undefined): void
+
+  /** Add a deletion, of what the database has when the table is ingested. */
+  del (key: string | Uint8Array): void
+
+  /** Add the deletion of what the database has from `start` up to, not including, `limit` when the table is ingested. Ranges come in any order. */
+  deleteRange (start: string | Uint8Array, limit: string | Uint8Array): void
+
+  /** Make the table durable, under its name. If it fails the file is removed. */
+  finish (): Promise<void>
+
+  /** Give up a table that was not finished, and remove its file. Closing twice is harmless. */
+  close (): Promise<void>
+  [Symbol.asyncDispose] (): Promise<void>
+}
+
+export interface IngestOptions<K> {
+  /** Remove the files when their entries are durable in the database. Default: false. */
+  move?: boolean | undefined
+  /** Delete what there is from the first key up to, not including, the second, in the same step. */
+  excise?: [K, K] | undefined
+  /** Ends it when it is aborted; nothing is ingested then. */
+  signal?: AbortSignal | undefined
+}
+
+export interface BulkLoadOptions<K, V> {
+  keyEncoding?: string | Transcoder.PartialEncoder<K> | undefined
+  valueEncoding?: string | Transcoder.PartialEncoder<V> | undefined
+  /** Bytes of entries before a sorted run is written into the directory. Default: 4 * `writeBufferSize`. */
+  memory?: number | undefined
+  /** Ends it when it is aborted; nothing is loaded then. */
+  signal?: AbortSignal | undefined
 }
 
 /** A folder of backups, which may be of several databases. It is locked until it is closed. */

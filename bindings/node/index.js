@@ -5,6 +5,7 @@ const { Keyspace } = require('./keyspace')
 const { Cache, Resources } = require('./cache')
 const { Backups } = require('./backups')
 const { verifyDump } = require('./dump')
+const { TableWriter } = require('./ingest')
 const { prefixFilter } = require('./options')
 
 // What classic-level's users know, and with it the package level: new databases are
@@ -22,4 +23,5 @@ exports.Cache = Cache
 exports.Backups = Backups
 exports.Resources = Resources
 exports.verifyDump = verifyDump
+exports.TableWriter = TableWriter
 exports.prefixFilter = prefixFilter

@@ -1,4 +1,4 @@
 import loamdb from './index.js'
 
-export const { Loam, ClassicLevel, Keyspace, Cache, Backups, Resources, verifyDump, prefixFilter } = loamdb
+export const { Loam, ClassicLevel, Keyspace, Cache, Backups, Resources, TableWriter, verifyDump, prefixFilter } = loamdb
 export default loamdb

@@ -382,6 +382,90 @@ static void dumps(loam_db *db) {
   WANT(LOAM_OK, loam_snapshot_close(snapshot));
 }
 
+static void has(loam_db *db, const char *key, const char *want) {
+  char *err = NULL;
+  void *value;
+  size_t len;
+  loam_status s = loam_get_alloc(db, NULL, key, strlen(key), &value, &len, &err);
+  CHECK(want ? s == LOAM_OK && len == strlen(want) && !memcmp(value, want, len) : s == LOAM_NOT_FOUND, "%s: %s", key, loam_status_name(s));
+  loam_free(value);
+}
+
+/* Tables that are ingested, and loads. */
+static void ingests(void) {
+  char *err = NULL;
+  loam_db *db;
+  loam_table_writer *w;
+  loam_batch *batch;
+  loam_bulk_load *load;
+  loam_job *job;
+  uint64_t size;
+  const char *paths[] = {"table1", "table2"};
+  WANT(LOAM_OK, loam_open("ingested", NULL, &db, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "a", 1, "old", 3, NULL, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "x", 1, "old", 3, NULL, &err));
+  WANT(LOAM_OK, loam_table_writer_create("table1", NULL, &w, &err));
+  WANT(LOAM_ERR_EXISTS, loam_table_writer_create("table1", NULL, &w, &err));
+  loam_free(err);
+  WANT(LOAM_OK, loam_table_writer_create("table3", NULL, &w, &err));
+  WANT(LOAM_OK, loam_table_writer_close(w)); /* removes it */
+  CHECK(access("table3", F_OK), "a table that was given up is left");
+  unlink("table1");
+  WANT(LOAM_OK, loam_table_writer_create("table1", NULL, &w, &err));
+  WANT(LOAM_OK, loam_table_writer_put(w, "b", 1, "2", 1, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_table_writer_put(w, "a", 1, "1", 1, &err));
+  loam_free(err);
+  WANT(LOAM_OK, loam_table_writer_put_ttl(w, "c", 1, "3", 1, 1000, &err));
+  WANT(LOAM_OK, loam_batch_create(&batch, &err));
+  WANT(LOAM_OK, loam_batch_put(batch, "d", 1, "4", 1, &err));
+  WANT(LOAM_OK, loam_batch_put_ttl(batch, "e", 1, "5", 1, 1000, &err));
+  WANT(LOAM_OK, loam_table_writer_add(w, batch, &err));
+  WANT(LOAM_OK, loam_table_writer_size(w, &size, &err));
+  CHECK(size > 50, "%llu bytes", (unsigned long long)size);
+  WANT(LOAM_OK, loam_table_writer_finish(w, &err));
+  WANT(LOAM_ERR_CLOSED, loam_table_writer_put(w, "f", 1, "1", 1, NULL));
+  WANT(LOAM_OK, loam_table_writer_close(w));
+  WANT(LOAM_OK, loam_table_writer_create("table2", NULL, &w, &err));
+  WANT(LOAM_OK, loam_table_writer_delete(w, "k", 1, &err));
+  WANT(LOAM_OK, loam_table_writer_delete_range(w, "w", 1, "z", 1, &err));
+  WANT(LOAM_OK, loam_table_writer_finish(w, &err));
+  WANT(LOAM_OK, loam_table_writer_close(w));
+  WANT(LOAM_OK, loam_ingest(db, NULL, 2, paths, &err));
+  has(db, "a", "old");
+  has(db, "b", "2");
+  has(db, "c", "3");
+  has(db, "e", "5");
+  has(db, "x", NULL);
+  loam_ingest_options options = {.struct_size = sizeof options, .flags = LOAM_INGEST_MOVE | LOAM_INGEST_EXCISE, .start = "a", .start_len = 1, .stop = "m", .stop_len = 1};
+  WANT(LOAM_OK, loam_ingest_start(db, &options, 1, paths, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  has(db, "a", NULL);
+  has(db, "b", "2");
+  CHECK(access("table1", F_OK), "a table that was moved is left");
+  loam_bulk_load_options little = {.struct_size = sizeof little, .memory = 1};
+  WANT(LOAM_OK, loam_bulk_load_begin(db, &little, &load, &err));
+  WANT(LOAM_OK, loam_bulk_load_put(load, "z", 1, "1", 1, &err));
+  WANT(LOAM_OK, loam_bulk_load_put(load, "y", 1, "1", 1, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_bulk_load_add(load, batch, NULL)); /* a value that expires */
+  WANT(LOAM_OK, loam_batch_clear(batch));
+  WANT(LOAM_OK, loam_batch_put(batch, "z", 1, "2", 1, &err));
+  WANT(LOAM_OK, loam_bulk_load_add(load, batch, &err));
+  WANT(LOAM_OK, loam_bulk_load_finish_start(load, &job, &err));
+  WANT(LOAM_OK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  WANT(LOAM_ERR_CLOSED, loam_bulk_load_finish(load, NULL));
+  WANT(LOAM_OK, loam_bulk_load_close(load));
+  has(db, "y", "1");
+  has(db, "z", "2");
+  WANT(LOAM_OK, loam_bulk_load_begin(db, NULL, &load, &err));
+  WANT(LOAM_OK, loam_bulk_load_put(load, "q", 1, "1", 1, &err));
+  WANT(LOAM_OK, loam_bulk_load_close(load));
+  has(db, "q", NULL);
+  WANT(LOAM_OK, loam_batch_close(batch));
+  WANT(LOAM_OK, loam_close(db, &err));
+}
+
 static void upkeep(loam_db *db) {
   loam_job *job;
   uint64_t done, total, size = 7;
@@ -436,6 +520,7 @@ static void upkeep(loam_db *db) {
   WANT(LOAM_OK, loam_close(copy, &err));
   backups(db);
   followers();
+  ingests();
   WANT(LOAM_OK, loam_pause_compaction(db, &err));
   WANT(LOAM_OK, loam_resume_compaction(db, &err));
   WANT(LOAM_OK, loam_retry(db, &err));

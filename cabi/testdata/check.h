@@ -62,6 +62,8 @@ typedef struct {
   loam_txn *txn;
   loam_backup *backup;
   loam_changes *changes;
+  loam_table_writer *table_writer;
+  loam_bulk_load *bulk_load;
 } objects;
 
 static inline int gone(loam_status s) { return s == LOAM_ERR_CLOSED || s == LOAM_ERR_INVALID_HANDLE; }

@@ -429,6 +429,40 @@ static void changes(int listen) {
   puts("end");
 }
 
+static void ingest(char **words, int n) {
+  loam_table_writer *w;
+  const char *table = "a-table";
+  loam_ingest_options options = {.struct_size = sizeof options, .flags = LOAM_INGEST_MOVE};
+  WANT(LOAM_OK, loam_table_writer_create(table, NULL, &w, &err));
+  for (int i = 0; i < n;) {
+    const char *op = words[i];
+    text key = decode(words[i + 1]), value = strcmp(op, "del") ? decode(words[i + 2]) : (text){NULL, 0};
+    if (!strcmp(op, "put")) WANT(LOAM_OK, loam_table_writer_put(w, key.data, key.len, value.data, value.len, &err));
+    else if (!strcmp(op, "expire")) WANT(LOAM_OK, loam_table_writer_put_ttl(w, key.data, key.len, value.data, value.len, strtoull(words[i + 3], NULL, 10), &err));
+    else if (!strcmp(op, "delrange")) WANT(LOAM_OK, loam_table_writer_delete_range(w, key.data, key.len, value.data, value.len, &err));
+    else WANT(LOAM_OK, loam_table_writer_delete(w, key.data, key.len, &err));
+    i += !strcmp(op, "del") ? 2 : !strcmp(op, "expire") ? 4 : 3;
+    free(key.data);
+    free(value.data);
+  }
+  WANT(LOAM_OK, loam_table_writer_finish(w, &err));
+  WANT(LOAM_OK, loam_table_writer_close(w));
+  WANT(LOAM_OK, loam_ingest(db, &options, 1, &table, &err));
+}
+
+static void bulk_load(char **words, int n) {
+  loam_bulk_load *l;
+  WANT(LOAM_OK, loam_bulk_load_begin(db, NULL, &l, &err));
+  for (int i = 0; i + 1 < n; i += 2) {
+    text key = decode(words[i]), value = decode(words[i + 1]);
+    WANT(LOAM_OK, loam_bulk_load_put(l, key.data, key.len, value.data, value.len, &err));
+    free(key.data);
+    free(value.data);
+  }
+  WANT(LOAM_OK, loam_bulk_load_finish(l, &err));
+  WANT(LOAM_OK, loam_bulk_load_close(l));
+}
+
 static void nap(void) {
   struct timespec t = {0, 10 * 1000 * 1000};
   nanosleep(&t, NULL);
@@ -472,6 +506,8 @@ static void operation(char **words, int n) {
     else if (!strcmp(op, "compact")) WANT(LOAM_OK, loam_compact(db, NULL, 0, NULL, 0, &err));
     else if (!strcmp(op, "verify")) WANT(LOAM_OK, loam_verify(db, &err));
     else if (!strcmp(op, "filter")) filter(words[1]);
+    else if (!strcmp(op, "ingest")) ingest(words + 1, n - 1);
+    else if (!strcmp(op, "bulkload")) bulk_load(words + 1, n - 1);
     else if (!strcmp(op, "reopen")) {
       close_root();
       open_root("default");

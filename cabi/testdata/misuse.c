@@ -22,6 +22,8 @@ OPTIONS(read);
 OPTIONS(write);
 OPTIONS(iter);
 OPTIONS(txn);
+OPTIONS(ingest);
+OPTIONS(bulk_load);
 static int calls;
 static char *message;
 
@@ -30,7 +32,7 @@ static void make(objects *o, const char *path) {
   char folder[100];
   snprintf(folder, sizeof folder, "%s-backups", path);
   static size_t len;
-  static uint64_t savepoint;
+  static uint64_t savepoint, size;
   if (gone(loam_has(o->db, NULL, "k", 1, NULL))) {
     /* A call of the matrix may have begun to close it in the background. */
     while (loam_open(path, NULL, &o->db, NULL) == LOAM_ERR_LOCKED) usleep(100);
@@ -53,6 +55,16 @@ static void make(objects *o, const char *path) {
   if (!o->changes || gone(loam_changes_position(o->changes, &savepoint, NULL))) {
     loam_changes_close(o->changes);
     WANT(LOAM_OK, loam_changes_open(o->db, 0, 0, &o->changes, &err));
+  }
+  if (!o->table_writer || gone(loam_table_writer_size(o->table_writer, &size, NULL))) {
+    char table[64];
+    snprintf(table, sizeof table, "%s-table", path);
+    unlink(table);
+    WANT(LOAM_OK, loam_table_writer_create(table, NULL, &o->table_writer, &err));
+  }
+  if (!o->bulk_load || gone(loam_bulk_load_put(o->bulk_load, "k", 1, "v", 1, NULL))) {
+    loam_bulk_load_close(o->bulk_load);
+    WANT(LOAM_OK, loam_bulk_load_begin(o->db, NULL, &o->bulk_load, &err));
   }
   if (gone(loam_batch_count(o->batch, &len, NULL))) WANT(LOAM_OK, loam_batch_create(&o->batch, &err));
   if (gone(loam_job_wait(o->job, 0, NULL))) WANT(LOAM_OK, loam_flush_start(o->db, &o->job, &err));
@@ -93,6 +105,8 @@ int main(void) {
   WANT(LOAM_OK, loam_snapshot_close(closed.snapshot));
   WANT(LOAM_OK, loam_txn_close(closed.txn));
   WANT(LOAM_OK, loam_changes_close(closed.changes));
+  WANT(LOAM_OK, loam_table_writer_close(closed.table_writer));
+  WANT(LOAM_OK, loam_bulk_load_close(closed.bulk_load));
   WANT(LOAM_OK, loam_job_close(closed.job));
   WANT(LOAM_OK, loam_backup_close(closed.backup));
   WANT(LOAM_OK, loam_cache_close(closed.cache));

@@ -17,12 +17,14 @@ static const loam_read_options read_options = {sizeof read_options, 0, NULL};
 static const loam_write_options write_options = {sizeof write_options, 0};
 static const loam_iter_options iter_options = {.struct_size = sizeof iter_options};
 static const loam_txn_options txn_options = {.struct_size = sizeof txn_options};
+static const loam_ingest_options ingest_options = {.struct_size = sizeof ingest_options};
+static const loam_bulk_load_options bulk_load_options = {.struct_size = sizeof bulk_load_options};
 static char *message;
 
 static objects now(void) {
   objects g;
 #define LOAD(x) g.x = __atomic_load_n(&good.x, __ATOMIC_ACQUIRE)
-  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn), LOAD(backup), LOAD(changes);
+  LOAD(options), LOAD(cache), LOAD(db), LOAD(snapshot), LOAD(batch), LOAD(iter), LOAD(job), LOAD(txn), LOAD(backup), LOAD(changes), LOAD(table_writer), LOAD(bulk_load);
   return g;
 }
 
@@ -43,6 +45,7 @@ static void renew(loam_cache *shared) {
   objects n;
   objects g = now();
   size_t count;
+  uint64_t size;
 #define STORE(x) __atomic_store_n(&good.x, n.x, __ATOMIC_RELEASE)
   if (gone(loam_options_set(g.options, "block_size", "4096", NULL)) && loam_options_create(&n.options, NULL) == LOAM_OK) {
     if (shared) loam_options_set_cache(n.options, shared, NULL);
@@ -64,6 +67,15 @@ static void renew(loam_cache *shared) {
   if (gone(loam_backup_keep(g.backup, 2, NULL)) && loam_backup_open("backups", 0, &n.backup, NULL) == LOAM_OK) STORE(backup);
   loam_changes_close(g.changes);
   if (loam_changes_open(g.db, 0, 0, &n.changes, NULL) == LOAM_OK) STORE(changes);
+  if (gone(loam_table_writer_size(g.table_writer, &size, NULL))) {
+    loam_table_writer_close(g.table_writer);
+    unlink("a-table");
+    if (loam_table_writer_create("a-table", NULL, &n.table_writer, NULL) == LOAM_OK) STORE(table_writer);
+  }
+  if (gone(loam_bulk_load_put(g.bulk_load, "k", 1, "v", 1, NULL))) {
+    loam_bulk_load_close(g.bulk_load);
+    if (loam_bulk_load_begin(g.db, NULL, &n.bulk_load, NULL) == LOAM_OK) STORE(bulk_load);
+  }
   if (gone(loam_iter_entry(g.iter, NULL, NULL)) && loam_iter_create(g.db, NULL, &n.iter, NULL) == LOAM_OK) STORE(iter);
   if (gone(loam_batch_count(g.batch, &count, NULL)) && loam_batch_create(&n.batch, NULL) == LOAM_OK) STORE(batch);
   if (gone(loam_job_wait(g.job, 0, NULL)) && loam_flush_start(g.db, &n.job, NULL) == LOAM_OK) STORE(job);

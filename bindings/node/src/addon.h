@@ -44,7 +44,7 @@ enum {
 struct database;
 
 /* Every struct that JavaScript holds as an external begins with its kind. */
-typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER, KIND_CHANGES } kind;
+typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER, KIND_CHANGES, KIND_TABLE, KIND_LOAD } kind;
 
 /* Per environment. */
 typedef struct addon {
@@ -258,6 +258,8 @@ loam_status shared_close(loam_db *db, char **err);
   X(compareAndSwap) X(ttl) X(catchUpStart) X(lag)                              \
   X(changesOpen) X(changesNext) X(changesPosition) X(changesKeyspace)          \
   X(changesClose)                                                              \
+  X(tableCreate) X(tableWrite) X(tableSize) X(tableEnd) X(ingestStart)         \
+  X(bulkLoadBegin) X(bulkLoadAdd) X(bulkLoadFinish) X(bulkLoadClose)           \
   X(iterator) X(iteratorSeek) X(iteratorNext) X(iteratorNextSync) X(iteratorClose)
 
 #define X(name) napi_value js_##name(napi_env env, napi_callback_info info);

@@ -29,9 +29,14 @@
   X(txn_has) X(txn_merge) X(txn_delete_range)                                  \
   X(txn_iter_create) X(txn_savepoint) X(txn_rollback_to) X(txn_commit)         \
   X(txn_close) X(compare_and_swap) X(txn_put_ttl) X(ttl)                       \
-  X(catch_up_start) X(lag)                                                     \
+  X(catch_up_start) X(lag) X(batch_create_from)                                \
   X(changes_open) X(changes_next) X(changes_position) X(changes_keyspace)      \
   X(changes_close)                                                             \
+  X(table_writer_create) X(table_writer_put) X(table_writer_put_ttl)           \
+  X(table_writer_delete) X(table_writer_delete_range) X(table_writer_size)     \
+  X(table_writer_finish) X(table_writer_close) X(ingest_start)                 \
+  X(bulk_load_begin) X(bulk_load_add) X(bulk_load_finish_start)                \
+  X(bulk_load_close)                                                           \
   X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \
   X(property) X(metrics) X(recovery_report) X(comparator_name)                 \
   X(approximate_sizes) X(set_option) X(option)                                 \

@@ -8,7 +8,7 @@ const fs = require('fs')
 const os = require('os')
 const path = require('path')
 const { PassThrough } = require('stream')
-const { Backups, Loam } = require('..')
+const { Backups, Loam, TableWriter } = require('..')
 
 const directory = path.join(__dirname, '..', '..', '..', 'testdata', 'conformance')
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-conformance-'))
@@ -321,6 +321,25 @@ class Conformer {
     await this.db.close()
     await this.db.open()
     return [String(found)]
+  }
+
+  async ingest (...words) {
+    const table = await TableWriter.create(path.join(root, 'a-table'))
+    while (words.length > 0) {
+      const [type, key] = [words.shift(), decode(words.shift())]
+      if (type === 'put') table.put(key, decode(words.shift()))
+      else if (type === 'expire') table.put(key, decode(words.shift()), { ttl: Number(words.shift()) })
+      else if (type === 'delrange') table.deleteRange(key, decode(words.shift()))
+      else table.del(key)
+    }
+    await table.finish()
+    await this.db.ingest([table.location], { move: true })
+  }
+
+  bulkload (...words) {
+    return this.db.bulkLoad((function * () {
+      while (words.length > 0) yield [decode(words.shift()), decode(words.shift())]
+    })())
   }
 
   option (name, value) {

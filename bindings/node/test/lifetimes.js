@@ -264,7 +264,7 @@ test('shared resources that are closed, in each order', async (t) => {
 })
 
 test('everything that is exported is tried', async (t) => {
-  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'Resources', 'prefixFilter', 'verifyDump'])
+  t.same(Object.keys(loamdb).sort(), ['Backups', 'Cache', 'ClassicLevel', 'Keyspace', 'Loam', 'Resources', 'TableWriter', 'prefixFilter', 'verifyDump'])
   t.same(Object.getOwnPropertyNames(Loam).filter((name) => typeof Loam[name] === 'function').sort(), ['destroy', 'export', 'follow', 'repair', 'upgrade'])
   const db = await opened()
   for (const method of ['destroy', 'export', 'follow', 'repair', 'upgrade']) {

@@ -1,6 +1,6 @@
 // Compiled by test/package.js, not run.
 
-import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions, prefixFilter, RecoveryReport } from 'loamdb'
+import { Backup, Backups, Cache, ClassicLevel, DumpInfo, verifyDump, Loam, OpenOptions, prefixFilter, RecoveryReport, TableWriter } from 'loamdb'
 import loamdb from 'loamdb'
 
 interface User { name: string }
@@ -35,6 +35,12 @@ export async function main (): Promise<void> {
   await db.verify()
   await db.verify({ signal: new AbortController().signal, progress: (done, total) => console.log(done / total) })
   await db.checkpoint('copy')
+  await using table = await TableWriter.create('t', { compression: 'zstd' })
+  table.put('k', new Uint8Array(2), { ttl: 5 })
+  await table.finish()
+  await db.ingest([table.location], { move: true, excise: ['a', 'b'] })
+  await db.bulkLoad([['a', 'b']], { memory: 1e6 })
+  await db.bulkLoad(db.iterator(), { signal: new AbortController().signal })
   db.setOption('blockSize', '8KiB')
   const value: string = db.option('blockSize')
   console.log(value)

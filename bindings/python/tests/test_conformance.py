@@ -185,6 +185,26 @@ class Runner:
         names = {"lower": "start", "upper": "stop"}
         entries = tx.items(**{names[n]: decode(options[n]) for n in names if n in options}, reverse="reverse" in options)
         return [f"{encode(k)} {encode(v)}" for k, v in entries] + ["end"]
+
+    def do_ingest(self, source, *words):
+        table = self.path.parent / "a-table"
+        left = list(words)
+        with loamdb.TableWriter(table) as w:
+            while left:
+                op, key = left.pop(0), decode(left.pop(0))
+                if op == "put":
+                    w.put(key, decode(left.pop(0)))
+                elif op == "expire":
+                    w.put(key, decode(left.pop(0)), ttl=int(left.pop(0)))
+                elif op == "delrange":
+                    w.delete_range(key, decode(left.pop(0)))
+                else:
+                    w.delete(key)
+        source.ingest([table], move=True)
+
+    def do_bulkload(self, source, *words):
+        source.bulk_load((decode(k), decode(v)) for k, v in zip(words[::2], words[1::2], strict=True))
+
     def do_checkpoint(self, source, name):
         path = self.path.parent / name
         self.db.checkpoint(path)

@@ -31,6 +31,8 @@ ARGUMENTS: dict[str, tuple[object, ...]] = {
     "checkpoint": ("no such directory/copy",),
     "dump": (os.devnull,),
     "load": (os.devnull,),
+    "ingest": (["no such table"],),
+    "bulk_load": ([(b"a", b"b")],),
     "property": ("leveldb.stats",),
     "set_option": ("block_size", 4096),
     "option": ("block_size",),
@@ -177,7 +179,7 @@ def test_arguments_of_the_wrong_kind(module, tmp_path):
             if name in ("get", "pop", "setdefault", "__exit__") or not arguments_of(thing, name):
                 continue
             for wrong in (None, 5, "text", object(), db, thing):
-                if name in ("multi_get", "update") and wrong in (db, thing, "text"):
+                if name in ("multi_get", "update", "ingest") and wrong in (db, thing, "text"):
                     continue
                 if (name, wrong) in (("keyspace", "text"), ("checkpoint", "text"), ("dump", "text"), ("load", "text"), ("drop_keyspace", "text"), ("use", None), ("use", db)):
                     continue

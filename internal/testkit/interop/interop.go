@@ -8,7 +8,9 @@ package interop
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -24,10 +26,23 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// Op is one operation: put, del, compact or reopen.
+// Op is one operation: put, del, compact or reopen; or, for Loam only, ingest and bulkload, of Entries
+// of the prefix Key.
 type Op struct {
 	Name       string
 	Key, Value []byte
+}
+
+// Entries are what an ingest or a bulkload adds, ascending; nil: it is another operation.
+func (o Op) Entries() []Pair {
+	if o.Name != "ingest" && o.Name != "bulkload" {
+		return nil
+	}
+	pairs := make([]Pair, 300)
+	for i := range pairs {
+		pairs[i] = Pair{fmt.Appendf(bytes.Clone(o.Key), "%04d", i), fmt.Appendf(bytes.Clone(o.Value), "%d", i)}
+	}
+	return pairs
 }
 
 // Pair is one entry of a database.
@@ -51,7 +66,7 @@ func (s script) Name() string { return s.name }
 func (s script) Play(dir string, ops []Op, kill bool) ([]Pair, error) {
 	var in, out, errs bytes.Buffer
 	for _, op := range ops {
-		fmt.Fprintln(&in, strings.TrimRight(fmt.Sprintf("%s %s %s", op.Name, enhex(op.Key, op.Name != "compact" && op.Name != "reopen"), enhex(op.Value, op.Name == "put")), " "))
+		fmt.Fprintln(&in, strings.TrimRight(fmt.Sprintf("%s %s %s", op.Name, enhex(op.Key, op.Name != "compact" && op.Name != "reopen"), enhex(op.Value, op.Name == "put" || op.Entries() != nil)), " "))
 	}
 	fmt.Fprintln(&in, "dump")
 	argv := append(append([]string{}, s.argv...), dir)
@@ -189,6 +204,10 @@ func (l loam) play(dir string, ops []Op, pair func(k, v []byte)) (*lsm.DB, error
 			if err = db.Close(); err == nil {
 				db, err = lsm.Open(dir, &o)
 			}
+		case "ingest":
+			err = ingest(db, dir+"-table", o, op.Entries())
+		case "bulkload":
+			err = bulkLoad(db, op.Entries())
 		}
 		if err != nil {
 			return nil, err
@@ -198,6 +217,30 @@ func (l loam) play(dir string, ops []Op, pair func(k, v []byte)) (*lsm.DB, error
 		pair(k, v)
 	}
 	return db, err
+}
+
+func ingest(db *lsm.DB, table string, o lsm.Options, entries []Pair) error {
+	w, err := lsm.NewTableWriter(table, &o)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		err = errors.Join(err, w.Put(e.Key, e.Value))
+	}
+	if err := errors.Join(err, w.Finish(), w.Close()); err != nil {
+		return err
+	}
+	return db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, table)
+}
+
+func bulkLoad(db *lsm.DB, entries []Pair) error {
+	return db.BulkLoad(context.Background(), func(yield func(key, value []byte) bool) {
+		for i := range entries { // in another order
+			if e := entries[i*7%len(entries)]; !yield(e.Key, e.Value) {
+				return
+			}
+		}
+	}, nil)
 }
 
 // LoamMain is the program that is killed: argv is "loam-peer", the options'

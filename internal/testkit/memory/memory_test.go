@@ -24,6 +24,20 @@ func testMemoryFaults(t *testing.T, share int) {
 	}
 }
 
+// TestIngestMemoryFaults fails allocations of tables that are written outside, of their ingests, and of bulk loads.
+func TestIngestMemoryFaults(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		trials, err := Faults(testkit.Seed(t), []string{ingestName}, testkit.Scale(13, 3*share, 1))
+		if err != nil {
+			t.Error(err)
+		}
+		t.Logf("%d trials", trials)
+		if trials < testkit.Scale(10, 40/share, 150) {
+			t.Errorf("only %d trials", trials)
+		}
+	})
+}
+
 // TestFailedTrial wants the memory of a trial that fails given back: that of the next is
 // counted from what is in use when it begins.
 func TestFailedTrial(t *testing.T) {

@@ -89,6 +89,10 @@ var workloads = []workload{
 	{"scan", 2000, func(o *lsm.Options) { o.CacheSize = -1 }, func(t *trial) error {
 		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany, t.compact, t.read, t.close)
 	}},
+	{ingestName, 4000, nil, func(t *trial) error {
+		return steps(t.open, t.ingests(4), t.writes(6), t.ingests(6), t.read, t.flush, t.ingests(4), t.compact, t.read,
+			t.kill, t.open, t.ingests(4), t.read, t.close)
+	}},
 	{sharedName, 2000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.read, t.compact, t.read, t.kill, t.open, t.read, t.close)
 	}},

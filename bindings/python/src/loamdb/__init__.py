@@ -26,6 +26,7 @@ from .changes import Change, Changes, Operation
 from .db import DB, Batch, Keyspace, Lag, Prefixed, PrefixedBatch, Snapshot
 from .errors import *  # noqa: F403
 from .errors import IOError as IOError
+from .ingest import TableWriter
 from .iterator import Iterator
 from .transaction import Transaction
 
@@ -50,6 +51,7 @@ __all__ = [
     "PrefixedBatch",
     "Resources",
     "Snapshot",
+    "TableWriter",
     "Transaction",
     "destroy",
     "dump",

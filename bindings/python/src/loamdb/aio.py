@@ -257,6 +257,16 @@ class DB(_Reads):
         """A feed for ``async for change in db.changes()``; see loamdb.DB.changes."""
         return Changes(self, from_, durable)
 
+    async def ingest(
+        self, paths: Iterable[StrPath], *, move: bool = False, excise: tuple[Buffer, Buffer] | None = None
+    ) -> None:
+        """Takes tables of TableWriter into the database, all or none of them."""
+        await self._run(self.db.ingest, paths, move=move, excise=excise)
+
+    async def bulk_load(self, entries: Iterable[tuple[Buffer, Buffer]], *, memory: int = 0) -> None:
+        """Puts all pairs of an iterable, in any order, which is read on another thread."""
+        await self._run(self.db.bulk_load, entries, memory=memory)
+
     async def sync(self) -> None:
         """Returns when all earlier writes are on disk."""
         await self._run(self.db.sync)

@@ -16,6 +16,7 @@ from ._handles import Handle, batch_append, batch_count, batch_in, batch_size, e
 from ._library import ffi, load
 from ._options import Cache, MergeOperator, Resources, encode_path, option_name, option_text
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
+from .ingest import ingest, load_entries
 from .errors import CallbackError, ClosedError, NeedsNativeError
 from .iterator import Iterator
 
@@ -440,6 +441,23 @@ class DB(_Mapping, Handle):
         order. 0 is the first that is there; the options wal_retention_bytes and wal_retention_seconds keep more of
         them. durable: only what a power cut does not take back. GapError: from_ is gone."""
         return Changes(self, from_, durable)
+
+    def ingest(
+        self, paths: Iterable[StrPath], *, move: bool = False, excise: tuple[Buffer, Buffer] | None = None
+    ) -> None:
+        """Takes tables of TableWriter into the database, all or none of them: newer than all that is there,
+        invisible to open snapshots and iterators, durable when it returns. The files are read first; they stay, and
+        must not be changed afterwards, or with move are removed. excise=(start, stop) deletes what there is from
+        start up to, not including, stop, in the same step. Raises InvalidArgumentError where tables overlap, or are
+        no TableWriter's for this format, and NeedsNativeError in LevelDB's format over entries that are there."""
+        ingest(self, paths, move, excise)
+
+    def bulk_load(self, entries: Iterable[tuple[Buffer, Buffer]], *, memory: int = 0) -> None:
+        """Puts all pairs of an iterable, in any order: they are sorted, with the help of files in the directory, and
+        ingested as tables, all in one step. Of pairs with the same key the last one counts. Into keys that have
+        no entries it is several times as fast as writes, and nothing is left to compact. memory is how many bytes of
+        pairs are sorted at once; 0 is 4 * write_buffer_size."""
+        load_entries(self, entries, memory)
 
     def compaction_paused(self) -> Paused:
         """No automatic compaction inside the ``with`` block. Blocks nest."""
