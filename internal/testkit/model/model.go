@@ -21,16 +21,16 @@ type Model struct {
 	keys       []*history // ascending
 	bySpelling map[string]*history
 	now        base.SeqNum
-	// Join applies an operand to a value, nil for none. New makes it JoinByComma.
+	// Join applies an operand to a value, nil for none, which it may change. New makes it JoinByComma.
 	Join func(existing, operand []byte) []byte
 }
 
-// JoinByComma appends an operand behind a comma.
+// JoinByComma appends an operand behind a comma, in the room behind existing if there is some.
 func JoinByComma(existing, operand []byte) []byte {
 	if existing == nil {
 		return append([]byte{}, operand...)
 	}
-	return append(append(bytes.Clone(existing), ','), operand...)
+	return append(append(existing, ','), operand...)
 }
 
 // history holds the versions of one key, oldest first.
@@ -121,26 +121,27 @@ func (h *history) newest(at base.SeqNum) *Entry {
 // live is what a reader sees at a sequence number: the newest set, with the operands that
 // are newer applied to it, nil if there is nothing.
 func (m *Model) live(h *history, at base.SeqNum) *Entry {
-	var found *Entry
-	for i := range h.versions { // oldest first
-		e := &h.versions[i]
-		if e.Trailer.Seq() > at {
-			break
-		}
-		switch e.Trailer.Kind() {
-		case base.KindSet:
-			found = e
-		case base.KindMerge:
-			var existing []byte
-			if found != nil {
-				existing = append([]byte{}, found.Value...)
-			}
-			found = &Entry{Key: e.Key, Value: m.Join(existing, e.Value), Trailer: base.MakeTrailer(e.Trailer.Seq(), base.KindSet)}
-		default:
-			found = nil
-		}
+	n := sort.Search(len(h.versions), func(i int) bool { return h.versions[i].Trailer.Seq() > at })
+	first := n // of the operands
+	for first > 0 && h.versions[first-1].Trailer.Kind() == base.KindMerge {
+		first--
 	}
-	return found
+	var found *Entry
+	if first > 0 && h.versions[first-1].Trailer.Kind() == base.KindSet {
+		found = &h.versions[first-1]
+	}
+	if first == n {
+		return found
+	}
+	var value []byte // of its own
+	if found != nil {
+		value = append([]byte{}, found.Value...)
+	}
+	for i := first; i < n; i++ {
+		value = m.Join(value, h.versions[i].Value)
+	}
+	last := &h.versions[n-1]
+	return &Entry{Key: last.Key, Value: value, Trailer: base.MakeTrailer(last.Trailer.Seq(), base.KindSet)}
 }
 
 // Get returns the value that a reader at a sequence number sees.
