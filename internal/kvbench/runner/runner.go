@@ -111,6 +111,11 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		res.Skipped = "no benchmark before wrote at full speed"
 		return res, nil
 	}
+	if spec.Fresh && r.db != nil { // what is there stays for those that come next
+		if res.Skipped = r.unusable(&spec); res.Skipped != "" {
+			return res, nil
+		}
+	}
 	if spec.NeedsStore() {
 		if err := r.prepare(ctx, &spec); err != nil {
 			return res, err
@@ -130,12 +135,7 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		return res, err
 	}
 	if spec.Keyspaces > 0 {
-		spaces, ok := r.db.(store.Keyspaced)
-		if !ok {
-			res.Skipped = r.Driver.Title() + " has no keyspaces"
-			return res, nil
-		}
-		if err := spaces.OpenKeyspaces(spec.Keyspaces); err != nil {
+		if err := r.db.(store.Keyspaced).OpenKeyspaces(spec.Keyspaces); err != nil {
 			res.Skipped = err.Error()
 			return res, nil
 		}

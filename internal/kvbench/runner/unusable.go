@@ -20,6 +20,7 @@ var optional = []struct {
 	has     func(db store.Store) bool
 	without string
 }{
+	{func(s *workload.Spec) bool { return s.Keyspaces > 0 }, has[store.Keyspaced], "keyspaces"},
 	{func(s *workload.Spec) bool { return s.TTL > 0 }, has[store.Expiring], "values that expire"},
 	{func(s *workload.Spec) bool { return s.Kind == workload.Add }, has[store.Counters], "merges"},
 	{func(s *workload.Spec) bool { return s.Kind == workload.Transact && !s.Txn.Plain }, has[store.Transactional], "such transactions"},
