@@ -776,7 +776,7 @@ enum {
 /* Opens a feed of what is committed in a database, all keyspaces: every operation once, in order, from
  * sequence number from on; 0: from the first that is there. It reads logs, which "wal_retention_bytes" and
  * "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is gone, or not given out yet. flags:
- * LOAM_CHANGES_DURABLE. Any number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
+ * LOAM_CHANGES_DURABLE, which a follower does not know: it shows what its catch-ups have read. Any number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
 LOAM_API loam_status loam_changes_open(loam_db *db, uint64_t from, uint64_t flags, loam_changes **changes, char **err);
 /* Stores a malloc'ed block of changes, those that are there, at least one: each as its length (32-bit
  * little-endian, not aligned) and its bytes, which are those of loam_batch_data with the sequence number of the

@@ -52,7 +52,8 @@ type ChangesOptions = feed.Options
 // The feed reads logs. Those that the database needs no longer stay as Options.WALRetentionBytes and
 // WALRetentionTime say, whether feeds are open or not. A feed for which that is not enough fails with a *GapError, then or when
 // it begins (ErrGap), and so does one that meets what was never in a log, or that the database lost in a crash.
-// See docs/changes.md. It fails with ErrClosed and with errors of the file system, too.
+// A Follower's feed shows what its catch-ups have read, and cannot be Durable (ErrInvalidArgument); it may fail with
+// ErrDirectoryChanged. See docs/changes.md. Changes fails with ErrClosed and with errors of the file system, too.
 func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 	if o == nil {
 		o = &ChangesOptions{}

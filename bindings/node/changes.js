@@ -60,6 +60,7 @@ class Changes {
   #feed
   #ready = [] // fetched, in reverse
   #names = new Map()
+  #waiting // the fetch that waits, which all calls of next share
   #signal
   #abort = () => { this.close() }
   #closed = false
@@ -112,7 +113,8 @@ class Changes {
   async next () {
     while (this.#ready.length === 0 && !this.#closed) {
       try {
-        await this.#fetch(true)
+        this.#waiting ??= this.#fetch(true).finally(() => { this.#waiting = undefined })
+        await this.#waiting
       } catch (error) {
         if (!this.#closed) throw error
       }

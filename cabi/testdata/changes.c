@@ -32,6 +32,31 @@ static void *close_later(void *arg) {
   return NULL;
 }
 
+/* A follower's feed has what a catch-up has read. */
+static void follower(void) {
+  loam_db *follower;
+  loam_changes *feed;
+  void *block;
+  size_t len;
+  uint64_t next, first;
+  WANT(LOAM_OK, loam_follower_open("db", NULL, &follower, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_changes_open(follower, 0, LOAM_CHANGES_DURABLE, &feed, NULL));
+  WANT(LOAM_OK, loam_changes_open(follower, 101, 0, &feed, &err));
+  WANT(LOAM_OK, loam_changes_next(feed, 0, 0, &block, &len, &err));
+  CHECK(count(block, len, &first) && first == 101, "%d", (int)first);
+  loam_free(block);
+  WANT(LOAM_OK, loam_changes_position(feed, &next, &err));
+  WANT(LOAM_OK, loam_put(db, NULL, "more", 4, "", 0, NULL, &err));
+  WANT(LOAM_TIMEOUT, loam_changes_next(feed, 0, 0, &block, &len, &err));
+  WANT(LOAM_OK, loam_catch_up(follower, &err));
+  WANT(LOAM_OK, loam_changes_next(feed, 0, -1, &block, &len, &err));
+  CHECK(count(block, len, &first) == 1 && first == next, "%d, not %d", (int)first, (int)next);
+  loam_free(block);
+  WANT(LOAM_OK, loam_close(follower, &err));
+  WANT(LOAM_ERR_CLOSED, loam_changes_next(feed, 0, -1, &block, &len, &err));
+  WANT(LOAM_OK, loam_changes_close(feed));
+}
+
 int main(void) {
   loam_options *options;
   loam_changes *feed, *second;
@@ -115,6 +140,7 @@ int main(void) {
   CHECK(first == 101, "%d", (int)first);
   loam_free(block);
   WANT(LOAM_OK, loam_changes_close(feed));
+  follower();
   WANT(LOAM_OK, loam_options_close(options));
   WANT(LOAM_OK, loam_close(db, &err));
   return 0;

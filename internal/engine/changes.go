@@ -7,8 +7,8 @@ import (
 
 // feedEnv is the database as feeds of changes see it.
 func (db *DB) feedEnv() feed.Env {
-	return feed.Env{
-		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format,
+	env := feed.Env{
+		FS: db.Opts.FS, Dir: db.Dir, Format: func() base.Format { return db.Opts.Format },
 		Visible: db.Shared.Seqs.Visible, Oldest: db.WAL.Oldest, Cuts: db.WAL.Cuts, Durable: db.durable,
 		Keyspace: func(id base.KeyspaceID) string {
 			if k := db.KeyspaceByID(id); k != nil {
@@ -18,6 +18,10 @@ func (db *DB) feedEnv() feed.Env {
 		},
 		Ended: db.Health.Writable,
 	}
+	if db.Opts.Follow {
+		db.followedEnv(&env)
+	}
+	return env
 }
 
 // publish makes everything up to seq visible, and wakes feeds that wait for it.

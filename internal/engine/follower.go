@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feed"
 	"github.com/loamdb/loam/internal/follow"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/tree"
@@ -32,7 +33,7 @@ func (db *DB) openFollower() (err error) {
 	db.Follower, err = follow.Open(follow.Options{
 		FS: db.Opts.FS, Path: db.Opts.path, Dir: db.Dir,
 		Edits: db.edits, Manifest: db.Manifest, Files: db.Shared.Files, Seqs: db.Shared.Seqs,
-		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Warn: db.Health.Warn,
+		Tree: db.treeOf, Make: db.makeFollowed, Drop: db.dropFollowed, Warn: db.Health.Warn, Moved: db.caughtUp,
 		Merge: func(t *tree.Tree, name string) {
 			if op := db.mergeOperator(t.ID(), name); op != nil && op != t.Merge() {
 				t.SetMerge(op)
@@ -40,6 +41,30 @@ func (db *DB) openFollower() (err error) {
 		},
 	})
 	return err
+}
+
+// followedEnv makes env that of a follower: a feed shows what was made visible by a catch-up, counts as a read of the
+// present, and waits for the next catch-up.
+func (db *DB) followedEnv(env *feed.Env) {
+	seqs := db.Shared.Seqs
+	env.Follower = true
+	env.Format = func() base.Format { return db.Follower.Format() }
+	env.Visible = func() base.SeqNum {
+		seqs.Present()
+		return seqs.Visible()
+	}
+	env.Oldest = func() uint64 { return 0 } // of the logs that are there
+	// What a reader has in its buffer behind the visible state may have been cut off since.
+	env.Cuts = func() uint64 { return uint64(seqs.Visible()) }
+	env.Durable = func(uint64, int64) bool { return false }
+	env.Ended = func() error { return db.Follower.Lost() }
+}
+
+// caughtUp wakes the feeds that wait for a catch-up.
+func (db *DB) caughtUp() {
+	if db.Feeds.Waiting() {
+		db.Feeds.Wake()
+	}
 }
 
 // makeFollowed makes a keyspace that the writer has created.

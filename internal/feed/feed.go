@@ -75,6 +75,9 @@ func (h *Hub) New(from uint64, o Options) (*Changes, error) {
 
 // begin checks where the feed begins.
 func (c *Changes) begin() error {
+	if c.durable && c.hub.env.Follower {
+		return fmt.Errorf("%w: a follower does not know what its writer has made durable; ask the writer, or leave Durable out", base.ErrInvalidArgument)
+	}
 	logs, err := c.hub.env.logs()
 	if err != nil {
 		return err

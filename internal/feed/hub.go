@@ -11,20 +11,23 @@ import (
 
 // Env is the database whose logs are read. All fields are required.
 type Env struct {
-	FS     vfs.FS
-	Dir    string
-	Format base.Format
+	FS  vfs.FS
+	Dir string
+	// Format is that of the logs. A follower's directory may be upgraded.
+	Format func() base.Format
+	// Follower says that another process writes the logs, of whose syncs nothing is known.
+	Follower bool
 	// Visible is the last sequence number that was committed.
 	Visible func() base.SeqNum
 	// Oldest is the oldest log that stays.
 	Oldest func() uint64
-	// Cuts counts how often the log was cut back.
+	// Cuts changes when a log was cut back, after which a reader's buffer may have what the log has not.
 	Cuts func() uint64
 	// Durable reports whether a record that ends there in a log survives a power cut.
 	Durable func(log uint64, end int64) bool
 	// Keyspace is the name of a keyspace, "" if it was dropped.
 	Keyspace func(id base.KeyspaceID) string
-	// Ended is why nothing is committed any more, or nil.
+	// Ended is why nothing more is committed, or becomes known of, for now, or nil.
 	Ended func() error
 }
 

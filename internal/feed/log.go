@@ -20,7 +20,7 @@ type log struct {
 // logs lists the logs that were begun and stay, oldest first.
 func (e *Env) logs() (logs []log, err error) {
 	oldest := e.Oldest()
-	o := wal.TailOptions{FS: e.FS, Dir: e.Dir, Format: e.Format}
+	o := wal.TailOptions{FS: e.FS, Dir: e.Dir, Format: e.Format()}
 	nums, err := wal.Logs(o)
 	if err != nil {
 		return nil, err
@@ -53,13 +53,14 @@ type reader struct {
 
 // open opens a log, to be read from a place on where a record ends.
 func (e *Env) open(num uint64, at int64, limit base.SeqNum) (*reader, error) {
-	name := e.Format.FileName(base.FileLog, num)
+	format := e.Format()
+	name := format.FileName(base.FileLog, num)
 	r := &reader{num: num, limit: limit, cuts: e.Cuts()}
 	var err error
 	if r.file, err = e.FS.Open(filepath.Join(e.Dir, name)); err != nil {
 		return nil, err
 	}
-	if e.Format == base.Native {
+	if format == base.Native {
 		r.Tail, r.known = record.NewChainTail(r.file, name, num, at), func(base.KeyspaceID) bool { return true }
 	} else {
 		r.Tail = record.NewTail(r.file, name, at)

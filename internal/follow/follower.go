@@ -54,6 +54,8 @@ type Options struct {
 	Drop func(base.KeyspaceID)
 	// Merge names the merge operator of a keyspace.
 	Merge func(t *tree.Tree, name string)
+	// Moved is called after each catch-up, and when a part of one has become visible.
+	Moved func()
 	// Warn is told of failures of catch-ups in the background.
 	Warn func(what string, err error)
 }
@@ -263,6 +265,7 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 		if err != nil && ctx.Err() == nil {
 			f.failed.Store(&err)
 		}
+		f.o.Moved()
 	}()
 	began := time.Since(f.begun)
 	if err := f.id.check(f.o.Path, f.o.Dir); err != nil {
@@ -458,9 +461,21 @@ func (f *Follower) Still(g func()) {
 	g()
 }
 
+// Format is that of the logs of the visible state.
+func (f *Follower) Format() base.Format { return f.at.Load().format }
+
+// Lost is base.ErrDirectoryChanged if the last catch-up failed with that, else nil.
+func (f *Follower) Lost() error {
+	if err := f.failed.Load(); err != nil && errors.Is(*err, base.ErrDirectoryChanged) {
+		return *err
+	}
+	return nil
+}
+
 // note tells Lag where the visible state stands.
 func (f *Follower) note() {
 	f.at.Store(&standing{f.logs.place, f.logs.format})
+	f.o.Moved()
 }
 
 // Close ends the catch-ups, and gives back what they hold. The trees are closed by their database.

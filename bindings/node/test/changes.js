@@ -79,3 +79,38 @@ test('waits for changes end', async function (t) {
   setTimeout(() => db.close(), 20)
   t.is(await last.next(), undefined, 'by the end of the database')
 })
+
+test('a feed of a follower', async function (t) {
+  const location = temporary()
+  const db = new Loam(location)
+  await db.open()
+  const follower = await Loam.follow(location, { followInterval: '1ms' })
+  const feed = follower.changes()
+  for (let i = 0; i < 10; i++) {
+    await db.put(`k${i}`, '')
+    t.same(keys(await feed.next()), [`put k${i}`])
+  }
+  t.throws(() => follower.changes({ durable: true }), (err) => err.code === 'LEVEL_INVALID_ARGUMENT' || err instanceof TypeError)
+  await follower.close()
+  const slow = await Loam.follow(location)
+  const other = slow.changes({ from: 11 })
+  await db.put('a', '')
+  t.is(await other.poll(), undefined)
+  await slow.catchUp()
+  t.same(keys(await other.poll()), ['put a'])
+  await slow.close()
+  await db.close()
+})
+
+test('calls for a feed beside each other', async function (t) {
+  const db = new Loam(temporary())
+  await db.open()
+  const feed = db.changes()
+  const waits = [feed.next(), feed.next(), feed.next()]
+  t.is(await feed.poll(), undefined, 'a wait keeps no other call')
+  for (const key of ['a', 'b', 'c', 'd']) await db.put(key, '')
+  const seen = await Promise.all(waits)
+  t.same(seen.map(({ seq }) => seq).sort(), [1, 2, 3], 'each change goes to one')
+  t.same(keys(await feed.next()), ['put d'])
+  await db.close()
+})

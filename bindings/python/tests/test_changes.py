@@ -69,3 +69,46 @@ def test_waits(path):
         timer.join()
         feed.close()
         feed.close()
+
+
+def test_follower(path):
+    """A follower's feed has what was written in the other opening."""
+    with loamdb.open(path) as db, loamdb.follow(path, follow_interval="1ms") as follower, follower.changes() as feed:
+        for i in range(10):
+            db[b"%d" % i] = b""
+            assert [(o.seq, o.key) for o in next(feed)] == [(i + 1, b"%d" % i)]
+        with pytest.raises(loamdb.errors.InvalidArgumentError, match="durable"):
+            follower.changes(durable=True)
+    with loamdb.open(path) as db, loamdb.follow(path) as follower, follower.changes(11) as feed:
+        db[b"a"] = b""
+        assert feed.next(0) is None
+        follower.catch_up()
+        change = feed.next(0)
+        assert change is not None and [o.key for o in change] == [b"a"]
+
+
+def test_threads(path):
+    """Threads that share a feed get each change once."""
+    with loamdb.open(path) as db, db.changes() as feed:
+        got = [[], [], []]
+
+        def take(mine):
+            try:
+                while True:
+                    mine.append(next(feed).seq)
+            except loamdb.errors.ClosedError:
+                pass
+
+        threads = [threading.Thread(target=take, args=(mine,)) for mine in got]
+        for t in threads:
+            t.start()
+        for i in range(2000):
+            db[b"%d" % i] = b""
+        while sum(map(len, got)) < 2000:
+            time.sleep(0.001)
+        feed.next(0)
+        feed.close()
+        for t in threads:
+            t.join()
+        assert sorted(got[0] + got[1] + got[2]) == list(range(1, 2001))
+        assert all(mine == sorted(mine) for mine in got)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator as AbstractIterator
 
@@ -76,15 +77,17 @@ class Change:
 
 class Changes:
     """A feed of what is committed in a database, in order, each operation once; made by db.changes().
-    Iterating waits for the next change, for ever; Ctrl-C ends that."""
+    Iterating waits for the next change, for ever; Ctrl-C ends that. Several threads may share a feed: each change goes
+    to one of them."""
 
-    __slots__ = ("__weakref__", "_db", "_handle", "_known", "_ready")
+    __slots__ = ("__weakref__", "_db", "_handle", "_known", "_ready", "_turn")
 
     def __init__(self, db: Handle, from_: int, durable: bool) -> None:
         self._handle: Any = None
         self._db = db
         self._known: dict[int, str] = {}
         self._ready: list[Change] = []  # fetched, in reverse
+        self._turn = threading.Lock()  # held to change _ready, and during a wait
         lib, slot = load(), ffi.new("loam_changes **")
         db._call("loam_changes_open", from_, lib.LOAM_CHANGES_DURABLE if durable else 0, slot)
         self._handle = ffi.gc(slot[0], lib.loam_changes_close)
@@ -97,8 +100,10 @@ class Changes:
     @property
     def position(self) -> int:
         """The sequence number of the next operation: a feed that begins there goes on."""
-        if self._ready:
+        try:
             return self._ready[-1].seq
+        except IndexError:  # all that was fetched was handed out
+            pass
         slot, err = ffi.new("uint64_t *"), error_slot()
         check(load().loam_changes_position(self._c(), slot, err), err)
         return int(slot[0])
@@ -112,10 +117,9 @@ class Changes:
             name = self._known[number] = take_text(slot)
         return name
 
-    def _fetch(self, timeout: float | None) -> bool:
+    def _fetch(self, end: float | None) -> bool:
         """Fetches a block of changes, for which it waits in slices."""
         lib, data, length, err = load(), ffi.new("void **"), ffi.new("size_t *"), error_slot()
-        end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = SLICE_MS if end is None else min(max(int((end - time.monotonic()) * 1000), 0), SLICE_MS)
             if check(lib.loam_changes_next(self._c(), 0, left, data, length, err), err) != lib.LOAM_TIMEOUT:
@@ -135,11 +139,18 @@ class Changes:
         return True
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """The next change; None if there is none within timeout seconds. 0 does not wait."""
+        """The next change; None if there is none within timeout seconds, or another thread waits for it. 0 does not wait."""
         self._c()
-        if not self._ready and not self._fetch(timeout):
+        end = None if timeout is None else time.monotonic() + timeout
+        if not self._turn.acquire(timeout=-1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)):
             return None
-        return self._ready.pop()
+        try:
+            self._c()
+            if not self._ready and not self._fetch(end):
+                return None
+            return self._ready.pop()
+        finally:
+            self._turn.release()
 
     def __iter__(self) -> Self:
         return self
@@ -150,7 +161,6 @@ class Changes:
     def close(self) -> None:
         """Gives the feed up, and ends a wait for it in another thread. Closing twice is harmless."""
         handle, self._handle = self._handle, None
-        self._ready = []
         if handle is not None:
             ffi.release(handle)
 
