@@ -13,8 +13,7 @@ import (
 // ErrGap: what a feed of changes was to go on with is in no log any more; see DB.Changes.
 var ErrGap = base.ErrGap
 
-// GapError says which sequence number is gone (Asked), and with which a feed can begin (Next, 0 if that is not
-// known). errors.Is(err, ErrGap) holds for it.
+// GapError says which sequence number is gone (Asked), and with which a feed can begin (Next; 0: not known). It is an ErrGap.
 type GapError = feed.GapError
 
 // Changes is a feed, see DB.Changes. Its methods are Next, TryNext, Position, KeyspaceName and Close. Next and TryNext are for
@@ -51,9 +50,9 @@ type ChangesOptions = feed.Options
 //
 // The feed reads logs. Those that the database needs no longer stay as Options.WALRetentionBytes and
 // WALRetentionTime say, whether feeds are open or not. A feed for which that is not enough fails with a *GapError, then or when
-// it begins (ErrGap), and so does one that meets what was never in a log, or that the database lost in a crash.
-// A Follower's feed shows what its catch-ups have read, and cannot be Durable (ErrInvalidArgument); it may fail with
-// ErrDirectoryChanged. See docs/changes.md. Changes fails with ErrClosed and with errors of the file system, too.
+// it begins (ErrGap), and so does one that meets what was never in a log, or that the database lost in a crash. A Follower's feed
+// shows what catch-ups have read; it refuses Durable (ErrInvalidArgument) and may meet ErrDirectoryChanged. See
+// docs/changes.md. Changes fails with ErrClosed and with errors of the file system, too.
 func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 	if o == nil {
 		o = &ChangesOptions{}
