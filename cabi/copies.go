@@ -13,26 +13,35 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// loamgo_checkpoint makes a checkpoint, or has a follower catch up if path is NULL, as a job if out is not NULL.
+// loamgo_checkpoint makes a checkpoint, as a job if out is not NULL.
 //
 //export loamgo_checkpoint
 func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C.char) status {
+	dir := C.GoString(path)
+	return cancelable(db, out, message, func(ctx context.Context, d *database) error { return d.db.Checkpoint(ctx, dir) })
+}
+
+// loamgo_catch_up has a follower catch up, as a job if out is not NULL.
+//
+//export loamgo_catch_up
+func loamgo_catch_up(db C.uint64_t, out *C.uint64_t, message **C.char) status {
+	return cancelable(db, out, message, func(ctx context.Context, d *database) error { return (&lsm.Follower{DB: d.db}).CatchUp(ctx) })
+}
+
+// cancelable does some work with a database, as a job that can be canceled if out is not NULL.
+func cancelable(db C.uint64_t, out *C.uint64_t, message **C.char, work func(context.Context, *database) error) status {
 	return run(message, func() error {
 		d, err := live(db)
 		if err != nil {
 			return err
 		}
-		dir, work := C.GoString(path), (&lsm.Follower{DB: d.db}).CatchUp
-		if path != nil {
-			work = func(ctx context.Context) error { return d.db.Checkpoint(ctx, dir) }
-		}
 		if out == nil {
-			return work(context.Background())
+			return work(context.Background(), d)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
 			defer cancel()
-			return nil, "", work(ctx)
+			return nil, "", work(ctx, d)
 		})
 	})
 }

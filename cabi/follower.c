@@ -18,7 +18,7 @@ loam_status loam_follower_open(const char *path, const loam_options *options, lo
 
 loam_status loam_catch_up(loam_db *db, char **err) {
   BEGIN(err);
-  return loamgo_checkpoint(HANDLE(db), NULL, NULL, err);
+  return loamgo_catch_up(HANDLE(db), NULL, err);
 }
 
 loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err) {
@@ -26,7 +26,7 @@ loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err) {
   BEGIN(err);
   WANT(err, job, "job");
   uint64_t handle = 0;
-  loam_status status = loamgo_checkpoint(HANDLE(db), NULL, &handle, err);
+  loam_status status = loamgo_catch_up(HANDLE(db), &handle, err);
   *job = (loam_job *)(uintptr_t)handle;
   return status;
 }

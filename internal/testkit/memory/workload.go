@@ -2,6 +2,9 @@ package memory
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -55,7 +58,46 @@ const kindsName = "kinds"
 // sharedName is the workload of a database with lsm.Resources.
 const sharedName = "shared"
 
-// workloads are the scripts. The first six are those of the usual run.
+// follow opens a follower, at the second try at the latest when the fault comes once, has it catch up with what then
+// writes, and compares the two. Without memory a CatchUp fails with ErrNoMemory, and the state is one that the
+// writer had; the next one goes on.
+func (t *trial) follow(then ...func() error) func() error {
+	return func() (err error) {
+		var f *lsm.Follower
+		for try := 0; f == nil; try++ {
+			o := t.opts
+			o.FS = t.fs
+			if f, err = lsm.OpenFollower(dir, &o); err == nil {
+				break
+			}
+			if err := short("follow", err); err != nil || t.forever || try > 0 {
+				return err
+			}
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		shown := 0
+		for _, next := range append(then, func() error { return nil }) {
+			caught := f.CatchUp(context.Background())
+			if err := short("catching up", caught); err != nil {
+				return err
+			}
+			if caught == nil {
+				shown = t.last
+			}
+			may := func(i int) bool { return t.okay[i] }
+			must := func(i int) bool { return t.okay[i] && i <= shown }
+			if err := short("reading a follower", t.ledger.CheckSparse(f.DB, t.last, must, may)); err != nil {
+				return fmt.Errorf("CatchUp: %v: %w", caught, err)
+			}
+			if err := next(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// workloads are the scripts. The first seven are those of the usual run.
 var workloads = []workload{
 	{"sort", 50, func(o *lsm.Options) { o.WriteBufferSize = 4 << 20 }, func(t *trial) error {
 		return steps(t.open, t.writes(maxBatches-10), t.flush, t.read, t.close)
@@ -70,6 +112,9 @@ var workloads = []workload{
 	}},
 	{"rotate", 9000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(30), t.read, t.writes(10), t.close)
+	}},
+	{"follow", 2000, nil, func(t *trial) error {
+		return steps(t.open, t.writes(5), t.follow(t.writes(20), t.flush, t.writes(20), t.writes(5), t.compact, t.writes(5)), t.read, t.close)
 	}},
 	{"repair", 1000, nil, func(t *trial) error {
 		return steps(t.open, t.writes(12), t.flush, t.writes(6), t.kill, t.repair, t.open, t.read, t.close)
