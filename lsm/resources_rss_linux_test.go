@@ -33,7 +33,7 @@ func TestResourcesResident(t *testing.T) {
 		return
 	}
 	if testing.Short() {
-		t.Skip("writes a gigabyte")
+		t.Skip("it writes a gigabyte: not with -short")
 	}
 	exe, err := os.Executable()
 	if err != nil {

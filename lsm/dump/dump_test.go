@@ -541,7 +541,7 @@ func TestContinueChecks(t *testing.T) {
 // TestLargeValues: entries beyond the size of a block, and beyond what is compressed.
 func TestLargeValues(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes 500 MB")
+		t.Skip("it takes 500 MB of memory: not with -short")
 	}
 	c := &clock{}
 	db := mustOpen(t, "db", options(vfs.NewMem(), lsm.FormatNative, c))
