@@ -93,7 +93,7 @@ func (s *session) peers(columns []column) {
 		titles[d.Name()] = d.Title()
 	}
 	ours := s.driver.Title()
-	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "peak MB", "quiet MB", "lag P50 ms", "lag P99 ms", "resident MB", "published"}}
+	rows := [][]string{{"variant", "benchmark", "engine", "micros/op", "spread", ours, "times", "spread", "CPU us/op", "quiet s", "MB on disk", "P50", "P99", "peak MB", "quiet MB", "lag P50 ms", "lag P99 ms", "resident MB", "published"}}
 	var disturbed int
 	for _, c := range columns {
 		for i, st := range c.runs[0].Steps {
@@ -111,7 +111,7 @@ func (s *session) peers(columns []column) {
 				}
 			}
 			row = append(row, number(v.median(cpuMicros)), optional(st.Quiet, 1, "%.2f"), optional(st.DiskSize, 1<<20, "%.1f"))
-			for _, f := range extraFigures {
+			for _, f := range append([]figure{{"P50", quantileText("P50")}, {"P99", quantileText("P99")}}, extraFigures...) {
 				row = append(row, f.text(v, &st))
 			}
 			rows = append(rows, append(row, dash(st.Published, "%.3f")))

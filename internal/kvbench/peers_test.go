@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -137,5 +138,15 @@ func TestFollowed(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// TestSharedBesidePeers: the table of a comparison has the percentiles of the quiet database.
+func TestSharedBesidePeers(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var out, errs bytes.Buffer
+	code := Main([]string{"--engine=all", "budget=2000", "--quiet=0", "--progress=never"}, &out, &errs, newEngine(), peer{storetest.NewModel()})
+	if code != 0 || !regexp.MustCompile(`benchmark +engine +micros/op .* P50 +P99 `).MatchString(out.String()) {
+		t.Errorf("exit %d: %s%s", code, errs.String(), out.String())
 	}
 }

@@ -248,7 +248,7 @@ var Specs = []Spec{
 	{Name: "restore", Doc: "restore a backup N/1000000 times", Kind: Copy, Subject: Restore, Divide: 1000000},
 	{Name: "dump", Doc: "write N/1000000 dumps of the database to a file", Kind: Copy, Subject: Dump, Divide: 1000000},
 	{Name: "load", Doc: "load a dump into a new database N/1000000 times", Kind: Copy, Subject: Load, Divide: 1000000},
-	{Name: "budget", Doc: "4 threads, N/4 writes and reads each of a database of its own; the 4 databases share 256 MiB, and the resident set is watched", Kind: Shared, Order: Random, Divide: 4, Share: Sharing{Databases: 4, Memory: 256 << 20, Each: true}},
+	{Name: "budget", Doc: "4 threads, N writes and reads each of a database of its own; the 4 databases share 256 MiB, and the resident set is watched", Kind: Shared, Order: Random, Share: Sharing{Databases: 4, Memory: 256 << 20, Each: true}},
 	{Name: "quietshared", Doc: "N/100 writes and reads, timed, 1000 a second, of one of 4 databases that share 256 MiB", Kind: Shared, Order: Random, Divide: 100, Share: Sharing{Databases: 4, Memory: 256 << 20, Rate: 1000}},
 	{Name: "quietwhileloading", Doc: "quietshared while another one of the databases is written as fast as possible", Kind: Shared, Order: Random, Divide: 100, Share: Sharing{Databases: 4, Memory: 256 << 20, Rate: 1000, Loaders: 1}},
 	{Name: "stats", Doc: "print the engine's statistics", Kind: Property, Subject: "leveldb.stats"},

@@ -298,7 +298,7 @@ func TestShared(t *testing.T) {
 	}{{"budget", 4, "[true true true true]"}, {"quietshared", 1, "[true false false false]"}, {"quietwhileloading", 1, "[true true false false]"}} {
 		spec, _ := workload.Find(c.name)
 		res := run(t, r, c.name)
-		if res.Threads != c.threads || res.Ops != int64(c.threads)*num/spec.Divide || res.Shared != 256<<20 {
+		if res.Threads != c.threads || res.Ops != int64(c.threads)*spec.Ops(num, num) || res.Shared != 256<<20 {
 			t.Errorf("%s: %d threads", res.Line(), res.Threads)
 		}
 		written := make([]bool, len(d.puts))
