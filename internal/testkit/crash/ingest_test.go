@@ -62,7 +62,8 @@ func (s *session) ingestBatch(i int) error {
 		return err
 	}
 	defer t.Close()
-	slices.Reverse(batch) // the last one of each key comes first
+	batch = slices.Clone(batch) // it is the ledger's
+	slices.Reverse(batch)       // the last one of each key comes first
 	slices.SortStableFunc(batch, func(a, b testkit.Write) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
 	batch = slices.CompactFunc(batch, func(a, b testkit.Write) bool { return a.Key == b.Key })
 	for _, w := range batch {

@@ -45,7 +45,8 @@ func (t *trial) ingestBatch(batch []testkit.Write) error {
 		}
 		return l.Finish(context.Background())
 	}
-	slices.Reverse(batch) // the last one of each key counts, and comes first
+	batch = slices.Clone(batch) // it is the ledger's
+	slices.Reverse(batch)       // the last one of each key counts, and comes first
 	slices.SortStableFunc(batch, func(a, b testkit.Write) int { return cmp.Compare(a.Key, b.Key) })
 	batch = slices.CompactFunc(batch, func(a, b testkit.Write) bool { return a.Key == b.Key })
 	o := t.opts
