@@ -111,8 +111,12 @@ func (l *book) check(db *lsm.DB, n int) error {
 // Child runs the writer when this process was started to be one; the process
 // must then end with the code.
 func Child() (code int, child bool) {
-	if len(os.Args) == 3 && os.Args[1] == serveArg {
-		if err := serve(os.Args[2], os.Stdin, os.Stdout); err != nil {
+	if len(os.Args) == 3 && (os.Args[1] == serveArg || os.Args[1] == keepArg) {
+		o := ledger(0).options()
+		if os.Args[1] == keepArg {
+			o.WALRetentionBytes = keepAll
+		}
+		if err := serve(os.Args[2], o, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return exitError, true
 		}

@@ -44,6 +44,15 @@ func TestKillKinds(t *testing.T) {
 	}
 }
 
+// TestKillFed kills writers whose changes are consumed.
+func TestKillFed(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, share int) {
+		if err := KillFed(testkit.Seed(t), testkit.Scale(15, 60/share, 1500), filepath.Join(t.TempDir(), "db")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // Environment variables that name what the bindings' writers need: a Python
 // that has loamdb installed, and the directory of the Node package.
 const (

@@ -168,8 +168,8 @@ func (p *program) killed() error {
 }
 
 // serve is the program in Go.
-func serve(dir string, in io.Reader, out io.Writer) error {
-	db, err := lsm.Open(dir, ledger(0).options())
+func serve(dir string, o *lsm.Options, in io.Reader, out io.Writer) error {
+	db, err := lsm.Open(dir, o)
 	if err != nil {
 		return err
 	}
