@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -639,6 +640,34 @@ func TestChangesCutBack(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestChangesIngested has a feed, of the database and of a follower, fail where sequence numbers are of a table that was
+// ingested, and go on behind it.
+func TestChangesIngested(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{WALRetentionBytes: 1 << 40}
+	db := opened(t, filepath.Join(dir, "db"), o)
+	must(t, db.Put([]byte("a"), nil, NoSync))
+	must(t, db.Ingest(context.Background(), nil, writeTable(t, filepath.Join(dir, "table"), o, "b", "", "c", "")))
+	before := db.Metrics().LastSequence
+	must(t, db.Put([]byte("d"), nil, NoSync))
+	f, err := OpenFollower(filepath.Join(dir, "db"), nil)
+	must(t, err)
+	defer f.Close()
+	for _, db := range []*DB{db, f.DB} {
+		feed := mustChanges(t, db, 1, nil)
+		if change, ok, err := feed.TryNext(); !ok || err != nil || change.Next() != 2 {
+			t.Fatal(change, ok, err)
+		}
+		gap := (*GapError)(nil)
+		if _, ok, err := feed.TryNext(); ok || !errors.As(err, &gap) || gap.Asked != 2 || gap.Next != before+1 {
+			t.Fatal(ok, err)
+		}
+		if got := drain(t, mustChanges(t, db, gap.Next, nil)); len(got) != 1 || !strings.Contains(got[0], `"d"`) {
+			t.Errorf("behind the gap: %q", got)
+		}
+	}
 }
 
 // TestChangesReadOnly: an opening for reading has a feed of its logs, which then ends.
