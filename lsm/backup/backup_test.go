@@ -53,6 +53,20 @@ func mustCreate(t testing.TB, f *backup.Folder, db *lsm.DB) backup.Info {
 	return info
 }
 
+// wantBackups wants so many whole backups in a folder.
+func wantBackups(t testing.TB, f *backup.Folder, n int) []backup.Info {
+	t.Helper()
+	list, err := f.List()
+	must(t, err)
+	if len(list) != n {
+		t.Fatalf("%d backups, want %d: %+v", len(list), n, list)
+	}
+	for _, info := range list {
+		must(t, f.Verify(ctx, info.ID, nil))
+	}
+	return list
+}
+
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -302,13 +316,7 @@ func TestSeveralDatabases(t *testing.T) {
 	}
 	wg.Wait()
 	must(t, f.Keep(1))
-	list, err := f.List()
-	must(t, err)
-	if len(list) != 3 {
-		t.Fatalf("%+v", list)
-	}
-	for _, info := range list {
-		must(t, f.Verify(ctx, info.ID, nil))
+	for _, info := range wantBackups(t, f, 3) {
 		to := fmt.Sprint("copy", info.ID)
 		must(t, f.Restore(ctx, info.ID, to, nil))
 		n, err := strconv.Atoi(strings.TrimPrefix(info.Database, "db"))

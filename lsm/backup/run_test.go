@@ -317,14 +317,7 @@ func TestSideBySide(t *testing.T) {
 	}
 	wg.Wait()
 	must(t, f.Keep(2))
-	list, err := f.List()
-	must(t, err)
-	if len(list) != 2 {
-		t.Errorf("%+v", list)
-	}
-	for _, info := range list {
-		must(t, f.Verify(ctx, info.ID, nil))
-	}
+	wantBackups(t, f, 2)
 	must(t, f.Close())
 	must(t, db.Close())
 }
