@@ -140,6 +140,10 @@ class Changes:
 
     def next(self, timeout: float | None = None) -> Change | None:
         """The next change; None if there is none within timeout seconds, or another thread waits for it. 0 does not wait."""
+        try:
+            return self._ready.pop()
+        except IndexError:  # all that was fetched was handed out
+            pass
         self._c()
         end = None if timeout is None else time.monotonic() + timeout
         if not self._turn.acquire(timeout=-1 if timeout is None else min(max(timeout, 0), threading.TIMEOUT_MAX)):
@@ -161,6 +165,7 @@ class Changes:
     def close(self) -> None:
         """Gives the feed up, and ends a wait for it in another thread. Closing twice is harmless."""
         handle, self._handle = self._handle, None
+        self._ready = []
         if handle is not None:
             ffi.release(handle)
 
