@@ -75,7 +75,7 @@ class Loam extends AbstractLevel {
   async _open (options) {
     const pairs = [...creationPairs(options), ...await enginePairs(options)]
     this.#logger = loggerOf(options)
-    return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger)
+    return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger, options.follow === true)
   }
 
   // Opens a keyspace of db, and creates it unless createIfMissing is false.

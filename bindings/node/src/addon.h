@@ -72,6 +72,7 @@ typedef struct database {
   loam_db *db; /* NULL unless open */
   bool shared; /* opened with multithreading */
   bool bytewise; /* the keys' order; set while open */
+  bool follows;  /* opened with follow: making a snapshot may wait for a catch-up */
   unsigned refs;    /* the JavaScript object, and each work item */
   unsigned running; /* work items that closing waits for */
   struct work *closing;

@@ -261,14 +261,15 @@ static bool read_logger(napi_env env, napi_value value, open_work *o) {
   return o->logger != NULL;
 }
 
-/* open(database, path, options, shared, cache, logger) */
+/* open(database, path, options, shared, cache, logger, follows) */
 napi_value js_open(napi_env env, napi_callback_info info) {
-  ARGS(6);
+  ARGS(7);
   database *db = arg_unopened(env, argv[0], "the database is open");
   if (db == NULL) return NULL;
   open_work *o = open_work_new(env, open_run, open_finish);
   if (o == NULL) return NULL;
   napi_get_value_bool(env, argv[3], &o->shared);
+  napi_get_value_bool(env, argv[6], &db->follows);
   if (!arg_path(env, argv[1], &o->path) || !read_options(env, argv[2], o) || !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
     return work_fail(&o->w);
   return work_queue(env, &o->w, db, true, "loamdb.open");

@@ -119,6 +119,13 @@ static void many_release(work *w) {
   free(m->found);
 }
 
+/* For databases that follow: they may have to catch up before. */
+static void snapshot_on_pool(many_work *m) {
+  if (m->snapshot != NULL) return;
+  m->w.status = loam.snapshot_create(m->db, &m->own, &m->w.error);
+  m->snapshot = m->own;
+}
+
 static uint64_t fill(uint32_t flags) { return flags & FLAG_NO_FILL ? LOAM_NO_FILL : 0; }
 
 /* After a failure: reads of other keys are not to fail with the one that did. */
@@ -139,6 +146,8 @@ static void get_each(many_work *m) {
 
 static void many_run(work *w) {
   many_work *m = (many_work *)w;
+  snapshot_on_pool(m);
+  if (w->status < 0) return;
   w->status = loam.multi_get(m->db, READ(m->snapshot, fill(m->flags)), m->n, m->keys, m->key_lens, m->values, m->value_lens, &m->memory, &w->error);
   if (w->status < 0 && m->n > 1) {
     loam.free(w->error);
@@ -150,6 +159,7 @@ static void many_run(work *w) {
 
 static void has_run(work *w) {
   many_work *m = (many_work *)w;
+  snapshot_on_pool(m);
   for (size_t i = 0; i < m->n && w->status >= 0; i++) {
     w->status = loam.has(m->db, READ(m->snapshot, 0), m->keys[i], m->key_lens[i], &w->error);
     m->found[i] = w->status == LOAM_OK;
@@ -307,7 +317,7 @@ static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(wor
   m->snapshot = snapshot;
   m->n = arg_u32(env, argv[4]);
   m->flags = arg_u32(env, argv[5]);
-  if (!unpack(env, m, data, arg_size(env, argv[3])) || !take_snapshot(env, m)) {
+  if (!unpack(env, m, data, arg_size(env, argv[3])) || (!db->follows && !take_snapshot(env, m))) {
     many_release(&m->w);
     free(m);
     return NULL;
