@@ -286,3 +286,70 @@ func TestFiltersGiveWay(t *testing.T) {
 		})
 	}
 }
+
+// TestResourcesCounted has four databases of 16 keyspaces write, read, iterate and compact: what the Resources say that they have is never
+// above the limit by more than 5 %, and the blocks of the cache use what the rest leaves.
+func TestResourcesCounted(t *testing.T) {
+	const memory, databases, keyspaces = 48 << 20, 4, 16
+	rounds := 12
+	if testing.Short() {
+		rounds = 4
+	}
+	res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory, BackgroundJobs: 2})
+	defer res.Close()
+	var wg sync.WaitGroup
+	for i := range databases {
+		db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		var spaces []*lsm.Keyspace
+		for j := range keyspaces {
+			k, err := db.Keyspace(strconv.Itoa(j), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spaces = append(spaces, k)
+		}
+		wg.Go(func() {
+			for round := range rounds {
+				if err := rssRound(db, spaces, rand.New(rand.NewPCG(uint64(round), uint64(i))), 1500); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var most, blocks lsm.ResourcesMetrics
+	total := func(u lsm.ResourcesMetrics) int64 {
+		return u.CacheBytes + u.TableBytes + u.MemtableBytes + u.BufferBytes
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			u := res.Metrics()
+			if total(u) > total(most) {
+				most = u
+			}
+			if u.CacheBytes > blocks.CacheBytes {
+				blocks = u
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	wg.Wait()
+	close(stop)
+	<-stopped
+	t.Logf("at most %+v, %d in all; most blocks %+v", most, total(most), blocks)
+	if total(most) > memory+memory/20 {
+		t.Errorf("%d bytes of %d: %+v", total(most), memory, most)
+	}
+	if !testing.Short() && total(most) < memory*3/4 {
+		t.Errorf("only %d bytes of %d are used: %+v", total(most), memory, most)
+	}
+}

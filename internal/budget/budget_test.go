@@ -2,6 +2,7 @@ package budget
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -143,9 +144,30 @@ func TestWeigh(t *testing.T) {
 		t.Errorf("the limit is %d, that of the cache %d", m.Limit(), r.capacity.Load())
 	}
 	var none *Account
+	if seal, wait := none.Weigh(1<<40, 1<<40); seal || wait || none.Wrote(1<<40) {
+		t.Error("without an account memory is bounded")
+	}
 	none.Add(1)
 	none.Settle()
 	none.Close()
+}
+
+// TestWroteYields writes beside a goroutine that is ready, on one processor: it gets its turn.
+func TestWroteYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	m := NewMemory(64<<20, &room{})
+	a := m.Open(func() {})
+	defer a.Close()
+	var ran atomic.Bool
+	go ran.Store(true)
+	for range 200 { // far less than a time slice
+		if !a.Wrote(yieldEvery / 2) {
+			t.Fatal("memory is not bounded")
+		}
+	}
+	if !ran.Load() {
+		t.Error("a writer lets nobody else go on")
+	}
 }
 
 // TestRate pays in a clock of its own.

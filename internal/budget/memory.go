@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -98,6 +99,7 @@ type Account struct {
 	active    atomic.Int64 // those that take writes, at the last Weigh
 	relieve   func()
 	relieving atomic.Bool
+	wrote     int64 // since others were let go on; commit leader only
 }
 
 // Open adds a database. relieve seals the largest of its memtables; it is called on a goroutine
@@ -142,6 +144,23 @@ func (a *Account) Add(delta int64) {
 	m.room.Charge(m.pending.Swap(0))
 }
 
+// yieldEvery is how many bytes a database may write before it lets others go on. They take a millisecond or
+// two, of which Go's scheduler would give it ten while other goroutines are ready.
+const yieldEvery = 128 << 10
+
+// Wrote notes that the database is about to write so many bytes, and now and then lets those that use other
+// databases go on. It reports whether memory is shared. Commit leader only.
+func (a *Account) Wrote(bytes int64) bool {
+	if a == nil {
+		return false
+	}
+	if a.wrote += bytes; a.wrote >= yieldEvery {
+		a.wrote = 0
+		runtime.Gosched()
+	}
+	return true
+}
+
 // Settle charges the buffers that there are now.
 func (a *Account) Settle() {
 	if a != nil {
@@ -169,6 +188,9 @@ func (a *Account) limits() (limit, share int64) {
 // a flush of its own database. active is the bytes of the memtables that take writes, sealed
 // of the others.
 func (a *Account) Weigh(active, sealed int64) (seal, wait bool) {
+	if a == nil {
+		return false, false
+	}
 	a.active.Store(active)
 	limit, share := a.limits()
 	total := a.of.memtables.Load()

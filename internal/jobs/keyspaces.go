@@ -152,6 +152,7 @@ func (s *Scheduler) MakeRoomForGroup(find func(base.KeyspaceID) *tree.Tree, grou
 	if err := s.boundLogs(rotateLog); err != nil {
 		return err
 	}
+	s.opts.Account.Wrote(total)
 	if err := s.boundMemory(rotateLog, mode); err != nil {
 		return err
 	}

@@ -128,9 +128,6 @@ func (s *Scheduler) tooMuchMemory(active, sealed int64) bool {
 	if active > s.limits.Load().MaxMemTableBytes/2 && s.opts.Keyspaces {
 		return true
 	}
-	if s.opts.Account == nil {
-		return false
-	}
 	seal, _ := s.opts.Account.Weigh(active, sealed)
 	return seal
 }
@@ -140,9 +137,6 @@ func (s *Scheduler) tooMuchMemory(active, sealed int64) bool {
 func (s *Scheduler) mustWaitForMemory(active, sealed int64) bool {
 	if active+sealed > s.limits.Load().MaxMemTableBytes && s.opts.Keyspaces {
 		return true
-	}
-	if s.opts.Account == nil {
-		return false
 	}
 	_, wait := s.opts.Account.Weigh(active, sealed)
 	return wait

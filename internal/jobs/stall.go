@@ -25,7 +25,7 @@ func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode commit
 	if err := s.delay(bytes, mode); err != nil {
 		return err
 	}
-	if s.opts.Account != nil {
+	if s.opts.Account.Wrote(bytes) {
 		if err := s.boundMemory(s.opts.WAL.Rotate, mode); err != nil {
 			return err
 		}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// preempted is not known.
+func preempted() int64 { return 0 }
