@@ -22,6 +22,9 @@ import (
 // any order, beside writers of the others.
 func TestTinyResources(t *testing.T) {
 	for seed := range uint64(4) {
+		if t.Failed() { // the others would wait as long
+			break
+		}
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 0x7265))
 			res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1, IOBytesPerSecond: 64 << 20, OpenFiles: 8})

@@ -17,6 +17,21 @@ var shared = []mutant{
 	{"budget-keeps-memtables", "memory of memtables that were freed stays counted", target{"lsm", "TestTinyResources"}, []edit{
 		{"internal/memtable/memtable.go", "\tm.held.Set(0, 0)\n", ""}}},
 
+	{"budget-filters-stay", "filters and indexes of all open tables stay in memory", target{"lsm", "TestFiltersGiveWay"}, []edit{
+		{"internal/files/set.go", "if !c.Crowded(parts) {", "if parts > 0 {"}}},
+
+	{"budget-level0-gives-way", "filters of level 0 give way as early as those below", target{"lsm", "TestFiltersGiveWay"}, []edit{
+		{"internal/files/set.go", "if m.Level.Load() == 0 {", "if m.Level.Load() < 0 {"}}},
+
+	{"budget-whole-filters", "tables have no parts where databases share memory", target{"lsm", "TestFiltersGiveWay"}, []edit{
+		{"internal/sstable/native/writer_parts.go", "n <= most && whole > 0 {", "n > most && whole > 0 {"}}},
+
+	{"budget-reads-unsettled", "a database that is only read does not notice that buffers grow", target{"internal/cache", "TestOnFill"}, []edit{
+		{"internal/cache/cache.go", "first%settleEvery == 0 && c.settle != nil {", "first < 0 && c.settle != nil {"}}},
+
+	{"budget-no-yield", "a writer at full speed keeps a processor from those who use other databases", target{"internal/budget", "TestWroteYields"}, []edit{
+		{"internal/budget/memory.go", "\t\truntime.Gosched()\n", "\t\truntime.NumCPU()\n"}}},
+
 	{"pool-stuck-jobs", "jobs that wait for a blocked disk hold all workers", target{"internal/budget", "TestStuckJobs"}, []edit{
 		{"internal/budget/pool.go", "&& j.beat.Load() > old {", "&& j.beat.Load() > 0*old {"}}},
 
