@@ -2,7 +2,6 @@ package lsm_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -110,39 +109,6 @@ func rssProgram(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// rssRound writes n batches into keyspaces of a database, reads and iterates.
-func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int) error {
-	value := make([]byte, 400)
-	b := lsm.NewBatch()
-	for i := range n {
-		k := spaces[rng.IntN(len(spaces))]
-		for j := range value {
-			value[j] = byte(rng.Uint32())
-		}
-		b.Clear()
-		for range 4 {
-			b.In(k).Put(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), value)
-		}
-		if err := db.Write(b, 0); err != nil {
-			return err
-		}
-		for range 4 {
-			if _, err := k.Get(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), nil); err != nil && !errors.Is(err, lsm.ErrNotFound) {
-				return err
-			}
-		}
-		if i%500 == 0 {
-			it := k.Iter(nil)
-			for ok := it.First(); ok && rng.IntN(2000) > 0; ok = it.Next() {
-			}
-			if err := it.Close(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // resident is the process's resident memory in bytes.
