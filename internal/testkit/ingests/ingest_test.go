@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -732,4 +733,52 @@ func TestDamagedIngestIsRepaired(t *testing.T) {
 		must(t, db.CompactRange(nil, nil))
 	}
 	must(t, db.Verify(ctx, nil), db.Close())
+}
+
+// TestExciseGoesDeep: tables that come in place of what a deep level has do not go to level 0, and hide it.
+func TestExciseGoesDeep(t *testing.T) {
+	top := t.TempDir()
+	o := options(lsm.FormatNative)
+	o.Compression = lsm.NoCompression // more than a write buffer
+	db := open(t, filepath.Join(top, "db"), o)
+	const n = 4000
+	must(t, db.BulkLoad(ctx, func(yield func(k, v []byte) bool) {
+		for i := range n {
+			if !yield(fmt.Appendf(nil, "k%06d", i), fmt.Appendf(make([]byte, 100), "old%d", i)) {
+				return
+			}
+		}
+	}, nil))
+	entries := make([]string, 0, n/4)
+	for i := n / 4; i < n/2; i++ { // every second one of the range that is excised
+		entries = append(entries, fmt.Sprintf("k%06d=%s", i/2*2, strings.Repeat(fmt.Sprint("new", i), 30)))
+	}
+	entries = slices.CompactFunc(entries, func(a, b string) bool { return a[:7] == b[:7] })
+	table := write(t, filepath.Join(top, "table"), o, entries...)
+	excise := &lsm.Range{Start: fmt.Appendf(nil, "k%06d", n/4), Limit: fmt.Appendf(nil, "k%06d", n/2)}
+	must(t, db.Ingest(ctx, &lsm.IngestOptions{Excise: excise}, table))
+	if l := db.Metrics().Levels; l[0].Files != 0 {
+		t.Errorf("level 0 has %d tables", l[0].Files)
+	}
+	for _, when := range []string{"at once", "compacted"} {
+		old, newer := 0, 0
+		var err error
+		for key, value := range db.All(nil, nil, &err) {
+			in := string(key) >= string(excise.Start) && string(key) < string(excise.Limit)
+			if in != strings.HasPrefix(string(value), "new") {
+				t.Fatalf("%s: %s has %.10q", when, key, value)
+			}
+			if in {
+				newer++
+			} else {
+				old++
+			}
+		}
+		must(t, err)
+		if old != n*3/4 || newer != n/8 {
+			t.Errorf("%s: %d old ones, want %d; %d of the table, want %d", when, old, n*3/4, newer, n/8)
+		}
+		must(t, db.CompactRange(nil, nil))
+	}
+	must(t, db.Close())
 }
