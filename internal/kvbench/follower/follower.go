@@ -35,16 +35,19 @@ const BeatKey = "kvbench beat"
 // Beat is the value of BeatKey.
 func Beat() []byte { return binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano())) }
 
-// Watch catches up until stop is closed, and tells how old the state was that each catch-up replaced.
+// Watch catches up until stop is closed and once more, and tells how old the state was that each catch-up replaced.
 func Watch(f store.Follower, stop <-chan struct{}) ([]time.Duration, error) {
 	var lags []time.Duration
 	var shown int64 // time of the last beat that f shows; 0: none
-	for {
+	for last := false; ; {
 		if err := f.CatchUp(); err != nil {
 			return lags, fmt.Errorf("catch up: %w", err)
 		}
 		if shown > 0 {
 			lags = append(lags, time.Duration(max(time.Now().UnixNano()-shown, 0)))
+		}
+		if last {
+			return lags, nil
 		}
 		v, found, err := f.Get([]byte(BeatKey), nil)
 		if err != nil {
@@ -56,7 +59,13 @@ func Watch(f store.Follower, stop <-chan struct{}) ([]time.Duration, error) {
 		}
 		select {
 		case <-stop:
-			return lags, nil
+			last = true
+			continue
+		default:
+		}
+		select {
+		case <-stop:
+			last = true
 		case <-time.After(Every):
 		}
 	}

@@ -42,10 +42,10 @@ func (r *Result) lagText() string {
 	return fmt.Sprintf("(follower behind by P50: %.1f P99: %.1f max: %.1f ms)", ms(0.5), ms(0.99), float64(r.Lag.Max())/1e6)
 }
 
-// beat is a background thread that writes what the follower measures its lag by.
+// beat is a background thread that writes what the follower measures its lag by, once at least.
 func (t *thread) beat() {
 	key := []byte(follower.BeatKey)
-	for !t.quit.Load() && !t.stop.Load() {
+	for more := true; more; more = !t.quit.Load() && !t.stop.Load() {
 		if err := t.db.Put(key, follower.Beat(), false); err != nil {
 			t.fail(err)
 			return
