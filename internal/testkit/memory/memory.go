@@ -160,6 +160,9 @@ func (t *trial) compact() error { return short("compact", t.db.CompactRange(nil,
 // read wants what was acknowledged, or an error.
 func (t *trial) read() error { return short("read", t.check()) }
 
+// feed wants a feed of changes to make what the database has.
+func (t *trial) feed() error { return short("changes", testkit.CheckRebuilt(t.db)) }
+
 // getMany reads the batches' keys side by side.
 func (t *trial) getMany() error {
 	var keys [][]byte

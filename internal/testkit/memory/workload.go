@@ -131,6 +131,9 @@ var workloads = []workload{
 	{"large", 90000, nil, func(t *trial) error { // batches above the write buffer
 		return steps(t.open, t.writes(6), t.read, t.compact, t.read, t.kill, t.open, t.read, t.close)
 	}},
+	{"changes", 1000, func(o *lsm.Options) { o.WALRetentionBytes = 1 << 40 }, func(t *trial) error {
+		return steps(t.open, t.writes(10), t.feed, t.flush, t.writes(10), t.feed, t.kill, t.open, t.feed, t.writes(5), t.feed, t.close)
+	}},
 	{"scan", 2000, func(o *lsm.Options) { o.CacheSize = -1 }, func(t *trial) error {
 		return steps(t.open, t.writes(20), t.flush, t.writes(20), t.flush, t.read, t.getMany, t.compact, t.read, t.close)
 	}},
