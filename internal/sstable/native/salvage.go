@@ -35,6 +35,9 @@ type salvage struct {
 	dels    base.Chunk     // range tombstones
 	del     int            // of dels, the next one
 	blocks  []block.Handle // of data, as far as an index is readable, ascending; with their padding
+	seen    uint64         // entries in the blocks that are readable
+	entries uint64         // in all blocks, as the properties say; 0: not known
+	zeros   []sstable.Lost // stretches that pass for padding, although no index tells
 }
 
 // found is a frame whose checksum is right.
@@ -234,6 +237,8 @@ func (s *salvage) takeAll(frames []found) error {
 			err = s.openDict(f)
 		case kindIndex:
 			err = s.openIndex(f)
+		case kindProps:
+			err = s.openProps(f)
 		}
 		if err != nil {
 			return err
@@ -255,6 +260,7 @@ func (s *salvage) takeAll(frames []found) error {
 	if err := s.takeDels(nil, 0); err != nil {
 		return err
 	}
+	s.lostZeros()
 	if !complete {
 		s.lost(before.end, s.size-before.end, base.Corruptf("table", "no block can be made out, and the end is missing"), bytes.Clone(s.last), nil)
 	}
@@ -267,14 +273,16 @@ func (s *salvage) gap(before, f found) error {
 	if end >= f.off {
 		return nil
 	}
-	if s.mayPad(before, f) {
+	may, known := s.mayPad(before, f)
+	if may {
 		b, err := s.look(end, f.off-end)
 		if err != nil {
 			return err
 		}
-		if len(bytes.TrimLeft(b, "\x00")) == 0 {
-			return nil
-		}
+		may = len(bytes.TrimLeft(b, "\x00")) == 0
+	}
+	if may && known {
+		return nil
 	}
 	var largest []byte
 	if f.kind == kindData {
@@ -286,23 +294,39 @@ func (s *salvage) gap(before, f found) error {
 			largest = c.AppendKey(nil, 0)
 		}
 	}
+	if may {
+		s.zeros = append(s.zeros, sstable.Lost{Offset: int64(end), Length: int64(f.off - end), Smallest: bytes.Clone(s.last), Largest: largest})
+		return nil
+	}
 	s.lost(end, f.off-end, base.Corruptf("table", "no block can be made out"), bytes.Clone(s.last), largest)
 	return nil
 }
 
 // mayPad reports whether zeros between two frames are padding, and not blocks that were
-// overwritten with zeros: the index tells. Where it is lost, too, zeros pass for padding up to a page's end
-// of at most half the block before them, as the writer pads less than half of a usual block.
-func (s *salvage) mayPad(before, f found) bool {
+// overwritten with zeros: the index tells. known is false where it is lost, too: then zeros pass for padding up to a
+// page's end of at most half the block before them, as the writer pads less than half of a usual block.
+func (s *salvage) mayPad(before, f found) (may, known bool) {
 	n := f.off - before.end
 	if before.kind != kindData || n > maxPadding || f.off%pageLen != 0 {
-		return false
+		return false, true
 	}
 	i, ok := slices.BinarySearchFunc(s.blocks, before.off, func(h block.Handle, off uint64) int { return cmp.Compare(h.Offset, off) })
 	if ok {
-		return s.blocks[i].Offset+s.blocks[i].Size == f.off
+		return s.blocks[i].Offset+s.blocks[i].Size == f.off, true
 	}
-	return 2*n <= before.end-before.off
+	return 2*n <= before.end-before.off, false
+}
+
+// lostZeros reports zeros that passed for padding if entries are missing. Which of them were blocks is
+// not known, nor whether all missing entries were in such blocks where other parts are lost, too.
+func (s *salvage) lostZeros() {
+	if len(s.zeros) == 0 || s.seen >= s.entries {
+		return
+	}
+	first, last := s.zeros[0], s.zeros[len(s.zeros)-1]
+	s.lost(uint64(first.Offset), uint64(last.Offset+last.Length-first.Offset), base.Corruptf("table",
+		"%d of %d entries are missing, and %d stretches of zeros here may have been blocks: the index is lost, too", s.entries-s.seen, s.entries, len(s.zeros)),
+		first.Smallest, last.Largest)
 }
 
 // lost reports a part of the file.
@@ -354,6 +378,18 @@ func (s *salvage) openIndex(f found) error {
 		if h, n := block.DecodeHandle(e.Value(i)); n > 0 {
 			s.blocks = append(s.blocks, h)
 		}
+	}
+	return nil
+}
+
+// openProps reads how many entries there are. Properties that are not readable tell nothing.
+func (s *salvage) openProps(f found) error {
+	b, err := s.contents(f)
+	if err != nil {
+		return err
+	}
+	if p, err := parseProps(b); err == nil {
+		s.entries = p.Entries
 	}
 	return nil
 }
@@ -420,6 +456,7 @@ func (s *salvage) take(f found) error {
 	if err := s.chunk(f, &s.scratch.View, &e); err != nil {
 		return s.damaged(f, err)
 	}
+	s.seen += uint64(e.Len())
 	skipped := 0
 	for i := range e.Len() {
 		key, t := e.Key(i), e.Trailers[i]
