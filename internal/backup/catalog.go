@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"math"
 	"path/filepath"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
+	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -60,8 +62,17 @@ func parseObject(name string) (o objectID, ok bool) {
 // identity is what a file has of the source's file system. Tables are never written again: one with
 // the identity of a table that was read before is that table.
 type identity struct {
-	dev, ino uint64
+	fileid.ID
 	modified int64 // ns since 1970
+}
+
+// identify returns the identity of a file; zero if it is not known.
+func identify(info fs.FileInfo) identity {
+	id, ok := fileid.Of(info)
+	if !ok {
+		return identity{}
+	}
+	return identity{id, info.ModTime().UnixNano()}
 }
 
 // saved is a file of a backup.
@@ -127,8 +138,8 @@ func (c *catalog) encode() []byte {
 			b = binary.LittleEndian.AppendUint32(b, f.crc)
 		}
 		if flags&hasIdentity != 0 {
-			b = binary.AppendUvarint(b, f.source.dev)
-			b = binary.AppendUvarint(b, f.source.ino)
+			b = binary.AppendUvarint(b, f.source.Dev)
+			b = binary.AppendUvarint(b, f.source.Ino)
 			b = binary.AppendVarint(b, f.source.modified)
 		}
 	}
@@ -289,7 +300,7 @@ func (d *decoder) saved() (f saved) {
 		}
 	}
 	if flags&hasIdentity != 0 {
-		f.source = identity{dev: d.uvarint(), ino: d.uvarint(), modified: d.varint()}
+		f.source = identity{fileid.ID{Dev: d.uvarint(), Ino: d.uvarint()}, d.varint()}
 		d.bad = d.bad || f.source == identity{} // which encode does not write
 	}
 	return f

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/fileid"
 )
 
 // pageExample is the catalog that docs/backup.md shows.
@@ -20,7 +21,7 @@ func pageExample() *catalog {
 	return &catalog{
 		id: 7, created: 1_700_000_000_000_000_000, format: base.Native, database: "/db", newBytes: 8,
 		files: []saved{
-			{name: "000005.loam", object: object("table"), crc: 0x01020304, hasCRC: true, source: identity{dev: 2049, ino: 300, modified: -1}},
+			{name: "000005.loam", object: object("table"), crc: 0x01020304, hasCRC: true, source: identity{fileid.ID{Dev: 2049, Ino: 300}, -1}},
 			{name: "000006.wal", object: object("log")},
 			{name: "000007.manifest", object: object("manifest")},
 			{name: "CURRENT/manifest", object: object("current")},

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
 )
@@ -21,7 +22,7 @@ type Stats struct {
 // the moment. It is durable when Checkpoint returns; nothing is there if it failed. stop is asked
 // now and then, and after the last read of the source: its error ends the call.
 func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error) {
-	to, err := target(dir, s.Dir, "the database")
+	to, err := target(s.FS, dir, s.Dir, "the database")
 	if err != nil {
 		return st, err
 	}
@@ -46,22 +47,11 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 
 // target makes a path absolute and refuses those in the directory source, which what says
 // the name of.
-func target(dir, source, what string) (string, error) {
+func target(fsys vfs.FS, dir, source, what string) (string, error) {
 	if dir == "" {
 		return "", fmt.Errorf("%w: a copy needs the name of a directory", base.ErrInvalidArgument)
 	}
-	to := filepath.Clean(dir)
-	if filepath.IsAbs(source) {
-		abs, err := filepath.Abs(to)
-		if err != nil {
-			return "", err
-		}
-		to = abs
-	}
-	if rel, err := filepath.Rel(source, to); err == nil && filepath.IsLocal(rel) {
-		return "", fmt.Errorf("%w: %s lies in %s", base.ErrInvalidArgument, dir, what)
-	}
-	return to, nil
+	return fileid.Outside(fsys, dir, source, what)
 }
 
 // copier makes the files of one copy.

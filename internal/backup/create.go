@@ -45,7 +45,7 @@ func (f *Folder) Create(src *Source, r *Run, ended func() error) (info Info, st 
 		return info, st, err
 	}
 	defer f.ended.Done()
-	if _, err := target(f.path, src.Dir, "the database"); err != nil {
+	if _, err := target(src.FS, f.path, src.Dir, "the database"); err != nil {
 		return info, st, err
 	}
 	c := &creation{folder: f, src: src, run: r}

@@ -37,7 +37,7 @@ func (f *Folder) Verify(id uint64, r *Run) error {
 // if it failed.
 func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 	return f.read(id, r, func(c *catalog) (err error) {
-		to, err := target(dir, f.path, "the folder of backups")
+		to, err := target(f.outer, dir, f.path, "the folder of backups")
 		if err != nil {
 			return err
 		}

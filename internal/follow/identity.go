@@ -6,16 +6,17 @@ import (
 	"io/fs"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 // fileIdentity is that of a file or directory, where the system has one.
 type fileIdentity struct {
-	dev, ino uint64
-	known    bool
+	fileid.ID
+	known bool
 }
 
-func (i *fileIdentity) init(info fs.FileInfo) { i.dev, i.ino, i.known = fileID(info) }
+func (i *fileIdentity) init(info fs.FileInfo) { i.ID, i.known = fileid.Of(info) }
 
 // same reports whether info can be of the same file.
 func (i *fileIdentity) same(info fs.FileInfo) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/loamdb/loam/internal/commit"
 	"github.com/loamdb/loam/internal/compact"
 	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/picker"
@@ -131,17 +132,8 @@ func (j *job) checkPath(path string) error {
 	if path == "" {
 		return fmt.Errorf("%w: a table needs the name of a file", base.ErrInvalidArgument)
 	}
-	abs := filepath.Clean(path)
-	if filepath.IsAbs(j.db.Dir) {
-		var err error
-		if abs, err = filepath.Abs(abs); err != nil {
-			return err
-		}
-	}
-	if rel, err := filepath.Rel(j.db.Dir, abs); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("%w: %s lies in the database", base.ErrInvalidArgument, path)
-	}
-	return nil
+	_, err := fileid.Outside(j.fs, path, j.db.Dir, "the database")
+	return err
 }
 
 func (j *job) takeOne(t *table) (err error) {

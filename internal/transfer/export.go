@@ -9,6 +9,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -33,12 +34,8 @@ type export struct {
 }
 
 func (x *export) run() (err error) {
-	to := x.to
-	if abs, err := filepath.Abs(to); err == nil && filepath.IsAbs(x.from.Dir) {
-		to = abs
-	}
-	if rel, err := filepath.Rel(x.from.Dir, to); err == nil && filepath.IsLocal(rel) {
-		return fmt.Errorf("%w: %s lies in the database", base.ErrInvalidArgument, x.to)
+	if _, err := fileid.Outside(x.from.Opts.FS, x.to, x.from.Dir, "the database"); err != nil {
+		return err
 	}
 	for _, dir := range []string{x.to, x.temp} {
 		if err := makeWay(x.opts.FS, dir); err != nil {
