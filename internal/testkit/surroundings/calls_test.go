@@ -179,13 +179,13 @@ func TestNoWallClock(t *testing.T) {
 		"internal/tree/clock.go":   1, // values expire by the wall
 		// When a backup or a dump was made, for people who choose one: nothing compares it.
 		"internal/backup/create.go":  1,
-		"internal/backup/catalog.go": 2,
+		"internal/backup/catalog.go": 2, // one of them is an identity, compared for equality only
 		"internal/transfer/dump.go":  1,
 		"lsm/dump/dump.go":           1,
 		"internal/feed/change.go":    1, // hands out a deadline that a value has
 		// Compared for equality only: it tells another file from the one that was read.
-		"internal/follow/edits.go":         2,
-		"internal/wal/tail.go":             1,
+		"internal/follow/edits.go": 2,
+		"internal/wal/tail.go":     1,
 		// How long ago an earlier opening wrote a log, which no other clock tells. It is asked once
 		// for each log; a step that Open meets makes logs leave sooner or later than WALRetentionTime says.
 		"internal/wal/retain.go": 2,
