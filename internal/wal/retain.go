@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"time"
@@ -53,7 +54,7 @@ func (s *Set) KeepObsolete(names []string) (rest []string) {
 		l.bytes = info.Size()
 		logs = append(logs, l)
 	}
-	slices.SortFunc(logs, func(a, b keptLog) int { return int(int64(a.num) - int64(b.num)) })
+	slices.SortFunc(logs, func(a, b keptLog) int { return cmp.Compare(a.num, b.num) })
 	s.fullMu.Lock()
 	s.retained = append(logs, s.retained...)
 	nums, first := s.expireLocked()
@@ -121,6 +122,11 @@ func (s *Set) Oldest() uint64 {
 
 // expire deletes the logs whose time is over. The timer calls it.
 func (s *Set) expire() {
+	defer func() {
+		if r := recover(); r != nil { // of the file system, when a feed closes its log
+			_ = s.opts.Panicked(r)
+		}
+	}()
 	s.fullMu.Lock()
 	if s.closing {
 		s.fullMu.Unlock()
