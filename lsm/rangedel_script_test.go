@@ -69,7 +69,7 @@ func (s *ranges) open() {
 		return vfs.Outcome{}
 	})
 	s.db = mustOpen(s.t, "db", &Options{FS: fsys, Format: FormatNative, Compression: NoCompression, MaxFileSize: 64 << 10,
-		CacheSize: -1, Mmap: MmapOff, DisableCompaction: true, MergeOperator: MergeOperatorNamed("append")})
+		MaxSubcompactions: 2, CacheSize: -1, Mmap: MmapOff, DisableCompaction: true, MergeOperator: MergeOperatorNamed("append")})
 }
 
 func word(s string) []byte {
