@@ -138,9 +138,10 @@ func TestDamage(t *testing.T) {
 	check := func(what string, damaged []byte) {
 		t.Helper()
 		fsys := vfs.NewMem()
-		db := mustOpen(t, "db", options(fsys, lsm.FormatNative, c))
+		db, err := lsm.Open("db", options(fsys, lsm.FormatNative, c)) // not mustOpen, which keeps it until the test ends
+		must(t, err)
 		defer db.Close()
-		_, err := dump.Load(ctx, db, bytes.NewReader(damaged), nil)
+		_, err = dump.Load(ctx, db, bytes.NewReader(damaged), nil)
 		if !errors.Is(err, lsm.ErrCorruption) && !errors.Is(err, lsm.ErrNewerFormat) {
 			t.Fatalf("%s: %v", what, err)
 		}
