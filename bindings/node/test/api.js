@@ -263,7 +263,7 @@ test('wrong arguments of the native functions', async (t) => {
   const db = native.database()
   for (const [name, f] of Object.entries(native)) {
     if (typeof f !== 'function' || ['database', 'load'].includes(name)) continue
-    for (const args of [[], [null], [{}], [1, 2, 3], ['x'], [db], [db, db, db, db, db, db, db]]) {
+    for (const args of [[], [null], [{}], [1, 2, 3], [location() + '/none/x'], [db], [db, db, db, db, db, db, db]]) {
       try {
         f(...args)?.catch?.(() => {})
       } catch (err) {
