@@ -361,7 +361,7 @@ func (db *DB) Close() error {
 	}
 	db.Jobs.Close()
 	err := Protect(func() error { return db.WAL.Close(db.Health.Failed() == nil) })
-	_ = Protect(func() error { db.Manifest.NoteDurable(); return nil })
+	err = errors.Join(err, Protect(func() error { db.Manifest.NoteDurable(); return nil })) // a panic alone
 	err = errors.Join(err, db.release())
 	db.Health.queue.Close(eventPatience)
 	return err
