@@ -1,11 +1,11 @@
 package backup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
@@ -145,7 +145,7 @@ func (s *Source) locate(img *image) error {
 			img.tables = append(img.tables, t)
 		}
 	}
-	slices.SortFunc(img.tables, func(a, b table) int { return cmp.Compare(a.meta.Num, b.meta.Num) })
+	sort.Slice(img.tables, func(i, j int) bool { return img.tables[i].meta.Num < img.tables[j].meta.Num })
 	return nil
 }
 

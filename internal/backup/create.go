@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"time"
 
@@ -98,7 +97,8 @@ func (c *creation) make(ended func() error) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(c.catalog.files, func(a, b saved) int { return strings.Compare(a.name, b.name) })
+	files := c.catalog.files
+	sort.Slice(files, func(i, j int) bool { return files[i].name < files[j].name })
 	// The end of the database gives up the files that were read.
 	if err := c.run.stop(); err != nil {
 		return err

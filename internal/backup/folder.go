@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -373,7 +374,7 @@ func (f *Folder) List() ([]Info, error) {
 	for _, info := range f.backups {
 		list = append(list, info)
 	}
-	slices.SortFunc(list, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
+	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
 	return list, nil
 }
 

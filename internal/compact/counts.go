@@ -1,10 +1,9 @@
 package compact
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
@@ -76,7 +75,7 @@ func entriesOf(num uint64, reads []inputRead) (n uint64, known bool, err error) 
 	if len(reads) == 0 {
 		return 0, false, countError("table %06d was not read", num)
 	}
-	slices.SortFunc(reads, func(a, b inputRead) int { return cmp.Compare(a.From, b.From) })
+	sort.Slice(reads, func(i, j int) bool { return reads[i].From < reads[j].From })
 	first, to := reads[0], 0
 	for _, r := range reads {
 		switch {

@@ -1,7 +1,7 @@
 package picker
 
 import (
-	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
@@ -35,7 +35,7 @@ func (p *Plan) Cut(cmp *base.Comparer, splitKeys func(f *manifest.FileMeta, n in
 			parts = append(parts, part{key, size})
 		}
 	})
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Cmp(a.first, b.first) })
+	sort.Slice(parts, func(i, j int) bool { return cmp.Cmp(parts[i].first, parts[j].first) < 0 })
 	total := uint64(0)
 	for _, p := range parts {
 		total += p.size

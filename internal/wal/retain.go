@@ -1,9 +1,9 @@
 package wal
 
 import (
-	"cmp"
 	"path/filepath"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -54,7 +54,7 @@ func (s *Set) KeepObsolete(names []string) (rest []string) {
 		l.bytes = info.Size()
 		logs = append(logs, l)
 	}
-	slices.SortFunc(logs, func(a, b keptLog) int { return cmp.Compare(a.num, b.num) })
+	sort.Slice(logs, func(i, j int) bool { return logs[i].num < logs[j].num })
 	s.fullMu.Lock()
 	s.retained = append(logs, s.retained...)
 	nums, first := s.expireLocked()

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
@@ -244,7 +245,7 @@ func (s *salvage) takeAll(frames []found) error {
 			return err
 		}
 	}
-	slices.SortFunc(s.blocks, func(a, b block.Handle) int { return cmp.Compare(a.Offset, b.Offset) })
+	sort.Slice(s.blocks, func(i, j int) bool { return s.blocks[i].Offset < s.blocks[j].Offset })
 	before, complete := found{}, false
 	for _, f := range frames {
 		if err := s.gap(before, f); err != nil {
