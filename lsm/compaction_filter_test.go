@@ -21,14 +21,14 @@ import (
 // eager goes by the first byte of a value: r is removed, c becomes C. One call in fails
 // fails, if that is not 0.
 type eager struct {
-	fails    int64
+	fails    atomic.Int64
 	calls    atomic.Int64
 	failures atomic.Int64
 }
 
 func (f *eager) filter() *CompactionFilter {
 	return &CompactionFilter{Name: "test.Eager", Filter: func(_ int, key, value []byte) (FilterDecision, error) {
-		if n := f.calls.Add(1); f.fails > 0 && n%f.fails == 0 {
+		if n, fails := f.calls.Add(1), f.fails.Load(); fails > 0 && n%fails == 0 {
 			if f.failures.Add(1)%2 == 0 {
 				panic("no nerves")
 			}
@@ -232,7 +232,8 @@ func TestCompactionFilterHistories(t *testing.T) {
 					seed = s
 				}
 				t.Logf("seed %d", seed)
-				f := &eager{fails: fails}
+				f := &eager{}
+				f.fails.Store(fails)
 				m := &filterModel{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(uint64(seed), 48)), now: map[string]string{},
 					opts: Options{Format: format, CompactionFilter: f.filter(), WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, CacheSize: 1 << 20, L0Compaction: 2}}
 				m.open()
@@ -242,7 +243,7 @@ func TestCompactionFilterHistories(t *testing.T) {
 				for len(m.views) > 0 {
 					m.closeView()
 				}
-				f.fails = 0
+				f.fails.Store(0) // compactions may run
 				mustCompact(t, m.db)
 				for k, v := range m.scan(nil) {
 					if v[0] != 'k' && v[0] != 'C' {
