@@ -25,7 +25,7 @@ func (s *Scheduler) MakeRoom(t *tree.Tree, bytes int64, entries int, mode commit
 	if err := s.delay(bytes, mode); err != nil {
 		return err
 	}
-	if s.opts.Account.Wrote(bytes) {
+	if s.opts.Account != nil && s.opts.Account.Wrote(bytes) { // no call where memory is not shared
 		if err := s.boundMemory(s.opts.WAL.Rotate, mode); err != nil {
 			return err
 		}
