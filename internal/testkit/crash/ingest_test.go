@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,43 +39,14 @@ func (s *session) ingest(n int) error {
 }
 
 func (s *session) ingestBatch(i int) error {
-	batch := slices.Clone(s.ledger.Batch(i))
-	if !slices.ContainsFunc(batch, func(w testkit.Write) bool { return w.Delete }) {
-		l, err := s.db.BulkLoader(nil)
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		for _, w := range batch {
-			if err := l.Put([]byte(w.Key), []byte(w.Value)); err != nil {
-				return err
-			}
-		}
-		return l.Finish(context.Background())
+	batch := s.ledger.Batch(i)
+	if done, err := testkit.BulkLoad(s.db, nil, batch); done {
+		return err
 	}
 	name := fmt.Sprintf("table%d", i)
 	o := s.opts
 	o.FS, o.Comparer = s.fs, nil
-	t, err := lsm.NewTableWriter(name, &o)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	batch = slices.Clone(batch) // it is the ledger's
-	slices.Reverse(batch)       // the last one of each key comes first
-	slices.SortStableFunc(batch, func(a, b testkit.Write) int { return bytes.Compare([]byte(a.Key), []byte(b.Key)) })
-	batch = slices.CompactFunc(batch, func(a, b testkit.Write) bool { return a.Key == b.Key })
-	for _, w := range batch {
-		if w.Delete {
-			err = t.Delete([]byte(w.Key))
-		} else {
-			err = t.Put([]byte(w.Key), []byte(w.Value))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := t.Finish(); err != nil {
+	if err := testkit.WriteTable(name, &o, batch); err != nil {
 		return err
 	}
 	s.tableFiles().add(tableFile{name, i})

@@ -1,11 +1,9 @@
 package memory
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/lsm"
@@ -32,42 +30,13 @@ func (t *trial) ingest(n int) error {
 }
 
 func (t *trial) ingestBatch(batch []testkit.Write) error {
-	if !slices.ContainsFunc(batch, func(w testkit.Write) bool { return w.Delete }) {
-		l, err := t.db.BulkLoader(&lsm.BulkLoadOptions{Memory: 8 << 10})
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		for _, w := range batch {
-			if err := l.Put([]byte(w.Key), []byte(w.Value)); err != nil {
-				return err
-			}
-		}
-		return l.Finish(context.Background())
+	if done, err := testkit.BulkLoad(t.db, &lsm.BulkLoadOptions{Memory: 8 << 10}, batch); done {
+		return err
 	}
-	batch = slices.Clone(batch) // it is the ledger's
-	slices.Reverse(batch)       // the last one of each key counts, and comes first
-	slices.SortStableFunc(batch, func(a, b testkit.Write) int { return cmp.Compare(a.Key, b.Key) })
-	batch = slices.CompactFunc(batch, func(a, b testkit.Write) bool { return a.Key == b.Key })
 	o := t.opts
 	o.FS = t.fs
 	name := fmt.Sprint("table", t.last)
-	w, err := lsm.NewTableWriter(name, &o)
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for _, e := range batch {
-		if e.Delete {
-			err = w.Delete([]byte(e.Key))
-		} else {
-			err = w.Put([]byte(e.Key), []byte(e.Value))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if err := w.Finish(); err != nil {
+	if err := testkit.WriteTable(name, &o, batch); err != nil {
 		return err
 	}
 	return t.db.Ingest(context.Background(), &lsm.IngestOptions{Move: true}, name)
