@@ -85,8 +85,8 @@ type BulkLoadOptions struct {
 // BulkLoad puts all entries of a sequence into the keyspace, in any order: it sorts them, writes tables,
 // and takes these in as Ingest does, all at once. Of entries with the same key the last one counts. Its
 // memory is bounded by BulkLoadOptions.Memory; what does not fit is written to the database's directory as
-// sorted runs meanwhile. Into a range without entries it loads several times as fast as Put, and leaves nothing
-// to compact. Values live for ever, whatever DefaultTTL says. The sequence may reuse key and value.
+// sorted runs meanwhile. Into a range without entries it takes less time than Put, and leaves nothing to
+// compact. Values live for ever, whatever DefaultTTL says. The sequence may reuse key and value.
 //
 // It ends with ctx's error when ctx is done, with ErrClosed by Close, and otherwise fails as Ingest does.
 func (k *keyspace) BulkLoad(ctx context.Context, entries iter.Seq2[[]byte, []byte], o *BulkLoadOptions) error {
