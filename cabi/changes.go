@@ -31,12 +31,9 @@ func (c *changes) close() error {
 //export loamgo_changes_open
 func loamgo_changes_open(db C.uint64_t, from, flags C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := live(db)
+		d, err := held(db)
 		if err != nil {
 			return err
-		}
-		if d.uses.Retain() == nil {
-			return lsm.ErrClosed
 		}
 		feed, err := d.db.Changes(uint64(from), &lsm.ChangesOptions{Durable: flags&C.LOAM_CHANGES_DURABLE != 0})
 		if err != nil {

@@ -89,6 +89,15 @@ func live(db C.uint64_t) (*database, error) {
 	return d, err
 }
 
+// held is live with a user of the database's uses, which the caller releases.
+func held(db C.uint64_t) (*database, error) {
+	d, err := live(db)
+	if err == nil && d.uses.Retain() == nil {
+		err = lsm.ErrClosed
+	}
+	return d, err
+}
+
 // mode is a write's flags, which are the engine's.
 func mode(flags C.uint64_t) lsm.WriteMode { return lsm.WriteMode(flags) }
 

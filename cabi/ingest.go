@@ -156,12 +156,9 @@ func loamgo_ingest(db, flags C.uint64_t, start unsafe.Pointer, startLen C.size_t
 //export loamgo_bulk_load_begin
 func loamgo_bulk_load_begin(db, memory C.uint64_t, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := live(db)
+		d, err := held(db)
 		if err != nil {
 			return err
-		}
-		if d.uses.Retain() == nil {
-			return lsm.ErrClosed
 		}
 		loader, err := d.BulkLoader(&lsm.BulkLoadOptions{Memory: int64(min(memory, math.MaxInt64))})
 		if err != nil {

@@ -30,12 +30,9 @@ func (t *transaction) close() error {
 //export loamgo_txn_begin
 func loamgo_txn_begin(db C.uint64_t, flags C.uint64_t, timeout C.int64_t, name *C.char, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		d, err := live(db)
+		d, err := held(db)
 		if err != nil {
 			return err
-		}
-		if d.uses.Retain() == nil {
-			return lsm.ErrClosed
 		}
 		o := lsm.TxnOptions{
 			Lock: flags&C.LOAM_TXN_LOCK != 0, ReadOnly: flags&C.LOAM_TXN_READ_ONLY != 0, LockTimeout: time.Duration(max(timeout, -1)) * time.Millisecond,
