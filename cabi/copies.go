@@ -17,32 +17,34 @@ import (
 //
 //export loamgo_checkpoint
 func loamgo_checkpoint(db C.uint64_t, path *C.char, out *C.uint64_t, message **C.char) status {
-	dir := C.GoString(path)
-	return cancelable(db, out, message, func(ctx context.Context, d *database) error { return d.db.Checkpoint(ctx, dir) })
+	return run(message, func() error {
+		dir := C.GoString(path)
+		return cancelable(db, out, func(ctx context.Context, d *database) error { return d.db.Checkpoint(ctx, dir) })
+	})
 }
 
 // loamgo_catch_up has a follower catch up, as a job if out is not NULL.
 //
 //export loamgo_catch_up
 func loamgo_catch_up(db C.uint64_t, out *C.uint64_t, message **C.char) status {
-	return cancelable(db, out, message, func(ctx context.Context, d *database) error { return (&lsm.Follower{DB: d.db}).CatchUp(ctx) })
+	return run(message, func() error {
+		return cancelable(db, out, func(ctx context.Context, d *database) error { return (&lsm.Follower{DB: d.db}).CatchUp(ctx) })
+	})
 }
 
 // cancelable does some work with a database, as a job that can be canceled if out is not NULL.
-func cancelable(db C.uint64_t, out *C.uint64_t, message **C.char, work func(context.Context, *database) error) status {
-	return run(message, func() error {
-		d, err := live(db)
-		if err != nil {
-			return err
-		}
-		if out == nil {
-			return work(context.Background(), d)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
-			defer cancel()
-			return nil, "", work(ctx, d)
-		})
+func cancelable(db C.uint64_t, out *C.uint64_t, work func(context.Context, *database) error) error {
+	d, err := live(db)
+	if err != nil {
+		return err
+	}
+	if out == nil {
+		return work(context.Background(), d)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {
+		defer cancel()
+		return nil, "", work(ctx, d)
 	})
 }
 

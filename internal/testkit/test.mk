@@ -54,7 +54,10 @@ test-go:
 	$(if $(LOAM_T2),@for format in leveldb native; do \
 		LOAM_FORMAT=$$format $(GO) test -count=1 -timeout $(TEST_TIMEOUT) $(ON_EACH_FORMAT) || exit 1; done)
 
+# The other steps build without cgo, so that cabi's Go files are read and its panics tested here.
 test-race:
+	@CGO_ENABLED=1 $(GO) vet ./cabi/...
+	@CGO_ENABLED=1 $(GO) test -run TestPanics ./cabi
 	@CGO_ENABLED=1 $(GO) test -race -short -timeout $(TEST_TIMEOUT) $(CONCURRENT)
 
 test-invariants:
