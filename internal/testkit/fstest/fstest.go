@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -60,32 +61,40 @@ func TypeOf(name string) base.FileType {
 	return t
 }
 
-// Tree returns the contents of all files below a directory by their paths within it.
+// Tree returns the contents of all files below a directory by their paths within it, without
+// those that an open database removes meanwhile.
 func Tree(fsys vfs.FS, dir string) (map[string][]byte, error) {
-	files := make(map[string][]byte)
-	return files, addTree(files, fsys, dir, "")
-}
-
-func addTree(files map[string][]byte, fsys vfs.FS, dir, prefix string) error {
 	names, err := fsys.List(dir)
 	if err != nil {
-		return fmt.Errorf("listing %s: %w", dir, err)
+		return nil, fmt.Errorf("listing %s: %w", dir, err)
 	}
+	files := make(map[string][]byte)
 	for _, name := range names {
-		at := path.Join(dir, name)
-		info, err := fsys.Stat(at)
-		switch {
-		case err != nil:
-		case info.IsDir():
-			err = addTree(files, fsys, at, prefix+name+"/")
-		default:
-			files[prefix+name], err = ReadFile(fsys, at)
-		}
-		if err != nil {
-			return err
+		if err := addTree(files, fsys, dir, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
 	}
-	return nil
+	return files, nil
+}
+
+func addTree(files map[string][]byte, fsys vfs.FS, dir, name string) error {
+	at := path.Join(dir, name)
+	info, err := fsys.Stat(at)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		below, err := Tree(fsys, at)
+		for sub, b := range below {
+			files[name+"/"+sub] = b
+		}
+		return err
+	}
+	b, err := ReadFile(fsys, at)
+	if err == nil {
+		files[name] = b
+	}
+	return err
 }
 
 // Find returns the paths of a directory's files of type t, sorted.
