@@ -242,6 +242,24 @@ func BenchmarkFirstPuts(b *testing.B) {
 	}
 }
 
+// BenchmarkReopen times Open, whose log has 100 entries, apart from Close.
+func BenchmarkReopen(b *testing.B) {
+	dir := b.TempDir()
+	db := mustOpen(b, dir, nil)
+	for i := range 100 {
+		if err := db.Put(key(i), value(i), NoSync); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		b.StopTimer()
+		mustClose(b, db)
+		b.StartTimer()
+		db = mustOpen(b, dir, nil)
+	}
+	mustClose(b, db)
+}
+
 // BenchmarkManyGoroutines runs operations on 1, 2, 16 and 64 goroutines: those of the model
 // in docs/locking.md, which has their times on one, and a Put.
 func BenchmarkManyGoroutines(b *testing.B) {

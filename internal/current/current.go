@@ -7,7 +7,6 @@ package current
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -125,85 +124,133 @@ func contents(f base.Format, manifest string) []byte {
 	return []byte(manifest + "\n")
 }
 
-// Set makes CURRENT name MANIFEST num, which is durable already, by way
-// of a temporary file. renamed tells whether CURRENT may name it although the
-// call failed.
-func Set(fsys vfs.FS, dir string, f base.Format, num uint64) (renamed bool, err error) {
-	if f == base.Native {
-		renamed, err = setNative(fsys, dir, num)
-	} else {
-		renamed, err = setPointer(fsys, dir, base.CurrentName, f, num)
-	}
-	if err != nil {
-		return renamed, fmt.Errorf("writing %s: %w", base.CurrentName, err)
-	}
-	return true, nil
+// Change is CURRENT on its way to naming another MANIFEST, by way of a temporary file.
+type Change struct {
+	fs      vfs.FS
+	dir     string
+	file    vfs.WriteFile // the temporary one
+	temp    string        // its name
+	target  string        // the name that it gets; temp: it is in a directory that gets another name
+	made    string        // the directory that becomes CURRENT, "": none does
+	removes bool          // the file CURRENT, before that
 }
 
-// setPointer makes the file name in dir say MANIFEST num.
-func setPointer(fsys vfs.FS, dir, name string, f base.Format, num uint64) (renamed bool, err error) {
-	temp, target := filepath.Join(dir, cmp.Or(f.FileName(base.FileTemp, num), pointerTemp)), filepath.Join(dir, name)
-	if filepath.Base(dir) == firstName {
-		temp = target // not in force: a rename would be one wait for the disk more
+// Begin prepares CURRENT to name MANIFEST num. Nothing is in force, and nothing durable: before Commit
+// come the Syncs, and Discard takes it back.
+func Begin(fsys vfs.FS, dir string, f base.Format, num uint64) (*Change, error) {
+	c := &Change{fs: fsys, dir: dir}
+	err := c.begin(f, num)
+	if err != nil {
+		return nil, c.failed(err)
 	}
-	if f == base.Native {
-		if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
-	}
-	if err := WriteFile(fsys, temp, contents(f, f.FileName(base.FileManifest, num))); err != nil {
-		return false, err
-	}
-	if temp != target {
-		if err := fsys.Rename(temp, target); err != nil {
-			if f == base.Native {
-				_ = fsys.Remove(temp) // gone if it was renamed
-			}
-			return true, err
-		}
-	}
-	if err := fsys.SyncDir(dir); err != nil { // the new pointer is durable
-		return true, fmt.Errorf("%w: %w", ErrUnsynced, err)
-	}
-	return true, nil
+	return c, nil
 }
 
-// setNative is Set in the native format. What it replaces may be a
-// directory, LevelDB's file, or nothing.
-func setNative(fsys vfs.FS, dir string, num uint64) (renamed bool, err error) {
-	path, made := filepath.Join(dir, base.CurrentName), filepath.Join(dir, UpgradeName)
-	there, isDir, err := stat(fsys, dir, base.CurrentName)
-	if err != nil {
-		return false, err
+// begin chooses the names and writes the temporary file.
+func (c *Change) begin(f base.Format, num uint64) error {
+	c.target = filepath.Join(c.dir, base.CurrentName)
+	c.temp = filepath.Join(c.dir, f.FileName(base.FileTemp, num))
+	if f == base.Native {
+		holder, err := c.holder()
+		if err != nil {
+			return err
+		}
+		c.target, c.temp = filepath.Join(holder, pointerName), filepath.Join(holder, pointerTemp)
+		if filepath.Base(holder) == firstName {
+			c.temp = c.target // not in force: a rename would be one wait for the disk more
+		}
+		if err := c.fs.Remove(c.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if isDir {
-		return setPointer(fsys, path, pointerName, base.Native, num)
+	var err error
+	if c.file, err = c.fs.Create(c.temp); err != nil {
+		return err
 	}
-	if upgrade, _, err := stat(fsys, dir, UpgradeName); err != nil {
-		return false, err
+	if _, err = c.file.Write(contents(f, f.FileName(base.FileManifest, num))); err != nil {
+		return errors.Join(err, c.Discard())
+	}
+	return nil
+}
+
+// holder is the directory for the file of the native format. What it replaces may be a directory, LevelDB's
+// file, or nothing.
+func (c *Change) holder() (string, error) {
+	there, isDir, err := stat(c.fs, c.dir, base.CurrentName)
+	if err != nil || isDir {
+		return filepath.Join(c.dir, base.CurrentName), err
+	}
+	c.made, c.removes = filepath.Join(c.dir, UpgradeName), there
+	if upgrade, _, err := stat(c.fs, c.dir, UpgradeName); err != nil {
+		return "", err
 	} else if !there && !upgrade {
-		made = filepath.Join(dir, firstName)
+		c.made = filepath.Join(c.dir, firstName)
 	}
-	if err := fsys.MkdirAll(made); err != nil {
-		return false, err
+	return c.made, c.fs.MkdirAll(c.made)
+}
+
+func (c *Change) failed(err error) error { return fmt.Errorf("writing %s: %w", base.CurrentName, err) }
+
+// Syncs are the calls that make what Begin wrote durable, in any order.
+func (c *Change) Syncs() []func() error {
+	calls := []func() error{func() error {
+		if err := c.file.Sync(); err != nil {
+			return c.failed(err)
+		}
+		return nil
+	}}
+	if c.temp == c.target {
+		calls = append(calls, func() error { return c.syncDir(filepath.Dir(c.temp)) })
 	}
-	if renamed, err = setPointer(fsys, made, pointerName, base.Native, num); err != nil {
-		return renamed && !there, err
+	return calls
+}
+
+// syncDir makes names in a directory durable.
+func (c *Change) syncDir(dir string) error {
+	if err := c.fs.SyncDir(dir); err != nil {
+		return c.failed(fmt.Errorf("%w: %w", ErrUnsynced, err))
+	}
+	return nil
+}
+
+// Discard removes the temporary file, instead of Commit.
+func (c *Change) Discard() error {
+	return errors.Join(c.file.Close(), c.fs.Remove(c.temp))
+}
+
+// Commit puts the change in force, and makes that durable. The MANIFEST, its name and the Syncs are
+// durable already: a crash could keep the rename and lose what came before it. renamed tells whether CURRENT may name
+// the MANIFEST although the call failed.
+func (c *Change) Commit() (renamed bool, err error) {
+	if err := c.file.Close(); err != nil {
+		return false, c.failed(errors.Join(err, c.fs.Remove(c.temp)))
+	}
+	if c.temp != c.target {
+		if err := c.fs.Rename(c.temp, c.target); err != nil {
+			if filepath.Base(c.target) == pointerName {
+				_ = c.fs.Remove(c.temp) // gone if it was renamed
+			}
+			return c.made == "" || !c.removes, c.failed(err)
+		}
+		if err := c.syncDir(filepath.Dir(c.target)); err != nil { // the new pointer is durable
+			return c.made == "" || !c.removes, err
+		}
+	}
+	if c.made == "" {
+		return true, nil
 	}
 	// UpgradeName is durable where there is a file CURRENT, see manifest.Set.BeginUpgrade: so a crash
 	// finds the new pointer when that is gone.
-	if there {
-		if err := fsys.Remove(path); err != nil {
-			return true, err
+	path := filepath.Join(c.dir, base.CurrentName)
+	if c.removes {
+		if err := c.fs.Remove(path); err != nil {
+			return true, c.failed(err)
 		}
 	}
-	if err := fsys.Rename(made, path); err != nil {
-		return true, err
+	if err := c.fs.Rename(c.made, path); err != nil {
+		return true, c.failed(err)
 	}
-	if err := fsys.SyncDir(dir); err != nil {
-		return true, fmt.Errorf("%w: %w", ErrUnsynced, err)
-	}
-	return true, nil
+	return true, c.syncDir(c.dir)
 }
 
 // Remove removes CURRENT. At each step there is one that is whole or none.

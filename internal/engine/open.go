@@ -62,6 +62,9 @@ type Options struct {
 	Resources      *Resources   // that are shared; nil: none
 
 	path vfs.FS // FS as it was given: the directory is looked up by its name
+	// sideBySide: syncs that need no order are made at the same time. Other file systems than the operating
+	// system's, those of tests above all, are called in one order, so that a crash finds the same states each time.
+	sideBySide bool
 }
 
 // Listener is told what happens. It waits for nothing: it posts to the queue that it was
@@ -78,6 +81,7 @@ func Open(dir string, o Options) (*DB, error) {
 	if o.Follow {
 		o.path = o.FS
 	}
+	_, o.sideBySide = o.FS.(vfs.OS)
 	place, err := openDir(dir, &o)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
@@ -206,7 +210,7 @@ func (db *DB) loadManifest() error {
 	o := manifest.Options{
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
 		Durable: func() record.LogEnd { return db.WAL.Durable() }, Clock: db.Shared.Seqs.Clock.Stored,
-		Upgrade: db.Opts.Upgrade, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
+		Upgrade: db.Opts.Upgrade, SideBySide: db.Opts.sideBySide, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
 	}
 	if db.Opts.Follow {
 		return db.loadFollowed(o)

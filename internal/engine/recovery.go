@@ -260,8 +260,8 @@ func (r *replay) adopt(log uint64) {
 	}
 }
 
-// commit starts a log and the MANIFEST, which makes the names of both durable. In a new
-// database the log stays without contents until then: a log with some and without a
+// commit starts a log and the MANIFEST, which makes the names of both durable, and the batches in
+// the log. In a new database the log stays without contents until then: a log with some and without a
 // MANIFEST looks like a damaged database.
 func (r *replay) commit() error {
 	db := r.db
@@ -279,7 +279,11 @@ func (r *replay) commit() error {
 	if err := db.Manifest.Stage(edit); err != nil {
 		return err
 	}
-	if err := db.Manifest.StartManifest(); err != nil || !fresh {
+	var beside []func() error
+	if r.Kept != nil && !fresh {
+		beside = append(beside, db.WAL.SyncFirst) // the MANIFEST makes the older logs obsolete
+	}
+	if err := db.Manifest.StartManifest(beside...); err != nil || !fresh {
 		return err
 	}
 	return r.rotate()

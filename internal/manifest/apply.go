@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
@@ -302,13 +303,15 @@ func (s *Set) Mend() error {
 // and makes CURRENT name it. It is also the way out of a failed write: when it
 // succeeds on a Set that is poisoned by an error of the file system, the Set
 // can be written again and stands where it stood before the failed edit.
-func (s *Set) StartManifest() error {
+// beside are calls that make durable what the snapshot says: all end before CURRENT
+// names it.
+func (s *Set) StartManifest(beside ...func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writable(); err != nil && (s.readOnly || !liftable(err)) {
 		return err
 	}
-	if err := s.startManifest(); err != nil {
+	if err := s.startManifest(beside...); err != nil {
 		return s.fail(err)
 	}
 	s.err = nil
@@ -320,10 +323,12 @@ func liftable(err error) bool {
 	return !errors.Is(err, base.ErrClosed) && !errors.Is(err, base.ErrCorruption)
 }
 
-// startManifest does the work of StartManifest. Each step is durable before
-// the next one relies on it: the contents and the name of the new MANIFEST,
-// then CURRENT; only then may the old MANIFEST go.
-func (s *Set) startManifest() error {
+// startManifest does the work of StartManifest. Five things become durable before the
+// new MANIFEST is in force, which is one rename: what beside syncs, because the snapshot relies on it; the
+// MANIFEST's contents and its name, and the file that names it, because a power cut could keep the
+// rename and lose them. Among these five there is no order, as nothing reads them before the rename. Only
+// when the rename is durable, too, may the old MANIFEST go, and the files that it names.
+func (s *Set) startManifest(beside ...func() error) error {
 	num := s.NewFileNum()
 	name := s.format.FileName(base.FileManifest, num)
 	edits := s.snapshot()
@@ -336,18 +341,19 @@ func (s *Set) startManifest() error {
 		s.buf = edits[i].Encode(s.buf[:0], s.format)
 		err = w.Append(s.buf)
 	}
-	if err == nil {
-		err = w.Sync()
-	}
-	if err == nil {
-		err = s.opts.FS.SyncDir(s.opts.Dir)
-	}
+	undo := func() error { return errors.Join(w.Close(), s.opts.FS.Remove(s.path(name))) }
 	if err != nil {
-		err = fmt.Errorf("writing %s: %w", name, err)
 		// CURRENT does not name the new file, so it may be removed or stay.
-		return errors.Join(err, w.Close(), s.opts.FS.Remove(s.path(name)))
+		return errors.Join(fmt.Errorf("writing %s: %w", name, err), undo())
 	}
-	if renamed, err := current.Set(s.opts.FS, s.opts.Dir, s.format, num); err != nil {
+	next, err := current.Begin(s.opts.FS, s.opts.Dir, s.format, num)
+	if err != nil {
+		return errors.Join(err, undo())
+	}
+	if err := s.syncAll(name, w, append(next.Syncs(), beside...)); err != nil {
+		return errors.Join(err, undo(), next.Discard())
+	}
+	if renamed, err := next.Commit(); err != nil {
 		err = errors.Join(err, w.Close())
 		if renamed {
 			s.obsolete = append(s.obsolete, name) // once another one is in force
@@ -365,4 +371,38 @@ func (s *Set) startManifest() error {
 	s.manifest.Store(num)
 	s.keepBuf()
 	return nil
+}
+
+// syncAll makes the new MANIFEST name durable, and its name, and makes more calls that need no order.
+func (s *Set) syncAll(name string, w *record.Writer, more []func() error) error {
+	calls := []func() error{w.Sync, func() error { return s.opts.FS.SyncDir(s.opts.Dir) }}
+	for i, call := range calls {
+		calls[i] = func() error {
+			if err := call(); err != nil {
+				return fmt.Errorf("writing %s: %w", name, err)
+			}
+			return nil
+		}
+	}
+	calls = append(calls, more...)
+	errs := make([]error, len(calls))
+	var wg sync.WaitGroup
+	for i, call := range calls {
+		if !s.opts.SideBySide {
+			if errs[i] = call(); errs[i] != nil {
+				break
+			}
+			continue
+		}
+		wg.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					errs[i] = base.NewPanic(r)
+				}
+			}()
+			errs[i] = call()
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }

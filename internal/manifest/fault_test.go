@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -21,8 +22,9 @@ const steps = 24 // edits of workload
 // workload makes a database and changes it until the first error, through
 // several MANIFESTs. After each step it calls acked with the state, before each
 // with what the step leads to.
-func workload(fsys vfs.FS, about, acked func(state string)) (*Set, error) {
+func workload(fsys vfs.FS, sideBySide bool, about, acked func(state string)) (*Set, error) {
 	o := options(fsys)
+	o.SideBySide = sideBySide
 	o.MaxManifestSize = 400
 	about("created")
 	s, err := Create(o)
@@ -128,7 +130,7 @@ func TestCrashAnywhere(t *testing.T) {
 			}
 			return vfs.Outcome{}
 		})
-		_, err := workload(ft, func(s string) { pending = s }, func(s string) { last = s })
+		_, err := workload(ft, false, func(s string) { pending = s }, func(s string) { last = s })
 		if err == nil {
 			break
 		}
@@ -168,11 +170,12 @@ func TestCrashAnywhere(t *testing.T) {
 // then on, with nothing, half or all of it done.
 func TestFaultAnywhere(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EIO} {
-		t.Run(errno.Error(), func(t *testing.T) { faultAnywhere(t, errno) })
+		t.Run(errno.Error(), func(t *testing.T) { faultAnywhere(t, errno, false) })
+		t.Run(errno.Error()+", syncs side by side", func(t *testing.T) { faultAnywhere(t, errno, true) })
 	}
 }
 
-func faultAnywhere(t *testing.T, errno syscall.Errno) {
+func faultAnywhere(t *testing.T, errno syscall.Errno, sideBySide bool) {
 	for _, forever := range []bool{false, true} {
 		for _, done := range []bool{false, true} {
 			for at := 0; ; at++ {
@@ -180,7 +183,10 @@ func faultAnywhere(t *testing.T, errno syscall.Errno) {
 				m := newDir(t)
 				n, off := 0, false
 				var op vfs.Op
+				var mu sync.Mutex
 				ft := vfs.NewFault(m, func(o vfs.Op) vfs.Outcome {
+					mu.Lock()
+					defer mu.Unlock()
 					if n++; !off && (n == at+1 || forever && n > at) {
 						if n == at+1 {
 							op = o
@@ -194,7 +200,7 @@ func faultAnywhere(t *testing.T, errno syscall.Errno) {
 					return vfs.Outcome{}
 				})
 				var pending, last string
-				s, err := workload(ft, func(s string) { pending = s }, func(s string) { last = s })
+				s, err := workload(ft, sideBySide, func(s string) { pending = s }, func(s string) { last = s })
 				if n <= at {
 					break // no such call
 				}
@@ -227,7 +233,7 @@ func faultAnywhere(t *testing.T, errno syscall.Errno) {
 					}
 					mend := s.Mend
 					if final {
-						mend = s.StartManifest
+						mend = func() error { return s.StartManifest() }
 					}
 					if at%2 == 0 || final { // otherwise Apply does it
 						if err := mend(); err != nil {
@@ -288,7 +294,7 @@ func checkOneManifest(t *testing.T, name string, m *vfs.Mem, obsolete []string) 
 // never taken for damage or an end, and nothing is written.
 func TestReadErrors(t *testing.T) {
 	m := newDir(t)
-	if _, err := workload(m, func(string) {}, func(string) {}); err != nil {
+	if _, err := workload(m, false, func(string) {}, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err := loadAfter(t, m); err != nil {
@@ -341,8 +347,8 @@ func TestCurrentSwapTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"createlog MANIFEST-000002", "append MANIFEST-000002", "sync MANIFEST-000002", "syncdir db",
-		"create 000002.dbtmp", "write 000002.dbtmp", "sync 000002.dbtmp", "close 000002.dbtmp",
+		"createlog MANIFEST-000002", "append MANIFEST-000002", "create 000002.dbtmp", "write 000002.dbtmp",
+		"sync MANIFEST-000002", "syncdir db", "sync 000002.dbtmp", "close 000002.dbtmp",
 		"rename 000002.dbtmp", "syncdir db", "close MANIFEST-000001",
 	}
 	if !slices.Equal(trace, want) {

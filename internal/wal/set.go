@@ -326,9 +326,9 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 	return next.num, nil
 }
 
-// RotateWith starts the first log with batches that have their sequence numbers already,
-// and makes them durable. There are some. Those that follow each other without a gap become
-// one record, which is one append.
+// RotateWith starts the first log with batches that have their sequence numbers already. There are
+// some. Those that follow each other without a gap become one record, which is one append. Durable says
+// that they are durable, for the MANIFEST: SyncFirst makes them so before it is in force.
 func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
 	if num, err = s.Rotate(batchrepr.Seq(batches[0]) - 1); err != nil {
 		return 0, err
@@ -344,8 +344,12 @@ func (s *Set) RotateWith(batches [][]byte) (num uint64, err error) {
 		}
 		batches = batches[n:]
 	}
-	return num, s.syncCurrent()
+	s.setDurable(s.cur.Size())
+	return num, nil
 }
+
+// SyncFirst makes the batches of RotateWith durable. No other log is needed after that.
+func (s *Set) SyncFirst() error { return s.syncCurrent() }
 
 // mark writes the marker of a log that begins with sequence number first.
 func (s *Set) mark(l *newLog, first base.SeqNum) error {
@@ -576,10 +580,15 @@ func (s *Set) syncCurrent() error {
 	if err := s.cur.Sync(); err != nil {
 		return s.fail("syncing", err)
 	}
-	s.fullMu.Lock()
-	s.durable = record.LogEnd{Num: s.Num(), End: s.cur.Durable()}
-	s.fullMu.Unlock()
+	s.setDurable(s.cur.Durable())
 	return nil
+}
+
+// setDurable notes that the current log is durable up to end.
+func (s *Set) setDurable(end int64) {
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	s.durable = record.LogEnd{Num: s.Num(), End: end}
 }
 
 // Durable is up to where a sync has made the logs durable, as far as it is known. Any

@@ -105,17 +105,23 @@ var table = []mutant{
 		{"internal/txn/batch.go", "case sequence(s.list.nodes[n].off) < covered || kind.IsTombstone():", "case kind.IsTombstone():"}}},
 
 	{"skip-dir-fsync", "the directory is not synced after CURRENT was renamed", states, []edit{
-		{"internal/current/current.go", "if err := fsys.SyncDir(dir); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},
+		{"internal/current/current.go", "if err := c.syncDir(filepath.Dir(c.target)); err != nil { // the new pointer", "if err := error(nil); err != nil { // the new pointer"}}},
 
 	{"current-before-manifest", "CURRENT names a MANIFEST that is not synced", states, []edit{
-		{"internal/manifest/apply.go", "if err == nil {\n\t\terr = w.Sync()", "if false {\n\t\terr = w.Sync()"}}},
+		{"internal/manifest/apply.go", "calls := []func() error{w.Sync, ", "calls := []func() error{"}}},
+
+	{"current-before-log", "CURRENT names a MANIFEST that relies on a log that is not synced", target{"internal/testkit/crash", "TestStates"}, []edit{
+		{"internal/engine/recovery.go", "beside = append(beside, db.WAL.SyncFirst)", "_ = beside"}}},
+
+	{"current-before-its-file", "CURRENT is renamed before its contents are synced", states, []edit{
+		{"internal/current/current.go", "if err := c.file.Sync(); err != nil {", "if err := error(nil); err != nil {"}}},
 
 	{"unlink-early", "the old MANIFEST goes before the rename of CURRENT is durable", states, []edit{
-		{"internal/manifest/apply.go", "\tif renamed, err := current.Set(",
-			"\t_ = s.opts.FS.Remove(s.path(s.format.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := current.Set("}}},
+		{"internal/manifest/apply.go", "\tif renamed, err := next.Commit(",
+			"\t_ = s.opts.FS.Remove(s.path(s.format.FileName(base.FileManifest, s.manifest.Load())))\n\tif renamed, err := next.Commit("}}},
 
 	{"upgrade-removes-current-first", "an upgrade removes LevelDB's CURRENT before the native one names a MANIFEST", target{"internal/testkit/crash", "TestUpgradeStates"}, []edit{
-		{"internal/current/current.go", "\tif err := fsys.MkdirAll(made); err != nil {", "\t_ = fsys.Remove(path)\n\tthere = false\n\tif err := fsys.MkdirAll(made); err != nil {"}}},
+		{"internal/current/current.go", "\treturn c.made, c.fs.MkdirAll(c.made)", "\t_ = c.fs.Remove(filepath.Join(c.dir, base.CurrentName))\n\tc.removes = false\n\treturn c.made, c.fs.MkdirAll(c.made)"}}},
 
 	{"strangers-are-deleted", "in a native directory, files with names of LevelDB's count as its own", target{"lsm", "TestStrangersOfTheOtherFormat"}, []edit{
 		{"internal/manifest/set.go", "t == base.FileInfoLog || num >= s.levelDBBelow", "t == base.FileInfoLog"}}},
