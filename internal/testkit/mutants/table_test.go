@@ -110,7 +110,7 @@ var table = []mutant{
 	{"current-before-manifest", "CURRENT names a MANIFEST that is not synced", states, []edit{
 		{"internal/manifest/apply.go", "calls := []func() error{w.Sync, ", "calls := []func() error{"}}},
 
-	{"current-before-log", "CURRENT names a MANIFEST that relies on a log that is not synced", target{"internal/testkit/crash", "TestStates"}, []edit{
+	{"current-before-log", "CURRENT names a MANIFEST that relies on a log that is not synced", states, []edit{
 		{"internal/engine/recovery.go", "beside = append(beside, db.WAL.SyncFirst)", "_ = beside"}}},
 
 	{"current-before-its-file", "CURRENT is renamed before its contents are synced", states, []edit{
