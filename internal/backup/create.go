@@ -20,6 +20,7 @@ type creation struct {
 	src    *Source
 	run    *Run
 	known  map[saved]objectID // tables that an earlier backup read, without their object
+	batch  batch              // of what was copied
 
 	mu      sync.Mutex
 	catalog catalog // of the files that are done
@@ -87,13 +88,11 @@ func (c *creation) make(ended func() error) error {
 	})
 	c.catalog = catalog{created: time.Now().UnixNano(), format: c.src.Format, database: c.src.Dir}
 	c.known = c.folder.known(c.src.Dir)
-	err = each(len(items), func(i int, buf []byte) error {
-		it := &items[i]
-		if err := c.save(it, buf); err != nil {
-			return fmt.Errorf("saving %s: %w", it.name, err)
-		}
-		return nil
-	})
+	defer c.batch.abandon()
+	err = each(len(items), func(i int, buf []byte) error { return c.save(&items[i], buf) })
+	if err == nil {
+		err = c.batch.finish(c.run.stop)
+	}
 	if err != nil {
 		return err
 	}
@@ -177,15 +176,34 @@ func (s saved) key(size int64) saved {
 	return s
 }
 
-// save makes sure that the folder has a file's contents, and adds the file to the catalog.
+// save makes sure that the folder has a file's contents, or will have them once the batch is durable, and adds the file
+// to the catalog then.
 func (c *creation) save(it *item, buf []byte) error {
-	if err := c.run.stop(); err != nil {
-		return err
+	err := c.run.stop()
+	var copied *written
+	if err == nil {
+		copied, err = c.object(it, buf)
 	}
-	fresh, err := c.object(it, buf)
 	if err != nil {
-		return err
+		return it.saving(err)
 	}
+	if copied != nil {
+		return c.batch.add(*copied)
+	}
+	c.note(it, false)
+	return nil
+}
+
+// saving says in an error which file could not be saved.
+func (it *item) saving(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("saving %s: %w", it.name, err)
+}
+
+// note adds a file to the catalog; fresh says that no earlier backup had its contents.
+func (c *creation) note(it *item, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.catalog.files = append(c.catalog.files, it.saved)
@@ -198,33 +216,32 @@ func (c *creation) save(it *item, buf []byte) error {
 	} else if it.table != nil {
 		c.stats.TablesLinked++
 	}
-	return nil
 }
 
-// object finds or makes the object of a file, and refers to it unless it fails. fresh says that it was made.
-func (c *creation) object(it *item, buf []byte) (fresh bool, err error) {
+// object finds the object of a file, and refers to it unless it fails, or makes a copy.
+func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 	if it.path == "" {
 		return c.copy(it, memory(it.contents), true, buf)
 	}
 	if it.table != nil {
 		info, err := c.src.FS.Stat(it.path)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		it.source = identify(info)
 		if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{}) && info.Size() == it.size && c.folder.share(id) {
 			it.object = id
 			c.run.add(it.size)
-			return false, nil
+			return nil, nil
 		}
 	}
 	in, err := c.src.FS.Open(it.path)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer in.Close()
 	if it.table != nil && in.Size() != it.size {
-		return false, base.LocateCorruption(base.Corruptf("table file", "the file has %d bytes, the manifest says %d", in.Size(), it.size), it.table.from, 0, in.Size())
+		return nil, base.LocateCorruption(base.Corruptf("table file", "the file has %d bytes, the manifest says %d", in.Size(), it.size), it.table.from, 0, in.Size())
 	}
 	counted := true
 	if c.folder.hasSize(it.size) {
@@ -234,10 +251,10 @@ func (c *creation) object(it *item, buf []byte) (fresh bool, err error) {
 			err = it.checkSum(s)
 		}
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if it.object = (objectID{s.sha, it.size}); c.folder.share(it.object) {
-			return false, nil
+			return nil, nil
 		}
 		counted = false
 	}
@@ -252,16 +269,17 @@ func (it *item) checkSum(s sums) error {
 	return it.table.checkSum(s.crc)
 }
 
-// copy copies a file into the folder.
-func (c *creation) copy(it *item, in vfs.ReadFile, counted bool, buf []byte) (fresh bool, err error) {
+// copy copies a file into the folder. Once the copy is durable it is the file's object.
+func (c *creation) copy(it *item, in vfs.ReadFile, counted bool, buf []byte) (copied *written, err error) {
 	f := c.folder
 	temp := f.tempPath(filepath.Join(f.path, objectsDir))
 	out, err := f.fs.Create(temp)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer func() { // also when a file system panics
-		if !fresh {
+		if copied == nil {
+			_ = out.Close()
 			_ = f.fs.Remove(temp) // the next opening does
 		}
 	}()
@@ -269,17 +287,25 @@ func (c *creation) copy(it *item, in vfs.ReadFile, counted bool, buf []byte) (fr
 	if err == nil {
 		err = it.checkSum(s)
 	}
-	if err == nil {
-		err = out.Sync()
-	}
-	if cerr := out.Close(); err == nil {
-		err = cerr
-	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	it.object = objectID{s.sha, it.size}
-	return f.adopt(temp, it.object)
+	return &written{out, func(err error) error {
+		fresh := false
+		defer func() {
+			if !fresh {
+				_ = f.fs.Remove(temp) // the next opening does
+			}
+		}()
+		if err == nil {
+			fresh, err = f.adopt(temp, it.object)
+		}
+		if err == nil {
+			c.note(it, fresh)
+		}
+		return it.saving(err)
+	}}, nil
 }
 
 // hasSize reports whether some object has a size.

@@ -93,21 +93,29 @@ func (f *Folder) fill(c *catalog, dir string, r *Run) error {
 			return err
 		}
 	}
+	var made batch
+	defer made.abandon()
 	err := each(len(c.files), func(i int, buf []byte) error {
 		file := &c.files[i]
 		out, err := f.outer.Create(filepath.Join(dir, filepath.FromSlash(file.name)))
 		if err != nil {
 			return err
 		}
-		err = f.readObject(c, file, out, r, buf)
-		if err == nil {
-			err = out.Sync()
+		done := false
+		defer func() { // also when a file system panics
+			if !done {
+				_ = out.Close()
+			}
+		}()
+		if err = f.readObject(c, file, out, r, buf); err != nil {
+			return err
 		}
-		if cerr := out.Close(); err == nil {
-			err = cerr
-		}
-		return err
+		done = true
+		return made.add(written{out, func(err error) error { return err }})
 	})
+	if err == nil {
+		err = made.finish(r.stop)
+	}
 	if err == nil && c.format == base.Native {
 		err = f.outer.SyncDir(pointer)
 	}

@@ -132,13 +132,19 @@ func (r *Run) pay(n int) error {
 	}
 }
 
+// chunkSize is how many bytes are read, hashed and written at a time: a core's cache has them meanwhile.
+const chunkSize = 256 << 10
+
 // chunk is how many bytes are read at a time: with a bound on the rate, a tenth of a second's.
 func (r *Run) chunk() int64 {
 	if r.rate <= 0 {
-		return copyChunk
+		return chunkSize
 	}
-	return min(max(r.rate/10, 4<<10), copyChunk)
+	return min(max(r.rate/10, 4<<10), chunkSize)
 }
+
+// aheadSize is how many bytes in front of what is read the system is asked for.
+const aheadSize = 1 << 20
 
 // sums are the checksums of what was read.
 type sums struct {
@@ -147,7 +153,7 @@ type sums struct {
 }
 
 // transfer reads the first size bytes of in, and writes them to out unless that is nil. counted says that
-// they are progress. buf has copyChunk bytes.
+// they are progress. buf has chunkSize bytes.
 func (r *Run) transfer(in vfs.ReadFile, out io.Writer, size int64, counted bool, buf []byte) (s sums, err error) {
 	hash := sha256.New()
 	chunk := r.chunk()
@@ -156,7 +162,10 @@ func (r *Run) transfer(in vfs.ReadFile, out io.Writer, size int64, counted bool,
 		if err := r.pay(len(b)); err != nil {
 			return s, err
 		}
-		in.Prefetch(off+int64(len(b)), chunk)
+		if off == 0 {
+			in.Prefetch(0, min(size, aheadSize))
+		}
+		in.Prefetch(off+aheadSize, chunk)
 		if err := base.ReadFull(in, b, off); err != nil {
 			return s, err
 		}
@@ -188,7 +197,7 @@ func each(n int, do func(i int, buf []byte) error) error {
 	var wg sync.WaitGroup
 	for range min(n, workers) {
 		wg.Go(func() {
-			buf := make([]byte, copyChunk)
+			buf := make([]byte, chunkSize)
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= n || failed.Load() != nil {

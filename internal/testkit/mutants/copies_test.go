@@ -40,7 +40,10 @@ var copies = []mutant{
 		{"internal/engine/ingest.go", "\tdb.spaces.mu.Lock()\n\tdefer db.spaces.mu.Unlock()\n\treturn f()", "\treturn f()"}}},
 
 	{"backup-without-sync", "an object is not synced before the catalog", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
-		{"internal/backup/create.go", "\t\terr = out.Sync()\n", "\t\terr = nil\n"}}},
+		{"internal/backup/batch.go", "return f.out.Sync()", "return nil"}}},
+
+	{"backup-batch-forgotten", "a sync that failed does not fail the backup", target{"internal/backup", "TestBatch"}, []edit{
+		{"internal/backup/batch.go", "return caught(func() error { return f.then(err) })", "_ = f.then(err)\n\treturn nil"}}},
 
 	{"backup-names-not-synced", "the names of objects are not durable before the catalog", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
 		{"internal/backup/create.go", "return c.folder.fs.SyncDir(filepath.Join(c.folder.path, objectsDir))", "return nil"}}},
