@@ -169,7 +169,7 @@ func TestDeleteRangeFreesSpace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for start := time.Now(); size() > before/4; time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 20*time.Second {
+		if time.Since(start) > 2*time.Minute { // ends a hang
 			t.Fatalf("%d of %d bytes are left: %s", size(), before, fmt.Sprint(db.Property("loam.sstables")))
 		}
 	}
