@@ -60,7 +60,7 @@ func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) error 
 func (db *DB) PauseCompaction() { db.engine.Jobs.Pause() }
 
 // ResumeCompaction undoes one PauseCompaction, or Options.DisableCompaction.
-func (db *DB) ResumeCompaction() { db.engine.Jobs.Unpause() }
+func (db *DB) ResumeCompaction() { db.engine.ResumeCompaction() }
 
 // Resume tries failed background work again at once, for instance after disk
 // space was freed, instead of at the end of its back-off. It returns why the

@@ -138,14 +138,7 @@ func TestDeleteRangeFreesSpace(t *testing.T) {
 	if err := db.CompactRange(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	size := func() uint64 {
-		n, err := db.ApproximateSizes([]Range{{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n[0]
-	}
-	before := size()
+	before := sizeOf(t, db)
 	snap := db.Snapshot()
 	if err := db.DeleteRange(rangeKey(10), rangeKey(39_990), NoSync); err != nil {
 		t.Fatal(err)
@@ -153,7 +146,7 @@ func TestDeleteRangeFreesSpace(t *testing.T) {
 	if err := db.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if now := size(); now < before*9/10 {
+	if now := sizeOf(t, db); now < before*9/10 {
 		t.Errorf("%d of %d bytes are left, a snapshot needs all", now, before)
 	}
 	n := 0
@@ -168,15 +161,46 @@ func TestDeleteRangeFreesSpace(t *testing.T) {
 	if err := db.DeleteRange(rangeKey(10), rangeKey(39_990), NoSync); err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); size() > before/4; time.Sleep(10 * time.Millisecond) {
+	waitForDrop(t, db, before)
+	wantCount(t, db, "afterwards", 20)
+}
+
+// TestDeleteRangeWhilePaused: what a range delete covers goes when automatic compaction is resumed.
+func TestDeleteRangeWhilePaused(t *testing.T) {
+	db := openRanges(t, &Options{WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, Compression: NoCompression, DisableCompaction: true}, 10_000)
+	if err := db.CompactRange(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	before := sizeOf(t, db)
+	if err := db.DeleteRange(rangeKey(10), rangeKey(9_990), NoSync); err != nil {
+		t.Fatal(err)
+	}
+	db.ResumeCompaction()
+	waitForDrop(t, db, before)
+	wantCount(t, db, "afterwards", 20)
+}
+
+// sizeOf is about how large all tables of a database are.
+func sizeOf(t *testing.T, db *DB) uint64 {
+	t.Helper()
+	n, err := db.ApproximateSizes([]Range{{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n[0]
+}
+
+// waitForDrop waits until a range delete has freed most of so many bytes.
+func waitForDrop(t *testing.T, db *DB, before uint64) {
+	t.Helper()
+	for start := time.Now(); sizeOf(t, db) > before/4; time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > 2*time.Minute { // ends a hang
-			t.Fatalf("%d of %d bytes are left: %s", size(), before, fmt.Sprint(db.Property("loam.sstables")))
+			t.Fatalf("%d of %d bytes are left: %s", sizeOf(t, db), before, fmt.Sprint(db.Property("loam.sstables")))
 		}
 	}
 	if dropped := db.Metrics().Compact.TablesDropped; dropped == 0 {
 		t.Error("no table was dropped without being read")
 	}
-	wantCount(t, db, "afterwards", 20)
 }
 
 // TestDeleteRangeIsJumped counts what an iterator reads of a range that was deleted: no more

@@ -57,6 +57,7 @@ type Status struct {
 	Running     int           // plans in progress, and the flush
 	Closing     bool          // compactions give up
 	LastFlush   bool          // the flush gives up, too
+	Paused      bool          // no compaction begins by itself
 	Forced      int           // stalls that found nothing under way: 0, but for a bug
 }
 
@@ -66,7 +67,7 @@ func (s *Scheduler) Status() Status {
 	defer s.mu.Unlock()
 	st := Status{
 		Err: errors.Join(s.flush.err, s.compaction.err), DelayPerKiB: time.Duration(s.delayNanos.Load()), WaitsFor: s.waitsFor,
-		Running: s.trees.running, Closing: s.stop.Load(), LastFlush: s.stopFlush.Load(), Forced: s.forced,
+		Running: s.trees.running, Closing: s.stop.Load(), LastFlush: s.stopFlush.Load(), Forced: s.forced, Paused: s.paused > 0,
 	}
 	if s.flushing {
 		st.Running++
