@@ -525,6 +525,8 @@ func TestChangesFaults(t *testing.T) {
 			}
 			mustFlush(t, db)
 			db.PauseCompaction()
+			db.engine.Shared.Reads.DrainFor(watchdog)
+			db.engine.Shared.Files.WaitDeleted() // from now on all calls are the feed's
 			mu.Lock()
 			failAt = at
 			mu.Unlock()

@@ -6,8 +6,9 @@
 
 PYTHON ?= python3
 FUZZTIME ?= 5s
-# What a fuzz target or a test takes at most, beyond its own limits.
-TEST_TIMEOUT ?= 10m
+# What a fuzz target or the tests of a package take at most, beyond their own limits: it ends a
+# hang, also on a machine that is many times slower.
+TEST_TIMEOUT ?= 30m
 
 # Packages whose code several goroutines run at once.
 CONCURRENT := ./lsm $(addprefix ./internal/,cache commit epoch files hist memtable offheap vfs testkit/history testkit/lifetimes)
