@@ -92,3 +92,31 @@ func (w *followedWriter) compare(r Reader, want map[string]string) {
 		w.t.Fatalf("%d keys of %d", n, len(want))
 	}
 }
+
+// TestFollowerMemTables: where a follower's memtables are as large as its writer's, one holds what a log has, so that the next
+// one gets its memory.
+func TestFollowerMemTables(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{WriteBufferSize: 64 << 10}
+	db, err := Open(dir, o)
+	must(t, err)
+	f, err := OpenFollower(dir, o)
+	must(t, err)
+	value := make([]byte, 100)
+	for i := range 5000 {
+		must(t, db.Put(fmt.Appendf(nil, "key%06d", i), value, NoSync))
+		if i%100 != 0 {
+			continue
+		}
+		must(t, f.CatchUp(context.Background()))
+		s := f.engine.Default.Tree.Current()
+		logs := map[uint64]bool{s.FirstLog: true}
+		for _, m := range s.Sealed {
+			if logs[m.FirstLog] {
+				t.Fatalf("after %d keys log %d has two memtables", i, m.FirstLog)
+			}
+			logs[m.FirstLog] = true
+		}
+	}
+	must(t, errors.Join(f.Close(), db.Close()))
+}

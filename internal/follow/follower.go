@@ -352,12 +352,12 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 // gap is what a gap in the logs means where the MANIFEST does not say more: that it has to be read
 // again. If it still says no more, sequence numbers that are missing within a log were never used.
 func (f *Follower) gap(l *logs, g gap) error {
-	if g.within && l.queue[0].First == f.gapAt {
+	if g.within && l.group.First == f.gapAt {
 		l.covered = max(l.covered, f.gapAt-1)
 		return nil
 	}
-	if len(l.queue) > 0 {
-		f.gapAt = l.queue[0].First
+	if len(l.group.Batch) > 0 {
+		f.gapAt = l.group.First
 	}
 	return stale{g.error}
 }

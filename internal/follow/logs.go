@@ -1,7 +1,6 @@
 package follow
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -29,19 +28,17 @@ type logs struct {
 	place   wal.Place   // behind the last record
 	end     bool        // there was no more
 
-	queue []wal.Tailed // records to be taken next
-	batch []byte       // their batches, but for that of the last one, see fill
-	room  [ahead]wal.Tailed
+	group wal.Tailed // records to be taken next, as one; no Batch: none
+	held  wal.Tailed // the record behind the group; no Batch: it was not read
+	joint []byte     // memory for group.Batch
 }
 
-// ahead is how many records are read before the first of them is taken: so long their places
-// in the index of the memtable have to come into the processor's cache, side by side.
-const ahead = 16
-
-// A record of more than ownBytes, or of more than ownEntries, is the last one of a queue.
+// Records are joined until they have groupBytes: few enough to stay in the processor's cache, and many enough
+// for the memtable to look up their places in its index side by side. A record of more than aloneBytes
+// is taken alone, without a copy.
 const (
-	ownBytes   = 4 << 10
-	ownEntries = 4
+	groupBytes = 16 << 10
+	aloneBytes = 4 << 10
 )
 
 // space is what was read of one keyspace.
@@ -225,19 +222,16 @@ func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 	l.end = false
 	for limit > 0 && ctx.Err() == nil {
 		var why error
-		if len(l.queue) == 0 {
+		if len(l.group.Batch) == 0 {
 			why = l.fill()
 		}
-		for len(l.queue) > 0 {
-			r := &l.queue[0]
+		if r := &l.group; len(r.Batch) > 0 {
 			if err := l.take(r); err != nil {
-				last := &l.queue[len(l.queue)-1]
-				last.Batch = bytes.Clone(last.Batch)
 				return false, err
 			}
 			l.place = wal.Place{Log: r.Log, Offset: r.End}
 			limit -= r.End - r.Begin
-			l.queue = l.queue[1:]
+			r.Batch = nil
 		}
 		switch {
 		case errors.Is(why, wal.ErrNotYet):
@@ -254,78 +248,81 @@ func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 	return false, nil
 }
 
-// fill reads records into an empty queue, and returns why there are no more. The last one's batch
-// is the Tail's.
+// fill reads records into the group, which is empty, and returns why there are no more. They are of one log, and
+// their sequence numbers follow each other.
 func (l *logs) fill() error {
-	l.queue, l.batch = l.room[:0], l.batch[:0]
-	var mem *memtable.MemTable
-	if s := l.spaces[base.DefaultKeyspace]; s != nil {
-		mem = s.newest().Mem
-	}
-	for {
-		r, err := l.tail.Next()
-		if err != nil {
-			return err
-		}
-		own := len(r.Batch) > ownBytes || batchrepr.Count(r.Batch) > ownEntries
-		if !own && mem != nil {
-			for it := batchrepr.Read(r.Batch); ; {
-				id, _, key, _, ok := it.Next()
-				if !ok {
-					break
-				}
-				if id == base.DefaultKeyspace {
-					mem.PrefetchWrite(key)
-				}
+	for g := &l.group; ; {
+		if len(l.held.Batch) == 0 {
+			r, err := l.tail.Next()
+			if err != nil {
+				return err
 			}
+			l.held = r
 		}
-		if own || len(l.queue) == ahead-1 {
-			l.queue = append(l.queue, r)
+		r := &l.held
+		switch {
+		case len(g.Batch) == 0:
+			if *g = *r; len(r.Batch) > aloneBytes {
+				r.Batch = nil
+				return nil // the batch is the Tail's, and valid until the record behind it is read
+			}
+			g.Batch = append(l.joint[:0], r.Batch...)
+		case r.Log != g.Log || r.First != g.Last+1 || len(g.Batch)+len(r.Batch) > groupBytes || len(r.Batch) > aloneBytes:
 			return nil
+		default:
+			g.Batch, _ = batchrepr.AppendBatch(g.Batch, r.Batch) // the count is that of a few bytes
+			g.Last, g.End = r.Last, r.End
 		}
-		n := len(l.batch)
-		l.batch = append(l.batch, r.Batch...)
-		r.Batch = l.batch[n:len(l.batch):len(l.batch)]
-		l.queue = append(l.queue, r)
+		l.joint, r.Batch = g.Batch, nil
 	}
 }
 
-// take puts a record into memtables. It may be called again after an error.
+// take puts records into memtables. It may be called again after an error.
 func (l *logs) take(r *wal.Tailed) error {
 	if r.First > l.whole()+1 {
 		c := base.Corruptf("log record", "sequence number %d follows %d", r.First, l.whole())
 		c.Offset = r.Begin
 		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0), r.Log == l.log}
 	}
-	var err error
+	whole := false
 	if s := l.spaces[base.DefaultKeyspace]; l.known == base.DefaultKeyspace && r.First > max(l.applied, l.seq) {
-		err = l.takeWhole(s, r)
-	} else {
-		err = l.takeEntries(r)
+		var err error
+		if whole, err = s.takeWhole(r); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	if !whole {
+		if err := l.takeEntries(r); err != nil {
+			return err
+		}
 	}
 	l.seq, l.applied, l.log = r.Last, r.Last, r.Log
 	return nil
 }
 
-// takeWhole takes a record of the default keyspace.
-func (l *logs) takeWhole(s *space, r *wal.Tailed) error {
+// takeWhole takes records that are in no memtable and have entries of this keyspace only. It returns false where their
+// log has a memtable that has no room for all of them: entry by entry it is filled as far as the
+// writer's, so that a log mostly has one.
+func (s *space) takeWhole(r *wal.Tailed) (bool, error) {
 	if r.Log < s.firstLog {
-		return nil
+		return true, nil
 	}
-	mem, err := s.memTableFor(r.Log, int64(len(r.Batch)), int(r.Last-r.First)+1)
+	n := int(r.Last-r.First) + 1
+	if newest := s.newest(); n > 1 && len(r.Batch) <= groupBytes && newest.FirstLog == r.Log && newest.Mem.Len() > 0 && newest.Mem.Room(int64(len(r.Batch)), n) != nil {
+		return false, nil
+	}
+	mem, err := s.memTableFor(r.Log, int64(len(r.Batch)), n)
 	if err != nil {
-		return err
+		return false, err
 	}
 	mem.Last = r.Last
-	return mem.Mem.Apply(r.Batch, r.First)
+	return true, mem.Mem.Apply(r.Batch, r.First)
 }
 
-// takeEntries takes a record by its entries, without those that were taken before, are in tables,
+// takeEntries takes records by their entries, without those that were taken before, are in tables,
 // or are of keyspaces that were dropped.
 func (l *logs) takeEntries(r *wal.Tailed) error {
+	l.prefetch(r.Batch)
 	seq := r.First
 	for it := batchrepr.Read(r.Batch); ; seq++ {
 		id, kind, key, value, ok := it.Next()
@@ -354,22 +351,40 @@ func (l *logs) takeEntries(r *wal.Tailed) error {
 	}
 }
 
+// prefetch loads the places of entries in the indexes of memtables into the processor's cache, side by side.
+func (l *logs) prefetch(batch []byte) {
+	if len(batch) > groupBytes {
+		return // the first ones would be gone when they are needed
+	}
+	for it := batchrepr.Read(batch); ; {
+		id, _, key, _, ok := it.Next()
+		if !ok {
+			return
+		}
+		if s := l.spaces[id]; s != nil {
+			s.newest().Mem.PrefetchWrite(key)
+		}
+	}
+}
+
 // memTableFor returns a memtable with room for so many bytes and entries of a log.
 func (s *space) memTableFor(log uint64, bytes int64, entries int) (*tree.Sealed, error) {
-	var prev *memtable.MemTable
-	if n := len(s.tables); n > 0 {
-		newest := s.tables[n-1]
-		if newest.Mem.Len() == 0 && newest.FirstLog != log {
-			newest.FirstLog = log
-		}
-		if newest.FirstLog == log {
-			if err := newest.Mem.Room(bytes, entries); err == nil || newest.Mem.Len() == 0 {
-				return newest, err
-			}
-		}
-		prev = newest.Mem
+	newest := s.newest()
+	if newest.Mem.Len() == 0 && newest.FirstLog != log {
+		newest.FirstLog = log
 	}
-	mem, err := s.tree.NewMemTable(prev, bytes, entries)
+	if newest.FirstLog == log {
+		if err := newest.Mem.Room(bytes, entries); err == nil || newest.Mem.Len() == 0 {
+			return newest, err
+		}
+	}
+	fullest := newest.Mem // tells what to expect of the next one
+	for _, t := range s.tables {
+		if t.Mem.Bytes() > fullest.Bytes() {
+			fullest = t.Mem
+		}
+	}
+	mem, err := s.tree.NewMemTable(fullest, bytes, entries)
 	if err != nil {
 		mem.Unref()
 		return nil, err
