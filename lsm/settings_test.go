@@ -50,6 +50,13 @@ func TestOptionsInForce(t *testing.T) {
 	if dynamic < 20 {
 		t.Errorf("%d options change", dynamic)
 	}
+	for _, d := range lsm.OptionDocs() {
+		if d.Unit == "seconds" {
+			if err := new(lsm.Options).Set(d.Name, fmt.Sprint(d.Max)); err != nil {
+				t.Errorf("the largest value: %v", err)
+			}
+		}
+	}
 	for name, value := range map[string]string{"block_size": "1", "compression": "lz4", "cache_size": "128MiB", "blocksize": "4096", "default_ttl": "-1"} {
 		before, _ := db.Option(name)
 		if err := db.SetOption(name, value); !errors.Is(err, lsm.ErrInvalidArgument) {
