@@ -19,9 +19,8 @@ const (
 	maxWrite = 1 << 30
 	// firstStep is how much a new log allocates. The log of a small database,
 	// and what a killed process leaves of it, stays small.
-	firstStep = recordBlock
-	// recordBlock is the block size of the log's format, see package record.
-	recordBlock = 32 << 10
+	firstStep   = recordBlock
+	recordBlock = 32 << 10 // of the log's format, see package record
 )
 
 // osLog appends at an offset of its own and keeps the file allocated, and its
@@ -75,7 +74,7 @@ func reusedLog(f *os.File, ahead, size int64, plain bool) *osLog {
 
 func openLog(f *os.File, ahead int64, plain bool) *osLog {
 	l := &osLog{f: f, fd: int(f.Fd()), ahead: ahead}
-	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd), quiet: windowQuiet, looked: clock()}
+	l.window = window{never: plain || ahead <= 0 || !mappable(l.fd), quiet: windowQuiet - windowBegin, look: pageSize, step: 2 * pageSize}
 	l.growAt = math.MaxInt64
 	return l
 }

@@ -59,6 +59,11 @@ func newWindowed(t *testing.T, ahead int64) (*osLog, string) {
 	if err := unix.Madvise(page, unix.MADV_POPULATE_WRITE); err != nil {
 		t.Skip("the kernel cannot make pages writable ahead: ", err)
 	}
+	for i := range windowBegin {
+		if l.windowFor(1) {
+			t.Fatalf("append %d of a new log is stored", i)
+		}
+	}
 	if !l.windowFor(1) {
 		t.Fatal("the log does not store where it could")
 	}
@@ -135,7 +140,12 @@ func TestLogStoresOnlyFastAppends(t *testing.T) {
 	stores := func() bool { return l.window.ready > l.off }
 	ahead := func() int64 { return (l.window.ready - l.off) / pageSize }
 
-	appendPages(20, 10*time.Microsecond)
+	now = now.Add(time.Minute) // in which the log waited for its first append
+	appendPages(3, 10*time.Microsecond)
+	if !stores() {
+		t.Error("the first appends are not stored")
+	}
+	appendPages(17, 10*time.Microsecond)
 	if !stores() {
 		t.Error("fast appends are not stored")
 	}

@@ -23,9 +23,9 @@ const (
 	// windowMax is the longest append that is stored: a longer one is not
 	// cheaper than the system call.
 	windowMax = 4 << 10
-	// windowQuiet is how many appends use pwrite after a sync, which write-protects
-	// the pages, and after a slow page: another one will probably follow.
+	// windowQuiet is how many appends use pwrite after a sync, which write-protects pages, or a slow page.
 	windowQuiet = 256
+	windowBegin = 8 // how many do at a log's beginning: one that gets no more has no window
 )
 
 // window is a part of a log's file, mapped for writing. A store costs a fifth of a
@@ -54,7 +54,7 @@ type window struct {
 
 	step   int64     // how much is made ready next
 	look   int64     // file offset at which the clock is read next
-	looked time.Time // when it was read last
+	looked time.Time // when it was read last, zero in the first page: a log may wait for its first appends
 }
 
 // clock is what window reads the time from.
@@ -98,8 +98,9 @@ func (l *osLog) windowFor(n int) bool {
 func (w *window) pace(off int64) {
 	now := clock()
 	page := now.Sub(w.looked) / time.Duration(1+(off-w.look)/pageSize)
+	slow := page >= slowPage && !w.looked.IsZero()
 	w.looked, w.look = now, off&^(pageSize-1)+pageSize
-	if page >= slowPage {
+	if slow {
 		w.quiet, w.ready = 0, 0
 		return
 	}

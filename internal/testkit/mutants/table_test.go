@@ -414,7 +414,7 @@ var table = []mutant{
 		{"internal/vfs/dir.go", "err := startPoller(path); err != nil {", "err := error(nil); err != nil {"}}},
 
 	{"slow-appends-stored", "appends that wait are stored all the same, and hold up the world", target{"internal/vfs", "TestLogStoresOnlyFastAppends"}, []edit{
-		{"internal/vfs/window_linux.go", "if page >= slowPage {", "if false {"}}},
+		{"internal/vfs/window_linux.go", "slow := page >= slowPage &&", "slow := false &&"}}},
 
 	{"no-pace", "writers run into the end of the last memtable instead of being slowed down before", target{"internal/jobs", "TestPaceSpreadsTheWait"}, []edit{
 		{"internal/jobs/stall.go", "pace > perKiB && mode&commit.NoStall == 0 {", "pace > perKiB && false {"}}},
