@@ -13,6 +13,7 @@ import (
 	"io"
 	"unsafe"
 
+	"github.com/loamdb/loam/cabi/internal/refs"
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/cabi/internal/work"
 	"github.com/loamdb/loam/lsm"
@@ -44,7 +45,7 @@ func (s cStream) Read(p []byte) (int, error) {
 // told hands out what a call found.
 func told(i *dump.Info, err error, out **C.char) error {
 	if err != nil || out == nil {
-		return err
+		return inUse(err)
 	}
 	text, err := report.Dump(i)
 	if err != nil {
@@ -53,24 +54,20 @@ func told(i *dump.Info, err error, out **C.char) error {
 	return give(text, out)
 }
 
-// dumpOf is a database, and how it is dumped.
-func dumpOf(db, snap C.uint64_t, compression *C.char) (*lsm.DB, *dump.Options, error) {
-	d, s, err := open(db, snap)
-	if err == nil && d.closed.Load() {
-		err = lsm.ErrClosed
+// dumpOf is a database, whose uses the caller releases, and how it is dumped.
+func dumpOf(db, snap C.uint64_t, compression *C.char) (*database, *dump.Options, error) {
+	_, s, err := open(db, snap)
+	o := &dump.Options{Snapshot: s}
+	if err == nil && compression != nil {
+		var chosen lsm.Options
+		err = chosen.Set("compression", C.GoString(compression))
+		o.Compression = chosen.Compression
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	o := &dump.Options{Snapshot: s}
-	if compression != nil {
-		var chosen lsm.Options
-		if err := chosen.Set("compression", C.GoString(compression)); err != nil {
-			return nil, nil, err
-		}
-		o.Compression = chosen.Compression
-	}
-	return d.db, o, nil
+	d, err := held(db)
+	return d, o, err
 }
 
 //export loamgo_dump
@@ -80,7 +77,8 @@ func loamgo_dump(db, snap C.uint64_t, compression *C.char, fn, arg C.uintptr_t, 
 		if err != nil {
 			return err
 		}
-		i, err := dump.Write(context.Background(), d, cStream{fn, arg}, o)
+		defer d.uses.Release()
+		i, err := dump.Write(context.Background(), d.db, cStream{fn, arg}, o)
 		return told(i, err, out)
 	})
 }
@@ -92,20 +90,19 @@ func loamgo_load(db, flags C.uint64_t, fn, arg C.uintptr_t, out **C.char, messag
 		if err != nil {
 			return err
 		}
-		i, err := dump.Load(context.Background(), d, cStream{fn, arg}, o)
+		defer d.uses.Release()
+		i, err := dump.Load(context.Background(), d.db, cStream{fn, arg}, o)
 		return told(i, err, out)
 	})
 }
 
-func loadInto(db, flags C.uint64_t) (*lsm.DB, *dump.LoadOptions, error) {
-	d, err := live(db)
-	if err == nil && flags&^C.LOAM_LOAD_OVERWRITE != 0 {
-		err = fmt.Errorf("%w: unknown flags %#x", lsm.ErrInvalidArgument, uint64(flags))
+// loadInto is a database, whose uses the caller releases, and how it is loaded.
+func loadInto(db, flags C.uint64_t) (*database, *dump.LoadOptions, error) {
+	if flags&^C.LOAM_LOAD_OVERWRITE != 0 {
+		return nil, nil, fmt.Errorf("%w: unknown flags %#x", lsm.ErrInvalidArgument, uint64(flags))
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return d.db, &dump.LoadOptions{Overwrite: flags&C.LOAM_LOAD_OVERWRITE != 0}, nil
+	d, err := held(db)
+	return d, &dump.LoadOptions{Overwrite: flags&C.LOAM_LOAD_OVERWRITE != 0}, err
 }
 
 //export loamgo_dump_verify
@@ -118,11 +115,22 @@ func loamgo_dump_verify(fn, arg C.uintptr_t, out **C.char, message **C.char) sta
 
 type stream = work.Stream[*database]
 
-// start starts the work of a stream.
-func start(s *stream, out *C.uint64_t, sync bool, work func() (*dump.Info, error)) error {
-	err := begin(&s.Job, out, func() (*database, string, error) { return s.Run(sync, work) })
+var newStream = work.NewStream[*database]
+
+// start starts the work of a stream on a descriptor. It releases uses, of the database, at the end or if it fails.
+func start(fd C.int, uses *refs.Shared, out *C.uint64_t, sync bool, work func(s *stream) (*dump.Info, error)) error {
+	s, err := newStream(int(fd))
+	if err == nil {
+		err = begin(&s.Job, out, func() (*database, string, error) {
+			defer uses.Release() // before the job is seen to have ended
+			return s.Run(sync, func() (*dump.Info, error) { return work(s) })
+		})
+		if err != nil {
+			s.Close()
+		}
+	}
 	if err != nil {
-		s.Close()
+		uses.Release()
 	}
 	return err
 }
@@ -130,19 +138,18 @@ func start(s *stream, out *C.uint64_t, sync bool, work func() (*dump.Info, error
 //export loamgo_dump_start
 func loamgo_dump_start(db, snap C.uint64_t, compression *C.char, flags C.uint64_t, fd C.int, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
+		if flags&^C.LOAM_DUMP_CONTINUE != 0 {
+			return fmt.Errorf("%w: unknown flags %#x", lsm.ErrInvalidArgument, uint64(flags))
+		}
 		d, o, err := dumpOf(db, snap, compression)
-		if err == nil && flags&^C.LOAM_DUMP_CONTINUE != 0 {
-			err = fmt.Errorf("%w: unknown flags %#x", lsm.ErrInvalidArgument, uint64(flags))
-		}
 		if err != nil {
 			return err
 		}
-		f, err := work.NewStream[*database](int(fd))
-		if err != nil {
-			return err
-		}
-		o.Continue, o.Progress = flags&C.LOAM_DUMP_CONTINUE != 0, f.Note
-		return start(f, out, true, func() (*dump.Info, error) { return dump.Write(f.Context, d, f.File, o) })
+		o.Continue = flags&C.LOAM_DUMP_CONTINUE != 0
+		return start(fd, d.uses, out, true, func(s *stream) (*dump.Info, error) {
+			o.Progress = s.Note
+			return dump.Write(s.Context, d.db, s.File, o)
+		})
 	})
 }
 
@@ -153,24 +160,20 @@ func loamgo_load_start(db, flags C.uint64_t, fd C.int, out *C.uint64_t, message 
 		if err != nil {
 			return err
 		}
-		f, err := work.NewStream[*database](int(fd))
-		if err != nil {
-			return err
-		}
-		f.Measure()
-		o.Progress = f.Note
-		return start(f, out, false, func() (*dump.Info, error) { return dump.Load(f.Context, d, f.File, o) })
+		return start(fd, d.uses, out, false, func(s *stream) (*dump.Info, error) {
+			s.Measure()
+			o.Progress = s.Note
+			return dump.Load(s.Context, d.db, s.File, o)
+		})
 	})
 }
 
 //export loamgo_dump_verify_start
 func loamgo_dump_verify_start(fd C.int, out *C.uint64_t, message **C.char) status {
 	return run(message, func() error {
-		f, err := work.NewStream[*database](int(fd))
-		if err != nil {
-			return err
-		}
-		f.Measure()
-		return start(f, out, false, func() (*dump.Info, error) { return dump.Verify(f.Context, f.File, f.Note) })
+		return start(fd, nil, out, false, func(s *stream) (*dump.Info, error) {
+			s.Measure()
+			return dump.Verify(s.Context, s.File, s.Note)
+		})
 	})
 }

@@ -31,6 +31,7 @@ var statuses = []struct {
 }{
 	{lsm.ErrNotFound, C.LOAM_NOT_FOUND},
 	{lsm.ErrWouldBlock, C.LOAM_WOULD_BLOCK},
+	{errInUse, C.LOAM_ERR_IN_USE},
 	{lsm.ErrBusy, C.LOAM_BUSY},
 	{errHandle, C.LOAM_ERR_INVALID_HANDLE},
 	{context.Canceled, C.LOAM_ERR_CANCELLED},
@@ -61,7 +62,18 @@ var statuses = []struct {
 	{lsm.ErrCompactionFilter, C.LOAM_ERR_CALLBACK},
 }
 
-var errHandle = errors.New("not a handle of this type")
+var (
+	errHandle = errors.New("not a handle of this type")
+	errInUse  = errors.New("in use")
+)
+
+// inUse is the error of a call that is no write: lsm.ErrBusy is a failure there, not an answer.
+func inUse(err error) error {
+	if errors.Is(err, lsm.ErrBusy) {
+		return fmt.Errorf("%w: %w", errInUse, err)
+	}
+	return err
+}
 
 // statusOf finds the status of an error.
 func statusOf(err error) status {

@@ -28,7 +28,10 @@ func begin(j *job, out *C.uint64_t, f func() (*database, string, error)) error {
 	if err := publish(kindJob, j, out); err != nil {
 		return err
 	}
-	go j.Run(f)
+	go j.Run(func() (*database, string, error) {
+		db, report, err := f()
+		return db, report, inUse(err)
+	})
 	return nil
 }
 

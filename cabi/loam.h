@@ -137,7 +137,7 @@ enum {
   LOAM_ERR_TOO_LARGE = -12,          /* a key, value, batch or count above the limit */
   LOAM_ERR_NO_MEMORY = -13,
   LOAM_ERR_FORKED = -14,             /* used in a child after fork() */
-  LOAM_ERR_IN_USE = -15,             /* another call is using the iterator or batch */
+  LOAM_ERR_IN_USE = -15,             /* another call is using the iterator or batch, or loads a dump */
   LOAM_ERR_CANCELLED = -16,          /* the job was cancelled */
   LOAM_ERR_INTERNAL = -17,           /* a fault in Loam; the message has the details */
   LOAM_ERR_NO_SPACE = -18,           /* disk or quota full; work resumes when there is room */
@@ -662,7 +662,7 @@ LOAM_API loam_status loam_job_close(loam_job *job);
 LOAM_API loam_status loam_follower_open(const char *path, const loam_options *options, loam_db **db, char **err);
 /* Moves on to what the writer has written up to this call, or more, in whole batches over all
  * keyspaces, never back. Snapshots and iterators keep their states. If it fails, the next call goes on.
- * LOAM_ERR_DIRECTORY_CHANGED: another directory or an older state stands there. LOAM_ERR_INVALID_ARGUMENT:
+ * LOAM_ERR_IO: another directory or an older state stands there, among others. LOAM_ERR_INVALID_ARGUMENT:
  * not a follower. */
 LOAM_API loam_status loam_catch_up(loam_db *db, char **err);
 LOAM_API loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err);
@@ -750,13 +750,13 @@ enum {
   LOAM_LOAD_OVERWRITE = 1
 };
 
-/* Writes a dump of all keyspaces at snapshot (optional: the present). compression is "none", "snappy" or
+/* Writes a dump of all keyspaces at snapshot (optional: the present), which stays open until the end. compression is "none", "snappy" or
  * "zstd" (NULL: snappy). info (optional) is malloc'ed JSON: id, created (seconds since 1970), sequence, bytes (of
  * keys and values), size (of the dump), and keyspaces with name, comparator, merge_operator, expires and entries. */
 LOAM_API loam_status loam_dump(loam_db *db, const loam_snapshot *snapshot, const char *compression, loam_dump_write_fn write, void *arg, char **info, char **err);
 /* Loads a dump; all of it is durable then. A call that failed or was cut short by a crash is repeated with the same
  * dump from its beginning, and goes on where the first one ended. LOAM_ERR_CORRUPTION: the dump is damaged
- * or was cut. */
+ * or was cut. LOAM_ERR_IN_USE: another dump is being loaded into the database. */
 LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn read, void *arg, char **info, char **err);
 /* Reads and checks a whole dump. */
 LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, char **err);

@@ -363,10 +363,97 @@ static void filters(void) {
   CHECK(r.destroyed == 1, "after the close: destroyed %d times", r.destroyed);
 }
 
+typedef struct {
+  char *data;
+  size_t len;
+} bytes;
+
+static int keep(void *arg, const void *data, size_t len, loam_failure *failure) {
+  bytes *b = arg;
+  (void)failure;
+  b->data = realloc(b->data, b->len + len);
+  memcpy(b->data + b->len, data, len);
+  b->len += len;
+  return 0;
+}
+
+static size_t none(void *arg, void *data, size_t capacity, loam_failure *failure) {
+  (void)arg, (void)data, (void)capacity, (void)failure;
+  return 0;
+}
+
+static void put_all(int fd, const char *data, size_t len) {
+  for (ssize_t n; len > 0; data += n, len -= (size_t)n) {
+    n = write(fd, data, len);
+    if (n < 0) return; /* the job has ended */
+  }
+}
+
+/* A load that goes on after its database was closed compares keys: what it needs stays. Beside it
+ * there is no other load. */
+static void loading(void) {
+  signal(SIGPIPE, SIG_IGN); /* jobs that fail close their end */
+  order a, fails;
+  loam_db *db;
+  loam_job *job, *second;
+  bytes dump = {0};
+  int ends[2];
+  memset(&a, 0, sizeof a);
+  memset(&fails, 0, sizeof fails);
+  loam_options *o = ordered(&a);
+  WANT(LOAM_OK, loam_open("dumped", o, &db, &err));
+  CHECK(fill(db) == 3000, "fill");
+  WANT(LOAM_OK, loam_dump(db, NULL, "none", keep, &dump, NULL, &err));
+  WANT(LOAM_OK, loam_close(db, &err));
+  WANT(LOAM_OK, loam_open("loading", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  CHECK(!pipe(ends), "pipe");
+  WANT(LOAM_OK, loam_load_start(db, 0, ends[0], &job, &err));
+  size_t some = 100000; /* more than a pipe holds: the load has begun when it is written */
+  put_all(ends[1], dump.data, some);
+  loam_status s = loam_load(db, 0, none, NULL, NULL, &err);
+  CHECK(s == LOAM_ERR_IN_USE && strstr(err, "another dump"), "%s: %s", loam_status_name(s), err);
+  loam_free(err);
+  err = NULL;
+  WANT(LOAM_OK, loam_load_start(db, 0, ends[0], &second, &err));
+  WANT(LOAM_ERR_IN_USE, loam_job_wait(second, -1, &err));
+  WANT(LOAM_OK, loam_job_close(second));
+  size_t most = dump.len - 10000; /* a block, and some of the next */
+  put_all(ends[1], dump.data + some, most - some);
+  for (uint64_t done = 0, total; done == 0;) {
+    WANT(LOAM_OK, loam_job_progress(job, &done, &total, &err));
+    usleep(1000);
+  }
+  WANT(LOAM_OK, loam_close(db, &err));
+  put_all(ends[1], dump.data + most, dump.len - most); /* compare says if it is called too late */
+  close(ends[1]);
+  WANT(LOAM_ERR_CLOSED, loam_job_wait(job, -1, &err));
+  CHECK(a.destroyed == 1, "destroyed %d times", a.destroyed);
+  WANT(LOAM_OK, loam_job_close(job));
+  close(ends[0]);
+
+  /* A comparison of the load fails. */
+  o = ordered(&fails);
+  WANT(LOAM_OK, loam_open("unordered", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  fails.fail_at = fails.calls + 5;
+  CHECK(!pipe(ends), "pipe");
+  WANT(LOAM_OK, loam_load_start(db, 0, ends[0], &job, &err));
+  put_all(ends[1], dump.data, dump.len);
+  close(ends[1]);
+  WANT(LOAM_ERR_CALLBACK, loam_job_wait(job, -1, &err));
+  WANT(LOAM_OK, loam_job_close(job));
+  close(ends[0]);
+  loam_close(db, NULL);
+  CHECK(fails.destroyed == 1, "destroyed %d times", fails.destroyed);
+  free(dump.data);
+}
+
 int main(void) {
   /* Each of the first comparisons, and then every so many. */
   for (long i = 1; i < 60000; i += i < 20 ? 1 : i / 5) failing(i);
   ends();
+  loading();
   loggers();
   filters();
   loam_callback_fail(NULL, "outside a callback");

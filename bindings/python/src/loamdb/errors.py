@@ -170,7 +170,7 @@ class ForkedError(Error, RuntimeError):
 
 
 class InUseError(Error, RuntimeError):
-    """Another thread is using the iterator or batch."""
+    """Another thread is using the iterator or batch, or loads a dump into the database."""
 
 
 class NoMemoryError(Error, MemoryError):
