@@ -128,6 +128,41 @@ static PyObject *batch_delete_range(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/* Adds a put of a pair, which may be any iterable of two. */
+static int batch_add_pair(Batch *b, PyObject *item) {
+  PyObject *pair = PySequence_Tuple(item); /* the same, if it is one */
+  int added = -1;
+  if (pair == NULL) return -1;
+  if (PyTuple_Size(pair) == 2) {
+    added = batch_add(b, PyTuple_GetItem(pair, 0), PyTuple_GetItem(pair, 1), 0);
+  } else {
+    PyErr_Format(PyExc_ValueError, "an entry is a key and a value, not %zd things", PyTuple_Size(pair));
+  }
+  Py_DECREF(pair);
+  return added;
+}
+
+/* _fill(entries, size): puts pairs of an iterator until the batch has size bytes; False: there are no more. */
+static PyObject *batch_fill(PyObject *self, PyObject *args) {
+  Batch *b = (Batch *)self;
+  PyObject *entries, *item;
+  Py_ssize_t size;
+  if (!PyArg_ParseTuple(args, "On:_fill", &entries, &size)) return NULL;
+  while ((item = PyIter_Next(entries)) != NULL) {
+    const void *data;
+    size_t len;
+    char *err = NULL;
+    int added = batch_add_pair(b, item);
+    Py_DECREF(item);
+    if (added < 0) return NULL;
+    loam_status status = b->lib->loam_batch_data(b->batch, &data, &len, &err);
+    if (status != LOAM_OK) return raise_status(status, err);
+    if (len >= (size_t)size) Py_RETURN_TRUE;
+  }
+  if (PyErr_Occurred()) return NULL;
+  Py_RETURN_FALSE;
+}
+
 static int batch_assign(PyObject *self, PyObject *key, PyObject *value) { return batch_add((Batch *)self, key, value, 0); }
 
 static PyObject *batch_clear(PyObject *self, PyObject *unused) {
@@ -147,6 +182,7 @@ static PyMethodDef methods[] = {
     {"delete_range", batch_delete_range, METH_VARARGS,
      "delete_range($self, start, stop, /)\n--\n\nAdds: remove all keys from start up to, not including, stop."},
     {"_clear", batch_clear, METH_NOARGS, NULL},
+    {"_fill", batch_fill, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 static PyGetSetDef getset[] = {{"_handle", batch_handle, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};

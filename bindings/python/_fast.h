@@ -32,7 +32,7 @@
   X(loam_snapshot_create) X(loam_snapshot_close)                               \
   X(loam_batch_create) X(loam_batch_close) X(loam_batch_put)                   \
   X(loam_batch_delete) X(loam_batch_merge) X(loam_batch_delete_range)          \
-  X(loam_batch_clear) X(loam_write)                                            \
+  X(loam_batch_clear) X(loam_batch_data) X(loam_write)                                            \
   X(loam_iter_create) X(loam_txn_iter_create)                                  \
   X(loam_iter_close) X(loam_iter_place)                                        \
   X(loam_iter_first) X(loam_iter_last) X(loam_iter_seek)                       \

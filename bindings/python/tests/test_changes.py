@@ -55,13 +55,16 @@ def test_waits(path):
         timer.start()
         assert len(next(feed)) == 1
         timer.join()
+        timer = threading.Timer(0.05, db.put, (b"b", b""))
+        timer.start()
+        assert len(feed.next(float("inf"))) == 1
+        timer.join()
         timer = threading.Timer(0.05, feed.close)
         timer.start()
         with pytest.raises(loamdb.errors.ClosedError):
             next(feed)
         timer.join()
-        feed = db.changes()
-        feed.next(0)
+        feed = db.changes(3)
         timer = threading.Timer(0.05, db.close)
         timer.start()
         with pytest.raises(loamdb.errors.ClosedError):

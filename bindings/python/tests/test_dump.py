@@ -63,6 +63,34 @@ def test_snapshot_and_resume(tmp_path):
             db.dump(io.BytesIO(), resume=True)
 
 
+def test_refused(tmp_path):
+    """What is refused leaves the file as it is, and the load under way alone."""
+    path = tmp_path / "dump"
+    with filled(tmp_path / "db") as db, loamdb.open(tmp_path / "to") as to:
+        db.dump(path)
+        whole = path.read_bytes()
+        for compression in ("zip", "none,zstd", "zstd\0", ""):
+            with pytest.raises(loamdb.errors.InvalidArgumentError, match="compression"):
+                db.dump(path, compression=compression)
+        with db.snapshot() as snapshot:
+            pass
+        with pytest.raises(loamdb.errors.ClosedError):
+            db.dump(path, snapshot=snapshot)
+        assert path.read_bytes() == whole
+
+        class Meanwhile(io.BytesIO):
+            def read(self, n=-1):
+                if 0 < self.tell() < len(whole):  # the load has begun: its pipe has less room than what came before
+                    with pytest.raises(loamdb.errors.InUseError, match="another dump"):
+                        to.load(path)
+                    with pytest.raises(loamdb.errors.InUseError, match="another dump"):
+                        to.load(io.BytesIO(whole))
+                return super().read(n)
+
+        to.load(Meanwhile(whole))
+        assert same(db, to)
+
+
 def test_failing_files(tmp_path):
     class Failing(io.RawIOBase):
         def write(self, data):

@@ -103,8 +103,27 @@ def test_bulk_load(tmp_path):
             db.bulk_load([], memory=-1)
         with pytest.raises(ZeroDivisionError):
             db.bulk_load(broken())
-        with pytest.raises(TypeError):
-            db.bulk_load([(b"a", 1)])
+        for wrong in ((b"a", 1), ("a", b""), 5):
+            with pytest.raises(TypeError):
+                db.bulk_load([wrong])
+        for wrong in ((b"a",), (b"a", b"b", b"c"), b""):
+            with pytest.raises(ValueError, match="a key and a value"):
+                db.bulk_load([wrong])
         assert b"a" not in db
     with pytest.raises(errors.ClosedError):
         db.bulk_load(pairs)
+    with loamdb.open(tmp_path / "big") as db:
+        # Entries that are lists and buffers, and one that is larger than a block.
+        big = [[bytearray(b"%d" % i), memoryview(b"x" * (i * 50000))] for i in range(20)]
+        db.bulk_load(big)
+        assert [(bytes(k), bytes(v)) for k, v in big] == [(b"%d" % i, db[b"%d" % i]) for i in range(20)]
+
+        def closing():
+            yield b"a", b""
+            db.close()
+            yield b"b", b""
+
+        with pytest.raises(errors.ClosedError):
+            db.bulk_load(closing())
+    with loamdb.open(tmp_path / "big") as db:
+        assert b"a" not in db and len(db) == 20

@@ -121,7 +121,7 @@ class Changes:
         """Fetches a block of changes, for which it waits in slices."""
         lib, data, length, err = load(), ffi.new("void **"), ffi.new("size_t *"), error_slot()
         while True:
-            left = SLICE_MS if end is None else min(max(int((end - time.monotonic()) * 1000), 0), SLICE_MS)
+            left = SLICE_MS if end is None else int(min(max((end - time.monotonic()) * 1000, 0), SLICE_MS))
             if check(lib.loam_changes_next(self._c(), 0, left, data, length, err), err) != lib.LOAM_TIMEOUT:
                 break
             if end is not None and time.monotonic() >= end:

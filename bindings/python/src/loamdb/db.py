@@ -17,7 +17,7 @@ from ._library import ffi, load
 from ._options import Cache, MergeOperator, Resources, encode_path, option_name, option_text
 from ._types import Any, Buffer, CompactionFilter, Compare, Logger, Progress, Self, StrPath, TypeVar, cast, overload
 from .ingest import ingest, load_entries
-from .errors import CallbackError, ClosedError, NeedsNativeError
+from .errors import CallbackError, ClosedError, InvalidArgumentError, NeedsNativeError
 from .iterator import Iterator
 
 _D = TypeVar("_D")
@@ -421,6 +421,8 @@ class DB(_Mapping, Handle):
         if resume and not is_path(file):
             raise TypeError("a dump is resumed in a file, by its path")
         at = ffi.NULL if snapshot is None else ffi.cast("loam_snapshot *", snapshot._handle)
+        if compression is not None and compression not in ("none", "snappy", "zstd"):  # before a file is cut off
+            raise InvalidArgumentError(f"compression is {compression!r}, want none, snappy or zstd")
         packed = ffi.NULL if compression is None else compression.encode()
         flags = os.O_RDWR | os.O_CREAT | (0 if resume else os.O_TRUNC)
         args = (at, packed, lib.LOAM_DUMP_CONTINUE if resume else 0)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from . import _ttl, errors
-from ._handles import Handle, pointer
+from . import _fast, _ttl, errors
+from ._handles import Handle, batch_c, pointer
 from ._library import check, error_slot, ffi, forks, load, wait
 from ._options import Options, encode_path
 from ._types import Any, Buffer, NoReturn, StrPath
+
+# Bytes of entries that a load takes at once.
+CHUNK = 256 * 1024
 
 
 class TableWriter:
@@ -116,13 +119,13 @@ def load_entries(db: Handle, entries: Iterable[tuple[Buffer, Buffer]], memory: i
     options = ffi.new("loam_bulk_load_options *")
     options.struct_size, options.memory = ffi.sizeof("loam_bulk_load_options"), memory
     db._call("loam_bulk_load_begin", options, slot)
-    handle, err, from_buffer, put = slot[0], error_slot(), ffi.from_buffer, lib.loam_bulk_load_put
+    handle, err = slot[0], error_slot()
     try:
-        for key, value in entries:
-            k, v = from_buffer(key), from_buffer(value)
-            status = put(handle, k, len(k), v, len(v), err)
-            if status:
-                check(status, err, db._callbacks)
+        batch, pairs, more = _fast.Batch(db), iter(entries), True
+        while more:
+            more = batch._fill(pairs, CHUNK)
+            check(lib.loam_bulk_load_add(handle, batch_c(batch), err), err, db._callbacks)
+            batch._clear()
         job = ffi.new("loam_job **")
         check(lib.loam_bulk_load_finish_start(handle, job, err), err, db._callbacks)
         wait(job[0], callbacks=db._callbacks)
