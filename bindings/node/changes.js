@@ -1,6 +1,7 @@
 'use strict'
 
 const { native } = require('./binding')
+const { watched } = require('./jobs')
 const { AbortError } = require('./errors')
 
 const HEADER = 12 // of a batch: sequence number and count
@@ -59,14 +60,15 @@ class Changes {
   #context
   #feed
   #ready = [] // fetched, in reverse
-  #names = new Map()
+  #names = new Map([[0, 'default']])
   #waiting // the fetch that waits, which all calls of next share
   #signal
   #abort = () => { this.close() }
   #closed = false
 
   constructor (db, context, options) {
-    const { from = 0, durable = false, signal } = options ?? {}
+    const { from = 0, durable = false } = options ?? {}
+    const { signal } = watched(options)
     if (!Number.isSafeInteger(from) || from < 0) throw new TypeError("The option 'from' must be a sequence number")
     if (signal?.aborted) throw new AbortError(signal.reason)
     this.#db = db

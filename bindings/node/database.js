@@ -380,7 +380,14 @@ class Loam extends AbstractLevel {
 
   async dump (file, options) {
     const context = await this[kSettled]('dump')
-    return require('./dump').dump(context, file, options, snapshotOf(this.#family, options ?? {}))
+    const snapshot = options?.snapshot ?? null
+    const state = snapshotOf(this.#family, options ?? {})
+    snapshot?.ref() // fails if it is closed; closing waits for the end
+    try {
+      return await require('./dump').dump(context, file, options, state)
+    } finally {
+      snapshot?.unref()
+    }
   }
 
   async load (file, options) {

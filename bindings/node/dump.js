@@ -78,7 +78,8 @@ exports.dump = function (context, file, options, snapshot) {
   const resume = Boolean(options?.resume)
   if (resume && typeof file !== 'string') throw new TypeError('A dump is resumed in a file, by its path')
   const compression = options?.compression === false ? 'none' : options?.compression ?? undefined
-  if (compression !== undefined && (typeof compression !== 'string' || compression === '')) throw invalidArgument("The option 'compression' must be a string")
+  // Before a file is cut off.
+  if (compression !== undefined && !['none', 'snappy', 'zstd'].includes(compression)) throw invalidArgument("The option 'compression' must be 'none', 'snappy' or 'zstd'")
   const mode = resume ? fs.constants.O_RDWR | fs.constants.O_CREAT : 'w+'
   return run(file, mode, true, options, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
 }

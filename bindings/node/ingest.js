@@ -89,13 +89,35 @@ exports.tables = function (locations) {
   return Array.from(locations, location)
 }
 
+// Entries up to an abort, which does not wait for the next one.
+async function * until (entries, signal) {
+  let abort
+  const aborted = new Promise((resolve, reject) => { abort = () => reject(new AbortError(signal.reason)) })
+  aborted.catch(() => {}) // it may come when nobody waits
+  const iterator = entries[Symbol.asyncIterator]()
+  signal.addEventListener('abort', abort)
+  let ended = false
+  try {
+    if (signal.aborted) abort()
+    for (let result; !(result = await Promise.race([iterator.next(), aborted])).done;) yield result.value
+    ended = true
+  } catch (err) {
+    ended = !signal.aborted // one that throws has ended
+    throw err
+  } finally {
+    signal.removeEventListener('abort', abort)
+    if (!ended) Promise.resolve(iterator.return?.()).catch(() => {}) // it may wait for ever itself
+  }
+}
+
 // Begins a load of entries, which encode turns into pairs of bytes or text; resolves to [job, load].
 exports.bulkLoad = async function (context, entries, encode, memory, signal) {
   const load = native.bulkLoadBegin(context, bytes(memory))
   try {
     let batch = new BatchWriter()
     const add = () => native.bulkLoadAdd(context, load, batch.finish(), batch.length)
-    for await (const entry of entries) {
+    const all = signal !== undefined && typeof entries[Symbol.asyncIterator] === 'function' ? until(entries, signal) : entries
+    for await (const entry of all) {
       batch.put(...encode(entry))
       if (batch.length < CHUNK) continue
       await add()

@@ -75,6 +75,7 @@ test('waits for changes end', async function (t) {
   const other = db.changes({ signal: aborted.signal })
   setTimeout(() => aborted.abort(), 20)
   await refused(t, other.next(), 'LEVEL_ABORTED')
+  t.throws(() => db.changes({ signal: {} }), TypeError)
   const last = db.changes()
   setTimeout(() => db.close(), 20)
   t.is(await last.next(), undefined, 'by the end of the database')

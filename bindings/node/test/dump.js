@@ -59,6 +59,46 @@ test('dump and load', async (t) => {
   t.is(await third.get('later'), undefined)
   await snapshot.close()
 
+  const before = fs.readFileSync(file)
+  t.is((await db.dump(file, { snapshot }).catch((err) => err)).code, 'LEVEL_SNAPSHOT_NOT_OPEN')
+  for (const compression of ['zip', 'none,zstd', '', 1]) {
+    t.is((await db.dump(file, { compression }).catch((err) => err)).code, 'LEVEL_INVALID_ARGUMENT')
+  }
+  t.same(fs.readFileSync(file), before, 'what is refused leaves the file')
+
+  // Closing a snapshot waits for a dump of it.
+  const slow = new PassThrough({ highWaterMark: 1 })
+  const kept = db.snapshot()
+  const dumping = db.dump(slow, { snapshot: kept, compression: 'none' })
+  const fifth = new Loam(place())
+  await new Promise((resolve) => slow.once('readable', resolve))
+  const closing = kept.close()
+  await db.put('later still', 'x')
+  await fifth.load(slow)
+  await dumping
+  await closing
+  t.is(await fifth.get('later still'), undefined)
+  await fifth.close()
+
+  // There is one load at a time.
+  const sixth = new Loam(place())
+  await sixth.open()
+  await db.dump(file, { compression: 'none' })
+  const plain = fs.readFileSync(file)
+  const source = new PassThrough()
+  let first
+  await new Promise((resolve, reject) => { // until a block was loaded
+    first = sixth.load(source, { progress: (done) => { if (done > 0) resolve() } })
+    first.catch(reject)
+    source.write(plain.subarray(0, plain.length - 1000))
+  })
+  const busy = await sixth.load(Readable.from([])).catch((err) => err)
+  t.is(busy.code, 'LEVEL_IN_USE')
+  source.end(plain.subarray(-1000))
+  await first
+  await same(t, db, sixth)
+  await sixth.close()
+
   for (const wrong of [undefined, '', 1, {}]) {
     t.ok(await db.dump(wrong).catch((err) => err) instanceof TypeError)
     t.ok(await db.load(wrong).catch((err) => err) instanceof TypeError)

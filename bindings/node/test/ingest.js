@@ -101,6 +101,21 @@ test('bulk load', async (t) => {
   const stop = new AbortController()
   const aborted = await failure(db.bulkLoad((function * () { yield ['a', 1]; stop.abort(); yield ['b', 1] })(), { signal: stop.signal }))
   t.is(aborted.code, 'LEVEL_ABORTED')
+  // An abort does not wait for entries that never come.
+  const never = new AbortController()
+  let returned = false
+  const stalled = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => new Promise(() => setTimeout(() => never.abort(), 5)),
+      return: () => { returned = true; return new Promise(() => {}) }
+    })
+  }
+  t.is((await failure(db.bulkLoad(stalled, { signal: never.signal }))).code, 'LEVEL_ABORTED')
+  t.ok(returned)
+  const thrown = await failure(db.bulkLoad((async function * () { yield ['a', 1]; throw new RangeError('broken') })(), { signal: new AbortController().signal }))
+  t.is(thrown.message, 'broken')
+  await db.bulkLoad((async function * () { yield ['y', 2] })(), { signal: new AbortController().signal })
+  t.is(await db.get('y'), 2)
   t.is(await db.get('a'), undefined)
   let close
   const late = await failure(db.bulkLoad((async function * () { yield ['a', 1]; close = db.close(); await close; yield ['b', 1] })()))
