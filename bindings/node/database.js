@@ -24,6 +24,7 @@ const kSettled = Symbol('settled')
 
 const kNative = Symbol('native')
 const kFamily = Symbol('family')
+const kNow = Symbol('now')
 
 const manifest = {
   encodings: { buffer: true, utf8: true, view: true },
@@ -61,6 +62,7 @@ class Loam extends AbstractLevel {
   #reads = new ReadQueue(this.#context)
   #numberOf = (keyspace) => require('./keyspace').numberOf(this, keyspace)
   #writes = new WriteQueue(this.#context, this.#reads, this.#numberOf)
+  #follows = false
   #logger = undefined // held here alone: the native side must not keep what may refer to this database
 
   constructor (location, options) {
@@ -75,6 +77,7 @@ class Loam extends AbstractLevel {
   async _open (options) {
     const pairs = [...creationPairs(options), ...await enginePairs(options)]
     this.#logger = loggerOf(options)
+    this.#follows = options.follow === true
     return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger, options.follow === true)
   }
 
@@ -83,6 +86,7 @@ class Loam extends AbstractLevel {
     const pairs = ['error_if_missing', String(!options.createIfMissing), ...await enginePairs(options)]
     if (options.errorIfExists && db.keyspaces().includes(name)) throw keyspaceExists(name)
     this.#family = db.#family
+    this.#follows = db.#follows
     return native.keyspaceOpen(this.#context, db.#context, name, pairs)
   }
 
@@ -117,18 +121,22 @@ class Loam extends AbstractLevel {
   // ---- Reading ----
 
   _get (key, options) {
-    return this.#reads.get(key, readFlags(options), snapshotOf(this.#family, options))
+    const snapshot = snapshotOf(this.#family, options)
+    if (isMade(snapshot)) return this.#reads.get(key, readFlags(options), snapshot)
+    return snapshot.then((made) => this.#reads.get(key, readFlags(options), made))
   }
 
   _getSync (key, options) {
-    const value = native.get(this.#context, snapshotOf(this.#family, options), key, readFlags(options) | MAY_BLOCK)
+    const value = native.get(this.#context, snapshotNow(this.#family, options), key, readFlags(options) | MAY_BLOCK)
     return typeof value === 'number' ? copyScratch(value) : value
   }
 
   async _getMany (keys, options) {
     const flags = readFlags(options)
+    const snapshot = snapshotOf(this.#family, options)
+    const made = isMade(snapshot) ? snapshot : await snapshot
     const packed = packKeys(keys)
-    const result = await native.getMany(this.#context, snapshotOf(this.#family, options), packed.buffer, packed.length, keys.length, flags)
+    const result = await native.getMany(this.#context, made, packed.buffer, packed.length, keys.length, flags)
     const errors = hasErrors(result, keys.length, flags)
     const values = unpackValues(result, keys.length, flags)
     if (errors && values.some(isError)) throw values.find(isError)
@@ -136,7 +144,8 @@ class Loam extends AbstractLevel {
   }
 
   _has (key, options) {
-    return native.has(this.#context, snapshotOf(this.#family, options), key) ?? this.#hasOne(key, options)
+    const snapshot = snapshotOf(this.#family, options)
+    return (isMade(snapshot) ? native.has(this.#context, snapshot, key) : null) ?? this.#hasOne(key, options)
   }
 
   async #hasOne (key, options) {
@@ -149,7 +158,9 @@ class Loam extends AbstractLevel {
     // The caller lets go of the snapshot before the answer is there.
     snapshot?.ref()
     try {
-      const found = await native.hasMany(this.#context, snapshotOf(this.#family, options), packed.buffer, packed.length, keys.length, 0)
+      const state = snapshotOf(this.#family, options)
+      const made = isMade(state) ? state : await state
+      const found = await native.hasMany(this.#context, made, packed.buffer, packed.length, keys.length, 0)
       return Array.from(found, Boolean)
     } finally {
       snapshot?.unref()
@@ -176,7 +187,7 @@ class Loam extends AbstractLevel {
 
   _clear (options) {
     const { lower, upper, flags } = bounds(options)
-    const snapshot = snapshotOf(this.#family, options)
+    const snapshot = snapshotNow(this.#family, options)
     return this.#writes.run(() => native.clear(this.#context, snapshot, lower, upper, flags, options.limit, options.sync === true))
   }
 
@@ -225,7 +236,10 @@ class Loam extends AbstractLevel {
     const begin = async (args) => {
       await this.#writes.settled()
       sync.assertOpen(this, 'transaction')
-      return native.transactionBegin(this.#context, ...args)
+      const begun = await native.transactionBegin(this.#context, ...args)
+      if (this.status !== 'open') native.transactionRollback(begun)
+      sync.assertOpen(this, 'transaction')
+      return begun
     }
     return transaction.run(this, place, fn, { ...options }, begin, (db) => this.#contextOf(db))
   }
@@ -304,7 +318,7 @@ class Loam extends AbstractLevel {
   // ---- Iterators and snapshots ----
 
   _iterator (options) {
-    return new Iterator(this, this.#context, options, snapshotOf(this.#family, options))
+    return new Iterator(this, this.#context, options, snapshotOf(this.#family, options), this.#follows)
   }
 
   // An iterator of abstract-level's that fails while it is made could never be
@@ -325,11 +339,11 @@ class Loam extends AbstractLevel {
 
   // For a sublevel, or this database.
   [sync.kIterator] (db, encoded, encodings) {
-    return new SyncIterator(db, this.#context, encoded, encodings, snapshotOf(this.#family, encoded))
+    return new SyncIterator(db, this.#context, encoded, encodings, snapshotNow(this.#family, encoded))
   }
 
   _snapshot (options) {
-    return new Snapshot(this.#family, native.snapshot(this.#context), options)
+    return new Snapshot(this.#family, this.#context, this.#follows, options)
   }
 
   // ---- Upkeep ----
@@ -384,7 +398,7 @@ class Loam extends AbstractLevel {
     const state = snapshotOf(this.#family, options ?? {})
     snapshot?.ref() // fails if it is closed; closing waits for the end
     try {
-      return await require('./dump').dump(context, file, options, state)
+      return await require('./dump').dump(context, file, options, await state)
     } finally {
       snapshot?.unref()
     }
@@ -580,16 +594,38 @@ class Loam extends AbstractLevel {
 }
 
 class Snapshot extends AbstractSnapshot {
-  constructor (family, snapshot, options) {
+  #context
+
+  constructor (family, context, follows, options) {
+    const made = follows ? native.snapshotMake(context) : native.snapshot(context)
     super(options)
+    this.#context = context
     this[kFamily] = family
-    this[kNative] = snapshot
+    this[kNative] = made // a promise while a follower catches up; null: closed
+    if (follows) this.#make(made)
+  }
+
+  // What there is when the promise is settled takes its place.
+  #make (promise) {
+    const making = promise.then((made) => {
+      if (this[kNative] === making) return (this[kNative] = made)
+      native.snapshotClose(made)
+      return this[kNative] // made at once, or null
+    })
+    making.catch(() => {}) // those who read tell it
+    this[kNative] = making
+  }
+
+  // For calls that do not wait for a promise.
+  [kNow] () {
+    if (!isMade(this[kNative])) this[kNative] = native.snapshot(this.#context)
+    return this[kNative]
   }
 
   async _close () {
     const snapshot = this[kNative]
     this[kNative] = null
-    native.snapshotClose(snapshot)
+    if (isMade(snapshot)) native.snapshotClose(snapshot)
   }
 }
 
@@ -619,13 +655,22 @@ function assertLocation (location) {
   }
 }
 
-// How often progress is told, in milliseconds.
-// undefined: no snapshot; null: one that is closed, which reading will notice.
+// undefined: no snapshot; null: one that is closed, which reading will notice; a promise: one of a
+// follower that is catching up.
 function snapshotOf (family, options) {
   const snapshot = options.snapshot
   if (snapshot === undefined || snapshot === null) return undefined
   if (snapshot[kFamily] !== family) throw invalidArgument('The snapshot is none of this database')
   return snapshot[kNative]
+}
+
+// The same, but a follower catches up meanwhile.
+function snapshotNow (family, options) {
+  return isMade(snapshotOf(family, options)) ? snapshotOf(family, options) : options.snapshot[kNow]()
+}
+
+function isMade (snapshot) {
+  return !(snapshot instanceof Promise)
 }
 
 function readFlags (options) {

@@ -148,20 +148,31 @@ function waterMark ({ highWaterMarkBytes }) {
 class Iterator extends AbstractIterator {
   #context
   #native
+  #making = null // of a follower, which may have to catch up before: a promise of the snapshot to read
+  #own = false // the snapshot is closed once the iterator has it
+  #options // until the iterator is made
+  #target // of a seek before that
   #failure = null // why it could not be made
   #reader
   #bytes
   #signal
   #first = true
 
-  constructor (db, context, options, snapshot) {
+  constructor (db, context, options, snapshot, follows) {
     super(db, options)
     this.#context = context
     this.#reader = new BlockReader(options)
     this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
     this.#signal = options.signal ?? null
     try {
-      this.#native = open(context, this.#reader, options, snapshot)
+      this.#own = follows && snapshot === undefined
+      if (this.#own || snapshot instanceof Promise) {
+        this.#making = this.#own ? native.snapshotMake(context) : snapshot
+        this.#making.catch(() => {}) // reading tells it
+        this.#options = options
+      } else {
+        this.#native = open(context, this.#reader, options, snapshot)
+      }
     } catch (err) {
       this.#failure = err // for reading to throw: the database already has this iterator to close
     }
@@ -171,7 +182,22 @@ class Iterator extends AbstractIterator {
     if (this.#failure !== null) throw this.#failure
     this.#reader.reset()
     this.#first = true
-    native.iteratorSeek(this.#native, target)
+    if (this.#making === null) native.iteratorSeek(this.#native, target)
+    else this.#target = target
+  }
+
+  async #make () {
+    const snapshot = await this.#making
+    try {
+      this.#native = open(this.#context, this.#reader, this.#options, snapshot)
+    } catch (err) {
+      this.#failure = err
+      throw err
+    } finally {
+      if (this.#own) native.snapshotClose(snapshot)
+      this.#making = null
+    }
+    if (this.#target !== undefined) native.iteratorSeek(this.#native, this.#target)
   }
 
   _next () {
@@ -200,6 +226,7 @@ class Iterator extends AbstractIterator {
 
   async #fetch (size) {
     if (this.#failure !== null) throw this.#failure
+    if (this.#making !== null) await this.#make()
     this.#first = false
     const answer = await native.iteratorNext(this.#context, this.#native, size, this.#bytes)
     if (this.#signal !== null && this.#signal.aborted) throw new AbortError()
@@ -208,7 +235,8 @@ class Iterator extends AbstractIterator {
 
   async _close () {
     this.#reader.reset()
-    if (this.#failure === null) native.iteratorClose(this.#native)
+    if (this.#making !== null) await this.#making.then((snapshot) => { if (this.#own) native.snapshotClose(snapshot) }, () => {})
+    else if (this.#failure === null) native.iteratorClose(this.#native)
   }
 }
 

@@ -240,7 +240,7 @@ loam_status shared_close(loam_db *db, char **err);
 #define NATIVE_FUNCTIONS(X)                                                    \
   X(load) X(database) X(open) X(close) X(destroy) X(repair) X(upgrade) X(export) \
   X(keyspaceOpen) X(keyspaceDrop) X(keyspaceList) X(keyspaceNumber)            \
-  X(snapshot) X(snapshotClose) X(cache) X(cacheClose)                          \
+  X(snapshot) X(snapshotMake) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(resources) X(resourcesSet) X(resourcesMetrics) X(setOption) X(option)      \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \

@@ -360,6 +360,46 @@ napi_value js_snapshot(napi_env env, napi_callback_info info) {
   return NULL;
 }
 
+typedef struct snapshot_work {
+  work w;
+  loam_db *db;
+  loam_snapshot *snapshot; /* until the object has it */
+} snapshot_work;
+
+static void snapshot_run(work *w) {
+  snapshot_work *x = (snapshot_work *)w;
+  w->status = loam.snapshot_create(x->db, &x->snapshot, &w->error);
+}
+
+static void snapshot_release(work *w) {
+  snapshot_work *x = (snapshot_work *)w;
+  if (x->snapshot != NULL) loam.snapshot_close(x->snapshot);
+}
+
+static napi_value snapshot_finish(napi_env env, work *w) {
+  snapshot_work *x = (snapshot_work *)w;
+  snapshot *s = calloc(1, sizeof *s);
+  if (s == NULL) {
+    throw_memory(env);
+    return NULL;
+  }
+  s->kind = KIND_SNAPSHOT;
+  s->snapshot = x->snapshot;
+  x->snapshot = NULL;
+  return make_external(env, s, snapshot_finalize);
+}
+
+/* snapshotMake(database): a promise, for databases that may have to catch up before */
+napi_value js_snapshotMake(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  database *db;
+  snapshot_work *x = work_for(env, argv[0], &db, sizeof *x, snapshot_run, snapshot_release);
+  if (x == NULL) return NULL;
+  x->w.finish = snapshot_finish;
+  x->db = db->db;
+  return work_queue(env, &x->w, db, true, "loamdb.snapshot");
+}
+
 napi_value js_snapshotClose(napi_env env, napi_callback_info info) {
   ARGS(1);
   snapshot *s = get_external(env, argv[0], KIND_SNAPSHOT);

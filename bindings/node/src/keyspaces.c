@@ -54,6 +54,7 @@ napi_value js_keyspaceOpen(napi_env env, napi_callback_info info) {
   if (k == NULL) return NULL;
   k->w.finish = open_finish;
   k->parent = parent->db;
+  db->follows = parent->follows;
   if (!arg_name(env, argv[2], bad_name, &k->name) || !options_read(env, argv[3], &k->options)) return work_fail(&k->w);
   return work_queue(env, &k->w, db, true, "loamdb.keyspace");
 }

@@ -48,29 +48,65 @@ bool arg_transaction(napi_env env, napi_value value, loam_txn **txn) {
   return t != NULL;
 }
 
-/* transactionBegin(database, flags, lock timeout in milliseconds, name) */
-napi_value js_transactionBegin(napi_env env, napi_callback_info info) {
-  ARGS(4);
-  char *error = NULL, *name = NULL;
-  size_t len;
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !bytes_copy(env, argv[3], &name, &len)) return NULL;
-  loam_txn_options o = {.struct_size = sizeof o, .flags = arg_u32(env, argv[1]), .name = name};
-  napi_get_value_int64(env, argv[2], &o.lock_timeout_ms);
+typedef struct begin_work {
+  work w;
+  loam_db *db;
+  loam_txn_options options;
+  char *name;
+  loam_txn *txn; /* until the object has it */
+} begin_work;
+
+static void begin_run(work *w) {
+  begin_work *x = (begin_work *)w;
+  w->status = loam.txn_begin(x->db, &x->options, &x->txn, &w->error);
+}
+
+static void begin_release(work *w) {
+  begin_work *x = (begin_work *)w;
+  free(x->name);
+  if (x->txn != NULL) loam.txn_close(x->txn);
+}
+
+static napi_value begin_finish(napi_env env, work *w) {
+  begin_work *x = (begin_work *)w;
   transaction *t = calloc(1, sizeof *t);
   if (t == NULL) {
-    free(name);
     throw_memory(env);
     return NULL;
   }
   t->kind = KIND_TRANSACTION;
   t->refs = 1;
-  t->lock = o.flags & LOAM_TXN_LOCK;
-  loam_status status = loam.txn_begin(db->db, &o, &t->txn, &error);
-  free(name);
-  if (status == LOAM_OK) return make_external(env, t, transaction_finalize);
-  free(t);
-  return refused(env, status, error);
+  t->lock = x->options.flags & LOAM_TXN_LOCK;
+  t->txn = x->txn;
+  x->txn = NULL;
+  return make_external(env, t, transaction_finalize);
+}
+
+/* At once: the present state is at hand. */
+static napi_value begin_now(napi_env env, begin_work *x) {
+  napi_value result = NULL;
+  begin_run(&x->w);
+  loam_status status = x->w.status;
+  char *error = x->w.error;
+  x->w.error = NULL;
+  if (status == LOAM_OK) result = begin_finish(env, &x->w);
+  work_fail(&x->w);
+  return status == LOAM_OK ? result : refused(env, status, error);
+}
+
+/* transactionBegin(database, flags, lock timeout in milliseconds, name): of a database that follows a promise */
+napi_value js_transactionBegin(napi_env env, napi_callback_info info) {
+  ARGS(4);
+  size_t len;
+  database *db;
+  begin_work *x = work_for(env, argv[0], &db, sizeof *x, begin_run, begin_release);
+  if (x == NULL) return NULL;
+  x->w.finish = begin_finish;
+  x->db = db->db;
+  if (!bytes_copy(env, argv[3], &x->name, &len)) return work_fail(&x->w);
+  x->options = (loam_txn_options){.struct_size = sizeof x->options, .flags = arg_u32(env, argv[1]), .name = x->name};
+  napi_get_value_int64(env, argv[2], &x->options.lock_timeout_ms);
+  return db->follows ? work_queue(env, &x->w, db, true, "loamdb.begin") : begin_now(env, x);
 }
 
 /* ---- reads, writes and the end ---- */

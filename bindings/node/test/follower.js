@@ -48,3 +48,82 @@ test('a follower catches up by itself', async (t) => {
   await follower.close()
   await db.close()
 })
+
+// A follower that was not read for an interval catches up before the next read: on the pool.
+test('reads of a follower that is behind', async (t) => {
+  const location = temporary()
+  const db = new Loam(location)
+  const users = db.keyspace('users')
+  const follower = await Loam.follow(location, { followInterval: '20ms' }).catch(async () => {
+    await users.put('ann', '0')
+    return Loam.follow(location, { followInterval: '20ms' })
+  })
+  const theirs = follower.keyspace('users')
+  await theirs.open()
+  let n = 0
+  // Each of the readers is the first one after a while, and shows what was written before.
+  const readers = {
+    entries: async (place) => (await place.iterator().all()).at(-1)[1],
+    keys: async (place) => place.get((await place.keys({ reverse: true, limit: 1 }).all())[0]),
+    values: async (place) => (await place.values().all()).at(-1),
+    sought: async (place) => {
+      const iterator = place.iterator()
+      iterator.seek('ann')
+      const [, value] = await iterator.next()
+      iterator.seek('b')
+      t.is(await iterator.next(), undefined)
+      await iterator.close()
+      return value
+    },
+    snapshot: async (place) => {
+      const snapshot = place.snapshot()
+      const values = await Promise.all([
+        place.get('ann', { snapshot }), place.getMany(['ann'], { snapshot }), place.iterator({ snapshot }).all(), place.has('ann', { snapshot })
+      ])
+      const closing = [snapshot.close()]
+      t.is((await failure(place.get('ann', { snapshot }))).code, 'LEVEL_SNAPSHOT_NOT_OPEN')
+      await Promise.all(closing)
+      t.same(values, [values[0], [values[0]], [['ann', values[0]]], true])
+      return values[0]
+    },
+    now: async (place) => {
+      const snapshot = place.snapshot()
+      const later = place.get('ann', { snapshot })
+      const [[, value]] = place.iteratorSync({ snapshot }).all()
+      t.is(place.getSync('ann', { snapshot }), value)
+      t.is(await later, value)
+      await snapshot.close()
+      return value
+    },
+    transaction: (place) => place.transaction(async (tx) => {
+      t.is((await tx.iterator().all())[0][1], await tx.get('ann'))
+      return tx.get('ann')
+    }),
+    many: async (place) => (await place.getMany(['ann']))[0],
+    sync: async (place) => place.iteratorSync().all()[0][1]
+  }
+  for (const [name, read] of Object.entries(readers)) {
+    for (const [source, place] of [[db, follower], [users, theirs]]) {
+      await new Promise((resolve) => setTimeout(resolve, 60))
+      await source.put('ann', `${++n}`)
+      let value
+      while ((value = await read(place)) !== `${n}`) { // an interval has not passed since the last read
+        t.ok(Number(value) < n, `${name}: ${value}`)
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+      t.is(value, `${n}`, name)
+    }
+  }
+  // What is given up at once, or with the database, leaves nothing.
+  for (let i = 0; i < 20; i++) {
+    const iterator = follower.iterator()
+    const snapshot = follower.snapshot()
+    await Promise.all([iterator.close(), snapshot.close()])
+  }
+  const rest = [follower.iterator().all(), theirs.keys().all(), follower.transaction((tx) => tx.get('ann'))].map(failure)
+  follower.snapshot()
+  follower.iterator()
+  await follower.close()
+  for (const err of await Promise.all(rest)) t.ok(err === undefined || err.code.startsWith('LEVEL_'), String(err))
+  await db.close()
+})
