@@ -59,8 +59,8 @@ func parseObject(name string) (o objectID, ok bool) {
 	return o, true
 }
 
-// identity is what a file has of the source's file system. Tables are never written again: one with
-// the identity of a table that was read before is that table.
+// identity is what a file has of the source's file system. Tables and full logs are never written again: one with
+// the identity of a file that was read before is that file.
 type identity struct {
 	fileid.ID
 	modified int64 // ns since 1970
@@ -84,6 +84,16 @@ type saved struct {
 	hasCRC bool
 	source identity // zero: not known
 }
+
+// fingerprint is what is known of a file before it is read. Files of equal contents have the same one, but for tables that
+// a MANIFEST has no checksum of.
+type fingerprint struct {
+	size   int64
+	crc    uint32
+	hasCRC bool
+}
+
+func (s *saved) fingerprint() fingerprint { return fingerprint{s.object.size, s.crc, s.hasCRC} }
 
 // catalog is what a backup consists of. It is written last: a backup without one does not exist.
 type catalog struct {

@@ -19,7 +19,7 @@ type creation struct {
 	folder *Folder
 	src    *Source
 	run    *Run
-	known  map[saved]objectID // tables that an earlier backup read, without their object
+	known  map[saved]objectID // tables and full logs that an earlier backup read, without their object
 	batch  batch              // of what was copied
 
 	mu      sync.Mutex
@@ -33,6 +33,7 @@ type item struct {
 	path  string // in the source; "": contents are all
 	size  int64
 	table *table // nil: it is none
+	log   uint64 // number of a log that others follow; 0: it is none
 
 	contents []byte
 }
@@ -113,9 +114,13 @@ func (c *creation) items(img *image) (items []item, err error) {
 		it.crc, it.hasCRC = t.meta.Checksum, t.meta.HasChecksum
 		items = append(items, it)
 	}
-	for _, l := range img.logs {
+	for i, l := range img.logs {
 		name := c.src.Format.FileName(base.FileLog, l.Num)
-		items = append(items, item{saved: saved{name: name}, path: c.src.path(name), size: l.Size})
+		it := item{saved: saved{name: name}, path: c.src.path(name), size: l.Size}
+		if i < len(img.logs)-1 {
+			it.log = l.Num
+		}
+		items = append(items, it)
 	}
 	// The MANIFEST and CURRENT are made in memory.
 	mem := vfs.NewMem()
@@ -143,7 +148,7 @@ func (c *creation) items(img *image) (items []item, err error) {
 	return items, nil
 }
 
-// known lists the tables of the newest backup of a database directory by what tells that a table is
+// known lists the tables and full logs of the newest backup of a database directory by what tells that a file is
 // the same: its name and size, the MANIFEST's checksum, if there is one, and its identity.
 func (f *Folder) known(dir string) map[saved]objectID {
 	f.mu.Lock()
@@ -223,13 +228,15 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 	if it.path == "" {
 		return c.copy(it, memory(it.contents), true, buf)
 	}
-	if it.table != nil {
+	if it.table != nil || it.log != 0 && c.src.SyncFull(it.log) {
 		info, err := c.src.FS.Stat(it.path)
 		if err != nil {
 			return nil, err
 		}
-		it.source = identify(info)
-		if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{}) && info.Size() == it.size && c.folder.share(id) {
+		if info.Size() == it.size {
+			it.source = identify(info)
+		}
+		if id, ok := c.known[it.key(it.size)]; ok && it.source != (identity{}) && c.folder.share(id) {
 			it.object = id
 			c.run.add(it.size)
 			return nil, nil
@@ -244,7 +251,7 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 		return nil, base.LocateCorruption(base.Corruptf("table file", "the file has %d bytes, the manifest says %d", in.Size(), it.size), it.table.from, 0, in.Size())
 	}
 	counted := true
-	if c.folder.hasSize(it.size) {
+	if c.folder.mayHave(fingerprint{it.size, it.crc, it.hasCRC}) {
 		// Probably it is one that the folder has: what need not be written is read only.
 		s, err := c.run.transfer(in, nil, it.size, true, buf)
 		if err == nil {
@@ -299,7 +306,7 @@ func (c *creation) copy(it *item, in vfs.ReadFile, counted bool, buf []byte) (co
 			}
 		}()
 		if err == nil {
-			fresh, err = f.adopt(temp, it.object)
+			fresh, err = f.adopt(temp, &it.saved)
 		}
 		if err == nil {
 			c.note(it, fresh)
@@ -308,11 +315,11 @@ func (c *creation) copy(it *item, in vfs.ReadFile, counted bool, buf []byte) (co
 	}}, nil
 }
 
-// hasSize reports whether some object has a size.
-func (f *Folder) hasSize(size int64) bool {
+// mayHave reports whether some object has a fingerprint.
+func (f *Folder) mayHave(p fingerprint) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.sizes[size] > 0
+	return f.prints[p] > 0
 }
 
 // share refers to an object if its file is there, with its size.
@@ -335,17 +342,17 @@ func (f *Folder) shareLocked(id objectID) bool {
 	return true
 }
 
-// adopt makes a durable file an object, and refers to it. fresh is false if the folder has it already.
-func (f *Folder) adopt(temp string, id objectID) (fresh bool, err error) {
+// adopt makes a durable file the object of s, and refers to it. fresh is false if the folder has it already.
+func (f *Folder) adopt(temp string, s *saved) (fresh bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.shareLocked(id) {
+	if f.shareLocked(s.object) {
 		return false, nil
 	}
-	if err := f.fs.Rename(temp, f.objectPath(id)); err != nil {
+	if err := f.fs.Rename(temp, f.objectPath(s.object)); err != nil {
 		return false, err
 	}
-	o := f.objectOf(id)
+	o := f.objectOf(s.object, s.fingerprint())
 	o.there = true
 	o.refs++
 	return true, nil

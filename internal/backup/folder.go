@@ -58,7 +58,7 @@ type Folder struct {
 	mu      sync.Mutex // held during I/O on names, not on contents
 	backups map[uint64]Info
 	objects map[objectID]*object // those that catalogs name, and those in objectsDir
-	sizes   map[int64]int        // how many objects have a size
+	prints  map[fingerprint]int  // how many objects have one
 	last    uint64               // the largest number that was ever given out
 	// unsure is why no object is deleted: which catalogs a crash would leave is not known.
 	unsure error
@@ -68,6 +68,7 @@ type Folder struct {
 type object struct {
 	refs  int // catalogs that name it, and calls that use it
 	there bool
+	print fingerprint
 }
 
 // Open opens the folder in dir, and makes it unless o.Missing. Its parent must exist. What a crash left of
@@ -76,7 +77,7 @@ func Open(dir string, o Options) (f *Folder, err error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: a folder of backups needs the name of a directory", base.ErrInvalidArgument)
 	}
-	f = &Folder{outer: files.RoomyFS{FS: o.FS}, readOnly: o.ReadOnly, backups: map[uint64]Info{}, objects: map[objectID]*object{}, sizes: map[int64]int{}}
+	f = &Folder{outer: files.RoomyFS{FS: o.FS}, readOnly: o.ReadOnly, backups: map[uint64]Info{}, objects: map[objectID]*object{}, prints: map[fingerprint]int{}}
 	made, err := f.recognize(f.outer, dir) // LOCK is made only in a folder, or where one is to be made
 	if err != nil {
 		return nil, err
@@ -228,7 +229,7 @@ func (f *Folder) load() error {
 			rubbish = append(rubbish, filepath.Join(dir, name))
 		}
 		if id, ok := parseObject(name); ok {
-			f.objectOf(id).there = true
+			f.objectOf(id, fingerprint{size: id.size}).there = true
 		}
 	}
 	if f.readOnly {
@@ -255,17 +256,17 @@ func (f *Folder) loadCatalog(id uint64) error {
 // refer counts a catalog's references. mu is held, unless the folder is being opened.
 func (f *Folder) refer(c *catalog) {
 	for i := range c.files {
-		f.objectOf(c.files[i].object).refs++
+		f.objectOf(c.files[i].object, c.files[i].fingerprint()).refs++
 	}
 }
 
 // objectOf is what is known of an object, which is known from then on.
-func (f *Folder) objectOf(id objectID) *object {
+func (f *Folder) objectOf(id objectID, p fingerprint) *object {
 	o := f.objects[id]
 	if o == nil {
-		o = new(object)
+		o = &object{print: p}
 		f.objects[id] = o
-		f.sizes[id.size]++
+		f.prints[p]++
 	}
 	return o
 }
@@ -328,8 +329,8 @@ func (f *Folder) collect() error {
 			}
 		}
 		delete(f.objects, id)
-		if f.sizes[id.size]--; f.sizes[id.size] == 0 {
-			delete(f.sizes, id.size)
+		if f.prints[o.print]--; f.prints[o.print] == 0 {
+			delete(f.prints, o.print)
 		}
 	}
 	return errors.Join(errs...)
@@ -417,49 +418,63 @@ func (f *Folder) Keep(n int) error {
 	return f.deleteAll(old)
 }
 
-// deleteAll deletes backups. mu is held.
+// deleteAll deletes backups. Of those before one that fails, the objects go too. mu is held.
 func (f *Folder) deleteAll(ids []uint64) error {
 	var gone []*catalog
-	for _, id := range ids {
-		info, ok := f.backups[id]
-		if !ok {
-			return noBackup(id)
-		}
+	var err error
+	for i, id := range ids {
 		var c *catalog
-		if info.Err == nil {
-			var err error
-			if c, err = readCatalog(f.fs, f.path, id); err != nil && !errors.Is(err, base.ErrCorruption) {
-				return err
-			} else if err != nil {
-				f.unsure = err // it was readable when it was counted
-			}
+		if c, err = f.deleteCatalog(id); err != nil {
+			ids = ids[:i]
+			break
 		}
-		from := filepath.Join(f.path, catalogName(id))
-		if err := f.fs.Rename(from, filepath.Join(f.path, numbered(id, deletedExt))); err != nil {
-			return err
-		}
-		delete(f.backups, id)
 		if c != nil {
 			gone = append(gone, c)
 		}
 	}
 	if len(ids) == 0 {
-		return nil
-	}
-	if err := f.fs.SyncDir(f.path); err != nil {
-		f.unsure = err
 		return err
+	}
+	if serr := f.fs.SyncDir(f.path); serr != nil {
+		f.unsure = serr
+		return errors.Join(err, serr)
 	}
 	for _, c := range gone {
 		f.dropLocked(c)
 	}
-	err := f.collect()
+	err = errors.Join(err, f.collect())
 	for _, id := range ids {
 		if id < f.last {
 			err = errors.Join(err, f.fs.Remove(filepath.Join(f.path, numbered(id, deletedExt))))
 		}
 	}
 	return err
+}
+
+// deleteCatalog takes the catalog of a backup away, and returns it: nil if its references are not those that were
+// counted.
+func (f *Folder) deleteCatalog(id uint64) (c *catalog, err error) {
+	info, ok := f.backups[id]
+	if !ok {
+		return nil, noBackup(id)
+	}
+	if info.Err == nil {
+		c, err = readCatalog(f.fs, f.path, id)
+		if err == nil && c.info() != info {
+			c, err = nil, base.Corruptf(kindCatalog, "that of backup %d was replaced", id)
+		}
+		if err != nil && !errors.Is(err, base.ErrCorruption) {
+			return nil, err
+		} else if err != nil {
+			f.unsure = err // it was readable when it was counted
+		}
+	}
+	from := filepath.Join(f.path, catalogName(id))
+	if err := f.fs.Rename(from, filepath.Join(f.path, numbered(id, deletedExt))); err != nil {
+		return nil, err
+	}
+	delete(f.backups, id)
+	return c, nil
 }
 
 // dropLocked gives a catalog's references up.

@@ -420,7 +420,7 @@ func TestDamagedTable(t *testing.T) {
 		}
 	}
 	newest := slices.Max(tables) // older ones may wait to be deleted
-	for range 2 { // the second time an object may have its size
+	for range 2 {                // the second time an object may have its size
 		must(t, fstest.Flip(fsys, "db/"+newest, 77))
 		_, err := f.Create(ctx, db, nil)
 		var damage *lsm.CorruptionError

@@ -52,7 +52,17 @@ var copies = []mutant{
 		{"internal/backup/create.go", "\t\terr = f.fs.SyncDir(f.path)\n", "\t\terr = nil\n"}}},
 
 	{"backup-objects-before-catalog", "objects are deleted before the deletion of their catalog is durable", target{"internal/testkit/crash", "TestBackupStates"}, []edit{
-		{"internal/backup/folder.go", "\tif err := f.fs.SyncDir(f.path); err != nil {\n\t\tf.unsure = err\n\t\treturn err\n\t}\n", ""}}},
+		{"internal/backup/folder.go", "\tif serr := f.fs.SyncDir(f.path); serr != nil {\n\t\tf.unsure = serr\n\t\treturn errors.Join(err, serr)\n\t}\n", ""}}},
+
+	{"backup-deletion-leaks", "after a deletion that fails the objects of those before stay", target{"lsm/backup", "TestDeletionFails"}, []edit{
+		{"internal/backup/folder.go", "\t\t\tids = ids[:i]\n\t\t\tbreak\n", "\t\t\treturn err\n"}}},
+
+	{"backup-catalog-replaced", "a replaced catalog gives up what it did not refer to", target{"lsm/backup", "TestReplacedCatalog"}, []edit{
+		{"internal/backup/folder.go", "err == nil && c.info() != info", "err == nil && c.info() != info && c == nil"}}},
+
+	{"backup-reads-twice", "a table of the size of another one is read twice", target{"lsm/backup", "TestSameSize"}, []edit{
+		{"internal/backup/create.go", "fingerprint{it.size, it.crc, it.hasCRC}", "fingerprint{it.size, 0, false}"},
+		{"internal/backup/catalog.go", "fingerprint{s.object.size, s.crc, s.hasCRC}", "fingerprint{s.object.size, 0, false}"}}},
 
 	{"backup-number-twice", "the number of a deleted backup is given out again", target{"lsm/backup", "TestBackups"}, []edit{
 		{"internal/backup/folder.go", "ext == catalogExt || ext == deletedExt:", "ext == catalogExt:"}}},

@@ -1,0 +1,133 @@
+package backup_test
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+)
+
+// TestUnchangedLogsAreNotRead: of the logs that hold what is in no table, the second backup reads those that were
+// written since, and no other.
+func TestUnchangedLogsAreNotRead(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, _ int) {
+		top := t.TempDir()
+		var mu sync.Mutex
+		opened := map[string]bool{}
+		fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Kind == vfs.OpOpen && (strings.HasSuffix(op.Name, ".wal") || strings.HasSuffix(op.Name, ".log")) {
+				opened[filepath.Base(op.Name)] = true
+			}
+			return vfs.Outcome{}
+		})
+		dir := filepath.Join(top, "db")
+		o := small(fsys)
+		o.WriteBufferSize = 1 << 20 // nothing is flushed
+		db := mustOpen(t, dir, o)
+		f := mustFolder(t, filepath.Join(top, "backups"), vfs.Default)
+		entries := 0
+		// logs writes so many entries and makes a backup. It returns which logs are read.
+		logs := func(more int) (read map[string]bool, newBytes uint64) {
+			t.Helper()
+			fill(t, db, entries, entries+more)
+			entries += more
+			mu.Lock()
+			clear(opened)
+			mu.Unlock()
+			info := mustCreate(t, f, db)
+			mu.Lock()
+			read = maps.Clone(opened)
+			mu.Unlock()
+			must(t, f.Verify(ctx, info.ID, nil))
+			to := filepath.Join(top, "copy")
+			must(t, f.Restore(ctx, info.ID, to, nil))
+			has(t, to, vfs.Default, entries)
+			must(t, os.RemoveAll(to))
+			return read, info.NewBytes
+		}
+		const some = 2000 // a log of them is longer than the part that is copied without a rotation
+		first, _ := logs(some)
+		if len(first) == 0 {
+			t.Fatal("no log is read")
+		}
+		if names, n := logs(0); len(names) > 1 || n > 5000 {
+			t.Errorf("nothing was written, and %v are read; %d bytes are new", names, n)
+		}
+		second, _ := logs(some)
+		if len(second) > 2 {
+			t.Errorf("%v are read", second)
+		}
+		if names, _ := logs(0); len(names) > 1 {
+			t.Errorf("nothing was written, and %v are read", names)
+		}
+		now := time.Now()
+		for name := range first {
+			must(t, os.Chtimes(filepath.Join(dir, name), now, now.Add(-time.Hour)))
+		}
+		names, _ := logs(0)
+		for name := range first {
+			if !names[name] {
+				t.Errorf("%s has another time, and is not read", name)
+			}
+		}
+		must(t, f.Close())
+		must(t, db.Close())
+	})
+}
+
+// TestSameSize: a table that has the size of one that the folder has, but another checksum, is read once; one that has
+// both is read, and not written.
+func TestSameSize(t *testing.T) {
+	mem := vfs.NewMem()
+	var read, written atomic.Int64
+	fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		switch {
+		case op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".loam"):
+			read.Add(op.N)
+		case op.Kind == vfs.OpWrite && strings.Contains(op.Name, "data"):
+			written.Add(op.N)
+		}
+		return vfs.Outcome{}
+	})
+	f := mustFolder(t, "backups", fsys)
+	sizes := map[int64]bool{}
+	for i, name := range []string{"one", "another", "copy of one"} {
+		o := small(fsys)
+		o.Compression, o.Format = lsm.NoCompression, lsm.FormatNative
+		db := mustOpen(t, name, o)
+		for n := range 500 {
+			v := byte(n * (1 + i%2*2))
+			must(t, db.Put(key(n), bytes.Repeat([]byte{v}, 64), lsm.NoSync))
+		}
+		must(t, db.Flush())
+		size := int64(0)
+		for file, b := range tree(t, mem, name) {
+			if strings.HasSuffix(file, ".loam") {
+				size += int64(len(b))
+			}
+		}
+		sizes[size] = true
+		read.Store(0)
+		written.Store(0)
+		mustCreate(t, f, db)
+		if r, w := read.Load(), written.Load(); r != size || (w > size) != (i < 2) {
+			t.Errorf("%s: of %d bytes %d are read; %d are written in all", name, size, r, w)
+		}
+		must(t, db.Close())
+	}
+	if len(sizes) != 1 || sizes[0] {
+		t.Errorf("the tables have the sizes %v", sizes)
+	}
+	must(t, f.Close())
+}
