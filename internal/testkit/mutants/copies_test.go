@@ -55,7 +55,7 @@ var copies = []mutant{
 		{"internal/backup/folder.go", "\tif serr := f.fs.SyncDir(f.path); serr != nil {\n\t\tf.unsure = serr\n\t\treturn errors.Join(err, serr)\n\t}\n", ""}}},
 
 	{"backup-deletion-leaks", "after a deletion that fails the objects of those before stay", target{"lsm/backup", "TestDeletionFails"}, []edit{
-		{"internal/backup/folder.go", "\t\t\tids = ids[:i]\n\t\t\tbreak\n", "\t\t\treturn err\n"}}},
+		{"internal/backup/folder.go", "\t\t\tids = ids[:i]\n\t\t\tbreak\n", "\t\t\t_ = i\n\t\t\treturn err\n"}}},
 
 	{"backup-catalog-replaced", "a replaced catalog gives up what it did not refer to", target{"lsm/backup", "TestReplacedCatalog"}, []edit{
 		{"internal/backup/folder.go", "err == nil && c.info() != info", "err == nil && c.info() != info && c == nil"}}},
