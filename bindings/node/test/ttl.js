@@ -15,7 +15,7 @@ const native = { format: 'native' }
 
 // Resolves when the key has no value.
 async function gone (db, key) {
-  const end = Date.now() + 30_000
+  const end = Date.now() + 240_000
   while (await db.get(key) !== undefined) {
     if (Date.now() > end) throw new Error(`${key} is still there`)
     await new Promise((resolve) => setTimeout(resolve, 50))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 
 import loamdb
 import loamdb.aio
@@ -118,14 +117,11 @@ def test_the_loop_goes_on_while_writers_are_stalled(path, tmp_path):
             await db.put(b"a", b"1")
             held.set()
             writes = [asyncio.ensure_future(db.put(b"%d" % i, b"v" * 20_000)) for i in range(40)]
-            turns, slowest, last = 0, 0.0, time.monotonic()
-            while turns < 200:
+            for turn in range(200):
                 await asyncio.sleep(0.001)
-                await other.put(b"%d" % turns, b"x")
-                assert await other.get(b"%d" % turns) == b"x"
-                slowest, last = max(slowest, time.monotonic() - last), time.monotonic()
-                turns += 1
-            assert slowest < 5 and not all(write.done() for write in writes)
+                await other.put(b"%d" % turn, b"x")
+                assert await other.get(b"%d" % turn) == b"x"
+            assert not all(write.done() for write in writes)
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(db.put(b"late", b"1"), 0.05)
             assert not all(write.done() for write in writes)

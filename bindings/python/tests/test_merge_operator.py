@@ -232,5 +232,5 @@ def test_exit_without_close(path):
         print("done")
     """
     for _ in range(3):
-        out = subprocess.run([sys.executable, "-W", "ignore", "-c", program, path], capture_output=True, text=True, timeout=60)
+        out = subprocess.run([sys.executable, "-W", "ignore", "-c", program, path], capture_output=True, text=True, timeout=240)
         assert out.returncode == 0 and out.stdout == "done\n", out.stderr

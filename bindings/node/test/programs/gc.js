@@ -39,7 +39,7 @@ async function main (location) {
       await db.open()
       break
     } catch (err) {
-      if (i === 100) throw err
+      if (i === 6000) throw err
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
   }
