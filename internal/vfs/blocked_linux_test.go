@@ -75,7 +75,9 @@ func TestBlockedAppendsLetTheWorldStop(t *testing.T) {
 			}
 		})
 	}
+	const freezes = 3
 	var longest time.Duration
+	stops := 0 // that took nearly as long as the file system was frozen
 	group.Go(func() {
 		var m runtime.MemStats
 		for {
@@ -86,11 +88,15 @@ func TestBlockedAppendsLetTheWorldStop(t *testing.T) {
 			}
 			begin := time.Now()
 			runtime.ReadMemStats(&m)
-			longest = max(longest, time.Since(begin))
+			took := time.Since(begin)
+			longest = max(longest, took)
+			if took > frozen*3/4 {
+				stops++
+			}
 		}
 	})
 	// By another process, which goes on when this one does not.
-	for range 2 {
+	for range freezes {
 		script := fmt.Sprintf("sleep 0.1; fsfreeze -f '%s' && sleep %.1f; fsfreeze -u '%s'", dir, frozen.Seconds(), dir)
 		if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
 			t.Errorf("fsfreeze: %v: %s", err, out)
@@ -99,7 +105,7 @@ func TestBlockedAppendsLetTheWorldStop(t *testing.T) {
 	close(stop)
 	group.Wait()
 	t.Logf("the world stopped within %v", longest)
-	if longest > frozen*3/4 {
-		t.Errorf("stopping the world took %v beside appends that waited for the file system", longest)
+	if stops == freezes { // one or another may be the machine's
+		t.Errorf("stopping the world took up to %v beside appends that waited for the file system, each time", longest)
 	}
 }
