@@ -23,10 +23,10 @@ bench: build
 	@mkdir -p build
 	@TMPDIR="$(CURDIR)/build" bin/kvbench leveldb bloom=2M --json build/bench.json
 
-# LevelDB, RocksDB and LMDB are C and C++ libraries. Debian's are installed if that is
+# LevelDB, RocksDB, LMDB and SQLite are C and C++ libraries. Debian's are installed if that is
 # possible and they are not there; an engine whose library is missing is left
 # out. RocksDB's own release build comes from Maven Central where it can be
-# fetched; Debian's package has the headers. LEVELDB, ROCKSDB and LMDB name the
+# fetched; Debian's package has the headers. LEVELDB, ROCKSDB, LMDB and SQLITE name the
 # prefix of another build (include/, lib/); ROCKSDB=/usr is Debian's.
 N ?= 2000000
 ROUNDS ?= 2
@@ -34,9 +34,10 @@ PEERS ?= all
 LEVELDB ?=
 ROCKSDB ?=
 LMDB ?=
+SQLITE ?=
 
 peers:
-	@GO="$(GO)" LEVELDB="$(LEVELDB)" ROCKSDB="$(ROCKSDB)" LMDB="$(LMDB)" bench/peers/build.sh bin/kvbench-peers
+	@GO="$(GO)" LEVELDB="$(LEVELDB)" ROCKSDB="$(ROCKSDB)" LMDB="$(LMDB)" SQLITE="$(SQLITE)" bench/peers/build.sh bin/kvbench-peers
 
 bench-peers: peers
 	@mkdir -p build

@@ -32,10 +32,11 @@ install() {
 # header NAME: whether the compiler finds it.
 header() { printf '#include <%s>\n' "$1" | ${CC:-cc} -E - >/dev/null 2>&1; }
 
-# add ENGINE PREFIX HEADER PACKAGE
+# add ENGINE PREFIX HEADER PACKAGE [LIBRARY]
 add() {
-	there "$2" "$1" "$3" || [ -n "$2" ] || install "$1" "$4"
-	if ! there "$2" "$1" "$3"; then
+	library=${5:-$1}
+	there "$2" "$library" "$3" || [ -n "$2" ] || install "$1" "$4"
+	if ! there "$2" "$library" "$3"; then
 		echo "$1: left out: no library${2:+ in $2} (Debian has it in $4; another build can be named, see the Makefile)"
 		return
 	fi
@@ -60,9 +61,10 @@ if command -v "${CC:-cc}" >/dev/null; then
 	fi
 	add rocksdb "${ROCKSDB:-}" rocksdb/c.h librocksdb-dev
 	add lmdb "${LMDB:-}" lmdb.h liblmdb-dev
+	add sqlite "${SQLITE:-}" sqlite3.h libsqlite3-dev sqlite3
 	export CGO_ENABLED=1
 else
-	echo "leveldb, rocksdb, lmdb: left out: no C compiler; Pebble's cache lies on the Go heap"
+	echo "leveldb, rocksdb, lmdb, sqlite: left out: no C compiler; Pebble's cache lies on the Go heap"
 	export CGO_ENABLED=0
 fi
 export CGO_CFLAGS CGO_CXXFLAGS CGO_LDFLAGS
