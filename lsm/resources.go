@@ -24,7 +24,7 @@ type ResourcesOptions = engine.ResourcesOptions
 //     memory goes with the last of them. Open with it fails with ErrClosed from then on.
 //     Closing twice is harmless.
 //   - Set changes a limit while databases are open: memory (up to what it was at first, at least
-//     8 MiB), background_jobs, io_bytes_per_second or open_files. It fails with ErrInvalidArgument.
+//     8 MiB), background_jobs, io_bytes_per_second or open_files. It fails with ErrInvalidArgument; of memory that is gone with ErrClosed.
 //   - Metrics says how much is in use.
 type Resources = engine.Resources
 

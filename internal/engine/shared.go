@@ -122,6 +122,9 @@ func (r *Resources) Set(name, value string) error {
 	}
 	switch name {
 	case "memory":
+		if r.memory != nil && !r.cache.Ref() { // it went with the last database
+			return errResourcesClosed
+		}
 		if r.memory == nil || !r.setMemory(n) {
 			return fmt.Errorf("%w: resource memory = %s: want 8 MiB up to what it was at first; more needs new Resources", base.ErrInvalidArgument, value)
 		}
@@ -141,11 +144,8 @@ func (r *Resources) Set(name, value string) error {
 	return nil
 }
 
-// setMemory changes the bound on memory, if that is possible.
+// setMemory changes the bound on memory, if that is possible, and drops a reference on the cache.
 func (r *Resources) setMemory(n int64) bool {
-	if !r.cache.Ref() { // it was closed, and all databases with it
-		return false
-	}
 	defer r.cache.Unref()
 	return r.memory.SetLimit(n)
 }

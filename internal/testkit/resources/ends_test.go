@@ -281,6 +281,9 @@ func (w *world) endAll(order []int, looks func() bool, hold bool) error {
 	}
 	return within(func() error {
 		m := w.res.Metrics()
+		if err := w.res.Set("memory", "16MiB"); errors.Is(err, lsm.ErrClosed) == hold || hold && err != nil {
+			return fmt.Errorf("memory that is kept: %v; set: %w", hold, orNone(err))
+		}
 		if m.BufferBytes = 0; m != want { // of the whole process
 			return fmt.Errorf("in the end there is %+v", m)
 		}
