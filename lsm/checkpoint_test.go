@@ -87,7 +87,7 @@ func TestCheckpoint(t *testing.T) {
 		own := contentsOf(t, vfs.Default, db.engine.Dir)
 		for name, b := range was {
 			if strings.HasSuffix(name, ".ldb") || strings.HasSuffix(name, ".loam") {
-				if string(own[name]) != string(b) {
+				if now, there := own[name]; there && string(now) != string(b) { // an obsolete one may be deleted
 					t.Errorf("Close changes %s", name)
 				}
 			}
@@ -152,7 +152,10 @@ func TestCheckpointBesideWrites(t *testing.T) {
 		defer acked.Store(int64(i))
 		return db.Write(batch, map[bool]WriteMode{true: Sync}[i%17 == 0])
 	})
+	var flushing sync.Mutex // also held by a checkpoint that they outran
 	work(func(i int) error {
+		flushing.Lock()
+		defer flushing.Unlock()
 		if i%2 == 0 {
 			return a.Flush()
 		}
@@ -167,7 +170,13 @@ func TestCheckpointBesideWrites(t *testing.T) {
 	})
 	for i := range 40 {
 		lo, to := acked.Load(), fmt.Sprintf("copy%d", i)
-		mustCheckpoint(t, db, to)
+		if err := db.Checkpoint(context.Background(), to); errors.Is(err, ErrBusy) {
+			flushing.Lock()
+			mustCheckpoint(t, db, to)
+			flushing.Unlock()
+		} else if err != nil {
+			t.Fatal(err)
+		}
 		hi := begun.Load()
 		c := mustOpen(t, to, &Options{FS: fsys, ErrorIfMissing: true, Format: FormatNative})
 		var last []int64

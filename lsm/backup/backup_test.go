@@ -256,7 +256,10 @@ func TestBesideWrites(t *testing.T) {
 		defer acked.Store(int64(i))
 		return db.Write(b, lsm.NoSync)
 	})
+	var flushing sync.Mutex // also held by a backup that they outran
 	work(func(i int) error {
+		flushing.Lock()
+		defer flushing.Unlock()
 		if i%2 == 0 {
 			return ks.Flush()
 		}
@@ -264,7 +267,13 @@ func TestBesideWrites(t *testing.T) {
 	})
 	for range 30 {
 		lo := acked.Load()
-		info := mustCreate(t, f, db)
+		info, err := f.Create(ctx, db, nil)
+		if errors.Is(err, lsm.ErrBusy) {
+			flushing.Lock()
+			info, err = f.Create(ctx, db, nil)
+			flushing.Unlock()
+		}
+		must(t, err)
 		hi := begun.Load()
 		to := fmt.Sprintf("copy%d", info.ID)
 		must(t, f.Restore(ctx, info.ID, to, nil))
