@@ -38,6 +38,42 @@ func TestPagesNameWhatExists(t *testing.T) {
 	}
 }
 
+// cName is how a page names a function or constant of the C interface.
+var cName = regexp.MustCompile(`\b(?:loam_[a-z_]*[a-z]|LOAM_(?:ERR_)?[A-Z_]*[A-Z])\b`)
+
+// notC are the names that look like one.
+var notC = []string{"LOAM_LIBRARY"} // of the environment
+
+// TestPagesNameWhatIsInC: the names of the C interface on pages of docs and in READMEs are in loam.h.
+func TestPagesNameWhatIsInC(t *testing.T) {
+	root := moduleRoot(t)
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	known := cName.FindAllString(read(filepath.Join(root, "cabi", "loam.h")), -1)
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, filepath.Join(root, "README.md"), filepath.Join(root, "bindings", "python", "README.md"), filepath.Join(root, "bindings", "node", "README.md"))
+	seen := 0
+	for _, page := range pages {
+		for _, name := range cName.FindAllString(read(page), -1) {
+			seen++
+			if !slices.Contains(known, name) && !slices.Contains(notC, name) {
+				t.Errorf("%s: %s is not in loam.h", filepath.Base(page), name)
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("the pages name %d things of C", seen)
+	}
+}
+
 // TestQuestionsHaveAnswers: the page on architecture answers at least twenty
 // questions, each with a function.
 func TestQuestionsHaveAnswers(t *testing.T) {
