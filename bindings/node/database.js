@@ -533,6 +533,7 @@ class Loam extends AbstractLevel {
   setOption (name, value) {
     if (typeof name !== 'string') throw new TypeError("The first argument 'name' must be a string")
     if (!['string', 'number', 'boolean'].includes(typeof value)) throw new TypeError("The second argument 'value' must be a string, a number or a boolean")
+    if (`${name}${value}`.includes('\0')) throw invalidArgument('An option has no zero bytes')
     sync.assertOpen(this, 'setOption')
     native.setOption(this.#context, snake(name), String(value))
   }

@@ -49,6 +49,7 @@ test('options change', async function (t) {
   users.setOption('compression', 'none')
   t.same([db.option('compression'), users.option('compression')], ['zstd', 'none'])
   db.setOption('writeBufferSize', '1MiB')
+  for (const pair of [['writeBufferSize', '2MiB\0'], ['writeBufferSize\0', '2MiB']]) t.throws(() => db.setOption(...pair), { code: 'LEVEL_INVALID_ARGUMENT' })
   db.setOption('l0Compaction', 6)
   t.same([users.option('writeBufferSize'), db.option('l0Compaction'), db.option('bloomBits')], ['1048576', '6', '5'])
   for (const [name, value] of [['comparator', 'idb_cmp1'], ['blockSize', 1], ['blocksize', 4096], ['l0Stop', 'x']]) {
