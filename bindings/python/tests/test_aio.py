@@ -146,4 +146,22 @@ def test_a_closed_database_is_closed_once(path):
         with loamdb.open(path) as again:
             assert len(again) == done.count(None)
 
+        # Later calls say so, too, and to close what is left is harmless.
+        db = await loamdb.aio.open(path)
+        space, snapshot, transaction = await db.keyspace("a"), await db.snapshot(), db.transaction(lock=True)
+        async with transaction:
+            await transaction.put(b"a", b"1")
+        for late in (transaction.get(b"a"), transaction.put(b"a", b"2")):
+            with pytest.raises((loamdb.ClosedError, loamdb.TransactionDoneError)):
+                await late
+        await db.close()
+        for late in (
+            db.get(b"a"), db.put(b"a", b""), db.sync(), db.lag(), db.bulk_load([]), db.ingest([]), db.keyspace("b"), db.snapshot(),
+            db.items().all(), space.put(b"a", b""), space.get(b"a"), snapshot.get(b"a"), db.transaction().__aenter__(),
+        ):
+            with pytest.raises(loamdb.ClosedError):
+                await late
+        for each in (space, snapshot, db):
+            await each.close()
+
     asyncio.run(main())

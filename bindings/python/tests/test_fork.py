@@ -77,7 +77,12 @@ USES_OF_THE_PARENTS = """
     db[b"a"] = b"1"
     snapshot, iterator, batch, other = db.snapshot(), db.items(), db.batch(), db.batch()
     view = db.prefixed(b"a")
+    feed, tx, table, folder = db.changes(), db.transaction(), loamdb.TableWriter(base + "/table"), loamdb.Backups(base + "/backups")
     calls = [
+        lambda: feed.next(0), lambda: next(feed), lambda: feed.position, lambda: db.changes(),
+        lambda: tx.get(b"a"), lambda: tx.put(b"a", b""), lambda: tx.savepoint(), lambda: tx.rollback(), lambda: tx.commit(),
+        lambda: tx.items(), lambda: db.transaction(), lambda: table.put(b"a", b""), lambda: table.finish(), lambda: folder.list(),
+        lambda: folder.create(db), lambda: db.ingest([]), lambda: db.bulk_load([]),
         lambda: db[b"a"], lambda: db.get(b"a"), lambda: db.put(b"a", b"2"), lambda: db.delete(b"a"),
         lambda: b"a" in db, lambda: db.multi_get([b"a"]), lambda: next(iterator), lambda: iterator.seek(b"a"),
         lambda: db.items(), lambda: db.snapshot(), lambda: db.batch(), lambda: snapshot[b"a"], lambda: snapshot.items(),
@@ -119,15 +124,36 @@ def test_what_the_parent_opened_is_of_no_use(tmp_path, opens_first):
                 mine = loamdb.open(base + "/child", cache=loamdb.Cache("1MiB"))
                 mine[b"a"] = b"mine"
                 things = mine.snapshot(), mine.items(), mine.batch(), mine.batch()
+                feeds, transactions = [mine.changes() for _ in range(20)], [mine.transaction() for _ in range(20)]
+                tables = [loamdb.TableWriter(f"{base}/table{i}") for i in range(20)]
                 cannot_share(cache)
             all_refused()
+            feed.close()
+            table.close()
+            folder.close()
+            calls.clear()
+            del globals()["tx"], globals()["feed"]
             if len(sys.argv) > 2:
+                # Under the same handles as those of the parent, perhaps.
+                for each in tables:
+                    each.close()
+                for each in feeds:
+                    assert len(each.next(0)) == 1
+                for i, each in enumerate(transactions):
+                    each.put(b"tx", b"%d" % i)
+                    each.rollback()
                 assert list(mine.items()) == [(b"a", b"mine")] and not mine.closed
                 mine.close()
             db.close()  # twice is harmless
             cache.close()
 
         ended(in_child(child))
+        tx.put(b"c", b"3")
+        tx.commit()
+        assert len(feed.next(0)) == 1 and len(feed.next(0)) == 1
+        table.put(b"a", b"1")
+        table.finish()
+        assert folder.create(db).id == 1
         assert db[b"a"] == b"1" and list(iterator) == [(b"a", b"1")]
         db[b"b"] = b"2"
         try:

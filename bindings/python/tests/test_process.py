@@ -236,6 +236,32 @@ def test_exit_handlers_can_use_a_database(path):
         assert db[b"b"] == b"2"
 
 
+def test_what_is_left_open_at_the_end(path, tmp_path):
+    """Objects that live until the interpreter goes are closed without a word, and leave nothing."""
+    run(
+        """
+        import sys
+        import loamdb
+        db = loamdb.open(sys.argv[1])
+        table = loamdb.TableWriter(sys.argv[2] + "/table")
+        table.put(b"a", b"1")
+        feed = db.changes()
+        db[b"a"] = b""
+        feed.next(0)
+        transaction = db.transaction()
+        transaction.put(b"b", b"")
+        space = db.keyspace("space")
+        folder, cache, resources = loamdb.Backups(sys.argv[2] + "/backups"), loamdb.Cache(1), loamdb.Resources()
+        late = [lambda: (db, table, feed, transaction, space, folder, cache, resources)]
+        """,
+        path,
+        tmp_path,
+    )
+    assert not (tmp_path / "table").exists()
+    with loamdb.Backups(tmp_path / "backups") as backups:
+        assert backups.list() == []
+
+
 def test_iterators_leave_nothing(path):
     def resident() -> int:
         return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096

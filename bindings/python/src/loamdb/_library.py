@@ -81,6 +81,24 @@ def forks() -> int:
     return _forks
 
 
+def owned(handle: Any, close: Callable[[Any], object]) -> Any:
+    """A handle that is closed with its last reference: not in a child of fork, whose copy of the library may have
+    another object under the same handle."""
+    born = _forks
+
+    def end(handle: Any) -> None:
+        if _forks == born:
+            close(handle)
+
+    return ffi.gc(handle, end)
+
+
+def same_process(born: int) -> None:
+    """Raises ForkedError in a child of the process that forks() said born in."""
+    if _forks != born:
+        raise from_status(_lib.LOAM_ERR_FORKED, "")
+
+
 def _load(file: str) -> None:
     global _library
     if not os.path.exists(file):

@@ -38,8 +38,12 @@ class Cache:
         self._lib = load()
         slot, err = ffi.new("loam_cache **"), error_slot()
         check(self._lib.loam_cache_create(size, slot, err), err)
-        self._handle: Any = slot[0]
+        self._own(slot[0])
+
+    def _own(self, handle: Any) -> None:
+        self._handle: Any = handle
         self._forks = forks()
+        self._end = self._lib.loam_cache_close  # looked up now: at the interpreter's end there are no imports
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Cache cannot be copied or pickled")
@@ -48,7 +52,7 @@ class Cache:
         """Gives the cache up; databases that use it keep it. Closing twice is harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
-            self._lib.loam_cache_close(handle)
+            self._end(handle)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -83,8 +87,7 @@ class Resources(Cache):
         self._lib = load()
         slot, err = ffi.new("loam_cache **"), error_slot()
         check(self._lib.loam_resources_create(*limits, slot, err), err)
-        self._handle = slot[0]
-        self._forks = forks()
+        self._own(slot[0])
 
     def _open_handle(self) -> Any:
         if self._handle is None:

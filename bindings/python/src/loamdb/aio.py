@@ -46,8 +46,12 @@ class _Reads:
     _executor: ThreadPoolExecutor
 
     async def _run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, functools.partial(function, *args, **kwargs))
+        call = functools.partial(function, *args, **kwargs)
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        except RuntimeError:  # the threads went with the database, or the transaction: the call fails at once
+            return call()
+        return await future
 
     async def get(self, key: Buffer, default: Any = None, *, fill_cache: bool = True) -> Any:
         """The value of a key, or default when it has none."""

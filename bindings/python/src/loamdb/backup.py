@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import errors
 from ._handles import Handle, parse
-from ._library import check, error_slot, ffi, forks, load, take_text, wait
+from ._library import check, error_slot, ffi, forks, load, same_process, take_text, wait
 from ._options import encode_path
 from ._types import Any, NoReturn, Progress, StrPath
 
@@ -53,6 +53,7 @@ class Backups:
         slot, err = ffi.new("loam_backup **"), error_slot()
         check(lib.loam_backup_open(name, flags, slot, err), err)
         self._handle, self._lib, self._forks = slot[0], lib, forks()
+        self._end = lib.loam_backup_close  # looked up now: at the interpreter's end there are no imports
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("Backups cannot be copied or pickled")
@@ -62,7 +63,7 @@ class Backups:
         twice is harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
-            check(self._lib.loam_backup_close(handle))
+            check(self._end(handle))
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -77,8 +78,7 @@ class Backups:
     def _call(self, function: str, *args: Any) -> None:
         if self._handle is None:
             raise errors.ClosedError("the folder of backups is closed")
-        if self._forks != forks():
-            raise errors.ForkedError("the folder of backups was opened before a fork")
+        same_process(self._forks)
         err = error_slot()
         check(getattr(self._lib, function)(self._handle, *args, err), err)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator as AbstractIterator
 
 from ._handles import Handle
-from ._library import SLICE_MS, check, error_slot, ffi, load, take_text
+from ._library import SLICE_MS, check, error_slot, ffi, forks, load, owned, same_process, take_text
 from ._types import Any, Self, cast
 from .errors import ClosedError
 
@@ -80,21 +80,22 @@ class Changes:
     Iterating waits for the next change, for ever; Ctrl-C ends that. Several threads may share a feed: each change goes
     to one of them."""
 
-    __slots__ = ("__weakref__", "_db", "_handle", "_known", "_ready", "_turn")
+    __slots__ = ("__weakref__", "_db", "_forks", "_handle", "_known", "_ready", "_turn")
 
     def __init__(self, db: Handle, from_: int, durable: bool) -> None:
         self._handle: Any = None
         self._db = db
-        self._known: dict[int, str] = {}
+        self._known: dict[int, str] = {0: "default"}
         self._ready: list[Change] = []  # fetched, in reverse
         self._turn = threading.Lock()  # held to change _ready, and during a wait
         lib, slot = load(), ffi.new("loam_changes **")
         db._call("loam_changes_open", from_, lib.LOAM_CHANGES_DURABLE if durable else 0, slot)
-        self._handle = ffi.gc(slot[0], lib.loam_changes_close)
+        self._handle, self._forks = owned(slot[0], lib.loam_changes_close), forks()
 
     def _c(self) -> Any:
         if self._handle is None:
             raise ClosedError("the feed was closed")
+        same_process(self._forks)
         return self._handle
 
     @property

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from . import _fast, _ttl, errors
 from ._handles import Handle, batch_c, pointer
-from ._library import check, error_slot, ffi, forks, load, wait
+from ._library import check, error_slot, ffi, forks, load, same_process, wait
 from ._options import Options, encode_path
 from ._types import Any, Buffer, NoReturn, StrPath
 
@@ -31,6 +31,7 @@ class TableWriter:
             self._callbacks = options.callbacks
             check(lib.loam_table_writer_create(name, options.handle, slot, err), err, options.callbacks)
         self._handle, self._lib, self._forks = slot[0], lib, forks()
+        self._end = lib.loam_table_writer_close  # looked up now: at the interpreter's end there are no imports
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("TableWriters cannot be copied or pickled")
@@ -38,8 +39,7 @@ class TableWriter:
     def _call(self, function: str, *args: Any) -> None:
         if self._handle is None:
             raise errors.ClosedError("the table was finished or given up")
-        if self._forks != forks():
-            raise errors.ForkedError("the table was begun before a fork")
+        same_process(self._forks)
         err = error_slot()
         check(getattr(self._lib, function)(self._handle, *args, err), err, self._callbacks)
 
@@ -77,7 +77,7 @@ class TableWriter:
         """Gives up a table that was not finished, and removes its file. Closing twice is harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
-            check(self._lib.loam_table_writer_close(handle))
+            check(self._end(handle))
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:

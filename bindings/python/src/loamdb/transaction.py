@@ -9,7 +9,7 @@ from itertools import islice
 
 from . import _fast, _ttl, db as _db
 from ._handles import pointer
-from ._library import check, error_slot, ffi, load
+from ._library import check, error_slot, ffi, forks, load, owned, same_process
 from ._types import Any, Buffer, Self, cast
 from .errors import ClosedError, ConflictError, DeadlockError, LockTimeoutError, NeedsNativeError
 from .iterator import Iterator
@@ -26,7 +26,7 @@ class Transaction(_db._Mapping):
     It is a mapping, as the database is. Iterators see what was written before they were made,
     so that a loop may write what it walks over."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_db", "_ended", "_handle", "_prefix", "_root", "_sync")
+    __slots__ = ("__weakref__", "_callbacks", "_db", "_ended", "_forks", "_handle", "_prefix", "_root", "_sync")
 
     def __init__(
         self, db: _db.DB, *, serializable: bool = False, lock: bool = False, lock_timeout: float | None = None, name: str | None = None,
@@ -48,7 +48,7 @@ class Transaction(_db._Mapping):
         self._prefix = b""
         self._callbacks = db._callbacks
         db._call("loam_txn_begin", options, slot)
-        self._handle = ffi.gc(slot[0], lib.loam_txn_close)
+        self._handle, self._forks = owned(slot[0], lib.loam_txn_close), forks()
 
     def in_(self, place: _db.DB | _db.Prefixed) -> Transaction:
         """The transaction in a keyspace of its database, or in a prefixed view, where keys stand
@@ -72,6 +72,7 @@ class Transaction(_db._Mapping):
         handle = self._root._handle
         if handle is None:
             raise ClosedError("the transaction was closed")
+        same_process(self._root._forks)
         return handle
 
     def _call(self, function: str, *args: Any) -> int:
