@@ -39,6 +39,12 @@ loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, cha
   return loamgo_dump_verify((uintptr_t)read, (uintptr_t)arg, info, err);
 }
 
+loam_status loam_dump_check(loam_db *db, const char *path, char **err) {
+  BEGIN(err);
+  WANT(err, path, "path");
+  return loamgo_dump_check(HANDLE(db), (char *)path, err);
+}
+
 loam_status loam_dump_start(loam_db *db, const loam_snapshot *snapshot, const char *compression, uint64_t flags, int fd, loam_job **job, char **err) {
   CLEAR(job);
   BEGIN(err);

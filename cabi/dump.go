@@ -83,6 +83,17 @@ func loamgo_dump(db, snap C.uint64_t, compression *C.char, fn, arg C.uintptr_t, 
 	})
 }
 
+//export loamgo_dump_check
+func loamgo_dump_check(db C.uint64_t, path *C.char, message **C.char) status {
+	return run(message, func() error {
+		d, err := live(db)
+		if err != nil {
+			return err
+		}
+		return dump.CheckPath(d.db, C.GoString(path))
+	})
+}
+
 //export loamgo_load
 func loamgo_load(db, flags C.uint64_t, fn, arg C.uintptr_t, out **C.char, message **C.char) status {
 	return run(message, func() error {

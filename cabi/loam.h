@@ -760,6 +760,9 @@ LOAM_API loam_status loam_dump(loam_db *db, const loam_snapshot *snapshot, const
 LOAM_API loam_status loam_load(loam_db *db, uint64_t flags, loam_dump_read_fn read, void *arg, char **info, char **err);
 /* Reads and checks a whole dump. */
 LOAM_API loam_status loam_dump_verify(loam_dump_read_fn read, void *arg, char **info, char **err);
+/* LOAM_ERR_INVALID_ARGUMENT if a file of that name would lie in the database's directory, also by way of links: a dump has no
+ * place there. To be asked before the file is opened. */
+LOAM_API loam_status loam_dump_check(loam_db *db, const char *path, char **err);
 /* The same as jobs, on a file descriptor: a regular file, a pipe or a socket, from where it is, with LOAM_DUMP_CONTINUE
  * from the beginning. The job has a descriptor of its own for the file, and makes a regular one that it writes
  * durable. loam_job_report gives what info is. A cancel does not end a wait for a pipe: close its other end. */

@@ -5,15 +5,17 @@ package lsm_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
+	"github.com/loamdb/loam/lsm/dump"
 )
 
-// TestNothingInside: no copy is made in the directory of the database, nor restored in the folder of its backups, by
+// TestNothingInside: no copy or dump is made in the directory of the database, nor restored in the folder of its backups, by
 // way of links either; what only looks as if it were inside is.
 func TestNothingInside(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
@@ -65,6 +67,32 @@ func TestNothingInside(t *testing.T) {
 			t.Errorf("Restore in %s: %v", inside, err)
 		}
 	}
+	for _, inside := range []string{at("to-deep", "db", "x"), at("a", "deep", "db", "x"), at("to-mine", "x"), at("a", "deep", "up", "to-db", "x")} {
+		if err := dump.CheckPath(db, inside); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("CheckPath of %s: %v", inside, err)
+		}
+		f, err := os.Create(inside)
+		do(err)
+		if _, err := dump.Write(ctx, db, f, nil); !errors.Is(err, lsm.ErrInvalidArgument) {
+			t.Errorf("a dump in %s: %v", inside, err)
+		}
+		if size, err := f.Seek(0, io.SeekEnd); err != nil || size > 0 {
+			t.Errorf("%s has %d bytes, %v", inside, size, err)
+		}
+		do(f.Close(), os.Remove(inside))
+	}
+	for i, outside := range []string{at("dump0"), at("to-other", "dump1"), at("a", "deep", "up", "dump2"), at("to-deep", "dump3")} {
+		f, err := os.Create(outside)
+		do(err, dump.CheckPath(db, outside))
+		if i == 3 { // it has another name than the one that is known: nothing is said against it
+			do(os.Rename(outside, at("to-db", "dump3")))
+		}
+		if _, err := dump.Write(ctx, db, f, nil); err != nil {
+			t.Errorf("a dump in %s: %v", outside, err)
+		}
+		do(f.Close())
+	}
+	do(os.Remove(at("to-db", "dump3")))
 	for i, outside := range []string{at("db"), at("a", "deep", "db2"), at("to-other", "x"), at("a", "deep", "up", "y"), at("to-deep", "z")} {
 		if err := db.Checkpoint(ctx, outside); err != nil {
 			t.Errorf("Checkpoint in %s: %v", outside, err)

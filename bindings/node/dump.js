@@ -80,6 +80,7 @@ exports.dump = function (context, file, options, snapshot) {
   const compression = options?.compression === false ? 'none' : options?.compression ?? undefined
   // Before a file is cut off.
   if (compression !== undefined && !['none', 'snappy', 'zstd'].includes(compression)) throw invalidArgument("The option 'compression' must be 'none', 'snappy' or 'zstd'")
+  if (typeof file === 'string' && file !== '') native.dumpCheck(context, file)
   const mode = resume ? fs.constants.O_RDWR | fs.constants.O_CREAT : 'w+'
   return run(file, mode, true, options, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
 }

@@ -352,6 +352,10 @@ static void dumps(loam_db *db) {
   loam_free(s.data);
   WANT(LOAM_OK, loam_verify(to, &err));
   FILE *f = fopen("dump", "w+b");
+  WANT(LOAM_OK, loam_dump_check(db, "dump", &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_dump_check(db, NULL, &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_dump_check(db, "", &err));
+  WANT(LOAM_ERR_INVALID_ARGUMENT, loam_dump_check(to, "loaded/dump", &err));
   WANT(LOAM_ERR_IO, loam_dump_start(db, NULL, NULL, 0, 12345, &job, &err));
   CHECK(!job, "job");
   WANT(LOAM_OK, loam_dump_start(db, NULL, "zstd", 0, fileno(f), &job, &err));

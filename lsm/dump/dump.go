@@ -10,10 +10,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/loamdb/loam/internal/block"
 	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/transfer"
 	"github.com/loamdb/loam/lsm"
 )
@@ -69,10 +71,47 @@ type Options struct {
 	Progress func(Progress)
 }
 
+// CheckPath fails with lsm.ErrInvalidArgument where a file of that name would lie in db's directory, also by way of
+// links: a dump has no place there. It is for programs that open the file of a dump, and asked before. It fails with
+// lsm.ErrClosed when the database is closed.
+func CheckPath(db *lsm.DB, path string) error {
+	if db == nil || path == "" {
+		return fmt.Errorf("%w: the check of a path needs a database and a path", lsm.ErrInvalidArgument)
+	}
+	e := engine.Of(db)
+	err := engine.Protect(func() error {
+		return e.WhileOpen(func() error {
+			_, err := fileid.Outside(e.Opts.FS, path, e.Dir, "the database")
+			return err
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	return nil
+}
+
+// checkFile fails as CheckPath does if w is a regular file that still has the name under which it was opened.
+func checkFile(db *lsm.DB, w io.Writer) error {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	opened, err := f.Stat()
+	if err != nil || !opened.Mode().IsRegular() {
+		return nil // writing says what is wrong
+	}
+	named, err := os.Stat(f.Name())
+	if err != nil || !os.SameFile(opened, named) {
+		return nil
+	}
+	return CheckPath(db, f.Name())
+}
+
 // Write writes a dump of db, which may be open for reading only, to w, and returns what it has. Writes to the database
 // go on meanwhile. It fails as iterators do, with w's error, with ctx's when ctx is done, with lsm.ErrClosed
-// when the database is closed, and with lsm.ErrInvalidArgument. What is in w then is not a dump: Load
-// refuses it. Write does not sync or close w.
+// when the database is closed, and with lsm.ErrInvalidArgument, also if w is an *os.File in the database's directory. What
+// is in w then is not a dump: Load refuses it. Write does not sync or close w.
 func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, error) {
 	if o == nil {
 		o = &Options{}
@@ -92,6 +131,9 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 		if in.Snapshot = engine.SnapshotOf(o.Snapshot); in.Snapshot == nil {
 			return nil, fmt.Errorf("%w: the snapshot is not one of a database", lsm.ErrInvalidArgument)
 		}
+	}
+	if err := checkFile(db, w); err != nil {
+		return nil, err
 	}
 	return result("dump", func() (transfer.Summary, error) { return transfer.Dump(ctx, engine.Of(db), w, in) })
 }

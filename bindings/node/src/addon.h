@@ -244,7 +244,7 @@ loam_status shared_close(loam_db *db, char **err);
   X(resources) X(resourcesSet) X(resourcesMetrics) X(setOption) X(option)      \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
   X(flush) X(compact) X(approximateSizes)                                      \
-  X(dumpStart) X(loadStart) X(dumpVerifyStart) X(pipe)                         \
+  X(dumpStart) X(loadStart) X(dumpVerifyStart) X(dumpCheck) X(pipe)            \
   X(compactStart) X(verifyStart) X(checkpointStart)                            \
   X(jobWait) X(jobResult) X(jobProgress) X(jobCancel)                          \
   X(backupOpen) X(backupCreate) X(backupList) X(backupVerify) X(backupRestore) \

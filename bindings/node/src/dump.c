@@ -11,6 +11,18 @@ static bool arg_number(napi_env env, napi_value value, int64_t *n) {
   return false;
 }
 
+/* dumpCheck(database, path) */
+napi_value js_dumpCheck(napi_env env, napi_callback_info info) {
+  ARGS(2);
+  char *path = NULL, *error = NULL;
+  database *db = arg_open_database(env, argv[0]);
+  if (db == NULL || !arg_path(env, argv[1], &path)) return NULL;
+  loam_status status = loam.dump_check(db->db, path, &error);
+  free(path);
+  if (status != LOAM_OK) throw_status(env, status, error);
+  return NULL;
+}
+
 /* dumpStart(database, snapshot, compression, flags, fd): a job; undefined: the present, snappy */
 napi_value js_dumpStart(napi_env env, napi_callback_info info) {
   ARGS(5);

@@ -99,6 +99,22 @@ test('dump and load', async (t) => {
   await same(t, db, sixth)
   await sixth.close()
 
+  // No file in the database's directory is made, or cut off.
+  fs.writeFileSync(path.join(db.location, 'mine'), 'mine')
+  const link = place()
+  fs.symlinkSync(db.location, link)
+  for (const name of ['dump', 'mine']) {
+    for (const at of [db.location, link]) {
+      for (const resume of [false, true]) {
+        const refused = await db.dump(path.join(at, name), { resume }).catch((err) => err)
+        t.is(refused.code, 'LEVEL_INVALID_ARGUMENT')
+        t.ok(/lies in the database/.test(refused.message))
+      }
+    }
+  }
+  t.is(fs.readFileSync(path.join(db.location, 'mine'), 'utf8'), 'mine')
+  t.notOk(fs.existsSync(path.join(db.location, 'dump')))
+
   for (const wrong of [undefined, '', 1, {}]) {
     t.ok(await db.dump(wrong).catch((err) => err) instanceof TypeError)
     t.ok(await db.load(wrong).catch((err) => err) instanceof TypeError)

@@ -135,6 +135,20 @@ def test_through_a_pipe(tmp_path):
         assert same(db, to)
 
 
+def test_inside(tmp_path):
+    with filled(tmp_path / "db", 10) as db:
+        os.symlink("db", tmp_path / "link")
+        (tmp_path / "db" / "mine").write_text("mine")
+        for name in ("dump", "mine"):
+            for place in ("db", "link"):
+                for resume in (False, True):
+                    with pytest.raises(loamdb.errors.InvalidArgumentError, match="lies in the database"):
+                        db.dump(tmp_path / place / name, resume=resume)
+        assert (tmp_path / "db" / "mine").read_text() == "mine"
+        assert not (tmp_path / "db" / "dump").exists()
+        db.dump(tmp_path / "db.dump")
+
+
 def test_closed(tmp_path):
     db = filled(tmp_path / "db", 10)
     db.dump(tmp_path / "dump")

@@ -52,6 +52,8 @@ def run_file(
         db._c()  # a closed database opens, and cuts off, no file
     callbacks = None if db is None else db._callbacks
     if isinstance(file, (str, bytes, os.PathLike)):
+        if writing and db is not None:
+            db._call("loam_dump_check", os.fsencode(file))
         fd = os.open(file, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             job = start(db, function, *args, fd)

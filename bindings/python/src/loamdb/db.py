@@ -413,7 +413,8 @@ class DB(_Mapping, Handle):
         progress: Progress | None = None,
     ) -> dict[str, Any]:
         """Writes one state of all keyspaces, that of snapshot or the present one, into a file, a path or a
-        binary file object, as a stream that load reads, on any machine and into any format. compression is
+        binary file object, as a stream that load reads, on any machine and into any format. A path in the
+        database's directory is an InvalidArgumentError. compression is
         "snappy", "zstd" or "none". Returns what the dump has. resume completes a dump that was cut,
         in the file that a path names, if the database is as it was at its beginning, or snapshot is the same.
         progress is as for compact, with 0 for bytes in all; an exception from it, like Ctrl-C, ends the call."""
