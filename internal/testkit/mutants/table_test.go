@@ -233,7 +233,7 @@ var table = []mutant{
 		{"internal/filter/bloom.go", "MayContain(h uint64) bool {\n", "MayContain(h uint64) bool {\n\tif h%8 == 0 {\n\t\treturn false\n\t}\n"}}},
 
 	{"free-block-early", "an iterator's block is released while it is read", metamorphic, []edit{
-		{"internal/sstable/blocktable/source.go", "\t\ts.t.Slots.Touch(i + dir) // soon wanted\n\t}\n", "\t\ts.t.Slots.Touch(i + dir) // soon wanted\n\t}\n\ts.releaseFrame()\n"}}},
+		{"internal/sstable/blocktable/source.go", "\t\t\ts.view.Prefetch(s.n - 1)\n\t\t}\n\t}\n", "\t\t\ts.view.Prefetch(s.n - 1)\n\t\t}\n\t}\n\ts.releaseFrame()\n"}}},
 
 	{"unlock-on-failure", "a failed opening gives up the lock of the open database", target{"internal/vfs", "TestLock"}, []edit{
 		{"internal/vfs/lock_unix.go", "\t\t\t\treturn nil, errLockedHere\n", "\t\t\t\tl.f.Close()\n\t\t\t\tdelete(held.files, id)\n\t\t\t\treturn nil, errLockedHere\n"}}},
