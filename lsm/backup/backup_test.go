@@ -232,6 +232,7 @@ func TestBesideWrites(t *testing.T) {
 	var acked, begun atomic.Int64
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
+	var working sync.RWMutex // held for writing by a backup that the others outran
 	work := func(do func(i int) error) {
 		wg.Go(func() {
 			for i := 1; ; i++ {
@@ -240,7 +241,10 @@ func TestBesideWrites(t *testing.T) {
 					return
 				default:
 				}
-				if err := do(i); err != nil {
+				working.RLock()
+				err := do(i)
+				working.RUnlock()
+				if err != nil {
 					t.Error(err)
 					return
 				}
@@ -256,10 +260,7 @@ func TestBesideWrites(t *testing.T) {
 		defer acked.Store(int64(i))
 		return db.Write(b, lsm.NoSync)
 	})
-	var flushing sync.Mutex // also held by a backup that they outran
 	work(func(i int) error {
-		flushing.Lock()
-		defer flushing.Unlock()
 		if i%2 == 0 {
 			return ks.Flush()
 		}
@@ -269,9 +270,9 @@ func TestBesideWrites(t *testing.T) {
 		lo := acked.Load()
 		info, err := f.Create(ctx, db, nil)
 		if errors.Is(err, lsm.ErrBusy) {
-			flushing.Lock()
+			working.Lock()
 			info, err = f.Create(ctx, db, nil)
-			flushing.Unlock()
+			working.Unlock()
 		}
 		must(t, err)
 		hi := begun.Load()
