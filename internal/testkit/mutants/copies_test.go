@@ -79,4 +79,11 @@ var copies = []mutant{
 
 	{"backup-frees-beside-damage", "objects are deleted that a damaged catalog may need", target{"lsm/backup", "TestDamagedCatalog"}, []edit{
 		{"internal/backup/folder.go", "\t\tif info.Err != nil {\n\t\t\treturn false\n", "\t\tif info.Err != nil {\n\t\t\treturn true\n"}}},
+
+	{"backup-frees-nothing", "objects that no backup needs stay", target{"lsm/backup", "TestBackups"}, []edit{
+		{"internal/backup/folder.go", "\t\tif o.refs > 0 {\n\t\t\tcontinue\n", "\t\tif o.refs >= 0 {\n\t\t\tcontinue\n"}}},
+
+	{"backup-restored-unheld", "the objects of a backup that is being restored are deleted with it", target{"lsm/backup", "TestDeleteBesideRestore"}, []edit{
+		{"internal/backup/folder.go", "\tf.refer(c)\n\treturn c, nil", "\treturn c, nil"},
+		{"internal/backup/folder.go", "\tdefer f.mu.Unlock()\n\tf.dropLocked(c)\n", "\tdefer f.mu.Unlock()\n"}}},
 }

@@ -27,4 +27,7 @@ var ingests = []mutant{
 
 	{"load-first-wins", "of entries with one key the first one counts", target{"lsm", "TestBulkLoad"}, []edit{
 		{"internal/ingest/runs.go", "return a.newer > b.newer", "return a.newer < b.newer"}}},
+
+	{"repair-ingested-oldest", "a repair without a MANIFEST takes ingested tables for the oldest", target{"internal/testkit/ingests", "TestRepairKeepsOrder"}, []edit{
+		{"internal/repair/table.go", "f.GlobalSeq = r.maxSeq + 1", "f.GlobalSeq = 1"}}},
 }

@@ -50,4 +50,7 @@ var shared = []mutant{
 
 	{"option-half-set", "an option that is refused stays", target{"lsm", "TestOptionsInForce"}, []edit{
 		{"internal/options/live.go", "\t\tl.given = given\n", "\t\t_ = given\n"}}},
+
+	{"resources-share-stays", "a database that was closed keeps its share of the memory", target{"internal/testkit/resources", "TestSharesComeBack"}, []edit{
+		{"internal/jobs/shared.go", "\ts.opts.Account.Close()\n", ""}}},
 }
