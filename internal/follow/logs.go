@@ -271,7 +271,7 @@ func (l *logs) fill() error {
 			return nil
 		default:
 			g.Batch, _ = batchrepr.AppendBatch(g.Batch, r.Batch) // the count is that of a few bytes
-			g.Last, g.End = r.Last, r.End
+			g.Last, g.End, g.Keyspaces = r.Last, r.End, g.Keyspaces || r.Keyspaces
 		}
 		l.joint, r.Batch = g.Batch, nil
 	}
@@ -285,7 +285,7 @@ func (l *logs) take(r *wal.Tailed) error {
 		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0), r.Log == l.log}
 	}
 	whole := false
-	if s := l.spaces[base.DefaultKeyspace]; l.known == base.DefaultKeyspace && r.First > max(l.applied, l.seq) {
+	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.applied, l.seq) {
 		var err error
 		if whole, err = s.takeWhole(r); err != nil {
 			return err

@@ -49,6 +49,7 @@ type Tailed struct {
 	First, Last base.SeqNum
 	Log         uint64
 	Begin, End  int64 // where in the log
+	Keyspaces   bool  // there are operations in others than the default one
 }
 
 // Tail reads the batches of logs that another process, or this one, may be writing. It takes no
@@ -69,6 +70,8 @@ type Tail struct {
 	next []*openLog // newer logs, ascending, not begun when they were last looked at
 	seen directory  // when the directory was listed
 	gone bool       // num was not among its names then
+
+	keyspaces bool // see Tailed, of the last record
 }
 
 // openLog is a log that is read.
@@ -181,7 +184,7 @@ func (t *Tail) Next() (Tailed, error) {
 		n := batchrepr.Count(rec)
 		if first := batchrepr.Seq(rec); n > 0 && first+base.SeqNum(n)-1 > t.last {
 			t.last = first + base.SeqNum(n) - 1
-			return Tailed{Batch: rec, First: first, Last: t.last, Log: t.num, Begin: t.cur.Start(), End: t.cur.End()}, nil
+			return Tailed{Batch: rec, First: first, Last: t.last, Log: t.num, Begin: t.cur.Start(), End: t.cur.End(), Keyspaces: t.keyspaces}, nil
 		}
 	}
 }
@@ -232,17 +235,18 @@ func (t *Tail) whole() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.o.validate(rec); err != nil {
+	known := func(base.KeyspaceID) bool {
+		t.keyspaces = true
+		return true
+	}
+	if t.o.Format != base.Native {
+		known = nil
+	}
+	t.keyspaces = false
+	if err := batchrepr.Validate(rec, known); err != nil {
 		return nil, t.cur.Invalid(err)
 	}
 	return rec, nil
-}
-
-func (o *TailOptions) validate(rec []byte) error {
-	if o.Format == base.Native {
-		return batchrepr.Validate(rec, func(base.KeyspaceID) bool { return true })
-	}
-	return batchrepr.Validate(rec, nil)
 }
 
 // absent is the error for a log that does not exist.

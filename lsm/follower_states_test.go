@@ -1,0 +1,172 @@
+package lsm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// followed is a database in memory, and its follower, beside whose catch-ups something happens.
+type followed struct {
+	db *DB
+	f  *Follower
+	// reads is called before each read of much of a log by f.
+	reads func()
+}
+
+func newFollowed(t *testing.T, o Options) *followed {
+	mem := vfs.NewMem()
+	x := &followed{reads: func() {}}
+	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".wal") && op.N > 1<<10 {
+			x.reads()
+		}
+		return vfs.Outcome{}
+	})
+	beside := o
+	o.FS = mem
+	var err error
+	x.db, err = Open("db", &o)
+	must(t, err)
+	x.f, err = OpenFollower("db", &beside)
+	must(t, err)
+	t.Cleanup(func() { must(t, errors.Join(x.f.Close(), x.db.Close())) })
+	return x
+}
+
+func number(i int) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(i)) }
+
+func numberOf(t *testing.T, v []byte, err error) int {
+	t.Helper()
+	if errors.Is(err, ErrNotFound) {
+		return 0
+	}
+	must(t, err)
+	return int(binary.LittleEndian.Uint64(v))
+}
+
+// TestFollowerAheadOfItsLogs: the tables of one keyspace have more than what was read of the logs so far. A read within
+// the catch-up finds nothing of it before all is read that came earlier.
+func TestFollowerAheadOfItsLogs(t *testing.T) {
+	x := newFollowed(t, Options{})
+	ks, err := x.db.Keyspace("other", nil)
+	must(t, err)
+	must(t, x.f.CatchUp(context.Background()))
+	seen, err := x.f.Keyspace("other", nil)
+	must(t, err)
+	value := make([]byte, 64<<10)
+	const n = 160 // 10 MiB: more than becomes visible at once
+	for i := 1; i <= n; i++ {
+		must(t, x.db.Put([]byte("value"), value, NoSync))
+		must(t, x.db.Put([]byte("n"), number(i), NoSync))
+		must(t, ks.Put([]byte("n"), number(i), NoSync))
+	}
+	must(t, ks.Flush())
+	reads := 0
+	x.reads = func() {
+		reads++
+		a, err := x.f.Get([]byte("n"), nil)
+		first := numberOf(t, a, err)
+		b, err := seen.Get([]byte("n"), nil)
+		second := numberOf(t, b, err)
+		if second != first && second != first-1 {
+			t.Fatalf("%d in one keyspace, %d in the other", first, second)
+		}
+	}
+	must(t, x.f.CatchUp(context.Background()))
+	if v, err := x.f.Get([]byte("n"), nil); numberOf(t, v, err) != n {
+		t.Errorf("caught up to %d", numberOf(t, v, err))
+	}
+	if reads < 100 {
+		t.Errorf("%d reads of 10 MiB", reads)
+	}
+}
+
+// TestFollowerOfANewKeyspace: a batch names a keyspace that was created after the MANIFEST was read. What the batch has
+// before that is taken once, although the batch is taken again.
+func TestFollowerOfANewKeyspace(t *testing.T) {
+	x := newFollowed(t, Options{MergeOperator: MergeOperatorNamed("uint64add")})
+	for i := 1; i <= 20; i++ {
+		must(t, x.db.Merge([]byte("sum"), number(1), NoSync))
+		made := false
+		x.reads = func() {
+			if made {
+				return
+			}
+			made = true
+			ks, err := x.db.Keyspace(fmt.Sprint("new", i), nil)
+			must(t, err)
+			b := NewBatch()
+			b.Merge([]byte("sum"), number(1))
+			b.In(ks).Put([]byte("key"), []byte("value"))
+			b.Merge([]byte("sum"), number(1))
+			must(t, x.db.Write(b, NoSync))
+		}
+		must(t, x.f.CatchUp(context.Background()))
+		must(t, x.f.CatchUp(context.Background()))
+		if v, err := x.f.Get([]byte("sum"), nil); numberOf(t, v, err) != 3*i {
+			t.Fatalf("the sum of %d ones is %d", 3*i, numberOf(t, v, err))
+		}
+		ks, err := x.f.Keyspace(fmt.Sprint("new", i), nil)
+		must(t, err)
+		if _, err := ks.Get([]byte("key"), nil); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := x.f.Get([]byte("key"), nil); !errors.Is(err, ErrNotFound) {
+			t.Fatalf("the default keyspace has %q, %v", v, err)
+		}
+	}
+}
+
+// TestFollowerSnapshots: the writer's compactions drop what its own snapshots do not need. Those of a follower keep what they
+// were opened with, and iterators, too, through catch-ups.
+func TestFollowerSnapshots(t *testing.T) {
+	x := newFollowed(t, Options{})
+	type kept struct {
+		snap *Snapshot
+		it   *Iterator
+		n    int
+	}
+	var all []kept
+	check := func(k kept) {
+		t.Helper()
+		for i := range 20 {
+			v, err := k.snap.Get(fmt.Appendf(nil, "key%02d", i), nil)
+			if got := numberOf(t, v, err); got != k.n {
+				t.Fatalf("a snapshot of %d has %d", k.n, got)
+			}
+		}
+		for ok := k.it.First(); ok; ok = k.it.Next() {
+			if got := numberOf(t, k.it.Value(), nil); got != k.n {
+				t.Fatalf("an iterator of %d has %d", k.n, got)
+			}
+		}
+		must(t, k.it.Err())
+	}
+	for n := 1; n <= 30; n++ {
+		b := NewBatch()
+		for i := range 20 {
+			b.Put(fmt.Appendf(nil, "key%02d", i), number(n))
+		}
+		must(t, x.db.Write(b, NoSync))
+		switch n % 3 {
+		case 0:
+			must(t, x.db.CompactRange(nil, nil))
+		case 1:
+			must(t, x.db.Flush())
+		}
+		must(t, x.f.CatchUp(context.Background()))
+		all = append(all, kept{x.f.Snapshot(), x.f.Iter(nil), n})
+		for _, k := range all {
+			check(k)
+		}
+	}
+	for _, k := range all {
+		must(t, errors.Join(k.snap.Close(), k.it.Close()))
+	}
+}
