@@ -320,3 +320,43 @@ func TestFollowerOfAFasterWriter(t *testing.T) {
 	}
 	must(t, errors.Join(f.Close(), db.Close()))
 }
+
+// TestFollowerOfAnOlderCopy: an older copy of the database stands in its place, file by file. A follower says so, and keeps
+// its state; it goes on when the files are back.
+func TestFollowerOfAnOlderCopy(t *testing.T) {
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		dir := t.TempDir()
+		db, err := Open(dir, &Options{Format: format, L0Compaction: 100})
+		must(t, err)
+		writeNumbered(t, db, 1, 100)
+		old := readFiles(t, dir)
+		writeNumbered(t, db, 101, 200)
+		f, err := OpenFollower(dir, &Options{Format: format})
+		must(t, err)
+		now := readFiles(t, dir)
+		must(t, db.Close())
+		named := filepath.Join(dir, "CURRENT")
+		if format == FormatNative {
+			named = filepath.Join(named, "manifest")
+		}
+		for range 3 {
+			pointer, err := os.ReadFile(named)
+			must(t, err)
+			old.write(t, dir)
+			must(t, os.Remove(named))
+			must(t, os.WriteFile(named, pointer, 0o600))
+			if err := f.CatchUp(context.Background()); !errors.Is(err, ErrDirectoryChanged) {
+				t.Errorf("%v: %v", format, err)
+			}
+			if i, err := numberedState(f); i != 200 || err != nil {
+				t.Errorf("%v: batch %d, %v", format, i, err)
+			}
+			now.write(t, dir)
+			must(t, f.CatchUp(context.Background()))
+			if i, err := numberedState(f); i != 200 || err != nil {
+				t.Errorf("%v: back again: batch %d, %v", format, i, err)
+			}
+		}
+		must(t, f.Close())
+	}
+}

@@ -23,7 +23,8 @@ func newFollowed(t *testing.T, o Options) *followed {
 	mem := vfs.NewMem()
 	x := &followed{reads: func() {}}
 	o.FS = vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpRead && strings.HasSuffix(op.Name, ".wal") && op.N > 1<<10 {
+		log := strings.HasSuffix(op.Name, ".wal") || strings.HasSuffix(op.Name, ".log")
+		if op.Kind == vfs.OpRead && log && op.N > 1<<10 {
 			x.reads()
 		}
 		return vfs.Outcome{}
@@ -82,6 +83,9 @@ func TestFollowerAheadOfItsLogs(t *testing.T) {
 	if v, err := x.f.Get([]byte("n"), nil); numberOf(t, v, err) != n {
 		t.Errorf("caught up to %d", numberOf(t, v, err))
 	}
+	if s := seen.space.Tree.Current(); s.Mem.Len() > 0 || len(s.Sealed) > 0 {
+		t.Errorf("%d entries and %d memtables are left of a keyspace that is in tables", s.Mem.Len(), len(s.Sealed))
+	}
 	if reads < 100 {
 		t.Errorf("%d reads of 10 MiB", reads)
 	}
@@ -112,6 +116,11 @@ func TestFollowerOfANewKeyspace(t *testing.T) {
 		if v, err := x.f.Get([]byte("sum"), nil); numberOf(t, v, err) != 3*i {
 			t.Fatalf("the sum of %d ones is %d", 3*i, numberOf(t, v, err))
 		}
+		it := x.f.Iter(nil)
+		if !it.First() || numberOf(t, it.Value(), nil) != 3*i {
+			t.Fatalf("an iterator has %s: %x, of %d ones", it.Key(), it.Value(), 3*i)
+		}
+		must(t, it.Close())
 		ks, err := x.f.Keyspace(fmt.Sprint("new", i), nil)
 		must(t, err)
 		if _, err := ks.Get([]byte("key"), nil); err != nil {
@@ -168,5 +177,53 @@ func TestFollowerSnapshots(t *testing.T) {
 	}
 	for _, k := range all {
 		must(t, errors.Join(k.snap.Close(), k.it.Close()))
+	}
+}
+
+// TestFollowerOfDeletedLogs: logs are deleted between the MANIFEST and the logs that a catch-up reads. No state on the way lacks
+// what they had.
+func TestFollowerOfDeletedLogs(t *testing.T) {
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		x := newFollowed(t, Options{Format: format})
+		written := 0
+		write := func() {
+			for range 5 {
+				written++
+				must(t, x.db.Put(fmt.Appendf(nil, "key%d", written), number(written), NoSync))
+				must(t, x.db.Put([]byte("n"), number(written), NoSync))
+			}
+		}
+		check := func() int {
+			t.Helper()
+			v, err := x.f.Get([]byte("n"), nil)
+			n := numberOf(t, v, err)
+			for i := 1; i <= n; i++ {
+				v, err := x.f.Get(fmt.Appendf(nil, "key%d", i), nil)
+				if numberOf(t, v, err) != i {
+					t.Fatalf("%v: key %d of %d is missing", format, i, n)
+				}
+			}
+			return n
+		}
+		for range 20 {
+			first := true
+			x.reads = func() {
+				check()
+				if first {
+					first = false
+					for range 2 {
+						write()
+						must(t, x.db.Flush())
+					}
+					write()
+				}
+			}
+			write()
+			least := written
+			must(t, x.f.CatchUp(context.Background()))
+			if n := check(); n < least {
+				t.Errorf("%v: caught up to %d of %d", format, n, least)
+			}
+		}
 	}
 }
