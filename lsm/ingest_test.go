@@ -166,7 +166,7 @@ func TestIngestedEntriesStay(t *testing.T) {
 }
 
 // shuffled are the entries k0 to k(n-1) in random order, some of them twice: the second one counts.
-func shuffled(rng *rand.Rand, n int) (iter.Seq2[[]byte, []byte], *model.Model) {
+func shuffled(rng *rand.Rand, n int, repeats bool) (iter.Seq2[[]byte, []byte], *model.Model) {
 	m := model.New(base.Bytewise)
 	order := rng.Perm(n)
 	twice := slices.Clone(order[:n/10])
@@ -175,7 +175,12 @@ func shuffled(rng *rand.Rand, n int) (iter.Seq2[[]byte, []byte], *model.Model) {
 		for round, list := range [][]int{order, twice} {
 			for _, i := range list {
 				k = fmt.Appendf(k[:0], "k%08d", i)
-				v = fmt.Appendf(v[:0], "value %d of %d, of some length, %d", round, i, i*i)
+				x := uint64(i*8+round+1) * 0x9e3779b97f4a7c15
+				v = fmt.Appendf(v[:0], "value %d of %d, whose words are those of all others, so that a dictionary pays: %020d, also %020d", round, i, x, x)
+				if repeats {
+					v = fmt.Appendf(v[:0], "%020d", x)
+					v = append(append(v, v...), v[:i%20]...)
+				}
 				m.Put(k, v)
 				if !yield(k, v) {
 					return
@@ -206,7 +211,8 @@ func wantModel(t testing.TB, db *DB, m *model.Model) {
 // runs.
 func TestBulkLoad(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
-	for _, format := range []Format{FormatNative, FormatLevelDB} {
+	for run := range 3 {
+		format := []Format{FormatNative, FormatLevelDB, FormatNative}[run]
 		many := 60000
 		if testing.Short() {
 			many = 20000
@@ -214,7 +220,7 @@ func TestBulkLoad(t *testing.T) {
 		for _, n := range []int{0, 1, 1000, many} {
 			dir := filepath.Join(t.TempDir(), "db")
 			db := mustOpen(t, dir, small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))
-			entries, m := shuffled(rng, n)
+			entries, m := shuffled(rng, n, run == 2) // such values are packed in runs
 			if err := db.BulkLoad(context.Background(), entries, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -231,6 +237,29 @@ func TestBulkLoad(t *testing.T) {
 			db = mustOpen(t, dir, &Options{})
 			wantModel(t, db, m)
 			mustClose(t, db)
+		}
+	}
+}
+
+// TestBulkLoadSize: tables take as many bytes whether the load wrote runs or had all in memory, whatever packs the
+// values best.
+func TestBulkLoadSize(t *testing.T) {
+	for _, repeats := range []bool{false, true} {
+		var size [2]uint64
+		for i, memory := range []int64{1 << 20, 64 << 20} {
+			db := mustOpen(t, filepath.Join(t.TempDir(), "db"), &Options{Format: FormatNative})
+			defer db.Close()
+			entries, _ := shuffled(rand.New(rand.NewPCG(1, 1)), 20000, repeats)
+			if err := db.BulkLoad(context.Background(), entries, &BulkLoadOptions{Memory: memory}); err != nil {
+				t.Fatal(err)
+			}
+			m := db.Metrics().Ingests
+			if size[i] = m.Bytes; (m.Runs > 0) != (i == 0) {
+				t.Errorf("%d runs with %d bytes of memory", m.Runs, memory)
+			}
+		}
+		if size[0] > size[1]+size[1]/20 || size[1] > size[0]+size[0]/20 {
+			t.Errorf("values that repeat %v: %d bytes with runs, %d without", repeats, size[0], size[1])
 		}
 	}
 }

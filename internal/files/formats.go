@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/sstable/blocktable"
@@ -69,6 +70,15 @@ func NewTableWriter(f vfs.WriteFile, o sstable.WriterOptions) sstable.Writer {
 		return native.NewWriter(f, o)
 	}
 	return ldb.NewWriter(f, o)
+}
+
+// Packing is how the values of a table with these options are packed; ok is false if its format packs no
+// values by themselves.
+func Packing(o sstable.WriterOptions) (p colblk.Options, ok bool) {
+	if o.Format != base.Native {
+		return p, false
+	}
+	return native.Packing(&o), true
 }
 
 // SalvageTable hands out what is readable of a damaged table. One whose magic is not

@@ -11,7 +11,9 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/prefix"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/txn"
@@ -22,6 +24,8 @@ const (
 	maxRuns = 200
 	// checkEvery is how many entries pass between two looks at whether to go on.
 	checkEvery = 1024
+	// maxSample is the largest block by whose values is decided whether runs have values packed.
+	maxSample = 64 << 10
 )
 
 // BulkLoader makes tables of entries that come in any order, and ingests them. It is used by one
@@ -188,17 +192,33 @@ func (l *BulkLoader) spill() error {
 func (l *BulkLoader) write(c *chunk, stop func() error) (*run, error) {
 	c.sort()
 	s := &stream{cmp: c.cmp, c: c, to: c.n}
-	return l.writeRun(c.prefix, stop, func(w *runWriter) error {
+	return l.writeRun(c.prefix, stop, func(w *runWriter) (err error) {
+		if w.pack, err = l.packer(c); err != nil {
+			return err
+		}
 		for {
 			ok, err := s.next()
 			if !ok || err != nil {
 				return err
 			}
-			if err := w.add(s.key, s.value); err != nil {
+			if err := w.add(s.key, s.codec, s.value); err != nil {
 				return err
 			}
 		}
 	})
+}
+
+// packer returns what packs the values of a sorted chunk, as far as the tables would pack them in the same way; nil
+// if they would not.
+func (l *BulkLoader) packer(c *chunk) (*colblk.Packer, error) {
+	tables := l.k.Tree.Tables()
+	tables.Format = l.k.DB.Opts.Format
+	o, ok := files.Packing(tables)
+	if !ok {
+		return nil, nil
+	}
+	p := new(colblk.Packer)
+	return p, p.Sample(o, c.sample(min(tables.BlockSize, maxSample)))
 }
 
 func (l *BulkLoader) writeRun(p prefix.Prefix, stop func() error, fill func(w *runWriter) error) (*run, error) {
@@ -507,7 +527,7 @@ func (b *builder) build() error {
 	return err
 }
 
-func (b *builder) add(key, value []byte) error {
+func (b *builder) add(key []byte, codec base.Codec, value []byte) error {
 	if b.full {
 		if err := b.finish(); err != nil {
 			return err
@@ -518,7 +538,7 @@ func (b *builder) add(key, value []byte) error {
 			return err
 		}
 	}
-	if err := b.w.Add(key, base.MakeTrailer(0, base.KindSet), base.CodecRaw, value); err != nil {
+	if err := b.w.Add(key, base.MakeTrailer(0, base.KindSet), codec, value); err != nil {
 		return err
 	}
 	b.entries++

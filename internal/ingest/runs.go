@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/prefix"
@@ -17,9 +18,13 @@ import (
 
 // A run is a file of sorted entries, each key once, as frames:
 //
-//	length u32 | crc32c u32 | entries, as in the arena of a chunk
+//	length u32 | crc32c u32 | entries
 //
-// It has the name of a table, so that the next opening deletes what a crash leaves. It is never synced.
+// An entry is two varints, the length of the key, and twice that of the value, plus one if the value is
+// packed; then the bytes of both. Values are packed as the tables will have them (colblk.Packer): the run takes less
+// memory of the page cache, and they need not be packed at the end.
+//
+// A run has the name of a table, so that the next opening deletes what a crash leaves. It is never synced.
 const (
 	frameHeader = 8
 	frameSize   = 256 << 10
@@ -46,8 +51,9 @@ type runWriter struct {
 	f     vfs.WriteFile
 	r     *run
 	buf   []byte // the frame begun
-	every int    // a mark for every so many frames
-	skip  int    // frames until the next mark
+	pack  *colblk.Packer
+	every int // a mark for every so many frames
+	skip  int // frames until the next mark
 	stop  func() error
 }
 
@@ -61,14 +67,22 @@ func newRun(db *engine.DB, stop func() error) (*runWriter, error) {
 	return w, nil
 }
 
-func (w *runWriter) add(key, value []byte) error {
+// add appends an entry. A value that is not packed is packed if the writer packs.
+func (w *runWriter) add(key []byte, codec base.Codec, value []byte) error {
+	if w.pack != nil && codec == base.CodecRaw {
+		value, codec = w.pack.Pack(value)
+	}
+	packed := uint64(0)
+	if codec == base.CodecShort {
+		packed = 1
+	}
 	if len(w.buf) == frameHeader {
 		if w.skip--; w.skip < 0 {
 			w.mark(key)
 		}
 	}
 	w.buf = binary.AppendUvarint(w.buf, uint64(len(key)))
-	w.buf = binary.AppendUvarint(w.buf, uint64(len(value)))
+	w.buf = binary.AppendUvarint(w.buf, uint64(len(value))<<1|packed)
 	w.buf = append(append(w.buf, key...), value...)
 	if len(w.buf) >= frameSize {
 		return w.flush()
@@ -122,6 +136,7 @@ const prefetchAhead = 8
 // stream is a sorted sequence of entries that a merge reads: a run, or a chunk.
 type stream struct {
 	key, value []byte // the current entry
+	codec      base.Codec
 	ab         uint64
 	newer      int // of two entries with one key, that of the stream with the larger newer counts
 
@@ -163,6 +178,11 @@ func (s *stream) next() (bool, error) {
 		k, n := binary.Uvarint(s.rest)
 		v, m := binary.Uvarint(s.rest[n:])
 		b := s.rest[n+m:]
+		s.codec = base.CodecRaw
+		if v&1 != 0 {
+			s.codec = base.CodecShort
+		}
+		v >>= 1
 		s.key, s.value, s.rest = b[:k:k], b[k:k+v:k+v], b[k+v:]
 	}
 	s.ab = s.prefix.Abbrev(s.cmp, s.key)
@@ -296,14 +316,14 @@ func (m *merge) advance() error {
 }
 
 // each calls f with the entries before upper, nil for all.
-func (m *merge) each(upper []byte, f func(key, value []byte) error) error {
+func (m *merge) each(upper []byte, f func(key []byte, codec base.Codec, value []byte) error) error {
 	var last []byte
 	for len(m.heap) > 0 {
 		s := m.heap[0]
 		if upper != nil && m.cmp.Cmp(s.key, upper) >= 0 {
 			return nil
 		}
-		if err := f(s.key, s.value); err != nil {
+		if err := f(s.key, s.codec, s.value); err != nil {
 			return err
 		}
 		if len(m.heap) == 1 {
@@ -313,12 +333,13 @@ func (m *merge) each(upper []byte, f func(key, value []byte) error) error {
 			continue
 		}
 		// The older entries of the key come next, if there are any.
+		ab := s.ab
 		last = append(last[:0], s.key...)
 		for err := m.advance(); ; err = m.advance() {
 			if err != nil {
 				return err
 			}
-			if len(m.heap) == 0 || m.cmp.Cmp(m.heap[0].key, last) != 0 {
+			if len(m.heap) == 0 || m.heap[0].ab != ab || m.cmp.Cmp(m.heap[0].key, last) != 0 {
 				break
 			}
 		}

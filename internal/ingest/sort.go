@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/prefix"
 	"github.com/loamdb/loam/internal/radix"
@@ -155,6 +156,22 @@ func (c *chunk) last(a []radix.Pair) []radix.Pair {
 		n++
 	}
 	return a[:n]
+}
+
+// sample is the values of blocks of about size bytes, in places all over the sorted chunk.
+func (c *chunk) sample(size int) (blocks [][][]byte) {
+	at := 0
+	for i := range colblk.SampleBlocks {
+		var values [][]byte
+		n := 0
+		for at = max(at, c.n/colblk.SampleBlocks*i); at < c.n && n < size; at++ {
+			key, value := c.entry(c.pairs[at].Off)
+			values = append(values, value)
+			n += len(key) + len(value)
+		}
+		blocks = append(blocks, values)
+	}
+	return blocks
 }
 
 // seek is the index of the first sorted entry at or behind key.

@@ -105,11 +105,11 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	w := &Writer{o: o, buffers: takeBuffers(o.Spare)}
 	w.out = blocktable.Output{File: f, Buf: w.buffers.out, Summed: true}
 	w.buffers.out = block.Buffer{}
-	w.packing = colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto, Codec: base.Codec(o.Compression), Level: o.ZstdLevel, Dict: true, MaxUnpacked: math.MaxInt64}
+	w.packing = Packing(&o)
 	w.maxIndex, w.partLen = maxIndex, partLen
 	w.ratio = 0.6
-	if o.Compression == sstable.NoCompression {
-		w.packing.Packing, w.ratio = colblk.PackNone, 1
+	if w.packing.Packing == colblk.PackNone {
+		w.ratio = 1
 	}
 	plain := colblk.Options{Comparer: o.Comparer}
 	w.fail(w.data.Reset(w.packing))
@@ -127,6 +127,15 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 		w.meta.Sample = new(base.KeySample)
 	}
 	return w
+}
+
+// Packing is how the values of a table are packed.
+func Packing(o *sstable.WriterOptions) colblk.Options {
+	p := colblk.Options{Comparer: o.Comparer, Packing: colblk.PackAuto, Codec: base.Codec(o.Compression), Level: o.ZstdLevel, Dict: true, MaxUnpacked: math.MaxInt64}
+	if o.Compression == sstable.NoCompression {
+		p.Packing = colblk.PackNone
+	}
+	return p
 }
 
 // fail keeps the first error and reports whether there is one.
