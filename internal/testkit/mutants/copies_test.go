@@ -86,4 +86,10 @@ var copies = []mutant{
 	{"backup-restored-unheld", "the objects of a backup that is being restored are deleted with it", target{"lsm/backup", "TestDeleteBesideRestore"}, []edit{
 		{"internal/backup/folder.go", "\tf.refer(c)\n\treturn c, nil", "\treturn c, nil"},
 		{"internal/backup/folder.go", "\tdefer f.mu.Unlock()\n\tf.dropLocked(c)\n", "\tdefer f.mu.Unlock()\n"}}},
+
+	{"backup-frees-shared", "deleting a backup frees objects that others need", target{"lsm/backup", "TestBackups"}, []edit{
+		{"internal/backup/folder.go", "f.objects[c.files[i].object].refs--", "f.objects[c.files[i].object].refs = 0"}}},
+
+	{"backup-delete-while-made", "objects that a backup under way shares are deleted with an older one", target{"lsm/backup", "TestSideBySide"}, []edit{
+		{"internal/backup/create.go", "\to.refs++\n\treturn true\n", "\treturn true\n"}}},
 }

@@ -53,4 +53,11 @@ var shared = []mutant{
 
 	{"resources-share-stays", "a database that was closed keeps its share of the memory", target{"internal/testkit/resources", "TestSharesComeBack"}, []edit{
 		{"internal/jobs/shared.go", "\ts.opts.Account.Close()\n", ""}}},
+
+	{"resources-open-after-end", "databases are opened with resources that were closed", target{"internal/testkit/resources", "TestEveryOrder"}, []edit{
+		{"internal/engine/shared.go", "if r.closed.Load() || !r.cache.Ref() {", "if !r.cache.Ref() {"},
+		{"internal/engine/shared.go", "if r.closed.Load() || r.pool == nil {", "if r.pool == nil {"}}},
+
+	{"resources-any-memory", "a limit on memory below the least is set", target{"internal/testkit/resources", "TestSetBeside"}, []edit{
+		{"internal/budget/memory.go", "if n < leastLimit || !m.room.SetCapacity(n) {", "if !m.room.SetCapacity(n) {"}}},
 }
