@@ -2,7 +2,6 @@ package backup
 
 import (
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -27,9 +26,11 @@ type Source struct {
 	Files     *files.Set
 	// KeepKeyspaces runs f while no keyspace is created or dropped.
 	KeepKeyspaces func(f func() error) error
-	// Logs lists the logs that are not obsolete, oldest first, as they are at one time at
-	// which no commit is under way. All from number oldest on are there.
-	Logs func() (logs []wal.Part, oldest uint64, err error)
+	// HoldLogs keeps obsolete logs among Logs until release.
+	HoldLogs func() (release func())
+	// Logs lists the logs that are not obsolete, or are held, oldest first, as they are at one time at
+	// which no commit is under way.
+	Logs func() ([]wal.Part, error)
 	// SyncFull makes a log but the last one durable, and tells whether its file does not
 	// change any more.
 	SyncFull func(num uint64) bool
@@ -53,10 +54,6 @@ type table struct {
 	from, to string // its names in the source and in the copy
 }
 
-// maxCaptures bounds the attempts of capture. Each that fails takes the flush of a
-// memtable, within the time in which a MANIFEST is read.
-const maxCaptures = 100
-
 // capture takes the state of the moment. The caller releases its pin.
 func (s *Source) capture() (*image, error) {
 	// What the MANIFEST names when it is read was not obsolete when everything was pinned.
@@ -66,15 +63,7 @@ func (s *Source) capture() (*image, error) {
 	}
 	defer all.Release()
 	img := &image{}
-	err = s.KeepKeyspaces(func() error {
-		for range maxCaptures {
-			if ok, err := s.tryCapture(img); ok || err != nil {
-				return err
-			}
-		}
-		return fmt.Errorf("%w: memtables are flushed faster than the MANIFEST is read", base.ErrBusy)
-	})
-	if err != nil {
+	if err := s.KeepKeyspaces(func() error { return s.read(img) }); err != nil {
 		return nil, err
 	}
 	if err := s.locate(img); err != nil {
@@ -84,12 +73,14 @@ func (s *Source) capture() (*image, error) {
 	return img, err
 }
 
-// tryCapture reads the MANIFEST and then takes the logs. ok is false if one became obsolete
-// in between that this MANIFEST needs.
-func (s *Source) tryCapture(img *image) (ok bool, err error) {
+// read reads the MANIFEST and then takes the logs, so that no table has what the logs lack. Memtables are flushed
+// meanwhile, so the logs that this MANIFEST needs are held.
+func (s *Source) read(img *image) error {
+	release := s.HoldLogs()
+	defer release()
 	cur, err := current.Read(s.FS, s.Dir)
 	if err != nil {
-		return false, err
+		return err
 	}
 	// An edit that is being written may look torn: the state before it is as good.
 	res, err := manifest.ReadManifest(s.FS, s.Dir, cur.Manifest, s.Format)
@@ -97,23 +88,20 @@ func (s *Source) tryCapture(img *image) (ok bool, err error) {
 		err = res.State.Complete(s.Format)
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
-	logs, oldest, err := s.Logs()
+	logs, err := s.Logs()
 	if err != nil {
-		return false, err
+		return err
 	}
 	st := &res.State
-	if oldest > st.LogNum {
-		return false, nil
-	}
 	img.state = st
 	img.logs = slices.DeleteFunc(logs, func(l wal.Part) bool { return l.Num < st.LogNum && l.Num != st.PrevLogNum })
 	img.end = st.Durable
 	if n := len(img.logs); n > 0 && !s.ReadOnly {
 		img.end = record.LogEnd{Num: img.logs[n-1].Num, End: img.logs[n-1].Size}
 	}
-	return true, nil
+	return nil
 }
 
 // locate finds the names of the tables. An upgrade may have left names of LevelDB's, which

@@ -133,10 +133,10 @@ func (db *DB) source() *backup.Source {
 	s := &backup.Source{
 		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
 		Files: db.Shared.Files, Logs: db.logs, SyncFull: db.WAL.SyncFull, ReadOnly: db.Opts.ReadOnly, Clock: db.Shared.Seqs.Clock.Stored, Warn: db.Health.Warn,
-		KeepKeyspaces: db.KeepKeyspaces,
+		KeepKeyspaces: db.KeepKeyspaces, HoldLogs: db.WAL.Hold,
 	}
 	if db.Opts.ReadOnly {
-		s.Logs, s.SyncFull = db.logFiles, func(uint64) bool { return false }
+		s.Logs, s.SyncFull, s.HoldLogs = db.logFiles, func(uint64) bool { return false }, func() func() { return func() {} }
 	}
 	return s
 }
@@ -148,7 +148,7 @@ func (db *DB) maxCopiedLog() int64 { return min(1<<20, db.Opts.Jobs.WriteBuffer/
 
 // logs lists the logs and what they have, and begins to sync the full ones. It waits for a
 // commit under way.
-func (db *DB) logs() (parts []wal.Part, oldest uint64, err error) {
+func (db *DB) logs() (parts []wal.Part, err error) {
 	err = db.Pipeline.Exclusive(func() error {
 		if err := db.Health.Writable(); err != nil {
 			return err
@@ -161,23 +161,21 @@ func (db *DB) logs() (parts []wal.Part, oldest uint64, err error) {
 		}
 		db.WAL.BeginSync(db.WAL.Num())
 		parts = db.WAL.Parts()
-		oldest = db.Manifest.LogNum() // first a log is obsolete, and then not among the parts
 		return nil
 	})
-	return parts, oldest, err
+	return parts, err
 }
 
 // logFiles lists the logs of a database that is open for reading, which do not change.
-func (db *DB) logFiles() (parts []wal.Part, oldest uint64, err error) {
-	oldest = db.Manifest.LogNum()
+func (db *DB) logFiles() (parts []wal.Part, err error) {
 	r := wal.Replay{FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format}
-	nums, err := r.Needed(db.Manifest.Knows, oldest, db.Manifest.PrevLogNum())
+	nums, err := r.Needed(db.Manifest.Knows, db.Manifest.LogNum(), db.Manifest.PrevLogNum())
 	for _, num := range nums {
 		info, serr := db.Opts.FS.Stat(filepath.Join(db.Dir, db.Opts.Format.FileName(base.FileLog, num)))
 		if serr != nil {
-			return nil, 0, serr
+			return nil, serr
 		}
 		parts = append(parts, wal.Part{Num: num, Size: info.Size()})
 	}
-	return parts, oldest, err
+	return parts, err
 }

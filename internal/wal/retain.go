@@ -66,7 +66,7 @@ func (s *Set) KeepObsolete(names []string) (rest []string) {
 	return rest
 }
 
-// expireLocked takes the logs off the list that Retention does not keep, and returns the numbers of those whose files
+// expireLocked takes the logs off the list that neither Retention nor a Hold keeps, and returns the numbers of those whose files
 // may be deleted; one of them may be kept, to become the next log. first is the oldest one that stays. It sets the
 // timer for the next one to go.
 //
@@ -78,7 +78,7 @@ func (s *Set) expireLocked() (nums []uint64, first uint64) {
 	}
 	for ; n < len(s.retained); n++ {
 		l := &s.retained[n]
-		if s.Retains() && (r.Bytes == 0 || sum <= r.Bytes) && (r.For == 0 || time.Since(l.ended) <= r.For) {
+		if s.holds > 0 || s.Retains() && (r.Bytes == 0 || sum <= r.Bytes) && (r.For == 0 || time.Since(l.ended) <= r.For) {
 			break
 		}
 		sum -= l.bytes
@@ -120,7 +120,20 @@ func (s *Set) Oldest() uint64 {
 	return s.oldestLocked()
 }
 
-// expire deletes the logs whose time is over. The timer calls it.
+// Hold keeps every log that becomes obsolete until release, which is called once. Any goroutine.
+func (s *Set) Hold() (release func()) {
+	s.fullMu.Lock()
+	s.holds++
+	s.fullMu.Unlock()
+	return func() {
+		s.fullMu.Lock()
+		s.holds--
+		s.fullMu.Unlock()
+		s.expire()
+	}
+}
+
+// expire deletes the logs whose time is over. The timer and the release of a Hold call it.
 func (s *Set) expire() {
 	defer func() {
 		if r := recover(); r != nil { // of the file system, when a feed closes its log

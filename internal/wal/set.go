@@ -86,6 +86,7 @@ type Set struct {
 	reusable     uint64     // an obsolete log to reuse, 0: none
 	durable      record.LogEnd
 	retained     []keptLog   // obsolete logs that are kept, in the order of their numbers
+	holds        int         // Holds that were not released: everything stays in retained
 	expiry       *time.Timer // of the oldest of retained; nil: it has none
 	closing      bool        // no timer is set any more
 
@@ -151,10 +152,15 @@ type Part struct {
 	Size int64 // bytes
 }
 
-// Parts lists the logs that are not obsolete, oldest first, with what they have now. Commit
-// leader only.
+// Parts lists the logs that are not obsolete, and those that became so and are kept, oldest first, with what
+// they have now. Commit leader only.
 func (s *Set) Parts() (parts []Part) {
 	s.fullMu.Lock()
+	for i := range s.retained {
+		if l := s.retained[i].log; l != nil {
+			parts = append(parts, Part{l.num, l.bytes})
+		}
+	}
 	for _, l := range s.full {
 		parts = append(parts, Part{l.num, l.bytes})
 	}

@@ -309,16 +309,10 @@ func (b *busy) copies(ctx context.Context, n int) error {
 	if err == nil {
 		err = errors.Join(folder.Restore(ctx, info.ID, restored, nil), folder.Keep(2))
 	}
-	busy := errors.Is(err, lsm.ErrBusy) // flushes outran it: the next round tries again
-	if busy {
-		err = nil
-	}
-	if err = errors.Join(err, folder.Close()); err != nil || busy {
+	if err := errors.Join(err, folder.Close()); err != nil {
 		return err
 	}
-	if err := b.db.Checkpoint(ctx, copied); errors.Is(err, lsm.ErrBusy) {
-		return nil
-	} else if err != nil {
+	if err := b.db.Checkpoint(ctx, copied); err != nil {
 		return err
 	}
 	for _, dir := range []string{restored, copied} {
