@@ -127,13 +127,11 @@ func TestCheckpointOutrun(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		var outrun atomic.Bool
+		var outrun atomic.Bool // the next MANIFEST that is closed was read
 		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-			if op.Kind == vfs.OpOpen && fstest.TypeOf(op.Name) == base.FileManifest && outrun.Load() {
-				outrun.Store(false)
+			if op.Kind == vfs.OpClose && fstest.TypeOf(op.Name) == base.FileManifest && outrun.CompareAndSwap(true, false) {
 				write()
 				write()
-				outrun.Store(true)
 			}
 			return vfs.Outcome{}
 		})
@@ -144,7 +142,6 @@ func TestCheckpointOutrun(t *testing.T) {
 		}
 		outrun.Store(true)
 		mustCheckpoint(t, db, "copy")
-		outrun.Store(false)
 		if written != 3 {
 			t.Errorf("%d flushes", written)
 		}
