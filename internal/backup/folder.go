@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -407,7 +406,8 @@ func (f *Folder) Keep(n int) error {
 	for id := range f.backups {
 		all = append(all, id)
 	}
-	slices.SortFunc(all, func(a, b uint64) int { return cmp.Compare(b, a) }) // newest first
+	slices.Sort(all)
+	slices.Reverse(all) // newest first
 	kept := map[string]int{}
 	for _, id := range all {
 		info := f.backups[id]

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
@@ -451,7 +452,7 @@ func (l *BulkLoader) cut() (bounds [][]byte) {
 		}
 	}
 	cmp := l.k.Comparer()
-	slices.SortFunc(keys, cmp.Cmp)
+	sort.Slice(keys, func(i, j int) bool { return cmp.Cmp(keys[i], keys[j]) < 0 })
 	n := min(2*workers, len(keys)/8)
 	for i := 1; i < n; i++ {
 		key := keys[len(keys)*i/n]

@@ -1,10 +1,10 @@
 package manifest
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sort"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
@@ -240,12 +240,13 @@ func (e *Edit) Encode(dst []byte, format base.Format) []byte {
 		dst = appendKey(dst, c.Key)
 	}
 	deleted := e.Deleted
-	byLevel := func(a, b DeletedFile) int {
-		return cmp.Or(cmp.Compare(a.Level, b.Level), cmp.Compare(a.Num, b.Num))
+	byLevel := func(i, j int) bool {
+		a, b := &deleted[i], &deleted[j]
+		return a.Level < b.Level || a.Level == b.Level && a.Num < b.Num
 	}
-	if !slices.IsSortedFunc(deleted, byLevel) {
+	if !sort.SliceIsSorted(deleted, byLevel) {
 		deleted = slices.Clone(deleted)
-		slices.SortFunc(deleted, byLevel)
+		sort.Slice(deleted, byLevel)
 	}
 	for _, d := range deleted {
 		dst = binary.AppendUvarint(append(dst, tagDeletedFile), uint64(d.Level))

@@ -1,9 +1,9 @@
 package rangedel
 
 import (
-	stdcmp "cmp"
 	"container/heap"
 	"slices"
+	"sort"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -22,11 +22,22 @@ func (t Tombstone) Clone() Tombstone {
 	return Tombstone{keys[:n:n], keys[n:], t.Seq}
 }
 
+// byStart sorts tombstones. That they stay in place while they are compared takes less time, and code, than
+// slices.SortFunc.
+type byStart struct {
+	cmp *base.Comparer
+	ts  []Tombstone
+}
+
+func (s *byStart) Len() int           { return len(s.ts) }
+func (s *byStart) Swap(i, j int)      { s.ts[i], s.ts[j] = s.ts[j], s.ts[i] }
+func (s *byStart) Less(i, j int) bool { return s.cmp.Cmp(s.ts[i].Start, s.ts[j].Start) < 0 }
+
 // Of makes a List of tombstones in any order, each of which covers something. It takes over
 // their keys, and sorts ts. ok is false if their fragments had more than limit tombstones
 // together.
 func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
-	slices.SortFunc(ts, func(a, b Tombstone) int { return cmp.Cmp(a.Start, b.Start) })
+	sort.Sort(&byStart{cmp, ts})
 	b := builder{cmp: cmp, frags: make([]Fragment, 0, len(ts))}
 	seqs := make([]base.SeqNum, 0, len(ts)) // room for those of fragments
 	var open []Tombstone                    // start at or before at
@@ -57,7 +68,8 @@ func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
 		for _, t := range open {
 			seqs = append(seqs, t.Seq)
 		}
-		slices.SortFunc(seqs[n:], func(a, b base.SeqNum) int { return stdcmp.Compare(b, a) })
+		slices.Sort(seqs[n:])
+		slices.Reverse(seqs[n:])
 		b.add(at, end, seqs[n:len(seqs):len(seqs)])
 		at = end
 	}
@@ -68,7 +80,7 @@ func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
 // as with those of one batch. Tombstones that cover nothing are left out.
 func NewestOf(cmp *base.Comparer, ts []Tombstone) *List {
 	ts = slices.DeleteFunc(slices.Clone(ts), func(t Tombstone) bool { return cmp.Cmp(t.Start, t.Limit) >= 0 })
-	slices.SortFunc(ts, func(a, b Tombstone) int { return cmp.Cmp(a.Start, b.Start) })
+	sort.Sort(&byStart{cmp, ts})
 	b := builder{cmp: cmp}
 	var open newestFirst // start at or before at; those that end there may still be among them
 	for at := []byte(nil); ; {
