@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
@@ -373,7 +374,8 @@ func (s *Set) startManifest(beside ...func() error) error {
 	return nil
 }
 
-// syncAll makes the new MANIFEST name durable, and its name, and makes more calls that need no order.
+// syncAll makes the new MANIFEST name durable, and its name, and makes more calls that need no order: two at a
+// time, because a third thread starts others, and glibc reserves 64 MiB of addresses for each that does.
 func (s *Set) syncAll(name string, w *record.Writer, more []func() error) error {
 	calls := []func() error{w.Sync, func() error { return s.opts.FS.SyncDir(s.opts.Dir) }}
 	for i, call := range calls {
@@ -385,24 +387,27 @@ func (s *Set) syncAll(name string, w *record.Writer, more []func() error) error 
 		}
 	}
 	calls = append(calls, more...)
-	errs := make([]error, len(calls))
-	var wg sync.WaitGroup
-	for i, call := range calls {
-		if !s.opts.SideBySide {
-			if errs[i] = call(); errs[i] != nil {
-				break
+	errs := make([]error, len(calls)+1)
+	var next atomic.Int64
+	work := func() {
+		for i := next.Add(1) - 1; int(i) < len(calls); i = next.Add(1) - 1 {
+			if errs[i] = calls[i](); errs[i] != nil {
+				return
 			}
-			continue
 		}
+	}
+	var wg sync.WaitGroup
+	if s.opts.SideBySide {
 		wg.Go(func() {
 			defer func() {
 				if r := recover(); r != nil {
-					errs[i] = base.NewPanic(r)
+					errs[len(calls)] = base.NewPanic(r)
 				}
 			}()
-			errs[i] = call()
+			work()
 		})
 	}
+	work()
 	wg.Wait()
 	return errors.Join(errs...)
 }

@@ -43,7 +43,7 @@ type Options struct {
 	// Clock, if set, is the newest time by which entries had expired, 0 for none. Each edit of
 	// a native MANIFEST says it.
 	Clock func() uint64
-	// SideBySide makes syncs that need no order at the same time. Without it they have one, and end with
+	// SideBySide makes two syncs that need no order at the same time. Without it they have one, and end with
 	// the first that fails.
 	SideBySide bool
 	// Obsolete, if set, is told once of each table that no Version has any
