@@ -43,5 +43,5 @@ func TestNoRegularFile(t *testing.T) {
 	}
 	must(t, db.Close())
 	db = open(t, dir, o)
-	must(t, db.Verify(ctx, nil))
+	must(t, db.Verify(ctx, nil), db.Close())
 }

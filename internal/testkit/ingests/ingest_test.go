@@ -216,6 +216,7 @@ func TestHostileTables(t *testing.T) {
 			if n := strings.Count(names(t, dir), " ") - strings.Count(before, " "); n > 2 {
 				t.Errorf("%d files more: %s; before %s", n, names(t, dir), before)
 			}
+			must(t, db.Close())
 		})
 	}
 }
