@@ -54,7 +54,7 @@ func (b *backupRun) run(out *C.uint64_t) error {
 	o := &backup.RunOptions{BytesPerSecond: b.rate}
 	if out == nil {
 		_, err := b.work(context.Background(), o)
-		return inUse(err)
+		return err
 	}
 	var progress work.Gauge
 	o.Progress = progress.Set

@@ -39,7 +39,7 @@ func cancelable(db C.uint64_t, out *C.uint64_t, work func(context.Context, *data
 		return err
 	}
 	if out == nil {
-		return inUse(work(context.Background(), d))
+		return work(context.Background(), d)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	return begin(&job{Cancel: cancel}, out, func() (*database, string, error) {

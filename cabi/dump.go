@@ -9,6 +9,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"unsafe"
@@ -45,7 +46,7 @@ func (s cStream) Read(p []byte) (int, error) {
 // told hands out what a call found.
 func told(i *dump.Info, err error, out **C.char) error {
 	if err != nil || out == nil {
-		return inUse(err)
+		return err
 	}
 	text, err := report.Dump(i)
 	if err != nil {
@@ -102,7 +103,7 @@ func loamgo_load(db, flags C.uint64_t, fn, arg C.uintptr_t, out **C.char, messag
 			return err
 		}
 		defer d.uses.Release()
-		i, err := dump.Load(context.Background(), d.db, cStream{fn, arg}, o)
+		i, err := load(context.Background(), d, cStream{fn, arg}, o)
 		return told(i, err, out)
 	})
 }
@@ -114,6 +115,15 @@ func loadInto(db, flags C.uint64_t) (*database, *dump.LoadOptions, error) {
 	}
 	d, err := held(db)
 	return d, &dump.LoadOptions{Overwrite: flags&C.LOAM_LOAD_OVERWRITE != 0}, err
+}
+
+// load loads a dump. Beside another load it is in use: lsm.ErrBusy is a failure of what is no write, not an answer.
+func load(ctx context.Context, d *database, r io.Reader, o *dump.LoadOptions) (*dump.Info, error) {
+	i, err := dump.Load(ctx, d.db, r, o)
+	if errors.Is(err, lsm.ErrBusy) {
+		err = fmt.Errorf("%w: %w", errInUse, err)
+	}
+	return i, err
 }
 
 //export loamgo_dump_verify
@@ -174,7 +184,7 @@ func loamgo_load_start(db, flags C.uint64_t, fd C.int, out *C.uint64_t, message 
 		return start(fd, d.uses, out, false, func(s *stream) (*dump.Info, error) {
 			s.Measure()
 			o.Progress = s.Note
-			return dump.Load(s.Context, d.db, s.File, o)
+			return load(s.Context, d, s.File, o)
 		})
 	})
 }

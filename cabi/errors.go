@@ -64,16 +64,8 @@ var statuses = []struct {
 
 var (
 	errHandle = errors.New("not a handle of this type")
-	errInUse  = errors.New("in use")
+	errInUse  = errors.New("in use") // lsm.ErrBusy of a call that is no write
 )
-
-// inUse is the error of a call that is no write: lsm.ErrBusy is a failure there, not an answer.
-func inUse(err error) error {
-	if errors.Is(err, lsm.ErrBusy) {
-		return fmt.Errorf("%w: %w", errInUse, err)
-	}
-	return err
-}
 
 // statusOf finds the status of an error.
 func statusOf(err error) status {

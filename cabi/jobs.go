@@ -28,10 +28,7 @@ func begin(j *job, out *C.uint64_t, f func() (*database, string, error)) error {
 	if err := publish(kindJob, j, out); err != nil {
 		return err
 	}
-	go j.Run(func() (*database, string, error) {
-		db, report, err := f()
-		return db, report, inUse(err)
-	})
+	go j.Run(f)
 	return nil
 }
 
