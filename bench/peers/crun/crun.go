@@ -8,7 +8,10 @@ package crun
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"sync"
+
+	"github.com/loamdb/loam/internal/workload/store"
 )
 
 // Op is how an engine's iterator moves before entries are packed.
@@ -216,6 +219,23 @@ func (a *Answers) Ask(keys [][]byte) {
 	}
 	if a.Data == nil {
 		a.Data = make([]byte, 64<<10)
+	}
+}
+
+// MultiGet asks for the keys until the values, which are Answers, have room for what read packs into
+// Data, Ends and Found. need is what all of it takes.
+func MultiGet(keys [][]byte, values store.Values, read func(a *Answers) (need int, err error)) error {
+	a, ok := values.(*Answers)
+	if !ok {
+		return errors.New("values of another store")
+	}
+	a.Ask(keys)
+	for {
+		need, err := read(a)
+		if err != nil || need <= len(a.Data) {
+			return err
+		}
+		a.Data = make([]byte, 2*need)
 	}
 }
 

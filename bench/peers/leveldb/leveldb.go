@@ -158,24 +158,13 @@ func (*reader) NewValues() store.Values { return new(crun.Answers) }
 
 // MultiGet reads the keys one by one, within one call.
 func (r *reader) MultiGet(keys [][]byte, v store.Values) error {
-	a, ok := v.(*crun.Answers)
-	if !ok {
-		return errors.New("values of another store")
-	}
-	a.Ask(keys)
-	for {
+	return crun.MultiGet(keys, v, func(a *crun.Answers) (int, error) {
 		p, _ := bytesOf(a.Keys)
 		out, room := bytesOf(a.Data)
 		m := C.kv_multi_get(r.db, r.ro, p, C.int64_t(len(keys)), out, room,
 			(*C.uint64_t)(unsafe.SliceData(a.Ends)), (*C.uint8_t)(unsafe.SliceData(a.Found)))
-		if m.err != nil {
-			return failure(m.err)
-		}
-		if int(m.need) <= len(a.Data) {
-			return nil
-		}
-		a.Data = make([]byte, 2*m.need)
-	}
+		return int(m.need), failure(m.err)
+	})
 }
 
 func (r *reader) NewIterator() (store.Iterator, error) {
