@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
@@ -339,16 +340,7 @@ func TestSeveralDatabases(t *testing.T) {
 func TestUnchangedTablesAreNotRead(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		top := t.TempDir()
-		var mu sync.Mutex
-		opened := map[string]bool{}
-		fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
-			mu.Lock()
-			defer mu.Unlock()
-			if op.Kind == vfs.OpOpen && (strings.HasSuffix(op.Name, ".loam") || strings.HasSuffix(op.Name, ".ldb")) {
-				opened[filepath.Base(op.Name)] = true
-			}
-			return vfs.Outcome{}
-		})
+		fsys, opened := openings(base.FileTable)
 		dir := filepath.Join(top, "db")
 		o := small(fsys)
 		db := mustOpen(t, dir, o)
@@ -361,13 +353,9 @@ func TestUnchangedTablesAreNotRead(t *testing.T) {
 		tables := func() int {
 			info := mustCreate(t, f, db)
 			must(t, f.Verify(ctx, info.ID, nil))
-			mu.Lock()
-			defer mu.Unlock()
-			n := len(opened)
-			clear(opened)
-			return n
+			return len(opened())
 		}
-		clear(opened)
+		opened()
 		all := tables()
 		if all == 0 {
 			t.Fatal("there are no tables")

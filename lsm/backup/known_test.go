@@ -11,26 +11,40 @@ import (
 	"testing"
 	"time"
 
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
+
+// openings is the operating system's file system, and what returns the names of the files of type t that were opened
+// there since it was called last.
+func openings(t base.FileType) (fsys vfs.FS, opened func() map[string]bool) {
+	var mu sync.Mutex
+	names := map[string]bool{}
+	fsys = vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+		mu.Lock()
+		defer mu.Unlock()
+		if op.Kind == vfs.OpOpen && fstest.TypeOf(op.Name) == t {
+			names[filepath.Base(op.Name)] = true
+		}
+		return vfs.Outcome{}
+	})
+	return fsys, func() map[string]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		defer clear(names)
+		return maps.Clone(names)
+	}
+}
 
 // TestUnchangedLogsAreNotRead: of the logs that hold what is in no table, the second backup reads those that were
 // written since, and no other.
 func TestUnchangedLogsAreNotRead(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		top := t.TempDir()
-		var mu sync.Mutex
-		opened := map[string]bool{}
-		fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
-			mu.Lock()
-			defer mu.Unlock()
-			if op.Kind == vfs.OpOpen && (strings.HasSuffix(op.Name, ".wal") || strings.HasSuffix(op.Name, ".log")) {
-				opened[filepath.Base(op.Name)] = true
-			}
-			return vfs.Outcome{}
-		})
+		fsys, opened := openings(base.FileLog)
 		dir := filepath.Join(top, "db")
 		o := small(fsys)
 		o.WriteBufferSize = 1 << 20 // nothing is flushed
@@ -42,13 +56,9 @@ func TestUnchangedLogsAreNotRead(t *testing.T) {
 			t.Helper()
 			fill(t, db, entries, entries+more)
 			entries += more
-			mu.Lock()
-			clear(opened)
-			mu.Unlock()
+			opened()
 			info := mustCreate(t, f, db)
-			mu.Lock()
-			read = maps.Clone(opened)
-			mu.Unlock()
+			read = opened()
 			must(t, f.Verify(ctx, info.ID, nil))
 			to := filepath.Join(top, "copy")
 			must(t, f.Restore(ctx, info.ID, to, nil))
