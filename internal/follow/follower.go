@@ -265,6 +265,10 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 		if err != nil && ctx.Err() == nil {
 			f.failed.Store(&err)
 		}
+		// After a failure, too: reads have what there is. Not after a CatchUp that ctx ended.
+		if err == nil || ctx.Err() == nil {
+			f.o.Seqs.Demand.Renew()
+		}
 		f.o.Moved()
 	}()
 	began := time.Since(f.begun)
@@ -275,7 +279,6 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 		return err
 	}
 	f.level.Store(int64(began))
-	f.o.Seqs.Demand.Renew()
 	return nil
 }
 

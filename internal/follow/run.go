@@ -37,7 +37,6 @@ func (f *Follower) Run(interval time.Duration) {
 				}
 			}
 			err := f.CatchUp(ctx)
-			demand.Renew() // after a failure, too: reads have what there is
 			switch {
 			case err == nil:
 				told = ""
