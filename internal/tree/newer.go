@@ -91,10 +91,15 @@ func (t *Tree) Place() (Place, error) {
 // WrittenSince calls f with the key of each entry written after p, and del with the range of
 // each range tombstone newer than since, until one of them returns false. It looks at
 // memtables only: ok is false when the one of p has been flushed, or tables were ingested behind
-// since. Commit leader only.
+// since. Commit leader only. A reference keeps the state: f and del call the comparer, which
+// may take long, and a flush may replace the state meanwhile.
 func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool, del func(start, limit []byte) bool) (ok bool) {
-	s := t.state.Load()
-	if s == nil || t.mayHaveIngested(since) {
+	s := t.Acquire()
+	if s == nil {
+		return false
+	}
+	defer s.Unref()
+	if t.mayHaveIngested(since) {
 		return false
 	}
 	for i := -1; i < len(s.Sealed); i++ {
