@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 )
@@ -124,4 +125,27 @@ func TestFollowerMemTables(t *testing.T) {
 		t.Errorf("%d entries and %d memtables are left, all of which are in tables", s.Mem.Len(), len(s.Sealed))
 	}
 	must(t, errors.Join(f.Close(), db.Close()))
+}
+
+// TestFollowerFirstExpiring: the first values of a keyspace that expire come to a follower by a
+// catch-up that adds entries to its memtables and changes nothing else.
+func TestFollowerFirstExpiring(t *testing.T) {
+	dir, now := t.TempDir(), int64(1_000_000)
+	o := &Options{Clock: func() time.Time { return time.Unix(now, 0) }}
+	db, err := Open(dir, o)
+	must(t, err)
+	defer db.Close()
+	must(t, db.Put([]byte("a"), []byte("1"), NoSync))
+	f, err := OpenFollower(dir, o)
+	must(t, err)
+	defer f.Close()
+	must(t, db.PutTTL([]byte("b"), []byte("2"), 5*time.Second, NoSync))
+	must(t, f.CatchUp(context.Background()))
+	if left, expires, err := f.TTL([]byte("b")); left != 5*time.Second || !expires || err != nil {
+		t.Errorf("%v, %v, %v", left, expires, err)
+	}
+	now += 10
+	if v, err := f.Get([]byte("b"), nil); !errors.Is(err, ErrNotFound) {
+		t.Errorf("an expired value: %q, %v", v, err)
+	}
 }

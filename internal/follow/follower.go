@@ -423,8 +423,19 @@ func (f *Follower) publish() {
 			s.dirty = false
 		}
 	}
+	noteExpiring(f.logs)
 	tree.Switch(f.o.Seqs, nexts, f.logs.whole())
 	f.note()
+}
+
+// noteExpiring tells trees of the first values in their memtables that expire, before reads see
+// them. Switch does so for those whose memtables or tables are others than before.
+func noteExpiring(l *logs) {
+	for _, s := range l.spaces {
+		if !s.tree.Expires() && s.newest().Mem.HasExpiring() {
+			s.tree.NoteExpiring()
+		}
+	}
 }
 
 // install makes f.change visible together with what was read of the logs.
@@ -447,6 +458,7 @@ func (f *Follower) install(l *logs) {
 		s.dirty = false
 	}
 	l.covered = max(l.covered, c.State.LastSeq)
+	noteExpiring(l)
 	tree.Switch(o.Seqs, nexts, l.whole())
 	release()
 	f.logs = l
