@@ -83,8 +83,8 @@ func TestFollowerAheadOfItsLogs(t *testing.T) {
 	if v, err := x.f.Get([]byte("n"), nil); numberOf(t, v, err) != n {
 		t.Errorf("caught up to %d", numberOf(t, v, err))
 	}
-	if s := seen.space.Tree.Current(); s.Mem.Len() > 0 || len(s.Sealed) > 0 {
-		t.Errorf("%d entries and %d memtables are left of a keyspace that is in tables", s.Mem.Len(), len(s.Sealed))
+	if entries, sealed := memTablesOf(seen.space.Tree); entries > 0 || sealed > 0 {
+		t.Errorf("%d entries and %d memtables are left of a keyspace that is in tables", entries, sealed)
 	}
 	if reads < 100 {
 		t.Errorf("%d reads of 10 MiB", reads)

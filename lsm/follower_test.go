@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/tree"
 )
 
 // TestFollower follows a writer through everything that changes files, and compares after each
@@ -110,7 +111,7 @@ func TestFollowerMemTables(t *testing.T) {
 			continue
 		}
 		must(t, f.CatchUp(context.Background()))
-		s := f.engine.Default.Tree.Current()
+		s := f.engine.Default.Tree.Acquire()
 		logs := map[uint64]bool{s.FirstLog: true}
 		for _, m := range s.Sealed {
 			if logs[m.FirstLog] {
@@ -118,11 +119,12 @@ func TestFollowerMemTables(t *testing.T) {
 			}
 			logs[m.FirstLog] = true
 		}
+		s.Unref()
 	}
 	must(t, db.Flush())
 	must(t, f.CatchUp(context.Background()))
-	if s := f.engine.Default.Tree.Current(); s.Mem.Len() > 0 || len(s.Sealed) > 0 {
-		t.Errorf("%d entries and %d memtables are left, all of which are in tables", s.Mem.Len(), len(s.Sealed))
+	if entries, sealed := memTablesOf(f.engine.Default.Tree); entries > 0 || sealed > 0 {
+		t.Errorf("%d entries and %d memtables are left, all of which are in tables", entries, sealed)
 	}
 	must(t, errors.Join(f.Close(), db.Close()))
 }
@@ -148,4 +150,11 @@ func TestFollowerFirstExpiring(t *testing.T) {
 	if v, err := f.Get([]byte("b"), nil); !errors.Is(err, ErrNotFound) {
 		t.Errorf("an expired value: %q, %v", v, err)
 	}
+}
+
+// memTablesOf counts the entries of the memtable that takes writes, and the sealed ones.
+func memTablesOf(t *tree.Tree) (entries, sealed int) {
+	s := t.Acquire()
+	defer s.Unref()
+	return s.Mem.Len(), len(s.Sealed)
 }

@@ -234,7 +234,7 @@ func TestSeldomWrittenKeyspaceKeepsNoLogs(t *testing.T) {
 	}
 	state.Unref()
 	wantIn(t, seldom, "k", "v")
-	if idle.space.Tree.Current().Mem.Len() != 0 || len(idle.space.Tree.Current().Sealed) != 0 {
+	if entries, sealed := memTablesOf(idle.space.Tree); entries != 0 || sealed != 0 {
 		t.Error("a keyspace without entries was sealed")
 	}
 	if err := db.Close(); err != nil {

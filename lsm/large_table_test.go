@@ -29,7 +29,9 @@ func TestTablesBeyondMaxDecodedBlock(t *testing.T) {
 	look := func(when string) {
 		t.Helper()
 		var longest uint64
-		for _, level := range db.engine.Default.Tree.Current().Version.Levels {
+		state := db.engine.Default.Tree.Acquire()
+		defer state.Unref()
+		for _, level := range state.Version.Levels {
 			for _, m := range level.Files {
 				longest = max(longest, m.Size)
 			}

@@ -111,7 +111,10 @@ func TestFlushAfterSpaceReturned(t *testing.T) {
 	mustPut(t, db, 2)
 	done := make(chan error, 1)
 	go func() { done <- db.Flush() }()
-	for len(db.engine.Default.Tree.Current().Sealed) < 2 { // until Flush has sealed the memtable, and waits
+	for { // until Flush has sealed the memtable, and waits
+		if _, sealed := memTablesOf(db.engine.Default.Tree); sealed == 2 {
+			break
+		}
 		runtime.Gosched()
 	}
 	close(gate)

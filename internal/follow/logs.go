@@ -362,7 +362,7 @@ func (l *logs) prefetch(batch []byte) {
 			return
 		}
 		if s := l.spaces[id]; s != nil {
-			s.newest().Mem.PrefetchWrite(key)
+			s.newest().Mem.Hint().PrefetchWrite(key)
 		}
 	}
 }

@@ -336,8 +336,7 @@ func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 		case k == nil || k.dropped:
 			return base.ErrNoKeyspace
 		}
-		now := t.Current()
-		if now == nil || !slices.Contains(now.Sealed, newest) {
+		if !t.HasSealed(newest) {
 			return nil
 		}
 		if s.flush.err != nil && s.flush.failed > since {

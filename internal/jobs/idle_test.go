@@ -152,7 +152,9 @@ func TestDelayCountsSpace(t *testing.T) {
 		d.jobs.mu.Unlock()
 		return delay
 	}
-	size := d.tree.Current().Version.Size()
+	state := d.tree.Acquire()
+	size := state.Version.Size()
+	state.Unref()
 	if delay := set(size); delay != 0 {
 		t.Errorf("all is live: %v", delay)
 	}

@@ -258,8 +258,11 @@ func TestWriterWaitsForMemTables(t *testing.T) {
 	for err == nil {
 		err = d.put("k", commit.NoStall)
 	}
-	if !errors.Is(err, base.ErrBusy) || !strings.Contains(err.Error(), "waiting for memtables") || len(d.tree.Current().Sealed) != 2 {
-		t.Fatalf("%v, %d sealed memtables", err, len(d.tree.Current().Sealed))
+	state := d.tree.Acquire()
+	sealed := len(state.Sealed)
+	state.Unref()
+	if !errors.Is(err, base.ErrBusy) || !strings.Contains(err.Error(), "waiting for memtables") || sealed != 2 {
+		t.Fatalf("%v, %d sealed memtables", err, sealed)
 	}
 	done := make(chan error, 1)
 	go func() { done <- d.put("k", 0) }()

@@ -225,18 +225,20 @@ func (s *Scheduler) pinOldest() (oldest uint64, pinning []*tree.Tree) {
 	defer s.mu.Unlock()
 	oldest = s.opts.WAL.Num()
 	for _, k := range s.trees.all {
-		state := k.Current()
-		if k.dropped || state == nil {
+		state := k.Acquire()
+		if state == nil {
 			continue
 		}
 		log, any := state.OldestLog(nil)
-		if !any {
+		sealed := len(state.Sealed) > 0
+		state.Unref()
+		if k.dropped || !any {
 			continue
 		}
 		if log < oldest {
 			oldest, pinning = log, pinning[:0]
 		}
-		if log == oldest && len(state.Sealed) == 0 {
+		if log == oldest && !sealed {
 			pinning = append(pinning, k.Tree)
 		}
 	}

@@ -82,7 +82,7 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 		}
 	case "install":
 		tr := s.trees[name]
-		tr.Install(s.jobs.opts.Manifest.Current(base.DefaultKeyspace), tr.Current().Sealed[0])
+		tr.Install(s.jobs.opts.Manifest.Current(base.DefaultKeyspace), newestSealed(tr))
 	case "oldest":
 		return s.oldest(c)
 	case "next":
@@ -114,10 +114,17 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 	return ""
 }
 
+// newestSealed is the memtable of a tree that was sealed last.
+func newestSealed(t *tree.Tree) *tree.Sealed {
+	s := t.Acquire()
+	defer s.Unref()
+	return s.Sealed[0]
+}
+
 func (s *logScript) oldest(c *script.Command) string {
 	var m *tree.Sealed
 	if name := c.Arg("without", ""); name != "" {
-		m = s.trees[name].Current().Sealed[0]
+		m = newestSealed(s.trees[name])
 	}
 	log, ok := s.jobs.oldestLogWithout(m)
 	if !ok {

@@ -60,10 +60,7 @@ func (s *Scheduler) beginFlushJob(k *keyspace) (*budget.Job, error) {
 		return nil, nil
 	}
 	s.mu.Lock()
-	need := 0.0
-	if state := k.Current(); state != nil {
-		need = float64(len(state.Sealed)) / float64(s.limits.Load().MaxMemTables)
-	}
+	need := float64(k.NumSealed()) / float64(s.limits.Load().MaxMemTables)
 	if s.waitsFor != "" {
 		need = budget.Urgent
 	}

@@ -134,11 +134,15 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode commit.Mode) error {
 		if err := s.opts.Writable(); err != nil {
 			return err
 		}
-		k, state := s.spaceLocked(t), t.Current()
-		if k == nil || state == nil { // dropped meanwhile
+		k, state := s.spaceLocked(t), t.Acquire()
+		if state == nil {
 			return t.Gone()
 		}
 		now, err := s.noRoomLocked(state)
+		state.Unref()
+		if k == nil { // dropped meanwhile
+			return t.Gone()
+		}
 		if now == "" || err != nil {
 			return err
 		}

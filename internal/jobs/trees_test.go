@@ -20,7 +20,9 @@ func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 		return len(d.jobs.trees.sealed), len(d.jobs.trees.due), len(d.jobs.trees.watched)
 	}
 	tables := func() (n int) {
-		v := d.tree.Current().Version
+		state := d.tree.Acquire()
+		defer state.Unref()
+		v := state.Version
 		for l := range v.Levels {
 			n += len(v.Levels[l].Files)
 		}

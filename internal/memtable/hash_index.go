@@ -71,9 +71,16 @@ func (m *memory) setSlot(i, hash uint64, off uint32) {
 // cache. The load is atomic so that the compiler keeps it.
 func (m *memory) touch(hash uint64) { atomic.LoadUint64(m.slot(m.home(hash))) }
 
+// Hint is a MemTable without a reference. Nothing can be read through it.
+type Hint MemTable
+
+// Hint returns one that may be kept when the MemTable goes.
+func (m *MemTable) Hint() *Hint { return (*Hint)(m) }
+
 // PrefetchWrite starts loading into the processor's cache the slot of the index that a write of key will
-// look at. It does not wait, touches nothing that may be freed, and may be called by anybody at any time.
-func (m *MemTable) PrefetchWrite(key []byte) {
+// look at. It does not wait, and touches nothing that may be freed: the processor ignores a prefetch of
+// an address that is not mapped.
+func (m *Hint) PrefetchWrite(key []byte) {
 	if mem := m.mem.Load(); m.hashed && mem.nslots != 0 {
 		offheap.Prefetch(unsafe.Pointer(mem.slot(mem.home(hashKey(key)))), 8)
 	}

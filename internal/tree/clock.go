@@ -171,7 +171,7 @@ func (t *Tree) Deadline(key []byte, snap *Snapshot) (deadline uint64, err error)
 	h := hold{tree: t, guard: t.shared.Reads.Enter(), at: t.at(snap)}
 	defer h.release(&err)
 	var seq base.SeqNum
-	if h.state, seq, err = t.after(t.state.Load(), snap); err != nil {
+	if h.state, seq, err = t.stateFor(h.guard, snap); err != nil {
 		return 0, err
 	}
 	r := newResolver(key, seq, 0)

@@ -19,10 +19,14 @@
 // its memtables, its version, and the database's table files and block cache
 // (Holders). So a reference on a ReadState keeps everything in it alive.
 //
-// A reference is taken only on the current ReadState, inside a guard or with
-// Tree.mu held, or by a holder of another reference. The current state's own
-// reference goes when the guards that may have seen it have exited. So no state is
-// referenced again after its last reference went.
+// The type of Tree.state, epoch.Pointer, has no load without a guard, but for the
+// owner, the goroutine that may replace the state. A reference is taken only on the current
+// ReadState, inside a guard or by that owner, or by a holder of another reference.
+// The current state's own reference goes when the guards that may have seen it have
+// exited. So no state is referenced again after its last reference went.
+//
+// The commit leader writes without a guard: it has a reference of its own on the
+// memtable (writer), which nobody else replaces.
 //
 // # One database, many trees
 //

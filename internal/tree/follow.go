@@ -2,6 +2,7 @@ package tree
 
 import (
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 )
 
@@ -34,14 +35,15 @@ func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 			})
 		}
 	}()
-	for _, n := range nexts {
-		n.Tree.mu.Lock()
-		defer n.Tree.mu.Unlock()
+	owners := make([]epoch.Owner[ReadState], len(nexts))
+	for i, n := range nexts {
+		owners[i] = n.Tree.state.Lock()
+		defer owners[i].Unlock()
 	}
 	seqs.mu.Lock()
 	defer seqs.mu.Unlock()
-	for _, n := range nexts {
-		old := n.Tree.state.Load()
+	for i, n := range nexts {
+		old := owners[i].Load()
 		if old == nil { // closed meanwhile
 			if n.Version != nil {
 				n.Version.Unref()
@@ -59,10 +61,10 @@ func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 			n.Tree.NoteExpiring()
 		}
 		noteNewest(next.Version, max(seq, 1))
-		old.Ref()
+		old.ref()
 		next.since, next.before = seq, old
 		made = append(made, next)
-		n.Tree.replaceLocked(next)
+		n.Tree.replace(owners[i], next)
 	}
 	seqs.Publish(seq)
 }

@@ -45,7 +45,7 @@ type hold struct {
 // count changes from the guard to a reference.
 func (h *hold) count() {
 	if !h.counted {
-		h.state.Ref()
+		h.state.ref()
 		h.counted = true
 		h.guard.Exit()
 	}
@@ -82,7 +82,7 @@ func (t *Tree) Get(key, dst []byte, snap *Snapshot, flags sstable.ReadFlags) (va
 	h := hold{tree: t, guard: t.shared.Reads.Enter(), at: t.at(snap)}
 	defer h.release(&err)
 	var seq base.SeqNum
-	h.state, seq, err = t.after(t.state.Load(), snap)
+	h.state, seq, err = t.stateFor(h.guard, snap)
 	if err != nil {
 		return dst, err
 	}

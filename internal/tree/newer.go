@@ -21,7 +21,7 @@ import (
 func (t *Tree) Newer(key []byte, since base.SeqNum, flags sstable.ReadFlags) (newer bool, err error) {
 	h := hold{tree: t, guard: t.shared.Reads.Enter()}
 	defer h.release(&err)
-	if h.state = t.state.Load(); h.state == nil {
+	if h.state = t.state.Load(h.guard); h.state == nil {
 		return false, t.Gone()
 	}
 	l := memtable.MakeLookup(t.cmp, key, base.MaxSeqNum)
@@ -81,7 +81,7 @@ type Place struct {
 func (t *Tree) Place() (Place, error) {
 	g := t.shared.Reads.Enter()
 	defer g.Exit()
-	s := t.state.Load()
+	s := t.state.Load(g)
 	if s == nil {
 		return Place{}, t.Gone()
 	}

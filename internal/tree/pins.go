@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
 	"github.com/loamdb/loam/internal/manifest"
 )
 
@@ -28,14 +29,14 @@ type pinned map[pinKey]*ReadState
 // InstallFiltered is Install for a compaction whose filter removed or changed entries
 // above the snapshots that it listed, ascending.
 func (t *Tree) InstallFiltered(version *manifest.Version, listed []base.SeqNum) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.state.Load()
+	o := t.state.Lock()
+	defer o.Unlock()
+	s := o.Load()
 	if s == nil {
 		version.Unref()
 		return
 	}
-	t.shared.Seqs.pin(s, listed, func() { t.replaceLocked(t.newState(s.Mem, s.FirstLog, s.Sealed, version)) })
+	t.shared.Seqs.pin(s, listed, func() { t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, version)) })
 }
 
 // pin makes the open snapshots that are not among the listed ones read state, unless they
@@ -58,18 +59,20 @@ func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 		from, _ = slices.BinarySearch(s.snapshots, listed[n-1]+1)
 	}
 	if from < len(s.snapshots) {
+		o := s.pins.Lock()
+		defer o.Unlock()
 		next := pinned{}
-		if p := s.pins.Load(); p != nil {
+		if p := o.Load(); p != nil {
 			next = maps.Clone(*p)
 		}
 		for _, seq := range s.snapshots[from:] {
 			key := pinKey{state.tree, seq}
 			if next[key] == nil {
-				state.Ref()
+				state.ref()
 				next[key] = state
 			}
 		}
-		s.pins.Store(&next)
+		o.Swap(&next)
 	}
 }
 
@@ -77,18 +80,18 @@ func (s *Sequences) pinLocked(state *ReadState, listed []base.SeqNum) {
 // before it is current. It reports whether that is so: otherwise it does not call apply, which must
 // not ask for snapshots.
 func (t *Tree) InstallAlone(apply func() (*manifest.Version, error)) (alone bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	o := t.state.Lock()
+	defer o.Unlock()
 	seqs := t.shared.Seqs
 	seqs.mu.Lock()
 	defer seqs.mu.Unlock()
-	s := t.state.Load()
+	s := o.Load()
 	if s == nil || len(seqs.snapshots) > 0 {
 		return false, nil
 	}
 	version, err := apply()
 	if err == nil {
-		t.replaceLocked(t.newState(s.Mem, s.FirstLog, s.Sealed, version))
+		t.replace(o, t.newState(s.Mem, s.FirstLog, s.Sealed, version))
 	}
 	return true, err
 }
@@ -97,12 +100,13 @@ func (t *Tree) InstallAlone(apply func() (*manifest.Version, error)) (alone bool
 //
 // REQUIRES: s.mu held.
 func (s *Sequences) unpinLocked(goes func(pinKey) bool) {
-	p := s.pins.Load()
-	if p == nil {
+	if s.pins.Empty() {
 		return
 	}
+	o := s.pins.Lock()
+	defer o.Unlock()
 	next := pinned{}
-	for key, state := range *p {
+	for key, state := range *o.Load() {
 		if goes(key) {
 			defer state.unpin()
 		} else {
@@ -110,10 +114,10 @@ func (s *Sequences) unpinLocked(goes func(pinKey) bool) {
 		}
 	}
 	if len(next) == 0 {
-		s.pins.Store(nil)
+		o.Swap(nil)
 		return
 	}
-	s.pins.Store(&next)
+	o.Swap(&next)
 }
 
 // unpin gives back the reference of a pin, when the guards have exited that may have seen
@@ -134,9 +138,9 @@ func (s *Sequences) unpinTree(t *Tree) {
 }
 
 // stateAt is the state that snap reads: state, the current one, if it is not pinned to
-// another. The caller is in a guard.
-func (s *Sequences) stateAt(state *ReadState, snap *Snapshot) *ReadState {
-	if p := s.pins.Load(); p != nil {
+// another.
+func (s *Sequences) stateAt(g epoch.Guard, state *ReadState, snap *Snapshot) *ReadState {
+	if p := s.pins.Load(g); p != nil {
 		if old := (*p)[pinKey{state.tree, snap.seq}]; old != nil {
 			return old
 		}

@@ -60,7 +60,7 @@ func (s *ReadState) rangeDels() (dels []iters.RangeDels) {
 func (t *Tree) CoversTable(start, limit []byte) bool {
 	g := t.shared.Reads.Enter()
 	defer g.Exit()
-	s := t.state.Load()
+	s := t.state.Load(g)
 	if s == nil {
 		return false
 	}

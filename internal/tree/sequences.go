@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/epoch"
 )
 
 // Sequences is the visible sequence number of a database, the list of its snapshots, and
@@ -20,10 +21,10 @@ type Sequences struct {
 	// Demand is a follower's, nil in other databases. It is set before there is a Tree.
 	Demand *Demand
 
-	mu        sync.Mutex             // held while the clock is asked; otherwise a leaf
-	snapshots []base.SeqNum          // ascending, one for each open snapshot
-	begun     []uint64               // ascending, when each was opened; 0: nothing expired then
-	pins      atomic.Pointer[pinned] // nil: none; written under mu
+	mu        sync.Mutex            // held while the clock is asked; otherwise only pins' lock follows
+	snapshots []base.SeqNum         // ascending, one for each open snapshot
+	begun     []uint64              // ascending, when each was opened; 0: nothing expired then
+	pins      epoch.Pointer[pinned] // empty: none; its owner holds mu
 }
 
 // Visible is the largest sequence number that reads may see.
@@ -126,11 +127,12 @@ func (s *Sequences) NumSnapshots() int {
 	return len(s.snapshots)
 }
 
-// after is the state to read, and the sequence number to read it at, for snap, or for
-// the present if snap is nil. state is the current one and was loaded before, see the
-// package comment. For the same reason snap is found open only now: a compaction that
-// began after its Close may be in a state that is loaded later. The caller is in a guard.
-func (t *Tree) after(state *ReadState, snap *Snapshot) (*ReadState, base.SeqNum, error) {
+// stateFor is the state to read, and the sequence number to read it at, for snap, or for
+// the present if snap is nil. The state is loaded first, see the package comment. For the
+// same reason snap is found open only afterwards: a compaction that began after its Close
+// may be in a state that is loaded later. The state may be used until g exits.
+func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum, error) {
+	state := t.state.Load(g)
 	if state == nil {
 		return nil, 0, t.Gone()
 	}
@@ -142,7 +144,7 @@ func (t *Tree) after(state *ReadState, snap *Snapshot) (*ReadState, base.SeqNum,
 		if snap.of != t.shared.Seqs {
 			return nil, 0, fmt.Errorf("%w: the snapshot is another database's", base.ErrInvalidArgument)
 		}
-		state = t.shared.Seqs.stateAt(state, snap)
+		state = t.shared.Seqs.stateAt(g, state, snap)
 		if snap.closed.Load() {
 			return nil, 0, base.ErrClosed
 		}

@@ -50,10 +50,11 @@ func (t *Tree) newState(mem *memtable.MemTable, firstLog uint64, sealed []*Seale
 	return s
 }
 
-// Ref takes a reference.
+// ref takes a reference.
 //
-// REQUIRES: s is current and the caller in a guard, or the caller has a reference.
-func (s *ReadState) Ref() { s.refs.Ref() }
+// REQUIRES: s is current and the caller in a guard or the owner of Tree.state, or the caller has
+// a reference.
+func (s *ReadState) ref() { s.refs.Ref() }
 
 // Unref gives a reference back. What the last one held is freed in the background:
 // a reader does not wait for that.

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/arena"
@@ -66,9 +65,11 @@ type Tree struct {
 	opts   Options
 	cmp    *base.Comparer
 
-	demand *Demand                   // of Sequences
-	state  atomic.Pointer[ReadState] // nil before Start and after Close
-	mu     sync.Mutex                // held to replace state; never during I/O
+	demand *Demand // of Sequences
+	// state is empty before Start and after Close. Its lock is not held during I/O.
+	state epoch.Pointer[ReadState]
+	lead  writer                        // of the commit leader; changed by the owner of state
+	hint  atomic.Pointer[memtable.Hint] // of lead.mem
 
 	memSize atomic.Int64 // of new memtables, in bytes
 	tables  atomic.Pointer[sstable.WriterOptions]
@@ -81,6 +82,13 @@ type Tree struct {
 	expires    atomic.Bool   // see Expires
 	ingested   atomic.Uint64 // see NoteIngested
 	overlong   atomic.Int64  // operands of long chains that reads folded since LongChains
+}
+
+// writer is what the commit leader writes to. It has a reference on the memtable, so that the
+// leader needs no guard.
+type writer struct {
+	mem *memtable.MemTable // that of the state; nil: there is none
+	log uint64             // ReadState.FirstLog
 }
 
 // New makes a Tree. Start begins its service.
@@ -146,9 +154,9 @@ func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Seal
 	if hasExpiring(mem, sealed, version) {
 		t.NoteExpiring()
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.replaceLocked(t.newState(mem, firstLog, sealed, version))
+	o := t.state.Lock()
+	defer o.Unlock()
+	t.replace(o, t.newState(mem, firstLog, sealed, version))
 }
 
 // noteNewest says that the tables of a version have nothing above seq, of those that are of an
@@ -179,12 +187,26 @@ func hasExpiring(mem *memtable.MemTable, sealed []*Sealed, version *manifest.Ver
 	return mem.HasExpiring()
 }
 
-// replaceLocked makes s current. The old state goes when the reads that may be
-// using it have ended.
-//
-// REQUIRES: t.mu held.
-func (t *Tree) replaceLocked(s *ReadState) {
-	if old := t.state.Swap(s); old != nil {
+// replace makes s current, nil for none. The old state goes when the reads that may be
+// using it have ended. Only the commit leader changes the memtable and its log, but for Close, Drop
+// and Switch, beside which it does not write to the tree.
+func (t *Tree) replace(o epoch.Owner[ReadState], s *ReadState) {
+	next := writer{}
+	if s != nil {
+		next = writer{s.Mem, s.FirstLog}
+	}
+	if was := t.lead; was != next {
+		t.hint.Store(nil)
+		if next.mem != nil {
+			next.mem.Ref()
+			t.hint.Store(next.mem.Hint())
+		}
+		t.lead = next
+		if was.mem != nil {
+			was.mem.Unref()
+		}
+	}
+	if old := o.Swap(s); old != nil {
 		old.retire()
 	}
 }
@@ -192,20 +214,20 @@ func (t *Tree) replaceLocked(s *ReadState) {
 // Close takes the state away: later reads, and moves of iterators, fail with
 // base.ErrClosed. Iterators and reads under way keep what they use.
 func (t *Tree) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	o := t.state.Lock()
+	defer o.Unlock()
 	t.dropped.Store(false)
-	t.replaceLocked(nil)
+	t.replace(o, nil)
 	t.shared.Seqs.unpinTree(t)
 }
 
 // Drop takes the state away of a keyspace that was dropped: later reads fail with
 // base.ErrNoKeyspace, but open iterators go on until Close.
 func (t *Tree) Drop() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	o := t.state.Lock()
+	defer o.Unlock()
 	t.dropped.Store(true)
-	t.replaceLocked(nil)
+	t.replace(o, nil)
 	t.shared.Seqs.unpinTree(t)
 }
 
@@ -217,7 +239,7 @@ func (t *Tree) NoteIngested(seq base.SeqNum) { t.ingested.Store(uint64(seq)) }
 func (t *Tree) mayHaveIngested(since base.SeqNum) bool { return base.SeqNum(t.ingested.Load()) > since }
 
 // Closed reports whether the Tree was closed, or not started.
-func (t *Tree) Closed() bool { return t.state.Load() == nil && !t.dropped.Load() }
+func (t *Tree) Closed() bool { return t.state.Empty() && !t.dropped.Load() }
 
 // Gone is why a Tree without a state takes no call: base.ErrClosed, or
 // base.ErrNoKeyspace after Drop.
@@ -231,10 +253,6 @@ func (t *Tree) Gone() error {
 // Unused reports whether no read and no iterator has a state.
 func (t *Tree) Unused() bool { return t.states.Load() == 0 }
 
-// Current returns the current state without a reference, or nil once closed. What
-// the state holds may be used inside a guard, and by the commit leader.
-func (t *Tree) Current() *ReadState { return t.state.Load() }
-
 // acquireAt returns the state and the sequence number to read at snap, or at present if
 // that is nil, with a reference on the state.
 func (t *Tree) acquireAt(snap *Snapshot) (*ReadState, base.SeqNum, error) {
@@ -242,9 +260,9 @@ func (t *Tree) acquireAt(snap *Snapshot) (*ReadState, base.SeqNum, error) {
 		return nil, 0, err
 	}
 	g := t.shared.Reads.Enter()
-	s, seq, err := t.after(t.state.Load(), snap)
+	s, seq, err := t.stateFor(g, snap)
 	if err == nil {
-		s.Ref()
+		s.ref()
 	}
 	g.Exit()
 	return s, seq, err
@@ -253,9 +271,9 @@ func (t *Tree) acquireAt(snap *Snapshot) (*ReadState, base.SeqNum, error) {
 // Acquire returns the current state with a reference, or nil once closed.
 func (t *Tree) Acquire() *ReadState {
 	g := t.shared.Reads.Enter()
-	s := t.state.Load()
+	s := t.state.Load(g)
 	if s != nil {
-		s.Ref()
+		s.ref()
 	}
 	g.Exit()
 	return s
@@ -264,12 +282,30 @@ func (t *Tree) Acquire() *ReadState {
 // OldestLog is that of the current state; ok is false once closed.
 func (t *Tree) OldestLog(flushed *Sealed) (num uint64, any, ok bool) {
 	g := t.shared.Reads.Enter()
-	if s := t.state.Load(); s != nil {
+	if s := t.state.Load(g); s != nil {
 		num, any = s.OldestLog(flushed)
 		ok = true
 	}
 	g.Exit()
 	return num, any, ok
+}
+
+// HasSealed reports whether a memtable still waits for its flush.
+func (t *Tree) HasSealed(m *Sealed) bool {
+	g := t.shared.Reads.Enter()
+	defer g.Exit()
+	s := t.state.Load(g)
+	return s != nil && slices.Contains(s.Sealed, m)
+}
+
+// NumSealed is how many memtables wait for their flush.
+func (t *Tree) NumSealed() int {
+	g := t.shared.Reads.Enter()
+	defer g.Exit()
+	if s := t.state.Load(g); s != nil {
+		return len(s.Sealed)
+	}
+	return 0
 }
 
 // NewMemTable makes an empty memtable with room for a group of so many bytes and
@@ -291,7 +327,7 @@ func (t *Tree) memOptions() memtable.Options {
 // HasRoom reports whether the memtable takes a group of so many bytes and entries;
 // if it does not, Rotate makes room. Commit leader only.
 func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
-	mem := t.state.Load().Mem
+	mem := t.lead.mem
 	err := mem.Room(bytes, entries)
 	if mem.WantsFlush() || errors.Is(err, memtable.ErrFull) {
 		return false, nil
@@ -302,36 +338,36 @@ func (t *Tree) HasRoom(bytes int64, entries int) (bool, error) {
 // BeginLog tells the tree that its next entries go to log num: an empty memtable
 // has none in older logs. Commit leader only, before it appends them.
 func (t *Tree) BeginLog(num uint64) {
-	if s := t.state.Load(); s.FirstLog < num && s.Mem.Len() == 0 {
+	if t.lead.log < num && t.lead.mem.Len() == 0 {
 		t.beginLog(num)
 	}
 }
 
 func (t *Tree) beginLog(num uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.state.Load()
+	o := t.state.Lock()
+	defer o.Unlock()
+	s := o.Load()
 	s.Version.Ref()
-	t.replaceLocked(t.newState(s.Mem, num, s.Sealed, s.Version))
+	t.replace(o, t.newState(s.Mem, num, s.Sealed, s.Version))
 }
 
 // PrefetchWrite says that key is going to be written. What the memtable looks at first then mostly is a cache
 // miss, which the way through the log takes time enough for. No guard is needed: nothing is read.
 func (t *Tree) PrefetchWrite(key []byte) {
-	if s := t.state.Load(); s != nil {
-		s.Mem.PrefetchWrite(key)
+	if m := t.hint.Load(); m != nil {
+		m.PrefetchWrite(key)
 	}
 }
 
 // Apply inserts a batch, whose first entry has sequence number seq, into the
 // memtable. Commit leader only.
 func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
-	return t.state.Load().Mem.Apply(batch, seq)
+	return t.lead.mem.Apply(batch, seq)
 }
 
 // Add inserts one entry of a batch. Commit leader only.
 func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
-	return t.state.Load().Mem.Add(seq, kind, key, value)
+	return t.lead.mem.Add(seq, kind, key, value)
 }
 
 // Rotate seals the memtable and starts another one, with room for a group of so
@@ -355,15 +391,15 @@ func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum)
 	if err != nil {
 		return err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.state.Load()
+	o := t.state.Lock()
+	defer o.Unlock()
+	s := o.Load()
 	if s == nil {
 		return t.Gone()
 	}
 	sealed := append([]*Sealed{{Mem: old, FirstLog: s.FirstLog, Last: last}}, s.Sealed...)
 	s.Version.Ref()
-	t.replaceLocked(t.newState(fresh, log, sealed, s.Version))
+	t.replace(o, t.newState(fresh, log, sealed, s.Version))
 	return nil
 }
 
@@ -371,9 +407,9 @@ func (t *Tree) Rotate(bytes int64, entries int, rotateLog func(last base.SeqNum)
 // flushed if that is not nil. It takes over the caller's reference on version. On a
 // closed Tree the edit is durable all the same, and there is nothing to do.
 func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := t.state.Load()
+	o := t.state.Lock()
+	defer o.Unlock()
+	s := o.Load()
 	if s == nil {
 		version.Unref()
 		return
@@ -382,7 +418,7 @@ func (t *Tree) Install(version *manifest.Version, flushed *Sealed) {
 	if flushed != nil {
 		sealed = slices.DeleteFunc(slices.Clone(sealed), func(m *Sealed) bool { return m == flushed })
 	}
-	t.replaceLocked(t.newState(s.Mem, s.FirstLog, sealed, version))
+	t.replace(o, t.newState(s.Mem, s.FirstLog, sealed, version))
 }
 
 // soughtStep is how many extra sorted runs pass between two calls of

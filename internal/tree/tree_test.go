@@ -62,6 +62,15 @@ func (h *house) open(id base.KeyspaceID, firstLog uint64) *Tree {
 	return t
 }
 
+// current is the state of a tree that nobody else changes.
+func current(t *Tree) *ReadState {
+	s := t.Acquire()
+	defer s.Unref()
+	return s
+}
+
+func newestSealed(t *Tree) *Sealed { return current(t).Sealed[0] }
+
 // put is what a commit leader does.
 func (h *house) put(t *testing.T, tree *Tree, key, value string) {
 	t.Helper()
@@ -151,14 +160,14 @@ func TestSpareWaitsForReads(t *testing.T) {
 		}
 		log++
 		h.rotate(t, tree, log)
-		tree.Install(h.manifest.Current(base.DefaultKeyspace), tree.Current().Sealed[0])
+		tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
 	}
 	for _, guarded := range []bool{true, false} {
 		h.put(t, tree, "key", "old")
 		g := h.Reads.Enter()
-		state, seq := tree.Current(), h.Seqs.Visible()
+		state, seq := tree.state.Load(g), h.Seqs.Visible()
 		if !guarded {
-			state.Ref()
+			state.ref()
 			g.Exit()
 		}
 		for range 4 {
@@ -184,7 +193,7 @@ func TestSpareWaitsForReads(t *testing.T) {
 	}
 	flush()
 	flush()
-	if h.Reads.DrainFor(time.Minute); tree.Current().Mem.Len() != 0 {
+	if h.Reads.DrainFor(time.Minute); tree.lead.mem.Len() != 0 {
 		t.Error("the memtable is not new")
 	}
 }
@@ -195,12 +204,12 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 	h := newHouse(t)
 	tree := h.open(0, 5)
 	h.put(t, tree, "a", "1")
-	before := tree.Current()
+	before := current(tree)
 	full := errors.New("disk full")
 	if err := tree.Rotate(0, 0, func(base.SeqNum) (uint64, error) { return 0, full }); !errors.Is(err, full) {
 		t.Fatal(err)
 	}
-	if tree.Current() != before {
+	if current(tree) != before {
 		t.Error("a rotation that failed changed the state")
 	}
 	h.rotate(t, tree, 6)
@@ -228,11 +237,14 @@ func TestRotateSealsOrChangesNothing(t *testing.T) {
 	}
 	tree.Install(h.manifest.Current(base.DefaultKeyspace), oldest)
 	tree.Install(h.manifest.Current(base.DefaultKeyspace), newest)
-	if num, any := tree.Current().OldestLog(nil); any || len(tree.Current().Sealed) != 0 {
-		t.Errorf("%d sealed memtables after the flushes, and log %d is needed", len(tree.Current().Sealed), num)
+	if s := current(tree); len(s.Sealed) != 0 {
+		t.Errorf("%d sealed memtables after the flushes", len(s.Sealed))
+	}
+	if num, any, ok := tree.OldestLog(nil); any || !ok {
+		t.Errorf("log %d is needed after the flushes, %v", num, ok)
 	}
 	h.put(t, tree, "d", "4")
-	if num, any := tree.Current().OldestLog(nil); num != 8 || !any {
+	if num, any, _ := tree.OldestLog(nil); num != 8 || !any {
 		t.Errorf("oldest log %d, %v after another write; want 8", num, any)
 	}
 	wantGet(t, tree, nil, "a", "") // this flush made no table
@@ -251,10 +263,10 @@ func TestGuardKeepsState(t *testing.T) {
 	tree := h.open(0, 1)
 	h.put(t, tree, "k", "v")
 	g := h.Reads.Enter()
-	s := tree.Current()
+	s := tree.state.Load(g)
 	h.rotate(t, tree, 2) // other states follow
-	tree.Install(h.manifest.Current(base.DefaultKeyspace), tree.Current().Sealed[0])
-	if n := h.Holders.n.Load(); tree.Current() == s || n != 4 { // the house, three states
+	tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+	if n := h.Holders.n.Load(); current(tree) == s || n != 4 { // the house, three states
 		t.Errorf("%d holders inside a guard", n)
 	}
 	g.Exit()
@@ -337,7 +349,7 @@ func TestBeginLog(t *testing.T) {
 	tree := h.open(0, 3)
 	firstLog := func(want uint64) {
 		t.Helper()
-		if got := tree.Current().FirstLog; got != want {
+		if got := current(tree).FirstLog; got != want {
 			t.Errorf("first log %d, want %d", got, want)
 		}
 	}
@@ -374,10 +386,7 @@ func TestWrittenSinceKeepsItsState(t *testing.T) {
 	var keys []string
 	ok := tree.WrittenSince(place, since, func(key []byte) bool {
 		if len(keys) == 0 {
-			s := tree.Acquire()
-			flushed := s.Sealed[0]
-			s.Unref()
-			tree.Install(h.manifest.Current(base.DefaultKeyspace), flushed)
+			tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
 			if !h.Reads.DrainFor(time.Minute) {
 				t.Error("a guard is entered while the comparer is called")
 			}

@@ -304,7 +304,7 @@ var table = []mutant{
 		{"internal/memtable/leaf_copy.go", "|| o.shape.Load() != shape {", "|| shape != shape {"}}},
 
 	{"iterator-of-closed", "an iterator of a closed database releases the cache once more", afterClose, []edit{
-		{"internal/tree/tree.go", "\tif err == nil {\n\t\ts.Ref()\n\t}\n\tg.Exit()\n", "\tif err == nil {\n\t\ts.Ref()\n\t} else {\n\t\tt.shared.Holders.n.Add(1)\n\t\tt.shared.Holders.Release()\n\t}\n\tg.Exit()\n"}}},
+		{"internal/tree/tree.go", "\tif err == nil {\n\t\ts.ref()\n\t}\n\tg.Exit()\n", "\tif err == nil {\n\t\ts.ref()\n\t} else {\n\t\tt.shared.Holders.n.Add(1)\n\t\tt.shared.Holders.Release()\n\t}\n\tg.Exit()\n"}}},
 
 	{"cache-closed-twice", "a second Close of a cache takes a database's reference", afterClose, []edit{
 		{"lsm/extend.go", "!c.closed.Swap(true)", "(!c.closed.Swap(true) || true)"}}},
@@ -319,7 +319,7 @@ var table = []mutant{
 		{"internal/tree/sequences.go", "snap.of != t.shared.Seqs {", "snap.of == nil {"}}},
 
 	{"snapshot-then-state", "a snapshot is found open before the read state is loaded that may lack its entries", target{"lsm", "TestSnapshotReadsBesideItsClose"}, []edit{
-		{"internal/tree/get.go", "\th.state, seq, err = t.after(t.state.Load(), snap)\n", "\th.state, seq, err = t.after(t.state.Load(), snap)\n\tif s := t.state.Load(); s != nil {\n\t\th.state = s\n\t}\n"}}},
+		{"internal/tree/get.go", "\th.state, seq, err = t.stateFor(h.guard, snap)\n", "\th.state, seq, err = t.stateFor(h.guard, snap)\n\tif s := t.state.Load(h.guard); s != nil {\n\t\th.state = s\n\t}\n"}}},
 
 	{"commit-after-close", "a writer that waited behind Close commits to a closed database", target{"lsm", "TestWritesBesideClose"}, []edit{
 		{"internal/engine/open.go", "\t\tdb.Pipeline.Poison(base.ErrClosed)\n", ""}}},
