@@ -3,9 +3,8 @@ package lsm
 import (
 	"bytes"
 	"errors"
-	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -55,32 +54,28 @@ func TestNewTablesAreWarm(t *testing.T) {
 // TestDeletionsAreCompactedAway deletes nearly everything: no table full of
 // deletions may stay below level 0.
 func TestDeletionsAreCompactedAway(t *testing.T) {
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
-	defer db.Close()
-	const n = 20_000
-	putKeys(t, db, n)
-	mustCompact(t, db)
-	for i := range n {
-		if err := db.Delete(key(i), NoSync); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+		defer db.Close()
+		const n = 20_000
+		putKeys(t, db, n)
+		mustCompact(t, db)
+		for i := range n {
+			if err := db.Delete(key(i), NoSync); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	mustFlush(t, db)
-	deadline := time.Now().Add(2 * time.Minute) // ends a hang
-	for {
+		mustFlush(t, db)
+		synctest.Wait()
 		m := db.Metrics()
 		below := uint64(0)
 		for _, l := range m.Levels[1:] {
 			below += l.Bytes
 		}
-		if below < 256<<10 {
-			return
-		}
-		if time.Now().After(deadline) {
+		if below >= 256<<10 {
 			t.Fatalf("%d bytes are left below level 0: %+v", below, m.Levels)
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	})
 }
 
 // numRuns is how many sorted runs a read looks into.
@@ -105,57 +100,36 @@ func threeRuns(t *testing.T, db *DB, n int) {
 	}
 }
 
-// stayBusy writes now and then, so that the database is never idle.
-func stayBusy(t *testing.T, db *DB, n, i int) {
-	t.Helper()
-	if i%1000 == 0 {
-		mustPut(t, db, n+1)
-	}
-}
-
 // TestSeeksMergeRuns: runs that no rule of writing wants merged are merged once
 // seeks have paid for it, and not for reads that pass most runs by.
 func TestSeeksMergeRuns(t *testing.T) {
-	for !seeksMergeRuns(t) {
-		t.Log("once more: the machine was so slow that the database was idle")
-	}
-}
-
-func seeksMergeRuns(t *testing.T) (ok bool) {
-	var idle atomic.Bool
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Events: &EventListener{CompactionEnd: func(c CompactionInfo) {
-		if c.Reason == "idle" {
-			idle.Store(true)
+	synctest.Test(t, func(t *testing.T) {
+		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem()}))
+		defer db.Close()
+		const n = 1000
+		threeRuns(t, db, n)
+		before := numRuns(db)
+		for i := range 100 * n {
+			wantValue(t, db, i%n)
 		}
-	}}}))
-	defer db.Close()
-	const n = 1000
-	threeRuns(t, db, n)
-	before := numRuns(db)
-	for i := range 100 * n {
-		wantValue(t, db, i%n)
-		stayBusy(t, db, n, i)
-	}
-	if got := numRuns(db); got != before {
-		mustClose(t, db) // the last events are told
-		if idle.Load() {
-			return false
+		synctest.Wait()
+		if got := numRuns(db); got != before {
+			t.Fatalf("%d runs, then %d after gets", before, got)
 		}
-		t.Fatalf("%d runs, then %d after gets", before, got)
-	}
-	deadline := time.Now().Add(2 * time.Minute) // ends a hang
-	for i := 0; numRuns(db) > 1; i++ {
-		stayBusy(t, db, n, i)
-		it := db.Iter(nil)
-		if !it.SeekGE(key(i%n)) || !bytes.Equal(it.Key(), key(i%n)) {
-			t.Fatal(i, it.Err())
+		for i := 0; numRuns(db) > 1; i++ {
+			it := db.Iter(nil)
+			if !it.SeekGE(key(i%n)) || !bytes.Equal(it.Key(), key(i%n)) {
+				t.Fatal(i, it.Err())
+			}
+			if err := it.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if i%n == n-1 {
+				synctest.Wait()
+			}
+			if i == 1000*n {
+				t.Fatalf("%d runs after %d seeks", numRuns(db), i)
+			}
 		}
-		if err := it.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d runs after %d seeks", numRuns(db), i)
-		}
-	}
-	return true
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit/seed"
@@ -65,42 +66,44 @@ func TestChangesOfFollower(t *testing.T) {
 // TestChangesOfFollowerWait has a feed wait for a write of another opening: it comes with the interval, and with CatchUp.
 func TestChangesOfFollowerWait(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
-		dir := t.TempDir()
-		db := opened(t, dir, &o)
-		for _, interval := range []time.Duration{0, time.Millisecond} {
-			f, err := OpenFollower(dir, &Options{FollowInterval: interval})
-			must(t, err)
-			feed := mustChanges(t, f.DB, 0, nil)
-			drain(t, feed)
-			got := make(chan string, 100)
-			go func() {
-				defer close(got)
-				for {
-					change, err := feed.Next(context.Background())
-					if err != nil {
-						got <- err.Error()
-						return
+		synctest.Test(t, func(t *testing.T) {
+			dir := t.TempDir()
+			db := opened(t, dir, &o)
+			for _, interval := range []time.Duration{0, time.Millisecond} {
+				f, err := OpenFollower(dir, &Options{FollowInterval: interval})
+				must(t, err)
+				feed := mustChanges(t, f.DB, 0, nil)
+				drain(t, feed)
+				got := make(chan string, 100)
+				go func() {
+					defer close(got)
+					for {
+						change, err := feed.Next(context.Background())
+						if err != nil {
+							got <- err.Error()
+							return
+						}
+						for o := range change.Operations() {
+							got <- string(o.Key)
+						}
 					}
-					for o := range change.Operations() {
-						got <- string(o.Key)
+				}()
+				for _, key := range []string{"a", "b", "c"} {
+					synctest.Wait() // it waits
+					must(t, db.Put([]byte(key), nil, NoSync))
+					if interval == 0 {
+						must(t, f.CatchUp(context.Background()))
+					}
+					if k := <-got; k != key {
+						t.Fatalf("%s, not %s", k, key)
 					}
 				}
-			}()
-			for _, key := range []string{"a", "b", "c"} {
-				time.Sleep(5 * time.Millisecond) // most often it waits by then
-				must(t, db.Put([]byte(key), nil, NoSync))
-				if interval == 0 {
-					must(t, f.CatchUp(context.Background()))
-				}
-				if k := <-got; k != key {
-					t.Fatalf("%s, not %s", k, key)
+				must(t, f.Close())
+				if err := <-got; !strings.Contains(err, ErrClosed.Error()) {
+					t.Error(err)
 				}
 			}
-			must(t, f.Close())
-			if err := <-got; !strings.Contains(err, ErrClosed.Error()) {
-				t.Error(err)
-			}
-		}
+		})
 	})
 }
 

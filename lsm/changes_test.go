@@ -12,9 +12,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -291,56 +293,59 @@ func TestChangesConcurrent(t *testing.T) {
 // TestChangesWaits: Next waits for a commit without a timer, ends with its context, with the feed and with the
 // database, and nobody is counted as waiting afterwards.
 func TestChangesWaits(t *testing.T) {
-	db := opened(t, "/db", &Options{FS: vfs.NewMem()})
-	feed := mustChanges(t, db, 1, nil)
-	got := make(chan error)
-	next := func(ctx context.Context) {
-		_, err := feed.Next(ctx)
-		got <- err
-	}
-	waiting := func() {
-		t.Helper()
-		for !db.engine.Feeds.Waiting() {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		db := opened(t, "/db", &Options{FS: vfs.NewMem()})
+		feed := mustChanges(t, db, 1, nil)
+		got := make(chan error)
+		next := func(ctx context.Context) {
+			_, err := feed.Next(ctx)
+			got <- err
 		}
-	}
-	go next(context.Background())
-	waiting()
-	if err := db.Put([]byte("k"), nil, NoSync); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-got; err != nil {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go next(ctx)
-	waiting()
-	cancel()
-	if err := <-got; !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
-	}
-	if db.engine.Feeds.Waiting() {
-		t.Error("it still counts as waiting")
-	}
-	go next(context.Background())
-	waiting()
-	feed.Close()
-	if err := <-got; !errors.Is(err, ErrClosed) {
-		t.Errorf("closed: %v", err)
-	}
-	feed = mustChanges(t, db, 2, nil)
-	go next(context.Background())
-	waiting()
-	mustClose(t, db)
-	if err := <-got; !errors.Is(err, ErrClosed) {
-		t.Errorf("closed database: %v", err)
-	}
-	if _, err := db.Changes(1, nil); !errors.Is(err, ErrClosed) {
-		t.Errorf("opened after Close: %v", err)
-	}
-	if n := db.engine.Feeds.Open(); n != 0 {
-		t.Errorf("%d feeds are open", n)
-	}
+		waiting := func() {
+			t.Helper()
+			synctest.Wait()
+			if !db.engine.Feeds.Waiting() {
+				t.Error("nobody waits")
+			}
+		}
+		go next(context.Background())
+		waiting()
+		if err := db.Put([]byte("k"), nil, NoSync); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		go next(ctx)
+		waiting()
+		cancel()
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if db.engine.Feeds.Waiting() {
+			t.Error("it still counts as waiting")
+		}
+		go next(context.Background())
+		waiting()
+		feed.Close()
+		if err := <-got; !errors.Is(err, ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+		feed = mustChanges(t, db, 2, nil)
+		go next(context.Background())
+		waiting()
+		mustClose(t, db)
+		if err := <-got; !errors.Is(err, ErrClosed) {
+			t.Errorf("closed database: %v", err)
+		}
+		if _, err := db.Changes(1, nil); !errors.Is(err, ErrClosed) {
+			t.Errorf("opened after Close: %v", err)
+		}
+		if n := db.engine.Feeds.Open(); n != 0 {
+			t.Errorf("%d feeds are open", n)
+		}
+	})
 }
 
 // TestChangesGap: without retention, with too little of it, and before the first log, ErrGap says with what to go on; a
@@ -397,58 +402,57 @@ func TestChangesGap(t *testing.T) {
 // then; without limits none is kept.
 func TestRetention(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
-		fsys := vfs.NewMem()
-		o.FS, o.WriteBufferSize = fsys, 64<<10
-		logs := func() (n int) {
-			names, err := fsys.List("/db")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, name := range names {
-				if ext := filepath.Ext(name); ext == ".log" || ext == ".wal" {
-					n++
+		synctest.Test(t, func(t *testing.T) {
+			fsys := vfs.NewMem()
+			o.FS, o.WriteBufferSize = fsys, 64<<10
+			logs := func() (n int) {
+				names, err := fsys.List("/db")
+				if err != nil {
+					t.Fatal(err)
 				}
+				for _, name := range names {
+					if ext := filepath.Ext(name); ext == ".log" || ext == ".wal" {
+						n++
+					}
+				}
+				return n
 			}
-			return n
-		}
-		fill := func(o Options) (kept int) {
-			t.Helper()
+			fill := func(o Options) (kept int) {
+				t.Helper()
+				db := opened(t, "/db", &o)
+				h, rng := &history{max: 20}, rand.New(rand.NewPCG(3, 4))
+				for range 400 {
+					h.write(t, db, rng, NoSync)
+				}
+				mustFlush(t, db)
+				n, bytes := db.engine.WAL.Retained()
+				if o.WALRetentionBytes > 0 && bytes > o.WALRetentionBytes {
+					t.Errorf("%d bytes are kept, %d may be", bytes, o.WALRetentionBytes)
+				}
+				mustClose(t, db)
+				return n
+			}
+			if n := fill(o); n != 0 || logs() != 1 {
+				t.Fatalf("no retention: %d logs are kept, %d are there", n, logs())
+			}
+			o.WALRetentionBytes = 200 << 10
+			if n := fill(o); n < 2 || n > 4 || logs() != n+1 {
+				t.Errorf("200 KiB: %d logs are kept, %d are there", n, logs())
+			}
+			o.WALRetentionBytes, o.WALRetentionTime = 0, time.Hour
+			first := fill(o)
+			if first < 5 || logs() != first+1 {
+				t.Errorf("an hour: %d logs are kept, %d are there", first, logs())
+			}
+			o.WALRetentionTime = 20 * time.Millisecond
 			db := opened(t, "/db", &o)
-			h, rng := &history{max: 20}, rand.New(rand.NewPCG(3, 4))
-			for range 400 {
-				h.write(t, db, rng, NoSync)
-			}
-			mustFlush(t, db)
-			n, bytes := db.engine.WAL.Retained()
-			if o.WALRetentionBytes > 0 && bytes > o.WALRetentionBytes {
-				t.Errorf("%d bytes are kept, %d may be", bytes, o.WALRetentionBytes)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n, bytes := db.engine.WAL.Retained(); n != 0 || bytes != 0 || logs() > 2 { // the current one, one that stands ready
+				t.Errorf("20 ms: %d logs of %d bytes are kept, %d are there", n, bytes, logs())
 			}
 			mustClose(t, db)
-			return n
-		}
-		if n := fill(o); n != 0 || logs() != 1 {
-			t.Fatalf("no retention: %d logs are kept, %d are there", n, logs())
-		}
-		o.WALRetentionBytes = 200 << 10
-		if n := fill(o); n < 2 || n > 4 || logs() != n+1 {
-			t.Errorf("200 KiB: %d logs are kept, %d are there", n, logs())
-		}
-		o.WALRetentionBytes, o.WALRetentionTime = 0, time.Hour
-		first := fill(o)
-		if first < 5 || logs() != first+1 {
-			t.Errorf("an hour: %d logs are kept, %d are there", first, logs())
-		}
-		o.WALRetentionTime = 20 * time.Millisecond
-		db := opened(t, "/db", &o)
-		within(t, "the end of all logs that are kept for 20 ms", func() {
-			for n := 1; n > 0 || logs() > 2; time.Sleep(time.Millisecond) { // the current one, one that stands ready
-				n, _ = db.engine.WAL.Retained()
-			}
 		})
-		if _, bytes := db.engine.WAL.Retained(); bytes != 0 {
-			t.Errorf("20 ms: %d bytes are kept", bytes)
-		}
-		mustClose(t, db)
 	})
 }
 
@@ -456,46 +460,49 @@ func TestRetention(t *testing.T) {
 // a flush.
 func TestChangesDurable(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
-		o.FS = vfs.NewMem()
-		db := opened(t, "/db", &o)
-		visible, durable := mustChanges(t, db, 1, nil), mustChanges(t, db, 1, &ChangesOptions{Durable: true})
-		put := func(key string, mode WriteMode) {
-			t.Helper()
-			if err := db.Put([]byte(key), nil, mode); err != nil {
+		synctest.Test(t, func(t *testing.T) {
+			o.FS = vfs.NewMem()
+			db := opened(t, "/db", &o)
+			visible, durable := mustChanges(t, db, 1, nil), mustChanges(t, db, 1, &ChangesOptions{Durable: true})
+			put := func(key string, mode WriteMode) {
+				t.Helper()
+				if err := db.Put([]byte(key), nil, mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := func(visibly, durably int) {
+				t.Helper()
+				if a, b := len(drain(t, visible)), len(drain(t, durable)); a != visibly || b != durably {
+					t.Errorf("%d operations are visible and %d durable, want %d and %d", a, b, visibly, durably)
+				}
+			}
+			put("a", NoSync)
+			put("b", NoSync)
+			want(2, 0)
+			got := make(chan error)
+			go func() {
+				_, err := durable.Next(context.Background())
+				got <- err
+			}()
+			synctest.Wait()
+			if !db.engine.Feeds.Waiting() {
+				t.Error("nobody waits")
+			}
+			if err := db.Write(NewBatch(), Sync); err != nil { // an empty batch
 				t.Fatal(err)
 			}
-		}
-		want := func(visibly, durably int) {
-			t.Helper()
-			if a, b := len(drain(t, visible)), len(drain(t, durable)); a != visibly || b != durably {
-				t.Errorf("%d operations are visible and %d durable, want %d and %d", a, b, visibly, durably)
+			if err := <-got; err != nil {
+				t.Fatal(err)
 			}
-		}
-		put("a", NoSync)
-		put("b", NoSync)
-		want(2, 0)
-		got := make(chan error)
-		go func() {
-			_, err := durable.Next(context.Background())
-			got <- err
-		}()
-		for !db.engine.Feeds.Waiting() {
-			time.Sleep(time.Millisecond)
-		}
-		if err := db.Write(NewBatch(), Sync); err != nil { // an empty batch
-			t.Fatal(err)
-		}
-		if err := <-got; err != nil {
-			t.Fatal(err)
-		}
-		want(0, 1)
-		put("c", NoSync)
-		want(1, 0)
-		mustFlush(t, db)
-		want(0, 1)
-		put("d", Sync)
-		put("e", NoSync)
-		want(2, 1)
+			want(0, 1)
+			put("c", NoSync)
+			want(1, 0)
+			mustFlush(t, db)
+			want(0, 1)
+			put("d", Sync)
+			put("e", NoSync)
+			want(2, 1)
+		})
 	})
 }
 
@@ -525,7 +532,7 @@ func TestChangesFaults(t *testing.T) {
 			}
 			mustFlush(t, db)
 			db.PauseCompaction()
-			db.engine.Shared.Reads.DrainFor(watchdog)
+			db.engine.Shared.Reads.DrainFor(hang.Limit())
 			db.engine.Shared.Files.WaitDeleted() // from now on all calls are the feed's
 			mu.Lock()
 			failAt = at

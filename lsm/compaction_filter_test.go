@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -227,11 +226,7 @@ func TestCompactionFilterHistories(t *testing.T) {
 	for _, format := range []Format{FormatLevelDB, FormatNative} {
 		for _, fails := range []int64{0, 500} {
 			t.Run(fmt.Sprintf("%v, one call in %d fails", format, fails), func(t *testing.T) {
-				seed := time.Now().UnixNano()
-				if s, err := strconv.ParseInt(os.Getenv("LOAM_SEED"), 10, 64); err == nil {
-					seed = s
-				}
-				t.Logf("seed %d", seed)
+				seed := seed.Of(t)
 				f := &eager{}
 				f.fails.Store(fails)
 				m := &filterModel{t: t, fs: vfs.NewMem(), rng: rand.New(rand.NewPCG(uint64(seed), 48)), now: map[string]string{},
@@ -261,60 +256,53 @@ func TestCompactionFilterHistories(t *testing.T) {
 	}
 }
 
-// eventually waits until f holds.
-func eventually(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	within(t, what, func() {
-		for !f() {
-			time.Sleep(time.Millisecond)
-		}
-	})
-}
-
 // TestCompactionFilterFailureIsTold has the filter fail in automatic compactions: Metrics and
 // the listener have the cause, writes and reads go on, and so do compactions when it works
 // again.
 func TestCompactionFilterFailureIsTold(t *testing.T) {
-	var broken atomic.Bool
-	var mu sync.Mutex
-	var told []error
-	broken.Store(true)
-	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), L0Compaction: 2,
-		CompactionFilter: &CompactionFilter{Name: "test.Broken", Filter: func(int, []byte, []byte) (FilterDecision, error) {
-			if broken.Load() {
-				panic("out of order")
-			}
-			return FilterKeep, nil
-		}},
-		Events: &EventListener{BackgroundError: func(err error) {
-			mu.Lock()
-			defer mu.Unlock()
-			told = append(told, err)
-		}}}))
-	defer db.Close()
-	for range 3 {
-		putKeys(t, db, 100)
-		mustFlush(t, db)
-	}
-	eventually(t, "a failure", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		var mu sync.Mutex
+		var told []error
+		broken.Store(true)
+		db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), L0Compaction: 2,
+			CompactionFilter: &CompactionFilter{Name: "test.Broken", Filter: func(int, []byte, []byte) (FilterDecision, error) {
+				if broken.Load() {
+					panic("out of order")
+				}
+				return FilterKeep, nil
+			}},
+			Events: &EventListener{BackgroundError: func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				told = append(told, err)
+			}}}))
+		defer db.Close()
+		for range 3 {
+			putKeys(t, db, 100)
+			mustFlush(t, db)
+		}
+		synctest.Wait()
 		m := db.Metrics()
-		return m.Filter.Failed > 0 && errors.Is(m.BackgroundError, ErrCompactionFilter) && strings.Contains(m.BackgroundError.Error(), "test.Broken") && m.ReadOnly == nil
+		if m.Filter.Failed == 0 || !errors.Is(m.BackgroundError, ErrCompactionFilter) || !strings.Contains(m.BackgroundError.Error(), "test.Broken") || m.ReadOnly != nil {
+			t.Fatalf("%d failures, background error %v, read-only %v", m.Filter.Failed, m.BackgroundError, m.ReadOnly)
+		}
+		putKeys(t, db, 10)
+		wantValues(t, db, 100)
+		broken.Store(false)
+		if err := db.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if m := db.Metrics(); m.BackgroundError != nil || m.Compact.Count <= m.Compact.Failed {
+			t.Fatalf("background error %v, %d compactions, %d failed", m.BackgroundError, m.Compact.Count, m.Compact.Failed)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(told) == 0 || !errors.Is(told[0], ErrCompactionFilter) || !strings.Contains(told[0].Error(), "out of order") {
+			t.Errorf("the listener was told %v", told)
+		}
 	})
-	putKeys(t, db, 10)
-	wantValues(t, db, 100)
-	broken.Store(false)
-	if err := db.Resume(); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "a compaction", func() bool {
-		m := db.Metrics()
-		return m.BackgroundError == nil && m.Compact.Count > m.Compact.Failed
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	if len(told) == 0 || !errors.Is(told[0], ErrCompactionFilter) || !strings.Contains(told[0].Error(), "out of order") {
-		t.Errorf("the listener was told %v", told)
-	}
 }
 
 func TestCompactionFilterNames(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/backup"
@@ -43,23 +44,25 @@ func TestChangesConformance(t *testing.T) {
 }
 
 func conform(t *testing.T, name, expected string, o *Options) {
-	steps, err := os.ReadFile("../testdata/conformance/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{}, txns: map[string]*Txn{}, points: map[string]SavePoint{}}
-	c.open()
-	for line := range strings.Lines(string(steps)) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
+	synctest.Test(t, func(t *testing.T) {
+		steps, err := os.ReadFile("../testdata/conformance/" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
-		fmt.Fprintf(&c.out, "> %s\n", line)
-		words := strings.Fields(line)
-		c.run(words[0], words[1:])
-	}
-	mustClose(t, c.db)
-	script.Golden(t, "../testdata/conformance/"+expected, c.out.String())
+		c := conformer{t: t, dir: t.TempDir(), options: o, snaps: map[string]*Snapshot{}, txns: map[string]*Txn{}, points: map[string]SavePoint{}}
+		c.open()
+		for line := range strings.Lines(string(steps)) {
+			line = strings.TrimSpace(line)
+			if line == "" || line[0] == '#' {
+				continue
+			}
+			fmt.Fprintf(&c.out, "> %s\n", line)
+			words := strings.Fields(line)
+			c.run(words[0], words[1:])
+		}
+		mustClose(t, c.db)
+		script.Golden(t, "../testdata/conformance/"+expected, c.out.String())
+	})
 }
 
 type conformer struct {

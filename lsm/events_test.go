@@ -12,6 +12,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -109,7 +110,7 @@ func TestListenerMayClose(t *testing.T) {
 					closed <- db.Load().Close()
 				}
 			})
-			within(t, "closing from "+from, func() {
+			hang.Within(t, "closing from "+from, func() {
 				db.Store(mustOpen(t, "db", o))
 				stall(t, db.Load(), fsys) // its error depends on when Close comes
 				fsys.fail.Store(true)
@@ -141,7 +142,7 @@ func TestPanicInListenerIsTold(t *testing.T) {
 			}}
 			o.Logger, o.Events = slog.New(p), p.listener()
 			o.Events.ReadOnly = func(err error) { told <- err }
-			within(t, from, func() {
+			hang.Within(t, from, func() {
 				db := mustOpen(t, "db", o)
 				mustPut(t, db, 1)
 				if strings.HasPrefix(from, "log") {
@@ -181,7 +182,7 @@ func TestBlockedListenerStopsNobody(t *testing.T) {
 					<-gate
 				}
 			})
-			within(t, from, func() {
+			hang.Within(t, from, func() {
 				db := mustOpen(t, "db", o)
 				db.engine.Health.JobFailed("flush", syscall.ENOSPC)
 				for i := range 5 {
@@ -214,7 +215,7 @@ func TestPanicInComparerDuringCommit(t *testing.T) {
 		return BytewiseComparer.Compare(a, b)
 	}
 	db := mustOpen(t, "db", small(Options{FS: vfs.NewMem(), Comparer: &cmp, Events: &EventListener{ReadOnly: func(err error) { told <- err }}}))
-	within(t, "a panic under the lead", func() {
+	hang.Within(t, "a panic under the lead", func() {
 		err := db.engine.Pipeline.Exclusive(func() error { panic("comparer broke") })
 		for what, err := range map[string]error{"the caller": err, "the event": <-told, "Metrics": db.Metrics().ReadOnly, "Put": db.Put(key(1), nil, NoSync)} {
 			if err == nil || !strings.Contains(err.Error(), "comparer broke") {

@@ -9,12 +9,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -186,11 +188,9 @@ func TestIdleKeyspace(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before, outside := heap(), offheap.InUse()
-	start := time.Now()
 	db = openSpaces(t, fsys, nil)
-	took := time.Since(start)
 	each := (int64(heap()) - int64(before)) / n
-	t.Logf("%d keyspaces open in %v, %d bytes of heap each", n, took, each)
+	t.Logf("%d keyspaces are open, with %d bytes of heap each", n, each)
 	if each > 4<<10 {
 		t.Errorf("an idle keyspace costs %d bytes of heap", each)
 	}
@@ -298,69 +298,68 @@ func TestRotationLeavesOtherKeyspaces(t *testing.T) {
 }
 
 func TestDropKeyspace(t *testing.T) {
-	fsys := vfs.NewMem()
-	db := openSpaces(t, fsys, func(o *Options) { o.WALPreallocate = -1 })
-	a := mustSpace(t, db, "a")
-	putIn(t, db, "k", "table", a)
-	if err := a.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	putIn(t, db, "k", "memory", a)
-	snap := db.Snapshot()
-	it := a.Iter(nil)
-	if err := db.DropKeyspace("a"); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.DropKeyspace("a"); !errors.Is(err, base.ErrNoKeyspace) {
-		t.Errorf("second drop: %v", err)
-	}
-	b := NewBatch()
-	b.In(a).Put([]byte("k"), nil)
-	if err := db.Write(b, NoSync); !errors.Is(err, base.ErrNoKeyspace) {
-		t.Errorf("write into a dropped keyspace: %v", err)
-	}
-	if _, err := a.Get([]byte("k"), nil); !errors.Is(err, ErrNoKeyspace) {
-		t.Errorf("read of a dropped keyspace: %v", err)
-	}
-	late := db.Snapshot()
-	putIn(t, db, "k", "v", nil)
-	if !it.First() || string(it.Value()) != "memory" {
-		t.Errorf("open iterator: %q, %v", it.Value(), it.Err())
-	}
-	if got, err := snap.In(a).Get([]byte("k"), nil); err != nil || string(got) != "memory" {
-		t.Errorf("open snapshot: %q, %v", got, err)
-	}
-	again := mustSpace(t, db, "a")
-	if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
-		t.Errorf("made again under its name: %v", err)
-	}
-	db.engine.Shared.Files.WaitDeleted()
-	if n, _ := filesIn(t, fsys, base.FileTable); n != 1 {
-		t.Errorf("%d tables beside an iterator and a snapshot", n)
-	}
-	if err := errors.Join(snap.Close(), late.Close(), it.Close()); err != nil {
-		t.Error(err)
-	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for n := 1; n > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		db.engine.Shared.Reads.DrainFor(time.Second)
-		n, _ = filesIn(t, fsys, base.FileTable)
-	}
-	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
-		t.Errorf("%d tables of the dropped keyspace are left", n)
-	}
-	crashed := fsys.CrashClone(vfs.DropAll())
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db = openSpaces(t, crashed, nil)
-	again = mustSpace(t, db, "a")
-	if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
-		t.Errorf("after a power cut: %v", err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.NewMem()
+		db := openSpaces(t, fsys, func(o *Options) { o.WALPreallocate = -1 })
+		a := mustSpace(t, db, "a")
+		putIn(t, db, "k", "table", a)
+		if err := a.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		putIn(t, db, "k", "memory", a)
+		snap := db.Snapshot()
+		it := a.Iter(nil)
+		if err := db.DropKeyspace("a"); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.DropKeyspace("a"); !errors.Is(err, base.ErrNoKeyspace) {
+			t.Errorf("second drop: %v", err)
+		}
+		b := NewBatch()
+		b.In(a).Put([]byte("k"), nil)
+		if err := db.Write(b, NoSync); !errors.Is(err, base.ErrNoKeyspace) {
+			t.Errorf("write into a dropped keyspace: %v", err)
+		}
+		if _, err := a.Get([]byte("k"), nil); !errors.Is(err, ErrNoKeyspace) {
+			t.Errorf("read of a dropped keyspace: %v", err)
+		}
+		late := db.Snapshot()
+		putIn(t, db, "k", "v", nil)
+		if !it.First() || string(it.Value()) != "memory" {
+			t.Errorf("open iterator: %q, %v", it.Value(), it.Err())
+		}
+		if got, err := snap.In(a).Get([]byte("k"), nil); err != nil || string(got) != "memory" {
+			t.Errorf("open snapshot: %q, %v", got, err)
+		}
+		again := mustSpace(t, db, "a")
+		if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
+			t.Errorf("made again under its name: %v", err)
+		}
+		db.engine.Shared.Files.WaitDeleted()
+		if n, _ := filesIn(t, fsys, base.FileTable); n != 1 {
+			t.Errorf("%d tables beside an iterator and a snapshot", n)
+		}
+		if err := errors.Join(snap.Close(), late.Close(), it.Close()); err != nil {
+			t.Error(err)
+		}
+		db.engine.Shared.Reads.DrainFor(hang.Limit())
+		synctest.Wait()
+		if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
+			t.Errorf("%d tables of the dropped keyspace are left", n)
+		}
+		crashed := fsys.CrashClone(vfs.DropAll())
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		db = openSpaces(t, crashed, nil)
+		again = mustSpace(t, db, "a")
+		if _, err := again.Get([]byte("k"), nil); !errors.Is(err, ErrNotFound) {
+			t.Errorf("after a power cut: %v", err)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestDropReleasesLogs: the logs that only a dropped keyspace needed go with it.
@@ -451,46 +450,48 @@ func TestKeyspacesUnderWay(t *testing.T) {
 // TestDroppedWhileJobsRun drops keyspaces in the middle of their flushes and
 // compactions: the jobs end, and their tables go.
 func TestDroppedWhileJobsRun(t *testing.T) {
-	fsys := vfs.NewMem()
-	slow := vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileTable {
-			time.Sleep(2 * time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.NewMem()
+		slow := vfs.NewFault(fsys, func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpSync && fstest.TypeOf(op.Name) == base.FileTable {
+				time.Sleep(2 * time.Millisecond)
+			}
+			return vfs.Outcome{}
+		})
+		db := openSpaces(t, slow, func(o *Options) { o.L0Compaction = 2 })
+		value := strings.Repeat("v", 2000)
+		for i := range 20 {
+			k := mustSpace(t, db, "a")
+			for j := range 40 + i { // more than a memtable
+				putIn(t, db, fmt.Sprint(j%30), value, k)
+			}
+			flushed := make(chan error)
+			go func() { flushed <- k.Flush() }()
+			if err := db.DropKeyspace("a"); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-flushed; err != nil && !errors.Is(err, ErrNoKeyspace) {
+				t.Errorf("round %d: flush of a keyspace that is dropped: %v", i, err)
+			}
 		}
-		return vfs.Outcome{}
-	})
-	db := openSpaces(t, slow, func(o *Options) { o.L0Compaction = 2 })
-	value := strings.Repeat("v", 2000)
-	for i := range 20 {
-		k := mustSpace(t, db, "a")
-		for j := range 40 + i { // more than a memtable
-			putIn(t, db, fmt.Sprint(j%30), value, k)
+		if err := db.Flush(); err != nil {
+			t.Error(err)
 		}
-		flushed := make(chan error)
-		go func() { flushed <- k.Flush() }()
-		if err := db.DropKeyspace("a"); err != nil {
+		if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
+			t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
+		}
+		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-flushed; err != nil && !errors.Is(err, ErrNoKeyspace) {
-			t.Errorf("round %d: flush of a keyspace that is dropped: %v", i, err)
+		db = openSpaces(t, fsys, nil) // removes what is left over
+		db.engine.Shared.Files.WaitDeleted()
+		if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
+			t.Errorf("%d tables are left", n)
 		}
-	}
-	if err := db.Flush(); err != nil {
-		t.Error(err)
-	}
-	if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
-		t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db = openSpaces(t, fsys, nil) // removes what is left over
-	db.engine.Shared.Files.WaitDeleted()
-	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
-		t.Errorf("%d tables are left", n)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // TestDroppedWhileCompacting drops a keyspace while a compaction of it writes its
@@ -529,7 +530,7 @@ func TestDroppedWhileCompacting(t *testing.T) {
 	if m := db.Metrics(); m.ReadOnly != nil || m.BackgroundError != nil {
 		t.Errorf("read-only %v, background %v", m.ReadOnly, m.BackgroundError)
 	}
-	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Reads.DrainFor(hang.Limit())
 	db.engine.Shared.Files.WaitDeleted()
 	if n, _ := filesIn(t, fsys, base.FileTable); n != 0 {
 		t.Errorf("%d tables are left", n)

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -119,8 +119,8 @@ func TestIteratorOutlivesDirectory(t *testing.T) {
 	if err := it.Close(); err != nil {
 		t.Errorf("iterator that was closed after its database: %v", err)
 	}
-	old.engine.Shared.Reads.DrainFor(time.Minute)
-	old.engine.Shared.Reads.DrainFor(time.Minute)
+	old.engine.Shared.Reads.DrainFor(hang.Limit())
+	old.engine.Shared.Reads.DrainFor(hang.Limit())
 	old.engine.Shared.Files.WaitDeleted()
 	if after := tables(); after != before {
 		t.Errorf("before the old iterator's Close:\n%s\nafter it:\n%s", before, after)
@@ -192,23 +192,23 @@ func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 			}
 			mustFlush(t, w)
 		}
-		if !w.engine.Shared.Reads.DrainFor(watchdog / 4) {
+		if !w.engine.Shared.Reads.DrainFor(hang.Limit()) {
 			t.Error("flushed memtables are not freed beside a blocked read")
 		}
 		if n := offheap.InUse() - base; n > 6<<20 {
 			t.Errorf("%d bytes are still held after 20 flushes of 1 MiB memtables", n)
 		}
 	}
-	within(t, "Close beside a blocked read of another database", func() { mustClose(t, other) })
-	within(t, "Close beside a blocked read of its own", func() { mustClose(t, db) })
+	hang.Within(t, "Close beside a blocked read of another database", func() { mustClose(t, other) })
+	hang.Within(t, "Close beside a blocked read of its own", func() { mustClose(t, db) })
 	close(disk.release)
 	for range 2 {
 		if r := <-got; r.err == nil && !bytes.Equal(r.value, value(1)) || r.err != nil && !errors.Is(r.err, ErrClosed) {
 			t.Errorf("the blocked read: %q, %v", r.value, r.err)
 		}
 	}
-	db.engine.Shared.Reads.DrainFor(time.Minute) // the views
-	db.engine.Shared.Reads.DrainFor(time.Minute) // the readers
+	db.engine.Shared.Reads.DrainFor(hang.Limit()) // the views
+	db.engine.Shared.Reads.DrainFor(hang.Limit()) // the readers
 	// What earlier tests left may change by a cache line or two, which is less than a block has.
 	if n := offheap.InUse(); n-start > 128 || start-n > 128 {
 		t.Errorf("%d bytes off the heap, %d at the start", n, start)
@@ -242,8 +242,8 @@ func TestPanicInRetiredFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.engine.Shared.Reads.DrainFor(time.Minute)
-	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Reads.DrainFor(hang.Limit())
+	db.engine.Shared.Reads.DrainFor(hang.Limit())
 	err = db.Put(key(2), nil, NoSync)
 	if !errors.Is(err, ErrReadOnly) || !strings.Contains(err.Error(), "close of a table") || !strings.Contains(err.Error(), "detach") {
 		t.Errorf("write after a panic in a retired function: %v", err)
@@ -264,6 +264,7 @@ func TestWritesBesideClose(t *testing.T) {
 		db := mustOpen(t, "/db", &Options{FS: vfs.NewMem(), WriteBufferSize: 64 << 10, CacheSize: -1, WALPreallocate: -1})
 		var wg sync.WaitGroup
 		var puts atomic.Int64
+		enough := make(chan struct{})
 		for g := range 8 {
 			wg.Go(func() {
 				for i := 0; ; i++ {
@@ -282,13 +283,13 @@ func TestWritesBesideClose(t *testing.T) {
 						}
 						return
 					}
-					puts.Add(1)
+					if puts.Add(1) == int64(8+round%40) {
+						close(enough)
+					}
 				}
 			})
 		}
-		for puts.Load() < int64(8+round%40) {
-			runtime.Gosched()
-		}
+		<-enough
 		closed := make(chan error, 2)
 		for range 2 {
 			go func() { closed <- db.Close() }()
@@ -321,6 +322,7 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
+		reading := make(chan struct{}, 24) // Close comes at once, or beside the first or second reads
 		check := func(v []byte, err error) bool {
 			if errors.Is(err, ErrClosed) {
 				return false
@@ -334,6 +336,10 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 		for g := range 12 {
 			wg.Go(func() {
 				for ok := true; ok; {
+					select {
+					case reading <- struct{}{}:
+					default:
+					}
 					if g%3 == 0 {
 						it := snap.Iter(nil)
 						if it.SeekGE(key(1)) {
@@ -348,7 +354,9 @@ func TestSnapshotReadsBesideItsClose(t *testing.T) {
 				}
 			})
 		}
-		runtime.Gosched()
+		for range 12 * (round % 3) {
+			<-reading
+		}
 		snap.Close()
 		mustCompact(t, db)
 		wg.Wait()
@@ -549,7 +557,7 @@ func TestScanError(t *testing.T) {
 	}()
 	snap.Close()
 	mustClose(t, db)
-	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Reads.DrainFor(hang.Limit())
 	if db.engine.Cache.Ref() {
 		t.Error("the cache is still held")
 	}

@@ -4,22 +4,23 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 // slowReads holds back the reads of tables while its gate is shut, and counts them.
 type slowReads struct {
 	FS
-	gate  sync.RWMutex
-	begun atomic.Int64 // reads that have come to the gate
+	gate  fstest.Gate
 	bytes atomic.Int64 // read
 }
 
@@ -27,22 +28,12 @@ func newSlowReads() *slowReads {
 	s := &slowReads{}
 	s.FS = vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
 		if op.Kind == vfs.OpRead && fstest.TypeOf(op.Name) == base.FileTable {
-			s.begun.Add(1)
-			s.gate.RLock()
-			s.gate.RUnlock()
+			s.gate.Pass()
 			s.bytes.Add(op.N)
 		}
 		return vfs.Outcome{}
 	})
 	return s
-}
-
-// awaitRead returns when a read stands at the gate.
-func (s *slowReads) awaitRead() {
-	for n := s.begun.Load(); s.begun.Load() == n; {
-		s.gate.Unlock() // it may have come before
-		s.gate.Lock()
-	}
 }
 
 const filled = 20_000
@@ -115,23 +106,8 @@ func TestManualCompactionGoesInSteps(t *testing.T) {
 	t.Logf("%d steps, %d files at most", steps, most)
 }
 
-// quiet returns when no background work runs.
-func quiet(db *DB) {
-	for db.engine.Jobs.Status().Running > 0 {
-		runtime.Gosched()
-	}
-}
-
-// awaitStall returns when a writer waits for cause.
-func awaitStall(db *DB, cause string) {
-	for db.engine.Jobs.Status().WaitsFor != cause {
-		runtime.Gosched()
-	}
-}
-
 // occupyLevels gives every level but 0 a run, so that level 0 cannot be merged without
-// level 1, and pauses compaction: a database that is idle for a second on a slow machine
-// would become one run.
+// level 1, and pauses compaction. It is called in a bubble.
 func occupyLevels(t *testing.T, db *DB) {
 	t.Helper()
 	mustCompact(t, db)
@@ -142,7 +118,7 @@ func occupyLevels(t *testing.T, db *DB) {
 			}
 		}
 		mustFlush(t, db)
-		quiet(db)
+		synctest.Wait() // no background work runs
 		db.PauseCompaction()
 		occupied := true
 		for i, l := range db.Metrics().Levels {
@@ -160,55 +136,60 @@ func occupyLevels(t *testing.T, db *DB) {
 // compaction, on a slow disk, is in the way: the step ends, level 0 is merged, the
 // writer goes on, and then the manual compaction does.
 func TestManualCompactionYields(t *testing.T) {
-	fsys := newSlowReads()
-	o := manualOptions(fsys)
-	var mu sync.Mutex
-	var order []string
-	o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := newSlowReads()
+		o := manualOptions(fsys)
+		var mu sync.Mutex
+		var order []string
+		o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) {
+			mu.Lock()
+			defer mu.Unlock()
+			what := c.Reason
+			if c.Err != nil {
+				what += " stopped"
+			}
+			if n := len(order); n == 0 || order[n-1] != what {
+				order = append(order, what)
+			}
+		}}
+		db := mustOpen(t, "db", o)
+		fill(t, db)
+		occupyLevels(t, db)
+		fsys.gate.Shut()
+		manual := make(chan error, 1)
+		go func() { manual <- db.CompactRange(nil, nil) }()
+		fsys.gate.Came() // no other compaction can have begun
+		db.ResumeCompaction()
+		wrote := make(chan error, 1)
+		hang.Within(t, "a write beside a manual compaction", func() {
+			var stalled atomic.Bool
+			go func() {
+				var err error
+				for i := 0; err == nil && !stalled.Load(); i++ {
+					err = db.Put(key(i*7919%filled), make([]byte, 4000), NoSync)
+				}
+				wrote <- err
+			}()
+			time.Sleep(time.Minute) // it is slowed down first
+			if cause := db.engine.Jobs.Status().WaitsFor; cause != "level0" {
+				t.Errorf("the writer waits for %q", cause)
+			}
+			stalled.Store(true)
+			fsys.gate.Open()
+			if err := <-wrote; err != nil {
+				t.Error(err)
+			}
+			if err := <-manual; err != nil {
+				t.Error(err)
+			}
+			mustClose(t, db)
+		})
 		mu.Lock()
 		defer mu.Unlock()
-		what := c.Reason
-		if c.Err != nil {
-			what += " stopped"
+		if got := strings.Join(order, ", "); !strings.Contains(got, "manual stopped, level 0") {
+			t.Errorf("the manual compaction did not yield: %s", got)
 		}
-		if n := len(order); n == 0 || order[n-1] != what {
-			order = append(order, what)
-		}
-	}}
-	db := mustOpen(t, "db", o)
-	fill(t, db)
-	occupyLevels(t, db)
-	fsys.gate.Lock()
-	manual := make(chan error, 1)
-	go func() { manual <- db.CompactRange(nil, nil) }()
-	fsys.awaitRead() // no other compaction can have begun
-	db.ResumeCompaction()
-	wrote := make(chan error, 1)
-	within(t, "a write beside a manual compaction", func() {
-		var stalled atomic.Bool
-		go func() {
-			var err error
-			for i := 0; err == nil && !stalled.Load(); i++ {
-				err = db.Put(key(i*7919%filled), make([]byte, 4000), NoSync)
-			}
-			wrote <- err
-		}()
-		awaitStall(db, "level0")
-		stalled.Store(true)
-		fsys.gate.Unlock()
-		if err := <-wrote; err != nil {
-			t.Error(err)
-		}
-		if err := <-manual; err != nil {
-			t.Error(err)
-		}
-		mustClose(t, db)
 	})
-	mu.Lock()
-	defer mu.Unlock()
-	if got := strings.Join(order, ", "); !strings.Contains(got, "manual stopped, level 0") {
-		t.Errorf("the manual compaction did not yield: %s", got)
-	}
 }
 
 // TestCloseEndsMerges closes a database, or ends a context, while a manual compaction waits for
@@ -217,57 +198,60 @@ func TestManualCompactionYields(t *testing.T) {
 func TestCloseEndsMerges(t *testing.T) {
 	for _, by := range []string{"Close", "context"} {
 		t.Run(by, func(t *testing.T) {
-			fsys := newSlowReads()
-			o := manualOptions(fsys)
-			o.MaxFileSize = 64 << 20 // one step
-			var ended, stopped atomic.Int64
-			o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) {
-				if c.Reason == "manual" {
-					ended.Add(1)
-				}
-				if c.Reason == "manual" && c.Err != nil {
-					stopped.Add(1)
-				}
-			}}
-			db := mustOpen(t, "db", o)
-			fill(t, db)
-			within(t, by, func() {
-				if err := db.Flush(); err != nil {
-					t.Error(err)
-				}
-				db.PauseCompaction()
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				fsys.gate.Lock()
-				manual := make(chan error, 1)
-				go func() { manual <- db.CompactRangeContext(ctx, nil, nil) }()
-				fsys.awaitRead()
-				closed := make(chan error, 1)
-				if by == "Close" {
-					go func() { closed <- db.Close() }()
-					for !db.engine.Jobs.Status().Closing {
-						runtime.Gosched()
+			synctest.Test(t, func(t *testing.T) {
+				fsys := newSlowReads()
+				o := manualOptions(fsys)
+				o.MaxFileSize = 64 << 20 // one step
+				var ended, stopped atomic.Int64
+				o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) {
+					if c.Reason == "manual" {
+						ended.Add(1)
 					}
-				} else {
-					cancel()
-				}
-				fsys.gate.Unlock()
-				want := ErrClosed
-				if by == "context" {
-					want = context.Canceled
-				}
-				if err := <-manual; !errors.Is(err, want) {
-					t.Errorf("CompactRange says %v, want %v", err, want)
-				}
-				if by == "context" {
-					go func() { closed <- db.Close() }()
-				}
-				if err := <-closed; err != nil {
-					t.Error(err)
-				}
-				if ended.Load() != 1 || stopped.Load() != 1 {
-					t.Errorf("%d manual compactions, %d were stopped", ended.Load(), stopped.Load())
-				}
+					if c.Reason == "manual" && c.Err != nil {
+						stopped.Add(1)
+					}
+				}}
+				db := mustOpen(t, "db", o)
+				fill(t, db)
+				hang.Within(t, by, func() {
+					if err := db.Flush(); err != nil {
+						t.Error(err)
+					}
+					db.PauseCompaction()
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					fsys.gate.Shut()
+					manual := make(chan error, 1)
+					go func() { manual <- db.CompactRangeContext(ctx, nil, nil) }()
+					fsys.gate.Came()
+					closed := make(chan error, 1)
+					if by == "Close" {
+						go func() { closed <- db.Close() }()
+						synctest.Wait()
+						if !db.engine.Jobs.Status().Closing {
+							t.Error("Close has not begun")
+						}
+					} else {
+						cancel()
+					}
+					fsys.gate.Open()
+					want := ErrClosed
+					if by == "context" {
+						want = context.Canceled
+					}
+					if err := <-manual; !errors.Is(err, want) {
+						t.Errorf("CompactRange says %v, want %v", err, want)
+					}
+					if by == "context" {
+						go func() { closed <- db.Close() }()
+					}
+					if err := <-closed; err != nil {
+						t.Error(err)
+					}
+					if ended.Load() != 1 || stopped.Load() != 1 {
+						t.Errorf("%d manual compactions, %d were stopped", ended.Load(), stopped.Load())
+					}
+				})
 			})
 		})
 	}
@@ -319,50 +303,49 @@ func TestCompactRangeDropsWhatSnapshotsKept(t *testing.T) {
 // TestCloseEndsFlushes closes a database whose disk is too slow for the flush of a
 // large memtable. Close gives the flush up, and the log has everything.
 func TestCloseEndsFlushes(t *testing.T) {
-	var gate sync.RWMutex
-	var written, begun atomic.Int64
-	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpWrite && fstest.TypeOf(op.Name) == base.FileTable {
-			begun.Add(1)
-			gate.RLock()
-			gate.RUnlock()
-			written.Add(op.N)
+	synctest.Test(t, func(t *testing.T) {
+		var gate fstest.Gate
+		var written atomic.Int64
+		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpWrite && fstest.TypeOf(op.Name) == base.FileTable {
+				gate.Pass()
+				written.Add(op.N)
+			}
+			return vfs.Outcome{}
+		})
+		const n = 20_000
+		db := mustOpen(t, "db", &Options{FS: fsys, WriteBufferSize: 32 << 20, Compression: NoCompression})
+		for i := range n {
+			if err := db.Put(key(i), make([]byte, 1000), NoSync); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return vfs.Outcome{}
+		hang.Within(t, "Close", func() {
+			gate.Shut()
+			if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
+				t.Fatal(err)
+			}
+			gate.Came()
+			closed := make(chan error, 1)
+			go func() { closed <- db.Close() }()
+			time.Sleep(time.Minute)
+			if !db.engine.Jobs.Status().LastFlush {
+				t.Error("Close does not wait for the flush")
+			}
+			gate.Open()
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		})
+		if w := written.Load(); w > 8<<20 {
+			t.Errorf("%d bytes of tables were written, with Close waiting", w)
+		}
+		db = mustOpen(t, "db", &Options{FS: fsys})
+		for _, i := range []int{0, n / 2, n - 1} {
+			if _, err := db.Get(key(i), nil); err != nil {
+				t.Error(err)
+			}
+		}
+		mustClose(t, db)
 	})
-	const n = 20_000
-	db := mustOpen(t, "db", &Options{FS: fsys, WriteBufferSize: 32 << 20, Compression: NoCompression})
-	for i := range n {
-		if err := db.Put(key(i), make([]byte, 1000), NoSync); err != nil {
-			t.Fatal(err)
-		}
-	}
-	within(t, "Close", func() {
-		gate.Lock()
-		if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
-			t.Fatal(err)
-		}
-		for begun.Load() == 0 {
-			runtime.Gosched()
-		}
-		closed := make(chan error, 1)
-		go func() { closed <- db.Close() }()
-		for !db.engine.Jobs.Status().LastFlush {
-			runtime.Gosched()
-		}
-		gate.Unlock()
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-	})
-	if w := written.Load(); w > 8<<20 {
-		t.Errorf("%d bytes of tables were written, with Close waiting", w)
-	}
-	db = mustOpen(t, "db", &Options{FS: fsys})
-	for _, i := range []int{0, n / 2, n - 1} {
-		if _, err := db.Get(key(i), nil); err != nil {
-			t.Error(err)
-		}
-	}
-	mustClose(t, db)
 }

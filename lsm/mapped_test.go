@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 func mappedKey(i int) []byte { return fmt.Appendf(nil, "key%09d", i) }
@@ -89,6 +88,64 @@ func TestCutTables(t *testing.T) {
 	}
 }
 
+// cutReaders are the readers of tables that are cut short: of Get, of MultiGet, of an iterator.
+type cutReaders struct {
+	t        *testing.T
+	table    string // how the name of a table ends
+	failures [3]atomic.Int64
+	looks    [3]atomic.Int64
+	until    [3]atomic.Int64 // how many looks there are to be; 0: nobody waits
+	reached  chan struct{}   // has an element for each of until that there is
+	stop     atomic.Bool
+	stopped  chan struct{} // closed with stop
+}
+
+func newCutReaders(t *testing.T, table string) *cutReaders {
+	return &cutReaders{t: t, table: filepath.Ext(table), reached: make(chan struct{}, 3), stopped: make(chan struct{})}
+}
+
+func (r *cutReaders) end() {
+	if !r.stop.Swap(true) {
+		close(r.stopped)
+	}
+}
+
+// look returns when each kind of reader has looked n times, or the readers are at their end.
+func (r *cutReaders) look(n int64) {
+	for how := range r.until {
+		r.until[how].Store(r.looks[how].Load() + n)
+	}
+	for range r.until {
+		select {
+		case <-r.reached:
+		case <-r.stopped:
+		}
+	}
+}
+
+// check looks at what a reader found as entry i.
+func (r *cutReaders) check(how, i int, v []byte, err error) {
+	until := &r.until[how]
+	if n, want := r.looks[how].Add(1), until.Load(); want > 0 && n >= want && until.CompareAndSwap(want, 0) {
+		r.reached <- struct{}{}
+	}
+	switch {
+	case err == nil && bytes.Equal(v, mappedValue(i)):
+	case err == nil:
+		r.t.Errorf("reader %d: entry %d is %q", how, i, v)
+		r.end()
+	case errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), r.table):
+		r.t.Errorf("reader %d: entry %d: %v", how, i, err)
+		r.end()
+	default:
+		r.failures[how].Add(1)
+	}
+}
+
+func (r *cutReaders) noticed() bool {
+	return r.failures[0].Load() > 100 && r.failures[1].Load() > 100 && r.failures[2].Load() > 10
+}
+
 func cutTables(t *testing.T, dir string, o Options) {
 	n := 30000
 	if testing.Short() {
@@ -97,66 +154,52 @@ func cutTables(t *testing.T, dir string, o Options) {
 	db := mappedDB(t, dir, n, o)
 	defer db.Close()
 	tables := tableFiles(t, dir)
-	var stop atomic.Bool
-	var failures [3]atomic.Int64
-	check := func(how, i int, v []byte, err error) {
-		switch {
-		case err == nil && bytes.Equal(v, mappedValue(i)):
-		case err == nil:
-			t.Errorf("reader %d: entry %d is %q", how, i, v)
-			stop.Store(true)
-		case errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), filepath.Ext(tables[0])):
-			t.Errorf("reader %d: entry %d: %v", how, i, err)
-			stop.Store(true)
-		default:
-			failures[how].Add(1)
-		}
-	}
+	r := newCutReaders(t, tables[0])
 	var wg sync.WaitGroup
 	for g := range 2 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 1))
 			var buf []byte
-			for !stop.Load() {
+			for !r.stop.Load() {
 				i := rng.IntN(n)
 				var err error
 				buf, err = db.Get(mappedKey(i), buf[:0])
-				check(0, i, buf, err)
+				r.check(0, i, buf, err)
 			}
 		})
 	}
 	wg.Go(func() {
 		rng := rand.New(rand.NewPCG(9, 1))
-		var r MultiResult
-		for !stop.Load() {
+		var result MultiResult
+		for !r.stop.Load() {
 			var keys [][]byte
 			var is []int
 			for range 40 {
 				is = append(is, rng.IntN(n))
 				keys = append(keys, mappedKey(is[len(is)-1]))
 			}
-			err := db.MultiGet(keys, &r)
+			err := db.MultiGet(keys, &result)
 			for k, i := range is {
-				v, found := r.Value(k)
+				v, found := result.Value(k)
 				if err == nil && !found {
 					err = ErrNotFound
 				}
-				check(1, i, v, err)
+				r.check(1, i, v, err)
 			}
 		}
 	})
 	wg.Go(func() {
 		rng := rand.New(rand.NewPCG(10, 1))
-		for !stop.Load() {
+		for !r.stop.Load() {
 			it := db.Iter(nil)
-			for i := rng.IntN(n - 100); !stop.Load() && i < n-1; i += rng.IntN(300) {
+			for i := rng.IntN(n - 100); !r.stop.Load() && i < n-1; i += rng.IntN(300) {
 				if ok := it.SeekGE(mappedKey(i)); !ok {
-					check(2, i, nil, errors.Join(it.Err()))
+					r.check(2, i, nil, errors.Join(it.Err()))
 					break
 				}
-				check(2, i, it.Value(), nil)
+				r.check(2, i, it.Value(), nil)
 				if i++; it.Next() {
-					check(2, i, it.Value(), nil)
+					r.check(2, i, it.Value(), nil)
 				}
 			}
 			it.Close()
@@ -164,7 +207,7 @@ func cutTables(t *testing.T, dir string, o Options) {
 	})
 	rng := rand.New(rand.NewPCG(11, 1))
 	for _, name := range tables {
-		time.Sleep(10 * time.Millisecond)
+		r.look(100)
 		st, err := os.Stat(name)
 		if err == nil {
 			err = os.Truncate(name, st.Size()*int64(rng.IntN(100))/100)
@@ -173,15 +216,15 @@ func cutTables(t *testing.T, dir string, o Options) {
 			t.Error(err)
 		}
 	}
-	for end := time.Now().Add(2 * time.Minute); !stop.Load() && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if failures[0].Load() > 100 && failures[1].Load() > 100 && failures[2].Load() > 10 {
+	for range 1000 {
+		if r.look(1000); r.noticed() {
 			break
 		}
 	}
-	stop.Store(true)
+	r.end()
 	wg.Wait()
-	for how := range failures {
-		if failures[how].Load() == 0 {
+	for how := range r.failures {
+		if r.failures[how].Load() == 0 {
 			t.Errorf("reader %d noticed nothing", how)
 		}
 	}

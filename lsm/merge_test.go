@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -337,24 +337,27 @@ func TestFailingOperatorKeepsOperands(t *testing.T) {
 
 // TestLongChainsAreFolded reads a key with many operands until the memtable is flushed for it.
 func TestLongChainsAreFolded(t *testing.T) {
-	o := mergeOptions(vfs.NewMem(), "uint64add")
-	o.MaxMergeOperands, o.WriteBufferSize = 10, 4<<20
-	db := openMerging(t, o)
-	defer db.Close()
-	for range 2000 {
-		if err := db.Merge([]byte("n"), u64(1), NoSync); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		o := mergeOptions(vfs.NewMem(), "uint64add")
+		o.MaxMergeOperands, o.WriteBufferSize = 10, 4<<20
+		db := openMerging(t, o)
+		defer db.Close()
+		for range 2000 {
+			if err := db.Merge([]byte("n"), u64(1), NoSync); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for end := time.Now().Add(time.Minute); db.Metrics().Flush.Count == 0; {
+		for reads := 0; db.Metrics().Flush.Count == 0; reads++ {
+			if reads == 100 {
+				t.Fatal("no flush")
+			}
+			wantRead(t, db, "n", string(u64(2000)))
+			synctest.Wait()
+		}
+		before := db.Metrics().OperandsFolded
 		wantRead(t, db, "n", string(u64(2000)))
-		if time.Now().After(end) {
-			t.Fatal("no flush")
+		if n := db.Metrics().OperandsFolded - before; n != 0 {
+			t.Errorf("%d operands were folded after the flush", n)
 		}
-	}
-	before := db.Metrics().OperandsFolded
-	wantRead(t, db, "n", string(u64(2000)))
-	if n := db.Metrics().OperandsFolded - before; n != 0 {
-		t.Errorf("%d operands were folded after the flush", n)
-	}
+	})
 }

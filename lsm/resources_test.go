@@ -10,9 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
-	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -26,48 +25,43 @@ func TestTinyResources(t *testing.T) {
 			break
 		}
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 0x7265))
-			res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1, IOBytesPerSecond: 64 << 20, OpenFiles: 8})
-			const databases, keyspaces = 4, 8
-			var wg sync.WaitGroup
-			for i := range databases {
-				rng := rand.New(rand.NewPCG(seed, uint64(i)))
-				wg.Go(func() {
-					format := lsm.FormatNative
-					if i == 3 {
-						format = lsm.FormatLevelDB
-					}
-					if err := fillShared(res, format, keyspaces, 6000+rng.IntN(4000), rng); err != nil {
-						t.Errorf("database %d: %v", i, err)
-					}
-				})
-			}
-			if rng.IntN(2) == 0 {
-				for range 20 {
-					if err := res.Set("background_jobs", strconv.Itoa(1+rng.IntN(3))); err != nil {
-						t.Error(err)
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 0x7265))
+				res := lsm.NewResources(lsm.ResourcesOptions{Memory: 1, BackgroundJobs: 1, IOBytesPerSecond: 64 << 20, OpenFiles: 8})
+				const databases, keyspaces = 4, 8
+				var wg sync.WaitGroup
+				for i := range databases {
+					rng := rand.New(rand.NewPCG(seed, uint64(i)))
+					wg.Go(func() {
+						format := lsm.FormatNative
+						if i == 3 {
+							format = lsm.FormatLevelDB
+						}
+						if err := fillShared(res, format, keyspaces, 6000+rng.IntN(4000), rng); err != nil {
+							t.Errorf("database %d: %v", i, err)
+						}
+					})
+				}
+				if rng.IntN(2) == 0 {
+					for range 20 {
+						if err := res.Set("background_jobs", strconv.Itoa(1+rng.IntN(3))); err != nil {
+							t.Error(err)
+						}
 					}
 				}
-			}
-			wg.Wait()
-			want := lsm.ResourcesMetrics{Memory: 8 << 20}
-			over, stop := testkit.Patience(20 * time.Second) // what they had is freed in the background
-			defer stop()
-			for m := res.Metrics(); ; m = res.Metrics() {
-				if m.BufferBytes = 0; m == want {
-					break
-				}
-				select {
-				case <-over:
+				wg.Wait()
+				want := lsm.ResourcesMetrics{Memory: 8 << 20}
+				synctest.Wait() // what they had is freed in the background
+				m := res.Metrics()
+				if m.BufferBytes = 0; m != want {
 					t.Fatalf("when all are closed there is %+v", m)
-				case <-time.After(time.Millisecond):
 				}
-			}
-			res.Close()
-			res.Close()
-			if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res}); !errors.Is(err, lsm.ErrClosed) {
-				t.Errorf("open with closed resources: %v", err)
-			}
+				res.Close()
+				res.Close()
+				if _, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res}); !errors.Is(err, lsm.ErrClosed) {
+					t.Errorf("open with closed resources: %v", err)
+				}
+			})
 		})
 	}
 }
@@ -177,41 +171,42 @@ func TestResourcesSet(t *testing.T) {
 // TestSharedMemorySeals has one database write and pause, and another one go on: the first is asked to
 // seal its memtable, and the limit holds.
 func TestSharedMemorySeals(t *testing.T) {
-	res := lsm.NewResources(lsm.ResourcesOptions{Memory: 32 << 20})
-	defer res.Close()
-	var dbs []*lsm.DB
-	for range 2 {
-		db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close()
-		dbs = append(dbs, db)
-	}
-	value := make([]byte, 1000)
-	put := func(db *lsm.DB, n int) {
-		for i := range n {
-			if err := db.Put(fmt.Appendf(nil, "key%08d", i), value, lsm.NoSync); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		res := lsm.NewResources(lsm.ResourcesOptions{Memory: 32 << 20})
+		defer res.Close()
+		var dbs []*lsm.DB
+		for range 2 {
+			db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res})
+			if err != nil {
 				t.Fatal(err)
 			}
+			defer db.Close()
+			dbs = append(dbs, db)
 		}
-	}
-	put(dbs[0], 2000) // less than half of what memtables may have
-	if n := dbs[0].Metrics().Flush.Count; n != 0 {
-		t.Fatalf("%d flushes of a database that is alone", n)
-	}
-	put(dbs[1], 40_000)
-	if n := dbs[1].Metrics().Flush.Count; n == 0 {
-		t.Errorf("40 MB were written without a flush, with 32 MiB for all: %+v", res.Metrics())
-	}
-	if err := dbs[0].Flush(); err != nil { // waits for a seal under way
-		t.Fatal(err)
-	}
-	for start := time.Now(); res.Metrics().MemtableBytes > 20<<20; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute { // the flushes of what is sealed have ended
-			t.Fatalf("memtables have %d bytes of 32 MiB", res.Metrics().MemtableBytes)
+		value := make([]byte, 1000)
+		put := func(db *lsm.DB, n int) {
+			for i := range n {
+				if err := db.Put(fmt.Appendf(nil, "key%08d", i), value, lsm.NoSync); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
-	}
+		put(dbs[0], 2000) // less than half of what memtables may have
+		if n := dbs[0].Metrics().Flush.Count; n != 0 {
+			t.Fatalf("%d flushes of a database that is alone", n)
+		}
+		put(dbs[1], 40_000)
+		if n := dbs[1].Metrics().Flush.Count; n == 0 {
+			t.Errorf("40 MB were written without a flush, with 32 MiB for all: %+v", res.Metrics())
+		}
+		if err := dbs[0].Flush(); err != nil { // waits for a seal under way
+			t.Fatal(err)
+		}
+		synctest.Wait() // the flushes of what is sealed have ended
+		if n := res.Metrics().MemtableBytes; n > 20<<20 {
+			t.Fatalf("memtables have %d bytes of 32 MiB", n)
+		}
+	})
 }
 
 // TestFiltersGiveWay has tables with 4 MB of filters, whole ones or ones in parts, and 8 MiB of memory: indexes and filters of
@@ -300,6 +295,25 @@ func TestResourcesCounted(t *testing.T) {
 	}
 	res := lsm.NewResources(lsm.ResourcesOptions{Memory: memory, BackgroundJobs: 2})
 	defer res.Close()
+	var mu sync.Mutex
+	var most, blocks lsm.ResourcesMetrics
+	total := func(u lsm.ResourcesMetrics) int64 {
+		return u.CacheBytes + u.TableBytes + u.MemtableBytes + u.BufferBytes
+	}
+	look := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		// The parts are not read at one moment: what changed hands between does not count twice.
+		u, again := res.Metrics(), res.Metrics()
+		u.CacheBytes, u.TableBytes = min(u.CacheBytes, again.CacheBytes), min(u.TableBytes, again.TableBytes)
+		u.MemtableBytes, u.BufferBytes = min(u.MemtableBytes, again.MemtableBytes), min(u.BufferBytes, again.BufferBytes)
+		if total(u) > total(most) {
+			most = u
+		}
+		if u.CacheBytes > blocks.CacheBytes {
+			blocks = u
+		}
+	}
 	var wg sync.WaitGroup
 	for i := range databases {
 		db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Resources: res})
@@ -317,40 +331,13 @@ func TestResourcesCounted(t *testing.T) {
 		}
 		wg.Go(func() {
 			for round := range rounds {
-				if err := rssRound(db, spaces, rand.New(rand.NewPCG(uint64(round), uint64(i))), 1500); err != nil {
+				if err := rssRound(db, spaces, rand.New(rand.NewPCG(uint64(round), uint64(i))), 1500, look); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
-	var most, blocks lsm.ResourcesMetrics
-	total := func(u lsm.ResourcesMetrics) int64 {
-		return u.CacheBytes + u.TableBytes + u.MemtableBytes + u.BufferBytes
-	}
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			// The parts are not read at one moment: what changed hands between does not count twice.
-			u, again := res.Metrics(), res.Metrics()
-			u.CacheBytes, u.TableBytes = min(u.CacheBytes, again.CacheBytes), min(u.TableBytes, again.TableBytes)
-			u.MemtableBytes, u.BufferBytes = min(u.MemtableBytes, again.MemtableBytes), min(u.BufferBytes, again.BufferBytes)
-			if total(u) > total(most) {
-				most = u
-			}
-			if u.CacheBytes > blocks.CacheBytes {
-				blocks = u
-			}
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
 	wg.Wait()
-	close(stop)
-	<-stopped
 	t.Logf("at most %+v, %d in all; most blocks %+v", most, total(most), blocks)
 	if total(most) > memory+memory/20 {
 		t.Errorf("%d bytes of %d: %+v", total(most), memory, most)
@@ -360,8 +347,8 @@ func TestResourcesCounted(t *testing.T) {
 	}
 }
 
-// rssRound writes n batches into keyspaces of a database, reads and iterates.
-func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int) error {
+// rssRound writes n batches into keyspaces of a database, reads and iterates. It calls look now and then.
+func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int, look func()) error {
 	value := make([]byte, 400)
 	b := lsm.NewBatch()
 	for i := range n {
@@ -380,6 +367,9 @@ func rssRound(db *lsm.DB, spaces []*lsm.Keyspace, rng *rand.Rand, n int) error {
 			if _, err := k.Get(fmt.Appendf(nil, "key%08d", rng.IntN(1<<17)), nil); err != nil && !errors.Is(err, lsm.ErrNotFound) {
 				return err
 			}
+		}
+		if i%100 == 0 {
+			look()
 		}
 		if i%500 == 0 {
 			it := k.Iter(nil)

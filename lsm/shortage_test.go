@@ -7,17 +7,17 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 // tablesOnDisk lists the tables in the directory, as soon as deletions are done.
 func tablesOnDisk(t *testing.T, db *DB) (tables []string) {
 	t.Helper()
-	db.engine.Shared.Reads.DrainFor(time.Minute)
+	db.engine.Shared.Reads.DrainFor(hang.Limit())
 	db.engine.Shared.Files.WaitDeleted()
 	tables, err := fstest.Find(db.engine.Opts.FS, db.engine.Dir, base.FileTable)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestManifestShortageHeals(t *testing.T) {
 					return vfs.Outcome{}
 				})
 				db := mustOpen(t, "db", small(Options{FS: fsys}))
-				within(t, "a full disk", func() {
+				hang.Within(t, "a full disk", func() {
 					mustPut(t, db, 1)
 					full.Store(true)
 					for i := range 3 {

@@ -3,41 +3,17 @@ package lsm
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
-
-// watchdog is how long a step may take that must not hang: the last resort where
-// a hang is not found otherwise.
-const watchdog = time.Minute
-
-// within fails the test with all stacks if f does not return.
-func within(t *testing.T, what string, f func()) {
-	t.Helper()
-	patience := watchdog
-	if testing.Short() { // mutants that hang are to be found within a minute
-		patience /= 2
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(patience):
-		stacks := make([]byte, 1<<20)
-		t.Fatalf("%s hangs:\n%s", what, stacks[:runtime.Stack(stacks, true)])
-	}
-}
 
 // stallOptions are option sets at the edges of what Open accepts, every pair of
 // l0_compaction and l0_stop among them.
@@ -71,7 +47,7 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 		}
 		o.FS = vfs.NewMem()
 		what := fmt.Sprintf("l0_compaction %d, l0_stop %d, %d jobs, file size %d", o.L0Compaction, o.L0Stop, o.MaxBackgroundJobs, o.MaxFileSize)
-		within(t, what, func() {
+		hang.Within(t, what, func() {
 			db := mustOpen(t, "db", &o)
 			value := make([]byte, 12<<10)
 			for i := range 5 * (o.L0Stop + 30*o.L0Compaction) {
@@ -91,37 +67,34 @@ func TestNoWriterWaitsForNothing(t *testing.T) {
 // TestFlushAfterSpaceReturned has space return while a flush is under way that
 // found none: what Flush says is of a flush that began later.
 func TestFlushAfterSpaceReturned(t *testing.T) {
-	began, gate := make(chan struct{}), make(chan struct{})
-	var full atomic.Bool
-	fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && full.CompareAndSwap(true, false) {
-			close(began)
-			<-gate
-			return vfs.Outcome{Err: syscall.ENOSPC}
+	synctest.Test(t, func(t *testing.T) {
+		began, gate := make(chan struct{}), make(chan struct{})
+		var full atomic.Bool
+		fsys := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpCreate && fstest.TypeOf(op.Name) == base.FileTable && full.CompareAndSwap(true, false) {
+				close(began)
+				<-gate
+				return vfs.Outcome{Err: syscall.ENOSPC}
+			}
+			return vfs.Outcome{}
+		})
+		db := mustOpen(t, "db", small(Options{FS: fsys}))
+		full.Store(true)
+		mustPut(t, db, 1)
+		if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
+			t.Fatal(err)
 		}
-		return vfs.Outcome{}
-	})
-	db := mustOpen(t, "db", small(Options{FS: fsys}))
-	full.Store(true)
-	mustPut(t, db, 1)
-	if err := db.engine.Pipeline.Exclusive(func() error { return db.engine.Jobs.Seal(db.engine.Default.Tree) }); err != nil {
-		t.Fatal(err)
-	}
-	<-began
-	mustPut(t, db, 2)
-	done := make(chan error, 1)
-	go func() { done <- db.Flush() }()
-	for { // until Flush has sealed the memtable, and waits
-		if _, sealed := memTablesOf(db.engine.Default.Tree); sealed == 2 {
-			break
-		}
-		runtime.Gosched()
-	}
-	close(gate)
-	within(t, "Flush", func() {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		mustClose(t, db)
+		<-began
+		mustPut(t, db, 2)
+		done := make(chan error, 1)
+		go func() { done <- db.Flush() }()
+		synctest.Wait() // Flush has sealed the memtable, and waits
+		close(gate)
+		hang.Within(t, "Flush", func() {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			mustClose(t, db)
+		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/arena"
@@ -557,47 +558,44 @@ func TestTTLTransactions(t *testing.T) {
 
 // TestTTLLog: a log of events loses its tables without being read.
 func TestTTLLog(t *testing.T) {
-	s := openTTL(t, func(o *Options) {
-		o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) { t.Log(c.Reason, c.Inputs, c.Output, c.Err) }}
+	synctest.Test(t, func(t *testing.T) {
+		s := openTTL(t, func(o *Options) {
+			o.Events = &EventListener{CompactionEnd: func(c CompactionInfo) { t.Log(c.Reason, c.Inputs, c.Output, c.Err) }}
+		})
+		n := 0
+		for hour := range 48 {
+			for range 500 {
+				s.putTTL(fmt.Sprintf("%012d", n), strings.Repeat("event ", 10), 10*time.Hour)
+				n++
+			}
+			s.clock.add(time.Hour)
+			if hour == 5 {
+				s.put("zz", "stays")
+			}
+		}
+		s.ok(s.Flush())
+		m := waitForExpiry(t, s, func(m Metrics) bool { return m.DiskBytes < 100<<10 })
+		if m.Compact.TablesDropped < 20 {
+			t.Errorf("%d tables were dropped", m.Compact.TablesDropped)
+		}
+		s.clock.add(20 * time.Hour)
+		s.put("zzz", "wakes")
+		s.ok(s.Flush())
+		waitForExpiry(t, s, func(m Metrics) bool { return m.DiskBytes < 4<<10 })
+		if got := contents(t, s, "zz", "zzz"); got != "zz=stays zzz=wakes" {
+			t.Error(got)
+		}
 	})
-	n := 0
-	for hour := range 48 {
-		for range 500 {
-			s.putTTL(fmt.Sprintf("%012d", n), strings.Repeat("event ", 10), 10*time.Hour)
-			n++
-		}
-		s.clock.add(time.Hour)
-		if hour == 5 {
-			s.put("zz", "stays")
-		}
-	}
-	s.ok(s.Flush())
-	m := waitForExpiry(t, s, func(m Metrics) bool { return m.DiskBytes < 100<<10 })
-	if m.Compact.TablesDropped < 20 {
-		t.Errorf("%d tables were dropped", m.Compact.TablesDropped)
-	}
-	s.clock.add(20 * time.Hour)
-	s.put("zzz", "wakes")
-	s.ok(s.Flush())
-	waitForExpiry(t, s, func(m Metrics) bool { return m.DiskBytes < 4<<10 })
-	if got := contents(t, s, "zz", "zzz"); got != "zz=stays zzz=wakes" {
-		t.Error(got)
-	}
 }
 
 func waitForExpiry(t *testing.T, s *ttlStore, done func(Metrics) bool) Metrics {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute) // ends a hang
-	for {
-		m := s.Metrics()
-		if done(m) {
-			return m
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes of tables are left: %+v", m.DiskBytes, m.Levels)
-		}
-		time.Sleep(time.Millisecond)
+	synctest.Wait()
+	m := s.Metrics()
+	if !done(m) {
+		t.Fatalf("%d bytes of tables are left: %+v", m.DiskBytes, m.Levels)
 	}
+	return m
 }
 
 // TestTTLExport: deadlines go along to the native format; LevelDB's has none.
@@ -664,7 +662,7 @@ func TestTTLFilter(t *testing.T) {
 // TestTTLUnusedClock: nobody asks the clock of a database where nothing expires.
 func TestTTLUnusedClock(t *testing.T) {
 	asked := 0
-	s := openTTL(t, func(o *Options) { o.Clock = func() time.Time { asked++; return time.Now() } })
+	s := openTTL(t, func(o *Options) { o.Clock = func() time.Time { asked++; return time.Unix(1e9, 0) } })
 	s.put("a", "1")
 	snap := s.Snapshot()
 	contents(t, s, "a", "b")
@@ -705,32 +703,28 @@ func TestTTLAllocations(t *testing.T) {
 // TestTTLNothingComesBack: a table in which everything has expired, and that hides older values, is
 // merged with them.
 func TestTTLNothingComesBack(t *testing.T) {
-	s := openTTL(t, nil)
-	for i := range 100 {
-		s.put(fmt.Sprintf("k%02d", i), "old")
-	}
-	s.ok(s.CompactRange(nil, nil))
-	for i := range 100 {
-		s.putTTL(fmt.Sprintf("k%02d", i), "new", 10*time.Second)
-	}
-	s.ok(s.Flush())
-	s.clock.add(10 * time.Second)
-	s.put("z", "stays")
-	s.ok(s.Flush()) // a change of the tree, which wakes the scheduler
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openTTL(t, nil)
+		for i := range 100 {
+			s.put(fmt.Sprintf("k%02d", i), "old")
+		}
+		s.ok(s.CompactRange(nil, nil))
+		for i := range 100 {
+			s.putTTL(fmt.Sprintf("k%02d", i), "new", 10*time.Second)
+		}
+		s.ok(s.Flush())
+		s.clock.add(10 * time.Second)
+		s.put("z", "stays")
+		s.ok(s.Flush()) // a change of the tree, which wakes the scheduler
 		if got := contents(t, s, "k00", "k99", "z"); got != "z=stays" {
 			t.Fatal(got)
 		}
-		if m := s.Metrics(); m.Compact.Expired == 100 || m.Compact.TablesDropped > 0 {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("%+v", m.Levels)
+		synctest.Wait()
+		if got := contents(t, s, "k00", "k99", "z"); got != "z=stays" {
+			t.Error(got)
 		}
-	}
-	if got := contents(t, s, "k00", "k99", "z"); got != "z=stays" {
-		t.Error(got)
-	}
-	if m := s.Metrics(); m.Compact.Expired != 100 {
-		t.Errorf("%d expired, %d tables dropped", m.Compact.Expired, m.Compact.TablesDropped)
-	}
+		if m := s.Metrics(); m.Compact.Expired != 100 {
+			t.Errorf("%d expired, %d tables dropped", m.Compact.Expired, m.Compact.TablesDropped)
+		}
+	})
 }

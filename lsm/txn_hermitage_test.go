@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -81,18 +81,16 @@ func (p *players) step(line string) {
 	waits := p.db.Metrics().Txn.LockWaits
 	answer := make(chan string, 1)
 	go func() { answer <- p.call(p.tx[who], f[1], append(f[2:], "")[0], append(f[2:], "", "")[1]) }()
-	for {
-		select {
-		case s := <-answer:
-			p.say(s)
-			return
-		case <-time.After(100 * time.Microsecond):
-			if p.db.Metrics().Txn.LockWaits > waits {
-				p.say("waits")
-				p.pending[who] = answer
-				return
-			}
+	synctest.Wait()
+	select {
+	case s := <-answer:
+		p.say(s)
+	default:
+		if p.db.Metrics().Txn.LockWaits == waits {
+			p.t.Errorf("%s neither ends nor waits for a lock", line)
 		}
+		p.say("waits")
+		p.pending[who] = answer
 	}
 }
 
@@ -189,29 +187,32 @@ func TestHermitage(t *testing.T) {
 
 // playScript plays a script on a new database. With flush, each commit is followed by a
 // flush, so that the next one finds in tables what it has to look at.
-func playScript(t *testing.T, script string, o TxnOptions, flush bool) string {
-	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
-	defer mustClose(t, db)
-	for i := 1; i <= 2; i++ {
-		if err := db.Put(fmt.Append(nil, i), fmt.Append(nil, 10*i), NoSync); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := &players{t: t, db: db, o: o, tx: map[string]*Txn{}, pending: map[string]chan string{}}
-	for line := range strings.SplitSeq(script, "; ") {
-		p.step(line)
-		if flush && strings.HasSuffix(line, "commit") {
-			if err := errors.Join(db.Flush(), db.CompactRange(nil, nil)); err != nil {
+func playScript(t *testing.T, script string, o TxnOptions, flush bool) (played string) {
+	synctest.Test(t, func(t *testing.T) {
+		db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+		defer mustClose(t, db)
+		for i := 1; i <= 2; i++ {
+			if err := db.Put(fmt.Append(nil, i), fmt.Append(nil, 10*i), NoSync); err != nil {
 				t.Fatal(err)
 			}
 		}
-	}
-	for who, tx := range p.tx {
-		p.join(who)
-		tx.Rollback()
-	}
-	if m := db.Metrics(); m.Snapshots != 0 || m.Txn.Locks != 0 {
-		t.Errorf("left over: %d snapshots, %d locks", m.Snapshots, m.Txn.Locks)
-	}
-	return strings.Join(p.out, " ")
+		p := &players{t: t, db: db, o: o, tx: map[string]*Txn{}, pending: map[string]chan string{}}
+		for line := range strings.SplitSeq(script, "; ") {
+			p.step(line)
+			if flush && strings.HasSuffix(line, "commit") {
+				if err := errors.Join(db.Flush(), db.CompactRange(nil, nil)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for who, tx := range p.tx {
+			p.join(who)
+			tx.Rollback()
+		}
+		if m := db.Metrics(); m.Snapshots != 0 || m.Txn.Locks != 0 {
+			t.Errorf("left over: %d snapshots, %d locks", m.Snapshots, m.Txn.Locks)
+		}
+		played = strings.Join(p.out, " ")
+	})
+	return played
 }

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -131,8 +131,7 @@ func back(it *Iterator) string {
 // TestTxnModel walks through random transactions beside a map, savepoints, iterators with
 // turns, bounds and blocks included. The database has tables and memtables under them.
 func TestTxnModel(t *testing.T) {
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
+	seed := seed.Of(t)
 	rng := rand.New(rand.NewPCG(uint64(seed), 0))
 	db := txnDB(t)
 	model := map[string]string{}
