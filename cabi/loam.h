@@ -318,7 +318,9 @@ LOAM_API loam_status loam_open(const char *path, const loam_options *options, lo
 /* Waits for running calls and background work to stop, and releases the
  * directory. The handle is gone whatever the status. */
 LOAM_API loam_status loam_close(loam_db *db, char **err);
-/* Deletes the database in a directory that is not open. options: optional. */
+/* Deletes the database in a directory that is not open: what Loam or LevelDB wrote.
+ * LOAM_ERR_NOT_A_DATABASE: the directory is another engine's, and stays as it
+ * was; or files with such names and other contents stay. options: optional. */
 LOAM_API loam_status loam_destroy(const char *path, const loam_options *options, char **err);
 /* Saves what can be saved of a damaged database. report (may be NULL) receives
  * JSON. options: optional. */

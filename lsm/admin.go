@@ -67,10 +67,13 @@ func (db *DB) ResumeCompaction() { db.engine.ResumeCompaction() }
 // database is read-only if it is: that ends only with Close and Open.
 func (db *DB) Resume() error { return db.engine.Resume() }
 
-// Destroy deletes the database in dir: the files that are its own by name, and
-// the directory when nothing else is in it. It fails with ErrLocked if the database
-// is open, and with the file system's error where a file cannot be removed. Where
-// there is none it does nothing.
+// Destroy deletes the database in dir: the files that its MANIFEST lists or that Loam or
+// LevelDB wrote by their contents, and the directory when nothing else is in it. It fails
+// with ErrLocked if the database is open, with ErrNotADatabase, every file being left as it
+// was, if the directory is another engine's, and with the file system's error where a file
+// cannot be removed. Where there is none it does nothing. A file that has a name of the
+// database's and contents of nobody's known stays, and Destroy says so with ErrNotADatabase
+// when all others are gone.
 func Destroy(dir string, o *Options) error {
 	opts, err := o.resolve()
 	if err != nil {

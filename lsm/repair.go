@@ -6,6 +6,7 @@ import (
 
 	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/files"
+	"github.com/loamdb/loam/internal/owner"
 	"github.com/loamdb/loam/internal/repair"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -24,8 +25,8 @@ type RepairReport = repair.Report
 // everything that can still be read and nothing else: it works in place, keeps
 // the originals of what it replaces in the folder "lost" within dir, and
 // reports what it dropped. A database without damage is left as it is. It fails
-// with ErrLocked if the database is open, with ErrDoesNotExist or ErrNotADatabase if
-// there is none, and with the error of a read or write, which leaves the database as
+// with ErrLocked if the database is open, with ErrDoesNotExist or ErrNotADatabase, which
+// names the engine whose directory it is, if there is none, and with the error of a read or write, which leaves the database as
 // it was.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
@@ -51,7 +52,7 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 func inDir(opts *Options, dir string, do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
 	err := engine.Protect(func() (err error) {
-		d, err = vfs.OpenDir(opts.FS, dir, vfs.DirOptions{})
+		d, err = vfs.OpenDir(opts.FS, dir, vfs.DirOptions{Check: owner.Check})
 		return err
 	})
 	if err != nil {

@@ -16,7 +16,7 @@ var floors = []struct {
 	{1, []string{"internal/vfs", "internal/arena", "internal/prefix", "internal/radix", "internal/options", "internal/mergeop", "internal/locks", "internal/budget"}},
 	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/directio", "internal/foreign", "internal/rangedel", "internal/current", "internal/fileid"}},
 	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
-	{4, []string{"internal/files", "internal/iters", "internal/commit", "internal/wal", "internal/picker", "internal/compact"}},
+	{4, []string{"internal/files", "internal/owner", "internal/iters", "internal/commit", "internal/wal", "internal/picker", "internal/compact"}},
 	{5, []string{"internal/tree", "internal/follow", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/feed", "internal/transfer", "internal/repair", "internal/ingest"}},
 	{6, []string{"lsm", "lsm/backup", "lsm/crashfs", "lsm/dump"}},
 	{7, []string{"cabi/", "cmd/", "bindings/"}},

@@ -24,6 +24,12 @@ func (f Format) String() string {
 	return "leveldb"
 }
 
+// The last eight bytes of tables, with the low byte first. The native magic is "loamtabl".
+const (
+	LevelDBTableMagic = 0xdb4775248b80fb57
+	NativeTableMagic  = 0x6c6261746d616f6c
+)
+
 // MaxFileNum bounds file numbers read from disk, so that counting on from one of them can never
 // wrap.
 const MaxFileNum = 1<<62 - 1

@@ -72,6 +72,20 @@ func Read(fsys vfs.FS, dir string) (c Pointer, err error) {
 	return c, err
 }
 
+// IsNative reports whether a directory has a CURRENT of the native format, be it damaged or
+// unfinished. No other engine makes a directory of such a name. fs.ErrNotExist: dir is not there.
+func IsNative(fsys vfs.FS, dir string) (bool, error) {
+	if _, err := fsys.Stat(dir); err != nil {
+		return false, err
+	}
+	for _, name := range []string{base.CurrentName, UpgradeName, firstName} {
+		if _, isDir, err := stat(fsys, dir, name); isDir || err != nil {
+			return isDir, err
+		}
+	}
+	return false, nil
+}
+
 // stat tells whether a name is there, and whether it is a directory.
 func stat(fsys vfs.FS, dir, name string) (there, isDir bool, err error) {
 	info, err := fsys.Stat(filepath.Join(dir, name))

@@ -18,6 +18,7 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
 	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/owner"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/tree"
@@ -189,7 +190,7 @@ func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
 		return nil, base.ErrDoesNotExist // no LOCK is left in it
 	}
 	err = files.MakeRoom(func() error {
-		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow})
+		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow, Check: owner.Check})
 		return err
 	})
 	return d, err

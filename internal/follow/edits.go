@@ -9,8 +9,8 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
-	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/owner"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -81,7 +81,7 @@ func (t *Edits) Poll() (changed bool, err error) {
 	case lerr != nil:
 		return false, fmt.Errorf("listing %s: %w", t.dir, lerr)
 	}
-	if ferr := foreign.CheckDir(t.fs, t.dir, names); ferr != nil {
+	if ferr := owner.Check(t.fs, t.dir); ferr != nil {
 		return false, ferr
 	}
 	if cur, cerr := current.Read(t.fs, t.dir); cerr == nil {
@@ -117,15 +117,6 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 	f, err := current.OpenRegular(t.fs, t.dir, cur.Manifest)
 	if err != nil {
 		return err
-	}
-	if t.file == nil {
-		names, err := t.fs.List(t.dir)
-		if err == nil {
-			err = foreign.CheckDir(t.fs, t.dir, names)
-		}
-		if err != nil {
-			return errors.Join(err, f.Close())
-		}
 	}
 	state, edits := &manifest.State{}, record.NewTail(f, cur.Manifest, 0)
 	if err = t.read(edits, state, cur); err == nil {

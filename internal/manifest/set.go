@@ -13,7 +13,6 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
-	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -112,12 +111,6 @@ func New(o Options) (*Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
 	}
-	if err := foreign.CheckDir(o.FS, o.Dir, names); err != nil {
-		return nil, err
-	}
-	if err := foreign.CheckNew(names); err != nil {
-		return nil, err
-	}
 	if _, err := current.Read(o.FS, o.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(fmt.Errorf("%w: %s has a CURRENT", base.ErrExists, o.Dir), err)
 	}
@@ -125,7 +118,7 @@ func New(o Options) (*Set, error) {
 }
 
 // Load reads CURRENT and the MANIFEST that it names. It writes nothing: before
-// the first Apply comes StartManifest. Errors: base.ErrDoesNotExist when there
+// the first Apply comes StartManifest. REQUIRES: owner.Check accepts the directory. Errors: base.ErrDoesNotExist when there
 // is no database; base.ErrNotADatabase when it is another engine's;
 // base.ErrComparerMismatch; *base.Corruption for damage, overlapping tables and
 // tables that are missing.
@@ -139,9 +132,6 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", o.Dir, err)
-	}
-	if err := foreign.CheckDir(o.FS, o.Dir, names); err != nil {
-		return nil, err
 	}
 	cur, err := current.Read(o.FS, o.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

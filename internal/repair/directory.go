@@ -2,13 +2,16 @@ package repair
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/owner"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -57,10 +60,15 @@ func unreadable(err error) bool {
 	return slices.ContainsFunc([]error{base.ErrCorruption, base.ErrNewerFormat, base.ErrNotADatabase, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// Destroy removes the regular files in dir that are the database's by name: those of its
-// format, and what an upgrade left. LOCK comes last.
+// Destroy removes the regular files in dir that are the database's: the tables that its MANIFEST lists, what Loam
+// or LevelDB wrote by its contents, and what an upgrade left. All others stay, whatever their names are; it fails
+// with base.ErrNotADatabase, when all is done, if one of them has a name of the database's, and at once if the
+// directory is another engine's. LOCK comes last.
 func Destroy(fsys vfs.FS, dir string) error {
-	names, err := ownFiles(fsys, dir)
+	if err := owner.Check(fsys, dir); err != nil {
+		return err
+	}
+	names, strange, err := ownFiles(fsys, dir)
 	if err != nil {
 		return err
 	}
@@ -75,47 +83,70 @@ func Destroy(fsys vfs.FS, dir string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return fsys.Remove(filepath.Join(dir, base.LockName))
+	if err := fsys.Remove(filepath.Join(dir, base.LockName)); err != nil || len(strange) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell: they stay; delete or move them away",
+		base.ErrNotADatabase, strings.Join(strange, ", "))
 }
 
-// ownFiles returns the files of dir that are the database's by name, without LOCK and
-// CURRENT.
-func ownFiles(fsys vfs.FS, dir string) (own []string, err error) {
+// ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those that only
+// have such names.
+func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
 	names, err := fsys.List(dir)
-	format, below := base.LevelDB, uint64(0)
+	var format base.Format
 	if err == nil {
 		format, err = findFormat(fsys, dir, names)
 	}
-	if err == nil && format == base.Native {
-		below, err = levelDBBelow(fsys, dir)
-	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	st, err := readState(fsys, dir, format)
+	if err != nil {
+		return nil, nil, err
+	}
+	live := make(map[uint64]bool)
+	for _, k := range st.Keyspaces() {
+		for num := range k.Files {
+			live[num] = true
+		}
 	}
 	for _, name := range names {
-		t, _ := format.ParseFileName(name)
-		if t == base.FileUnknown && below > 0 {
-			num := uint64(0)
-			if t, num = base.LevelDB.ParseFileName(name); num >= below || t == base.FileInfoLog {
+		t, num := format.ParseFileName(name)
+		if t == base.FileUnknown && st.LevelDBBelow > 0 {
+			if t, num = base.LevelDB.ParseFileName(name); num >= st.LevelDBBelow || t == base.FileInfoLog {
 				continue
 			}
 		}
-		if t != base.FileUnknown && t != base.FileLock && t != base.FileCurrent || name == base.LoadName || name == base.LoadTempName {
+		switch {
+		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog, t == base.FileTemp, t == base.FileTable && live[num]:
 			own = append(own, name)
+			continue
+		case t == base.FileUnknown, t == base.FileLock, t == base.FileCurrent:
+			continue
+		}
+		c, err := owner.Contents(fsys, dir, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.Own || c.Empty {
+			own = append(own, name)
+		} else {
+			strange = append(strange, name)
 		}
 	}
-	return own, nil
+	return own, strange, nil
 }
 
-// levelDBBelow reads what an upgrade left; 0 also if damage hides it.
-func levelDBBelow(fsys vfs.FS, dir string) (uint64, error) {
+// readState reads the MANIFEST in force, as far as it is whole.
+func readState(fsys vfs.FS, dir string, format base.Format) (*manifest.State, error) {
 	res := &manifest.ReadResult{}
 	c, err := current.Read(fsys, dir)
 	if err == nil {
-		res, err = manifest.ReadManifest(fsys, dir, c.Manifest, base.Native)
+		res, err = manifest.ReadManifest(fsys, dir, c.Manifest, format)
 	}
 	if unreadable(err) {
 		err = nil
 	}
-	return res.State.LevelDBBelow, err
+	return &res.State, err
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/foreign"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/owner"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -114,12 +114,12 @@ func (r *repair) run() error {
 
 // look lists the directory.
 func (r *repair) look() error {
+	if err := owner.Check(r.o.FS, r.o.Dir); err != nil {
+		return err
+	}
 	names, err := r.o.FS.List(r.o.Dir)
 	if err != nil {
 		return fmt.Errorf("listing %s: %w", r.o.Dir, err)
-	}
-	if err := foreign.CheckDir(r.o.FS, r.o.Dir, names); err != nil {
-		return err
 	}
 	r.names = names
 	if r.format, err = findFormat(r.o.FS, r.o.Dir, names); err != nil {

@@ -58,9 +58,10 @@ type Dir struct {
 
 // DirOptions says how OpenDir opens, creates and locks a directory.
 type DirOptions struct {
-	Create           bool // make it when it is missing
-	NoParents        bool // but not its parents
-	ReadOnly, NoLock bool // change nothing: share the lock, and do without where there is none; with NoLock too
+	Create           bool                             // make it when it is missing
+	NoParents        bool                             // but not its parents
+	Check            func(fsys FS, path string) error // of the directory, before the lock is taken; nil: none
+	ReadOnly, NoLock bool                             // change nothing: share the lock, and do without where there is none; with NoLock too
 }
 
 // OpenDir holds and locks a directory until Close. Errors: base.ErrDoesNotExist,
@@ -78,7 +79,13 @@ func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
 	if d.FS, d.hold, err = hold(fsys, path); err != nil {
 		return nil, err
 	}
-	if err := d.takeLock(o); err != nil {
+	if o.Check != nil {
+		err = o.Check(d.FS, d.Path)
+	}
+	if err == nil {
+		err = d.takeLock(o)
+	}
+	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil

@@ -25,7 +25,7 @@ import (
 )
 
 // Magic ends every table.
-const Magic = 0xdb4775248b80fb57
+const Magic = base.LevelDBTableMagic
 
 // FooterLen is the length of the footer.
 const FooterLen = 2*block.MaxHandleLen + 8

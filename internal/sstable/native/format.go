@@ -23,8 +23,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Magic ends every table: "loamtabl".
-const Magic = 0x6c6261746d616f6c
+// Magic ends every table.
+const Magic = base.NativeTableMagic
 
 // version is the version of the format that is written, and the greatest that is read.
 const version = 1

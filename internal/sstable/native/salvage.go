@@ -74,7 +74,7 @@ func Is(f vfs.ReadFile, env blocktable.Env) (bool, error) {
 	switch binary.LittleEndian.Uint64(tail[:]) {
 	case Magic:
 		return true, nil
-	case levelDBMagic:
+	case base.LevelDBTableMagic:
 		return false, nil
 	}
 	s := newSalvage(f, env)
@@ -82,9 +82,6 @@ func Is(f vfs.ReadFile, env blocktable.Env) (bool, error) {
 	frames, err := s.find()
 	return len(frames) > 0, err
 }
-
-// levelDBMagic ends tables in LevelDB's format.
-const levelDBMagic = 0xdb4775248b80fb57
 
 func newSalvage(f vfs.ReadFile, env blocktable.Env) *salvage {
 	if env.MaxDecoded <= 0 {

@@ -1,0 +1,172 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// foreignDirs are the directories that testdata/foreign/maker makes, with the engines that wrote them.
+var foreignDirs = map[string]string{
+	"pebble-1-oldest": "Pebble", "pebble-1-newest": "Pebble", "pebble-2-oldest": "Pebble", "pebble-2-newest": "Pebble",
+	"badger-3": "Badger", "badger-4": "Badger", "rocksdb": "RocksDB", "lmdb": "LMDB", "bbolt": "bbolt", "sqlite": "SQLite",
+}
+
+// onDirectory are the calls that take the directory of a database.
+var onDirectory = map[string]func(dir string, o *Options) error{
+	"Open":           func(dir string, o *Options) error { return closed(Open(dir, o)) },
+	"OpenFollower":   func(dir string, o *Options) error { return closed(OpenFollower(dir, o)) },
+	"Repair":         func(dir string, o *Options) error { _, err := Repair(dir, o); return err },
+	"Destroy":        Destroy,
+	"Upgrade":        Upgrade,
+	"Open read-only": func(dir string, o *Options) error { o.ReadOnly = true; return closed(Open(dir, o)) },
+	"Open existing":  func(dir string, o *Options) error { o.ErrorIfMissing = true; return closed(Open(dir, o)) },
+	"Open LevelDB":   func(dir string, o *Options) error { o.Format = FormatLevelDB; return closed(Open(dir, o)) },
+	"Export": func(dir string, o *Options) error {
+		return Export(context.Background(), dir, dir+".copy", FormatNative, o, nil)
+	},
+}
+
+func closed[D interface{ Close() error }](db D, err error) error {
+	if err == nil {
+		err = errors.Join(errors.New("it was opened"), db.Close())
+	}
+	return err
+}
+
+// TestForeignDirectories gives directories of other engines, also ones that lost files, to every call that
+// takes a directory.
+func TestForeignDirectories(t *testing.T) {
+	for golden, engine := range foreignDirs {
+		whole := readTree(t, filepath.Join("../testdata/foreign", golden))
+		for _, lost := range []string{"", "^OPTIONS", "^marker", "^(OPTIONS|marker|CURRENT)", "^(OPTIONS|marker|MANIFEST)", "^KEYREGISTRY",
+			"^(KEYREGISTRY|MANIFEST|DISCARD)", "^(MANIFEST|CURRENT)", "^LOCK", `[^t]$`} {
+			files := map[string]string{}
+			for name, contents := range whole {
+				if lost == "" || !regexp.MustCompile(lost).MatchString(name) {
+					files[name] = contents
+				}
+			}
+			if lost != "" && len(files) == len(whole) || len(files) == 0 {
+				continue
+			}
+			for call, do := range onDirectory {
+				t.Run(fmt.Sprintf("%s/%s/without %s", golden, call, lost), func(t *testing.T) {
+					dir := t.TempDir()
+					writeTree(t, dir, files)
+					err := do(dir, &Options{})
+					if !errors.Is(err, ErrNotADatabase) || !strings.Contains(err.Error(), engine) {
+						t.Errorf("%v; want one that names %s", err, engine)
+					}
+					if got := readTree(t, dir); fmt.Sprint(got) != fmt.Sprint(files) {
+						t.Errorf("the directory is changed: %d files of %d", len(got), len(files))
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestDestroyLeavesStrangers has files of other engines beside a database: they stay, also those with names
+// of the database's.
+func TestDestroyLeavesStrangers(t *testing.T) {
+	for _, format := range []Format{FormatNative, FormatLevelDB} {
+		for _, lost := range []string{"", "MANIFEST-*", "*.manifest", "CURRENT"} {
+			dir := t.TempDir()
+			db, err := Open(dir, &Options{Format: format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				err = errors.Join(err, db.Put([]byte("k"), []byte("v"), Sync), db.Flush())
+			}
+			if err := errors.Join(err, db.Put([]byte("k"), []byte("v"), Sync), db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			strangers := map[string]string{
+				"app.sqlite": "SQLite format 3\x00", "000077.log": "a log of mine: no record", "notes.txt": "", "MANIFEST-of-goods": "tea",
+				"000099.ldb": "too short", "000098.ldb": strings.Repeat("no table ", 20),
+			}
+			writeTree(t, dir, strangers)
+			gone, err := filepath.Glob(filepath.Join(dir, lost))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range gone {
+				if name != dir && filepath.Base(name) != "MANIFEST-of-goods" {
+					if err := os.RemoveAll(name); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			err = Destroy(dir, nil)
+			if got := readTree(t, dir); fmt.Sprint(got) != fmt.Sprint(strangers) {
+				t.Errorf("%v without %q: left are %v, %v", format, lost, got, err)
+			}
+		}
+	}
+}
+
+// readTree returns the contents of all files below dir.
+func readTree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir+string(filepath.Separator))] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func writeTree(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, contents := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(contents), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCopiesIntoForeignDirectories names directories of other engines as targets of copies.
+func TestCopiesIntoForeignDirectories(t *testing.T) {
+	db, err := Open(filepath.Join(t.TempDir(), "db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	source := filepath.Join(t.TempDir(), "source")
+	if err := closed(Open(source, nil)); err == nil {
+		t.Fatal("closed says nothing")
+	}
+	for golden := range foreignDirs {
+		files := readTree(t, filepath.Join("../testdata/foreign", golden))
+		for call, do := range map[string]func(to string) error{
+			"Checkpoint": func(to string) error { return db.Checkpoint(context.Background(), to) },
+			"Export": func(to string) error {
+				return Export(context.Background(), source, to, FormatNative, nil, nil)
+			},
+		} {
+			dir := t.TempDir()
+			writeTree(t, dir, files)
+			if err := do(dir); !errors.Is(err, ErrExists) {
+				t.Errorf("%s to %s: %v", call, golden, err)
+			}
+			if got := readTree(t, dir); fmt.Sprint(got) != fmt.Sprint(files) {
+				t.Errorf("%s to %s: the directory is changed", call, golden)
+			}
+		}
+	}
+}
