@@ -4,7 +4,7 @@
  * Batches, in LevelDB's layout: 8 bytes of sequence number, 4 bytes of count,
  * then kind (1 put, 0 delete, 2 merge, 15 delete a range, 48 put with a time to live), key and but for deletes value, each with its length as
  * a varint in front. Integers are little-endian. A kind with bit 7 set is followed
- * by the number of a keyspace, as a varint.
+ * by the number of a keyspace, as a varint; 0 is "default".
  */
 #include "shim.h"
 
@@ -18,7 +18,8 @@ enum { HEADER = 12, DEADLINE = 5, NAMED = 0x80, KEEP = 1 << 20 /* bytes a cleare
 typedef struct {
   uint8_t *data; /* whole at all times: sequence number 0, and the count */
   size_t len, cap; /* cap <= MAX_BYTES */
-  uint32_t keyspace; /* of the operations that are added; 0: that of the writing */
+  bool named; /* the operations that are added name keyspace, else none: that of the writing */
+  uint32_t keyspace;
   uint64_t database; /* which the operations with a keyspace are of; 0: there is none yet */
 } batch;
 
@@ -86,7 +87,7 @@ static inline uint8_t *put_bytes(uint8_t *p, const void *bytes, size_t n) {
 
 /* Begins an operation. */
 static inline uint8_t *put_kind(uint8_t *p, const batch *b, uint8_t kind) {
-  if (__builtin_expect(!b->keyspace, 1)) {
+  if (__builtin_expect(!b->named, 1)) {
     *p++ = kind;
     return p;
   }
@@ -249,11 +250,12 @@ loam_status loam_batch_in(loam_batch *handle, loam_db *keyspace, char **err) {
   loam_status status;
   if (keyspace && (status = loamgo_keyspace_number(HANDLE(keyspace), &number, &database, err)) != LOAM_OK) return status;
   if ((status = acquire(handle, &b)) != LOAM_OK) return loam_fail_slot(err, status, "batch");
-  if (number && b->database && b->database != database) {
+  if (keyspace && b->database && b->database != database) {
     status = loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the batch names a keyspace of another database");
   } else {
+    b->named = keyspace != NULL;
     b->keyspace = number;
-    if (number) b->database = database;
+    if (keyspace) b->database = database;
   }
   loam_slot_release(HANDLE(handle));
   return status;
@@ -355,14 +357,14 @@ loam_status loam_batch_each(const loam_batch *handle, loam_operation_fn visit, v
   int stop = 0;
   for (const uint8_t *p = b->data + HEADER, *end = b->data + b->len; p < end && !stop && !failure.message;) {
     uint8_t kind = *p++;
-    uint32_t keyspace = 0;
-    if (kind & NAMED) {
+    uint32_t keyspace = 0, named = (kind & NAMED) != 0;
+    if (named) {
       kind ^= NAMED;
       int shift = 0;
       for (; *p & 0x80; shift += 7) keyspace |= (uint32_t)(*p++ & 0x7f) << shift;
       keyspace |= (uint32_t)*p++ << shift;
     }
-    loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace};
+    loam_operation operation = {sizeof operation, kind, NULL, 0, NULL, 0, keyspace, named};
     p = get_bytes(p, &operation.key, &operation.key_len);
     if (operation.kind == LOAM_OP_PUT || operation.kind == LOAM_OP_MERGE || operation.kind == LOAM_OP_DELETE_RANGE) p = get_bytes(p, &operation.value, &operation.value_len);
     else if (operation.kind == LOAM_OP_PUT_TTL) {

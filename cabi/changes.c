@@ -83,7 +83,7 @@ loam_status loam_change_operation(const void *change, size_t len, size_t *offset
   if (len < CHANGE_HEADER || at < CHANGE_HEADER || at > len) return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: these are not the bytes of a change");
   if (at == len) return LOAM_END;
   const uint8_t *p = begin + at;
-  loam_operation o = {.struct_size = sizeof o};
+  loam_operation o = {.struct_size = sizeof o, .keyspace_named = 1};
   uint64_t deadline = 0;
   bool good = true;
   o.kind = *p++;

@@ -97,7 +97,7 @@ typedef int loam_status;
 /* ---- Versions ---- */
 
 #define LOAM_ABI_VERSION 0
-#define LOAM_ABI_REVISION 6
+#define LOAM_ABI_REVISION 7
 
 /* Whether a program compiled with this header works with the loaded library:
  * loam_abi_check(LOAM_ABI_VERSION, LOAM_ABI_REVISION, &err) is LOAM_OK or, with
@@ -444,7 +444,8 @@ typedef struct loam_operation {
   size_t key_len;
   const void *value; /* of LOAM_OP_PUT, LOAM_OP_PUT_TTL and LOAM_OP_MERGE; the limit of LOAM_OP_DELETE_RANGE; else NULL */
   size_t value_len;
-  uint32_t keyspace; /* its number, see loam_batch_in; 0: none was chosen */
+  uint32_t keyspace;       /* its number; 0 is "default" */
+  uint32_t keyspace_named; /* 0: loam_batch_in chose none, and keyspace is 0; else 1 */
 } loam_operation;
 
 /* 0: go on. The operation lives during the call. */
@@ -484,10 +485,9 @@ LOAM_API loam_status loam_keyspace_list(loam_db *db, char **names, char **err);
 /* The number of a keyspace, by which batches name it (docs/format-batch.md): 0 is "default". One
  * that is made again under a name has another number. */
 LOAM_API loam_status loam_keyspace_number(loam_db *keyspace, uint32_t *number, char **err);
-/* Chooses the keyspace of operations that are added to the batch from now on. Without, and
- * after a call with NULL or the handle of "default", they go to the keyspace whose handle
- * loam_write gets: of batches over several keyspaces with "default" among them,
- * the database's own handle. */
+/* Chooses the keyspace of operations that are added to the batch from now on. The handle of
+ * the database, or of "default", chooses "default". Without, and after a call with NULL, they
+ * go to the keyspace whose handle loam_write gets. */
 LOAM_API loam_status loam_batch_in(loam_batch *batch, loam_db *keyspace, char **err);
 
 /* ---- Iterators ---- */

@@ -15,7 +15,8 @@ import (
 // used by one goroutine at a time.
 type Batch struct{ b engine.Batch }
 
-// NewBatch returns an empty batch.
+// NewBatch returns an empty batch. Its operations are on the keyspace that it is written to,
+// unless Batch.In says otherwise.
 func NewBatch() *Batch { return &Batch{engine.Batch{Repr: batchrepr.Init(nil)}} }
 
 // BatchFromBytes makes a batch from its wire form (Bytes), which may come from
@@ -39,10 +40,11 @@ func (b *Batch) Put(key, value []byte) { b.b.Put(key, value) }
 func (b *Batch) Delete(key []byte) { b.b.Delete(key) }
 
 // Merge adds an operand to key, see DB.Merge. Both are copied.
-func (b *Batch) Merge(key, operand []byte) { b.b.Add(b.b.Home, base.KindMerge, key, operand) }
+func (b *Batch) Merge(key, operand []byte) { b.b.Add(base.KindMerge, key, operand) }
 
 // Append adds the operations of other, if it is not nil, behind those of b. They are
-// copied.
+// copied. Where other would have them on the keyspace that it is written to, they are on that of
+// b's own operations.
 func (b *Batch) Append(other *Batch) {
 	if other != nil {
 		b.b.Append(&other.b)
@@ -58,8 +60,10 @@ func (b *Batch) Count() int { return b.b.Count() }
 // Size is the encoded size in bytes: what Write appends to the log.
 func (b *Batch) Size() int { return max(len(b.b.Repr), batchrepr.HeaderLen) }
 
-// Bytes is the batch in LevelDB's wire form, which operations on other keyspaces extend:
-// docs/format-batch.md. The slice is the batch's own and valid until its next change.
+// Bytes is the batch in LevelDB's wire form, which operations on chosen keyspaces extend:
+// docs/format-batch.md. WriteBytes takes operations that name no keyspace for those of the one
+// that is written; operations of DB.NewBatch name no keyspace. The slice is the batch's own and
+// valid until its next change.
 func (b *Batch) Bytes() []byte { return b.b.Bytes() }
 
 // Each calls put or del for every operation in order, until one of them
@@ -73,7 +77,7 @@ func (b *Batch) Each(put func(key, value []byte) error, del func(key []byte) err
 	if b.Count() == 0 {
 		return nil
 	}
-	it := batchrepr.Read(b.b.Repr)
+	it := batchrepr.ReadDraft(b.b.Repr, base.DefaultKeyspace)
 	for {
 		id, kind, key, value, ok := it.Next()
 		if !ok {

@@ -424,7 +424,12 @@ func (c *conformer) deleteRange(start, limit []byte) {
 
 func (c *conformer) batch(args []string) *Batch {
 	b := NewBatch()
-	to := b.In(nil)
+	var to interface {
+		Put(key, value []byte)
+		Merge(key, operand []byte)
+		PutTTL(key, value []byte, ttl time.Duration)
+		Delete(key []byte)
+	} = b
 	for i := 0; i < len(args); {
 		switch args[i] {
 		case "put":

@@ -32,16 +32,25 @@ func (r *reader) TTL(key []byte) (left time.Duration, expires bool, err error) {
 // PutTTL is Put of a value that expires ttl after the batch is written; see DB.PutTTL. If ttl
 // is not positive, Write fails with ErrInvalidArgument.
 func (b *Batch) PutTTL(key, value []byte, ttl time.Duration) {
-	BatchIn{b, b.b.Home}.PutTTL(key, value, ttl)
+	if value, ok := b.expiring(value, ttl); ok {
+		b.b.Add(base.KindSetExpiring, key, value)
+	}
 }
 
 // PutTTL is Batch.PutTTL in the keyspace.
 func (i BatchIn) PutTTL(key, value []byte, ttl time.Duration) {
-	seconds, err := engine.Seconds(ttl)
-	if err != nil && i.b.b.Err == nil {
-		i.b.b.Err = err
+	if value, ok := i.b.expiring(value, ttl); ok {
+		i.b.b.AddIn(i.space, base.KindSetExpiring, key, value)
 	}
-	i.b.b.Add(i.space, base.KindSetExpiring, key, base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|seconds))
+}
+
+// expiring is a value with a time to live behind it. It reports false if Write refuses that.
+func (b *Batch) expiring(value []byte, ttl time.Duration) ([]byte, bool) {
+	seconds, err := engine.Seconds(ttl)
+	if err != nil && b.b.Err == nil {
+		b.b.Err = err
+	}
+	return base.AppendDeadline(append(make([]byte, 0, len(value)+base.DeadlineLen), value...), base.Relative|seconds), err == nil
 }
 
 // PutTTL is Put of a value that expires ttl after the commit; see DB.PutTTL.

@@ -133,8 +133,8 @@ func (k *Keyspace) Comparer() *Comparer { return k.space.Tree.Comparer() }
 // Keyspace a Store.
 func (k *Keyspace) Close() error { return nil }
 
-// NewBatch returns an empty batch whose operations are on this keyspace, unless
-// Batch.In says otherwise.
+// NewBatch returns an empty batch whose operations are on this keyspace, whichever it is
+// written to, unless Batch.In says otherwise.
 func (k *keyspace) NewBatch() *Batch {
 	b := NewBatch()
 	b.b.Home = k.space
@@ -148,7 +148,7 @@ type BatchIn struct {
 }
 
 // In returns what adds operations on k, which is of the database that the batch is written
-// to. nil is the default keyspace.
+// to. nil is the default keyspace, also where the batch is written to another one.
 func (b *Batch) In(k *Keyspace) BatchIn {
 	if k == nil {
 		return BatchIn{b, nil}
@@ -157,13 +157,13 @@ func (b *Batch) In(k *Keyspace) BatchIn {
 }
 
 // Put is Batch.Put in the keyspace.
-func (i BatchIn) Put(key, value []byte) { i.b.b.Add(i.space, base.KindSet, key, value) }
+func (i BatchIn) Put(key, value []byte) { i.b.b.AddIn(i.space, base.KindSet, key, value) }
 
 // Merge is Batch.Merge in the keyspace.
-func (i BatchIn) Merge(key, operand []byte) { i.b.b.Add(i.space, base.KindMerge, key, operand) }
+func (i BatchIn) Merge(key, operand []byte) { i.b.b.AddIn(i.space, base.KindMerge, key, operand) }
 
 // Delete is Batch.Delete in the keyspace.
-func (i BatchIn) Delete(key []byte) { i.b.b.Add(i.space, base.KindDelete, key, nil) }
+func (i BatchIn) Delete(key []byte) { i.b.b.AddIn(i.space, base.KindDelete, key, nil) }
 
 // In returns the snapshot as it is in another keyspace of its database; nil is the
 // default one. It is the same snapshot: Close of either closes both. In a keyspace that

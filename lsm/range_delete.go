@@ -21,10 +21,10 @@ func (k *keyspace) DeleteRange(start, limit []byte, mode WriteMode) error {
 // are copied. Puts that follow in the batch stay. If start is behind limit, Write fails with
 // ErrInvalidArgument.
 func (b *Batch) DeleteRange(start, limit []byte) {
-	b.b.Add(b.b.Home, base.KindRangeDelete, start, limit)
+	b.b.Add(base.KindRangeDelete, start, limit)
 }
 
 // DeleteRange is Batch.DeleteRange in the keyspace.
 func (i BatchIn) DeleteRange(start, limit []byte) {
-	i.b.b.Add(i.space, base.KindRangeDelete, start, limit)
+	i.b.b.AddIn(i.space, base.KindRangeDelete, start, limit)
 }

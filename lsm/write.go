@@ -64,8 +64,9 @@ func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 // ErrInvalidArgument if b is nil or names a keyspace of another database, and with
 // ErrNoKeyspace if it names one that was dropped.
 //
-// Write of a Keyspace takes operations that name no keyspace for its own. So does a batch
-// of its NewBatch, which saves the copy that Write makes then.
+// The operations of a batch of the function NewBatch are on the keyspace whose Write gets it,
+// unless Batch.In says otherwise. A batch of the keyspace's own NewBatch saves the copy that
+// Write of another keyspace than the default one makes then.
 func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 	if b == nil {
 		return fmt.Errorf("%w: Write needs a batch", ErrInvalidArgument)

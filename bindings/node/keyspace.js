@@ -41,16 +41,14 @@ Loam.prototype.keyspace = function (name, options) {
   return new Keyspace(this instanceof Keyspace ? this.db : this, name, options)
 }
 
-// The number of a keyspace that an operation of a batch names; db is what is written.
+// The number by which an operation of a batch names a keyspace; null: db, which is written.
 function numberOf (db, keyspace) {
   if (!(keyspace instanceof Loam)) throw invalidArgument('The keyspace of a batch operation must be a keyspace')
   const root = db instanceof Keyspace ? db.db : db
   if ((keyspace instanceof Keyspace ? keyspace.db : keyspace) !== root) {
     throw invalidArgument('A batch operation has a keyspace of another database')
   }
-  const number = keyspace[kNumber]()
-  if (number === 0 && db !== root) throw invalidArgument('A batch with operations on the default keyspace must be written to the database itself')
-  return number
+  return keyspace === db ? null : keyspace[kNumber]()
 }
 
 exports.Keyspace = Keyspace

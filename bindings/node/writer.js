@@ -71,7 +71,8 @@ class Bytes {
 
 // Collects puts and deletes in LevelDB's batch layout: 8 bytes of zero, the
 // count, then for each its kind, its key and a put's value, both with their
-// length as a varint in front. What is on a chosen keyspace has its number behind the kind.
+// length as a varint in front. What is on a chosen keyspace has its number behind the kind;
+// keyspace null is the one that is written.
 // Knows nothing of the database.
 class BatchWriter extends Bytes {
   constructor () {
@@ -81,16 +82,16 @@ class BatchWriter extends Bytes {
     this.count = 0
   }
 
-  put (key, value, keyspace = 0) {
+  put (key, value, keyspace = null) {
     this.#add(1, key, value, keyspace)
   }
 
   // ttl: seconds.
-  putTtl (key, value, ttl, keyspace = 0) {
+  putTtl (key, value, ttl, keyspace = null) {
     this.#add(48, key, withTtl(value, ttl), keyspace)
   }
 
-  merge (key, operand, keyspace = 0) {
+  merge (key, operand, keyspace = null) {
     this.#add(2, key, operand, keyspace)
   }
 
@@ -107,7 +108,7 @@ class BatchWriter extends Bytes {
     }
   }
 
-  del (key, keyspace = 0) {
+  del (key, keyspace = null) {
     const start = this.length
     try {
       this.#kind(0, keyspace)
@@ -128,7 +129,7 @@ class BatchWriter extends Bytes {
         const op = operations[i]
         // What is left of a sublevel is none of this database.
         if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
-        const keyspace = op.keyspace == null ? 0 : numberOf(op.keyspace)
+        const keyspace = op.keyspace == null ? null : numberOf(op.keyspace)
         if (op.type === 'put') this.#put(op, keyspace)
         else if (op.type === 'merge') this.merge(op.key, op.value, keyspace)
         else this.del(op.key, keyspace)
@@ -175,7 +176,7 @@ class BatchWriter extends Bytes {
 
   #kind (kind, keyspace) {
     this.reserve(6)
-    if (keyspace === 0) {
+    if (keyspace === null) {
       this.buffer[this.length++] = kind
     } else {
       this.buffer[this.length++] = kind | NAMED

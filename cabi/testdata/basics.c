@@ -470,6 +470,48 @@ static void ingests(void) {
   WANT(LOAM_OK, loam_close(db, &err));
 }
 
+/* The digits of keyspaces that operations name; "-": none. */
+static int names(void *arg, const loam_operation *o, loam_failure *failure) {
+  char *seen = arg;
+  (void)failure;
+  seen[strlen(seen)] = o->keyspace_named ? (char)('0' + o->keyspace) : '-';
+  return 0;
+}
+
+static void batches_of_keyspaces(loam_db *db) {
+  loam_batch *b, *c;
+  loam_db *space, *same;
+  char seen[16] = "";
+  WANT(LOAM_OK, loam_keyspace_open(db, "space", NULL, &space, &err));
+  WANT(LOAM_OK, loam_keyspace_open(db, "default", NULL, &same, &err));
+  WANT(LOAM_OK, loam_batch_create(&b, &err));
+  WANT(LOAM_OK, loam_batch_put(b, "own", 3, "1", 1, &err));
+  WANT(LOAM_OK, loam_batch_in(b, db, &err));
+  WANT(LOAM_OK, loam_batch_put(b, "db", 2, "1", 1, &err));
+  WANT(LOAM_OK, loam_batch_in(b, same, &err));
+  WANT(LOAM_OK, loam_batch_put_ttl(b, "default", 7, "1", 1, 3600, &err));
+  WANT(LOAM_OK, loam_batch_delete(b, "own", 3, &err));
+  WANT(LOAM_OK, loam_batch_in(b, space, &err));
+  WANT(LOAM_OK, loam_batch_put(b, "space", 5, "1", 1, &err));
+  WANT(LOAM_OK, loam_batch_in(b, NULL, &err));
+  WANT(LOAM_OK, loam_batch_put(b, "own2", 4, "1", 1, &err));
+  WANT(LOAM_OK, loam_batch_create(&c, &err));
+  WANT(LOAM_OK, loam_batch_append(c, b, &err));
+  WANT(LOAM_OK, loam_batch_each(c, names, seen, &err));
+  CHECK(!strcmp(seen, "-0001-"), "%s", seen);
+  WANT(LOAM_OK, loam_write(space, NULL, c, NULL, &err));
+  const char *keys[] = {"own", "own2", "space", "db", "default"};
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    bool in_space = i < 3;
+    WANT(in_space ? LOAM_OK : LOAM_NOT_FOUND, loam_has(space, NULL, keys[i], strlen(keys[i]), &err));
+    WANT(in_space ? LOAM_NOT_FOUND : LOAM_OK, loam_has(db, NULL, keys[i], strlen(keys[i]), &err));
+  }
+  WANT(LOAM_OK, loam_batch_close(b));
+  WANT(LOAM_OK, loam_batch_close(c));
+  WANT(LOAM_OK, loam_close(same, &err));
+  WANT(LOAM_OK, loam_close(space, &err));
+}
+
 static void upkeep(loam_db *db) {
   loam_job *job;
   uint64_t done, total, size = 7;
@@ -752,6 +794,7 @@ int main(void) {
   reading(db);
   snapshots(db, other);
   batches(db);
+  batches_of_keyspaces(db);
   upkeep(db);
   WANT(LOAM_OK, loam_iter_create(other, NULL, &it, &err));
   WANT(LOAM_OK, loam_snapshot_create(other, &snapshot, &err));

@@ -38,20 +38,9 @@ func Init(dst []byte) []byte {
 	return append(dst[:0], make([]byte, HeaderLen)...)
 }
 
-// AppendPut adds an entry and counts it in the header. b is of Init. The caller has
-// checked that key and value are at most 4 GiB-1 long and that the count stays below
-// 1<<32.
-func AppendPut(b, key, value []byte) []byte {
-	return AppendEntry(b, base.DefaultKeyspace, base.KindSet, key, value)
-}
-
-// AppendDelete adds a deletion and counts it in the header.
-func AppendDelete(b, key []byte) []byte {
-	return AppendEntry(b, base.DefaultKeyspace, base.KindDelete, key, nil)
-}
-
-// AppendEntry adds an entry of a known kind, see AppendPut. A kind without a value
-// takes none.
+// AppendEntry adds an entry of a known kind and counts it in the header. b is of Init. The
+// caller has checked that key and value are at most 4 GiB-1 long and that the count stays
+// below 1<<32. A kind without a value takes none.
 func AppendEntry(b []byte, keyspace base.KeyspaceID, kind base.Kind, key, value []byte) []byte {
 	if keyspace == base.DefaultKeyspace {
 		b = append(b, byte(kind))
@@ -66,19 +55,34 @@ func AppendEntry(b []byte, keyspace base.KeyspaceID, kind base.Kind, key, value 
 	return b
 }
 
-// AppendIn appends to dst, which is empty, the batch src with the entries of the default
-// keyspace in another one. src is valid.
-func AppendIn(dst, src []byte, keyspace base.KeyspaceID) []byte {
-	dst = Init(dst)
-	for it := Read(src); ; {
-		in, kind, key, value, ok := it.Next()
+// AppendNamed adds an entry to a draft. Unlike AppendEntry it names the default keyspace,
+// too.
+func AppendNamed(b []byte, keyspace base.KeyspaceID, kind base.Kind, key, value []byte) []byte {
+	if keyspace != base.DefaultKeyspace {
+		return AppendEntry(b, keyspace, kind, key, value)
+	}
+	at := len(b)
+	b = AppendEntry(append(b, 0), keyspace, kind, key, value)
+	b[at], b[at+1] = b[at+1]|named, byte(base.DefaultKeyspace)
+	return b
+}
+
+// Appender is AppendEntry or AppendNamed.
+type Appender func(b []byte, keyspace base.KeyspaceID, kind base.Kind, key, value []byte) []byte
+
+// AppendDraft adds to b the entries of a valid draft that is written to the keyspace home.
+// add is AppendEntry, or AppendNamed if b is a draft, too. It reports false, with b as it
+// was, when the count would not fit.
+func AppendDraft(b, draft []byte, home base.KeyspaceID, add Appender) ([]byte, bool) {
+	if uint64(Count(b))+uint64(Count(draft)) > math.MaxUint32 {
+		return b, false
+	}
+	for it := ReadDraft(draft, home); ; {
+		keyspace, kind, key, value, ok := it.Next()
 		if !ok {
-			return dst
+			return b, true
 		}
-		if in == base.DefaultKeyspace {
-			in = keyspace
-		}
-		dst = AppendEntry(dst, in, kind, key, value)
+		b = add(b, keyspace, kind, key, value)
 	}
 }
 
@@ -114,12 +118,28 @@ func SetSeq(b []byte, s base.SeqNum) { binary.LittleEndian.PutUint64(b, uint64(s
 // *base.Corruption with offsets relative to b, or base.ErrNewerFormat for an entry of a
 // kind that the native format has and the engine does not know.
 func Validate(b []byte, known func(base.KeyspaceID) bool) error {
-	_, err := ValidateKinds(b, known)
+	_, err := validate(b, known, false)
 	return err
+}
+
+// ValidateDraft is Validate of a draft. Its entries may name the default keyspace, also if
+// known is nil.
+func ValidateDraft(b []byte, known func(base.KeyspaceID) bool) (Contents, error) {
+	return validate(b, known, true)
+}
+
+// Contents says what entries a batch has.
+type Contents struct {
+	Kinds        Kinds
+	Unnamed      bool // some name no keyspace
+	NamesDefault bool // some name the default keyspace
 }
 
 // Kinds is a set of kinds: bit k is kind k.
 type Kinds uint64
+
+// Has reports whether a kind is in the set.
+func (k Kinds) Has(kind base.Kind) bool { return k>>kind&1 != 0 }
 
 // BeyondLevelDB is one of the kinds that LevelDB's format does not have, 0 for none.
 func (k Kinds) BeyondLevelDB() base.Kind {
@@ -130,16 +150,16 @@ func (k Kinds) BeyondLevelDB() base.Kind {
 	return base.Kind(bits.TrailingZeros64(uint64(k)))
 }
 
-// ValidateKinds is Validate that also returns the kinds of the entries.
-func ValidateKinds(b []byte, known func(base.KeyspaceID) bool) (kinds Kinds, err error) {
+func validate(b []byte, known func(base.KeyspaceID) bool, draft bool) (c Contents, err error) {
 	if len(b) < HeaderLen {
-		return 0, corrupt(0, "%d bytes are too short for a header", len(b))
+		return c, corrupt(0, "%d bytes are too short for a header", len(b))
 	}
 	n := Count(b)
 	if s := Seq(b); s > base.MaxSeqNum || base.SeqNum(n) > base.MaxSeqNum-s {
-		return 0, corrupt(0, "sequence %d with %d entries exceeds 56 bits", uint64(s), n)
+		return c, corrupt(0, "sequence %d with %d entries exceeds 56 bits", uint64(s), n)
 	}
 	it := Read(b)
+	it.draft = draft
 	seen := uint32(0)
 	for {
 		keyspace, kind, _, value, ok := it.Next()
@@ -150,29 +170,36 @@ func ValidateKinds(b []byte, known func(base.KeyspaceID) bool) (kinds Kinds, err
 			it.failed = badKind
 			break
 		}
-		if keyspace != base.DefaultKeyspace && !known(keyspace) {
-			return 0, corrupt(int64(it.start), "unknown keyspace %d", keyspace)
+		switch {
+		case keyspace != base.DefaultKeyspace:
+			if !known(keyspace) {
+				return c, corrupt(int64(it.start), "unknown keyspace %d", keyspace)
+			}
+		case it.names():
+			c.NamesDefault = true
+		default:
+			c.Unnamed = true
 		}
 		if !kind.Known() {
-			return 0, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
+			return c, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
 		}
 		if kind == base.KindSetExpiring && len(value) < base.DeadlineLen {
 			it.failed = badDeadline
 			break
 		}
-		kinds |= 1 << kind
+		c.Kinds |= 1 << kind
 		seen++ // cannot wrap: an entry that is not counted stops the loop
 		if seen > n {
-			return 0, corrupt(int64(it.start), "more entries than the %d of the header", n)
+			return c, corrupt(int64(it.start), "more entries than the %d of the header", n)
 		}
 	}
 	if err := it.Err(); err != nil {
-		return 0, err
+		return c, err
 	}
 	if seen != n {
-		return 0, corrupt(8, "header counts %d entries, found %d", n, seen)
+		return c, corrupt(8, "header counts %d entries, found %d", n, seen)
 	}
-	return kinds, nil
+	return c, nil
 }
 
 func corrupt(offset int64, format string, args ...any) error {
@@ -188,6 +215,7 @@ type Iter struct {
 	pos    int
 	start  int // of the entry last read, or the one that failed
 	failed reason
+	draft  bool // entries may name the default keyspace
 }
 
 type reason uint8
@@ -243,8 +271,11 @@ func (it *Iter) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []b
 	return keyspace, kind, key, value, true
 }
 
+// names reports whether the entry last read names its keyspace.
+func (it *Iter) names() bool { return it.b[it.start]&named != 0 }
+
 // named reads the keyspace of an entry that names one, and returns the position
-// after it, or -1. The default keyspace is never named: an entry has one form.
+// after it, or -1. Only a draft names the default keyspace: a logged entry has one form.
 func (it *Iter) named(kind base.Kind) (base.Kind, base.KeyspaceID, int) {
 	kind ^= named
 	if !kind.InNative() {
@@ -252,12 +283,37 @@ func (it *Iter) named(kind base.Kind) (base.Kind, base.KeyspaceID, int) {
 		return 0, 0, -1
 	}
 	id, w := base.Uvarint32(it.b[it.pos+1:])
-	if w == 0 || base.KeyspaceID(id) == base.DefaultKeyspace {
+	if w == 0 || base.KeyspaceID(id) == base.DefaultKeyspace && (!it.draft || w > 1) {
 		it.failed = badKeyspace
 		return 0, 0, -1
 	}
 	return kind, base.KeyspaceID(id), it.pos + 1 + w
 }
+
+// Draft reads the entries of a draft as Iter does those of a batch.
+type Draft struct {
+	it   Iter
+	home base.KeyspaceID
+}
+
+// ReadDraft begins an iteration over b, which is written to the keyspace home.
+func ReadDraft(b []byte, home base.KeyspaceID) Draft {
+	d := Draft{it: Read(b), home: home}
+	d.it.draft = true
+	return d
+}
+
+// Next is Iter.Next. An entry that names no keyspace is on the one that ReadDraft got.
+func (d *Draft) Next() (keyspace base.KeyspaceID, kind base.Kind, key, value []byte, ok bool) {
+	keyspace, kind, key, value, ok = d.it.Next()
+	if ok && !d.it.names() {
+		keyspace = d.home
+	}
+	return keyspace, kind, key, value, ok
+}
+
+// Err is Iter.Err.
+func (d *Draft) Err() error { return d.it.Err() }
 
 // cut takes the string at pos and returns the position after it, -1 when it
 // does not fit.

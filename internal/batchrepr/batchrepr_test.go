@@ -13,9 +13,9 @@ import (
 
 func sample() []byte {
 	b := Init(nil)
-	b = AppendPut(b, []byte("k"), []byte("v"))
-	b = AppendDelete(b, []byte("gone"))
-	b = AppendPut(b, nil, bytes.Repeat([]byte{0xff}, 300))
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte("k"), []byte("v"))
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindDelete, []byte("gone"), nil)
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindSet, nil, bytes.Repeat([]byte{0xff}, 300))
 	SetSeq(b, 77)
 	return b
 }
@@ -23,8 +23,8 @@ func sample() []byte {
 // TestWireForm pins the bytes: they are LevelDB's.
 func TestWireForm(t *testing.T) {
 	b := Init([]byte("old content"))
-	b = AppendPut(b, []byte("foo"), []byte("bar"))
-	b = AppendDelete(b, []byte("box"))
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte("foo"), []byte("bar"))
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindDelete, []byte("box"), nil)
 	SetSeq(b, 100)
 	want := "\x64\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00" + "\x01\x03foo\x03bar" + "\x00\x03box"
 	if string(b) != want {
@@ -55,12 +55,12 @@ func TestIter(t *testing.T) {
 			t.Errorf("keyspace %d", keyspace)
 		}
 		if kind == base.KindSet {
-			again = AppendPut(again, k, v)
+			again = AppendEntry(again, base.DefaultKeyspace, base.KindSet, k, v)
 		} else {
 			if v != nil {
 				t.Errorf("deletion has value %q", v)
 			}
-			again = AppendDelete(again, k)
+			again = AppendEntry(again, base.DefaultKeyspace, base.KindDelete, k, nil)
 		}
 	}
 	SetSeq(again, 77)
@@ -142,7 +142,7 @@ func all(base.KeyspaceID) bool { return true }
 // several is a batch over several keyspaces.
 func several() []byte {
 	b := AppendEntry(Init(nil), 3, base.KindSet, []byte("k"), []byte("v"))
-	b = AppendPut(b, []byte("k"), nil)
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte("k"), nil)
 	b = AppendEntry(b, 300, base.KindDelete, []byte("gone"), nil)
 	b = AppendEntry(b, 1<<32-1, base.KindDelete, nil, nil)
 	SetSeq(b, 9)
@@ -175,6 +175,57 @@ func TestKeyspaces(t *testing.T) {
 	var c *base.Corruption
 	if !errors.As(err, &c) || c.Offset != int64(strings.Index(want, "\x80\xac")) || !strings.Contains(err.Error(), "unknown keyspace 300") {
 		t.Errorf("one of them is unknown: %v", err)
+	}
+}
+
+// TestDraft reads a batch before it is written, when entries without a keyspace are on any and
+// the default one may be named. A log has no such entry.
+func TestDraft(t *testing.T) {
+	b := AppendNamed(Init(nil), base.DefaultKeyspace, base.KindSet, []byte("k"), []byte("v"))
+	b = AppendEntry(b, base.DefaultKeyspace, base.KindDelete, []byte("k"), nil)
+	b = AppendNamed(b, 300, base.KindDelete, []byte("k"), nil)
+	want := "\x81\x00\x01k\x01v" + "\x00\x01k" + "\x80\xac\x02\x01k"
+	if string(b[HeaderLen:]) != want || Count(b) != 3 {
+		t.Fatalf("got %q", b)
+	}
+	has, err := ValidateDraft(b, all)
+	if err != nil || !has.Unnamed || !has.NamesDefault || has.Kinds != 1<<base.KindSet|1<<base.KindDelete {
+		t.Errorf("%+v, %v", has, err)
+	}
+	for _, named := range []base.KeyspaceID{base.DefaultKeyspace, 300} {
+		alone := AppendNamed(Init(nil), named, base.KindSet, []byte("k"), nil)
+		has, err := ValidateDraft(alone, all)
+		if err != nil || has.Unnamed || has.NamesDefault != (named == base.DefaultKeyspace) {
+			t.Errorf("%d: %+v, %v", named, has, err)
+		}
+		if _, err := ValidateDraft(alone, nil); (err == nil) != (named == base.DefaultKeyspace) {
+			t.Errorf("%d in LevelDB's format: %v", named, err)
+		}
+	}
+	if err := Validate(b, all); !errors.Is(err, base.ErrCorruption) {
+		t.Errorf("in a log: %v", err)
+	}
+	long := append(Init(nil), "\x81\x80\x00\x01k\x01v"...)
+	SetCount(long, 1)
+	if _, err := ValidateDraft(long, all); !errors.Is(err, base.ErrCorruption) {
+		t.Errorf("the default keyspace in two bytes: %v", err)
+	}
+	for home, want := range map[base.KeyspaceID]string{
+		base.DefaultKeyspace: "\x01\x01k\x01v" + "\x00\x01k" + "\x80\xac\x02\x01k",
+		5:                    "\x01\x01k\x01v" + "\x80\x05\x01k" + "\x80\xac\x02\x01k",
+	} {
+		got, ok := AppendDraft(Init(nil), b, home, AppendEntry)
+		if !ok || string(got[HeaderLen:]) != want || Count(got) != 3 {
+			t.Errorf("written to %d: %q", home, got)
+		}
+		if err := Validate(got, all); err != nil {
+			t.Error(err)
+		}
+	}
+	full := Init(nil)
+	SetCount(full, 1<<32-3)
+	if got, ok := AppendDraft(full, b, 5, AppendEntry); ok || len(got) != HeaderLen {
+		t.Error("count overflow accepted")
 	}
 }
 
@@ -291,7 +342,7 @@ func TestAllocs(t *testing.T) {
 			t.Error("invalid")
 		}
 		b = Init(b)
-		b = AppendPut(b, []byte("k"), []byte("v"))
+		b = AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte("k"), []byte("v"))
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -300,7 +351,7 @@ func TestAllocs(t *testing.T) {
 func BenchmarkIter(b *testing.B) {
 	batch := Init(nil)
 	for range 1000 {
-		batch = AppendPut(batch, make([]byte, 16), make([]byte, 100))
+		batch = AppendEntry(batch, base.DefaultKeyspace, base.KindSet, make([]byte, 16), make([]byte, 100))
 	}
 	for b.Loop() {
 		it := Read(batch)

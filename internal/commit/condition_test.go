@@ -65,7 +65,7 @@ func (u *unless) Holds(last base.SeqNum) error {
 func keysBatch(keys ...string) []byte {
 	b := batchrepr.Init(nil)
 	for _, k := range keys {
-		b = batchrepr.AppendPut(b, []byte(k), nil)
+		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(k), nil)
 	}
 	return b
 }

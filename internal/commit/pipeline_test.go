@@ -149,7 +149,7 @@ func (d *fakeDB) publish(seq base.SeqNum) {
 func batchOf(keys ...string) []byte {
 	b := batchrepr.Init(nil)
 	for _, k := range keys {
-		b = batchrepr.AppendPut(b, []byte(k), []byte("v"))
+		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(k), []byte("v"))
 	}
 	return b
 }

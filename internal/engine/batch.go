@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,18 +14,21 @@ import (
 // Batch is a batch in the making, and what Commit would otherwise have to read it for. The zero
 // Batch is empty. It is used by one goroutine at a time.
 type Batch struct {
-	Repr []byte    // wire form; nil: empty
-	Home *Keyspace // of operations that name none; nil: the default one
-	Err  error     // the first operation that did not fit
+	Repr []byte // wire form; nil: empty
+	// Home is the keyspace of Put, Delete and Add; nil: the one that the batch is written to.
+	Home *Keyspace
+	Err  error // the first operation that did not fit
 
-	spaces  []*Keyspace // those that operations name
-	plain   bool        // an operation names no keyspace
-	beyond  base.Kind   // the first kind that LevelDB's format does not have; 0: none
-	ranges  bool        // there is a range delete
-	expires bool        // an operation expires
+	spaces []*Keyspace // those that operations name
+	has    batchrepr.Contents
 	// mergesByReading is set by Commit: a merge is of a keyspace where values expire.
 	mergesByReading bool
 }
+
+// plain reports whether operations that Repr has without a keyspace are on the default one, so
+// that Repr is LevelDB's. In any other batch they are on the keyspace that it is written to, and
+// Repr names the default one.
+func (b *Batch) plain() bool { return b.Home != nil && b.Home.ID() == base.DefaultKeyspace }
 
 // TooLarge is the error of what no batch holds: n bytes of it.
 func TooLarge(what string, n int) error {
@@ -47,29 +51,24 @@ func (b *Batch) fits(n int) bool {
 }
 
 // Put adds a put into Home.
-func (b *Batch) Put(key, value []byte) {
-	if b.Home != nil {
-		b.Add(b.Home, base.KindSet, key, value)
-	} else if b.fits(len(key) + len(value)) {
-		b.plain = true
-		b.Repr = batchrepr.AppendPut(b.Repr, key, value)
-	}
-}
+func (b *Batch) Put(key, value []byte) { b.Add(base.KindSet, key, value) }
 
 // Delete adds a delete in Home.
-func (b *Batch) Delete(key []byte) {
+func (b *Batch) Delete(key []byte) { b.Add(base.KindDelete, key, nil) }
+
+// Add adds an operation on Home.
+func (b *Batch) Add(kind base.Kind, key, value []byte) {
 	if b.Home != nil {
-		b.Add(b.Home, base.KindDelete, key, nil)
-	} else if b.fits(len(key)) {
-		b.plain = true
-		b.Repr = batchrepr.AppendDelete(b.Repr, key)
+		b.AddIn(b.Home, kind, key, value)
+	} else if b.fits(len(key) + len(value)) {
+		b.has.Unnamed = true
+		b.has.Kinds |= 1 << kind
+		b.Repr = batchrepr.AppendEntry(b.Repr, base.DefaultKeyspace, kind, key, value)
 	}
 }
 
-// Add adds an operation on a keyspace; nil is the default one.
-func (b *Batch) Add(k *Keyspace, kind base.Kind, key, value []byte) {
-	b.ranges = b.ranges || kind == base.KindRangeDelete
-	b.expires = b.expires || kind == base.KindSetExpiring
+// AddIn adds an operation on a keyspace; nil is the default one.
+func (b *Batch) AddIn(k *Keyspace, kind base.Kind, key, value []byte) {
 	if !b.fits(len(key) + len(value)) {
 		return
 	}
@@ -78,11 +77,28 @@ func (b *Batch) Add(k *Keyspace, kind base.Kind, key, value []byte) {
 		b.note(k)
 		id = k.Tree.ID()
 	}
-	b.plain = b.plain || id == base.DefaultKeyspace
-	if b.beyond == 0 && !kind.InLevelDB() {
-		b.beyond = kind
+	b.has.Kinds |= 1 << kind
+	if id == base.DefaultKeyspace {
+		b.noteDefault()
 	}
-	b.Repr = batchrepr.AppendEntry(b.Repr, id, kind, key, value)
+	b.Repr = b.appender()(b.Repr, id, kind, key, value)
+}
+
+// noteDefault remembers that an operation is on the default keyspace.
+func (b *Batch) noteDefault() {
+	if b.plain() {
+		b.has.Unnamed = true
+	} else {
+		b.has.NamesDefault = true
+	}
+}
+
+// appender adds operations on known keyspaces to Repr.
+func (b *Batch) appender() batchrepr.Appender {
+	if b.plain() {
+		return batchrepr.AppendEntry
+	}
+	return batchrepr.AppendNamed
 }
 
 // note remembers that operations name a keyspace.
@@ -92,27 +108,38 @@ func (b *Batch) note(k *Keyspace) {
 	}
 }
 
-// Append adds the operations of other.
+// Append adds the operations of other. Those that are on the keyspace that other is written to
+// are on that of b's Add.
 func (b *Batch) Append(other *Batch) {
 	if other.Err != nil && b.Err == nil {
 		b.Err = other.Err
 	}
-	if other.Count() == 0 || !b.fits(len(other.Repr)) {
+	n := len(other.Repr) + 5*other.Count() // a keyspace takes up to 5 bytes
+	if other.Count() == 0 || !b.fits(n) {
 		return
 	}
 	for _, k := range other.spaces {
 		b.note(k)
 	}
-	if b.beyond == 0 {
-		b.beyond = other.beyond
+	b.has.Kinds |= other.has.Kinds
+	var ok bool
+	if b.Home == other.Home || other.Home != nil && !b.plain() && !other.plain() {
+		b.has.Unnamed = b.has.Unnamed || other.has.Unnamed
+		b.has.NamesDefault = b.has.NamesDefault || other.has.NamesDefault
+		b.Repr, ok = batchrepr.AppendBatch(b.Repr, other.Repr)
+	} else {
+		home := cmp.Or(other.Home, b.Home)
+		if other.has.Unnamed {
+			b.note(home)
+		}
+		if other.has.NamesDefault || other.has.Unnamed && home.ID() == base.DefaultKeyspace {
+			b.noteDefault()
+		}
+		b.Repr, ok = batchrepr.AppendDraft(b.Repr, other.Repr, home.ID(), b.appender())
 	}
-	b.ranges, b.expires = b.ranges || other.ranges, b.expires || other.expires
-	b.plain = b.plain || other.plain
-	repr, ok := batchrepr.AppendBatch(b.Repr, other.Repr)
 	if !ok && b.Err == nil {
-		b.Err = TooLarge("batch", len(b.Repr)+len(other.Repr))
+		b.Err = TooLarge("batch", len(b.Repr)+n)
 	}
-	b.Repr = repr
 }
 
 // Clear empties the batch and keeps its memory and Home.
@@ -139,45 +166,42 @@ func (b *Batch) Bytes() []byte {
 // BatchOf makes a batch of a wire form, which comes from outside and is checked; see
 // lsm.DB.WriteBytes. It keeps repr.
 func (k *Keyspace) BatchOf(repr []byte) (Batch, error) {
-	kinds, err := k.validate(repr)
+	has, err := k.validate(repr)
 	if err == nil && len(repr) > txn.MaxBatch {
 		err = TooLarge("batch", len(repr))
 	}
-	return Batch{
-		Repr: repr, plain: true, beyond: kinds.BeyondLevelDB(),
-		ranges: kinds>>base.KindRangeDelete&1 != 0, expires: kinds>>base.KindSetExpiring&1 != 0,
-	}, err
+	return Batch{Repr: repr, has: has}, err
 }
 
-// PlainBatch makes a batch of a wire form that has puts and deletes without keyspaces. It keeps
-// repr.
+// PlainBatch makes a batch of a wire form that has puts and deletes without keyspaces, or in the
+// default one. It keeps repr.
 func PlainBatch(repr []byte) (Batch, error) {
-	if err := batchrepr.Validate(repr, nil); err != nil {
+	has, err := batchrepr.ValidateDraft(repr, nil)
+	if err != nil {
 		return Batch{}, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
 	}
 	if len(repr) > txn.MaxBatch {
 		return Batch{}, TooLarge("batch", len(repr))
 	}
-	return Batch{Repr: repr, plain: true}, nil
+	return Batch{Repr: repr, has: has}, nil
 }
 
-// validate says what of a batch in wire form the database cannot take. kinds are those of its
-// operations.
-func (k *Keyspace) validate(repr []byte) (kinds batchrepr.Kinds, err error) {
+// validate says what of a batch in wire form the database cannot take, and what the batch has.
+func (k *Keyspace) validate(repr []byte) (has batchrepr.Contents, err error) {
 	if !k.DB.Native() {
-		if err = batchrepr.Validate(repr, nil); err == nil {
-			return 0, nil
+		if has, err = batchrepr.ValidateDraft(repr, nil); err == nil {
+			return has, nil
 		}
-		if all, beyond := batchrepr.ValidateKinds(repr, func(base.KeyspaceID) bool { return true }); beyond == nil {
-			if kind := all.BeyondLevelDB(); kind != 0 {
-				return 0, base.NeedsNative("a " + kind.String())
+		if all, beyond := batchrepr.ValidateDraft(repr, func(base.KeyspaceID) bool { return true }); beyond == nil {
+			if kind := all.Kinds.BeyondLevelDB(); kind != 0 {
+				return has, base.NeedsNative("a " + kind.String())
 			}
-			return 0, base.NeedsNative("a keyspace")
+			return has, base.NeedsNative("a keyspace")
 		}
-		return 0, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
+		return has, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
 	}
 	last, missing := base.DefaultKeyspace, false
-	kinds, err = batchrepr.ValidateKinds(repr, func(id base.KeyspaceID) bool {
+	has, err = batchrepr.ValidateDraft(repr, func(id base.KeyspaceID) bool {
 		if id != last {
 			missing = k.DB.KeyspaceByID(id) == nil
 			last = id
@@ -186,14 +210,15 @@ func (k *Keyspace) validate(repr []byte) (kinds batchrepr.Kinds, err error) {
 	})
 	switch {
 	case err == nil:
-		return kinds, nil
+		return has, nil
 	case missing:
-		return 0, fmt.Errorf("%w: number %d, which the batch names", base.ErrNoKeyspace, last)
+		return has, fmt.Errorf("%w: number %d, which the batch names", base.ErrNoKeyspace, last)
 	}
-	return 0, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
+	return has, fmt.Errorf("%w: batch bytes: %w", base.ErrInvalidArgument, err)
 }
 
-// Commit writes a batch. Operations that name no keyspace are on k. See lsm.DB.Write.
+// Commit writes a batch. Operations that name no keyspace are on k, unless the batch is plain.
+// See lsm.DB.Write.
 func (k *Keyspace) Commit(b *Batch, mode commit.Mode) error {
 	if b.Err != nil {
 		return b.Err
@@ -204,7 +229,10 @@ func (k *Keyspace) Commit(b *Batch, mode commit.Mode) error {
 	if err := k.DB.checkKeyspaces(b.spaces); err != nil {
 		return err
 	}
-	if b.beyond != 0 {
+	if b.plain() {
+		k = k.DB.Default
+	}
+	if b.has.Kinds.BeyondLevelDB() != 0 {
 		if err := k.checkKinds(b); err != nil {
 			return err
 		}
@@ -212,13 +240,14 @@ func (k *Keyspace) Commit(b *Batch, mode commit.Mode) error {
 	if b.Count() == 0 && mode&commit.Sync == 0 {
 		return nil
 	}
+	expiring := b.has.Kinds.Has(base.KindSetExpiring) || b.mergesByReading || k.DB.defaultTTLs.Load()
 	var err error
-	if expiring := b.expires || b.mergesByReading || k.DB.defaultTTLs.Load(); expiring || b.plain && k.ID() != base.DefaultKeyspace {
+	if expiring || b.has.NamesDefault || b.has.Unnamed && k.ID() != base.DefaultKeyspace {
 		err = k.write(b.Bytes(), expiring, mode)
 	} else {
 		err = k.DB.Pipeline.Commit(b.Bytes(), mode)
 	}
-	if b.ranges && err == nil {
+	if err == nil && b.has.Kinds.Has(base.KindRangeDelete) {
 		_ = k.eachOf(b, base.KindRangeDelete, func(in *Keyspace, start, limit []byte) error {
 			in.RangeDeleted(start, limit)
 			return nil
@@ -231,14 +260,14 @@ func (k *Keyspace) Commit(b *Batch, mode commit.Mode) error {
 // without an operator, range deletes that start behind their limits.
 func (k *Keyspace) checkKinds(b *Batch) error {
 	if !k.DB.Native() {
-		return base.NeedsNative("a " + b.beyond.String())
+		return base.NeedsNative("a " + b.has.Kinds.BeyondLevelDB().String())
 	}
 	b.mergesByReading = false
 	err := k.eachOf(b, base.KindMerge, func(in *Keyspace, _, _ []byte) error {
 		b.mergesByReading = b.mergesByReading || in.mergesByReading()
 		return in.mergeable()
 	})
-	if err == nil && b.ranges {
+	if err == nil && b.has.Kinds.Has(base.KindRangeDelete) {
 		err = k.eachOf(b, base.KindRangeDelete, (*Keyspace).checkRange)
 	}
 	return err
@@ -247,7 +276,7 @@ func (k *Keyspace) checkKinds(b *Batch) error {
 // eachOf calls f for the operations of a kind in a batch, but for those on keyspaces that were
 // dropped meanwhile.
 func (k *Keyspace) eachOf(b *Batch, want base.Kind, f func(in *Keyspace, key, value []byte) error) error {
-	for it := batchrepr.Read(b.Repr); ; {
+	for it := batchrepr.ReadDraft(b.Repr, k.ID()); ; {
 		id, kind, key, value, ok := it.Next()
 		if !ok {
 			return it.Err()
@@ -256,7 +285,7 @@ func (k *Keyspace) eachOf(b *Batch, want base.Kind, f func(in *Keyspace, key, va
 			continue
 		}
 		in := k
-		if id != base.DefaultKeyspace && id != k.ID() {
+		if id != k.ID() {
 			if in = k.DB.KeyspaceByID(id); in == nil {
 				continue
 			}
@@ -300,8 +329,8 @@ func (k *Keyspace) Merge(key, operand []byte, mode commit.Mode) error {
 		return err
 	}
 	if k.mergesByReading() {
-		b := Batch{}
-		b.Add(k, base.KindMerge, key, operand)
+		b := Batch{Home: k}
+		b.Add(base.KindMerge, key, operand)
 		return k.Commit(&b, mode)
 	}
 	return k.Put(base.KindMerge, key, operand, mode)

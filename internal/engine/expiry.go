@@ -98,7 +98,7 @@ func (k *Keyspace) write(repr []byte, expiring bool, mode commit.Mode) (err erro
 	buf := values.Get().(*[]byte)
 	r := resolution{db: k.DB, home: k, out: batchrepr.Init(*buf)}
 	if !expiring {
-		r.out = batchrepr.AppendIn(r.out, repr, k.ID())
+		r.out, _ = batchrepr.AppendDraft(r.out, repr, k.ID(), batchrepr.AppendEntry)
 		err = k.DB.Pipeline.Commit(r.out, mode)
 	} else if _, reads := r.survey(repr); reads {
 		err = k.DB.Txns.WriteIf(mode, func(v txn.Values) ([]byte, error) {
@@ -159,18 +159,18 @@ func (db *DB) resolve(repr []byte, v txn.Values) ([]byte, error) {
 }
 
 // spaceOf is the keyspace of an operation; nil: it was dropped.
-func (r *resolution) spaceOf(id base.KeyspaceID) (*Keyspace, base.KeyspaceID) {
-	if id == base.DefaultKeyspace || id == r.home.ID() {
-		return r.home, r.home.ID()
+func (r *resolution) spaceOf(id base.KeyspaceID) *Keyspace {
+	if id == r.home.ID() {
+		return r.home
 	}
-	return r.db.KeyspaceByID(id), id
+	return r.db.KeyspaceByID(id)
 }
 
 // survey reports whether the batch has values that expire, and whether it has a merge that must
 // read; after such a one it looks no further. The value that a merge meets may be the first of its
 // keyspace that expires, and in this batch.
 func (r *resolution) survey(repr []byte) (expires, reads bool) {
-	for it := batchrepr.Read(repr); ; {
+	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {
 		id, kind, _, _, ok := it.Next()
 		if !ok {
 			return expires, false
@@ -179,7 +179,7 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 			continue
 		}
 		expires = expires || kind == base.KindSetExpiring
-		switch k, _ := r.spaceOf(id); {
+		switch k := r.spaceOf(id); {
 		case k == nil:
 		case kind == base.KindSetExpiring:
 			k.Tree.NoteExpiring()
@@ -191,7 +191,7 @@ func (r *resolution) survey(repr []byte) (expires, reads bool) {
 
 func (r *resolution) resolve(repr []byte) error {
 	clock := &r.db.Shared.Seqs.Clock
-	for it := batchrepr.Read(repr); ; {
+	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {
 		id, kind, key, value, ok := it.Next()
 		if !ok {
 			if len(r.out) > txn.MaxBatch {
@@ -199,7 +199,7 @@ func (r *resolution) resolve(repr []byte) error {
 			}
 			return it.Err()
 		}
-		k, id := r.spaceOf(id)
+		k := r.spaceOf(id)
 		var err error
 		switch {
 		case kind == base.KindSetExpiring:

@@ -56,7 +56,7 @@ func fillTable(b *testing.B, keys [][]byte, order []int, beside func(m *memtable
 	value := make([]byte, 100)
 	var batch []byte
 	for i, k := range order {
-		batch = batchrepr.AppendPut(batchrepr.Init(batch), keys[k], value)
+		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, keys[k], value)
 		if m.Room(int64(len(batch)), 1) != nil {
 			b.Fatal("no room")
 		}
@@ -167,7 +167,7 @@ func BenchmarkMemtableSeekBesideWriter(b *testing.B) {
 		write := func(m *memtable.MemTable, from, to int) time.Duration {
 			start := time.Now()
 			for i, k := range order[from:to] {
-				batch = batchrepr.AppendPut(batchrepr.Init(batch), keys[k], value)
+				batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, keys[k], value)
 				if err := m.Apply(batch, base.SeqNum(from+i+1)); err != nil {
 					b.Error(err)
 				}

@@ -146,7 +146,7 @@ func (d *database) MergeFailed(err error)                    { d.told("merge fai
 
 // put writes an entry as a commit leader does.
 func (d *database) put(key string, mode commit.Mode) error {
-	b := batchrepr.AppendPut(batchrepr.Init(nil), []byte(key), make([]byte, 1000))
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key), make([]byte, 1000))
 	if err := d.jobs.MakeRoom(d.tree, int64(len(b)), 1, mode); err != nil {
 		return err
 	}

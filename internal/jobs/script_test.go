@@ -68,7 +68,7 @@ func (s *logScript) run(t *testing.T, c *script.Command) string {
 		if name == "main" {
 			err = s.put("k", 0)
 		} else {
-			err = s.trees[name].Apply(batchrepr.AppendPut(batchrepr.Init(nil), []byte("k"), nil), s.last+1)
+			err = s.trees[name].Apply(batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte("k"), nil), s.last+1)
 		}
 	case "seal":
 		if name == "main" {

@@ -29,7 +29,7 @@ func fill(keys [][]byte, value []byte, ordered bool) *MemTable {
 	m := New(Options{Comparer: base.Bytewise, Size: 160 << 20, EntrySize: 132, Ordered: ordered})
 	batch := batchrepr.Init(nil)
 	for i, k := range keys {
-		batch = batchrepr.AppendPut(batchrepr.Init(batch), k, value)
+		batch = batchrepr.AppendEntry(batchrepr.Init(batch), base.DefaultKeyspace, base.KindSet, k, value)
 		if m.Room(int64(len(batch)), 1) != nil {
 			panic("no room")
 		}
@@ -66,7 +66,7 @@ func BenchmarkInsertBatch100(b *testing.B) {
 	for i := 0; i < len(keys); i += 100 {
 		batch := batchrepr.Init(nil)
 		for _, k := range keys[i:min(i+100, len(keys))] {
-			batch = batchrepr.AppendPut(batch, k, value)
+			batch = batchrepr.AppendEntry(batch, base.DefaultKeyspace, base.KindSet, k, value)
 		}
 		batches = append(batches, batch)
 	}

@@ -74,7 +74,7 @@ func TestRoom(t *testing.T) {
 		rng := rand.New(rand.NewSource(1))
 		for {
 			rng.Read(key)
-			b := batchrepr.AppendPut(batchrepr.Init(nil), key, make([]byte, valueLen))
+			b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, key, make([]byte, valueLen))
 			if m.Room(int64(len(b)), 1) != nil {
 				if err := m.Apply(b, 1); !errors.Is(err, ErrFull) {
 					t.Fatalf("Apply without room: %v", err)
@@ -115,7 +115,7 @@ func TestLargeBatch(t *testing.T) {
 		value := make([]byte, 3<<20/n)
 		b := batchrepr.Init(nil)
 		for i := range n {
-			b = batchrepr.AppendPut(b, fmt.Appendf(nil, "%d", i), value)
+			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "%d", i), value)
 		}
 		if m.Room(int64(len(b)), n) != nil {
 			t.Fatalf("a fresh table has no room for %d entries", n)
@@ -161,7 +161,7 @@ func TestRoomAsPlanned(t *testing.T) {
 	for _, n := range []int{1, 100, 20000} {
 		b := batchrepr.Init(nil)
 		for i := range n {
-			b = batchrepr.AppendDelete(b, fmt.Append(nil, i))
+			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindDelete, fmt.Append(nil, i), nil)
 		}
 		size := int64(len(b)) + int64(n)*maxHeader + arenaStart
 		m := New(Options{Comparer: base.Bytewise, Size: size, EntrySize: maxEntryGuess})
@@ -327,7 +327,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		b := batchrepr.Init(nil)
 		n := min(1+i%50, total-i)
 		for j := range n {
-			b = batchrepr.AppendPut(b, name(i+j), fmt.Append(nil, i+j))
+			b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, name(i+j), fmt.Append(nil, i+j))
 		}
 		if m.Room(int64(len(b)), n) != nil {
 			t.Fatal("no room")
@@ -655,7 +655,7 @@ func TestAllocs(t *testing.T) {
 	for i := range 3000 {
 		keys = append(keys, fmt.Appendf(nil, "%016d", i))
 	}
-	b := batchrepr.AppendPut(batchrepr.Init(nil), keys[0], keys[1])
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, keys[0], keys[1])
 	i := 0
 	gates := []struct {
 		name string

@@ -274,9 +274,9 @@ func runModel(t *testing.T, c *base.Comparer, seed int64) {
 			kind := base.KindSet
 			if rng.Intn(8) == 0 {
 				kind, v = base.KindDelete, ""
-				b = batchrepr.AppendDelete(b, []byte(k))
+				b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindDelete, []byte(k), nil)
 			} else {
-				b = batchrepr.AppendPut(b, []byte(k), []byte(v))
+				b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(k), []byte(v))
 			}
 			o.Add(model.Entry{Key: []byte(k), Value: []byte(v), Trailer: base.MakeTrailer(seq+base.SeqNum(i), kind)})
 		}

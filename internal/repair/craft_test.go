@@ -117,7 +117,7 @@ func TestLogFromBefore(t *testing.T) {
 	check(t, err)
 	w := record.NewWriter(l)
 	for i, kv := range [][2]string{{"a", "old"}, {"c", "c"}} {
-		b := batchrepr.AppendPut(batchrepr.Init(nil), []byte(kv[0]), []byte(kv[1]))
+		b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(kv[0]), []byte(kv[1]))
 		batchrepr.SetSeq(b, base.SeqNum(i+1))
 		check(t, w.Append(b))
 	}

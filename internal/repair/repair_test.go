@@ -99,10 +99,10 @@ func (b *builder) batch() {
 		e := entry{key: fmt.Sprintf("key%03d", b.rng.IntN(80)), tr: base.MakeTrailer(b.seq, base.KindSet)}
 		if b.rng.IntN(4) == 0 {
 			e.tr = base.MakeTrailer(b.seq, base.KindDelete)
-			repr = batchrepr.AppendDelete(repr, []byte(e.key))
+			repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindDelete, []byte(e.key), nil)
 		} else {
 			e.value = fmt.Sprintf("value%d-%s", b.seq, strings.Repeat("x", b.rng.IntN(30)))
-			repr = batchrepr.AppendPut(repr, []byte(e.key), []byte(e.value))
+			repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindSet, []byte(e.key), []byte(e.value))
 		}
 		b.pending = append(b.pending, e)
 		b.latest[e.key] = e
@@ -599,9 +599,9 @@ func TestDeletedStaysDeleted(t *testing.T) {
 			b.history[key][e.tr] = value
 			repr := batchrepr.Init(nil)
 			if kind == base.KindSet {
-				repr = batchrepr.AppendPut(repr, []byte(key), []byte(value))
+				repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindSet, []byte(key), []byte(value))
 			} else {
-				repr = batchrepr.AppendDelete(repr, []byte(key))
+				repr = batchrepr.AppendEntry(repr, base.DefaultKeyspace, base.KindDelete, []byte(key), nil)
 			}
 			batchrepr.SetSeq(repr, b.seq)
 			check(t, b.log.Append(repr))

@@ -74,7 +74,7 @@ func newestSealed(t *Tree) *Sealed { return current(t).Sealed[0] }
 // put is what a commit leader does.
 func (h *house) put(t *testing.T, tree *Tree, key, value string) {
 	t.Helper()
-	if err := tree.Apply(batchrepr.AppendPut(batchrepr.Init(nil), []byte(key), []byte(value)), h.last+1); err != nil {
+	if err := tree.Apply(batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSet, []byte(key), []byte(value)), h.last+1); err != nil {
 		t.Fatal(err)
 	}
 	h.last++

@@ -25,7 +25,7 @@ func must(t testing.TB, err error) {
 func batch(seq base.SeqNum, n int) []byte {
 	b := batchrepr.Init(nil)
 	for i := range n {
-		b = batchrepr.AppendPut(b, fmt.Appendf(nil, "key%06d", int(seq)+i), make([]byte, 50))
+		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "key%06d", int(seq)+i), make([]byte, 50))
 	}
 	batchrepr.SetSeq(b, seq)
 	return b

@@ -57,7 +57,7 @@ func randomBatch(rng *rand.Rand, seq base.SeqNum) []byte {
 		size = rng.IntN(100 << 10)
 	}
 	for i := range 1 + rng.IntN(4) {
-		b = batchrepr.AppendPut(b, fmt.Appendf(nil, "key%06d", int(seq)+i), bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(size+1)))
+		b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "key%06d", int(seq)+i), bytes.Repeat([]byte{byte(rng.Uint32())}, rng.IntN(size+1)))
 	}
 	batchrepr.SetSeq(b, seq)
 	return b
@@ -239,7 +239,7 @@ func TestTailBesideAWriter(t *testing.T) {
 					b := batch(seq, 1)
 					if rng.IntN(300) == 0 {
 						b = batchrepr.Init(nil)
-						b = batchrepr.AppendPut(b, fmt.Appendf(nil, "key%06d", seq), make([]byte, rng.IntN(200<<10)))
+						b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, fmt.Appendf(nil, "key%06d", seq), make([]byte, rng.IntN(200<<10)))
 						batchrepr.SetSeq(b, seq)
 					}
 					if err := s.Append([][]byte{b}); err != nil {

@@ -54,6 +54,16 @@ def test_batch_and_snapshot(db):
         batch.put(b"l", b"0")
     with a.batch() as batch:
         batch.put(b"l", b"1")
+        batch.use(db)
+        batch.put(b"m", b"0")
+        batch.put_ttl(b"n", b"0", 3600)
+        batch.delete(b"l")
+        batch.use(None)
+        batch.delete(b"n")
+    with db.batch() as batch:
+        batch.put(b"l", b"0")
+        batch.delete(b"m")
+        batch.delete(b"n")
     assert [dict(s.items()) for s in (db, a, b)] == [{b"k": b"0", b"l": b"0"}, {b"k": b"1", b"l": b"1"}, {b"k": b"2"}]
     with pytest.raises(RuntimeError, match="stop"), db.batch() as batch:
         batch.use(a)

@@ -41,7 +41,8 @@ func IntoBulkLoad(l *lsm.BulkLoader, batch []byte) error {
 
 // each calls f with the operations of a batch in wire form, which name no keyspace.
 func each(repr []byte, f func(kind base.Kind, key, value []byte) error) error {
-	if _, err := batchrepr.ValidateKinds(repr, func(base.KeyspaceID) bool { return false }); err != nil {
+	none := func(base.KeyspaceID) bool { return false }
+	if err := batchrepr.Validate(repr, none); err != nil {
 		return fmt.Errorf("%w: batch: %w", lsm.ErrInvalidArgument, err)
 	}
 	for it := batchrepr.Read(repr); ; {
