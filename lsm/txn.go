@@ -64,12 +64,14 @@ type TxnOptions struct {
 	Isolation Isolation
 	// Lock makes the transaction pessimistic: Put, Delete, Merge and GetForUpdate take the lock of
 	// their key, wait for it as long as another transaction with Lock has it, and keep it
-	// to the end. Those who wait get it in their order. The default is false.
+	// to the end. Waiting transactions get it in their order. Keys that the comparer calls equal
+	// have one lock. The default is false.
 	//
-	// As long as such a transaction has read nothing without a lock, each lock moves its
-	// snapshot to the present: what it waited for is no conflict. After a MultiGet or Iter, or
-	// a Get or Has that what the transaction has written does not answer, the snapshot stays,
-	// and a lock on a key that was written since is an ErrConflict. Writes without a lock, by DB.Put for instance, are noticed at Commit.
+	// At first each lock moves the transaction's snapshot to the present: what it waited for is
+	// no conflict. The snapshot stays from the first MultiGet, Iter or DeleteRange on, and from
+	// the first Get or Has that is not answered by a write of the transaction itself. Then a lock
+	// on a key that was written since the snapshot fails with ErrConflict. Writes without a lock,
+	// by DB.Put for instance, are noticed at Commit.
 	Lock bool
 	// LockTimeout is how long a call waits for a lock: 1 s by default; negative: without
 	// end. A deadlock is found at once.
@@ -259,8 +261,8 @@ func (tx *Txn) Merge(key, operand []byte) error {
 
 // DeleteRange removes all keys from start up to, not including, limit in the transaction.
 // Commit fails with ErrConflict if another has written one of them since the transaction
-// began; with TxnOptions.Lock too, as no locks are taken. It fails as DB.DeleteRange and
-// Txn.Put do.
+// began; with TxnOptions.Lock, since the snapshot that the transaction had at the DeleteRange,
+// which takes no locks. It fails as DB.DeleteRange and Txn.Put do.
 func (tx *Txn) DeleteRange(start, limit []byte) error {
 	return tx.txn.Write(tx.space, base.KindRangeDelete, start, limit)
 }

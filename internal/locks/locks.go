@@ -7,12 +7,16 @@
 // the others go on. A cycle needs an owner that begins to wait last, so that looking then
 // finds every deadlock.
 //
+// Keys that a comparer calls equal have one lock, whatever their bytes are. In a keyspace where
+// equal keys are the same bytes, a hash finds it; in others the comparer does.
+//
 // A Table is safe for concurrent use; an Owner is used by one goroutine at a time.
 package locks
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,22 +58,32 @@ type Table struct {
 	shards [numShards]shard
 	closed chan struct{}
 
+	byOrder sync.Map // base.KeyspaceID to the *shard of a keyspace whose comparer finds the locks
+
 	// graph guards Owner.waits. It is taken only to wait, before that of a shard.
 	graph sync.Mutex
 
 	count, waits, deadlocks, timeouts atomic.Int64
 }
 
+// shard is some of the locks of all keyspaces, or all of one keyspace.
 type shard struct {
 	mu    sync.Mutex
-	locks map[string]*lock
-	_     [128 - 16]byte // a shard has cache lines of its own
+	locks map[string]*lock // nil: sorted is used
+
+	cmp    *base.Comparer
+	sorted []*lock // by user key, free ones among them
+	free   int     // how many are free
+
+	_ [128 - 56]byte // a shard has cache lines of its own
 }
 
-// lock is held, or it would not be in the table. owner is changed with the shard's lock
-// held, and read without by those who look for deadlocks.
+// lock is held, or it is in sorted and nowhere else. owner is changed with the shard's lock
+// held, and read without by the search for deadlocks.
 type lock struct {
 	key         string // keyspace and user key
+	in          *shard
+	free        bool // guarded by the shard's lock
 	owner       atomic.Pointer[Owner]
 	next        *lock   // of those that the owner holds
 	first, last *waiter // the queue
@@ -116,13 +130,26 @@ func lockKey(dst []byte, id base.KeyspaceID, user []byte) []byte {
 
 func (l *lock) user() []byte { return []byte(l.key[4:]) }
 
+// shardOf is the shard of a key, whose keyspace has the comparer c.
+func (t *Table) shardOf(id base.KeyspaceID, c *base.Comparer, key []byte) *shard {
+	if c.EqualIsBytewise {
+		return &t.shards[base.Hash(key)%numShards]
+	}
+	s, ok := t.byOrder.Load(id)
+	if !ok {
+		s, _ = t.byOrder.LoadOrStore(id, &shard{cmp: c})
+	}
+	return s.(*shard)
+}
+
 // Acquire returns when o holds the lock of a key, which it may hold already; waited says
-// whether it was another's. It fails with a *Deadlock, with ErrTimeout after the given
-// time (negative: it waits for ever), or with base.ErrClosed.
-func (t *Table) Acquire(o *Owner, id base.KeyspaceID, user []byte, timeout time.Duration) (waited bool, err error) {
+// whether it was another's. c is the keyspace's comparer, the same in all calls. It fails with a
+// *Deadlock, with ErrTimeout after the given time (negative: it waits for ever), or with
+// base.ErrClosed.
+func (t *Table) Acquire(o *Owner, id base.KeyspaceID, c *base.Comparer, user []byte, timeout time.Duration) (waited bool, err error) {
 	var buf [128]byte
 	key := lockKey(buf[:0], id, user)
-	s := &t.shards[base.Hash(key)%numShards]
+	s := t.shardOf(id, c, key)
 	if s.try(t, o, key) {
 		return false, nil
 	}
@@ -163,15 +190,62 @@ func (t *Table) Acquire(o *Owner, id base.KeyspaceID, user []byte, timeout time.
 func (s *shard) try(t *Table, o *Owner, key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.locks[string(key)]
+	l := s.find(key)
 	if l == nil {
-		l = &lock{key: string(key), next: o.held}
+		l = s.add(key)
 		l.owner.Store(o)
-		o.held = l
-		s.locks[l.key] = l
+		l.next, o.held = o.held, l
 		t.count.Add(1)
 	}
 	return l.owner.Load() == o
+}
+
+// find returns the lock of a key, nil if it is free.
+//
+// REQUIRES: s.mu held, as for add and remove.
+func (s *shard) find(key []byte) *lock {
+	if s.locks != nil {
+		return s.locks[string(key)]
+	}
+	if i, ok := s.search(key); ok && !s.sorted[i].free {
+		return s.sorted[i]
+	}
+	return nil
+}
+
+// search returns where a key stands in sorted, or would stand.
+func (s *shard) search(key []byte) (i int, ok bool) {
+	return slices.BinarySearchFunc(s.sorted, key[4:], func(l *lock, user []byte) int { return s.cmp.Cmp(l.user(), user) })
+}
+
+// add makes the lock of a key that has none; the caller gives it an owner.
+func (s *shard) add(key []byte) *lock {
+	l := &lock{key: string(key), in: s}
+	if s.locks != nil {
+		s.locks[l.key] = l
+		return l
+	}
+	if i, ok := s.search(key); ok {
+		s.sorted[i] = l
+		s.free--
+	} else {
+		s.sorted = slices.Insert(s.sorted, i, l)
+	}
+	return l
+}
+
+// remove forgets a lock that is free now. It does not call the comparer, which may panic: the
+// lock stays in sorted, until half of the locks there are free.
+func (s *shard) remove(l *lock) {
+	if s.locks != nil {
+		delete(s.locks, l.key)
+		return
+	}
+	l.free = true
+	if s.free++; 2*s.free > len(s.sorted) {
+		s.sorted = slices.DeleteFunc(s.sorted, func(l *lock) bool { return l.free })
+		s.free = 0
+	}
 }
 
 // enqueue makes o wait. It returns no waiter if o got the lock after all, or would wait
@@ -185,7 +259,7 @@ func (t *Table) enqueue(s *shard, o *Owner, key []byte) (*waiter, *lock, error) 
 		if s.try(t, o, key) {
 			return nil, nil, nil
 		}
-		l = s.push(string(key), w) // nil: it was given back since
+		l = s.push(key, w) // nil: it was given back since
 	}
 	o.waits = l
 	if d := deadlock(o, l); d != nil && s.giveUp(l, w) {
@@ -197,10 +271,10 @@ func (t *Table) enqueue(s *shard, o *Owner, key []byte) (*waiter, *lock, error) 
 }
 
 // push puts w behind those who wait for a lock, or returns nil if nobody holds it.
-func (s *shard) push(key string, w *waiter) *lock {
+func (s *shard) push(key []byte, w *waiter) *lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.locks[key]
+	l := s.find(key)
 	switch {
 	case l == nil:
 		return nil
@@ -263,7 +337,7 @@ func (t *Table) timedOut(o *Owner, s *shard, key []byte, timeout time.Duration) 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	holder := "another transaction"
-	if l := s.locks[string(key)]; l != nil {
+	if l := s.find(key); l != nil {
 		holder = l.owner.Load().Name
 	}
 	return fmt.Errorf("%w: %s waited %v for key %q, which %s holds", ErrTimeout, o.Name, timeout, key[4:], holder)
@@ -273,8 +347,7 @@ func (t *Table) timedOut(o *Owner, s *shard, key []byte, timeout time.Duration) 
 func (t *Table) ReleaseAll(o *Owner) {
 	for l := o.held; l != nil; {
 		next := l.next
-		s := &t.shards[base.Hash([]byte(l.key))%numShards]
-		s.release(t, l)
+		l.in.release(t, l)
 		l = next
 	}
 	o.held = nil
@@ -285,7 +358,7 @@ func (s *shard) release(t *Table, l *lock) {
 	defer s.mu.Unlock()
 	w := l.first
 	if w == nil {
-		delete(s.locks, l.key)
+		s.remove(l)
 		t.count.Add(-1)
 		return
 	}

@@ -1,6 +1,7 @@
 package locks
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,7 +18,7 @@ const forever = -1
 
 func mustAcquire(t *testing.T, table *Table, o *Owner, key string) {
 	t.Helper()
-	if _, err := table.Acquire(o, 0, []byte(key), forever); err != nil {
+	if _, err := table.Acquire(o, 0, base.Bytewise, []byte(key), forever); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -41,7 +42,7 @@ func TestFair(t *testing.T) {
 	for i := range 20 {
 		wg.Go(func() {
 			o := &Owner{Name: fmt.Sprint(i)}
-			if waited, err := table.Acquire(o, 0, []byte("k"), forever); err != nil || !waited {
+			if waited, err := table.Acquire(o, 0, base.Bytewise, []byte("k"), forever); err != nil || !waited {
 				t.Errorf("%v %v", waited, err)
 			}
 			mu.Lock()
@@ -75,7 +76,7 @@ func TestDeadlock(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range n - 1 {
 			wg.Go(func() {
-				if _, err := table.Acquire(owners[i], 0, []byte(fmt.Sprint("key", i+1)), forever); err != nil {
+				if _, err := table.Acquire(owners[i], 0, base.Bytewise, []byte(fmt.Sprint("key", i+1)), forever); err != nil {
 					t.Error(err)
 				}
 				table.ReleaseAll(owners[i])
@@ -83,7 +84,7 @@ func TestDeadlock(t *testing.T) {
 		}
 		waiting(table, int64(n-1))
 		last := owners[n-1]
-		_, err := table.Acquire(last, 0, []byte("key0"), forever)
+		_, err := table.Acquire(last, 0, base.Bytewise, []byte("key0"), forever)
 		var d *Deadlock
 		if !errors.Is(err, ErrDeadlock) || !errors.As(err, &d) || d.Waiter != last.Name || d.Holder != "txn 0" || string(d.WaiterKey) != "key0" || string(d.HolderKey) != "key1" || d.Between != n-2 {
 			t.Fatalf("%d owners: %+v", n, err)
@@ -104,14 +105,14 @@ func TestTimeout(t *testing.T) {
 	a, b, c := &Owner{Name: "a"}, &Owner{Name: "b"}, &Owner{Name: "c"}
 	mustAcquire(t, table, a, "k")
 	for _, d := range []time.Duration{0, time.Millisecond} {
-		_, err := table.Acquire(b, 0, []byte("k"), d)
+		_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), d)
 		if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), `b waited`) || !strings.Contains(err.Error(), `"k", which a holds`) {
 			t.Fatal(err)
 		}
 	}
 	done := make(chan error)
 	go func() {
-		_, err := table.Acquire(c, 0, []byte("k"), forever)
+		_, err := table.Acquire(c, 0, base.Bytewise, []byte("k"), forever)
 		done <- err
 	}()
 	waiting(table, 2)
@@ -120,7 +121,7 @@ func TestTimeout(t *testing.T) {
 		t.Fatal(err) // b left no trace in the queue
 	}
 	go func() {
-		_, err := table.Acquire(b, 0, []byte("k"), forever)
+		_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), forever)
 		done <- err
 	}()
 	waiting(table, 3)
@@ -134,9 +135,63 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// caseless calls keys equal that differ in case.
+var caseless = &base.Comparer{Name: "caseless", Compare: func(a, b []byte) int {
+	return bytes.Compare(bytes.ToLower(a), bytes.ToLower(b))
+}}
+
+// TestSpellings: keys that the comparer calls equal have one lock, in its keyspace alone.
+func TestSpellings(t *testing.T) {
+	table := New()
+	a, b := &Owner{Name: "a"}, &Owner{Name: "b"}
+	take := func(o *Owner, id base.KeyspaceID, key string) error {
+		_, err := table.Acquire(o, id, caseless, []byte(key), 0)
+		return err
+	}
+	keys := []string{"k", "a", "z", "m", "b", "y"}
+	for round := range 3 {
+		for i, key := range keys {
+			if err := take(a, 1, key); err != nil {
+				t.Fatal(err)
+			}
+			if err := take(a, 1, strings.ToUpper(key)); err != nil {
+				t.Errorf("%s, which the owner has in another spelling: %v", key, err)
+			}
+			if err := take(b, 1, strings.ToUpper(key)); !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "a holds") {
+				t.Errorf("round %d: %s in another spelling: %v", round, key, err)
+			}
+			if n := table.Stats().Held; n != int64(i+1) {
+				t.Errorf("%d locks after %d keys", n, i+1)
+			}
+		}
+		if err := take(b, 2, "K"); err != nil {
+			t.Errorf("a key of another keyspace: %v", err)
+		}
+		table.ReleaseAll(a)
+		table.ReleaseAll(b)
+		for _, key := range keys[:round] {
+			if err := take(b, 1, strings.ToUpper(key)); err != nil {
+				t.Errorf("%s, which was released: %v", key, err)
+			}
+		}
+		table.ReleaseAll(b)
+	}
+	if n := table.Stats().Held; n != 0 {
+		t.Errorf("%d locks are left", n)
+	}
+	if in, _ := table.byOrder.Load(base.KeyspaceID(1)); len(in.(*shard).sorted) > 1 {
+		t.Errorf("%d locks are remembered that nobody holds", len(in.(*shard).sorted))
+	}
+}
+
 // TestStress: owners take random keys in random order; each key has one owner at a time,
 // and nobody waits for ever.
 func TestStress(t *testing.T) {
+	t.Run("bytewise", func(t *testing.T) { stress(t, base.Bytewise) })
+	t.Run("caseless", func(t *testing.T) { stress(t, caseless) })
+}
+
+func stress(t *testing.T, c *base.Comparer) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rounds := 1000
@@ -159,7 +214,11 @@ func TestStress(t *testing.T) {
 					if rng.IntN(4) == 0 {
 						timeout = time.Duration(rng.IntN(50)) * time.Microsecond
 					}
-					if _, err := table.Acquire(o, 3, []byte{byte(k)}, timeout); err != nil {
+					key := []byte{'a' + byte(k)}
+					if c == caseless && rng.IntN(2) == 0 {
+						key = []byte{'A' + byte(k)}
+					}
+					if _, err := table.Acquire(o, 3, c, key, timeout); err != nil {
 						if !errors.Is(err, ErrDeadlock) && !errors.Is(err, ErrTimeout) {
 							t.Error(err)
 						}

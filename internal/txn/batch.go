@@ -1,7 +1,7 @@
 package txn
 
 import (
-	"slices"
+	"sort"
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
@@ -13,9 +13,18 @@ import (
 type Batch struct {
 	repr   []byte
 	spaces []*Space
-	used   int       // how many of spaces belong to this use
-	open   []*source // not closed yet
-	kept   bool      // a source was opened, which may outlive the transaction
+	used   int  // how many of spaces belong to this use
+	kept   bool // a source was opened, which may outlive the transaction
+	// lows are the rollbacks since the first source. A later rollback to the same or a smaller size
+	// replaces earlier ones, so that serials and sizes ascend.
+	lows      []low
+	rollbacks uint64 // the last serial
+}
+
+// low is a rollback.
+type low struct {
+	serial uint64
+	size   int // of the batch afterwards
 }
 
 // Space is the writes to one keyspace.
@@ -36,6 +45,7 @@ func NewBatch() *Batch {
 	b := batches.Get().(*Batch)
 	b.repr = batchrepr.Init(b.repr)
 	b.used = 0
+	b.lows, b.rollbacks = b.lows[:0], 0
 	return b
 }
 
@@ -73,6 +83,9 @@ func (b *Batch) Space(id base.KeyspaceID, c *base.Comparer, add bool) *Space {
 	s.dels.reset()
 	return s
 }
+
+// empty reports whether there are no writes.
+func (s *Space) empty() bool { return len(s.list.nodes) == 1 && len(s.dels.offs) == 0 }
 
 // Add appends a write. The caller has checked that the batch stays below its limit of
 // 4 GiB.
@@ -145,8 +158,8 @@ type Mark struct {
 // Mark returns the present state.
 func (b *Batch) Mark() Mark { return Mark{len(b.repr), batchrepr.Count(b.repr)} }
 
-// RollBack takes back all writes since a mark. Open sources that have seen one of them
-// fail from now on.
+// RollBack takes back all writes since a mark. Sources that see one of them fail from now
+// on.
 func (b *Batch) RollBack(m Mark) {
 	for _, s := range b.spaces[:b.used] {
 		for n := len(s.list.nodes) - 1; n > 0 && int(s.list.nodes[n].off) >= m.size; n-- {
@@ -154,16 +167,19 @@ func (b *Batch) RollBack(m Mark) {
 		}
 		s.dels.rollBack(m.size)
 	}
-	for _, o := range b.open {
-		o.stale = o.stale || int(o.limit) > m.size
+	if b.kept {
+		b.rollbacks++
+		for n := len(b.lows); n > 0 && b.lows[n-1].size >= m.size; n-- {
+			b.lows = b.lows[:n-1]
+		}
+		b.lows = append(b.lows, low{b.rollbacks, m.size})
 	}
 	b.repr = b.repr[:m.size]
 	batchrepr.SetCount(b.repr, m.count)
 }
 
-// forget takes a source off the list.
-func (b *Batch) forget(s *source) {
-	if i := slices.Index(b.open, s); i >= 0 {
-		b.open = slices.Delete(b.open, i, i+1)
-	}
+// tookBack reports whether a rollback behind serial took back a part of the first size bytes.
+func (b *Batch) tookBack(serial uint64, size int) bool {
+	i := sort.Search(len(b.lows), func(i int) bool { return b.lows[i].serial > serial })
+	return i < len(b.lows) && b.lows[i].size < size
 }

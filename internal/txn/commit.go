@@ -112,6 +112,9 @@ func (tx *Txn) keyspace(id base.KeyspaceID) Keyspace {
 // checkSpaces says why the keyspaces that were written take no writes any more, or nil.
 func (tx *Txn) checkSpaces() error {
 	for _, s := range tx.batch.spaces[:tx.batch.used] {
+		if s.empty() {
+			continue // all was rolled back
+		}
 		if err := tx.keyspace(s.id).Writable(); err != nil {
 			return err
 		}

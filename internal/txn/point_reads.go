@@ -78,8 +78,18 @@ func (tx *Txn) beginUpdate(k Keyspace, key, dst []byte) (r read) {
 		tx.reads.AddKey(k.ID(), key, tx.snap.Seq())
 	}
 	tx.pinned = true
+	if tx.o.Lock {
+		tx.updating++
+	}
 	r.ownGet(tx, k, key, dst)
 	return r
+}
+
+// endUpdate ends a read that beginUpdate began in a transaction with locks.
+func (tx *Txn) endUpdate() {
+	tx.mu.Lock()
+	defer tx.mu.Unlock()
+	tx.updating--
 }
 
 // finish is the second step.
@@ -155,6 +165,9 @@ func (tx *Txn) Has(k Keyspace, key []byte) (has bool, err error) {
 // locked, as if it was written.
 func (tx *Txn) GetForUpdate(k Keyspace, key, dst []byte) ([]byte, error) {
 	r := tx.beginUpdate(k, key, dst)
+	if tx.o.Lock && r.at != nil {
+		defer tx.endUpdate()
+	}
 	return r.finish(tx, k, key, dst, 0)
 }
 

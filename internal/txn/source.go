@@ -24,7 +24,7 @@ type source struct {
 	s     *Space
 	mu    *sync.Mutex // of the transaction, guards the list
 	limit uint32      // what lies behind came later
-	stale bool        // writes that it has seen were taken back
+	since uint64      // the last rollback before
 
 	first, last uint32 // nodes with the smallest and the largest key of the chunk
 	want        int    // entries of the next chunk
@@ -38,25 +38,18 @@ type source struct {
 // Sources returns a function that makes sources over the present writes, with entries
 // above all sequence numbers of a database. They differ from others in one point: SeekGE
 // finds the newest entry of a key whatever sequence number is asked for. Later writes
-// stay invisible. mu guards the Batch: the caller of Sources holds it; the function and
-// the sources take it.
+// stay invisible. mu guards the Batch: the caller of Sources holds it, the sources take it.
 func (s *Space) Sources(mu *sync.Mutex) func() base.Source {
-	limit := uint32(len(s.b.repr))
 	s.b.kept = true
-	return func() base.Source {
-		mu.Lock()
-		defer mu.Unlock()
-		src := &source{s: s, mu: mu, limit: limit, stale: int(limit) > len(s.b.repr)}
-		s.b.open = append(s.b.open, src)
-		return src
-	}
+	limit, since := uint32(len(s.b.repr)), s.b.rollbacks
+	return func() base.Source { return &source{s: s, mu: mu, limit: limit, since: since} }
 }
 
 // begin takes the lock for a move that begins anew; every move ends with end.
 func (s *source) begin(e *base.Chunk, want int) error {
 	s.mu.Lock()
 	s.want = want
-	if s.stale {
+	if s.s.b.tookBack(s.since, int(s.limit)) {
 		*e = base.Chunk{}
 		return ErrRolledBack
 	}
@@ -125,11 +118,7 @@ func (s *source) Prev(e *base.Chunk) (bool, error) {
 	return s.backward(l.nodes[l.start(s.s.b.repr, s.first)].prev, e) > 0, nil
 }
 
-func (s *source) Close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.s.b.forget(s)
-}
+func (s *source) Close() {}
 
 // full reports whether the chunk takes no more keys.
 func (s *source) full(bytes int) bool { return len(s.picked) >= s.want || bytes >= chunkBytes }

@@ -76,10 +76,12 @@ type Txn struct {
 	snap     *tree.Snapshot // to read at: begin, or a later one, see lock
 	batch    *Batch         // nil: nothing was written
 	reads    Reads
-	blind    bool // batch is not the transaction's own: only reads are checked
-	resolve  bool // batch has times to live or merges
-	pinned   bool // by GetForUpdate: Commit checks reads even if nothing was written
-	unlocked bool // something was read without its lock
+	blind    bool             // batch is not the transaction's own: only reads are checked
+	resolve  bool             // batch has times to live or merges
+	pinned   bool             // by GetForUpdate: Commit checks reads even if nothing was written
+	unlocked bool             // something was read, or a range deleted, without locks: the snapshot stays
+	updating int              // calls of GetForUpdate that read at a snapshot of locks
+	left     []*tree.Snapshot // earlier snapshots that such a call may read at
 	spaces   []Keyspace
 	marks    []savepoint
 	owner    *locks.Owner
@@ -160,6 +162,9 @@ func (tx *Txn) Iter(k Keyspace, it *tree.Iterator, o tree.IterOptions) {
 		return
 	}
 	k.At(o.Snapshot).Init(it, &o)
+	if err := it.Err(); err != nil {
+		it.Fail(tx.ended(err))
+	}
 }
 
 // MaxBatch bounds the encoded size of a batch, in bytes: a memtable addresses its
@@ -201,6 +206,7 @@ func (tx *Txn) write(k Keyspace, kind base.Kind, key, value []byte) (err error) 
 		return nil // a range without keys
 	} else {
 		tx.note(k)
+		tx.unlocked = true // the commit checks the range from the present snapshot on
 	}
 	if tx.batch == nil {
 		tx.batch = NewBatch()
@@ -238,8 +244,8 @@ func (tx *Txn) depend(k Keyspace, key []byte) error {
 }
 
 // lock takes the lock of a key. As long as the transaction has read nothing but keys that
-// it has locked, it reads the present state from then on: nobody who takes locks can
-// have changed what it read, and what it waited for is no conflict. Otherwise the key
+// it has locked, and deleted no range, it reads the present state from then on: no transaction
+// with locks can have changed what it read, and what it waited for is no conflict. Otherwise the key
 // must not have changed since the snapshot. Commit looks at the key again, for the sake
 // of writers that take no locks. The first snapshot stays open, so that their writes can
 // be told.
@@ -250,14 +256,18 @@ func (tx *Txn) lock(k Keyspace, key []byte) error {
 			tx.owner.Name = "transaction " + strconv.FormatUint(tx.m.lastID.Add(1), 10)
 		}
 	}
-	if _, err := tx.m.lockTable().Acquire(tx.owner, k.ID(), key, tx.o.LockTimeout); err != nil {
+	if _, err := tx.m.lockTable().Acquire(tx.owner, k.ID(), k.Comparer(), key, tx.o.LockTimeout); err != nil {
 		return err
 	}
 	if !tx.unlocked {
 		if seqs := tx.m.env.Seqs; tx.snap.Seq() != seqs.Visible() || seqs.Clock.InUse() {
 			later := new(tree.Snapshot)
 			seqs.Open(later)
-			if tx.snap != &tx.begin {
+			switch {
+			case tx.snap == &tx.begin:
+			case tx.updating > 0:
+				tx.left = append(tx.left, tx.snap)
+			default:
 				tx.m.env.CloseSnapshot(tx.snap)
 			}
 			tx.snap = later
@@ -329,11 +339,14 @@ func (tx *Txn) end() {
 	if tx.over == nil {
 		tx.over = ErrDone
 	}
+	for _, s := range tx.left {
+		tx.m.env.CloseSnapshot(s)
+	}
 	if tx.snap != &tx.begin {
 		tx.m.env.CloseSnapshot(tx.snap)
 	}
 	tx.m.env.CloseSnapshot(&tx.begin)
-	tx.snap = nil
+	tx.snap, tx.left = nil, nil
 	if tx.owner != nil {
 		tx.m.lockTable().ReleaseAll(tx.owner)
 	}
