@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/current"
 	"github.com/loamdb/loam/internal/fileid"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
@@ -36,11 +37,16 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 			stage.abort()
 		}
 	}()
-	c := copier{src: s, stop: stop}
-	if err := c.fill(stage.dir); err != nil {
-		return c.stats, err
+	c := copier{src: s, fs: stage.fs, stop: stop, made: content{}}
+	img, err := s.capture()
+	if err != nil {
+		return st, err
 	}
-	err = stage.commit()
+	defer img.pin.Release()
+	if err := c.fill(img, stage.dir); err != nil {
+		return c.stats, stage.explain(err)
+	}
+	err = stage.commit(c.made)
 	done = err == nil
 	return c.stats, err
 }
@@ -57,18 +63,15 @@ func target(fsys vfs.FS, dir, source, what string) (string, error) {
 // copier makes the files of one copy.
 type copier struct {
 	src   *Source
+	fs    vfs.FS // of the copy's directory; has the source's, too
 	stop  func() error
+	made  content
 	stats Stats
 	buf   []byte
 }
 
 // fill makes the files of the copy in dir. All are durable then, CURRENT last.
-func (c *copier) fill(dir string) error {
-	img, err := c.src.capture()
-	if err != nil {
-		return err
-	}
-	defer img.pin.Release()
+func (c *copier) fill(img *image, dir string) error {
 	for i := range img.tables {
 		if err := c.stop(); err != nil {
 			return err
@@ -86,13 +89,19 @@ func (c *copier) fill(dir string) error {
 	if err := c.stop(); err != nil {
 		return err
 	}
-	return c.src.writeManifest(img, c.src.FS, dir)
+	if err := c.src.writeManifest(img, c.fs, dir); err != nil {
+		return err
+	}
+	cur, err := current.Read(c.fs, dir)
+	c.made[current.FileOf(c.src.Format)], c.made[cur.Manifest] = 1, 1
+	return err
 }
 
 // table gives a table a second name in dir, or copies it.
 func (c *copier) table(t *table, dir string) error {
 	from, to := c.src.path(t.from), filepath.Join(dir, t.to)
-	err := vfs.Link(c.src.FS, from, to)
+	c.made[t.to] = int64(t.meta.Size)
+	err := vfs.Link(c.fs, from, to)
 	if err == nil {
 		c.stats.TablesLinked++
 		return nil
@@ -116,8 +125,9 @@ func (c *copier) table(t *table, dir string) error {
 func (c *copier) log(l wal.Part, last bool, dir string) error {
 	name := c.src.Format.FileName(base.FileLog, l.Num)
 	from, to := c.src.path(name), filepath.Join(dir, name)
+	c.made[name] = l.Size
 	if !last && c.src.SyncFull(l.Num) {
-		err := vfs.Link(c.src.FS, from, to)
+		err := vfs.Link(c.fs, from, to)
 		if !errors.Is(err, vfs.ErrCannotLink) {
 			return err
 		}
@@ -138,7 +148,7 @@ func (c *copier) copyFile(from, to string, size int64) (sum uint32, err error) {
 		return 0, err
 	}
 	defer in.Close()
-	out, err := c.src.FS.Create(to)
+	out, err := c.fs.Create(to)
 	if err != nil {
 		return 0, err
 	}

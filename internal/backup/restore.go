@@ -53,13 +53,17 @@ func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 				err = errors.Join(append([]error{err}, left...)...)
 			}
 		}()
-		if err := f.fill(c, s.dir, r); err != nil {
-			return err
+		if err := f.fill(c, s, r); err != nil {
+			return s.explain(err)
 		}
 		if err := r.stop(); err != nil {
 			return err
 		}
-		err = s.commit()
+		want := content{}
+		for i := range c.files {
+			want[c.files[i].name] = c.files[i].object.size
+		}
+		err = s.commit(want)
 		done = err == nil
 		return err
 	})
@@ -85,11 +89,12 @@ func (f *Folder) read(id uint64, r *Run, do func(c *catalog) error) error {
 	return errors.Join(err, f.release(c))
 }
 
-// fill makes the files of a database in dir. All are durable then.
-func (f *Folder) fill(c *catalog, dir string, r *Run) error {
+// fill makes the files of a database in the directory of a stage. All are durable then.
+func (f *Folder) fill(c *catalog, to *stage, r *Run) error {
+	dir := to.dir
 	pointer := filepath.Join(dir, base.CurrentName)
 	if c.format == base.Native {
-		if err := f.outer.MkdirAll(pointer); err != nil {
+		if err := to.fs.MkdirAll(pointer); err != nil {
 			return err
 		}
 	}
@@ -97,7 +102,7 @@ func (f *Folder) fill(c *catalog, dir string, r *Run) error {
 	defer made.abandon()
 	err := each(len(c.files), func(i int, buf []byte) error {
 		file := &c.files[i]
-		out, err := f.outer.Create(filepath.Join(dir, filepath.FromSlash(file.name)))
+		out, err := to.fs.Create(filepath.Join(dir, filepath.FromSlash(file.name)))
 		if err != nil {
 			return err
 		}
@@ -117,10 +122,10 @@ func (f *Folder) fill(c *catalog, dir string, r *Run) error {
 		err = made.finish(r.stop)
 	}
 	if err == nil && c.format == base.Native {
-		err = f.outer.SyncDir(pointer)
+		err = to.fs.SyncDir(pointer)
 	}
 	if err == nil {
-		err = f.outer.SyncDir(dir)
+		err = to.fs.SyncDir(dir)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/files"
@@ -21,39 +22,35 @@ const (
 	stagedDir  = "db"
 )
 
-// stage is a database directory in the making.
+// stage is a database directory in the making. Its directory and lock are its own: what happens
+// to them is nothing to the database that is copied, whose directory another vfs.Dir holds.
 type stage struct {
-	fs   vfs.FS
-	warn func(what string, err error)
-	to   string   // the name that it gets; absolute, unless the FS is a Mem
-	temp string   // the directory in which it is made
-	dir  string   // where it is
-	held *vfs.Dir // temp and its lock
+	outer vfs.FS // in which the stage was opened
+	fs    vfs.FS // outer, but names below temp mean the directory that is held
+	warn  func(what string, err error)
+	to    string   // the name that it gets; absolute, unless the FS is a Mem
+	temp  string   // the directory in which it is made
+	dir   string   // where it is
+	held  *vfs.Dir // temp and its lock
 }
 
 // newStage begins to make the directory to, which must not exist, or be empty, in one that
 // exists. What a crash left of an earlier one is removed.
-func newStage(fsys vfs.FS, to string, warn func(string, error)) (s *stage, err error) {
+func newStage(outer vfs.FS, to string, warn func(string, error)) (s *stage, err error) {
 	temp := to + tempSuffix
-	s = &stage{fs: fsys, warn: warn, to: to, temp: temp, dir: filepath.Join(temp, stagedDir)}
-	if _, err := s.occupied(); err != nil {
+	s = &stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp, dir: filepath.Join(temp, stagedDir)}
+	if err := s.free(); err != nil {
 		return nil, err
 	}
 	// LOCK is made only in a directory that is nobody else's.
 	if _, err := s.leftovers(); err != nil {
 		return nil, err
 	}
-	left, inner := false, fsys
-	if r, ok := fsys.(files.RoomyFS); ok {
-		inner = r.FS // vfs knows whether its names are paths
+	if err := s.open(); err != nil {
+		return nil, err
 	}
-	err = files.MakeRoom(func() error {
-		s.held, err = vfs.OpenDir(inner, temp, vfs.DirOptions{Create: true, NoParents: true})
-		return err
-	})
-	if errors.Is(err, base.ErrLocked) {
-		return nil, fmt.Errorf("%w: another copy is being made there", base.ErrLocked)
-	}
+	left := false
+	err = s.free() // another copy may have got the name before this one had the lock
 	if err == nil {
 		left, err = s.leftovers()
 	}
@@ -62,15 +59,48 @@ func newStage(fsys vfs.FS, to string, warn func(string, error)) (s *stage, err e
 	}
 	if err != nil {
 		s.discard()
-		return nil, err
+		return nil, s.explain(err)
 	}
 	return s, nil
+}
+
+// open makes, holds and locks temp. Another copy that ends may remove it in between: then it is
+// made again.
+func (s *stage) open() (err error) {
+	inner := s.outer
+	if r, ok := inner.(files.RoomyFS); ok {
+		inner = r.FS // vfs knows whether its names are paths
+	}
+	for range 100 {
+		err = files.MakeRoom(func() (err error) {
+			s.held, err = vfs.OpenDir(inner, s.temp, vfs.DirOptions{Create: true, NoParents: true})
+			return err
+		})
+		if !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		s.fs = files.RoomyFS{FS: s.held.FS}
+	case errors.Is(err, base.ErrLocked):
+		return fmt.Errorf("%w: another copy is being made in %s", base.ErrLocked, s.temp)
+	default:
+		_ = s.outer.Remove(s.temp) // only if it is empty
+	}
+	return err
+}
+
+// free fails if the name is taken.
+func (s *stage) free() error {
+	_, err := s.occupied()
+	return err
 }
 
 // occupied fails if there is something at to that is not an empty directory. It reports
 // whether there is one.
 func (s *stage) occupied() (empty bool, err error) {
-	info, err := s.fs.Stat(s.to)
+	info, err := s.outer.Stat(s.to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -79,7 +109,7 @@ func (s *stage) occupied() (empty bool, err error) {
 	}
 	var names []string
 	if err == nil {
-		names, err = s.fs.List(s.to)
+		names, err = s.outer.List(s.to)
 	}
 	if err == nil && len(names) > 0 {
 		err = fmt.Errorf("%w: %s is not empty: choose a name that is free", base.ErrExists, s.to)
@@ -91,12 +121,15 @@ func (s *stage) occupied() (empty bool, err error) {
 // something else is there.
 func (s *stage) leftovers() (any bool, err error) {
 	info, err := s.fs.Stat(s.temp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
 	var names []string
 	if err == nil && info.IsDir() {
-		if names, err = s.fs.List(s.temp); slices.Contains(names, marker) {
+		names, err = s.fs.List(s.temp)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // also when another copy has just removed it
+	}
+	if err == nil && info.IsDir() {
+		if slices.Contains(names, marker) {
 			return true, err
 		}
 		names = slices.DeleteFunc(names, func(name string) bool { return name == base.LockName })
@@ -126,24 +159,60 @@ func (s *stage) prepare(left bool) error {
 	return s.fs.MkdirAll(s.dir)
 }
 
-// commit gives the directory its name. Everything in it is durable.
-func (s *stage) commit() error {
+// content is the files of a copy: by path below its directory, how many bytes each has at least.
+type content map[string]int64
+
+// commit gives the directory its name. Everything in it is durable, and it must have want.
+func (s *stage) commit(want content) error {
+	if err := s.whole(want); err != nil {
+		return s.explain(err)
+	}
 	empty, err := s.occupied()
 	if err == nil && empty {
-		err = s.fs.Remove(s.to)
+		err = s.outer.Remove(s.to)
 	}
 	if err == nil {
-		err = s.fs.Rename(s.dir, s.to)
+		if err = s.fs.Rename(s.dir, s.to); errors.Is(err, fs.ErrExist) {
+			err = errors.Join(s.free(), err)
+		}
 	}
 	if err != nil {
-		return err
+		return s.explain(err)
 	}
 	s.dir = s.to
-	if err := s.fs.SyncDir(filepath.Dir(s.to)); err != nil {
+	if err := s.outer.SyncDir(filepath.Dir(s.to)); err != nil {
 		return err
 	}
 	s.discard()
 	return nil
+}
+
+// whole fails with base.ErrDirectoryChanged if the directory lacks a file or a part of one:
+// another program was at work in it.
+func (s *stage) whole(want content) error {
+	for name, size := range want {
+		path := filepath.Join(s.dir, filepath.FromSlash(name))
+		info, err := s.fs.Stat(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err != nil || !info.Mode().IsRegular() || info.Size() < size {
+			return &fs.PathError{Op: "check", Path: path, Err: base.ErrDirectoryChanged}
+		}
+	}
+	return nil
+}
+
+// explain makes clear that not the database's directory changed, but that of its copy: a name
+// that is gone from it says so, too.
+func (s *stage) explain(err error) error {
+	var p *fs.PathError
+	gone := errors.Is(err, fs.ErrNotExist) && errors.As(err, &p) && strings.HasPrefix(p.Path, s.temp)
+	if !gone && !errors.Is(err, base.ErrDirectoryChanged) {
+		return err
+	}
+	text := "another program removed or replaced files of the copy in " + s.temp + " while it was made"
+	return &sentence{text, errors.Join(base.ErrDirectoryChanged, err)}
 }
 
 // abort removes the directory.
@@ -153,20 +222,27 @@ func (s *stage) abort() {
 }
 
 // discard removes temp if there is nothing in it but LOCK and the marker. Otherwise the marker
-// says that it is of no use.
+// says that it is of no use. The lock is held until LOCK has no name: another copy of this name
+// locks no file that is about to go.
 func (s *stage) discard() {
-	if s.held != nil {
-		s.tell(s.held.Close()) // some systems remove no open file
-		s.held = nil
-	}
 	names := s.list(s.temp)
 	if slices.ContainsFunc(names, func(name string) bool { return name != base.LockName && name != marker }) {
+		s.tell(s.held.Close())
 		return
 	}
-	for _, name := range names {
-		s.remove(filepath.Join(s.temp, name))
+	if slices.Contains(names, marker) {
+		s.remove(filepath.Join(s.temp, marker))
 	}
-	s.remove(s.temp)
+	lock := filepath.Join(s.temp, base.LockName)
+	err := s.fs.Remove(lock)
+	s.tell(s.held.Close())
+	s.fs = s.outer
+	if err != nil && !errors.Is(err, base.ErrDirectoryChanged) && !errors.Is(err, fs.ErrNotExist) {
+		s.remove(lock) // some systems remove no open file
+	}
+	if err := s.outer.Remove(s.temp); !errors.Is(err, fs.ErrExist) { // another copy has begun there
+		s.tell(err)
+	}
 }
 
 // clear removes the database, or the part of it that there is.

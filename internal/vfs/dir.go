@@ -200,7 +200,9 @@ func (d *Dir) Close() error {
 // now. An FS of the user's keeps the path, which is absolute.
 func hold(fsys FS, dir string) (FS, io.Closer, error) {
 	switch f := fsys.(type) {
-	case OS:
+	case interface { // OS, and on Unix the directory that another Dir holds
+		hold(dir string) (FS, io.Closer, error)
+	}:
 		return f.hold(dir)
 	case *Fault:
 		inner, c, err := hold(f.inner, dir)

@@ -3,6 +3,7 @@
 package vfs
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"maps"
@@ -20,14 +21,17 @@ import (
 
 // heldDir is the operating system's file system with one directory held open:
 // names below path are resolved from the descriptor, and no link on the way is
-// followed. While it holds a lock, every change checks that LOCK and the files being
-// written are still what their names lead to. If not, another program replaced the
-// directory's files, and nothing is created, renamed or removed any more.
+// followed. Other names mean what they mean in outer. While it holds a lock, every
+// change in its directory checks that LOCK and the files being written there are still
+// what their names lead to. If not, another program replaced the directory's files,
+// and nothing is created, renamed or removed in the directory any more. A change of
+// another directory asks that directory's heldDir, if it has one, and no other.
 type heldDir struct {
 	OS
-	path string
+	path  string
+	outer *heldDir // nil: the operating system
 
-	mu   sync.RWMutex // held for reading while fd is used
+	mu   sync.RWMutex // held for reading while fd is used; before outer.mu
 	fd   int          // -1 after Close
 	lock *lockedFile  // exclusive; nil: none
 
@@ -39,17 +43,38 @@ type heldDir struct {
 
 // linked tells why a file that is being written may have no name any more.
 type linked struct {
+	in      *heldDir // of the directory that the file was created in
+	name    string   // under which the file was created; for errors
 	id      fileID
-	removed bool // by this heldDir; guarded by heldDir.writing
+	removed bool // by this heldDir; guarded by in.writing
 }
 
-func (o OS) hold(dir string) (FS, io.Closer, error) {
+func (o OS) hold(dir string) (FS, io.Closer, error) { return holdDir(o, nil, dir) }
+
+// hold holds another directory, with a lock of its own. Names below h.path go on to
+// mean the files of the directory that h holds.
+func (h *heldDir) hold(dir string) (FS, io.Closer, error) { return holdDir(h.OS, h, dir) }
+
+func holdDir(o OS, outer *heldDir, dir string) (FS, io.Closer, error) {
 	fd, err := openDirFD(dir)
 	if err != nil {
 		return nil, nil, base.Classify(err)
 	}
-	h := &heldDir{OS: o, path: filepath.Clean(dir), fd: fd}
+	h := &heldDir{OS: o, path: filepath.Clean(dir), outer: outer, fd: fd}
 	return h, h, nil
+}
+
+// rlock keeps the descriptors of h and of all outer ones open until runlock.
+func (h *heldDir) rlock() {
+	for ; h != nil; h = h.outer {
+		h.mu.RLock()
+	}
+}
+
+func (h *heldDir) runlock() {
+	for ; h != nil; h = h.outer {
+		h.mu.RUnlock()
+	}
 }
 
 // Close gives the directory up. Calls under way end first.
@@ -69,7 +94,8 @@ func (h *heldDir) Close() error {
 type place struct {
 	fd    int
 	elem  string
-	owned bool // fd is closed by done
+	owned bool     // fd is closed by done
+	in    *heldDir // the held directory that has the name; nil: none has, fd is AT_FDCWD
 }
 
 func (p *place) done() {
@@ -78,19 +104,23 @@ func (p *place) done() {
 	}
 }
 
-// at resolves a name. h.mu is held for reading.
+// at resolves a name. The locks of rlock are held.
 func (h *heldDir) at(op, name string) (place, error) {
 	rest, ok := strings.CutPrefix(name, h.path)
 	if ok && rest == "" {
 		rest = "/."
 	}
 	switch {
-	case !ok, rest[0] != '/' && h.path != "/":
+	case ok && (rest[0] == '/' || h.path == "/"):
+	case h.outer != nil:
+		return h.outer.at(op, name)
+	default:
 		return place{fd: unix.AT_FDCWD, elem: name}, nil
-	case h.fd < 0:
+	}
+	if h.fd < 0 {
 		return place{}, pathError(op, name, fs.ErrClosed)
 	}
-	p := place{fd: h.fd, elem: strings.TrimLeft(rest, "/")}
+	p := place{fd: h.fd, elem: strings.TrimLeft(rest, "/"), in: h}
 	for {
 		dir, elem, more := strings.Cut(p.elem, "/")
 		if !more {
@@ -101,14 +131,14 @@ func (h *heldDir) at(op, name string) (place, error) {
 		if err != nil {
 			return place{}, pathError(op, name, err)
 		}
-		p = place{fd: fd, elem: elem, owned: true}
+		p = place{fd: fd, elem: elem, owned: true, in: h}
 	}
 }
 
 // do resolves a name and runs f with it.
 func (h *heldDir) do(op, name string, f func(p place) error) error {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
+	h.rlock()
+	defer h.runlock()
 	p, err := h.at(op, name)
 	if err != nil {
 		return base.Classify(err)
@@ -117,22 +147,31 @@ func (h *heldDir) do(op, name string, f func(p place) error) error {
 	return base.Classify(f(p))
 }
 
-// change is do for what alters the directory: with a lock, only as long as
-// LOCK is what was locked.
+// change is do for what alters a directory: of one that is held with a lock, only as
+// long as LOCK is what was locked.
 func (h *heldDir) change(op, name string, f func(p place) error) error {
 	return h.do(op, name, func(p place) error {
-		if h.lock != nil && p.fd != unix.AT_FDCWD && !h.intact() {
-			return pathError(op, name, base.ErrDirectoryChanged)
+		if err := p.in.changeable(); err != nil {
+			return pathError(op, name, err)
 		}
 		return f(p)
 	})
 }
 
-// intact reports whether LOCK and the files being written stand under their
-// names. h.mu is held for reading.
-func (h *heldDir) intact() bool {
-	if !h.lock.still(h.fd) {
-		return false
+// changeable fails when nothing may be changed in h, which may be nil.
+func (h *heldDir) changeable() error {
+	if h == nil || h.lock == nil {
+		return nil
+	}
+	return h.intact()
+}
+
+// intact fails with base.ErrDirectoryChanged unless LOCK and the files being written
+// stand under their names, and with another error where the system cannot tell, as
+// when no descriptor is left. h.mu is held for reading.
+func (h *heldDir) intact() error {
+	if err := h.lock.still(h.fd); err != nil {
+		return err
 	}
 	h.writing.Lock()
 	defer h.writing.Unlock()
@@ -142,37 +181,54 @@ func (h *heldDir) intact() bool {
 		}
 		p, err := h.at("stat", name)
 		if err != nil {
-			return false
+			return changed(err)
 		}
 		id, err := lstatID(p.fd, p.elem)
 		p.done()
-		if err != nil || id != l.id {
-			return false
+		if err == nil && id != l.id {
+			err = base.ErrDirectoryChanged
+		}
+		if err != nil {
+			return changed(err)
 		}
 	}
-	return true
+	return nil
 }
 
+// changed is base.ErrDirectoryChanged where err says that a name is gone or something else
+// than it was, otherwise err.
+func changed(err error) error {
+	for _, gone := range []error{fs.ErrNotExist, unix.ENOTDIR, unix.ELOOP} {
+		if errors.Is(err, gone) {
+			return base.ErrDirectoryChanged
+		}
+	}
+	return err
+}
+
+// create makes a file. l is nil for one that is in no directory that is held.
 func (h *heldDir) create(name string) (f *os.File, l *linked, err error) {
+	var in *heldDir
 	err = h.change("create", name, func(p place) (err error) {
+		in = p.in
 		f, err = createFile(p.fd, p.elem, name)
 		return err
 	})
-	if err != nil {
-		return nil, nil, err
+	if err != nil || in == nil {
+		return f, nil, err
 	}
-	l, err = h.register(f, name)
+	l, err = in.register(f, name)
 	return f, l, err
 }
 
-// register notes that a file is being written. If that fails, the file is closed.
+// register notes that a file of h is being written. If that fails, the file is closed.
 func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		f.Close()
 		return nil, pathError("create", name, err)
 	}
-	l := &linked{id: statID(&st)}
+	l := &linked{in: h, name: name, id: statID(&st)}
 	h.writing.Lock()
 	if h.writing.files == nil {
 		h.writing.files = make(map[string]*linked)
@@ -182,24 +238,27 @@ func (h *heldDir) register(f *os.File, name string) (*linked, error) {
 	return l, nil
 }
 
-// stillLinked fails when the file of fd has no name any more and this heldDir
+// still fails when the file of fd has no name any more and its heldDir
 // did not remove it: what was synced will not be found again.
-func (h *heldDir) stillLinked(fd int, name string, l *linked) error {
+func (l *linked) still(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil || st.Nlink > 0 {
-		return pathError("sync", name, err)
+		return pathError("sync", l.name, err)
 	}
-	h.writing.Lock()
-	defer h.writing.Unlock()
+	l.in.writing.Lock()
+	defer l.in.writing.Unlock()
 	if l.removed {
 		return nil
 	}
-	return pathError("sync", name, base.ErrDirectoryChanged)
+	return pathError("sync", l.name, base.ErrDirectoryChanged)
 }
 
 // mark records whether a file that is being written is one that this heldDir
-// removed.
+// removed. h may be nil.
 func (h *heldDir) mark(name string, removed bool) {
+	if h == nil {
+		return
+	}
 	h.writing.Lock()
 	if l := h.writing.files[name]; l != nil {
 		l.removed = removed
@@ -208,10 +267,10 @@ func (h *heldDir) mark(name string, removed bool) {
 }
 
 // closed forgets a file, which may have been renamed.
-func (h *heldDir) closed(l *linked) {
-	h.writing.Lock()
-	maps.DeleteFunc(h.writing.files, func(_ string, other *linked) bool { return other == l })
-	h.writing.Unlock()
+func (l *linked) closed() {
+	l.in.writing.Lock()
+	maps.DeleteFunc(l.in.writing.files, func(_ string, other *linked) bool { return other == l })
+	l.in.writing.Unlock()
 }
 
 func (h *heldDir) Create(name string) (WriteFile, error) {
@@ -219,25 +278,26 @@ func (h *heldDir) Create(name string) (WriteFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &heldWriteFile{newWriteFile(f), h, name, l}, nil
+	if l == nil {
+		return newWriteFile(f), nil
+	}
+	return &heldWriteFile{newWriteFile(f), l}, nil
 }
 
 type heldWriteFile struct {
 	*osWriteFile
-	h    *heldDir
-	name string
-	l    *linked
+	l *linked
 }
 
 func (w *heldWriteFile) Sync() error {
 	if err := w.osWriteFile.Sync(); err != nil {
 		return err
 	}
-	return w.h.stillLinked(int(w.f.Fd()), w.name, w.l)
+	return w.l.still(int(w.f.Fd()))
 }
 
 func (w *heldWriteFile) Close() error {
-	w.h.closed(w.l)
+	w.l.closed()
 	return w.osWriteFile.Close()
 }
 
@@ -246,26 +306,28 @@ func (h *heldDir) CreateLog(name string, ahead int64) (Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &heldLog{newLog(f, ahead, h.PlainLog), f, h, name, l}, nil
+	log := newLog(f, ahead, h.PlainLog)
+	if l == nil {
+		return log, nil
+	}
+	return &heldLog{log, f, l}, nil
 }
 
 type heldLog struct {
 	*osLog
-	f    *os.File
-	h    *heldDir
-	name string
-	l    *linked
+	f *os.File
+	l *linked
 }
 
 func (l *heldLog) Sync() error {
 	if err := l.osLog.Sync(); err != nil {
 		return err
 	}
-	return l.h.stillLinked(int(l.f.Fd()), l.name, l.l)
+	return l.l.still(int(l.f.Fd()))
 }
 
 func (l *heldLog) Close() error {
-	l.h.closed(l.l)
+	l.l.closed()
 	return l.osLog.Close()
 }
 
@@ -284,10 +346,10 @@ func (h *heldDir) Open(name string) (r ReadFile, err error) {
 // Remove removes a file or an empty directory.
 func (h *heldDir) Remove(name string) error {
 	return h.change("remove", name, func(p place) error {
-		if p.fd == unix.AT_FDCWD {
+		if p.in == nil {
 			return os.Remove(name)
 		}
-		h.mark(name, true) // before stillLinked can look
+		p.in.mark(name, true) // before linked.still can look
 		err := unix.Unlinkat(p.fd, p.elem, 0)
 		if err == unix.EISDIR || err == unix.EPERM { // of a directory: on Linux, elsewhere
 			if rmdir := unix.Unlinkat(p.fd, p.elem, unix.AT_REMOVEDIR); rmdir != unix.ENOTDIR {
@@ -295,7 +357,7 @@ func (h *heldDir) Remove(name string) error {
 			}
 		}
 		if err != nil {
-			h.mark(name, false)
+			p.in.mark(name, false)
 		}
 		return pathError("remove", name, err)
 	})
@@ -308,21 +370,40 @@ func (h *heldDir) Rename(oldName, newName string) error {
 			return err
 		}
 		defer to.done()
-		h.writing.Lock()
-		defer h.writing.Unlock()
+		if to.in != from.in {
+			if err := to.in.changeable(); err != nil {
+				return pathError("rename", newName, err)
+			}
+		}
+		if from.in != nil {
+			from.in.writing.Lock()
+			defer from.in.writing.Unlock()
+		}
 		err = unix.Renameat(from.fd, from.elem, to.fd, to.elem)
-		if l := h.writing.files[oldName]; l != nil && err == nil {
-			delete(h.writing.files, oldName)
-			h.writing.files[newName] = l
+		if err == nil && from.in != nil {
+			from.in.renamed(oldName, newName, from.in == to.in)
 		}
 		return pathError("rename", oldName, err)
 	})
 }
 
+// renamed gives a file that is being written its new name, or forgets it when it leaves
+// the directory. h.writing is locked.
+func (h *heldDir) renamed(oldName, newName string, stays bool) {
+	l := h.writing.files[oldName]
+	if l == nil {
+		return
+	}
+	delete(h.writing.files, oldName)
+	if stays {
+		h.writing.files[newName] = l
+	}
+}
+
 // MkdirAll makes one directory, within the one that is held.
 func (h *heldDir) MkdirAll(dir string) error {
 	return h.change("mkdir", dir, func(p place) error {
-		if p.fd == unix.AT_FDCWD {
+		if p.in == nil {
 			return h.OS.MkdirAll(dir)
 		}
 		if p.elem == "." {
@@ -341,7 +422,7 @@ func (h *heldDir) MkdirAll(dir string) error {
 // open opens a directory at or below the one that is held; a link is refused.
 func (h *heldDir) open(op, dir string, f func(d *os.File) error) error {
 	return h.do(op, dir, func(p place) error {
-		if p.fd == unix.AT_FDCWD {
+		if p.in == nil {
 			d, err := openDir(dir)
 			if err != nil {
 				return err
@@ -394,22 +475,24 @@ func (h *heldDir) Stat(name string) (info fs.FileInfo, err error) {
 	return info, err
 }
 
-// Lock takes the exclusive lock; while it is held, changes ask for it.
+// Lock takes the exclusive lock. While that of h.path is held, changes there ask for it;
+// a lock elsewhere is nothing to h.
 func (h *heldDir) Lock(name string) (c io.Closer, err error) {
-	err = h.do("lock", name, func(p place) error {
-		l, err := lockFile(p.fd, p.elem, name, false)
-		if err == nil {
-			c = &heldDirLock{l, h}
-		}
+	var l *osLock
+	err = h.do("lock", name, func(p place) (err error) {
+		l, err = lockFile(p.fd, p.elem, name, false)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
+	if name != filepath.Join(h.path, base.LockName) {
+		return l, nil
+	}
 	h.mu.Lock()
-	h.lock = c.(*heldDirLock).file
+	h.lock = l.file
 	h.mu.Unlock()
-	return c, nil
+	return &heldDirLock{l, h}, nil
 }
 
 type heldDirLock struct {

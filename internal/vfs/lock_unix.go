@@ -126,15 +126,19 @@ func lstatID(dir int, elem string) (fileID, error) {
 
 func statID(st *unix.Stat_t) fileID { return fileID{uint64(st.Dev), uint64(st.Ino)} }
 
-// still reports whether the directory still has this file under its name, and
-// takes again what of the lock may have been lost.
-func (l *lockedFile) still(dir int) bool {
-	if id, err := lstatID(dir, l.elem); err != nil || id != l.id {
-		return false
+// still fails with base.ErrDirectoryChanged unless the directory has this file under
+// its name, and takes again what of the lock may have been lost.
+func (l *lockedFile) still(dir int) error {
+	id, err := lstatID(dir, l.elem)
+	if err != nil {
+		return changed(err)
 	}
 	held.Lock()
 	defer held.Unlock()
-	return l.renew()
+	if id != l.id || !l.renew() {
+		return base.ErrDirectoryChanged
+	}
+	return nil
 }
 
 // renew takes again what of the lock may be lost: a classic fcntl lock goes

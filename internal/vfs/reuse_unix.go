@@ -55,7 +55,9 @@ func reusePath(oldName, newName string) (*os.File, int64, error) {
 func (h *heldDir) ReuseLog(oldName, newName string, ahead int64) (Log, int64, error) {
 	var f *os.File
 	var size int64
+	var in *heldDir
 	err := h.change("reuse", newName, func(to place) error {
+		in = to.in
 		from, err := h.at("reuse", oldName)
 		if err != nil {
 			return err
@@ -67,9 +69,12 @@ func (h *heldDir) ReuseLog(oldName, newName string, ahead int64) (Log, int64, er
 	if err != nil {
 		return nil, 0, err
 	}
-	l, err := h.register(f, newName)
+	if in == nil {
+		return reusedLog(f, ahead, size, h.PlainLog), size, nil
+	}
+	l, err := in.register(f, newName)
 	if err != nil {
 		return nil, 0, err
 	}
-	return &heldLog{reusedLog(f, ahead, size, h.PlainLog), f, h, newName, l}, size, nil
+	return &heldLog{reusedLog(f, ahead, size, h.PlainLog), f, l}, size, nil
 }
