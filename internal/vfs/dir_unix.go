@@ -167,8 +167,8 @@ func (h *heldDir) changeable() error {
 }
 
 // intact fails with base.ErrDirectoryChanged unless LOCK and the files being written
-// stand under their names, and with another error where the system cannot tell, as
-// when no descriptor is left. h.mu is held for reading.
+// stand under their names, and with another error where the system cannot tell. It
+// needs no descriptor. h.mu is held for reading.
 func (h *heldDir) intact() error {
 	if err := h.lock.still(h.fd); err != nil {
 		return err
@@ -179,12 +179,7 @@ func (h *heldDir) intact() error {
 		if l.removed {
 			continue
 		}
-		p, err := h.at("stat", name)
-		if err != nil {
-			return changed(err)
-		}
-		id, err := lstatID(p.fd, p.elem)
-		p.done()
+		id, err := lstatID(h.fd, strings.TrimLeft(strings.TrimPrefix(name, h.path), "/"))
 		if err == nil && id != l.id {
 			err = base.ErrDirectoryChanged
 		}

@@ -280,6 +280,102 @@ func TestOutOfDescriptors(t *testing.T) {
 	t.Error("opened 100 files with a limit of 64")
 }
 
+// TestShortageIsNoChange: without a descriptor a held directory, in whose folder a file is being
+// written, is not taken for one that another program changed.
+func TestShortageIsNoChange(t *testing.T) {
+	d, err := OpenDir(Default, t.TempDir(), DirOptions{})
+	must(t, err)
+	defer d.Close()
+	at := func(name string) string { return filepath.Join(d.Path, name) }
+	must(t, d.MkdirAll(at("sub")))
+	writeFile(t, d, at("a"), "x")
+	w, err := d.Create(at("sub/f"))
+	must(t, err)
+	defer w.Close()
+
+	var old unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &old))
+	low := old
+	low.Cur = 64
+	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &old)
+	var taken []int
+	defer func() {
+		for _, fd := range taken {
+			unix.Close(fd)
+		}
+	}()
+	for {
+		fd, err := openDirFD("/")
+		if errors.Is(err, unix.EMFILE) {
+			break
+		}
+		must(t, err)
+		taken = append(taken, fd)
+	}
+	if err := d.Rename(at("a"), at("b")); err != nil {
+		t.Errorf("Rename: %v", err)
+	}
+	if _, err := d.Create(at("c")); !errors.Is(err, base.ErrTooManyFiles) {
+		t.Errorf("Create: %v", err)
+	}
+	if _, err := d.Create(at("sub/g")); !errors.Is(err, base.ErrTooManyFiles) {
+		t.Errorf("Create in the folder: %v", err)
+	}
+	unix.Close(taken[0])
+	taken = taken[1:]
+	must(t, os.Rename(at("sub"), at("moved")))
+	if err := d.Rename(at("b"), at("a")); !errors.Is(err, base.ErrDirectoryChanged) {
+		t.Errorf("Rename after the folder was moved: %v", err)
+	}
+}
+
+// TestHeldDirsApart: a lock and files in one directory that is held are nothing to the one it was
+// opened in, and the other way round.
+func TestHeldDirsApart(t *testing.T) {
+	dir := t.TempDir()
+	outer, err := OpenDir(Default, filepath.Join(dir, "outer"), DirOptions{Create: true})
+	must(t, err)
+	defer outer.Close()
+	writeFile(t, outer, filepath.Join(outer.Path, "a"), "x")
+	open := func() (*Dir, WriteFile) {
+		inner, err := OpenDir(outer.FS, filepath.Join(dir, "inner"), DirOptions{Create: true})
+		must(t, err)
+		w, err := inner.Create(filepath.Join(inner.Path, "w"))
+		must(t, err)
+		return inner, w
+	}
+	in, other := filepath.Join(dir, "inner"), filepath.Join(outer.Path, "b")
+
+	inner, w := open()
+	must(t, inner.Link(filepath.Join(outer.Path, "a"), filepath.Join(in, "linked")))
+	elsewhere, err := outer.FS.Create(filepath.Join(dir, "elsewhere"))
+	must(t, err)
+	must(t, os.RemoveAll(in))
+	must(t, os.Remove(filepath.Join(dir, "elsewhere")))
+	writeFile(t, outer, other, "x")
+	must(t, outer.Remove(other))
+	must(t, errors.Join(elsewhere.Sync(), elsewhere.Close()))
+	if _, err := inner.Create(filepath.Join(in, "x")); !errors.Is(err, base.ErrDirectoryChanged) {
+		t.Errorf("Create in a directory that was removed: %v", err)
+	}
+	if err := w.Sync(); !errors.Is(err, base.ErrDirectoryChanged) {
+		t.Errorf("Sync of a file that was removed: %v", err)
+	}
+	must(t, errors.Join(w.Close(), inner.Close()))
+
+	inner, w = open()
+	must(t, os.Remove(filepath.Join(outer.Path, base.LockName)))
+	must(t, inner.Rename(filepath.Join(in, "w"), filepath.Join(in, "v")))
+	if err := inner.Rename(filepath.Join(in, "v"), other); !errors.Is(err, base.ErrDirectoryChanged) {
+		t.Errorf("Rename into a directory without LOCK: %v", err)
+	}
+	must(t, errors.Join(w.Close(), inner.Close()))
+	if err := outer.Remove(filepath.Join(outer.Path, "a")); !errors.Is(err, base.ErrDirectoryChanged) {
+		t.Errorf("Remove without LOCK: %v", err)
+	}
+}
+
 // TestLogFileTooLarge lets an append fail half-way, as on a full disk. The
 // limit holds for all files of the process, so it is a process of its own.
 func TestLogFileTooLarge(t *testing.T) {
