@@ -79,7 +79,11 @@ func Destroy(dir string, o *Options) error {
 	if err != nil {
 		return err
 	}
-	err = inDir(opts, dir, func(d *vfs.Dir) error { return repair.Destroy(d, d.Path) })
+	path := ""
+	err = inDir(opts, dir, func(d *vfs.Dir) error {
+		path = d.Path
+		return repair.Destroy(d, d.Path)
+	})
 	if errors.Is(err, ErrDoesNotExist) {
 		return nil
 	}
@@ -87,6 +91,6 @@ func Destroy(dir string, o *Options) error {
 		return fmt.Errorf("destroying %s: %w", dir, err)
 	}
 	// Stays when something else is in it.
-	_ = engine.Protect(func() error { return opts.FS.Remove(dir) })
+	_ = engine.Protect(func() error { return opts.FS.Remove(path) })
 	return nil
 }

@@ -23,10 +23,11 @@ type reader struct {
 // Open opens the database in dir, and creates it when there is none unless
 // o.ErrorIfMissing. A nil o means the defaults. The directory is locked until
 // Close: within this process and against others, LevelDB and goleveldb among
-// them. A new database has the format that Options.Format says. Any LevelDB directory
+// them. LevelDB in this process (plyvel, say) is not kept out, and drops the lock against other
+// processes when it closes the LOCK file, see docs/guarantees.md. A new database has the format that Options.Format says. Any LevelDB directory
 // opens, and stays one; RecoveryReport says what an unclean end cost.
 //
-// It fails with ErrInvalidArgument (an option), ErrLocked, ErrDoesNotExist, ErrExists,
+// It fails with ErrInvalidArgument (an option, the name ""), ErrLocked, ErrDoesNotExist, ErrExists,
 // ErrNotADatabase, ErrComparerMismatch, ErrCorruption (Repair may help), ErrClosed
 // (the shared cache), a shortage (ErrNoSpace, ErrNoMemory, ErrTooManyFiles) or an
 // error of the file system. A failed Open gives back what it took and leaves the

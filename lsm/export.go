@@ -15,10 +15,10 @@ import (
 //
 // It fails with ErrExists if there is something in to, with ErrInvalidArgument, before it
 // writes anything, if there are entries of kinds or, in LevelDB's format, keyspaces that
-// the format does not have, and as Open does. Nothing is left of an export that failed.
-// It is written in the directory to + ".export", which is renamed at the end: after a
-// crash in between, Export fails with ErrExists until that is deleted, as by Destroy. to may
-// not lie in dir.
+// the format does not have, with ErrLocked if another copy of that name is being made, and as
+// Open does. Nothing is left of an export that failed. It is made in the directory
+// to + ".incomplete", as a checkpoint is; what a crash leaves there, the next export,
+// checkpoint or restored backup of that name removes. to may not lie in dir.
 //
 // o is as for Open: how dir is opened and the tables of to are written.
 func Export(ctx context.Context, dir, to string, format Format, o *Options, progress func(written, of uint64)) error {
@@ -38,8 +38,7 @@ func Export(ctx context.Context, dir, to string, format Format, o *Options, prog
 	if err != nil {
 		return fmt.Errorf("exporting: %w", err)
 	}
-	destroy := func(dir string) error { return Destroy(dir, &Options{FS: dst.FS}) }
-	if err := transfer.Export(ctx, dir, to, from.engine(), into.engine(), destroy, progress); err != nil {
+	if err := transfer.Export(ctx, dir, to, from.engine(), into.engine(), progress); err != nil {
 		return fmt.Errorf("exporting %s to %s: %w", dir, to, err)
 	}
 	return nil

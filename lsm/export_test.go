@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,7 +92,7 @@ func TestExportRefuses(t *testing.T) {
 		if !errors.Is(err, want) || !strings.Contains(err.Error(), words) {
 			t.Errorf("%v; want %v, %q", err, want, words)
 		}
-		if names, _ := fsys.List("/"); slices.Contains(names, "to") || slices.Contains(names, "to.export") {
+		if names, _ := fsys.List("/"); slices.Contains(names, "to") || slices.Contains(names, "to.incomplete") {
 			t.Errorf("left are %v", names)
 		}
 	}
@@ -125,16 +126,16 @@ func TestExportRefuses(t *testing.T) {
 func TestExportLeavesOthersAlone(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"db", "to.export"} {
+	for _, name := range []string{"db", "to.incomplete"} {
 		db := mustOpen(t, at(name), nil)
 		putKeys(t, db, 10)
 		mustClose(t, db)
 	}
 	ctx := context.Background()
-	if err := Export(ctx, at("db"), at("to"), FormatNative, nil, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "to.export") {
+	if err := Export(ctx, at("db"), at("to"), FormatNative, nil, nil); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "to.incomplete") {
 		t.Errorf("beside a database: %v", err)
 	}
-	db := mustOpen(t, at("to.export"), &Options{ErrorIfMissing: true})
+	db := mustOpen(t, at("to.incomplete"), &Options{ErrorIfMissing: true})
 	if ok, err := db.Has(key(3)); !ok || err != nil {
 		t.Errorf("the other database: %v, %v", ok, err)
 	}
@@ -144,6 +145,40 @@ func TestExportLeavesOthersAlone(t *testing.T) {
 		if err := Export(ctx, at("db"), to, FormatNative, nil, nil); !errors.Is(err, ErrInvalidArgument) {
 			t.Errorf("to %s: %v", to, err)
 		}
+	}
+}
+
+// TestExportChdir: an export writes where it was told to, whatever becomes of the working directory.
+func TestExportChdir(t *testing.T) {
+	dir := t.TempDir()
+	db := mustOpen(t, filepath.Join(dir, "db"), nil)
+	putKeys(t, db, 100)
+	mustFlush(t, db)
+	mustClose(t, db)
+	for _, format := range []Format{FormatLevelDB, FormatNative} {
+		t.Chdir(dir)
+		elsewhere := t.TempDir()
+		gone := false
+		fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpLock && strings.Contains(op.Name, "incomplete") && !gone {
+				gone = true
+				t.Chdir(elsewhere)
+			}
+			return vfs.Outcome{}
+		})
+		if err := Export(context.Background(), "db", format.String(), format, &Options{FS: fsys}, nil); err != nil {
+			t.Errorf("%v: %v", format, err)
+			continue
+		}
+		if names, _ := os.ReadDir(elsewhere); len(names) > 0 || !gone {
+			t.Errorf("%v: the other directory has %v", format, names)
+		}
+		if _, err := os.Stat(filepath.Join(dir, format.String()+".incomplete")); err == nil {
+			t.Errorf("%v: the directory in which the export was made is left", format)
+		}
+		copied := mustOpen(t, filepath.Join(dir, format.String()), nil)
+		wantValues(t, copied, 100)
+		mustClose(t, copied)
 	}
 }
 
@@ -169,7 +204,7 @@ func TestExportFaults(t *testing.T) {
 			failed++
 		}
 		if !whole {
-			if names, _ := mem.List("/"); slices.Contains(names, "to") || slices.Contains(names, "to.export") {
+			if names, _ := mem.List("/"); slices.Contains(names, "to") || slices.Contains(names, "to.incomplete") {
 				t.Fatalf("call %d: %v; left are %v", i, err, names)
 			}
 		}
@@ -217,7 +252,7 @@ func TestExportCrashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	states = append(states, mem.CrashClone(vfs.DropAll()))
-	there, refused := 0, 0
+	there, parts := 0, 0
 	again := 5
 	if testing.Short() {
 		again = 20
@@ -229,19 +264,19 @@ func TestExportCrashes(t *testing.T) {
 		}
 		if i%again == 0 {
 			o := &Options{FS: state, WriteBufferSize: 64 << 10}
+			if _, err := state.Stat("to.incomplete"); err == nil {
+				parts++
+			}
 			err := Export(context.Background(), "db", "to", FormatLevelDB, o, nil)
-			if errors.Is(err, ErrExists) && strings.Contains(err.Error(), "to.export is not empty") {
-				if err = Destroy("to.export", o); err == nil {
-					err = Export(context.Background(), "db", "to", FormatLevelDB, o, nil)
-				}
-				refused++
+			if names, _ := state.List("/"); slices.Contains(names, "to.incomplete") {
+				t.Fatalf("state %d of %d: left are %v", i, len(states), names)
 			}
 			if err != nil || !exported(t, state, want) {
 				t.Fatalf("state %d of %d: a second export: %v", i, len(states), err)
 			}
 		}
 	}
-	if refused == 0 {
+	if parts == 0 {
 		t.Error("no crash left a part of an export")
 	}
 	if there == 0 || there == len(states) || !exported(t, states[len(states)-1], want) {

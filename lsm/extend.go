@@ -17,7 +17,7 @@ import (
 var (
 	// ErrNotFound: the key has no value.
 	ErrNotFound = base.ErrNotFound
-	// ErrClosed: the database, snapshot or iterator has been closed.
+	// ErrClosed: the database, snapshot, iterator or another object has been closed; the text says which.
 	ErrClosed = base.ErrClosed
 	// ErrCorruption: bytes on disk are damaged; errors.As with
 	// *CorruptionError gives file, offset and reason.
@@ -25,7 +25,8 @@ var (
 	// ErrReadOnly: the database was opened read-only, or a failed write to the log or
 	// manifest, or a panic, made it so; the cause is wrapped.
 	ErrReadOnly = base.ErrReadOnly
-	// ErrLocked: another opening, in this process or another, has the directory.
+	// ErrLocked: another opening, in this process or another, has the directory. The text names the
+	// other process where the system knows it. OpenFollower reads the directory meanwhile.
 	ErrLocked = base.ErrLocked
 	// ErrBusy: a NoStall write would have had to wait.
 	ErrBusy = base.ErrBusy
@@ -128,13 +129,45 @@ var ReverseBytewiseComparer = base.ReverseBytewise
 // IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
 var IndexedDBComparer = base.IndexedDB
 
-// FS is the file system a database lives on. nil in Options is the operating system's.
-// Its methods are Create, CreateLog, Open, Remove, Rename, MkdirAll, List, Stat, SyncDir
-// and Lock; a wrapper embeds an FS and overrides some of them. An FS
-// that also has a method Link(oldName, newName string) error, which gives a file a
-// second name, spares copies of tables where a database is copied; FS does not
-// require it.
+// FS is the file system a database lives on. nil in Options is the operating system's, OSFS.
+// A wrapper embeds an FS and overrides some of its methods. All are safe for concurrent use:
+//
+//   - Create(name string) (WriteFile, error) and CreateLog(name string, ahead int64)
+//     (LogFile, error) make a new file, and fail with fs.ErrExist where the name is taken; ahead is
+//     how many bytes to allocate ahead of the end.
+//   - Open(name string) (ReadFile, error) opens a regular file for reading.
+//   - Remove, Rename(oldName, newName string) error, which replaces newName at once, and MkdirAll.
+//   - List(dir string) ([]string, error) returns names, sorted. Stat is that of os.Lstat.
+//   - SyncDir(dir string) error makes creations, links, renames and removals in dir durable.
+//   - Lock(name string) (io.Closer, error) locks the file name, which it makes if there is none, and
+//     fails with ErrLocked where it is locked.
+//
+// Three more are optional, and lost where a wrapper does not pass them on: Link(oldName, newName
+// string) error gives a file a second name, which spares copies of tables where a database is
+// copied; LockShared is a Lock that readers share; ReuseLog(oldName, newName string, ahead int64)
+// (LogFile, int64, error) makes an old log the next one. Names are absolute paths, which
+// the operating system's own file system resolves from the directory that it holds open, and a
+// wrapper of it by name.
 type FS = vfs.FS
+
+// OSFS is the operating system's file system, for wrappers to embed.
+func OSFS() FS { return vfs.Default }
+
+// ReadFile is a file that an FS opened for reading: an io.ReaderAt and io.Closer with
+// Size() int64, the length when it was opened, and Prefetch(off, n int64), a hint that these bytes
+// will be read soon. It is safe for concurrent use.
+type ReadFile = vfs.ReadFile
+
+// WriteFile is a file that an FS created, written from front to back: an io.Writer with
+// Sync() error, which makes what was written durable, and Close() error, which does not. One
+// goroutine uses it at a time.
+type WriteFile = vfs.WriteFile
+
+// LogFile is a log that an FS created. Append(p []byte) error writes all of p at the end, and does
+// not keep p; Truncate(size int64) error cuts the file back to where an Append ended; Sync() error
+// makes what was appended before the call durable, and may run beside an Append; Close() error does not
+// sync.
+type LogFile = vfs.Log
 
 // Compression names how the blocks of tables are packed: all in one way, or by level, see
 // CompressionByLevel. Its method String returns what Options.Set takes, "none", "snappy",

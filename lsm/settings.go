@@ -43,14 +43,14 @@ func (k *Keyspace) Option(name string) (string, error) {
 
 func option(db *engine.DB, part uint32, name string) (string, error) {
 	if db.Health.Closing.Load() {
-		return "", ErrClosed
+		return "", base.ErrDatabaseClosed
 	}
 	return db.Live.(*liveOptions).Get(part, name)
 }
 
 func setOption(db *engine.DB, part uint32, name, value string) error {
 	if db.Health.Closing.Load() {
-		return ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	return db.Live.(*liveOptions).Set(part, name, value)
 }

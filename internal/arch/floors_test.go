@@ -58,6 +58,7 @@ var sideways = map[[2]string]bool{
 	{"internal/engine", "internal/backup"}:                     true,
 	{"internal/transfer", "internal/engine"}:                   true,
 	{"internal/transfer", "internal/tree"}:                     true,
+	{"internal/transfer", "internal/backup"}:                   true,
 	{"lsm/backup", "lsm"}:                                      true,
 	{"lsm/dump", "lsm"}:                                        true,
 	{"internal/engine", "internal/feed"}:                       true,

@@ -27,14 +27,14 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 	if err != nil {
 		return st, err
 	}
-	stage, err := newStage(s.FS, to, s.Warn)
+	stage, err := NewStage(s.FS, to, false, s.Warn)
 	if err != nil {
 		return st, err
 	}
 	done := false
 	defer func() { // also when a file system panics
 		if !done {
-			stage.abort()
+			stage.Abort()
 		}
 	}()
 	c := copier{src: s, fs: stage.fs, stop: stop, made: content{}}

@@ -83,7 +83,7 @@ func (c *creation) make(ended func() error) error {
 	}
 	c.run.begin(total, func() error {
 		if c.folder.closed.Load() {
-			return base.ErrClosed
+			return base.ErrFolderClosed
 		}
 		return ended()
 	})
@@ -363,7 +363,7 @@ func (f *Folder) commit(c *catalog) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Load() {
-		return base.ErrClosed
+		return base.ErrFolderClosed
 	}
 	c.id = f.last + 1
 	b := c.encode()

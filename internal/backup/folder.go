@@ -340,7 +340,7 @@ func (f *Folder) begin(writes bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed.Load() {
-		return says(base.ErrClosed, "the folder of backups is closed")
+		return base.ErrFolderClosed
 	}
 	if writes && f.readOnly {
 		return says(base.ErrReadOnly, "the folder of backups was opened read-only")
@@ -356,7 +356,7 @@ func (f *Folder) Close() error {
 	closed := f.closed.Swap(true)
 	f.mu.Unlock()
 	if closed {
-		return says(base.ErrClosed, "the folder of backups is closed")
+		return base.ErrFolderClosed
 	}
 	f.ended.Wait()
 	return f.held.Close()

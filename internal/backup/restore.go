@@ -42,14 +42,14 @@ func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 			return err
 		}
 		var left []error // of cleaning up
-		s, err := newStage(f.outer, to, func(what string, err error) { left = append(left, fmt.Errorf("%s: %w", what, err)) })
+		s, err := NewStage(f.outer, to, false, func(what string, err error) { left = append(left, fmt.Errorf("%s: %w", what, err)) })
 		if err != nil {
 			return errors.Join(append([]error{err}, left...)...)
 		}
 		done := false
 		defer func() { // also when a file system panics
 			if !done {
-				s.abort()
+				s.Abort()
 				err = errors.Join(append([]error{err}, left...)...)
 			}
 		}()
@@ -81,7 +81,7 @@ func (f *Folder) read(id uint64, r *Run, do func(c *catalog) error) error {
 	}
 	r.begin(c.bytes(), func() error {
 		if f.closed.Load() {
-			return base.ErrClosed
+			return base.ErrFolderClosed
 		}
 		return nil
 	})
@@ -90,7 +90,7 @@ func (f *Folder) read(id uint64, r *Run, do func(c *catalog) error) error {
 }
 
 // fill makes the files of a database in the directory of a stage. All are durable then.
-func (f *Folder) fill(c *catalog, to *stage, r *Run) error {
+func (f *Folder) fill(c *catalog, to *Stage, r *Run) error {
 	dir := to.dir
 	pointer := filepath.Join(dir, base.CurrentName)
 	if c.format == base.Native {

@@ -22,9 +22,12 @@ const (
 	stagedDir  = "db"
 )
 
-// stage is a database directory in the making. Its directory and lock are its own: what happens
+// stageReserve is how many descriptors Abort needs: of the directory that it empties, and of one in it.
+const stageReserve = 2
+
+// Stage is a database directory in the making. Its directory and lock are its own: what happens
 // to them is nothing to the database that is copied, whose directory another vfs.Dir holds.
-type stage struct {
+type Stage struct {
 	outer vfs.FS // in which the stage was opened
 	fs    vfs.FS // outer, but names below temp mean the directory that is held
 	warn  func(what string, err error)
@@ -34,11 +37,12 @@ type stage struct {
 	held  *vfs.Dir // temp and its lock
 }
 
-// newStage begins to make the directory to, which must not exist, or be empty, in one that
-// exists. What a crash left of an earlier one is removed.
-func newStage(outer vfs.FS, to string, warn func(string, error)) (s *stage, err error) {
+// NewStage begins to make the directory to, which must not exist, or be empty. The directory in
+// which it gets its name must exist, unless parents says to make it. What a crash left of an
+// earlier Stage is removed. warn is told what could not be removed. Commit or Abort ends a Stage.
+func NewStage(outer vfs.FS, to string, parents bool, warn func(string, error)) (s *Stage, err error) {
 	temp := to + tempSuffix
-	s = &stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp, dir: filepath.Join(temp, stagedDir)}
+	s = &Stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp, dir: filepath.Join(temp, stagedDir)}
 	if err := s.free(); err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func newStage(outer vfs.FS, to string, warn func(string, error)) (s *stage, err 
 	if _, err := s.leftovers(); err != nil {
 		return nil, err
 	}
-	if err := s.open(); err != nil {
+	if err := s.open(parents); err != nil {
 		return nil, err
 	}
 	left := false
@@ -66,14 +70,14 @@ func newStage(outer vfs.FS, to string, warn func(string, error)) (s *stage, err 
 
 // open makes, holds and locks temp. Another copy that ends may remove it in between: then it is
 // made again.
-func (s *stage) open() (err error) {
+func (s *Stage) open(parents bool) (err error) {
 	inner := s.outer
 	if r, ok := inner.(files.RoomyFS); ok {
 		inner = r.FS // vfs knows whether its names are paths
 	}
 	for range 100 {
 		err = files.MakeRoom(func() (err error) {
-			s.held, err = vfs.OpenDir(inner, s.temp, vfs.DirOptions{Create: true, NoParents: true})
+			s.held, err = vfs.OpenDir(inner, s.temp, vfs.DirOptions{Create: true, NoParents: !parents, Reserve: stageReserve})
 			return err
 		})
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +88,7 @@ func (s *stage) open() (err error) {
 	case err == nil:
 		s.fs = files.RoomyFS{FS: s.held.FS}
 	case errors.Is(err, base.ErrLocked):
-		return fmt.Errorf("%w: another copy is being made in %s", base.ErrLocked, s.temp)
+		return fmt.Errorf("another copy is being made in %s: %w", s.temp, err)
 	default:
 		_ = s.outer.Remove(s.temp) // only if it is empty
 	}
@@ -92,14 +96,14 @@ func (s *stage) open() (err error) {
 }
 
 // free fails if the name is taken.
-func (s *stage) free() error {
+func (s *Stage) free() error {
 	_, err := s.occupied()
 	return err
 }
 
 // occupied fails if there is something at to that is not an empty directory. It reports
 // whether there is one.
-func (s *stage) occupied() (empty bool, err error) {
+func (s *Stage) occupied() (empty bool, err error) {
 	info, err := s.outer.Stat(s.to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -119,7 +123,7 @@ func (s *stage) occupied() (empty bool, err error) {
 
 // leftovers reports whether an earlier stage left something in temp, and fails if
 // something else is there.
-func (s *stage) leftovers() (any bool, err error) {
+func (s *Stage) leftovers() (any bool, err error) {
 	info, err := s.fs.Stat(s.temp)
 	var names []string
 	if err == nil && info.IsDir() {
@@ -141,7 +145,7 @@ func (s *stage) leftovers() (any bool, err error) {
 }
 
 // prepare makes the directory, and the marker before unless there is one.
-func (s *stage) prepare(left bool) error {
+func (s *Stage) prepare(left bool) error {
 	if left {
 		s.clear()
 	} else {
@@ -162,8 +166,14 @@ func (s *stage) prepare(left bool) error {
 // content is the files of a copy: by path below its directory, how many bytes each has at least.
 type content map[string]int64
 
-// commit gives the directory its name. Everything in it is durable, and it must have want.
-func (s *stage) commit(want content) error {
+// Dir is the directory while it is made.
+func (s *Stage) Dir() string { return s.dir }
+
+// Commit gives the directory its name. Everything in it is durable.
+func (s *Stage) Commit() error { return s.commit(nil) }
+
+// commit is Commit of a directory that must have want.
+func (s *Stage) commit(want content) error {
 	if err := s.whole(want); err != nil {
 		return s.explain(err)
 	}
@@ -189,7 +199,7 @@ func (s *stage) commit(want content) error {
 
 // whole fails with base.ErrDirectoryChanged if the directory lacks a file or a part of one:
 // another program was at work in it.
-func (s *stage) whole(want content) error {
+func (s *Stage) whole(want content) error {
 	for name, size := range want {
 		path := filepath.Join(s.dir, filepath.FromSlash(name))
 		info, err := s.fs.Stat(path)
@@ -205,7 +215,7 @@ func (s *stage) whole(want content) error {
 
 // explain makes clear that not the database's directory changed, but that of its copy: a name
 // that is gone from it says so, too.
-func (s *stage) explain(err error) error {
+func (s *Stage) explain(err error) error {
 	var p *fs.PathError
 	gone := errors.Is(err, fs.ErrNotExist) && errors.As(err, &p) && strings.HasPrefix(p.Path, s.temp)
 	if !gone && !errors.Is(err, base.ErrDirectoryChanged) {
@@ -215,8 +225,9 @@ func (s *stage) explain(err error) error {
 	return &sentence{text, errors.Join(base.ErrDirectoryChanged, err)}
 }
 
-// abort removes the directory.
-func (s *stage) abort() {
+// Abort removes the directory.
+func (s *Stage) Abort() {
+	s.held.UseReserve()
 	s.clear()
 	s.discard()
 }
@@ -224,7 +235,7 @@ func (s *stage) abort() {
 // discard removes temp if there is nothing in it but LOCK and the marker. Otherwise the marker
 // says that it is of no use. The lock is held until LOCK has no name: another copy of this name
 // locks no file that is about to go.
-func (s *stage) discard() {
+func (s *Stage) discard() {
 	names := s.list(s.temp)
 	if slices.ContainsFunc(names, func(name string) bool { return name != base.LockName && name != marker }) {
 		s.tell(s.held.Close())
@@ -246,7 +257,7 @@ func (s *stage) discard() {
 }
 
 // clear removes the database, or the part of it that there is.
-func (s *stage) clear() {
+func (s *Stage) clear() {
 	for _, name := range s.list(s.dir) {
 		path := filepath.Join(s.dir, name)
 		if name == base.CurrentName || name == base.CurrentName+".tmp" {
@@ -260,7 +271,7 @@ func (s *stage) clear() {
 }
 
 // list lists a directory; nothing if it is a file, or is not there.
-func (s *stage) list(dir string) []string {
+func (s *Stage) list(dir string) []string {
 	info, err := s.fs.Stat(dir)
 	if err != nil || !info.IsDir() {
 		return nil
@@ -270,10 +281,10 @@ func (s *stage) list(dir string) []string {
 	return names
 }
 
-func (s *stage) remove(path string) { s.tell(s.fs.Remove(path)) }
+func (s *Stage) remove(path string) { s.tell(s.fs.Remove(path)) }
 
 // tell logs a failure to clean up.
-func (s *stage) tell(err error) {
+func (s *Stage) tell(err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.warn("what is left of a copy in "+s.temp+" stays", err)
 	}

@@ -30,6 +30,21 @@ var (
 	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it was open")
 )
 
+// What is closed. errors.Is(err, ErrClosed) holds for each.
+var (
+	ErrDatabaseClosed error = closed("database")
+	ErrSnapshotClosed error = closed("snapshot")
+	ErrIteratorClosed error = closed("iterator")
+	ErrChangesClosed  error = closed("feed of changes")
+	ErrFolderClosed   error = closed("folder of backups")
+)
+
+// closed is what cannot be used any more.
+type closed string
+
+func (c closed) Error() string      { return "the " + string(c) + " is closed" }
+func (closed) Is(target error) bool { return target == ErrClosed }
+
 // CallbackError is a failure that a callback without a result for it reports by
 // panicking with it. The error is told as it is, without a stack.
 type CallbackError struct {

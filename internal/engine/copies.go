@@ -37,7 +37,7 @@ func (c *copies) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() {
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	c.ended.Add(1)
 	return nil
@@ -121,7 +121,7 @@ func (db *DB) copy(sum *CopyStats, f func(src *backup.Source, ended func() error
 	defer db.Health.CatchPanic(&err)
 	st, err = f(db.source(), func() error {
 		if db.copies.closed.Load() {
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		return nil
 	})

@@ -114,7 +114,7 @@ func (h *Health) Failed() error {
 func (h *Health) Writable() error {
 	switch {
 	case h.Closing.Load():
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	case h.failure.Load() != nil:
 		return h.Failed()
 	case h.readOnly:

@@ -17,7 +17,7 @@ func (db *DB) Long(ctx context.Context, f func(stop func() error) error) (err er
 	defer db.Health.CatchPanic(&err)
 	err = f(func() error {
 		if db.copies.closed.Load() {
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		return ctx.Err()
 	})

@@ -158,7 +158,7 @@ func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, e
 		return nil, err
 	}
 	if db.Health.Closing.Load() {
-		return nil, base.ErrClosed
+		return nil, base.ErrDatabaseClosed
 	}
 	db.Shared.Seqs.Present()
 	s := &db.spaces
@@ -206,7 +206,7 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 	err = db.Pipeline.Exclusive(func() error {
 		if db.Default.Tree.Closed() {
 			version.Unref()
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		k.Tree.Start(db.WAL.Num(), nil, version)
 		db.spaces.add(k)
@@ -300,7 +300,7 @@ func (db *DB) allKeyspaces(then func()) (all []*Keyspace, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if db.Health.Closing.Load() {
-		return nil, base.ErrClosed
+		return nil, base.ErrDatabaseClosed
 	}
 	// Not those of the MANIFEST: one may be in it whose creation failed afterwards.
 	all = slices.AppendSeq([]*Keyspace{db.Default}, maps.Values(s.byName))

@@ -109,7 +109,7 @@ func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
 		}
 		s := k.Tree.Acquire()
 		if s == nil {
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		memtables := append([]*tree.Sealed{{Mem: s.Mem}}, s.Sealed...)
 		has := stored.MergeOperator != "" && db.hasOperands(stored, memtables)

@@ -83,7 +83,14 @@ func Open(dir string, o Options) (*DB, error) {
 		o.path = o.FS
 	}
 	_, o.sideBySide = o.FS.(vfs.OS)
-	place, err := openDir(dir, &o)
+	path, err := vfs.Absolute(o.FS, dir) // at once: the working directory may change
+	if err != nil {
+		return nil, fmt.Errorf("opening a database: %w", err)
+	}
+	place, err := openDir(path, &o)
+	if errors.Is(err, base.ErrLocked) {
+		return nil, fmt.Errorf("opening %s: %w; a follower (OpenFollower) can read it meanwhile", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
 	}
@@ -345,7 +352,7 @@ func (db *DB) release() error {
 // Close closes the database; see lsm.DB.Close.
 func (db *DB) Close() error {
 	if db.Health.Closing.Swap(true) {
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	db.Txns.Close()
 	if db.Follower != nil {
@@ -357,7 +364,7 @@ func (db *DB) Close() error {
 	closing := func() error {
 		db.Default.Tree.Close()
 		db.spaces.close()
-		db.Pipeline.Poison(base.ErrClosed)
+		db.Pipeline.Poison(base.ErrDatabaseClosed)
 		return nil
 	}
 	// With the lead of the pipeline, so that no commit is under way.

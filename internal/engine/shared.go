@@ -197,7 +197,7 @@ type KeyspaceTuning struct {
 // nothing has changed.
 func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
 	if !db.Cache.Ref() {
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	defer db.Cache.Unref()
 	s := &db.spaces

@@ -149,7 +149,7 @@ func (c *Changes) TryNext() (change Change, ok bool, err error) {
 	c.mu.Lock()
 	defer c.unlock()
 	if c.closed {
-		return Change{}, false, base.ErrClosed
+		return Change{}, false, base.ErrChangesClosed
 	}
 	if c.err != nil {
 		return Change{}, false, c.err

@@ -122,7 +122,7 @@ func (h *Hub) add(c *Changes) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	h.feeds[c] = struct{}{}
 	return nil

@@ -59,6 +59,16 @@ func Renew(fd int, shared, whole bool) (bool, error) {
 	return whole, fcntlLock(fd, shared)
 }
 
+// Holder is the process that has the fcntl lock of an open file, 0 if none has it that this
+// one can name: goleveldb takes a flock lock, and another PID namespace has other numbers.
+func Holder(fd int) int {
+	lk := unix.Flock_t{Type: unix.F_WRLCK}
+	if unix.FcntlFlock(uintptr(fd), unix.F_GETLK, &lk) != nil || lk.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lk.Pid)
+}
+
 // Drop gives the locks back.
 func Drop(fd int) {
 	lk := unix.Flock_t{Type: unix.F_UNLCK}

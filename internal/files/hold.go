@@ -29,7 +29,7 @@ func (s *Set) Hold(tables []*manifest.FileMeta, namings func(num uint64) []base.
 		f, closed := s.held[m.Num], s.closed
 		s.mu.Unlock()
 		if closed {
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		if f == nil {
 			if f, err = s.openHeld(m, namings(m.Num)); err != nil {

@@ -27,7 +27,7 @@ func (s *Set) Pin(names ...string) (*Pin, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return nil, fmt.Errorf("pinning files: %w", base.ErrClosed)
+		return nil, fmt.Errorf("pinning files: %w", base.ErrDatabaseClosed)
 	}
 	if q.pins == nil {
 		q.pins = make(map[*Pin]struct{})

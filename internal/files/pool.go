@@ -359,14 +359,14 @@ func (f *file) reopen() error {
 		return nil
 	}
 	if f.held || f.left() { // a held one has been closed
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	f.pool.reserve(f.owner)
 	d, err := f.openPath()
 	if err != nil {
 		f.pool.unreserve(f.owner)
 		if f.left() {
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		return err
 	}
@@ -376,7 +376,7 @@ func (f *file) reopen() error {
 		p.mu.Unlock()
 		_ = d.Close()
 		p.unreserve(f.owner)
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	f.stored.Store(vfs.Stored(d, f.size))
 	f.descriptor = d

@@ -130,7 +130,7 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 	closed, failed := s.closed, s.failed[m.Num]
 	s.mu.Unlock()
 	if closed {
-		return nil, base.ErrClosed
+		return nil, base.ErrDatabaseClosed
 	}
 	if failed != nil {
 		return nil, failed
@@ -150,7 +150,7 @@ func (s *Set) openTable(m *manifest.FileMeta) (sstable.Reader, error) {
 	}
 	s.mu.Unlock()
 	if closed {
-		return nil, errors.Join(base.ErrClosed, t.close())
+		return nil, errors.Join(base.ErrDatabaseClosed, t.close())
 	}
 	return t.reader, nil
 }

@@ -255,7 +255,7 @@ func (f *Follower) CatchUp(ctx context.Context) (err error) {
 	}
 	defer func() { f.busy <- struct{}{} }()
 	if f.closed {
-		return base.ErrClosed
+		return base.ErrDatabaseClosed
 	}
 	defer func() {
 		if r := recover(); r != nil {

@@ -36,7 +36,7 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	defer p.mu.Unlock()
 	at := f.at.Load()
 	if at == nil || p.closed {
-		return Lag{}, nil, base.ErrClosed
+		return Lag{}, nil, base.ErrDatabaseClosed
 	}
 	if e := f.failed.Load(); e != nil {
 		failed = *e

@@ -36,9 +36,13 @@ type TableWriter struct {
 
 // NewTableWriter creates the file of a table. wall is the clock of PutTTL, nil for the system's.
 func NewTableWriter(fsys vfs.FS, path string, o sstable.WriterOptions, wall func() time.Time) (*TableWriter, error) {
+	path, err := vfs.Absolute(fsys, path)
+	if err != nil {
+		return nil, err
+	}
 	t := &TableWriter{fs: fsys, path: path, cmp: o.Comparer, native: o.Format == base.Native}
 	t.clock.Init(wall, 0)
-	err := engine.Protect(func() error {
+	err = engine.Protect(func() error {
 		f, err := fsys.Create(path)
 		if err == nil {
 			t.w = files.NewTableWriter(f, o)

@@ -332,7 +332,7 @@ func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
 		}
 		switch k := s.spaceLocked(t); {
 		case s.closing || s.stopFlush.Load():
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		case k == nil || k.dropped:
 			return base.ErrNoKeyspace
 		}

@@ -93,7 +93,7 @@ func (s *Scheduler) beginStepLocked(ctx context.Context, k *keyspace, m *picker.
 			return nil, nil, false, err
 		}
 		if s.closing {
-			return nil, nil, false, base.ErrClosed
+			return nil, nil, false, base.ErrDatabaseClosed
 		}
 		if k.dropped {
 			return nil, nil, false, base.ErrNoKeyspace

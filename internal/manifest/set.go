@@ -432,7 +432,7 @@ func (s *Set) retire(v *Version) {
 func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.poison(base.ErrClosed)
+	s.poison(base.ErrDatabaseClosed)
 	if s.log == nil {
 		return nil
 	}

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 
+	"github.com/loamdb/loam/internal/backup"
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/engine"
 	"github.com/loamdb/loam/internal/fileid"
@@ -14,22 +13,28 @@ import (
 )
 
 // Export copies the database in dir into a new one in the directory to; see lsm.Export. src and
-// dst say how the two are opened. destroy deletes a database that was begun.
-func Export(ctx context.Context, dir, to string, src, dst engine.Options, destroy func(dir string) error, progress func(written, of uint64)) error {
+// dst say how the two are opened.
+func Export(ctx context.Context, dir, to string, src, dst engine.Options, progress func(written, of uint64)) error {
+	dir, err := vfs.Absolute(src.FS, dir)
+	if err != nil {
+		return err
+	}
+	if to, err = vfs.Absolute(dst.FS, to); err != nil {
+		return err
+	}
 	from, err := engine.Open(dir, src)
 	if err != nil {
 		return err
 	}
-	x := export{ctx: ctx, from: from, to: to, temp: to + ".export", opts: dst, destroy: destroy, progress: progress}
+	x := export{ctx: ctx, from: from, to: to, opts: dst, progress: progress}
 	return errors.Join(engine.Protect(x.run), from.Close())
 }
 
 type export struct {
 	ctx      context.Context
 	from     *engine.DB
-	to, temp string
+	to       string
 	opts     engine.Options // of the new database
-	destroy  func(dir string) error
 	progress func(written, of uint64)
 }
 
@@ -37,22 +42,21 @@ func (x *export) run() (err error) {
 	if _, err := fileid.Outside(x.from.Opts.FS, x.to, x.from.Dir, "the database"); err != nil {
 		return err
 	}
-	for _, dir := range []string{x.to, x.temp} {
-		if err := makeWay(x.opts.FS, dir); err != nil {
-			return err
-		}
-	}
 	of, err := checkExport(x.from, x.opts.Format)
+	if err != nil {
+		return err
+	}
+	stage, err := backup.NewStage(x.opts.FS, x.to, !x.opts.NoCreateDirs, x.from.Health.Warn)
 	if err != nil {
 		return err
 	}
 	done := false
 	defer func() { // also when a callback panics
 		if !done {
-			err = errors.Join(err, x.destroy(x.temp))
+			stage.Abort()
 		}
 	}()
-	db, err := engine.Open(x.temp, x.opts)
+	db, err := engine.Open(stage.Dir(), x.opts)
 	if err != nil {
 		return err
 	}
@@ -60,11 +64,9 @@ func (x *export) run() (err error) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	if err := x.opts.FS.Rename(x.temp, x.to); err != nil {
-		return err
-	}
-	done = true
-	return x.opts.FS.SyncDir(filepath.Dir(x.to))
+	err = stage.Commit()
+	done = err == nil
+	return err
 }
 
 // copyTo writes all entries into tables of db.
@@ -120,18 +122,4 @@ func checkExportIn(db *engine.DB, id base.KeyspaceID, format base.Format) (bytes
 		}
 	}
 	return v.Size(), nil
-}
-
-// makeWay removes dir if it is empty, and fails if there is anything in it, which may be
-// somebody else's.
-func makeWay(fsys vfs.FS, dir string) error {
-	switch names, err := fsys.List(dir); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case len(names) > 0:
-		return fmt.Errorf("%w: %s is not empty: delete it if an export that was cut short left it, or choose another name", base.ErrExists, dir)
-	}
-	return fsys.Remove(dir)
 }

@@ -262,8 +262,10 @@ func (it *Iterator) ready() bool {
 // Err says why.
 func (it *Iterator) open() bool {
 	switch {
-	case it.closed || it.cursor != nil && it.tree.Closed():
-		it.err = base.ErrClosed
+	case it.cursor != nil && it.tree.Closed():
+		it.err = base.ErrDatabaseClosed
+	case it.closed:
+		it.err = base.ErrIteratorClosed
 	case it.cursor != nil:
 		return true
 	}
@@ -348,7 +350,7 @@ func (it *Iterator) Valid() bool {
 		return false
 	}
 	if it.tree.Closed() {
-		it.err = base.ErrClosed
+		it.err = base.ErrDatabaseClosed
 		return false
 	}
 	return true

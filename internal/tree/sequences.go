@@ -146,7 +146,7 @@ func (t *Tree) stateFor(g epoch.Guard, snap *Snapshot) (*ReadState, base.SeqNum,
 		}
 		state = t.shared.Seqs.stateAt(g, state, snap)
 		if snap.closed.Load() {
-			return nil, 0, base.ErrClosed
+			return nil, 0, base.ErrSnapshotClosed
 		}
 		seq = min(seq, snap.seq)
 	}

@@ -247,7 +247,7 @@ func (t *Tree) Gone() error {
 	if t.dropped.Load() {
 		return fmt.Errorf("%w any more: %q was dropped", base.ErrNoKeyspace, t.opts.Name)
 	}
-	return base.ErrClosed
+	return base.ErrDatabaseClosed
 }
 
 // Unused reports whether no read and no iterator has a state.

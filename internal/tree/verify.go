@@ -28,7 +28,7 @@ func Verify(ctx context.Context, trees []*Tree, progress func(read, of uint64)) 
 	}
 	stop := func() error {
 		if trees[0].Closed() {
-			return base.ErrClosed
+			return base.ErrDatabaseClosed
 		}
 		return ctx.Err()
 	}

@@ -54,20 +54,27 @@ type Dir struct {
 
 	hold io.Closer // the open directory; nil: names are resolved by Path
 	lock io.Closer // nil: none was asked for, or a read-only directory has none
+
+	reserve []io.Closer // descriptors
 }
 
 // DirOptions says how OpenDir opens, creates and locks a directory.
 type DirOptions struct {
 	Create           bool                             // make it when it is missing
 	NoParents        bool                             // but not its parents
+	Reserve          int                              // descriptors to keep for UseReserve, where the directory is held by one
 	Check            func(fsys FS, path string) error // of the directory, before the lock is taken; nil: none
 	ReadOnly, NoLock bool                             // change nothing: share the lock, and do without where there is none; with NoLock too
 }
 
 // OpenDir holds and locks a directory until Close. Errors: base.ErrDoesNotExist,
-// base.ErrNotADatabase for a file, base.ErrLocked.
+// base.ErrNotADatabase for a file, base.ErrLocked,
+// base.ErrInvalidArgument for the empty name.
 func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
-	fsys, path := absolute(fsys, dir)
+	path, err := Absolute(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
 	if err := startPoller(path); err != nil {
 		return nil, err
 	}
@@ -75,12 +82,14 @@ func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{Path: path}
-	var err error
 	if d.FS, d.hold, err = hold(fsys, path); err != nil {
 		return nil, err
 	}
 	if o.Check != nil {
 		err = o.Check(d.FS, d.Path)
+	}
+	if err == nil {
+		err = d.keepReserve(o.Reserve)
 	}
 	if err == nil {
 		err = d.takeLock(o)
@@ -91,24 +100,51 @@ func OpenDir(fsys FS, dir string, o DirOptions) (*Dir, error) {
 	return d, nil
 }
 
-// absolute makes dir independent of the working directory. The names of a Mem
-// are so already.
-func absolute(fsys FS, dir string) (FS, string) {
-	inner := fsys
+// keepReserve opens the directory n times more.
+func (d *Dir) keepReserve(n int) error {
+	if d.hold == nil {
+		return nil
+	}
+	for range n {
+		_, c, err := hold(d.FS, d.Path)
+		if err != nil {
+			return err
+		}
+		d.reserve = append(d.reserve, c)
+	}
+	return nil
+}
+
+// UseReserve gives up the descriptors that DirOptions.Reserve kept, so that what follows,
+// a clean-up, has some.
+func (d *Dir) UseReserve() {
+	for _, c := range d.reserve {
+		_ = c.Close()
+	}
+	d.reserve = nil
+}
+
+// Absolute makes a path independent of the working directory. The names of a Mem
+// are so already. The empty name, which an unset variable gives, is refused: it would
+// mean the working directory.
+func Absolute(fsys FS, dir string) (string, error) {
+	if dir == "" {
+		return "", fmt.Errorf("%w: the name is empty", base.ErrInvalidArgument)
+	}
 	for {
-		f, ok := inner.(*Fault)
+		f, ok := fsys.(*Fault)
 		if !ok {
 			break
 		}
-		inner = f.inner
+		fsys = f.inner
 	}
-	if _, ok := inner.(*Mem); ok {
-		return fsys, dir
+	if _, ok := fsys.(*Mem); ok {
+		return dir, nil
 	}
 	if abs, err := filepath.Abs(dir); err == nil {
-		return fsys, abs
+		return abs, nil
 	}
-	return fsys, dir // the working directory is gone
+	return dir, nil // the working directory is gone
 }
 
 // prepareDir makes sure that dir is a directory, and makes it if that is wanted.
@@ -186,6 +222,7 @@ func (d *Dir) takeLock(o DirOptions) (err error) {
 // Close releases the lock, then the directory. Later calls on names below Path
 // fail with fs.ErrClosed where the directory was held by a descriptor.
 func (d *Dir) Close() error {
+	d.UseReserve()
 	var errs []error
 	if d.lock != nil {
 		errs = append(errs, d.lock.Close())

@@ -106,11 +106,11 @@ func lockOnce(dir int, elem, name string, shared bool) (*lockedFile, error) {
 	if err == nil {
 		whole, err = filelock.Take(fd, shared)
 	}
+	if err == unix.EAGAIN || err == unix.EACCES {
+		err = lockedBy(filelock.Holder(fd))
+	}
 	if err != nil {
 		unix.Close(fd)
-		if err == unix.EAGAIN || err == unix.EACCES {
-			err = base.ErrLocked
-		}
 		return nil, err
 	}
 	return &lockedFile{id: statID(&st), elem: elem, shared: shared, f: os.NewFile(uintptr(fd), name), whole: whole}, nil

@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/windows"
-
-	"github.com/loamdb/loam/internal/base"
 )
 
 // osLock is a lock on the whole byte range of the file, as LevelDB takes it.
@@ -37,7 +35,7 @@ func lockPath(name string, shared bool) (io.Closer, error) {
 	if err != nil {
 		f.Close()
 		if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-			err = base.ErrLocked
+			err = lockedBy(0)
 		}
 		return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
 	}

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -24,6 +25,17 @@ type lockedHere struct{}
 
 func (lockedHere) Error() string        { return base.ErrLocked.Error() + " by this process" }
 func (lockedHere) Is(target error) bool { return target == base.ErrLocked }
+
+// lockedBy is base.ErrLocked with the process that has the lock; 0: it is not known.
+type lockedBy int
+
+func (pid lockedBy) Error() string {
+	if pid <= 0 {
+		return base.ErrLocked.Error() + " by another process"
+	}
+	return fmt.Sprintf("%v by process %d", base.ErrLocked, int(pid))
+}
+func (lockedBy) Is(target error) bool { return target == base.ErrLocked }
 
 // OS is the operating system's file system.
 type OS struct {

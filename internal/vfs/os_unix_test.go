@@ -80,8 +80,14 @@ func TestLockAgainstOtherProcesses(t *testing.T) {
 			if answer != "held" {
 				t.Fatalf("helper: %s", answer)
 			}
-			if _, err := Default.Lock(name); !errors.Is(err, base.ErrLocked) {
+			_, err := Default.Lock(name)
+			if !errors.Is(err, base.ErrLocked) {
 				t.Errorf("lock held by %s: %v", how, err)
+			}
+			var holder lockedBy
+			named := runtime.GOOS == "linux" && how != "flock" // other locks have no holder that can be asked for
+			if !errors.As(err, &holder) || (holder > 0) != named || int(holder) == os.Getpid() {
+				t.Errorf("lock held by %s: %v names no other process", how, err)
 			}
 			stop()
 			l, err := Default.Lock(name)
