@@ -311,7 +311,7 @@ func callers() (names []string) {
 func aheadOfTime(function string) bool {
 	switch function {
 	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "jobs.(*Scheduler).openDense", "jobs.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
-		"engine.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*stage).discard":
+		"engine.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*Stage).discard":
 		return true
 	}
 	return false

@@ -304,6 +304,13 @@ var functions = map[string]func(t *testing.T){
 			t.Error("operators are not found by their names alone")
 		}
 	},
+	"OSFS": func(t *testing.T) {
+		for range 2 {
+			if _, err := lsm.OSFS().List(t.TempDir()); err != nil {
+				t.Error(err)
+			}
+		}
+	},
 	"NewTableWriter": func(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "table")
 		for _, o := range []*lsm.Options{nil, {}} {
