@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
@@ -172,32 +173,34 @@ func TestWroteYields(t *testing.T) {
 
 // TestRate pays in a clock of its own.
 func TestRate(t *testing.T) {
-	r := NewRate(1000)
-	now := r.at
-	pay := func(after time.Duration, n int64, flush bool, want time.Duration) {
-		t.Helper()
-		now = now.Add(after)
-		if got := r.take(n, flush, now); got < want-time.Millisecond || got > want+time.Millisecond {
-			t.Errorf("waits %v, want %v", got, want)
+	synctest.Test(t, func(t *testing.T) {
+		r := NewRate(1000)
+		now := r.at
+		pay := func(after time.Duration, n int64, flush bool, want time.Duration) {
+			t.Helper()
+			now = now.Add(after)
+			if got := r.take(n, flush, now); got < want-time.Millisecond || got > want+time.Millisecond {
+				t.Errorf("waits %v, want %v", got, want)
+			}
 		}
-	}
-	pay(0, 100, false, 100*time.Millisecond)
-	pay(50*time.Millisecond, 0, false, 50*time.Millisecond)
-	pay(time.Hour, 100, false, 0) // a burst
-	pay(0, 300, true, 0)          // flushes go first
-	pay(0, 0, false, 300*time.Millisecond)
-	pay(0, 400, true, 200*time.Millisecond)
-	pay(0, 100_000, false, 100*time.Second)
-	pay(0, 100, false, time.Second) // those before did not wait: the debt is bounded
-	r.Set(0)
-	pay(0, 1<<40, false, 0)
-	r.Set(1)
-	now = r.at
-	lifted := atomic.Bool{}
-	time.AfterFunc(20*time.Millisecond, func() { lifted.Store(true) })
-	r.Pay(1<<20, false, lifted.Load) // ends
-	var none *Rate
-	none.Pay(1<<40, false, lifted.Load)
+		pay(0, 100, false, 100*time.Millisecond)
+		pay(50*time.Millisecond, 0, false, 50*time.Millisecond)
+		pay(time.Hour, 100, false, 0) // a burst
+		pay(0, 300, true, 0)          // flushes go first
+		pay(0, 0, false, 300*time.Millisecond)
+		pay(0, 400, true, 200*time.Millisecond)
+		pay(0, 100_000, false, 100*time.Second)
+		pay(0, 100, false, time.Second) // those before did not wait: the debt is bounded
+		r.Set(0)
+		pay(0, 1<<40, false, 0)
+		r.Set(1)
+		now = r.at
+		lifted := atomic.Bool{}
+		time.AfterFunc(20*time.Millisecond, func() { lifted.Store(true) })
+		r.Pay(1<<20, false, lifted.Load) // ends
+		var none *Rate
+		none.Pay(1<<40, false, lifted.Load)
+	})
 }
 
 // pool is a Pool with a clock of its own, whose clients count their wakes.
@@ -340,50 +343,50 @@ func TestStuckJobs(t *testing.T) {
 // TestFlushesWait has more flushes than workers: the one most needed goes first, and one that is
 // stopped gives up.
 func TestFlushesWait(t *testing.T) {
-	p := newPool(1)
-	a, b, c := p.open(), p.open(), p.open()
-	never := func() bool { return false }
-	first := a.Flush(0, never)
-	began := make(chan string, 3)
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for name, w := range map[string]struct {
-		c    *Client
-		need float64
-	}{"little": {b, 0.3}, "much": {c, 0.6}, "stopped": {a, 0.9}} {
-		wg.Go(func() {
-			j := w.c.Flush(w.need, func() bool { return name == "stopped" && stop.Load() })
-			if j == nil {
-				name += " gave up"
-			}
-			began <- name
-			j.End()
-		})
-	}
-	for {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(1)
+		a, b, c := p.open(), p.open(), p.open()
+		never := func() bool { return false }
+		first := a.Flush(0, never)
+		began := make(chan string, 3)
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		for name, w := range map[string]struct {
+			c    *Client
+			need float64
+		}{"little": {b, 0.3}, "much": {c, 0.6}, "stopped": {a, 0.9}} {
+			wg.Go(func() {
+				j := w.c.Flush(w.need, func() bool { return name == "stopped" && stop.Load() })
+				if j == nil {
+					name += " gave up"
+				}
+				began <- name
+				j.End()
+			})
+		}
+		synctest.Wait()
 		p.mu.Lock()
 		n := len(p.flushes)
 		p.mu.Unlock()
-		if n == 3 {
-			break
+		if n != 3 {
+			t.Errorf("%d flushes wait", n)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	stop.Store(true)
-	a.Recheck()
-	if name := <-began; name != "stopped gave up" {
-		t.Errorf("%s began", name)
-	}
-	first.End()
-	if x, y := <-began, <-began; x != "much" || y != "little" {
-		t.Errorf("first %s, then %s", x, y)
-	}
-	wg.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.jobs) != 0 {
-		t.Errorf("%d jobs are left", len(p.jobs))
-	}
+		stop.Store(true)
+		a.Recheck()
+		if name := <-began; name != "stopped gave up" {
+			t.Errorf("%s began", name)
+		}
+		first.End()
+		if x, y := <-began, <-began; x != "much" || y != "little" {
+			t.Errorf("first %s, then %s", x, y)
+		}
+		wg.Wait()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(p.jobs) != 0 {
+			t.Errorf("%d jobs are left", len(p.jobs))
+		}
+	})
 }
 
 // TestNobodyStarves has databases begin and end jobs at random, with limits that change: every
@@ -426,7 +429,9 @@ func TestNobodyStarves(t *testing.T) {
 				c.Done(false)
 				j.Progress()
 				if rng.IntN(4) == 0 {
-					time.Sleep(time.Duration(rng.IntN(200)) * time.Microsecond)
+					for range rng.IntN(100) {
+						runtime.Gosched()
+					}
 				}
 				j.End()
 				done++

@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/testkit/hang"
 )
 
 // fill writes contents that tell whose bytes they are at every place.
@@ -535,9 +536,10 @@ func moveUnderReaders(t *testing.T, capacity int64) {
 	for g := range 4 {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(g), 3))
-			for !stop.Load() && !t.Failed() {
+			for n := 0; !stop.Load() && !t.Failed(); n++ {
 				if g == 0 {
 					read(rng.IntN(total))
+					stop.Store(n == 5_000)
 				}
 				for range 20 {
 					read(rng.IntN(hot))
@@ -545,8 +547,6 @@ func moveUnderReaders(t *testing.T, capacity int64) {
 			}
 		})
 	}
-	time.Sleep(400 * time.Millisecond)
-	stop.Store(true)
 	wg.Wait()
 	t.Logf("%+v", c.Stats())
 	finish(t, c, s)
@@ -563,6 +563,9 @@ func TestLookupRacesEviction(t *testing.T) {
 	for g := range 3 {
 		wg.Go(func() {
 			for i := g; !stop.Load() && !t.Failed(); i++ {
+				if g == 0 {
+					stop.Store(i == 300_000)
+				}
 				b := i % blocks
 				f, ok := s.Lookup(b)
 				if !ok {
@@ -578,8 +581,6 @@ func TestLookupRacesEviction(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(300 * time.Millisecond)
-	stop.Store(true)
 	wg.Wait()
 	finish(t, c, s)
 }
@@ -637,6 +638,9 @@ func torture(t *testing.T, capacity int64) {
 			rng := rand.New(rand.NewPCG(uint64(g), 1))
 			var keep []held
 			for !stop.Load() && !t.Failed() {
+				if rng.IntN(64) == 0 {
+					runtime.Gosched()
+				}
 				guard := reads.Enter()
 				tb := current[rng.IntN(tables)].Load()
 				block := min(rng.IntN(blocks), rng.IntN(blocks))
@@ -675,19 +679,20 @@ func torture(t *testing.T, capacity int64) {
 	}
 	wg.Go(func() {
 		rng := rand.New(rand.NewPCG(99, 1))
-		for !stop.Load() {
+		defer stop.Store(true)
+		for range 150 {
 			old := current[rng.IntN(tables)].Swap(open())
 			reads.Retire(old.slots.Free)
 			n := rng.Int64N(max(capacity, 1))
 			c.Reserve(n)
-			time.Sleep(time.Duration(rng.IntN(3000)) * time.Microsecond)
+			for range rng.IntN(20) { // for the readers
+				runtime.Gosched()
+			}
 			c.Reserve(-n)
 		}
 	})
-	time.Sleep(500 * time.Millisecond)
-	stop.Store(true)
 	wg.Wait()
-	reads.DrainFor(time.Minute)
+	reads.DrainFor(hang.Limit())
 	var last []*cache.Slots
 	for i := range current {
 		last = append(last, current[i].Load().slots)

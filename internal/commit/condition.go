@@ -18,13 +18,13 @@ type Condition interface {
 // batch may be empty.
 func (p *Pipeline) CommitIf(batch []byte, mode Mode, c Condition) error {
 	lead := p.lead.CompareAndSwap(0, 1)
-	w := writers.Get().(*writer)
+	w := p.newWriter()
 	w.batch, w.mode, w.condition = batch, mode, c
 	if lead && p.expectsNobody(mode) {
 		p.writeGroup(w)
 		p.release()
 		err := w.err
-		w.free()
+		p.free(w)
 		return err
 	}
 	return p.submit(w, lead)

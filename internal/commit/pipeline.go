@@ -110,6 +110,8 @@ type Pipeline struct {
 	batches [][]byte // of the group being written
 	lastLen int      // writers in the group before
 
+	writers sync.Pool // *writer
+
 	mu         sync.Mutex // leaf; guards the queue
 	head, tail *writer
 	stalled    bool // the leader waits in Room
@@ -130,7 +132,7 @@ func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 		p.release()
 		return err
 	}
-	w := writers.Get().(*writer)
+	w := p.newWriter()
 	w.batch, w.mode = batch, mode
 	return p.submit(w, lead)
 }
@@ -143,7 +145,7 @@ func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mo
 		p.release()
 		return err
 	}
-	w := writers.Get().(*writer)
+	w := p.newWriter()
 	w.own = encode(w.own, in, kind, key, value)
 	w.batch, w.mode = w.own, mode
 	return p.submit(w, lead)
@@ -162,7 +164,7 @@ func (p *Pipeline) Exclusive(f func() error) error {
 		p.release()
 		return err
 	}
-	w := writers.Get().(*writer)
+	w := p.newWriter()
 	w.exclusive = f
 	return p.submit(w, false)
 }
@@ -365,7 +367,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 		p.leadGroup(w)
 	}
 	err := w.err
-	w.free()
+	p.free(w)
 	return err
 }
 

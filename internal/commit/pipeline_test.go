@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -294,7 +294,7 @@ func TestPanicInExclusive(t *testing.T) {
 	}
 }
 
-// blocked starts n writes while the lead is held, waits until all are queued,
+// blocked, in a bubble, starts n writes while the lead is held, waits until all are queued,
 // and returns their errors in the order in which they were queued, once the
 // lead is given up.
 func blocked(t *testing.T, p *Pipeline, hold func(), writes ...func() error) []error {
@@ -305,11 +305,9 @@ func blocked(t *testing.T, p *Pipeline, hold func(), writes ...func() error) []e
 		for i, w := range writes {
 			wg.Add(1)
 			go func() { defer wg.Done(); errs[i] = w() }()
-			for n := 0; p.waiting.Load() < int32(i+1); n++ {
-				if n > 1_000_000 {
-					t.Fatal("write did not queue")
-				}
-				time.Sleep(10 * time.Microsecond)
+			synctest.Wait()
+			if p.waiting.Load() < int32(i+1) {
+				t.Fatal("write did not queue")
 			}
 		}
 		if hold != nil {
@@ -369,86 +367,94 @@ func TestGroup(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			d := newFakeDB(t)
-			p := New(d.env(), 0)
-			for i, err := range blocked(t, p, nil, tc.writes(p)...) {
-				if err != nil {
-					t.Errorf("write %d: %v", i, err)
+			synctest.Test(t, func(t *testing.T) {
+				d := newFakeDB(t)
+				p := New(d.env(), 0)
+				for i, err := range blocked(t, p, nil, tc.writes(p)...) {
+					if err != nil {
+						t.Errorf("write %d: %v", i, err)
+					}
 				}
-			}
-			if fmt.Sprint(d.groups) != fmt.Sprint(tc.groups) || d.syncs != tc.syncs {
-				t.Errorf("groups %v, %d syncs; want %v, %d", d.groups, d.syncs, tc.groups, tc.syncs)
-			}
-			if len(d.applied) != len(d.logged) || p.waiting.Load() != 0 || p.lead.Load() != 0 {
-				t.Errorf("%d logged, %d applied, %d waiting, lead %d", len(d.logged), len(d.applied), p.waiting.Load(), p.lead.Load())
-			}
+				if fmt.Sprint(d.groups) != fmt.Sprint(tc.groups) || d.syncs != tc.syncs {
+					t.Errorf("groups %v, %d syncs; want %v, %d", d.groups, d.syncs, tc.groups, tc.syncs)
+				}
+				if len(d.applied) != len(d.logged) || p.waiting.Load() != 0 || p.lead.Load() != 0 {
+					t.Errorf("%d logged, %d applied, %d waiting, lead %d", len(d.logged), len(d.applied), p.waiting.Load(), p.lead.Load())
+				}
+			})
 		})
 	}
 }
 
 func TestGroupFailsTogether(t *testing.T) {
-	d := newFakeDB(t)
-	p := New(d.env(), 0)
-	d.syncFn = func() error { return errors.New("boom") }
-	put := func() error { return p.Put(0, base.KindSet, []byte("k"), nil, Sync) }
-	for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put(0, base.KindSet, []byte("k"), nil, 0) }) {
-		if !errors.Is(err, base.ErrReadOnly) {
-			t.Errorf("write %d: %v", i, err)
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDB(t)
+		p := New(d.env(), 0)
+		d.syncFn = func() error { return errors.New("boom") }
+		put := func() error { return p.Put(0, base.KindSet, []byte("k"), nil, Sync) }
+		for i, err := range blocked(t, p, nil, put, put, func() error { return p.Put(0, base.KindSet, []byte("k"), nil, 0) }) {
+			if !errors.Is(err, base.ErrReadOnly) {
+				t.Errorf("write %d: %v", i, err)
+			}
 		}
-	}
-	if len(d.applied) != 0 || d.visible.Load() != 0 {
-		t.Error("applied after a failed sync")
-	}
+		if len(d.applied) != 0 || d.visible.Load() != 0 {
+			t.Error("applied after a failed sync")
+		}
+	})
 }
 
 func TestBusyMembersOfAGroup(t *testing.T) {
-	d := newFakeDB(t)
-	p := New(d.env(), 0)
-	d.roomFn = stalls
-	put := func(mode Mode) func() error {
-		return func() error { return p.Put(0, base.KindSet, []byte("k"), nil, mode) }
-	}
-	errs := blocked(t, p, nil, put(NoStall), put(0), put(NoStall), put(0))
-	for i, busy := range []bool{true, false, true, false} {
-		if errors.Is(errs[i], base.ErrBusy) != busy {
-			t.Errorf("write %d: %v", i, errs[i])
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDB(t)
+		p := New(d.env(), 0)
+		d.roomFn = stalls
+		put := func(mode Mode) func() error {
+			return func() error { return p.Put(0, base.KindSet, []byte("k"), nil, mode) }
 		}
-	}
-	if fmt.Sprint(d.groups) != "[2]" {
-		t.Errorf("groups %v", d.groups)
-	}
-	if errs := blocked(t, p, nil, put(NoStall), put(NoStall)); errs[0] != base.ErrBusy || errs[1] != base.ErrBusy {
-		t.Errorf("all busy: %v", errs)
-	}
+		errs := blocked(t, p, nil, put(NoStall), put(0), put(NoStall), put(0))
+		for i, busy := range []bool{true, false, true, false} {
+			if errors.Is(errs[i], base.ErrBusy) != busy {
+				t.Errorf("write %d: %v", i, errs[i])
+			}
+		}
+		if fmt.Sprint(d.groups) != "[2]" {
+			t.Errorf("groups %v", d.groups)
+		}
+		if errs := blocked(t, p, nil, put(NoStall), put(NoStall)); errs[0] != base.ErrBusy || errs[1] != base.ErrBusy {
+			t.Errorf("all busy: %v", errs)
+		}
+	})
 }
 
 func TestStallTurnsNoStallWritersAway(t *testing.T) {
-	d := newFakeDB(t)
-	p := New(d.env(), 0)
-	put := func(mode Mode) func() error {
-		return func() error { return p.Put(0, base.KindSet, []byte("k"), nil, mode) }
-	}
-	errs := blocked(t, p, func() {
-		p.BeginStall()
-		if n := p.waiting.Load(); n != 2 {
-			t.Errorf("%d waiting, want 2", n)
+	synctest.Test(t, func(t *testing.T) {
+		d := newFakeDB(t)
+		p := New(d.env(), 0)
+		put := func(mode Mode) func() error {
+			return func() error { return p.Put(0, base.KindSet, []byte("k"), nil, mode) }
 		}
-		if err := put(NoStall)(); err != base.ErrBusy {
-			t.Errorf("write during the stall: %v", err)
+		errs := blocked(t, p, func() {
+			p.BeginStall()
+			if n := p.waiting.Load(); n != 2 {
+				t.Errorf("%d waiting, want 2", n)
+			}
+			if err := put(NoStall)(); err != base.ErrBusy {
+				t.Errorf("write during the stall: %v", err)
+			}
+			p.EndStall()
+		}, put(0), put(NoStall), put(0), put(NoStall))
+		for i, busy := range []bool{false, true, false, true} {
+			if errors.Is(errs[i], base.ErrBusy) != busy {
+				t.Errorf("write %d: %v", i, errs[i])
+			}
 		}
-		p.EndStall()
-	}, put(0), put(NoStall), put(0), put(NoStall))
-	for i, busy := range []bool{false, true, false, true} {
-		if errors.Is(errs[i], base.ErrBusy) != busy {
-			t.Errorf("write %d: %v", i, errs[i])
+		if fmt.Sprint(d.groups) != "[2]" {
+			t.Errorf("groups %v", d.groups)
 		}
-	}
-	if fmt.Sprint(d.groups) != "[2]" {
-		t.Errorf("groups %v", d.groups)
-	}
-	if err := put(NoStall)(); err != nil {
-		t.Errorf("after the stall: %v", err)
-	}
+		if err := put(NoStall)(); err != nil {
+			t.Errorf("after the stall: %v", err)
+		}
+	})
 }
 
 // TestTorture has many writers at once; each checks that its write is visible
@@ -553,33 +559,35 @@ func nopEnv() Env {
 // TestNoStallWritersDoNotWaitForOthersRoom has a group wait for room until its
 // NoStall writers have returned.
 func TestNoStallWritersDoNotWaitForOthersRoom(t *testing.T) {
-	for _, leader := range []Mode{0, NoStall} {
-		d := newFakeDB(t)
-		p := New(d.env(), 0)
-		var refused sync.WaitGroup
-		d.roomFn = func(mode Mode) error {
-			if mode&NoStall != 0 {
-				return base.ErrBusy
-			}
-			refused.Wait()
-			return nil
-		}
-		put := func(mode Mode) func() error {
-			if mode&NoStall != 0 {
-				refused.Add(1)
-			}
-			return func() error {
+	synctest.Test(t, func(t *testing.T) {
+		for _, leader := range []Mode{0, NoStall} {
+			d := newFakeDB(t)
+			p := New(d.env(), 0)
+			var refused sync.WaitGroup
+			d.roomFn = func(mode Mode) error {
 				if mode&NoStall != 0 {
-					defer refused.Done()
+					return base.ErrBusy
 				}
-				return p.Put(0, base.KindSet, []byte("k"), nil, mode)
+				refused.Wait()
+				return nil
+			}
+			put := func(mode Mode) func() error {
+				if mode&NoStall != 0 {
+					refused.Add(1)
+				}
+				return func() error {
+					if mode&NoStall != 0 {
+						defer refused.Done()
+					}
+					return p.Put(0, base.KindSet, []byte("k"), nil, mode)
+				}
+			}
+			errs := blocked(t, p, nil, put(leader), put(NoStall), put(0), put(NoStall))
+			for i, busy := range []bool{leader == NoStall, true, false, true} {
+				if errors.Is(errs[i], base.ErrBusy) != busy {
+					t.Errorf("leader mode %d, write %d: %v", leader, i, errs[i])
+				}
 			}
 		}
-		errs := blocked(t, p, nil, put(leader), put(NoStall), put(0), put(NoStall))
-		for i, busy := range []bool{leader == NoStall, true, false, true} {
-			if errors.Is(errs[i], base.ErrBusy) != busy {
-				t.Errorf("leader mode %d, write %d: %v", leader, i, errs[i])
-			}
-		}
-	}
+	})
 }

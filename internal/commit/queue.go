@@ -1,8 +1,6 @@
 package commit
 
 import (
-	"sync"
-
 	"github.com/loamdb/loam/internal/base"
 )
 
@@ -26,14 +24,20 @@ type writer struct {
 	wake      chan outcome // holds one
 }
 
-var writers = sync.Pool{New: func() any { return &writer{wake: make(chan outcome, 1)} }}
+// newWriter is a writer of this pipeline's pool: what waits in a database is woken by that database alone.
+func (p *Pipeline) newWriter() *writer {
+	if w, ok := p.writers.Get().(*writer); ok {
+		return w
+	}
+	return &writer{wake: make(chan outcome, 1)}
+}
 
-func (w *writer) free() {
+func (p *Pipeline) free(w *writer) {
 	w.batch, w.exclusive, w.condition, w.mode, w.err, w.next = nil, nil, nil, 0, nil, nil
 	if cap(w.own) > maxKeptBuffer {
 		w.own = nil
 	}
-	writers.Put(w)
+	p.writers.Put(w)
 }
 
 // wait returns when w has the lead or its commit is done by another leader.

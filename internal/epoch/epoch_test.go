@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -42,27 +43,26 @@ func TestDomainsAreApart(t *testing.T) {
 // A guard entered after Retire does not hold it back, even when there is
 // always some guard inside.
 func TestLaterGuardsDoNotHoldBack(t *testing.T) {
-	d := New(nil)
-	g := d.Enter()
-	done := make(chan struct{})
-	d.Retire(func() { close(done) })
-	for i := 0; ; i++ {
-		next := d.Enter()
-		g.Exit()
-		g = next
-		select {
-		case <-done:
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		g := d.Enter()
+		done := make(chan struct{})
+		d.Retire(func() { close(done) })
+		for range 100 {
+			next := d.Enter()
 			g.Exit()
-			return
-		default:
+			g = next
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			select {
+			case <-done:
+				g.Exit()
+				return
+			default:
+			}
 		}
-		if i > 1000 {
-			time.Sleep(time.Millisecond)
-		}
-		if i > 20000 {
-			t.Fatal("starved by guards entered later")
-		}
-	}
+		t.Fatal("starved by guards entered later")
+	})
 }
 
 func TestOrderNestingAndPanics(t *testing.T) {
@@ -101,20 +101,15 @@ func TestOrderNestingAndPanics(t *testing.T) {
 	}
 }
 
-// The goroutine is gone when nothing waits.
+// The goroutine is gone when nothing waits: otherwise the bubble fails.
 func TestNoIdleGoroutine(t *testing.T) {
-	before := runtime.NumGoroutine()
-	d := New(nil)
-	for range 100 {
-		d.Retire(func() {})
-	}
-	d.Drain()
-	for i := 0; runtime.NumGoroutine() > before; i++ {
-		if i > 100_000 {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		for range 100 {
+			d.Retire(func() {})
 		}
-		time.Sleep(time.Millisecond)
-	}
+		d.Drain()
+	})
 }
 
 // Readers follow a pointer that writers keep replacing; a retired object is
@@ -144,7 +139,8 @@ func TestTorture(t *testing.T) {
 	}
 	for range 2 {
 		wg.Go(func() {
-			for i := 1; !stop.Load(); i++ {
+			defer stop.Store(true)
+			for i := 1; i < 20_000; i++ {
 				old := current.Swap(&object{value: i})
 				d.Retire(func() { old.value = -1 })
 				if i%16 == 0 {
@@ -153,8 +149,6 @@ func TestTorture(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(400 * time.Millisecond)
-	stop.Store(true)
 	wg.Wait()
 	d.Drain()
 	if bad.Load() != 0 {

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 )
 
@@ -114,20 +113,19 @@ func TestStripesAreSpread(t *testing.T) {
 	var wg sync.WaitGroup
 	used := map[int]int{}
 	release := make(chan struct{})
-	var ready atomic.Int32
+	var ready sync.WaitGroup
+	ready.Add(readers)
 	for range readers {
 		wg.Go(func() {
 			i := ownStripe(maxStripes)
 			mu.Lock()
 			used[i]++
 			mu.Unlock()
-			ready.Add(1)
+			ready.Done()
 			<-release
 		})
 	}
-	for ready.Load() < readers {
-		time.Sleep(time.Millisecond)
-	}
+	ready.Wait()
 	close(release)
 	wg.Wait()
 	// Random stripes would be 57; all in one is what must not be.

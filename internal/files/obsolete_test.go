@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -131,20 +132,23 @@ func TestDeleteFailureIsRemembered(t *testing.T) {
 }
 
 func TestObsoleteWaitsForGuards(t *testing.T) {
-	s, mem, _ := newSet(t, nil)
-	touch(t, mem, "000001.ldb")
-	g := s.o.Reads.Enter()
-	s.Obsolete(&manifest.FileMeta{Num: 1})
-	time.Sleep(20 * time.Millisecond)
-	if !exists(mem, "000001.ldb") {
-		t.Error("deleted under a guard")
-	}
-	g.Exit()
-	s.WaitDeleted()
-	if exists(mem, "000001.ldb") {
-		t.Error("not deleted")
-	}
-	_ = s.Close()
+	synctest.Test(t, func(t *testing.T) {
+		s, mem, _ := newSet(t, nil)
+		touch(t, mem, "000001.ldb")
+		g := s.o.Reads.Enter()
+		s.Obsolete(&manifest.FileMeta{Num: 1})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !exists(mem, "000001.ldb") {
+			t.Error("deleted under a guard")
+		}
+		g.Exit()
+		s.WaitDeleted()
+		if exists(mem, "000001.ldb") {
+			t.Error("not deleted")
+		}
+		_ = s.Close()
+	})
 }
 
 // After Leave nothing is deleted or opened in the directory, whatever becomes
@@ -197,46 +201,40 @@ func TestLeave(t *testing.T) {
 // Leave returns when the deletion under way has ended, and gives up the rest,
 // if the disk is slow.
 func TestLeaveOnSlowDisk(t *testing.T) {
-	removing, release := make(chan struct{}, 100), make(chan struct{})
-	s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpRemove {
-			removing <- struct{}{}
-			<-release
+	synctest.Test(t, func(t *testing.T) {
+		removing, release := make(chan struct{}, 100), make(chan struct{})
+		s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpRemove {
+				removing <- struct{}{}
+				<-release
+			}
+			return vfs.Outcome{}
+		})
+		touch(t, mem, "000001.log", "000002.log", "000003.log")
+		for _, name := range []string{"000001.log", "000002.log", "000003.log"} {
+			s.DeleteFile(name)
 		}
-		return vfs.Outcome{}
+		<-removing
+		left := make(chan struct{})
+		go func() {
+			s.queue.close(0)
+			close(left)
+		}()
+		synctest.Wait()
+		select {
+		case <-left:
+			t.Error("Leave returned beside a deletion")
+		default:
+		}
+		close(release)
+		<-left
+		if exists(mem, "000001.log") || !exists(mem, "000002.log") || !exists(mem, "000003.log") {
+			t.Error("deleted after Leave, or not deleted at all")
+		}
+		if st := s.Stats(); st.Pending != 0 {
+			t.Errorf("%+v", st)
+		}
 	})
-	touch(t, mem, "000001.log", "000002.log", "000003.log")
-	for _, name := range []string{"000001.log", "000002.log", "000003.log"} {
-		s.DeleteFile(name)
-	}
-	<-removing
-	left := make(chan struct{})
-	go func() {
-		s.queue.close(0)
-		close(left)
-	}()
-	for {
-		s.queue.mu.Lock()
-		closed := s.queue.closed
-		s.queue.mu.Unlock()
-		if closed {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
-	select {
-	case <-left:
-		t.Error("Leave returned beside a deletion")
-	default:
-	}
-	close(release)
-	<-left
-	if exists(mem, "000001.log") || !exists(mem, "000002.log") || !exists(mem, "000003.log") {
-		t.Error("deleted after Leave, or not deleted at all")
-	}
-	if st := s.Stats(); st.Pending != 0 {
-		t.Errorf("%+v", st)
-	}
 }
 
 func TestMissing(t *testing.T) {

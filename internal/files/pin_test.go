@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -60,63 +61,69 @@ func TestPin(t *testing.T) {
 // TestPinAndLeave: what is pinned when the Set leaves stays for the next opening,
 // and Leave does not wait for it.
 func TestPinAndLeave(t *testing.T) {
-	s, mem, _ := newSet(t, nil)
-	touch(t, mem, "000001.log")
-	p := mustPin(t, s, "000001.log")
-	s.DeleteFile("000001.log")
-	s.WaitDeleted()
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		s.queue.close(time.Hour) // as Leave does, with more patience
-	}()
-	select {
-	case <-left:
-	case <-time.After(time.Minute):
-		t.Fatal("Leave waits for what is pinned")
-	}
-	s.Leave()
-	p.Release()
-	if st := s.Stats(); !exists(mem, "000001.log") || st.Pending != 0 || st.Pinned != 0 {
-		t.Errorf("after Leave: %+v", st)
-	}
-	if _, err := s.Pin(); !errors.Is(err, base.ErrClosed) {
-		t.Errorf("Pin after Leave: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s, mem, _ := newSet(t, nil)
+		touch(t, mem, "000001.log")
+		p := mustPin(t, s, "000001.log")
+		s.DeleteFile("000001.log")
+		s.WaitDeleted()
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			s.queue.close(time.Hour) // as Leave does, with more patience
+		}()
+		synctest.Wait()
+		select {
+		case <-left:
+		default:
+			t.Fatal("Leave waits for what is pinned")
+		}
+		s.Leave()
+		p.Release()
+		if st := s.Stats(); !exists(mem, "000001.log") || st.Pending != 0 || st.Pinned != 0 {
+			t.Errorf("after Leave: %+v", st)
+		}
+		if _, err := s.Pin(); !errors.Is(err, base.ErrClosed) {
+			t.Errorf("Pin after Leave: %v", err)
+		}
+	})
 }
 
 // TestPinWaitsForDeletionUnderWay: a name that is there when Pin returns stays.
 func TestPinWaitsForDeletionUnderWay(t *testing.T) {
-	removing, proceed := make(chan struct{}), make(chan struct{})
-	s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpRemove {
-			removing <- struct{}{}
-			<-proceed
+	synctest.Test(t, func(t *testing.T) {
+		removing, proceed := make(chan struct{}), make(chan struct{})
+		s, mem, _ := newSet(t, func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpRemove {
+				removing <- struct{}{}
+				<-proceed
+			}
+			return vfs.Outcome{}
+		})
+		touch(t, mem, "000001.log", "000002.log")
+		s.DeleteFile("000001.log")
+		<-removing
+		mustPin(t, s, "000002.log").Release() // waits for nothing
+		pinned := make(chan bool)
+		go func() {
+			p, err := s.Pin("000001.log")
+			pinned <- err == nil && exists(mem, "000001.log")
+			if err == nil {
+				p.Release()
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-pinned:
+			t.Error("Pin returned before the deletion had ended")
+		default:
 		}
-		return vfs.Outcome{}
+		proceed <- struct{}{}
+		if <-pinned {
+			t.Error("the file is there after Pin and goes away nevertheless")
+		}
+		s.WaitDeleted()
 	})
-	touch(t, mem, "000001.log", "000002.log")
-	s.DeleteFile("000001.log")
-	<-removing
-	mustPin(t, s, "000002.log").Release() // waits for nothing
-	pinned := make(chan bool)
-	go func() {
-		p, err := s.Pin("000001.log")
-		pinned <- err == nil && exists(mem, "000001.log")
-		if err == nil {
-			p.Release()
-		}
-	}()
-	select {
-	case <-pinned:
-		t.Error("Pin returned before the deletion had ended")
-	case <-time.After(20 * time.Millisecond):
-	}
-	proceed <- struct{}{}
-	if <-pinned {
-		t.Error("the file is there after Pin and goes away nevertheless")
-	}
-	s.WaitDeleted()
 }
 
 // TestPinOfFailedDeletion: a file whose deletion failed is not tried again while
@@ -154,37 +161,40 @@ func TestPinOfFailedDeletion(t *testing.T) {
 // TestPinKeepsNames: a pinned file is not renamed, and Pin waits for a renaming that is
 // under way.
 func TestPinKeepsNames(t *testing.T) {
-	s, _, _ := newSet(t, nil)
-	p := mustPin(t, s, "000001.log")
-	called := func() error { t.Error("renamed"); return nil }
-	if err := s.Rename("000001.log", called); !errors.Is(err, base.ErrBusy) {
-		t.Error(err)
-	}
-	p.Release()
-	begun, proceed, pinned := make(chan bool), make(chan bool), make(chan error, 1)
-	renamed := make(chan error, 1)
-	go func() {
-		renamed <- s.Rename("000001.log", func() error { begun <- true; <-proceed; return nil })
-	}()
-	<-begun
-	go func() {
-		p, err := s.Pin()
-		pinned <- err
-		if err == nil {
-			p.Release()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, _ := newSet(t, nil)
+		p := mustPin(t, s, "000001.log")
+		called := func() error { t.Error("renamed"); return nil }
+		if err := s.Rename("000001.log", called); !errors.Is(err, base.ErrBusy) {
+			t.Error(err)
 		}
-	}()
-	select {
-	case <-pinned:
-		t.Error("Pin returned before the renaming had ended")
-	case <-time.After(20 * time.Millisecond):
-	}
-	proceed <- true
-	if err := errors.Join(<-renamed, <-pinned); err != nil {
-		t.Error(err)
-	}
-	s.Leave()
-	if err := s.Rename("000001.log", called); !errors.Is(err, base.ErrBusy) {
-		t.Errorf("after Leave: %v", err)
-	}
+		p.Release()
+		begun, proceed, pinned := make(chan bool), make(chan bool), make(chan error, 1)
+		renamed := make(chan error, 1)
+		go func() {
+			renamed <- s.Rename("000001.log", func() error { begun <- true; <-proceed; return nil })
+		}()
+		<-begun
+		go func() {
+			p, err := s.Pin()
+			pinned <- err
+			if err == nil {
+				p.Release()
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-pinned:
+			t.Error("Pin returned before the renaming had ended")
+		default:
+		}
+		proceed <- true
+		if err := errors.Join(<-renamed, <-pinned); err != nil {
+			t.Error(err)
+		}
+		s.Leave()
+		if err := s.Rename("000001.log", called); !errors.Is(err, base.ErrBusy) {
+			t.Errorf("after Leave: %v", err)
+		}
+	})
 }

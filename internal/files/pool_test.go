@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/vfs"
@@ -237,27 +237,26 @@ func TestShorterFile(t *testing.T) {
 }
 
 func TestReservationWaitsForAPin(t *testing.T) {
-	c, p, all := newPooled(t, 1, 2, &owner{})
-	if err := all[0].acquire(); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		readFile(t, all[1], 1)
-		close(done)
-	}()
-	select {
-	case <-done:
-		t.Error("a second descriptor was opened while the only one was pinned")
-	case <-time.After(20 * time.Millisecond):
-	}
-	all[0].release()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal("the waiting read was not woken")
-	}
-	closeAll(t, c, p, all)
+	synctest.Test(t, func(t *testing.T) {
+		c, p, all := newPooled(t, 1, 2, &owner{})
+		if err := all[0].acquire(); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			readFile(t, all[1], 1)
+			close(done)
+		}()
+		synctest.Wait()
+		select {
+		case <-done:
+			t.Error("a second descriptor was opened while the only one was pinned")
+		default:
+		}
+		all[0].release()
+		<-done
+		closeAll(t, c, p, all)
+	})
 }
 
 func TestMaxOpenFor(t *testing.T) {
@@ -270,43 +269,46 @@ func TestMaxOpenFor(t *testing.T) {
 
 // TestVictimsDiskIsBlocked: a set that takes the descriptor of another one does not wait for its disk.
 func TestVictimsDiskIsBlocked(t *testing.T) {
-	open := make(chan struct{})
-	blocked := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind == vfs.OpClose {
-			<-open
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		blocked := vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+			if op.Kind == vfs.OpClose {
+				<-open
+			}
+			return vfs.Outcome{}
+		})
+		c, p, own := newPooled(t, 2, 4, &owner{})
+		if err := blocked.MkdirAll("/db"); err != nil {
+			t.Fatal(err)
 		}
-		return vfs.Outcome{}
-	})
-	c, p, own := newPooled(t, 2, 4, &owner{})
-	if err := blocked.MkdirAll("/db"); err != nil {
-		t.Fatal(err)
-	}
-	close(open) // while its files are made
-	foreign := makeFiles(t, blocked, "/db", 2, p, &owner{})
-	open = make(chan struct{})
-	for i, f := range foreign {
-		readFile(t, f, i)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for i, f := range own {
+		close(open) // while its files are made
+		foreign := makeFiles(t, blocked, "/db", 2, p, &owner{})
+		open = make(chan struct{})
+		for i, f := range foreign {
 			readFile(t, f, i)
 		}
-	}()
-	select {
-	case <-read:
-	case <-time.After(10 * time.Second):
-		t.Error("reads wait for the disk of another set")
-	}
-	close(open)
-	<-read
-	for _, f := range foreign {
-		if err := f.Close(); err != nil {
-			t.Error(err)
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			for i, f := range own {
+				readFile(t, f, i)
+			}
+		}()
+		synctest.Wait()
+		select {
+		case <-read:
+		default:
+			t.Error("reads wait for the disk of another set")
 		}
-	}
-	closeAll(t, c, p, own)
+		close(open)
+		<-read
+		for _, f := range foreign {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		closeAll(t, c, p, own)
+	})
 }
 
 // TestSpareOfAGroup: a descriptor that stays open counts for the group, too, while it is open, and not afterwards.

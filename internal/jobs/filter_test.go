@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 )
@@ -65,12 +66,12 @@ func TestFilterLeavesSnapshotsAlone(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); compact() }()
-	within(t, "the filter", func() { <-asked })
+	hang.Within(t, "the filter", func() { <-asked })
 	d.shared.Seqs.Open(&during)
 	d.shared.Seqs.Open(&same)
 	d.mustPut("d")
 	close(answer)
-	within(t, "the compaction", func() { <-done })
+	hang.Within(t, "the compaction", func() { <-done })
 	want := func(snap *tree.Snapshot, has string) {
 		t.Helper()
 		for _, k := range []string{"a", "b", "c", "d", "keep"} {

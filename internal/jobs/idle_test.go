@@ -5,108 +5,112 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/picker"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestIdleMergeGivesWay: the merge of an idle tree goes on while nobody writes, pauses
 // while somebody does, and is given up for a full memtable and for a writer who goes on.
 func TestIdleMergeGivesWay(t *testing.T) {
-	open := make(chan struct{})
-	d := openDatabase(t, gated(open)) // no flush ends before
-	defer close(open)
-	k := d.jobs.space(d.tree)
-	never := func() error { return nil }
-	idle, other := &picker.Plan{}, &picker.Plan{}
-	d.jobs.mu.Lock()
-	k.quiet.plan, k.optional = idle, idle
-	d.jobs.mu.Unlock()
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		d := openDatabase(t, gated(open)) // no flush ends before
+		defer close(open)
+		k := d.jobs.space(d.tree)
+		never := func() error { return nil }
+		idle, other := &picker.Plan{}, &picker.Plan{}
+		d.jobs.mu.Lock()
+		k.quiet.plan, k.optional = idle, idle
+		d.jobs.mu.Unlock()
 
-	d.mustPut("a")
-	stop := d.jobs.giveWay(k, idle, never)
-	if err := stop(); err != nil {
-		t.Errorf("nobody writes: %v", err)
-	}
-	d.mustPut("b")
-	begin := time.Now()
-	if err := stop(); err != nil || time.Since(begin) < giveWayStep {
-		t.Errorf("after a write: %v, after %v", err, time.Since(begin))
-	}
-	if err := stop(); err != nil {
-		t.Errorf("nobody writes again: %v", err)
-	}
-	if err := d.jobs.giveWay(k, idle, func() error { return base.ErrClosed })(); !errors.Is(err, base.ErrClosed) {
-		t.Errorf("Close: %v", err)
-	}
-
-	// Writes that do not end. Seqs stands for them: one goroutine may put.
-	seq := d.last
-	end := make(chan struct{})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(giveWayStep / 10):
-				seq++
-				d.shared.Seqs.Publish(seq)
-			}
+		d.mustPut("a")
+		stop := d.jobs.giveWay(k, idle, never)
+		if err := stop(); err != nil {
+			t.Errorf("nobody writes: %v", err)
 		}
-	}()
-	stop = d.jobs.giveWay(k, idle, never)
-	tries := 0
-	for ; tries < 1000 && stop() == nil; tries++ {
-		time.Sleep(giveWayStep)
-	}
-	if tries == 1000 {
-		t.Error("a merge does not give way to a writer who goes on")
-	}
-	close(end)
-	<-done
-	d.last = seq
+		d.mustPut("b")
+		begin := time.Now()
+		if err := stop(); err != nil || time.Since(begin) < giveWayStep {
+			t.Errorf("after a write: %v, after %v", err, time.Since(begin))
+		}
+		if err := stop(); err != nil {
+			t.Errorf("nobody writes again: %v", err)
+		}
+		if err := d.jobs.giveWay(k, idle, func() error { return base.ErrClosed })(); !errors.Is(err, base.ErrClosed) {
+			t.Errorf("Close: %v", err)
+		}
 
-	// A manual compaction waits.
-	reads := &picker.Plan{}
-	d.jobs.mu.Lock()
-	k.optional = reads
-	k.manualWaits++
-	d.jobs.mu.Unlock()
-	if err := d.jobs.giveWay(k, reads, never)(); !errors.Is(err, errStopped) {
-		t.Errorf("a merge for reads goes on beside a manual compaction that waits: %v", err)
-	}
-	if err := d.jobs.giveWay(k, other, never)(); err != nil {
-		t.Errorf("a plan that is needed ends for a manual compaction: %v", err)
-	}
-	d.jobs.mu.Lock()
-	k.optional = idle
-	d.jobs.mu.Unlock()
-	if err := d.jobs.giveWay(k, idle, never)(); !errors.Is(err, errStopped) {
-		t.Errorf("the merge of an idle tree goes on beside a manual compaction that waits: %v", err)
-	}
-	d.jobs.mu.Lock()
-	k.manualWaits--
-	d.jobs.mu.Unlock()
+		// Writes that do not end. Seqs stands for them: one goroutine may put.
+		seq := d.last
+		end := make(chan struct{})
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for {
+				select {
+				case <-end:
+					return
+				case <-time.After(giveWayStep / 10):
+					seq++
+					d.shared.Seqs.Publish(seq)
+				}
+			}
+		}()
+		stop = d.jobs.giveWay(k, idle, never)
+		tries := 0
+		for ; tries < 1000 && stop() == nil; tries++ {
+			time.Sleep(giveWayStep)
+		}
+		if tries == 1000 {
+			t.Error("a merge does not give way to a writer who goes on")
+		}
+		close(end)
+		<-done
+		d.last = seq
 
-	stop, others := d.jobs.giveWay(k, idle, never), d.jobs.giveWay(k, other, never)
-	d.mustPut("c")
-	d.seal()
-	if err := stop(); !errors.Is(err, errStopped) {
-		t.Errorf("a memtable waits for its flush: %v", err)
-	}
-	if err := others(); err != nil {
-		t.Errorf("a plan that is none of an idle tree: %v", err)
-	}
+		// A manual compaction waits.
+		reads := &picker.Plan{}
+		d.jobs.mu.Lock()
+		k.optional = reads
+		k.manualWaits++
+		d.jobs.mu.Unlock()
+		if err := d.jobs.giveWay(k, reads, never)(); !errors.Is(err, errStopped) {
+			t.Errorf("a merge for reads goes on beside a manual compaction that waits: %v", err)
+		}
+		if err := d.jobs.giveWay(k, other, never)(); err != nil {
+			t.Errorf("a plan that is needed ends for a manual compaction: %v", err)
+		}
+		d.jobs.mu.Lock()
+		k.optional = idle
+		d.jobs.mu.Unlock()
+		if err := d.jobs.giveWay(k, idle, never)(); !errors.Is(err, errStopped) {
+			t.Errorf("the merge of an idle tree goes on beside a manual compaction that waits: %v", err)
+		}
+		d.jobs.mu.Lock()
+		k.manualWaits--
+		d.jobs.mu.Unlock()
+
+		stop, others := d.jobs.giveWay(k, idle, never), d.jobs.giveWay(k, other, never)
+		d.mustPut("c")
+		d.seal()
+		if err := stop(); !errors.Is(err, errStopped) {
+			t.Errorf("a memtable waits for its flush: %v", err)
+		}
+		if err := others(); err != nil {
+			t.Errorf("a plan that is none of an idle tree: %v", err)
+		}
+	})
 }
 
 // TestFast: writers are fast while they fill memtables one after the other.
 func TestFast(t *testing.T) {
 	var q quiet
-	now := time.Now()
+	now := time.Unix(1e9, 0)
 	if q.fast(now) {
 		t.Error("fast before the first flush")
 	}
@@ -172,57 +176,59 @@ func TestDelayCountsSpace(t *testing.T) {
 // TestLogsAreGivenBack: some time after the last flush, also of a tree that is one run, the logs
 // that were kept to be the next ones take no space any more.
 func TestLogsAreGivenBack(t *testing.T) {
-	d := openFormat(t, vfs.NewMem(), base.Native, nil)
-	kept := func() (total int64) { // bytes of all logs but the current one
-		t.Helper()
-		for _, num := range d.logs() {
-			if num == d.wal.Num() {
-				continue
+	synctest.Test(t, func(t *testing.T) {
+		d := openFormat(t, vfs.NewMem(), base.Native, nil)
+		kept := func() (total int64) { // bytes of all logs but the current one
+			t.Helper()
+			for _, num := range d.logs() {
+				if num == d.wal.Num() {
+					continue
+				}
+				info, err := d.fs.Stat("db/" + base.Native.FileName(base.FileLog, num))
+				switch {
+				case errors.Is(err, fs.ErrNotExist): // given back since
+				case err != nil:
+					t.Error(err)
+				default:
+					total += info.Size()
+				}
 			}
-			info, err := d.fs.Stat("db/" + base.Native.FileName(base.FileLog, num))
-			switch {
-			case errors.Is(err, fs.ErrNotExist): // given back since
-			case err != nil:
-				t.Error(err)
-			default:
-				total += info.Size()
-			}
+			return total
 		}
-		return total
-	}
-	for i := range 400 {
-		d.mustPut(fmt.Sprintf("%06d", i))
-	}
-	d.seal()
-	within(t, "the flushes", func() {
-		if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
-			t.Error(err)
+		for i := range 400 {
+			d.mustPut(fmt.Sprintf("%06d", i))
+		}
+		d.seal()
+		hang.Within(t, "the flushes", func() {
+			if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+				t.Error(err)
+			}
+			d.jobs.mu.Lock()
+			for d.jobs.flushing || d.jobs.trees.running > 0 {
+				d.jobs.cond.Wait()
+			}
+			d.jobs.mu.Unlock()
+		})
+		if n := kept(); n < 64<<10 {
+			t.Fatalf("logs of %d bytes: nothing is kept", n)
 		}
 		d.jobs.mu.Lock()
-		for d.jobs.flushing || d.jobs.trees.running > 0 {
-			d.jobs.cond.Wait()
-		}
+		runs := d.jobs.trim != nil && d.jobs.trim.Reset(time.Millisecond)
 		d.jobs.mu.Unlock()
-	})
-	if n := kept(); n < 64<<10 {
-		t.Fatalf("logs of %d bytes: nothing is kept", n)
-	}
-	d.jobs.mu.Lock()
-	runs := d.jobs.trim != nil && d.jobs.trim.Reset(time.Millisecond)
-	d.jobs.mu.Unlock()
-	if !runs {
-		t.Fatal("the timer does not run")
-	}
-	within(t, "giving back", func() {
-		for kept() > 0 {
-			time.Sleep(time.Millisecond)
+		if !runs {
+			t.Fatal("the timer does not run")
 		}
-	})
-	d.mustPut("k") // the next rotation makes a new log
-	d.seal()
-	within(t, "another flush", func() {
-		if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
-			t.Error(err)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := kept(); n > 0 {
+			t.Errorf("logs of %d bytes are not given back", n)
 		}
+		d.mustPut("k") // the next rotation makes a new log
+		d.seal()
+		hang.Within(t, "another flush", func() {
+			if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -20,6 +21,7 @@ import (
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/picker"
 	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
@@ -203,124 +205,120 @@ func gated(open <-chan struct{}) vfs.FS {
 	})
 }
 
-// within fails the test if f takes for ever.
-func within(t *testing.T, what string, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() { defer close(done); f() }()
-	select {
-	case <-done:
-	case <-time.After(2 * time.Minute):
-		t.Fatalf("%s: takes for ever", what)
-	}
-}
-
 // TestFlushWaitsForItsMemtable has an older memtable's flush fail and then succeed
 // before the caller of WaitFlushed looks: it goes on waiting then. That it returns
 // nil means that its own memtable is in tables.
 func TestFlushWaitsForItsMemtable(t *testing.T) {
-	gate := make(chan struct{})
-	d := openDatabase(t, gated(gate))
-	d.mustPut("k")
-	d.seal()
-	var opened atomic.Bool
-	done := make(chan error, 1)
-	go func() {
-		err := d.jobs.WaitFlushed(d.tree, 0)
-		if err == nil && !opened.Load() {
-			err = errors.New("nil before the memtable was in tables")
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		d := openDatabase(t, gated(gate))
+		d.mustPut("k")
+		d.seal()
+		var opened atomic.Bool
+		done := make(chan error, 1)
+		go func() {
+			err := d.jobs.WaitFlushed(d.tree, 0)
+			if err == nil && !opened.Load() {
+				err = errors.New("nil before the memtable was in tables")
+			}
+			done <- err
+		}()
+		for range 50 {
+			d.jobs.mu.Lock()
+			d.jobs.flush.failed++  // failed, and then
+			d.jobs.flush.err = nil // succeeded
+			d.jobs.cond.Broadcast()
+			d.jobs.mu.Unlock()
+			synctest.Wait()
 		}
-		done <- err
-	}()
-	for range 50 {
-		d.jobs.mu.Lock()
-		d.jobs.flush.failed++  // failed, and then
-		d.jobs.flush.err = nil // succeeded
-		d.jobs.cond.Broadcast()
-		d.jobs.mu.Unlock()
-		time.Sleep(time.Millisecond)
-	}
-	opened.Store(true)
-	close(gate)
-	within(t, "WaitFlushed", func() {
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		opened.Store(true)
+		close(gate)
+		hang.Within(t, "WaitFlushed", func() {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	})
 }
 
 // TestWriterWaitsForMemTables: with as many memtables as there may be, a NoStall
 // writer fails and another one waits until a flush has ended.
 func TestWriterWaitsForMemTables(t *testing.T) {
-	gate := make(chan struct{})
-	d := openDatabase(t, gated(gate))
-	var err error
-	for err == nil {
-		err = d.put("k", commit.NoStall)
-	}
-	state := d.tree.Acquire()
-	sealed := len(state.Sealed)
-	state.Unref()
-	if !errors.Is(err, base.ErrBusy) || !strings.Contains(err.Error(), "waiting for memtables") || sealed != 2 {
-		t.Fatalf("%v, %d sealed memtables", err, sealed)
-	}
-	done := make(chan error, 1)
-	go func() { done <- d.put("k", 0) }()
-	within(t, "the stall", func() {
-		for d.jobs.Status().WaitsFor != StallMemTables || d.stalls.Load() != 1 {
-			time.Sleep(time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		d := openDatabase(t, gated(gate))
+		var err error
+		for err == nil {
+			err = d.put("k", commit.NoStall)
 		}
-		close(gate)
-		if err := <-done; err != nil {
-			t.Error(err)
+		state := d.tree.Acquire()
+		sealed := len(state.Sealed)
+		state.Unref()
+		if !errors.Is(err, base.ErrBusy) || !strings.Contains(err.Error(), "waiting for memtables") || sealed != 2 {
+			t.Fatalf("%v, %d sealed memtables", err, sealed)
+		}
+		done := make(chan error, 1)
+		go func() { done <- d.put("k", 0) }()
+		hang.Within(t, "the stall", func() {
+			synctest.Wait()
+			if cause, n := d.jobs.Status().WaitsFor, d.stalls.Load(); cause != StallMemTables || n != 1 {
+				t.Errorf("%d stalls, the writer waits for %q", n, cause)
+			}
+			close(gate)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+		if st := d.jobs.Status(); st.WaitsFor != "" || st.Forced != 0 || d.jobs.Counters().Stalls[StallMemTables].Count != 1 {
+			t.Errorf("after the stall: %+v, %+v", st, d.jobs.Counters().Stalls)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if !slices.Contains(d.events, "stall: memtables") || d.events[0] != "flush begins" {
+			t.Errorf("events %q", d.events)
 		}
 	})
-	if st := d.jobs.Status(); st.WaitsFor != "" || st.Forced != 0 || d.jobs.Counters().Stalls[StallMemTables].Count != 1 {
-		t.Errorf("after the stall: %+v, %+v", st, d.jobs.Counters().Stalls)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !slices.Contains(d.events, "stall: memtables") || d.events[0] != "flush begins" {
-		t.Errorf("events %q", d.events)
-	}
 }
 
 // TestFailureBeforeRetry: the error of a flush or compaction that began before Retry
 // and fails after it is no reason to refuse writes or to pause.
 func TestFailureBeforeRetry(t *testing.T) {
-	begins, outcome := make(chan struct{}), make(chan error)
-	d := openDatabase(t, vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
-		if op.Kind != vfs.OpCreate || !strings.HasSuffix(op.Name, ".ldb") {
-			return vfs.Outcome{}
+	synctest.Test(t, func(t *testing.T) {
+		begins, outcome := make(chan struct{}), make(chan error)
+		t.Cleanup(func() { close(begins) }) // after the database
+		d := openDatabase(t, vfs.NewFault(vfs.NewMem(), func(op vfs.Op) vfs.Outcome {
+			if op.Kind != vfs.OpCreate || !strings.HasSuffix(op.Name, ".ldb") {
+				return vfs.Outcome{}
+			}
+			begins <- struct{}{}
+			return vfs.Outcome{Err: <-outcome}
+		}))
+		var err error
+		for err == nil {
+			err = d.put("k", commit.NoStall)
 		}
-		begins <- struct{}{}
-		return vfs.Outcome{Err: <-outcome}
-	}))
-	var err error
-	for err == nil {
-		err = d.put("k", commit.NoStall)
-	}
-	within(t, "a flush", func() {
-		<-begins
-		d.jobs.Retry()
-		outcome <- syscall.EMFILE
-		<-begins // the next try, without a pause
-		if err := d.put("k", commit.NoStall); !errors.Is(err, base.ErrBusy) {
-			t.Errorf("a write after Retry: %v", err)
-		}
-		outcome <- syscall.EMFILE
-		for err = base.ErrBusy; errors.Is(err, base.ErrBusy); err = d.put("k", commit.NoStall) {
-			time.Sleep(time.Millisecond)
-		}
-		if !errors.Is(err, syscall.EMFILE) {
-			t.Errorf("a write after another failure: %v", err)
-		}
+		hang.Within(t, "a flush", func() {
+			<-begins
+			d.jobs.Retry()
+			outcome <- syscall.EMFILE
+			<-begins // the next try, without a pause
+			if err := d.put("k", commit.NoStall); !errors.Is(err, base.ErrBusy) {
+				t.Errorf("a write after Retry: %v", err)
+			}
+			outcome <- syscall.EMFILE
+			for err = base.ErrBusy; errors.Is(err, base.ErrBusy); err = d.put("k", commit.NoStall) {
+				time.Sleep(time.Millisecond)
+			}
+			if !errors.Is(err, syscall.EMFILE) {
+				t.Errorf("a write after another failure: %v", err)
+			}
+		})
+		close(outcome)
+		go func() {
+			for range begins {
+			}
+		}()
 	})
-	close(outcome)
-	go func() {
-		for range begins {
-		}
-	}()
 }
 
 // TestAStopDoesNotHideAFailure joins the errors of pieces.

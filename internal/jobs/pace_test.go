@@ -68,7 +68,7 @@ func TestPaceSpreadsTheWait(t *testing.T) {
 
 // TestPaceFollowsReports: an estimate by the last flush, then by what is written.
 func TestPaceFollowsReports(t *testing.T) {
-	now := time.Now()
+	now := time.Unix(1e9, 0)
 	after := func(d time.Duration) time.Time { return now.Add(d) }
 	p := pace{bytes: 64 << 20, begun: now, of: 1000, rate: 64 << 20, tail: 100 * time.Millisecond}
 	for _, step := range []struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -23,116 +24,124 @@ func mustAcquire(t *testing.T, table *Table, o *Owner, key string) {
 	}
 }
 
-// waiting returns when n owners wait for locks.
-func waiting(table *Table, n int64) {
-	for table.Stats().Waits < n {
-		time.Sleep(100 * time.Microsecond)
+// waiting, in a bubble, fails unless n owners have come to wait for locks.
+func waiting(t *testing.T, table *Table, n int64) {
+	t.Helper()
+	synctest.Wait()
+	if got := table.Stats().Waits; got < n {
+		t.Errorf("%d waits, want %d", got, n)
 	}
 }
 
 // TestFair: a lock goes to those who wait in their order, and nobody overtakes them.
 func TestFair(t *testing.T) {
-	table := New()
-	first := &Owner{Name: "first"}
-	mustAcquire(t, table, first, "k")
-	mustAcquire(t, table, first, "k") // its own
-	var order []int
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i := range 20 {
-		wg.Go(func() {
-			o := &Owner{Name: fmt.Sprint(i)}
-			if waited, err := table.Acquire(o, 0, base.Bytewise, []byte("k"), forever); err != nil || !waited {
-				t.Errorf("%v %v", waited, err)
-			}
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
-			table.ReleaseAll(o)
-		})
-		waiting(table, int64(i+1))
-	}
-	table.ReleaseAll(first)
-	wg.Wait()
-	for i, got := range order {
-		if got != i {
-			t.Fatalf("order %v", order)
+	synctest.Test(t, func(t *testing.T) {
+		table := New()
+		first := &Owner{Name: "first"}
+		mustAcquire(t, table, first, "k")
+		mustAcquire(t, table, first, "k") // its own
+		var order []int
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				o := &Owner{Name: fmt.Sprint(i)}
+				if waited, err := table.Acquire(o, 0, base.Bytewise, []byte("k"), forever); err != nil || !waited {
+					t.Errorf("%v %v", waited, err)
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				table.ReleaseAll(o)
+			})
+			waiting(t, table, int64(i+1))
 		}
-	}
-	if s := table.Stats(); s.Held != 0 || s.Waits != 20 {
-		t.Fatalf("%+v", s)
-	}
+		table.ReleaseAll(first)
+		wg.Wait()
+		for i, got := range order {
+			if got != i {
+				t.Fatalf("order %v", order)
+			}
+		}
+		if s := table.Stats(); s.Held != 0 || s.Waits != 20 {
+			t.Fatalf("%+v", s)
+		}
+	})
 }
 
 // TestDeadlock closes a circle of owners; the one that closes it fails, with both names.
 func TestDeadlock(t *testing.T) {
-	for n := 2; n < 6; n++ {
-		table := New()
-		owners := make([]*Owner, n)
-		for i := range owners {
-			owners[i] = &Owner{Name: fmt.Sprintf("txn %d", i)}
-			mustAcquire(t, table, owners[i], fmt.Sprint("key", i))
+	synctest.Test(t, func(t *testing.T) {
+		for n := 2; n < 6; n++ {
+			table := New()
+			owners := make([]*Owner, n)
+			for i := range owners {
+				owners[i] = &Owner{Name: fmt.Sprintf("txn %d", i)}
+				mustAcquire(t, table, owners[i], fmt.Sprint("key", i))
+			}
+			var wg sync.WaitGroup
+			for i := range n - 1 {
+				wg.Go(func() {
+					if _, err := table.Acquire(owners[i], 0, base.Bytewise, []byte(fmt.Sprint("key", i+1)), forever); err != nil {
+						t.Error(err)
+					}
+					table.ReleaseAll(owners[i])
+				})
+			}
+			waiting(t, table, int64(n-1))
+			last := owners[n-1]
+			_, err := table.Acquire(last, 0, base.Bytewise, []byte("key0"), forever)
+			var d *Deadlock
+			if !errors.Is(err, ErrDeadlock) || !errors.As(err, &d) || d.Waiter != last.Name || d.Holder != "txn 0" || string(d.WaiterKey) != "key0" || string(d.HolderKey) != "key1" || d.Between != n-2 {
+				t.Fatalf("%d owners: %+v", n, err)
+			}
+			if !strings.Contains(err.Error(), "txn 0") || !strings.Contains(err.Error(), last.Name) {
+				t.Fatal(err)
+			}
+			table.ReleaseAll(last)
+			wg.Wait()
+			if s := table.Stats(); s.Held != 0 || s.Deadlocks != 1 {
+				t.Fatalf("%+v", s)
+			}
 		}
-		var wg sync.WaitGroup
-		for i := range n - 1 {
-			wg.Go(func() {
-				if _, err := table.Acquire(owners[i], 0, base.Bytewise, []byte(fmt.Sprint("key", i+1)), forever); err != nil {
-					t.Error(err)
-				}
-				table.ReleaseAll(owners[i])
-			})
-		}
-		waiting(table, int64(n-1))
-		last := owners[n-1]
-		_, err := table.Acquire(last, 0, base.Bytewise, []byte("key0"), forever)
-		var d *Deadlock
-		if !errors.Is(err, ErrDeadlock) || !errors.As(err, &d) || d.Waiter != last.Name || d.Holder != "txn 0" || string(d.WaiterKey) != "key0" || string(d.HolderKey) != "key1" || d.Between != n-2 {
-			t.Fatalf("%d owners: %+v", n, err)
-		}
-		if !strings.Contains(err.Error(), "txn 0") || !strings.Contains(err.Error(), last.Name) {
-			t.Fatal(err)
-		}
-		table.ReleaseAll(last)
-		wg.Wait()
-		if s := table.Stats(); s.Held != 0 || s.Deadlocks != 1 {
-			t.Fatalf("%+v", s)
-		}
-	}
+	})
 }
 
 func TestTimeout(t *testing.T) {
-	table := New()
-	a, b, c := &Owner{Name: "a"}, &Owner{Name: "b"}, &Owner{Name: "c"}
-	mustAcquire(t, table, a, "k")
-	for _, d := range []time.Duration{0, time.Millisecond} {
-		_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), d)
-		if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), `b waited`) || !strings.Contains(err.Error(), `"k", which a holds`) {
+	synctest.Test(t, func(t *testing.T) {
+		table := New()
+		a, b, c := &Owner{Name: "a"}, &Owner{Name: "b"}, &Owner{Name: "c"}
+		mustAcquire(t, table, a, "k")
+		for _, d := range []time.Duration{0, time.Millisecond} {
+			_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), d)
+			if !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), `b waited`) || !strings.Contains(err.Error(), `"k", which a holds`) {
+				t.Fatal(err)
+			}
+		}
+		done := make(chan error)
+		go func() {
+			_, err := table.Acquire(c, 0, base.Bytewise, []byte("k"), forever)
+			done <- err
+		}()
+		waiting(t, table, 2)
+		table.ReleaseAll(a)
+		if err := <-done; err != nil {
+			t.Fatal(err) // b left no trace in the queue
+		}
+		go func() {
+			_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), forever)
+			done <- err
+		}()
+		waiting(t, table, 3)
+		table.Close()
+		if err := <-done; !errors.Is(err, base.ErrClosed) {
 			t.Fatal(err)
 		}
-	}
-	done := make(chan error)
-	go func() {
-		_, err := table.Acquire(c, 0, base.Bytewise, []byte("k"), forever)
-		done <- err
-	}()
-	waiting(table, 2)
-	table.ReleaseAll(a)
-	if err := <-done; err != nil {
-		t.Fatal(err) // b left no trace in the queue
-	}
-	go func() {
-		_, err := table.Acquire(b, 0, base.Bytewise, []byte("k"), forever)
-		done <- err
-	}()
-	waiting(table, 3)
-	table.Close()
-	if err := <-done; !errors.Is(err, base.ErrClosed) {
-		t.Fatal(err)
-	}
-	table.ReleaseAll(c)
-	if s := table.Stats(); s.Held != 0 || s.Timeouts != 2 {
-		t.Fatalf("%+v", s)
-	}
+		table.ReleaseAll(c)
+		if s := table.Stats(); s.Held != 0 || s.Timeouts != 2 {
+			t.Fatalf("%+v", s)
+		}
+	})
 }
 
 // caseless calls keys equal that differ in case.

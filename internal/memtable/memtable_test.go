@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -243,12 +243,14 @@ func TestComparerPanics(t *testing.T) {
 // TestConcurrent has readers of all kinds beside the writer.
 func TestConcurrent(t *testing.T) {
 	for _, c := range []*base.Comparer{base.Bytewise, model.Fold} {
-		t.Run(c.Name, func(t *testing.T) { concurrent(t, c) })
+		t.Run(c.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { concurrent(t, c) })
+		})
 	}
 }
 
+// concurrent is run in a bubble, which fails if a goroutine is left.
 func concurrent(t *testing.T, c *base.Comparer) {
-	before := runtime.NumGoroutine()
 	total := 60000
 	if testing.Short() || !c.EqualIsBytewise {
 		total = 20000
@@ -259,6 +261,7 @@ func concurrent(t *testing.T, c *base.Comparer) {
 	var visible atomic.Int64 // entry i, of sequence i+1, has key name(i) and value i
 	var stop atomic.Bool
 	var wg sync.WaitGroup
+	looked := make(chan struct{})
 	reader := func(f func(rng *rand.Rand, seen int64)) {
 		wg.Add(1)
 		go func() {
@@ -267,6 +270,10 @@ func concurrent(t *testing.T, c *base.Comparer) {
 			for !stop.Load() {
 				if seen := visible.Load(); seen > 0 {
 					f(rng, seen)
+				}
+				select {
+				case looked <- struct{}{}:
+				default:
 				}
 				runtime.Gosched()
 			}
@@ -339,11 +346,12 @@ func concurrent(t *testing.T, c *base.Comparer) {
 		visible.Store(int64(i))
 	}
 	m.Seal()
-	time.Sleep(20 * time.Millisecond)
+	for range 20 {
+		<-looked
+	}
 	stop.Store(true)
 	wg.Wait()
 	m.Unref()
-	waitGoroutines(t, before)
 }
 
 // TestReadersBesideInserts has readers at one sequence look for what they must find,
@@ -423,33 +431,24 @@ func readersBesideInserts(t *testing.T, seed int64) {
 	}
 }
 
-// waitGoroutines gives goroutines that are done the moment they need to vanish.
-func waitGoroutines(t *testing.T, want int) {
-	t.Helper()
-	for range 10_000 {
-		if runtime.NumGoroutine() <= want {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Errorf("%d goroutines, want %d", runtime.NumGoroutine(), want)
-}
-
-// TestUnrefDuringWork frees tables while the background works on them.
+// TestUnrefDuringWork frees tables while the background works on them. The bubble fails if a goroutine
+// is left.
 func TestUnrefDuringWork(t *testing.T) {
-	before, goroutines := offheap.InUse(), runtime.NumGoroutine()
-	rng := rand.New(rand.NewSource(1))
-	for i := range 10 {
-		m := New(Options{Comparer: base.Bytewise, Size: 8 << 20, EntrySize: 30, Ordered: true})
-		for j := range 33000 + i*300 {
-			m.Add(base.SeqNum(j+1), base.KindSet, fmt.Append(nil, rng.Int()), nil)
+	synctest.Test(t, func(t *testing.T) {
+		before := offheap.InUse()
+		rng := rand.New(rand.NewSource(1))
+		for i := range 10 {
+			m := New(Options{Comparer: base.Bytewise, Size: 8 << 20, EntrySize: 30, Ordered: true})
+			for j := range 33000 + i*300 {
+				m.Add(base.SeqNum(j+1), base.KindSet, fmt.Append(nil, rng.Int()), nil)
+			}
+			m.Unref()
+			synctest.Wait()
 		}
-		m.Unref()
-		waitGoroutines(t, goroutines)
-	}
-	if got := offheap.InUse(); got != before {
-		t.Errorf("%d bytes in use before, %d after", before, got)
-	}
+		if got := offheap.InUse(); got != before {
+			t.Errorf("%d bytes in use before, %d after", before, got)
+		}
+	})
 }
 
 // TestNoMemory asks again after the system had none.

@@ -13,11 +13,11 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/hang"
 )
 
 // TestMain serves as the other process of the lock tests.
@@ -173,21 +173,6 @@ func TestLockReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// within fails the test when f does not come back.
-func within(t *testing.T, f func()) {
-	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		f()
-	}()
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal("blocked")
-	}
-}
-
 func TestIrregularFilesRefused(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
@@ -199,7 +184,7 @@ func TestIrregularFilesRefused(t *testing.T) {
 	must(t, os.Mkdir(name("dir"), 0o700))
 	irregular := []string{"link", "dangling", "fifo", "dir"}
 	for _, s := range irregular {
-		within(t, func() {
+		hang.Within(t, s, func() {
 			if _, err := Default.Open(name(s)); !errors.Is(err, ErrNotRegular) {
 				t.Errorf("Open of %s: %v", s, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -323,41 +324,43 @@ func TestTailFaults(t *testing.T) {
 // TestTailDamage changes bytes of logs in the middle: what comes before is returned, then there is
 // an error, and the Tail moves nowhere.
 func TestTailDamage(t *testing.T) {
-	for _, steps := range []string{"wwwwwwsww", "wwwwrwwww", "wswwrwrww"} {
-		o := writeLogs(t, steps)
-		for seq := base.SeqNum(1); seq < 4; seq++ {
-			at := o.placed[seq]
-			b := bytes.Clone(o.files[at.Num])
-			b[at.End-1] ^= 4
-			damaged := vfs.NewMem()
-			must(t, damaged.MkdirAll("db"))
-			for _, num := range o.nums {
-				contents := o.files[num]
-				if num == at.Num {
-					contents = b
+	synctest.Test(t, func(t *testing.T) {
+		for _, steps := range []string{"wwwwwwsww", "wwwwrwwww", "wswwrwrww"} {
+			o := writeLogs(t, steps)
+			for seq := base.SeqNum(1); seq < 4; seq++ {
+				at := o.placed[seq]
+				b := bytes.Clone(o.files[at.Num])
+				b[at.End-1] ^= 4
+				damaged := vfs.NewMem()
+				must(t, damaged.MkdirAll("db"))
+				for _, num := range o.nums {
+					contents := o.files[num]
+					if num == at.Num {
+						contents = b
+					}
+					w, err := damaged.Create("db/" + base.Native.FileName(base.FileLog, num))
+					must(t, err)
+					_, err = w.Write(contents)
+					must(t, err)
+					must(t, w.Close())
 				}
-				w, err := damaged.Create("db/" + base.Native.FileName(base.FileLog, num))
-				must(t, err)
-				_, err = w.Write(contents)
-				must(t, err)
-				must(t, w.Close())
-			}
-			f := &follower{o: TailOptions{FS: damaged, Dir: "db", Format: base.Native}}
-			f.tail = NewTail(f.o, Place{Log: o.nums[0]})
-			var err error
-			for range 10 {
-				if err = f.poll(t); err != nil {
-					break
+				f := &follower{o: TailOptions{FS: damaged, Dir: "db", Format: base.Native}}
+				f.tail = NewTail(f.o, Place{Log: o.nums[0]})
+				var err error
+				for range 10 {
+					if err = f.poll(t); err != nil {
+						break
+					}
+					time.Sleep(settle + time.Millisecond) // the Tail looks twice
 				}
-				time.Sleep(settle + time.Millisecond) // the Tail looks twice
-			}
-			if f.last != seq-1 || !errors.Is(err, base.ErrCorruption) {
-				t.Errorf("%s, batch %d: read up to %d, %v", steps, seq, f.last, err)
-			}
-			place := f.tail.Place()
-			if err := f.poll(t); !errors.Is(err, base.ErrCorruption) && err != nil || f.tail.Place() != place {
-				t.Errorf("%s, batch %d: then %v at %+v", steps, seq, err, f.tail.Place())
+				if f.last != seq-1 || !errors.Is(err, base.ErrCorruption) {
+					t.Errorf("%s, batch %d: read up to %d, %v", steps, seq, f.last, err)
+				}
+				place := f.tail.Place()
+				if err := f.poll(t); !errors.Is(err, base.ErrCorruption) && err != nil || f.tail.Place() != place {
+					t.Errorf("%s, batch %d: then %v at %+v", steps, seq, err, f.tail.Place())
+				}
 			}
 		}
-	}
+	})
 }
