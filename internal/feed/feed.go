@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,22 +79,23 @@ func (c *Changes) begin() error {
 	if c.durable && c.hub.env.Follower {
 		return fmt.Errorf("%w: a follower does not know what its writer has made durable; ask the writer, or leave Durable out", base.ErrInvalidArgument)
 	}
+	seen := c.hub.env.Visible() // before the logs: what is in none of them, and not above it, is gone
 	logs, err := c.hub.env.logs()
 	if err != nil {
 		return err
 	}
-	visible := c.hub.env.Visible() // after the logs: what is in none of them, and not above it, is gone
+	visible := c.hub.env.Visible()
 	if c.next > visible+1 {
 		return fmt.Errorf("%w: sequence number %d was asked for, the database ends at %d: it lost the end of its history, or is another one", base.ErrGap, c.next, visible)
 	}
 	if c.next == 0 {
-		c.next = visible + 1
-		for _, l := range logs {
-			c.next = min(c.next, max(l.first, 1))
+		c.next = seen + 1
+		if len(logs) > 0 {
+			c.next = max(1, slices.MinFunc(logs, func(a, b log) int { return cmp.Compare(a.first, b.first) }).first)
 		}
 		return nil
 	}
-	if c.next <= visible && !slices.ContainsFunc(logs, func(l log) bool { return l.first <= c.next }) {
+	if c.next <= seen && !slices.ContainsFunc(logs, func(l log) bool { return l.first <= c.next }) {
 		return c.gap(logs)
 	}
 	return nil
