@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm/crashfs"
 )
 
 // levelDBDirectory makes a LevelDB directory with tables, an unflushed log, and deleted
@@ -85,6 +87,55 @@ func formatsOf(t *testing.T, fsys vfs.FS) (levelDB, native int) {
 		}
 	}
 	return levelDB, native
+}
+
+// TestUpgradeAfterTwoPowerCuts cuts the power at calls of an upgrade, and again at calls of the opening and writing
+// that follow: the next upgrade succeeds, and the database has what it had.
+func TestUpgradeAfterTwoPowerCuts(t *testing.T) {
+	options := func(fs *crashfs.FS) *Options { return &Options{FS: fs, Format: FormatLevelDB} }
+	write := func(fs *crashfs.FS) error {
+		db, err := Open("/d/db", options(fs))
+		if err != nil {
+			return err
+		}
+		return errors.Join(db.Put([]byte("k"), []byte("v"), Sync), db.Flush(), db.Put([]byte("l"), []byte("v"), Sync), db.Close())
+	}
+	fs := crashfs.New()
+	must(t, errors.Join(write(fs), write(fs)))
+	tried, upgraded, found := 0, 0, 0
+	for first := 1; upgraded == 0; first++ {
+		begun := fs.Crash(crashfs.KeepAll, 1)
+		_, changes := begun.Calls()
+		begun.CutAt(changes + first)
+		if Upgrade("/d/db", options(begun)) == nil {
+			upgraded++
+		}
+		for second, written := 1, false; !written; second += 6 {
+			for _, loss := range []crashfs.Loss{crashfs.KeepAll, crashfs.DropUnsynced, crashfs.RandomBlocks} {
+				opened := begun.Crash(loss, uint64(second))
+				_, changes := opened.Calls()
+				opened.CutAt(changes + second)
+				written = write(opened) == nil
+				last := opened.Crash(loss, uint64(second))
+				if names, err := last.List("/d/db"); err == nil && slices.Contains(names, "CURRENT.new") {
+					found++
+				}
+				if err := Upgrade("/d/db", options(last)); err != nil {
+					t.Fatalf("power cuts at call %d, then %d, %v: %v", first, second, loss, err)
+				}
+				o := options(last)
+				o.ErrorIfMissing = true
+				db, err := Open("/d/db", o)
+				must(t, err)
+				holds(t, db, map[string]string{"k": "v", "l": "v"})
+				mustClose(t, db)
+				tried++
+			}
+		}
+	}
+	if found == 0 || tried < 100 {
+		t.Errorf("%d trials, %d of them found an upgrade that was cut short", tried, found)
+	}
 }
 
 func TestUpgrade(t *testing.T) {

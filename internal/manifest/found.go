@@ -55,8 +55,8 @@ func (f *Found) Restore(copies []string) error {
 		types = append(types, base.FileTemp)
 	}
 	err := f.remove(types...)
-	if s.Upgrading() {
-		err = errors.Join(err, current.RemoveDir(s.opts.FS, s.path(current.UpgradeName)))
+	if s.Upgrading() && err == nil { // the mark stays as long as there are files of the upgrade
+		err = s.removeMark()
 	}
 	for _, name := range copies {
 		err = errors.Join(err, s.opts.FS.Remove(s.path(name)))

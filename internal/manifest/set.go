@@ -61,11 +61,12 @@ type Set struct {
 	reach    uint64 // see Knows
 	// Files with names of the other format are the database's if an upgrade left them: in
 	// a native directory LevelDB's with smaller numbers than levelDBBelow, in a LevelDB one
-	// native ones from number unfinishedFrom on. 0: there are none.
-	levelDBBelow   uint64
-	durable        record.LogEnd // as the MANIFEST said that was read
-	clock          uint64        // the same
-	unfinishedFrom uint64
+	// native ones if the mark of an unfinished upgrade is there: an upgrade begins only
+	// where there are no others. 0: there are none.
+	levelDBBelow uint64
+	durable      record.LogEnd // as the MANIFEST said that was read
+	clock        uint64        // the same
+	unfinished   bool
 
 	nextFile   atomic.Uint64
 	lastSeq    atomic.Uint64
@@ -200,9 +201,7 @@ func FromState(o Options, st *State, names []string) (*Set, error) {
 	s.versions.live = make(map[uint64]*FileMeta, len(st.Files))
 	s.levelDBBelow = st.LevelDBBelow
 	s.durable, s.clock = st.Durable, st.Clock
-	if s.format == base.LevelDB && slices.Contains(names, current.UpgradeName) {
-		s.unfinishedFrom = s.nextFile.Load()
-	}
+	s.unfinished = s.format == base.LevelDB && slices.Contains(names, current.UpgradeName)
 	for _, k := range st.Keyspaces() {
 		if err := s.begin(k); err != nil {
 			return nil, err
@@ -313,10 +312,8 @@ func (s *Set) Knows(name string) (t base.FileType, num uint64) {
 		if t, num = base.LevelDB.ParseFileName(name); t == base.FileInfoLog || num >= s.levelDBBelow {
 			return base.FileUnknown, 0
 		}
-	} else if t == base.FileUnknown && s.unfinishedFrom > 0 {
-		if t, num = base.Native.ParseFileName(name); num < s.unfinishedFrom {
-			return base.FileUnknown, 0
-		}
+	} else if t == base.FileUnknown && s.unfinished {
+		t, num = base.Native.ParseFileName(name)
 	}
 	if num >= s.reach {
 		return base.FileUnknown, 0

@@ -70,7 +70,8 @@ func (s *Set) RenameTables() error {
 }
 
 // cleanCurrent removes the mark of an upgrade that was not finished, after the files that
-// it made. names are the files of the directory. It does not matter if the mark stays.
+// it made, whose removal is durable before: without the mark they would be strangers'. names are the files of the
+// directory. It does not matter if the mark stays.
 func (s *Set) cleanCurrent(names []string) error {
 	unfinished := func(name string) bool {
 		t, num := base.Native.ParseFileName(name)
@@ -79,6 +80,13 @@ func (s *Set) cleanCurrent(names []string) error {
 	}
 	if !slices.Contains(names, current.UpgradeName) || slices.ContainsFunc(names, unfinished) {
 		return nil
+	}
+	return s.removeMark()
+}
+
+func (s *Set) removeMark() error {
+	if err := s.opts.FS.SyncDir(s.opts.Dir); err != nil {
+		return err
 	}
 	return current.RemoveDir(s.opts.FS, s.path(current.UpgradeName))
 }
