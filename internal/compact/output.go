@@ -162,9 +162,9 @@ func (o *output) finish(border []byte) error {
 		return err
 	}
 	w := o.w
-	o.w, o.full, o.since = nil, false, 0
 	entries := w.Entries()
-	meta, err := w.Finish()
+	meta, err := w.Finish() // where the comparer may panic: abandon closes o.w
+	o.w, o.full, o.since = nil, false, 0
 	if err != nil {
 		_ = w.Close() // the file is thrown away
 		return err

@@ -198,6 +198,7 @@ func (r *repair) convertLogs(logs []*logFile, stored *operands) ([]*table, error
 func (r *repair) writeMemtable(s *keyspace, mem *memtable.MemTable) ([]*table, error) {
 	mem.Seal()
 	o := output{r: r, space: s}
+	defer o.close()
 	src := mem.NewSource()
 	defer src.Close()
 	read := 0

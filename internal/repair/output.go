@@ -81,16 +81,14 @@ func (o *output) begin() error {
 // finishTable ends the table begun. The next one begins with border; nil: there is none.
 func (o *output) finishTable(border []byte) error {
 	err := o.writeRangeDels(border)
-	w := o.w
-	o.w = nil
 	var meta sstable.Meta
 	if err == nil {
-		meta, err = w.Finish()
+		meta, err = o.w.Finish()
 	}
 	if err == nil {
-		err = w.Sync()
+		err = o.w.Sync()
 	}
-	if err = errors.Join(err, w.Close()); err != nil {
+	if err = errors.Join(err, o.close()); err != nil {
 		return fmt.Errorf("writing %s: %w", o.t.name, err)
 	}
 	o.t.meta.Size, o.t.meta.Smallest, o.t.meta.Largest = meta.Size, meta.Smallest.Clone(), meta.Largest.Clone()
@@ -112,10 +110,20 @@ func (o *output) finish(err error) ([]*table, error) {
 		return o.done, err
 	}
 	if err != nil {
-		return nil, errors.Join(err, o.w.Close())
+		return nil, errors.Join(err, o.close())
 	}
 	if err := o.finishTable(nil); err != nil {
 		return nil, err
 	}
 	return o.done, nil
+}
+
+// close closes the table begun, if any: also, by a defer of whoever has the output, when the comparer panics.
+func (o *output) close() error {
+	if o.w == nil {
+		return nil
+	}
+	w := o.w
+	o.w = nil
+	return w.Close()
 }

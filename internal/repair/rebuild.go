@@ -51,8 +51,11 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 		}
 		merged = append(merged, mine...)
 	}
-	fresh, err := r.convertLogs(logs, &stored)
-	if err = errors.Join(err, stored.close()); err != nil {
+	fresh, err := func() (fresh []*table, err error) {
+		defer func() { err = errors.Join(err, stored.close()) }()
+		return r.convertLogs(logs, &stored)
+	}()
+	if err != nil {
 		return nil, err
 	}
 	kept = append(merged, fresh...)
@@ -191,9 +194,11 @@ func (r *repair) mergeOverlaps(s *keyspace, tables []*table, level int) ([]*tabl
 func (r *repair) merge(s *keyspace, tables []*table, level int) ([]*table, error) {
 	set := files.New(files.Options{FS: r.o.FS, Dir: r.o.Dir, Format: r.format, Comparer: s.cmp, MaxDecoded: r.o.MaxDecoded})
 	o := output{r: r, space: s, level: level}
-	err := r.mergeInto(&o, set, tables)
-	merged, err := o.finish(err)
-	if err = errors.Join(err, set.Close()); err != nil {
+	merged, err := func() (merged []*table, err error) {
+		defer func() { err = errors.Join(err, o.close(), set.Close()) }()
+		return o.finish(r.mergeInto(&o, set, tables))
+	}()
+	if err != nil {
 		return nil, err
 	}
 	for _, t := range tables {

@@ -102,14 +102,26 @@ func (r *repair) run() error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
+	if err := r.replace(tables, logs); err != nil {
+		return err
+	}
+	return r.setAside()
+}
+
+// replace makes the new state and puts it in force. Nothing is left of one that failed.
+func (r *repair) replace(tables []*table, logs []*logFile) (err error) {
+	done := false
+	defer func() { // also when the comparer panics
+		if !done {
+			err = errors.Join(err, r.removeMade())
+		}
+	}()
 	st, err := r.rebuild(tables, logs)
 	if err == nil {
 		err = r.install(st)
 	}
-	if err != nil {
-		return errors.Join(err, r.removeMade())
-	}
-	return r.setAside()
+	done = err == nil
+	return err
 }
 
 // look lists the directory.

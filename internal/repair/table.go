@@ -202,6 +202,7 @@ func (r *repair) salvageTable(t *table) ([]*table, error) {
 	}
 	defer f.Close()
 	out := output{r: r, space: t.space, level: t.level}
+	defer out.close()
 	add := func(key []byte, tr base.Trailer, codec base.Codec, value []byte) error {
 		if t.meta.GlobalSeq > 0 {
 			tr = base.MakeTrailer(t.meta.GlobalSeq, tr.Kind())

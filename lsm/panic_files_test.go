@@ -1,0 +1,115 @@
+package lsm
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// countedFS counts the files of an FS that are open.
+type countedFS struct {
+	vfs.FS
+	open atomic.Int64
+}
+
+type countedWriteFile struct {
+	vfs.WriteFile
+	open *atomic.Int64
+}
+
+func (f countedWriteFile) Close() error { f.open.Add(-1); return f.WriteFile.Close() }
+
+type countedReadFile struct {
+	vfs.ReadFile
+	open *atomic.Int64
+}
+
+func (f countedReadFile) Close() error { f.open.Add(-1); return f.ReadFile.Close() }
+
+func (c *countedFS) Create(name string) (vfs.WriteFile, error) {
+	f, err := c.FS.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	c.open.Add(1)
+	return countedWriteFile{f, &c.open}, nil
+}
+
+func (c *countedFS) Open(name string) (vfs.ReadFile, error) {
+	f, err := c.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	c.open.Add(1)
+	return countedReadFile{f, &c.open}, nil
+}
+
+// TestPanicsCloseFiles has the comparer panic at its calls in Repair and Upgrade, while tables are written: no
+// file stays open, a failed Repair leaves no file, and the next call succeeds.
+func TestPanicsCloseFiles(t *testing.T) {
+	for _, format := range []Format{FormatLevelDB, FormatNative} {
+		left := -1 // calls until the panic; negative: none
+		cmp := &Comparer{Name: "moody", Compare: func(a, b []byte) int {
+			if left--; left == 0 {
+				panic("no order today")
+			}
+			return bytes.Compare(a, b)
+		}}
+		options := func(fsys vfs.FS) *Options {
+			return &Options{FS: fsys, Format: format, Comparer: cmp, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10}
+		}
+		mem := vfs.NewMem()
+		db, err := Open("/db", options(mem))
+		must(t, err)
+		for range 2 {
+			for i := range 400 {
+				must(t, db.Put(fmt.Appendf(nil, "%06d", i*7919%400), bytes.Repeat([]byte{byte(i)}, 150), NoSync))
+			}
+		}
+		killed := mem.Clone()
+		must(t, db.Close())
+		for name, call := range map[string]func(o *Options) error{
+			"Repair":  func(o *Options) error { _, err := Repair("/db", o); return err },
+			"Upgrade": func(o *Options) error { return Upgrade("/db", o) },
+		} {
+			panics := 0
+			for at := 1; ; at = at*5/4 + 1 {
+				mem := killed.Clone()
+				if name == "Repair" {
+					must(t, mem.Rename("/db/CURRENT", "/elsewhere"))
+				}
+				before, err := mem.List("/db")
+				must(t, err)
+				fsys := &countedFS{FS: mem}
+				left = at
+				err = call(options(fsys))
+				hit := left <= 0
+				left = -1
+				if n := fsys.open.Load(); n != 0 {
+					t.Fatalf("%v %s, panic at call %d: %d files are open; %v", format, name, at, n, err)
+				}
+				if hit && err != nil {
+					panics++
+					if after, err := mem.List("/db"); name == "Repair" && (err != nil || fmt.Sprint(before) != fmt.Sprint(after)) {
+						t.Fatalf("%v, panic at call %d: left are %v, there were %v; %v", format, at, after, before, err)
+					}
+					if !strings.Contains(err.Error(), "no order today") {
+						t.Fatal(err)
+					}
+					must(t, call(options(mem)))
+				}
+				if !hit {
+					must(t, err)
+					break
+				}
+			}
+			if panics < 5 && !(name == "Upgrade" && format == FormatNative) {
+				t.Errorf("%v %s: %d panics", format, name, panics)
+			}
+		}
+	}
+}
