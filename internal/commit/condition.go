@@ -30,6 +30,26 @@ func (p *Pipeline) CommitIf(batch []byte, mode Mode, c Condition) error {
 	return p.submit(w, lead)
 }
 
+// PutIf is Put of an entry that is written only if the condition holds then. The condition must
+// not fail by a panic.
+func (p *Pipeline) PutIf(
+	in base.KeyspaceID, kind base.Kind, key, value []byte, mode Mode, c Condition,
+) error {
+	lead := p.lead.CompareAndSwap(0, 1)
+	if lead && p.expectsNobody(mode) {
+		err := c.Holds(p.last)
+		if err == nil {
+			err = p.entryAlone(in, kind, key, value, mode)
+		}
+		p.release()
+		return err
+	}
+	w := writers.Get().(*writer)
+	w.own = encode(w.own, in, kind, key, value)
+	w.batch, w.mode, w.condition = w.own, mode, c
+	return p.submit(w, lead)
+}
+
 // writeIf writes the batches of the list, whose writers have the flags of mode. Room for all
 // is made first, as p.batches. A batch with a condition is logged alone or before those
 // that have none, so that whatever it has to look at is in the memtable. What is applied

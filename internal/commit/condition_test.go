@@ -188,3 +188,31 @@ func TestConditionsTogether(t *testing.T) {
 		t.Fatalf("%d won, %d keys, visible %d", sum, len(c.keys), c.visible)
 	}
 }
+
+// TestPutIf asks the condition of an entry by its leader, alone and in a queue: what was queued
+// before it is applied then.
+func TestPutIf(t *testing.T) {
+	c := &conditional{}
+	p := New(c.env(), 0)
+	put := func(key string) error {
+		return p.PutIf(base.DefaultKeyspace, base.KindMerge, []byte(key), nil, 0, &unless{c: c, key: "b"})
+	}
+	if err := put("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Put(base.DefaultKeyspace, base.KindSet, []byte("b"), nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := put("c"); !errors.Is(err, errThere) {
+		t.Error(err)
+	}
+	c.keys = c.keys[:0]
+	errs := blocked(t, p, nil,
+		func() error { return put("d") },
+		func() error { return put("e") },
+		func() error { return p.Put(base.DefaultKeyspace, base.KindSet, []byte("b"), nil, 0) },
+		func() error { return put("f") })
+	if fmt.Sprint(errs) != fmt.Sprint([]error{nil, nil, nil, errThere}) || fmt.Sprint(c.keys) != "[d e b]" {
+		t.Errorf("%v, applied %v", errs, c.keys)
+	}
+}

@@ -21,8 +21,7 @@ type Batch struct {
 
 	spaces []*Keyspace // those that operations name
 	has    batchrepr.Contents
-	// mergesByReading is set by Commit: a merge is of a keyspace where values expire.
-	mergesByReading bool
+	merged mergedBlind // set by Commit: the keyspaces of its merges
 }
 
 // plain reports whether operations that Repr has without a keyspace are on the default one, so
@@ -144,7 +143,9 @@ func (b *Batch) Append(other *Batch) {
 
 // Clear empties the batch and keeps its memory and Home.
 func (b *Batch) Clear() {
-	*b = Batch{Repr: batchrepr.Init(b.Repr[:0]), Home: b.Home, spaces: b.spaces[:0]}
+	*b = Batch{
+		Repr: batchrepr.Init(b.Repr[:0]), Home: b.Home, spaces: b.spaces[:0], merged: b.merged[:0],
+	}
 }
 
 // Count is the number of operations.
@@ -192,7 +193,8 @@ func (k *Keyspace) validate(repr []byte) (has batchrepr.Contents, err error) {
 		if has, err = batchrepr.ValidateDraft(repr, nil); err == nil {
 			return has, nil
 		}
-		if all, beyond := batchrepr.ValidateDraft(repr, func(base.KeyspaceID) bool { return true }); beyond == nil {
+		any := func(base.KeyspaceID) bool { return true }
+		if all, beyond := batchrepr.ValidateDraft(repr, any); beyond == nil {
 			if kind := all.Kinds.BeyondLevelDB(); kind != 0 {
 				return has, base.NeedsNative("a " + kind.String())
 			}
@@ -240,12 +242,9 @@ func (k *Keyspace) Commit(b *Batch, mode commit.Mode) error {
 	if b.Count() == 0 && mode&commit.Sync == 0 {
 		return nil
 	}
-	expiring := b.has.Kinds.Has(base.KindSetExpiring) || b.mergesByReading || k.DB.defaultTTLs.Load()
-	var err error
-	if expiring || b.has.NamesDefault || b.has.Unnamed && k.ID() != base.DefaultKeyspace {
-		err = k.write(b.Bytes(), expiring, mode)
-	} else {
-		err = k.DB.Pipeline.Commit(b.Bytes(), mode)
+	err := k.commit(b, mode)
+	for err == errMergesRead {
+		err = k.commit(b, mode)
 	}
 	if err == nil && b.has.Kinds.Has(base.KindRangeDelete) {
 		_ = k.eachOf(b, base.KindRangeDelete, func(in *Keyspace, start, limit []byte) error {
@@ -256,17 +255,34 @@ func (k *Keyspace) Commit(b *Batch, mode commit.Mode) error {
 	return err
 }
 
+// commit writes a batch that Commit has checked. It fails with errMergesRead if a value of a
+// keyspace that is merged into has got a time to live meanwhile.
+func (k *Keyspace) commit(b *Batch, mode commit.Mode) error {
+	expiring := b.has.Kinds.Has(base.KindSetExpiring) || k.DB.defaultTTLs.Load() ||
+		slices.ContainsFunc(b.merged, (*Keyspace).mergesByReading)
+	if expiring || b.has.NamesDefault || b.has.Unnamed && k.ID() != base.DefaultKeyspace {
+		return k.write(b, expiring, mode)
+	}
+	return k.DB.commit(b.Bytes(), &b.merged, mode)
+}
+
 // checkKinds refuses operations that the format or the keyspaces of a batch cannot hold: merges
 // without an operator, range deletes that start behind their limits.
 func (k *Keyspace) checkKinds(b *Batch) error {
 	if !k.DB.Native() {
 		return base.NeedsNative("a " + b.has.Kinds.BeyondLevelDB().String())
 	}
-	b.mergesByReading = false
-	err := k.eachOf(b, base.KindMerge, func(in *Keyspace, _, _ []byte) error {
-		b.mergesByReading = b.mergesByReading || in.mergesByReading()
-		return in.mergeable()
-	})
+	b.merged = b.merged[:0]
+	var err error
+	if b.has.Kinds.Has(base.KindMerge) {
+		err = k.eachOf(b, base.KindMerge, func(in *Keyspace, _, _ []byte) error {
+			if slices.Contains(b.merged, in) {
+				return nil
+			}
+			b.merged = append(b.merged, in)
+			return in.mergeable()
+		})
+	}
 	if err == nil && b.has.Kinds.Has(base.KindRangeDelete) {
 		err = k.eachOf(b, base.KindRangeDelete, (*Keyspace).checkRange)
 	}
@@ -328,10 +344,14 @@ func (k *Keyspace) Merge(key, operand []byte, mode commit.Mode) error {
 	if err := k.CheckWrite(base.KindMerge, key, operand); err != nil {
 		return err
 	}
-	if k.mergesByReading() {
-		b := Batch{Home: k}
-		b.Add(base.KindMerge, key, operand)
-		return k.Commit(&b, mode)
+	if !k.mergesByReading() {
+		k.Tree.PrefetchWrite(key)
+		err := k.DB.Pipeline.PutIf(k.ID(), base.KindMerge, key, operand, mode, (*mergeBlind)(k))
+		if err != errMergesRead {
+			return err
+		}
 	}
-	return k.Put(base.KindMerge, key, operand, mode)
+	b := Batch{Home: k}
+	b.Add(base.KindMerge, key, operand)
+	return k.Commit(&b, mode)
 }

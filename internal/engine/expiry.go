@@ -78,7 +78,7 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode commit.Mode) (
 	return err
 }
 
-// write writes a batch, which is valid, in a keyspace: operations that name none are on k.
+// write writes a valid batch in a keyspace: operations that name none are on k.
 // expiring says that some expire, or are on keyspaces where values do.
 //
 // Then what has a time to live gets a deadline. A merge into a key whose value expires, or into
@@ -86,28 +86,35 @@ func (k *Keyspace) PutTTL(key, value []byte, seconds uint64, mode commit.Mode) (
 // deadline. So no operand ever lies over a value that expires: when that had gone nobody would
 // know how long the operand was to live.
 //
-// repr gets the sequence number.
-func (k *Keyspace) write(repr []byte, expiring bool, mode commit.Mode) (err error) {
+// The batch gets the sequence number.
+func (k *Keyspace) write(b *Batch, expiring bool, mode commit.Mode) (err error) {
 	defer k.DB.Health.CatchPanic(&err)
 	if err := k.Writable(); err != nil {
 		return err
 	}
-	if n := len(repr) + 5*int(batchrepr.Count(repr)); n > txn.MaxBatch {
+	repr := b.Bytes()
+	if n := len(repr) + 5*b.Count(); n > txn.MaxBatch {
 		return TooLarge("batch", n)
 	}
 	buf := values.Get().(*[]byte)
 	r := resolution{db: k.DB, home: k, out: batchrepr.Init(*buf)}
 	if !expiring {
 		r.out, _ = batchrepr.AppendDraft(r.out, repr, k.ID(), batchrepr.AppendEntry)
-		err = k.DB.Pipeline.Commit(r.out, mode)
+		err = k.DB.commit(r.out, &b.merged, mode)
 	} else if _, reads := r.survey(repr); reads {
+		r.written = txn.NewBatch()
+		empty := r.written.Mark()
 		err = k.DB.Txns.WriteIf(mode, func(v txn.Values) ([]byte, error) {
-			r.values, r.out, r.last, r.ranges = v, batchrepr.Init(r.out), map[opKey]operation{}, nil
+			r.values = v
+			r.written.RollBack(empty)
 			err := r.resolve(repr)
-			return r.out, err
+			return r.written.Bytes(), err
 		})
+		copy(repr[:8], r.written.Bytes())
+		r.written.Release()
+		return err
 	} else if err = r.resolve(repr); err == nil {
-		err = k.DB.Pipeline.Commit(r.out, mode)
+		err = k.DB.commit(r.out, &b.merged, mode)
 	}
 	copy(repr[:8], r.out)
 	if *buf = r.out; cap(*buf) <= maxKept {
@@ -116,46 +123,65 @@ func (k *Keyspace) write(repr []byte, expiring bool, mode commit.Mode) (err erro
 	return err
 }
 
+// errMergesRead is the error of a commit whose merges are to be made by reading.
+var errMergesRead = errors.New("a merge meets values that expire")
+
+// mergedBlind are keyspaces with merges that were made without reading. It is the condition of
+// their commit. A keyspace notes that it has values that expire before the first of them is
+// queued. So while none is noted, neither a value in the memtable nor one of the same group
+// expires.
+type mergedBlind []*Keyspace
+
+// Holds is for commit.Condition.
+func (m *mergedBlind) Holds(last base.SeqNum) error {
+	for _, k := range *m {
+		if err := (*mergeBlind)(k).Holds(last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeBlind is mergedBlind of one keyspace.
+type mergeBlind Keyspace
+
+// Holds is for commit.Condition.
+func (m *mergeBlind) Holds(base.SeqNum) error {
+	if (*Keyspace)(m).mergesByReading() {
+		return errMergesRead
+	}
+	return nil
+}
+
+// commit commits a batch with merges into keyspaces. It fails with errMergesRead if values expire
+// in one of them.
+func (db *DB) commit(repr []byte, merged *mergedBlind, mode commit.Mode) error {
+	if len(*merged) == 0 {
+		return db.Pipeline.Commit(repr, mode)
+	}
+	return db.Pipeline.CommitIf(repr, mode, merged)
+}
+
 // resolution makes the batch that write writes.
 type resolution struct {
 	db      *DB
 	home    *Keyspace
-	out     []byte
+	out     []byte // the batch, unless merges read
 	scratch []byte
 
-	values txn.Values // that merges change; nil: none is to be read
-	last   map[opKey]operation
-	ranges []deleted
-}
-
-type opKey struct {
-	id  base.KeyspaceID
-	key string
-}
-
-// operation is the last one of the batch on a key, so far.
-type operation struct {
-	at       int // how many came before
-	kind     base.Kind
-	value    []byte // of an operation that expires
-	deadline uint64
-}
-
-// deleted is a range delete of the batch.
-type deleted struct {
-	at           int
-	id           base.KeyspaceID
-	start, limit []byte
+	values  txn.Values // that merges change; nil: none is to be read
+	written *txn.Batch // the batch if merges read, which finds the last operation on a key
 }
 
 // resolve makes the batch to commit of that of a transaction; see txn.Env.
 func (db *DB) resolve(repr []byte, v txn.Values) ([]byte, error) {
-	r := resolution{db: db, home: db.Default, out: batchrepr.Init(nil), values: v, last: map[opKey]operation{}}
+	r := resolution{db: db, home: db.Default}
 	if expires, reads := r.survey(repr); !expires && !reads {
 		return repr, nil
 	}
+	r.values, r.written = v, txn.NewBatch()
 	err := r.resolve(repr)
-	return r.out, err
+	return r.written.Bytes(), err
 }
 
 // spaceOf is the keyspace of an operation; nil: it was dropped.
@@ -194,9 +220,6 @@ func (r *resolution) resolve(repr []byte) error {
 	for it := batchrepr.ReadDraft(repr, r.home.ID()); ; {
 		id, kind, key, value, ok := it.Next()
 		if !ok {
-			if len(r.out) > txn.MaxBatch {
-				return TooLarge("batch", len(r.out))
-			}
 			return it.Err()
 		}
 		k := r.spaceOf(id)
@@ -207,15 +230,18 @@ func (r *resolution) resolve(repr []byte) error {
 			if deadline&base.Relative != 0 {
 				deadline, err = clock.Deadline(deadline &^ base.Relative)
 			}
-			r.put(k, id, key, user, deadline)
+			if err == nil {
+				err = r.put(k, id, key, user, deadline)
+			}
 		case kind == base.KindSet && k != nil && k.TTL() > 0:
 			var deadline uint64
-			deadline, err = clock.Deadline(k.TTL())
-			r.put(k, id, key, value, deadline)
-		case kind == base.KindMerge && r.values != nil && k != nil && k.mergesByReading():
-			err = r.merge(k, id, key, value)
+			if deadline, err = clock.Deadline(k.TTL()); err == nil {
+				err = r.put(k, id, key, value, deadline)
+			}
+		case kind == base.KindMerge && r.values != nil && k != nil:
+			err = r.merge(k, key, value)
 		default:
-			r.add(id, kind, key, value, operation{kind: kind})
+			err = r.add(k, id, kind, key, value)
 		}
 		if err != nil {
 			return err
@@ -223,40 +249,48 @@ func (r *resolution) resolve(repr []byte) error {
 	}
 }
 
-// add adds an operation to the batch.
-func (r *resolution) add(id base.KeyspaceID, kind base.Kind, key, value []byte, o operation) {
-	o.at = int(batchrepr.Count(r.out))
-	r.out = batchrepr.AppendEntry(r.out, id, kind, key, value)
-	switch {
-	case r.values == nil:
-	case kind == base.KindRangeDelete:
-		r.ranges = append(r.ranges, deleted{o.at, id, key, value})
-	default:
-		r.last[opKey{id, string(key)}] = o
+// add adds an operation to the batch. k is nil if the keyspace was dropped.
+func (r *resolution) add(k *Keyspace, id base.KeyspaceID, kind base.Kind, key, value []byte) error {
+	size := len(r.out)
+	if r.written != nil {
+		size = r.written.Size()
 	}
+	if size += len(key) + len(value) + 32; size > txn.MaxBatch {
+		return TooLarge("batch", size)
+	}
+	switch {
+	case r.written == nil:
+		r.out = batchrepr.AppendEntry(r.out, id, kind, key, value)
+	case k == nil:
+		r.written.Space(id, base.Bytewise, true).Add(kind, key, value)
+	default:
+		r.written.Space(id, k.Comparer(), true).Add(kind, key, value)
+	}
+	return nil
 }
 
-// put adds a value with a deadline. value is of the batch that is resolved, or new.
-func (r *resolution) put(k *Keyspace, id base.KeyspaceID, key, value []byte, deadline uint64) {
+// put adds a value with a deadline.
+func (r *resolution) put(
+	k *Keyspace, id base.KeyspaceID, key, value []byte, deadline uint64,
+) error {
 	if k != nil {
 		k.Tree.NoteExpiring()
 	}
 	r.scratch = base.AppendDeadline(append(r.scratch[:0], value...), deadline)
-	r.add(id, base.KindSetExpiring, key, r.scratch, operation{kind: base.KindSetExpiring, value: value, deadline: deadline})
+	return r.add(k, id, base.KindSetExpiring, key, r.scratch)
 }
 
-// merge adds a merge of a keyspace where values expire.
-func (r *resolution) merge(k *Keyspace, id base.KeyspaceID, key, operand []byte) error {
-	now, err := r.present(k, id, key)
+// merge adds a merge. What it finds is noted for the check of the commit, also where the value
+// lives for ever.
+func (r *resolution) merge(k *Keyspace, key, operand []byte) error {
+	kind, value, deadline, err := r.present(k, key)
 	if err != nil {
 		return err
 	}
-	absent := now.kind.IsTombstone()
-	if now.kind != base.KindSetExpiring && (!absent || k.TTL() == 0) { // it lives for ever
-		r.add(id, base.KindMerge, key, operand, operation{kind: base.KindMerge})
-		return nil
+	absent := kind.IsTombstone()
+	if kind != base.KindSetExpiring && (!absent || k.TTL() == 0) { // it lives for ever
+		return r.add(k, k.ID(), base.KindMerge, key, operand)
 	}
-	deadline := now.deadline
 	if ttl := k.TTL(); ttl > 0 {
 		later, err := r.db.Shared.Seqs.Clock.Deadline(ttl)
 		if err != nil {
@@ -267,41 +301,41 @@ func (r *resolution) merge(k *Keyspace, id base.KeyspaceID, key, operand []byte)
 	fold := mergeop.New()
 	defer fold.Free()
 	if !absent {
-		fold.Existing(append(fold.Buffer(), now.value...), 0)
+		fold.Existing(append(fold.Buffer(), value...), 0)
 	}
 	fold.Operand(append(fold.Buffer(), operand...))
-	value, err := fold.Value(k.Tree.Merge(), key, false)
+	folded, err := fold.Value(k.Tree.Merge(), key, false)
 	k.Tree.CountFold(1, err)
 	if err != nil {
 		return err
 	}
-	r.put(k, id, key, append([]byte{}, value...), deadline)
-	return nil
+	return r.put(k, k.ID(), key, folded, deadline)
 }
 
-// present is what a key has where the batch has come to: a value for ever (base.KindSet or
-// base.KindMerge), one that expires, or none (base.KindDelete).
-func (r *resolution) present(k *Keyspace, id base.KeyspaceID, key []byte) (operation, error) {
-	o, ok := r.last[opKey{id, string(key)}]
-	for _, d := range r.ranges {
-		cmp := k.Comparer()
-		if d.id == id && (!ok || d.at > o.at) && cmp.Cmp(d.start, key) <= 0 && cmp.Cmp(key, d.limit) < 0 {
-			return operation{kind: base.KindDelete}, nil
+// present returns what the operations before leave of a key: a value for ever (base.KindSet or
+// base.KindMerge), a value that expires, or nothing (base.KindDelete). The value is that of
+// base.KindSetExpiring, and valid until the next add.
+func (r *resolution) present(k *Keyspace, key []byte) (
+	kind base.Kind, value []byte, deadline uint64, err error,
+) {
+	if s := r.written.Space(k.ID(), nil, false); s != nil {
+		if value, kind, found := s.Newest(key); found && kind == base.KindSetExpiring {
+			value, deadline, _ := base.CutDeadline(value)
+			return kind, value, deadline, nil
+		} else if found {
+			return kind, nil, 0, nil
 		}
 	}
-	if ok {
-		return o, nil
-	}
-	deadline, err := r.values.Deadline(k, key)
+	deadline, err = r.values.Deadline(k, key)
 	switch {
 	case errors.Is(err, base.ErrNotFound):
-		return operation{kind: base.KindDelete}, nil
+		return base.KindDelete, nil, 0, nil
 	case err != nil || deadline == 0:
-		return operation{kind: base.KindSet}, err
+		return base.KindSet, nil, 0, err
 	}
 	if deadline <= r.db.Shared.Seqs.Clock.Now() { // since the snapshot of the values
-		return operation{kind: base.KindDelete}, nil
+		return base.KindDelete, nil, 0, nil
 	}
-	value, err := r.values.Value(k, key)
-	return operation{kind: base.KindSetExpiring, value: value, deadline: deadline}, err
+	value, err = r.values.Value(k, key)
+	return base.KindSetExpiring, value, deadline, err
 }

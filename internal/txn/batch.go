@@ -102,13 +102,19 @@ func (s *Space) Add(kind base.Kind, key, value []byte) {
 // Get returns the newest write to a key; a range delete over it is a deletion. The value is
 // valid until the next Add.
 func (s *Space) Get(key []byte) (value []byte, kind base.Kind, found bool) {
+	value, kind, found = s.Newest(key)
+	if kind == base.KindSetExpiring { // not before the commit
+		value, _, _ = base.CutDeadline(value)
+	}
+	return value, kind, found
+}
+
+// Newest is Get of a value as Add got it, with its deadline if it expires.
+func (s *Space) Newest(key []byte) (value []byte, kind base.Kind, found bool) {
 	n := s.list.first(s.b.repr, key, newest)
 	covered := s.covered(key)
 	if n != 0 && sequence(s.list.nodes[n].off) > covered {
 		kind, _, value = entryAt(s.b.repr, s.list.nodes[n].off)
-		if kind == base.KindSetExpiring { // not before the commit
-			value, _, _ = base.CutDeadline(value)
-		}
 		return value, kind, true
 	}
 	return nil, base.KindDelete, covered > 0
