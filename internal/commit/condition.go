@@ -44,7 +44,7 @@ func (p *Pipeline) PutIf(
 		p.release()
 		return err
 	}
-	w := writers.Get().(*writer)
+	w := p.newWriter()
 	w.own = encode(w.own, in, kind, key, value)
 	w.batch, w.mode, w.condition = w.own, mode, c
 	return p.submit(w, lead)

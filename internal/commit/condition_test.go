@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -192,6 +193,10 @@ func TestConditionsTogether(t *testing.T) {
 // TestPutIf asks the condition of an entry by its leader, alone and in a queue: what was queued
 // before it is applied then.
 func TestPutIf(t *testing.T) {
+	synctest.Test(t, testPutIf)
+}
+
+func testPutIf(t *testing.T) {
 	c := &conditional{}
 	p := New(c.env(), 0)
 	put := func(key string) error {
