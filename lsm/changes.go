@@ -1,7 +1,9 @@
 package lsm
 
 import (
+	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
@@ -13,35 +15,106 @@ import (
 // ErrGap: what a feed of changes was to go on with is in no log any more; see DB.Changes.
 var ErrGap = base.ErrGap
 
-// GapError says which sequence number is gone (Asked), and with which a feed can begin (Next; 0: not known). It is an ErrGap.
-type GapError = feed.GapError
+// GapError says where a feed of changes cannot go on. errors.As finds it in an error for which
+// errors.Is(err, ErrGap) holds.
+type GapError struct {
+	Asked uint64 // the sequence number that is in no log
+	Next  uint64 // the sequence number with which a feed can begin; 0 if unknown
+}
 
-// Changes is a feed, see DB.Changes. Its methods are Next, TryNext, Position, KeyspaceName and Close. Next and TryNext are for
-// one goroutine at a time; Close may be called beside them.
-type Changes = feed.Changes
+// Error says what can be done.
+func (e *GapError) Error() string { return (*feed.GapError)(e).Error() }
 
-// Change is a batch that was committed, or several ones that share a record of the log. Its fields are Seq, the
-// sequence number of its first operation, and Batch, its wire form, which is valid until the next call on the feed.
-// Operations lists what it does, Len counts that, and Next is the sequence number to go on from.
-type Change = feed.Change
+// Is makes errors.Is(e, ErrGap) hold.
+func (e *GapError) Is(target error) bool { return target == ErrGap }
 
-// Operation is one operation of a Change.
-type Operation = feed.Operation
+// Changes is an open feed, see DB.Changes. Next and TryNext are for one goroutine at a time; the
+// other methods may be called beside them.
+type Changes struct{ c *feed.Changes }
+
+// Next returns the next change. It waits for one until ctx is done, whose error it then returns. It
+// fails with a *GapError (ErrGap) where the change is in no log any more, with ErrClosed after
+// Close of the feed or the database, with the cause that made the database read-only once
+// everything before it was returned, and with errors of the file system. After an error of the
+// file system or of ctx the next call goes on at the same place.
+func (c *Changes) Next(ctx context.Context) (Change, error) {
+	next, err := c.c.Next(ctx)
+	return Change{next.Seq, next.Batch, next}, err
+}
+
+// TryNext is Next without waiting: ok is false if there is no further change yet.
+func (c *Changes) TryNext() (change Change, ok bool, err error) {
+	next, ok, err := c.c.TryNext()
+	return Change{next.Seq, next.Batch, next}, ok, err
+}
+
+// Position is the sequence number of the next operation: a feed that begins there goes on here.
+func (c *Changes) Position() uint64 { return c.c.Position() }
+
+// KeyspaceName is the name of a keyspace by its number, see Keyspace.ID; "" if it was dropped.
+func (c *Changes) KeyspaceName(number uint32) string { return c.c.KeyspaceName(number) }
+
+// Close ends the feed; a Next under way fails with ErrClosed. Further calls do nothing. The error
+// is always nil.
+func (c *Changes) Close() error { return c.c.Close() }
+
+// Change is one record of the log: a batch that was committed, or several batches of concurrent
+// writers, or of a recovery, that share a record. A batch is never in two Changes.
+type Change struct {
+	Seq   uint64 // the sequence number of the first operation; operation i has Seq + i
+	Batch []byte // the operations in wire form, see docs/format-batch.md; valid until the next call on the feed
+
+	inside feed.Change
+}
+
+// Len is the number of operations.
+func (c Change) Len() int { return c.inside.Len() }
+
+// Next is the sequence number after the change: the place to go on from once it is dealt with.
+func (c Change) Next() uint64 { return c.Seq + uint64(c.Len()) }
+
+// Operations are those of the change, in their order. They are valid as long as Batch.
+func (c Change) Operations() iter.Seq[Operation] {
+	return func(yield func(Operation) bool) {
+		for o := range c.inside.Operations() {
+			if !yield(Operation{o.Seq, Op(o.Op), o.Key, o.Value, o.Expires, o.Keyspace, o.KeyspaceID}) {
+				return
+			}
+		}
+	}
+}
+
+// Operation is one operation of a Change. Key and Value are valid as long as the Change.
+type Operation struct {
+	Seq        uint64    // its sequence number
+	Op         Op        // what it does
+	Key        []byte    // the key, or the start of a range
+	Value      []byte    // the value, the operand, or the limit of a range; nil for OpDelete
+	Expires    time.Time // of OpPut: when the value expires; zero: never
+	Keyspace   string    // its name; "" if the keyspace was dropped since
+	KeyspaceID uint32    // its number, see Keyspace.ID; 0: the default keyspace
+}
 
 // Op is what an Operation does.
-type Op = feed.Op
+type Op uint8
 
-// The kinds of operations: their fields are those of Operation.
+// The kinds of operations.
 const (
-	OpPut         = feed.OpPut         // Key gets Value, until Expires if that is not zero
-	OpDelete      = feed.OpDelete      // Key is deleted
-	OpMerge       = feed.OpMerge       // Value is an operand for Key
-	OpDeleteRange = feed.OpDeleteRange // the keys from Key up to Value, exclusive, are deleted
+	OpPut         = Op(feed.OpPut)         // Key gets Value, until Expires if that is not zero
+	OpDelete      = Op(feed.OpDelete)      // Key is deleted
+	OpMerge       = Op(feed.OpMerge)       // Value is an operand for Key
+	OpDeleteRange = Op(feed.OpDeleteRange) // the keys from Key up to, not including, Value are deleted
 )
 
-// ChangesOptions says what a feed shows. Its field Durable holds changes back until they survive a power cut. The
-// default, false, shows them as soon as reads do: a power cut may take them back, with all that follows.
-type ChangesOptions = feed.Options
+// String is "put", "delete", "merge" or "delete_range".
+func (o Op) String() string { return feed.Op(o).String() }
+
+// ChangesOptions says what a feed shows. A nil *ChangesOptions and a zero field mean the default.
+type ChangesOptions struct {
+	// Durable holds changes back until they survive a power cut. The default, false, shows them as
+	// soon as reads do: a power cut may take them back, with all that follows.
+	Durable bool
+}
 
 // Changes returns a feed of what is committed, from this program's beginning or from long before: all operations
 // in their order, from sequence number from on, without a gap, none twice. 0 stands for the first that is there. Whoever
@@ -57,11 +130,11 @@ func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {
 	if o == nil {
 		o = &ChangesOptions{}
 	}
-	c, err := db.engine.Feeds.New(from, *o)
+	c, err := db.engine.Feeds.New(from, feed.Options(*o))
 	if err != nil {
 		return nil, fmt.Errorf("changes from %d: %w", from, err)
 	}
-	return c, nil
+	return &Changes{c}, nil
 }
 
 // ChangesMetrics tells of feeds of changes.

@@ -2,6 +2,8 @@ package lsm
 
 import (
 	"fmt"
+	"io"
+	"io/fs"
 	"sync/atomic"
 	"time"
 
@@ -74,17 +76,41 @@ var (
 	ErrTooManyFiles = base.ErrTooManyFiles
 )
 
-// CorruptionError says where damaged bytes are and why they were refused. Its fields
-// are File (name within the directory), Offset and Length (bytes from the start of the
-// file; -1 and 0 when unknown), Kind (which structure, such as "table block"), Reason
-// (in words), and Final (the checksum is right, so that another read gives the same).
-// errors.Is(err, ErrCorruption) holds for it.
-type CorruptionError = base.Corruption
+// CorruptionError says where damaged bytes are and why they were refused. errors.As finds it
+// in an error for which errors.Is(err, ErrCorruption) holds.
+type CorruptionError struct {
+	File   string // name within the directory; "" if unknown
+	Offset int64  // bytes from the start of the file; -1 if unknown
+	Length int64  // bytes concerned; 0 if unknown
+	Kind   string // the structure, such as "table block"
+	Reason string // what is wrong, in words, lower case
+	Final  bool   // the checksum is right: another read gives the same bytes
+}
+
+// Error names file, place, structure and reason.
+func (e *CorruptionError) Error() string { return (*base.Corruption)(e).Error() }
+
+// Is makes errors.Is(e, ErrCorruption) hold.
+func (e *CorruptionError) Is(target error) bool { return target == ErrCorruption }
 
 // CallbackError is what a comparer panics with to report that it cannot compare: the
-// database becomes read-only with this cause, and loses nothing. Its fields are
-// Callback (what failed: "comparator") and Reason.
-type CallbackError = base.CallbackError
+// database becomes read-only with this cause, and loses nothing.
+type CallbackError struct {
+	Callback string // what failed: "comparator"
+	Reason   string // why, in the callback's words
+}
+
+// Error says which callback failed, and why.
+func (e *CallbackError) Error() string { return (*base.CallbackError)(e).Error() }
+
+// As lets the engine recognize the error; programs do not call it.
+func (e *CallbackError) As(target any) bool {
+	to, ok := target.(**base.CallbackError)
+	if ok {
+		*to = (*base.CallbackError)(e)
+	}
+	return ok
+}
 
 // Comparer orders the keys of a database. Its fields:
 //
@@ -129,50 +155,82 @@ var ReverseBytewiseComparer = base.ReverseBytewise
 // IndexedDBComparer is Chrome's order of IndexedDB keys ("idb_cmp1").
 var IndexedDBComparer = base.IndexedDB
 
-// FS is the file system a database lives on. nil in Options is the operating system's, OSFS.
-// A wrapper embeds an FS and overrides some of its methods. All are safe for concurrent use:
+// FS is the file system a database lives on. nil in Options is the operating system's, OSFS. A
+// wrapper embeds an FS and overrides some of its methods. All are safe for concurrent use. Names
+// are absolute paths, which the operating system's own file system resolves from the directory that
+// it holds open, and a wrapper of it by name.
 //
-//   - Create(name string) (WriteFile, error) and CreateLog(name string, ahead int64)
-//     (LogFile, error) make a new file, and fail with fs.ErrExist where the name is taken; ahead is
-//     how many bytes to allocate ahead of the end.
-//   - Open(name string) (ReadFile, error) opens a regular file for reading.
-//   - Remove, Rename(oldName, newName string) error, which replaces newName at once, and MkdirAll.
-//   - List(dir string) ([]string, error) returns names, sorted. Stat is that of os.Lstat.
-//   - SyncDir(dir string) error makes creations, links, renames and removals in dir durable.
-//   - Lock(name string) (io.Closer, error) locks the file name, which it makes if there is none, and
-//     fails with ErrLocked where it is locked.
-//
-// Three more are optional, and lost where a wrapper does not pass them on: Link(oldName, newName
-// string) error gives a file a second name, which spares copies of tables where a database is
-// copied; LockShared is a Lock that readers share; ReuseLog(oldName, newName string, ahead int64)
-// (LogFile, int64, error) makes an old log the next one. Names are absolute paths, which
-// the operating system's own file system resolves from the directory that it holds open, and a
-// wrapper of it by name.
-type FS = vfs.FS
+// Three more methods are optional, and lost where a wrapper does not pass them on:
+// Link(oldName, newName string) error gives a file a second name, which spares copies of tables
+// where a database is copied; LockShared(name string) (io.Closer, error) is a Lock that readers
+// share; ReuseLog(oldName, newName string, ahead int64) (LogFile, int64, error) makes an old log
+// the next one, and returns its size.
+type FS interface {
+	// Create makes a new regular file for writing. It fails with fs.ErrExist where the name is
+	// taken, by whatever.
+	Create(name string) (WriteFile, error)
+	// CreateLog makes a new file as Create does, for appending small records. ahead is how many
+	// bytes to allocate ahead of the end, 0 for none.
+	CreateLog(name string, ahead int64) (LogFile, error)
+	// Open opens a regular file for reading, and refuses everything else.
+	Open(name string) (ReadFile, error)
+	// Remove deletes a file or an empty directory.
+	Remove(name string) error
+	// Rename gives a file or directory another name, and replaces a file of that name in one step.
+	Rename(oldName, newName string) error
+	// MkdirAll makes a directory and its parents.
+	MkdirAll(dir string) error
+	// List returns the names in a directory, sorted.
+	List(dir string) ([]string, error)
+	// Stat describes a file; it does not follow a final link.
+	Stat(name string) (fs.FileInfo, error)
+	// SyncDir makes creations, links, renames and removals in a directory durable.
+	SyncDir(dir string) error
+	// Lock takes the exclusive lock of a file, which it makes if there is none, until Close. It
+	// fails with ErrLocked where the file is locked.
+	Lock(name string) (io.Closer, error)
+}
 
 // OSFS is the operating system's file system, for wrappers to embed.
 func OSFS() FS { return vfs.Default }
 
-// ReadFile is a file that an FS opened for reading: an io.ReaderAt and io.Closer with
-// Size() int64, the length when it was opened, and Prefetch(off, n int64), a hint that these bytes
-// will be read soon. It is safe for concurrent use.
-type ReadFile = vfs.ReadFile
+// ReadFile is a file that an FS opened for reading. It is safe for concurrent use.
+type ReadFile = interface {
+	io.ReaderAt
+	io.Closer
+	// Size is the length in bytes when the file was opened.
+	Size() int64
+	// Prefetch hints that n bytes from off on will be read soon. It does not block.
+	Prefetch(off, n int64)
+}
 
-// WriteFile is a file that an FS created, written from front to back: an io.Writer with
-// Sync() error, which makes what was written durable, and Close() error, which does not. One
-// goroutine uses it at a time.
-type WriteFile = vfs.WriteFile
+// WriteFile is a file that an FS created, written from front to back by one goroutine at a time.
+type WriteFile = interface {
+	io.Writer
+	// Sync makes what was written durable.
+	Sync() error
+	// Close does not sync.
+	Close() error
+}
 
-// LogFile is a log that an FS created. Append(p []byte) error writes all of p at the end, and does
-// not keep p; Truncate(size int64) error cuts the file back to where an Append ended; Sync() error
-// makes what was appended before the call durable, and may run beside an Append; Close() error does not
-// sync.
-type LogFile = vfs.Log
+// LogFile is a log that an FS created, appended to by one goroutine at a time. After an error of
+// Append only Truncate and Close follow, after an error of Truncate or Sync only Close.
+type LogFile = interface {
+	// Append writes all of p at the end, so that it survives the end of the process, and does not
+	// keep p. A failed one may leave any part of p at the end.
+	Append(p []byte) error
+	// Truncate cuts the file back to size bytes, where an earlier Append ended. It does not run
+	// beside a Sync.
+	Truncate(size int64) error
+	// Sync makes everything durable that was appended before the call. It may run beside an Append.
+	Sync() error
+	// Close does not sync.
+	Close() error
+}
 
-// Compression names how the blocks of tables are packed: all in one way, or by level, see
-// CompressionByLevel. Its method String returns what Options.Set takes, "none", "snappy",
-// "zstd", or several of them with commas between.
-type Compression = sstable.PerLevel
+// Compression says how the blocks of tables are packed: all in one way, or by level, see
+// CompressionByLevel.
+type Compression uint16
 
 // The compressions of tables.
 const (
@@ -188,7 +246,19 @@ const (
 
 // CompressionByLevel is the compression of level 0 and of up to six levels below it; the
 // last one counts for all deeper levels. Without levels it is DefaultCompression; Open refuses any other list.
-func CompressionByLevel(levels ...Compression) Compression { return sstable.ByLevel(levels) }
+func CompressionByLevel(levels ...Compression) Compression {
+	list := make([]sstable.PerLevel, len(levels))
+	for i, l := range levels {
+		list[i] = l.perLevel()
+	}
+	return Compression(sstable.ByLevel(list))
+}
+
+// String is what Options.Set takes: "none", "snappy" or "zstd", or several of them, for level 0
+// and the levels below it, with commas between.
+func (c Compression) String() string { return c.perLevel().String() }
+
+func (c Compression) perLevel() sstable.PerLevel { return sstable.PerLevel(c) }
 
 // Format names what is written into a database's directory.
 type Format uint8

@@ -4,20 +4,64 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/loamdb/loam/internal/ingest"
 )
 
-// TableWriter writes a table outside of a database, for Ingest: Put, PutTTL and Delete take keys in
-// ascending order, each once; DeleteRange takes ranges in any order. Finish makes the table durable,
-// Close gives up one that was not finished and removes its file, and EstimatedSize tells how long the file is
-// so far. It is used by one goroutine at a time. Make one with NewTableWriter.
-type TableWriter = ingest.TableWriter
+// TableWriter writes a table outside of a database, for Ingest. It is used by one goroutine at a
+// time. Make one with NewTableWriter. After Finish or Close its methods fail with ErrClosed.
+//
+// Where a method does not say otherwise, a failure ends the table: Finish fails with the same error.
+type TableWriter struct{ w *ingest.TableWriter }
 
-// BulkLoader is BulkLoad for entries that are pushed: Put takes them in any order, Finish makes them
-// durable in the database, all at once, and Close gives up a load that was not finished. It is used by
-// one goroutine at a time. Make one with DB.BulkLoader.
-type BulkLoader = ingest.BulkLoader
+// Put adds a value. Keys ascend in the order of the comparer, and come once each: another key is
+// ErrInvalidArgument, and the table stays as it was. It fails with ErrTooLarge, a shortage or an
+// error of the file system. key and value are copied.
+func (w *TableWriter) Put(key, value []byte) error { return w.w.Put(key, value) }
+
+// PutTTL is Put of a value that expires, see DB.PutTTL; its time begins now. Besides, it fails with
+// ErrNeedsNative in LevelDB's format and with ErrInvalidArgument for a ttl of 0 or less, and leaves
+// the table as it was then.
+func (w *TableWriter) PutTTL(key, value []byte, ttl time.Duration) error {
+	return w.w.PutTTL(key, value, ttl)
+}
+
+// Delete adds a deletion, of the value that the database has when the table is ingested. Keys
+// ascend as for Put, and it fails as Put does.
+func (w *TableWriter) Delete(key []byte) error { return w.w.Delete(key) }
+
+// DeleteRange deletes the keys from start up to, not including, limit that the database has when
+// the table is ingested; it deletes no entry of tables that are ingested together. Ranges come in
+// any order. It fails with ErrNeedsNative in LevelDB's format, and as Put does.
+func (w *TableWriter) DeleteRange(start, limit []byte) error { return w.w.DeleteRange(start, limit) }
+
+// EstimatedSize is the length of the file so far, in bytes.
+func (w *TableWriter) EstimatedSize() uint64 { return w.w.EstimatedSize() }
+
+// Finish makes the table durable and ends it. A table without entries is ErrInvalidArgument. After a
+// failure the file is removed.
+func (w *TableWriter) Finish() error { return w.w.Finish() }
+
+// Close gives up a table that was not finished, and removes its file. After Finish it does nothing.
+func (w *TableWriter) Close() error { return w.w.Close() }
+
+// BulkLoader is BulkLoad for entries that are pushed. It is used by one goroutine at a time. Make
+// one with DB.BulkLoader, and end it with Finish or Close.
+type BulkLoader struct{ l *ingest.BulkLoader }
+
+// Put adds an entry, in any order. Of entries with the same key the last one counts. key and value
+// are copied. It fails with ErrTooLarge, with ErrClosed after the end of the load or of the database,
+// with a shortage or an error of the file system.
+func (l *BulkLoader) Put(key, value []byte) error { return l.l.Put(key, value) }
+
+// Finish makes the entries durable in the database, all at once, and ends the load whether it fails
+// or not. It fails as BulkLoad does.
+func (l *BulkLoader) Finish(ctx context.Context) error { return l.l.Finish(ctx) }
+
+// Close gives up a load that was not finished, and frees its memory and files. After Finish it does
+// nothing.
+func (l *BulkLoader) Close() error { return l.l.Close() }
 
 // NewTableWriter creates the file of a table, which must not exist. Of the options, a nil o being the
 // defaults, it takes FS, Clock, and what says how tables are written: Format and Comparer, which must be
@@ -31,7 +75,7 @@ func NewTableWriter(path string, o *Options) (*TableWriter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("table writer: %w", err)
 	}
-	return w, nil
+	return &TableWriter{w}, nil
 }
 
 // IngestOptions says how tables are ingested. A nil *IngestOptions means the defaults.
@@ -109,7 +153,11 @@ func (k *keyspace) BulkLoader(o *BulkLoadOptions) (*BulkLoader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return ingest.NewBulkLoader(k.space, memory)
+	l, err := ingest.NewBulkLoader(k.space, memory)
+	if err != nil {
+		return nil, err
+	}
+	return &BulkLoader{l}, nil
 }
 
 func (k *keyspace) loadMemory(o *BulkLoadOptions) (int, error) {

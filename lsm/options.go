@@ -260,15 +260,25 @@ var optionTable = options.Table[Options]{
 	{Name: "disable_compaction", Doc: "start with automatic compaction paused", Field: func(o *Options) any { return &o.DisableCompaction }},
 }
 
-// OptionDoc describes one option that Set knows. Its fields are Name (as Set takes it, such
-// as "block_size"), Doc (one line of text), Unit ("bytes", for instance; empty for switches
-// and names), Default (as Set takes it), and Min and Max (the range of a number; both 0 for
-// switches and names).
-type OptionDoc = options.Doc
+// OptionDoc describes one option that Set knows.
+type OptionDoc struct {
+	Name     string // as Set takes it, such as "block_size"
+	Doc      string // one line of text
+	Unit     string // "bytes", for instance; empty for switches and names
+	Default  string // as Set takes it
+	Min, Max int64  // the range of a number; both 0 for switches and names
+	Dynamic  string // what SetOption changes it for: "database", "keyspace", or "": nothing
+}
 
 // OptionDocs lists the options by name, for documentation and for other
 // languages' bindings.
-func OptionDocs() []OptionDoc { return optionTable.Docs() }
+func OptionDocs() []OptionDoc {
+	var docs []OptionDoc
+	for _, d := range optionTable.Docs() {
+		docs = append(docs, OptionDoc(d))
+	}
+	return docs
+}
 
 // Set sets an option by its name in the options table, from text: switches
 // take true and false, sizes take a number with an optional KiB, MiB or GiB,
@@ -308,7 +318,7 @@ func (o *Options) resolve() (*Options, error) {
 	if err := checkFilter(r.CompactionFilter); err != nil {
 		return nil, err
 	}
-	if r.Cache != nil && r.Resources.Bounded() {
+	if r.Cache != nil && r.Resources.inside().Bounded() {
 		return nil, fmt.Errorf("%w: Options.Cache beside Resources with a bound on memory, which have a cache", ErrInvalidArgument)
 	}
 	if r.FS == nil {
@@ -344,8 +354,8 @@ func (o *Options) engine() engine.Options {
 		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
 		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
-		Mmap: o.Mmap != MmapOff && !(o.Mmap == MmapAuto && o.Resources.Bounded()), WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
-		Jobs: jobs.Options{Paused: o.DisableCompaction, Limits: o.limits()}, Resources: o.Resources,
+		Mmap: o.Mmap != MmapOff && !(o.Mmap == MmapAuto && o.Resources.inside().Bounded()), WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
+		Jobs: jobs.Options{Paused: o.DisableCompaction, Limits: o.limits()}, Resources: o.Resources.inside(),
 	}
 }
 
@@ -370,8 +380,8 @@ func (o *Options) cache() (*cache.Cache, error) {
 	if o.Cache != nil {
 		return o.Cache.hold()
 	}
-	if o.Resources.Bounded() {
-		return o.Resources.Cache()
+	if o.Resources.inside().Bounded() {
+		return o.Resources.inside().Cache()
 	}
 	return cache.New(max(o.CacheSize, 0)), nil
 }
@@ -379,8 +389,8 @@ func (o *Options) cache() (*cache.Cache, error) {
 // tables returns what table writers need to know. o is resolved.
 func (o *Options) tables(c *Comparer) sstable.WriterOptions {
 	return sstable.WriterOptions{
-		MaxWhole: o.Resources.MaxWhole(), Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
-		Compression: o.Compression.At(0), Levels: o.Compression, ZstdLevel: o.ZstdLevel,
+		MaxWhole: o.Resources.inside().MaxWhole(), Format: o.Format.dir(), Comparer: c, BlockSize: o.BlockSize, RestartInterval: o.BlockRestartInterval,
+		Compression: o.Compression.perLevel().At(0), Levels: o.Compression.perLevel(), ZstdLevel: o.ZstdLevel,
 		BloomBits: max(o.BloomBits, 0), PrefixLength: o.PrefixLength, LevelDBFilter: o.LevelDBFilter, DirectIO: o.CompactionDirectIO,
 	}
 }

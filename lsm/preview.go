@@ -12,6 +12,13 @@ import (
 
 func init() {
 	preview.SetDefaultFormat = setDefaultFormat
+	preview.HoldResources = func(r interface{ Set(name, value string) error }) (release func(), err error) {
+		c, err := r.(*Resources).inside().Cache()
+		if err != nil {
+			return nil, err
+		}
+		return c.Unref, nil
+	}
 	engine.Of = func(db any) *engine.DB { return db.(*DB).engine }
 	engine.SnapshotOf = func(s any) *tree.Snapshot { return s.(*Snapshot).at }
 }

@@ -2,38 +2,69 @@ package lsm
 
 import "github.com/loamdb/loam/internal/engine"
 
-// ResourcesOptions says what databases share. The zero value of a field shares nothing of
-// that kind, but for BackgroundJobs. Its fields:
-//
-//   - Memory is how many bytes the databases have together: the block cache, which takes what the
-//     rest leaves, memtables, indexes and filters of tables, and buffers of flushes,
-//     compactions and iterators; at least 8 MiB. The Go heap, stacks and the program come on top.
-//     The default, 0: each database has its own Options.
-//   - BackgroundJobs is how many flushes and pieces of compactions run at once. The default is the
-//     number of processors that Go uses, at least 2.
-//   - IOBytesPerSecond bounds what flushes and compactions read and write. It is lifted for a
-//     database whose writers would wait. The default, 0, is no bound.
-//   - OpenFiles is how many descriptors of tables the databases have together. The default, 0,
-//     is the process's bound.
-type ResourcesOptions = engine.ResourcesOptions
+// ResourcesOptions says what databases share. A zero field shares nothing of that kind, but for
+// BackgroundJobs.
+type ResourcesOptions struct {
+	// Memory is how many bytes the databases have together: the block cache, which takes what the
+	// rest leaves, memtables, indexes and filters of tables, and buffers of flushes, compactions and
+	// iterators; at least 8 MiB. The Go heap, stacks and the program come on top. The default, 0: each
+	// database has its own Options.
+	Memory int64
+	// BackgroundJobs is how many flushes and pieces of compactions run at once. The default, 0, is
+	// the number of processors that Go uses, at least 2.
+	BackgroundJobs int
+	// IOBytesPerSecond bounds what flushes and compactions read and write. It is lifted for a
+	// database whose writers would wait. The default, 0, is no bound.
+	IOBytesPerSecond int64
+	// OpenFiles is how many descriptors of tables the databases have together. The default, 0, is
+	// the process's bound.
+	OpenFiles int
+}
 
 // Resources is what any number of databases of a process share: see Options.Resources and
-// docs/resources.md. It is safe for concurrent use. Make one with NewResources. Its methods:
-//
-//   - Close gives up the caller's hold; databases that are open keep what they share, and the
-//     memory goes with the last of them. Open with it fails with ErrClosed from then on.
-//     Closing twice is harmless.
-//   - Set changes a limit while databases are open: memory (up to what it was at first, at least
-//     8 MiB), background_jobs, io_bytes_per_second or open_files. It fails with ErrInvalidArgument; of memory that is gone with ErrClosed.
-//   - Metrics says how much is in use.
-type Resources = engine.Resources
-
-// ResourcesMetrics says how much of what is shared is in use. Its fields are Memory (the limit
-// in bytes; 0: memory is not shared), the bytes of which there are CacheBytes (blocks in the
-// cache), TableBytes (indexes, filters and cache slots of open tables), MemtableBytes (those
-// that iterators keep included) and BufferBytes (of flushes, compactions and iterators of the whole
-// process), Jobs (flushes and pieces of compactions that run) and OpenFiles (descriptors of tables).
-type ResourcesMetrics = engine.ResourcesMetrics
+// docs/resources.md. It is safe for concurrent use. Make one with NewResources.
+type Resources struct{ r *engine.Resources }
 
 // NewResources makes Resources. Close them when no database will be opened with them any more.
-func NewResources(o ResourcesOptions) *Resources { return engine.NewResources(o) }
+func NewResources(o ResourcesOptions) *Resources {
+	return &Resources{engine.NewResources(engine.ResourcesOptions(o))}
+}
+
+// Close gives up the caller's hold: open databases keep what they share, and the memory goes with
+// the last of them. Open with it fails with ErrClosed from then on. Closing twice is harmless.
+func (r *Resources) Close() {
+	if r.r != nil {
+		r.r.Close()
+	}
+}
+
+// Set changes a limit while databases are open: memory (up to what it was at first, at least 8 MiB),
+// background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB, MiB or GiB after
+// it if it is one of bytes. It fails with ErrInvalidArgument, and with ErrClosed where the memory is
+// gone.
+func (r *Resources) Set(name, value string) error { return r.inside().Set(name, value) }
+
+// Metrics says how much is in use.
+func (r *Resources) Metrics() ResourcesMetrics { return ResourcesMetrics(r.inside().Metrics()) }
+
+// inside is what the engine shares: nil of a nil r, and closed of a zero one.
+func (r *Resources) inside() *engine.Resources {
+	switch {
+	case r == nil:
+		return nil
+	case r.r == nil:
+		return &engine.Resources{}
+	}
+	return r.r
+}
+
+// ResourcesMetrics says how much of what is shared is in use.
+type ResourcesMetrics struct {
+	Memory        int64 // the limit in bytes; 0: memory is not shared
+	CacheBytes    int64 // of blocks
+	TableBytes    int64 // of indexes, filters and cache slots of open tables
+	MemtableBytes int64 // those that iterators keep included
+	BufferBytes   int64 // of flushes, compactions, iterators, and a part of the Go heap
+	Jobs          int   // flushes and pieces of compactions that run
+	OpenFiles     int   // descriptors of tables
+}

@@ -82,7 +82,7 @@ func initLive(db *engine.DB, given *Options) {
 // tuning is what changes for the whole database. o is resolved.
 func (o *Options) tuning() engine.Tuning {
 	t := engine.Tuning{Limits: o.limits(), MaxOpenFiles: o.MaxOpenFiles, CacheSize: -1}
-	if o.Cache == nil && !o.Resources.Bounded() {
+	if o.Cache == nil && !o.Resources.inside().Bounded() {
 		t.CacheSize = max(o.CacheSize, 0)
 	}
 	return t

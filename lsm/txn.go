@@ -30,15 +30,32 @@ var (
 	ErrLockTimeout = locks.ErrTimeout
 )
 
-// ConflictError names what was written after a transaction began. Its fields are Keyspace
-// (its name) and Key. errors.Is(err, ErrConflict) holds for it.
-type ConflictError = txn.Conflict
+// ConflictError names a key that was written after a transaction began. errors.As finds it in an
+// error for which errors.Is(err, ErrConflict) holds.
+type ConflictError struct {
+	Keyspace string // its name
+	Key      []byte // the first one that was found
+}
 
-// DeadlockError says who waits for whom. Its fields are Waiter (the name of the transaction
-// whose call failed), WaiterKey (the key that it asked for), Holder (the transaction that
-// has that lock), HolderKey (the key that the holder waits for), and Between (how many
-// further transactions stand in the circle). errors.Is(err, ErrDeadlock) holds for it.
-type DeadlockError = locks.Deadlock
+// Error names the key.
+func (e *ConflictError) Error() string { return (*txn.Conflict)(e).Error() }
+
+// Is makes errors.Is(e, ErrConflict) hold.
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// DeadlockError names the transactions that would wait for each other. errors.As finds it in an
+// error for which errors.Is(err, ErrDeadlock) holds.
+type DeadlockError struct {
+	Waiter, Holder       string // names of the transaction whose call failed, and of the one that it would wait for
+	WaiterKey, HolderKey []byte // the key that the waiter asked for, and the one that the holder waits for
+	Between              int    // how many further transactions are in the circle
+}
+
+// Error names both transactions and the keys that they wait for.
+func (e *DeadlockError) Error() string { return (*locks.Deadlock)(e).Error() }
+
+// Is makes errors.Is(e, ErrDeadlock) hold.
+func (e *DeadlockError) Is(target error) bool { return target == ErrDeadlock }
 
 // Isolation says what a commit checks.
 type Isolation uint8

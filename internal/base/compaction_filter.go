@@ -75,7 +75,7 @@ func (f *CompactionFilter) failed(key []byte, why string) error {
 }
 
 func panicText(r any) string {
-	if c, ok := r.(*CallbackError); ok {
+	if c, ok := CallbackFailure(r); ok {
 		return c.Reason
 	}
 	return fmt.Sprintf("panic: %v\n%s", r, debug.Stack())

@@ -3,6 +3,7 @@ package base
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 )
 
@@ -55,6 +56,16 @@ type CallbackError struct {
 // Error says which callback failed and why.
 func (e *CallbackError) Error() string { return "the " + e.Callback + " failed: " + e.Reason }
 
+// CallbackFailure is the CallbackError that a panic's value is, or that stands for it: errors.As
+// converts the public type to this one.
+func CallbackFailure(v any) (c *CallbackError, ok bool) {
+	err, ok := v.(error)
+	if ok {
+		ok = errors.As(err, &c)
+	}
+	return c, ok
+}
+
 // NeedsNative is the error for a feature, such as "a keyspace", that a database in
 // LevelDB's format cannot have. errors.Is(err, ErrNeedsNative) holds for it.
 func NeedsNative(feature string) error {
@@ -92,6 +103,20 @@ func (c *Corruption) Error() string {
 // Is makes errors.Is(c, ErrCorruption) hold.
 func (c *Corruption) Is(target error) bool { return target == ErrCorruption }
 
+// As makes errors.As find the public type of the same fields, see AsPublic.
+func (c *Corruption) As(target any) bool { return AsPublic(c, target) }
+
+// AsPublic sets target to err where target points to a pointer to a type that has the fields of
+// err's own: package lsm declares such a type for each error that errors.As finds.
+func AsPublic(err, target any) bool {
+	from, to := reflect.ValueOf(err), reflect.ValueOf(target).Elem()
+	if to.Kind() != reflect.Pointer || !from.CanConvert(to.Type()) {
+		return false
+	}
+	to.Set(from.Convert(to.Type()))
+	return true
+}
+
 // Corruptf makes a Corruption whose place is not yet known.
 func Corruptf(kind, format string, args ...any) *Corruption {
 	return &Corruption{Offset: -1, Kind: kind, Reason: fmt.Sprintf(format, args...)}
@@ -127,7 +152,7 @@ type Panic struct {
 func NewPanic(v any) *Panic { return &Panic{Value: v, Stack: debug.Stack()} }
 
 func (p *Panic) Error() string {
-	if c, ok := p.Value.(*CallbackError); ok {
+	if c, ok := CallbackFailure(p.Value); ok {
 		return c.Error()
 	}
 	return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack)

@@ -32,6 +32,9 @@ func (e *GapError) Error() string {
 // Is reports whether target is base.ErrGap.
 func (e *GapError) Is(target error) bool { return target == base.ErrGap }
 
+// As makes errors.As find the public type, see base.AsPublic.
+func (e *GapError) As(target any) bool { return base.AsPublic(e, target) }
+
 // Options says what a feed shows.
 type Options struct {
 	// Durable holds changes back until they survive a power cut. The default shows them as soon as they are

@@ -50,6 +50,9 @@ func (d *Deadlock) Error() string {
 // Is makes errors.Is(d, ErrDeadlock) hold.
 func (d *Deadlock) Is(target error) bool { return target == ErrDeadlock }
 
+// As makes errors.As find the public type, see base.AsPublic.
+func (d *Deadlock) As(target any) bool { return base.AsPublic(d, target) }
+
 // numShards is a power of two.
 const numShards = 64
 

@@ -39,6 +39,9 @@ func (c *Conflict) Error() string {
 // Is makes errors.Is(c, ErrConflict) hold.
 func (c *Conflict) Is(target error) bool { return target == ErrConflict }
 
+// As makes errors.As find the public type, see base.AsPublic.
+func (c *Conflict) As(target any) bool { return base.AsPublic(c, target) }
+
 // Keyspace is a keyspace as transactions need it. Equal ones are the same keyspace.
 type Keyspace interface {
 	ID() base.KeyspaceID

@@ -48,8 +48,9 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 }
 
-// ReadFile is a file opened for reading.
-type ReadFile interface {
+// ReadFile is a file opened for reading. It, WriteFile and Log are aliases of interface literals that
+// package lsm repeats, so that a public FS is an FS here.
+type ReadFile = interface {
 	io.ReaderAt
 	io.Closer
 	// Size is the length in bytes when the file was opened.
@@ -60,7 +61,7 @@ type ReadFile interface {
 
 // WriteFile is a file written from front to back. The OS implementation starts
 // write-back every few MiB so that Sync never meets a mountain of dirty pages.
-type WriteFile interface {
+type WriteFile = interface {
 	io.Writer
 	// Sync makes what was written durable.
 	Sync() error
@@ -93,7 +94,7 @@ func Descriptor(f any) (fd uintptr, ok bool) {
 // Log is an append-only file whose every Append reaches the kernel before it
 // returns. After an error of Append only Truncate and Close may follow, after
 // an error of Truncate or Sync only Close.
-type Log interface {
+type Log = interface {
 	// Append writes all of p at the end. It does not retain p. A failed one may
 	// leave any part of p behind the end.
 	Append(p []byte) error

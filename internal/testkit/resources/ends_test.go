@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/leak"
 	"github.com/loamdb/loam/internal/vfs"
@@ -254,11 +255,10 @@ func (w *world) end(x thing, twice bool) error {
 func (w *world) endAll(order []int, looks func() bool, hold bool) error {
 	release := func() {}
 	if hold {
-		c, err := w.res.Cache()
-		if err != nil {
+		var err error
+		if release, err = preview.HoldResources(w.res); err != nil {
 			return err
 		}
-		release = c.Unref
 	}
 	defer release()
 	for _, i := range order {
