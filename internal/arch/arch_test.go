@@ -19,18 +19,18 @@ var rules = []struct {
 		"801 lines, cap 800": {"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 800)},
 	}, map[string]string{"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 799)}},
 	{"package size", func(t *tree) []string { return packageSize(t, nil) }, map[string]map[string]string{
-		"lsm: 3001 lines": {
-			"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 1500),
-			"lsm/b.go": "package lsm\n" + strings.Repeat("\n", 1499),
+		"lsm: 4001 lines": {
+			"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 2000),
+			"lsm/b.go": "package lsm\n" + strings.Repeat("\n", 1999),
 		},
 	}, map[string]string{
 		"lsm/a.go":      "package lsm\n" + strings.Repeat("\n", 2999),
-		"lsm/a_test.go": "package lsm\n" + strings.Repeat("\n", 3000),
+		"lsm/a_test.go": "package lsm\n" + strings.Repeat("\n", 4000),
 	}},
-	{"package list shrinks", func(t *tree) []string { return packageSize(t, map[string]int{"lsm": 3100}) }, map[string]map[string]string{
+	{"package list shrinks", func(t *tree) []string { return packageSize(t, map[string]int{"lsm": 4100}) }, map[string]map[string]string{
 		"take it off the list": {"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 2999)},
-		"lsm: 3101 lines":      {"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 1500), "lsm/b.go": "package lsm\n" + strings.Repeat("\n", 1599)},
-	}, map[string]string{"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 3099)}},
+		"lsm: 4101 lines":      {"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 2000), "lsm/b.go": "package lsm\n" + strings.Repeat("\n", 2099)},
+	}, map[string]string{"lsm/a.go": "package lsm\n" + strings.Repeat("\n", 4099)}},
 	{"function size", func(t *tree) []string { return functionSize(t, nil) }, map[string]map[string]string{
 		"func f has 101 lines": {"lsm/a.go": "package lsm\n\nfunc f() {\n" + strings.Repeat("\n", 99) + "}\n"},
 	}, map[string]string{"lsm/a.go": "package lsm\n\nfunc f() {\n" + strings.Repeat("\n", 98) + "}\n"}},
