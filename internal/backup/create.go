@@ -331,7 +331,7 @@ func (f *Folder) share(id objectID) bool {
 
 func (f *Folder) shareLocked(id objectID) bool {
 	o := f.objects[id]
-	if o == nil || !o.there {
+	if o == nil || !o.there || o.damaged {
 		return false
 	}
 	info, err := f.fs.Stat(f.objectPath(id))
@@ -353,7 +353,7 @@ func (f *Folder) adopt(temp string, s *saved) (fresh bool, err error) {
 		return false, err
 	}
 	o := f.objectOf(s.object, s.fingerprint())
-	o.there = true
+	o.there, o.damaged = true, false
 	o.refs++
 	return true, nil
 }
@@ -387,6 +387,10 @@ func (f *Folder) commit(c *catalog) error {
 		return err
 	}
 	f.backups[c.id] = c.info()
+	for i := range c.files { // their names are durable
+		id := c.files[i].object
+		f.unmark(id, f.objects[id])
+	}
 	return nil
 }
 

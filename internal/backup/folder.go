@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -26,6 +27,9 @@ const (
 	// that no number is given out twice.
 	deletedExt = "deleted"
 	tempExt    = "tmp"
+	// damagedSuffix follows the name of an object in that of an empty file: a reader found the object's
+	// checksum wrong, so that no backup shares it before it is written anew.
+	damagedSuffix = ".damaged"
 )
 
 // folderText is the content of the file folderName.
@@ -68,6 +72,9 @@ type object struct {
 	refs  int // catalogs that name it, and calls that use it
 	there bool
 	print fingerprint
+
+	damaged bool // its checksum was wrong when it was read last
+	marked  bool // damagedSuffix stands in the folder
 }
 
 // Open opens the folder in dir, and makes it unless o.Missing. Its parent must exist. What a crash left of
@@ -230,6 +237,11 @@ func (f *Folder) load() error {
 		if id, ok := parseObject(name); ok {
 			f.objectOf(id, fingerprint{size: id.size}).there = true
 		}
+		of, mark := strings.CutSuffix(name, damagedSuffix)
+		if id, ok := parseObject(of); ok && mark {
+			o := f.objectOf(id, fingerprint{size: id.size})
+			o.damaged, o.marked = true, true
+		}
 	}
 	if f.readOnly {
 		return nil
@@ -327,12 +339,39 @@ func (f *Folder) collect() error {
 				continue // the next one tries again
 			}
 		}
+		f.unmark(id, o)
 		delete(f.objects, id)
 		if f.prints[o.print]--; f.prints[o.print] == 0 {
 			delete(f.prints, o.print)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// noteDamage has the next backup write an object anew, also after another opening of the folder.
+func (f *Folder) noteDamage(id objectID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o := f.objects[id]
+	if o == nil || o.damaged {
+		return
+	}
+	o.damaged = true
+	if f.readOnly {
+		return
+	}
+	// Without the mark only this opening knows.
+	if w, err := f.fs.Create(f.objectPath(id) + damagedSuffix); err == nil {
+		o.marked = true
+		_ = w.Close()
+	}
+}
+
+// unmark forgets that an object was damaged: it was written anew, or is gone. mu is held.
+func (f *Folder) unmark(id objectID, o *object) {
+	if o.marked && f.fs.Remove(f.objectPath(id)+damagedSuffix) == nil {
+		o.marked = false
+	}
 }
 
 // begin counts a call as under way until end.

@@ -153,6 +153,7 @@ func (f *Folder) readObject(c *catalog, file *saved, out io.Writer, r *Run, buf 
 		return fmt.Errorf("%s of backup %d: %w", file.name, c.id, err)
 	}
 	if s.sha != file.object.sum {
+		f.noteDamage(file.object)
 		return damaged(file.object.size, "its checksum is wrong")
 	}
 	return nil

@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -140,4 +141,74 @@ func TestSameSize(t *testing.T) {
 		t.Errorf("the tables have the sizes %v", sizes)
 	}
 	must(t, f.Close())
+}
+
+// TestDamageIsNotShared: contents that Verify or Restore found damaged are written anew by the next backup, also
+// after another opening of the folder, and the older backups are whole again.
+func TestDamageIsNotShared(t *testing.T) {
+	testkit.EachFormat(t, func(t *testing.T, _ int) {
+		for _, how := range []string{"verify", "restore", "reopened"} {
+			t.Run(how, func(t *testing.T) {
+				top := t.TempDir()
+				db := mustOpen(t, filepath.Join(top, "db"), small(vfs.Default))
+				fill(t, db, 0, 3000)
+				must(t, db.Flush())
+				place := filepath.Join(top, "backups")
+				f := mustFolder(t, place, vfs.Default)
+				first := mustCreate(t, f, db)
+				largest := largestObject(t, place)
+				whole, err := os.ReadFile(largest)
+				must(t, err)
+				damaged := bytes.Clone(whole)
+				damaged[len(damaged)/2] ^= 1
+				must(t, os.WriteFile(largest, damaged, 0o600))
+
+				if how == "restore" {
+					err = f.Restore(t.Context(), first.ID, filepath.Join(top, "restored"), nil)
+				} else {
+					err = f.Verify(t.Context(), first.ID, nil)
+				}
+				if !errors.Is(err, lsm.ErrCorruption) {
+					t.Fatalf("the damage is not told: %v", err)
+				}
+				if how == "reopened" {
+					must(t, f.Close())
+					f = mustFolder(t, place, vfs.Default)
+				}
+				second := mustCreate(t, f, db)
+				if again, err := os.ReadFile(largest); err != nil || !bytes.Equal(again, whole) {
+					t.Errorf("%s is not written anew: %v", filepath.Base(largest), err)
+				}
+				must(t, f.Verify(t.Context(), first.ID, nil))
+				must(t, f.Verify(t.Context(), second.ID, nil))
+				must(t, f.Restore(t.Context(), second.ID, filepath.Join(top, "second"), nil))
+				has(t, filepath.Join(top, "second"), vfs.Default, 3000)
+				if third := mustCreate(t, f, db); third.NewBytes > uint64(len(whole)/2) {
+					t.Errorf("the third backup writes %d bytes again", third.NewBytes)
+				}
+				must(t, f.Keep(0))
+				if left, err := os.ReadDir(filepath.Join(place, "data")); err != nil || len(left) > 0 {
+					t.Errorf("left are %v, %v", left, err)
+				}
+				must(t, f.Close())
+				must(t, db.Close())
+			})
+		}
+	})
+}
+
+// largestObject is the path of the largest file in a folder of backups.
+func largestObject(t *testing.T, folder string) (path string) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "data", "*"))
+	must(t, err)
+	size := int64(0)
+	for _, name := range names {
+		info, err := os.Stat(name)
+		must(t, err)
+		if info.Size() > size {
+			path, size = name, info.Size()
+		}
+	}
+	return path
 }
