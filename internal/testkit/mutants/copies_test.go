@@ -21,16 +21,30 @@ var copies = []mutant{
 		{"internal/backup/checkpoint.go", "\t\terr = out.Sync()\n", "\t\terr = nil\n"}}},
 
 	{"copy-name-not-synced", "the name of a checkpoint is not durable", target{"internal/testkit/crash", "TestCopyStates"}, []edit{
-		{"internal/backup/stage.go", "s.fs.SyncDir(filepath.Dir(s.to))", "error(nil)"}}},
+		{"internal/backup/stage.go", "s.outer.SyncDir(filepath.Dir(s.to))", "error(nil)"}}},
 
 	{"copy-links-open-log", "a log is linked that was not synced and closed", target{"internal/testkit/crash", "TestCopyStates"}, []edit{
 		{"internal/backup/checkpoint.go", "if !last && c.src.SyncFull(l.Num) {", "if !last {"}}},
 
 	{"copy-without-marker", "what a crash leaves of a checkpoint is not known for that", target{"lsm", "TestCheckpointAgain"}, []edit{
-		{"internal/backup/stage.go", "slices.Contains(names, marker)", "slices.Contains(names, marker) && names == nil"}}},
+		{"internal/backup/stage.go", "\t\tif slices.Contains(names, marker) {\n\t\t\treturn true, err", "\t\tif slices.Contains(names, marker) && names == nil {\n\t\t\treturn true, err"}}},
 
 	{"copy-of-two-times", "logs became obsolete that the MANIFEST of a checkpoint needs", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
 		{"internal/backup/capture.go", "release := s.HoldLogs()", "release := func() {}"}}},
+
+	{"copy-logs-first", "the logs of a checkpoint are those of a time before its MANIFEST", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
+		{"internal/backup/capture.go", "\tcur, err := current.Read(s.FS, s.Dir)\n", "\tlogs, err := s.Logs()\n\tif err != nil {\n\t\treturn err\n\t}\n\tcur, err := current.Read(s.FS, s.Dir)\n"},
+		{"internal/backup/capture.go", "\tlogs, err := s.Logs()\n\tif err != nil {\n\t\treturn err\n\t}\n\tst := &res.State", "\tst := &res.State"}}},
+
+	{"copy-stage-in-the-database", "the stage of a checkpoint is opened through the database's held directory", target{"lsm", "TestLockGuardsAfterCheckpoint"}, []edit{
+		{"internal/vfs/dir_unix.go", "{ return holdDir(h.OS, h, dir) }", "{ return h, nil, nil }"},
+		{"internal/vfs/dir_unix.go", "if name != filepath.Join(h.path, base.LockName) {", "if name == \"\" {"}}},
+
+	{"copy-files-are-the-database's", "a file outside of the held directory is watched as one in it", target{"internal/vfs", "TestHeldDirsApart"}, []edit{
+		{"internal/vfs/dir_unix.go", "\tif err != nil || in == nil {\n\t\treturn f, nil, err\n\t}\n", "\tif err != nil {\n\t\treturn f, nil, err\n\t}\n\tif in == nil {\n\t\tin = h\n\t}\n"}}},
+
+	{"export-follows-chdir", "an export looks its target up again", target{"lsm", "TestExportChdir"}, []edit{
+		{"internal/transfer/export.go", "if to, err = vfs.Absolute(dst.FS, to); err != nil {", "if _, err = vfs.Absolute(dst.FS, to); err != nil {"}}},
 
 	{"copy-without-pins", "tables are deleted that a checkpoint is about to link", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
 		{"internal/backup/capture.go", "s.Files.Pin()", "s.Files.Pin(base.LockName)"},
@@ -89,6 +103,21 @@ var copies = []mutant{
 
 	{"backup-frees-shared", "deleting a backup frees objects that others need", target{"lsm/backup", "TestBackups"}, []edit{
 		{"internal/backup/folder.go", "f.objects[c.files[i].object].refs--", "f.objects[c.files[i].object].refs = 0"}}},
+
+	{"backup-keeps-the-oldest", "Keep deletes the newest backups", target{"lsm/backup", "TestSeveralDatabases"}, []edit{
+		{"internal/backup/folder.go", "\tslices.Reverse(all) // newest first\n", ""}}},
+
+	{"backup-keeps-one-less", "Keep deletes one backup too many", target{"lsm/backup", "TestSeveralDatabases"}, []edit{
+		{"internal/backup/folder.go", "kept[info.Database] > n", "kept[info.Database] >= n"}}},
+
+	{"backup-keeps-of-all", "Keep counts the backups of several databases together", target{"lsm/backup", "TestSeveralDatabases"}, []edit{
+		{"internal/backup/folder.go", "if kept[info.Database]++; info.Err == nil && kept[info.Database] > n", "if kept[\"\"]++; info.Err == nil && kept[\"\"] > n"}}},
+
+	{"backup-shares-damage", "damage that Verify named is shared by the next backup", target{"lsm/backup", "TestDamageIsNotShared"}, []edit{
+		{"internal/backup/create.go", "!o.there || o.damaged", "!o.there"}}},
+
+	{"backup-damage-forgotten", "damage that Verify named is forgotten when the folder is closed", target{"lsm/backup", "TestDamageIsNotShared"}, []edit{
+		{"internal/backup/folder.go", "o.damaged, o.marked = true, true", "o.marked = true"}}},
 
 	{"backup-delete-while-made", "objects that a backup under way shares are deleted with an older one", target{"lsm/backup", "TestSideBySide"}, []edit{
 		{"internal/backup/create.go", "\to.refs++\n\treturn true\n", "\treturn true\n"}}},

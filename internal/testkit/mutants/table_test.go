@@ -322,7 +322,7 @@ var table = []mutant{
 		{"internal/tree/get.go", "\th.state, seq, err = t.stateFor(h.guard, snap)\n", "\th.state, seq, err = t.stateFor(h.guard, snap)\n\tif s := t.state.Load(h.guard); s != nil {\n\t\th.state = s\n\t}\n"}}},
 
 	{"commit-after-close", "a writer that waited behind Close commits to a closed database", target{"lsm", "TestWritesBesideClose"}, []edit{
-		{"internal/engine/open.go", "\t\tdb.Pipeline.Poison(base.ErrClosed)\n", ""}}},
+		{"internal/engine/open.go", "\t\tdb.Pipeline.Poison(base.ErrDatabaseClosed)\n", ""}}},
 
 	{"io-in-guard", "a read waits for the disk inside its guard", target{"lsm", "TestBlockedReadHoldsOnlyItsView"}, []edit{
 		{"internal/tree/get.go", "\t\th.count()\n\t\treturn r.GetAt(", "\t\treturn r.GetAt("}}},
@@ -354,10 +354,10 @@ var table = []mutant{
 		{"internal/vfs/dir.go", "filepath.Abs(dir); err == nil {", "filepath.Abs(dir); err == nil && abs == dir {"}}},
 
 	{"directory-by-name", "the directory is not held by a descriptor", surrounding("TestDirectoryIsRenamed"), []edit{
-		{"internal/vfs/dir.go", "\tcase OS:\n\t\treturn f.hold(dir)\n", "\tcase OS:\n\t\treturn f, nil, nil\n"}}},
+		{"internal/vfs/dir.go", "\t}:\n\t\treturn f.hold(dir)\n", "\t}:\n\t\treturn fsys, nil, nil\n"}}},
 
 	{"lost-lock", "files are deleted and created although LOCK is another one", surrounding("TestLockIsRemoved"), []edit{
-		{"internal/vfs/dir_unix.go", "if !h.lock.still(h.fd) {", "if false {"}}},
+		{"internal/vfs/dir_unix.go", "if err := h.lock.still(h.fd); err != nil {", "if err := error(nil); err != nil {"}}},
 
 	{"sync-without-name", "a synced write is acknowledged although its log was removed", surrounding("TestDirectoryIsRemoved"), []edit{
 		{"internal/vfs/dir_unix.go", "err != nil || st.Nlink > 0 {", "err != nil || st.Nlink > 0 || true {"}}},
