@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/loamdb/loam/internal/testkit/hang"
 )
 
 // The tests here build the libraries and run C programs against them. They need
@@ -129,7 +131,7 @@ func execute(t testing.TB, program string, args ...string) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", filepath.Base(program), err, tail(stdout.String()), tail(stderr.String()))

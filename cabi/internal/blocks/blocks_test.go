@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/loamdb/loam/lsm"
@@ -81,40 +82,44 @@ func TestBlocks(t *testing.T) {
 
 // TestTurns has one thread wait, which keeps those from nothing that wait for less, and does not outlive the feed.
 func TestTurns(t *testing.T) {
-	db, f := open(t)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		block, err := next(f, 0, -1)
-		if err != nil || len(seqs(t, block)) != 1 {
-			t.Error(block, err)
-		}
-	})
-	for len(f.turn) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	for _, timeout := range []time.Duration{0, time.Millisecond} {
-		if block, err := next(f, 0, timeout); block != nil || err != nil || f.Position() != 1 {
-			t.Error(timeout, block, err, f.Position())
-		}
-	}
-	if err := db.Put([]byte("a"), nil, lsm.NoSync); err != nil {
-		t.Fatal(err)
-	}
-	wg.Wait()
-	for range 3 {
+	synctest.Test(t, func(t *testing.T) {
+		db, f := open(t)
+		var wg sync.WaitGroup
 		wg.Go(func() {
-			if block, err := next(f, 0, -1); !errors.Is(err, lsm.ErrClosed) {
+			block, err := next(f, 0, -1)
+			if err != nil || len(seqs(t, block)) != 1 {
 				t.Error(block, err)
 			}
 		})
-	}
-	for len(f.turn) == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
-	wg.Wait()
+		synctest.Wait()
+		if len(f.turn) == 0 {
+			t.Error("nobody waits")
+		}
+		for _, timeout := range []time.Duration{0, time.Millisecond} {
+			if block, err := next(f, 0, timeout); block != nil || err != nil || f.Position() != 1 {
+				t.Error(timeout, block, err, f.Position())
+			}
+		}
+		if err := db.Put([]byte("a"), nil, lsm.NoSync); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		for range 3 {
+			wg.Go(func() {
+				if block, err := next(f, 0, -1); !errors.Is(err, lsm.ErrClosed) {
+					t.Error(block, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if len(f.turn) == 0 {
+			t.Error("nobody waits")
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+	})
 }
 
 // TestRefused has a block that its receiver could not take handed out again, in front of what is behind it.

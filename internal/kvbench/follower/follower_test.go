@@ -45,7 +45,6 @@ func TestProcess(t *testing.T) {
 			if err := db.Put([]byte(BeatKey), Beat(), false); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(BeatEvery)
 		}
 		lags, err := p.Stop()
 		if err != nil {

@@ -16,10 +16,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -54,9 +54,6 @@ func (p Plug) String() string {
 }
 
 func (a Act) String() string { return [...]string{"panics", "blocks", "calls back"}[a] }
-
-// watchdog is what a script may take: the last resort against hangs.
-const watchdog = time.Minute
 
 // mark is in every panic, and so in everything that tells of one.
 const mark = "the user's own panic"
@@ -99,10 +96,9 @@ func (t *trial) call(p Plug) {
 			<-t.ended // nobody waits for these
 			return
 		}
-		for range 100 {
+		for range 1000 { // others go on as far as they can
 			runtime.Gosched()
 		}
-		time.Sleep(time.Millisecond) // others go on as far as they can
 	case CallBack:
 		if p == Listener || p == Logger {
 			t.callDatabase()
@@ -354,18 +350,13 @@ func (t *trial) deletedSince(k string, step int) bool { return t.tried[k] > step
 func Run(seed int64, plug Plug, act Act, at int64) (calls [Plugs]int64, err error) {
 	t := &trial{plug: plug, act: act, at: at, mem: vfs.NewMem(), ended: make(chan struct{}),
 		acked: map[string]int{}, tried: map[string]int{}}
-	done := make(chan error, 1)
-	go func() {
+	err = hang.InTime(func() error {
 		err := t.script(seed)
 		close(t.ended)
 		t.busy.Wait()
-		done <- err
-	}()
-	select {
-	case err = <-done:
-	case <-time.After(watchdog):
-		stacks := make([]byte, 1<<20)
-		err = fmt.Errorf("hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
+		return err
+	})
+	if errors.Is(err, hang.Error) {
 		return calls, t.describe(seed, err)
 	}
 	for p := range calls {

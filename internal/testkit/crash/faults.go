@@ -12,11 +12,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -80,9 +79,6 @@ func (f fault) String() string {
 
 // shortage reports whether the fault is one that passes.
 func (f fault) shortage() bool { return base.IsShortage(f.err) }
-
-// hangLimit is the patience with a whole workload and its failing calls.
-const hangLimit = 10 * time.Second
 
 // trial is one run of a workload with a fault at one call.
 type trial struct {
@@ -177,8 +173,7 @@ func (t *trial) run() (done bool, err error) {
 	s.failed = t.failed
 	s.acked = t.acked
 	s.closing = t.heals
-	finished := make(chan error, 1)
-	go func() {
+	err = hang.InTime(func() error {
 		err := t.w.run(s)
 		if errors.Is(err, errNoDatabase) {
 			err = nil
@@ -186,16 +181,8 @@ func (t *trial) run() (done bool, err error) {
 		if s.db != nil {
 			s.db.Close()
 		}
-		finished <- errors.Join(err, t.broken)
-	}()
-	over, stop := testkit.Patience(hangLimit)
-	defer stop()
-	select {
-	case err = <-finished:
-	case <-over:
-		stacks := make([]byte, 1<<20)
-		err = fmt.Errorf("hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
-	}
+		return errors.Join(err, t.broken)
+	})
 	if t.hit == nil {
 		return true, err
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -133,10 +133,8 @@ func (d *disk) recovers(db *lsm.DB) error {
 		return fmt.Errorf("resume: %w", err)
 	}
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if err = db.Flush(); err == nil {
-			return nil
-		}
+	if hang.Until(func() bool { err = db.Flush(); return err == nil }) {
+		return nil
 	}
 	return fmt.Errorf("space has returned, but flushes fail: %w", err)
 }

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -18,6 +17,7 @@ type bank struct {
 	locks    []sync.Mutex // one for each account: transfers read, then write
 	stop     atomic.Bool
 	reads    atomic.Int64
+	sums     int64 // how many reads there are to be
 	accounts int
 }
 
@@ -33,14 +33,14 @@ func amount(n int64) []byte {
 func balance(v []byte) int64 { return int64(binary.LittleEndian.Uint64(v)) }
 
 // Bank lets writers move money between accounts and readers sum them up, in
-// snapshots and iterators, for a while. Every sum must be the same.
-func Bank(seed int64, accounts int, d time.Duration) error {
+// snapshots and iterators, until there are so many sums. Every one must be the same.
+func Bank(seed int64, accounts int, sums int64) error {
 	db, err := lsm.Open("db", small())
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	b := &bank{db: db, locks: make([]sync.Mutex, accounts), accounts: accounts}
+	b := &bank{db: db, sums: sums, locks: make([]sync.Mutex, accounts), accounts: accounts}
 	first := lsm.NewBatch()
 	for i := range accounts {
 		first.Put(account(i), amount(opening))
@@ -60,10 +60,6 @@ func Bank(seed int64, accounts int, d time.Duration) error {
 			b.stop.Store(true)
 		})
 	}
-	for end := time.Now().Add(d); (time.Now().Before(end) || b.reads.Load() == 0) && !b.stop.Load(); {
-		time.Sleep(time.Millisecond)
-	}
-	b.stop.Store(true)
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("seed %d: %w", seed, err)
@@ -97,7 +93,9 @@ func (b *bank) transfer(rng *rand.Rand) error {
 }
 
 func (b *bank) check(sum int64, n int, how string) error {
-	b.reads.Add(1)
+	if b.reads.Add(1) >= b.sums {
+		b.stop.Store(true)
+	}
 	if n != b.accounts || sum != int64(opening*b.accounts) {
 		return fmt.Errorf("%s: %d accounts hold %d, want %d and %d", how, n, sum, b.accounts, opening*b.accounts)
 	}
@@ -158,9 +156,13 @@ func (b *bank) sumMultiGet(*rand.Rand) error {
 	return b.check(sum, n, "multiget")
 }
 
-// maintain flushes and compacts now and then.
+// maintain flushes and compacts, between transfers.
 func (b *bank) maintain(rng *rand.Rand) error {
-	time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
+	for range rng.IntN(2000) {
+		if err := b.transfer(rng); err != nil || b.stop.Load() {
+			return err
+		}
+	}
 	if rng.IntN(3) == 0 {
 		return b.db.CompactRange(nil, nil)
 	}

@@ -2,7 +2,6 @@ package history
 
 import (
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
 )
@@ -59,8 +58,8 @@ func TestHotKeys(t *testing.T) {
 
 func TestBank(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, share int) {
-		d := time.Duration(testkit.Scale(1, 6/share, 120)) * time.Second
-		if err := Bank(testkit.Seed(t), 100, d); err != nil {
+		sums := int64(testkit.Scale(1000, 10_000/share, 500_000))
+		if err := Bank(testkit.Seed(t), 100, sums); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -55,11 +56,12 @@ func KillFed(seed int64, rounds int, dir string) error {
 
 // follow consumes what a writer commits, until ctx is done.
 func (c *consumer) follow(ctx context.Context) error {
-	f, err := lsm.OpenFollower(c.dir, &lsm.Options{FollowInterval: time.Millisecond})
-	for errors.Is(err, lsm.ErrDoesNotExist) && ctx.Err() == nil { // the first writer has not made it yet
-		time.Sleep(time.Millisecond)
+	var f *lsm.Follower
+	var err error
+	hang.Until(func() bool { // the first writer has not made it yet
 		f, err = lsm.OpenFollower(c.dir, &lsm.Options{FollowInterval: time.Millisecond})
-	}
+		return !errors.Is(err, lsm.ErrDoesNotExist) || ctx.Err() != nil
+	})
 	if errors.Is(err, lsm.ErrDoesNotExist) {
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/model"
 	"github.com/loamdb/loam/lsm"
 )
@@ -393,7 +394,7 @@ func limitOne(dir string, l *book, b *bounds, limit uint64) error {
 	if err != nil {
 		return err
 	}
-	timer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+	timer := time.AfterFunc(hang.Limit(), func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	err = b.follow(out)
 	cmd.Wait()

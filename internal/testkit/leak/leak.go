@@ -10,11 +10,13 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -31,7 +33,7 @@ func (u Usage) String() string {
 
 // Now measures, after what runs in the background has come to an end.
 func Now() Usage {
-	u := Usage{Goroutines: runtime.NumGoroutine()}
+	u := usage()
 	// Goroutines that are done need a moment to vanish: what stays the same for
 	// 100 ms, or 2, those of a test, is not of that kind.
 	for same := 0; u.Goroutines > 2 && same < 100; same++ {
@@ -40,8 +42,11 @@ func Now() Usage {
 			u.Goroutines, same = n, 0
 		}
 	}
-	u.Descriptors, u.Threads, u.OffHeap = entries("/proc/self/fd"), entries("/proc/self/task"), offheap.InUse()
-	return u
+	return usage()
+}
+
+func usage() Usage {
+	return Usage{entries("/proc/self/fd"), entries("/proc/self/task"), runtime.NumGoroutine(), offheap.InUse()}
 }
 
 func entries(dir string) int {
@@ -97,7 +102,15 @@ func Openings(dir string, seed int64, n int) (before, after Usage, err error) {
 			before = Now()
 		}
 	}
-	return before, Now(), nil
+	// What ends takes a moment to vanish.
+	hang.Until(func() bool { after = usage(); return !after.more(before) })
+	return before, after, nil
+}
+
+// more reports whether u is more than before, but for a few threads: the runtime makes one when all it has
+// are in system calls.
+func (u Usage) more(before Usage) bool {
+	return u.Descriptors > before.Descriptors || u.Goroutines > before.Goroutines || u.OffHeap > before.OffHeap || u.Threads > before.Threads+4
 }
 
 // Idle opens a database with some data in dir, lets it settle, and counts the
@@ -125,10 +138,10 @@ func Idle(dir string, period time.Duration) (calls int64, cpu time.Duration, err
 	runtime.GC()
 	calls, cpu = math.MaxInt64, math.MaxInt64
 	for range 20 {
-		c, p := n.Load(), processorTime()
+		c, p := n.Load(), hang.ProcessorTime()
 		time.Sleep(period)
-		calls, cpu = min(calls, n.Load()-c), min(cpu, processorTime()-p)
-		if calls == 0 && cpu <= period/20 {
+		calls, cpu = min(calls, n.Load()-c), min(cpu, hang.ProcessorTime()-p)
+		if calls == 0 && cpu <= 25*time.Millisecond {
 			break
 		}
 	}
@@ -136,9 +149,17 @@ func Idle(dir string, period time.Duration) (calls int64, cpu time.Duration, err
 }
 
 // CloseBusy fills a database until compactions have much to do and measures
-// how long Close takes then.
+// how much processor time Close takes then.
 func CloseBusy(dir string, entries int) (time.Duration, error) {
-	db, err := lsm.Open(dir, &lsm.Options{WriteBufferSize: 1 << 20, MaxFileSize: 1 << 20})
+	var once sync.Once
+	begun := make(chan struct{})
+	db, err := lsm.Open(dir, &lsm.Options{WriteBufferSize: 1 << 20, MaxFileSize: 1 << 20, Events: &lsm.EventListener{
+		CompactionBegin: func(c lsm.CompactionInfo) {
+			if c.Reason == "manual" {
+				once.Do(func() { close(begun) })
+			}
+		},
+	}})
 	if err != nil {
 		return 0, err
 	}
@@ -150,8 +171,8 @@ func CloseBusy(dir string, entries int) (time.Duration, error) {
 		}
 	}
 	go db.CompactRange(nil, nil)
-	time.Sleep(5 * time.Millisecond)
-	start := time.Now()
-	err = db.Close()
-	return time.Since(start), err
+	<-begun
+	start := hang.ProcessorTime()
+	err = hang.InTime(db.Close)
+	return hang.ProcessorTime() - start, err
 }

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -128,7 +128,7 @@ func followerDuringClose(shared bool, seed uint64, n int) (reached bool, err err
 		reached = true
 	case e := <-work:
 		work <- e
-	case <-time.After(watchdog):
+	case <-hang.After():
 		return false, errors.New("CatchUp hangs")
 	}
 	go func() { closed <- f.Close() }()
@@ -163,7 +163,7 @@ func followerDuringClose(shared bool, seed uint64, n int) (reached bool, err err
 	select {
 	case e := <-done:
 		err = errors.Join(err, e)
-	case <-time.After(watchdog):
+	case <-hang.After():
 		return reached, fmt.Errorf("calls beside Close, CatchUp stopped at its call %d, hang", n)
 	}
 	return reached, errors.Join(err, w.closed(f, rng, "DB.Snapshot"), readings(w.db), w.end())

@@ -18,20 +18,18 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
-
-// watchdog is how long a step may take that must not hang.
-var watchdog = time.Minute
 
 const entries = 60
 
@@ -224,10 +222,8 @@ func (w *world) end() error {
 		err = errors.Join(err, readings(db), db.Close())
 	}
 	// The last of what an iterator held is freed in the background.
-	for start := time.Now(); offheap.InUse() > w.before; time.Sleep(time.Millisecond) {
-		if time.Since(start) > watchdog {
-			return errors.Join(err, fmt.Errorf("%d bytes off the heap, %d before", offheap.InUse(), w.before))
-		}
+	if !hang.Until(func() bool { return offheap.InUse() <= w.before }) {
+		return errors.Join(err, fmt.Errorf("%d bytes off the heap, %d before", offheap.InUse(), w.before))
 	}
 	return err
 }
@@ -509,7 +505,7 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 		reached = true
 	case e := <-work:
 		work <- e
-	case <-time.After(watchdog):
+	case <-hang.After():
 		return false, errors.New("a compaction hangs")
 	}
 	go func() { closed <- w.db.Close() }()
@@ -519,7 +515,7 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 			reached = true
 		case e := <-closed:
 			closed <- e
-		case <-time.After(watchdog):
+		case <-hang.After():
 			return false, errors.New("Close hangs")
 		}
 	}
@@ -550,7 +546,9 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 		}
 	})
 	wg.Go(func() { report(closing.Close()) })
-	time.Sleep(time.Duration(rng.IntN(2000)) * time.Microsecond)
+	for range rng.IntN(1000) {
+		runtime.Gosched()
+	}
 	w.disk.resume()
 	var result error
 	done := make(chan struct{})
@@ -564,7 +562,7 @@ func DuringClose(shared bool, seed uint64, n int) (reached bool, err error) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(watchdog):
+	case <-hang.After():
 		return reached, fmt.Errorf("calls beside Close stopped at its call %d hang", n)
 	}
 	if result != nil && !errors.Is(result, lsm.ErrClosed) { // one of the calls may have been first

@@ -3,7 +3,6 @@ package lifetimes
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -15,22 +14,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
-
-// TestMain shortens the watchdog of the short tests: mutants that hang are to be
-// found within a minute.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() {
-		watchdog = 30 * time.Second
-	}
-	os.Exit(m.Run())
-}
 
 func caches(t *testing.T, f func(t *testing.T, shared bool, seed uint64)) {
 	seed := uint64(testkit.Seed(t))

@@ -10,12 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -207,10 +207,9 @@ func (t *trial) run(seed int64) (done bool, err error) {
 		t.kinds.Enable(&t.opts)
 	}
 	before := offheap.InUse()
-	finished := make(chan error, 1)
 	offheap.SetFault(t.fault)
 	defer offheap.SetFault(nil)
-	go func() {
+	err = hang.InTime(func() error {
 		err := t.w.run(t)
 		if errors.Is(err, errNoDatabase) {
 			err = nil
@@ -218,16 +217,8 @@ func (t *trial) run(seed int64) (done bool, err error) {
 		done = t.count.Load() < t.at
 		t.off.Store(true)
 		// A failed trial has its database open: what that holds is no part of the next trial.
-		finished <- errors.Join(err, t.resume(), t.close())
-	}()
-	over, stop := testkit.Patience(hangLimit)
-	defer stop()
-	select {
-	case err = <-finished:
-	case <-over:
-		stacks := make([]byte, 1<<20)
-		return false, fmt.Errorf("%v: hangs:\n%s", t, stacks[:runtime.Stack(stacks, true)])
-	}
+		return errors.Join(err, t.resume(), t.close())
+	})
 	if err == nil {
 		err = given(before)
 	}
@@ -277,11 +268,8 @@ func (t *trial) resume() error {
 // way out may take a moment.
 func given(before int64) error {
 	var now int64
-	for range 2000 {
-		if now = offheap.InUse(); now == before {
-			return nil
-		}
-		time.Sleep(time.Millisecond)
+	if hang.Until(func() bool { now = offheap.InUse(); return now == before }) {
+		return nil
 	}
 	return fmt.Errorf("%d bytes off the heap before, %d after", before, now)
 }

@@ -16,7 +16,6 @@ func TestHistories(t *testing.T) {
 	const length = 20_000
 	histories := testkit.Scale(1, 20, 190)
 	setups := testkit.Scale(4, 4, 8)
-	start := time.Now()
 	t.Run("histories", func(t *testing.T) {
 		for i := range histories {
 			s := seed + int64(i)
@@ -28,7 +27,7 @@ func TestHistories(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d operations in %v", histories*setups*length, time.Since(start).Round(time.Second))
+	t.Logf("%d operations", histories*setups*length)
 }
 
 // TestSeveral runs three databases with one cache side by side, one of them on

@@ -10,6 +10,7 @@ import (
 
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
@@ -18,9 +19,6 @@ const (
 	databases = 3
 	// blocked is the database whose disk stops at times.
 	blocked = databases - 1
-	// watchdog is how long the others may take for what they have to do
-	// meanwhile.
-	watchdog = time.Minute
 )
 
 // gate is a file system whose calls wait while it is shut.
@@ -58,7 +56,7 @@ type progress struct {
 	moved sync.Cond
 	steps [databases]int
 	done  [databases]bool
-	late  bool // the watchdog has fired
+	late  bool // the limit is over
 }
 
 func (p *progress) step(i int) {
@@ -78,7 +76,7 @@ func (p *progress) end(i int) {
 // wait returns when each database named has made n more operations, or has no
 // more to make. It reports false when that hangs.
 func (p *progress) wait(n int, who ...int) bool {
-	t := time.AfterFunc(watchdog, func() {
+	t := time.AfterFunc(hang.Limit(), func() {
 		p.mu.Lock()
 		p.late = true
 		p.moved.Broadcast()
@@ -170,10 +168,8 @@ func Several(seed int64, n int) (stops int, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return stops, fmt.Errorf("seed %d, %d operations each: %w", seed, n, err)
 	}
-	for start := time.Now(); offheap.InUse() > before; time.Sleep(time.Millisecond) {
-		if time.Since(start) > watchdog {
-			return stops, fmt.Errorf("seed %d: %d bytes off the heap, %d before", seed, offheap.InUse(), before)
-		}
+	if !hang.Until(func() bool { return offheap.InUse() <= before }) {
+		return stops, fmt.Errorf("seed %d: %d bytes off the heap, %d before", seed, offheap.InUse(), before)
 	}
 	return stops, nil
 }

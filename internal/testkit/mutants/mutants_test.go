@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 )
 
 // allEnv set to 1 tries every mutant instead of four in rotation.
@@ -242,7 +243,7 @@ func run(t *testing.T, root, binary string, x target) (out string, failed bool) 
 	}
 	cmd := exec.CommandContext(ctx, binary, "-test.short", "-test.run", strings.Join(parts, "/"))
 	cmd.Dir = filepath.Join(root, filepath.FromSlash(x.pkg))
-	cmd.Env = append(os.Environ(), testkit.FullEnv+"=0", "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), testkit.FullEnv+"=0", hang.Env+"=30s", "TMPDIR="+t.TempDir())
 	cmd.WaitDelay = 10 * time.Second // for children that hold the output open
 	b, err := cmd.CombinedOutput()
 	return string(b), err != nil && ctx.Err() == nil

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/preview"
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/leak"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -22,8 +22,6 @@ import (
 const (
 	memory  = 16 << 20
 	entries = 60
-	// patience is how long a call may take, and what is freed in the background.
-	patience = time.Minute
 )
 
 // thing is something that ends.
@@ -291,21 +289,10 @@ func (w *world) endAll(order []int, looks func() bool, hold bool) error {
 	})
 }
 
-// within calls f until it returns no error, for some time.
-func within(f func() error) error {
-	over, stop := testkit.Patience(patience)
-	defer stop()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-over:
-			return err
-		case <-time.After(time.Millisecond):
-		}
-	}
+// within calls f until it returns no error: what is freed in the background tells nobody.
+func within(f func() error) (err error) {
+	hang.Until(func() bool { err = f(); return err == nil })
+	return err
 }
 
 // names says an order.
@@ -317,20 +304,6 @@ func (w *world) names(order []int) string {
 	return strings.Join(list, ", ")
 }
 
-// inTime runs f, which must come to its end.
-func inTime(f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	over, stop := testkit.Patience(2 * patience)
-	defer stop()
-	select {
-	case err := <-done:
-		return err
-	case <-over:
-		return errors.New("it hangs")
-	}
-}
-
 // tryOrder makes a world, ends all of it in the order that pick gives for the number of things, and looks for what is left.
 func tryOrder(pick func(w *world) []int, looks func() bool, hold bool, formats ...lsm.Format) error {
 	before := offheap.InUse()
@@ -339,7 +312,7 @@ func tryOrder(pick func(w *world) []int, looks func() bool, hold bool, formats .
 		return err
 	}
 	order := pick(w)
-	if err := inTime(func() error { return w.endAll(order, looks, hold) }); err != nil {
+	if err := hang.InTime(func() error { return w.endAll(order, looks, hold) }); err != nil {
 		return fmt.Errorf("order: %s: %w", w.names(order), err)
 	}
 	err = within(func() error {

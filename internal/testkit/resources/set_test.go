@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/leak"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
@@ -99,7 +100,7 @@ func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
 		}
 	}
 	for range n {
-		time.Sleep(time.Duration(rng.IntN(500)) * time.Microsecond) // for the others
+		yield(rng) // to the others
 		d := docs[rng.IntN(len(docs))]
 		v, legal := optionValue(d, rng)
 		target, get := db.SetOption, db.Option
@@ -131,11 +132,18 @@ func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
 	return nil
 }
 
+// yield gives way to other goroutines, more or less often.
+func yield(rng *rand.Rand) {
+	for range rng.IntN(50) {
+		runtime.Gosched()
+	}
+}
+
 // setResources changes the limits n times.
 func setResources(res *lsm.Resources, n int, rng *rand.Rand) error {
 	limit := res.Metrics().Memory
 	for range n {
-		time.Sleep(time.Duration(rng.IntN(500)) * time.Microsecond)
+		yield(rng)
 		kind := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files", "memories"}[rng.IntN(5)]
 		bad := []string{"", "x", "-1", "1.5", "99999999999999999999"}
 		var legal []string
@@ -284,7 +292,7 @@ func (b *busy) work() []func() error {
 			err = until(func(int) error {
 				c, ok, err := feed.TryNext()
 				if err != nil || !ok {
-					time.Sleep(time.Millisecond)
+					runtime.Gosched()
 					return err
 				}
 				if next != 0 && c.Seq != next {
@@ -381,11 +389,11 @@ func setBeside(seed uint64, sets int) error {
 		setters.Go(func() { note(fmt.Sprintf("database %d", i), setOptions(b.db, b.space, sets, own)) })
 	}
 	setters.Go(func() { note("resources", setResources(res, sets, rng)) })
-	err := inTime(func() error { setters.Wait(); return nil })
+	err := hang.InTime(func() error { setters.Wait(); return nil })
 	for _, b := range all {
 		b.done.Store(true)
 	}
-	if err = errors.Join(err, inTime(func() error { workers.Wait(); return nil })); err != nil {
+	if err = errors.Join(err, hang.InTime(func() error { workers.Wait(); return nil })); err != nil {
 		return err
 	}
 	for i, b := range all {

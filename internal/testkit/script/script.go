@@ -36,7 +36,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the output of data-driven tests into their files")
@@ -161,7 +161,9 @@ func RunDir(t *testing.T, dir string, start func(t *testing.T) (do func(c *Comma
 		t.Fatalf("%s: no scripts", dir)
 	}
 	for _, e := range entries {
-		t.Run(e.Name(), func(t *testing.T) { Run(t, filepath.Join(dir, e.Name()), start(t)) })
+		t.Run(e.Name(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { Run(t, filepath.Join(dir, e.Name()), start(t)) })
+		})
 	}
 }
 
@@ -232,24 +234,6 @@ func writeStep(out *bytes.Buffer, s *step, got string) {
 		return
 	}
 	out.WriteString(dashes + got)
-}
-
-// Await returns what f returns as soon as that is the command's expected output, or
-// after a time that ends a hang.
-func (c *Command) Await(f func() string) (got string) {
-	limit := time.Minute
-	if testing.Short() {
-		limit = 10 * time.Second
-	}
-	if *rewrite {
-		limit = 500 * time.Millisecond
-	}
-	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-		got = f()
-		if strings.TrimSuffix(got, "\n") == strings.TrimSuffix(c.Expected, "\n") || time.Since(start) > limit {
-			return got
-		}
-	}
 }
 
 // Golden compares a whole file with what it should be. With the flag -rewrite it is

@@ -4,10 +4,10 @@ package seed
 
 import (
 	"hash/fnv"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
-	"time"
 )
 
 const (
@@ -30,7 +30,7 @@ func Of(t testing.TB) int64 {
 	var seed int64
 	switch s := os.Getenv(Env); {
 	case s == Random || s == "" && os.Getenv(FullEnv) == "1":
-		seed = time.Now().UnixNano() % limit
+		seed = rand.Int64N(limit)
 	case s == "":
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(t.Name()))

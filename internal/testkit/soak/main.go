@@ -68,7 +68,7 @@ var tests = map[string]round{
 		return "12 power cuts", kill.PowerCut(seed, 12, dir, self...)
 	},
 	"bank": func(seed int64, _ string) (string, error) {
-		return "a bank for 10 s", history.Bank(seed, 200, 10*time.Second)
+		return "a bank of 20,000 sums", history.Bank(seed, 200, 20_000)
 	},
 	"history": func(seed int64, _ string) (string, error) {
 		return "a history", history.Run(seed, history.Shape{Clients: 8, Keys: 64, Ops: 1000})

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -23,8 +24,6 @@ const (
 	// hostileMemory bounds the resident memory of a process that opens, reads,
 	// compacts and repairs a hostile directory.
 	hostileMemory = 512 << 20
-	// hostileTime is a hang: each step takes seconds at most.
-	hostileTime = 2 * time.Minute
 )
 
 func syncSome(i int) lsm.WriteMode {
@@ -162,10 +161,10 @@ func testHostile(t *testing.T, format base.Format, makers []maker) {
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			must(t, cmd.Start())
-			hang := time.AfterFunc(hostileTime, func() { _ = cmd.Process.Kill() })
+			limit := time.AfterFunc(hang.Limit(), func() { _ = cmd.Process.Kill() })
 			err := cmd.Wait()
-			if !hang.Stop() {
-				t.Errorf("did not end within %v", hostileTime)
+			if !limit.Stop() {
+				t.Error(hang.Error)
 			}
 			if err != nil || out.Len() > 0 {
 				t.Errorf("%v\n%.3000s", err, out.String())

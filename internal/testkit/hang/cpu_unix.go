@@ -1,6 +1,6 @@
 //go:build unix
 
-package leak
+package hang
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTime is what the process has used so far.
-func processorTime() time.Duration {
+// ProcessorTime is what the process has used so far.
+func ProcessorTime() time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package leak
-
-import "time"
-
-// processorTime is not known here.
-func processorTime() time.Duration { return 0 }
