@@ -127,8 +127,18 @@ func (w *world) scanSnapshot(o *op, s snapshot) error {
 	return nil
 }
 
-// fill adds a put or merge of value, or a deletion, to a batch and to the model.
+// fill adds a put or merge of value, or a deletion, to a batch and to the model. The batch names
+// the keyspace, if sp has one.
 func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
+	var in interface {
+		Put(key, value []byte)
+		Merge(key, operand []byte)
+		Delete(key []byte)
+		DeleteRange(start, limit []byte)
+	} = b
+	if sp.ks != nil {
+		in = b.In(sp.ks)
+	}
 	if o.kind == opDeleteRange && !sp.ranges {
 		w := *o
 		w.kind = opDelete
@@ -139,19 +149,19 @@ func (sp *space) fill(b *lsm.Batch, o *op, value []byte) {
 		if sp.cmp.Compare(start, limit) > 0 { // they are in another keyspace's order
 			start, limit = limit, start
 		}
-		b.In(sp.ks).DeleteRange(start, limit)
+		in.DeleteRange(start, limit)
 		sp.model.DeleteRange(start, limit)
 		return
 	}
 	switch {
 	case o.kind == opDelete:
-		b.In(sp.ks).Delete(o.key)
+		in.Delete(o.key)
 		sp.model.Delete(o.key)
 	case o.kind == opMerge && sp.merge != nil:
-		b.In(sp.ks).Merge(o.key, value)
+		in.Merge(o.key, value)
 		sp.model.Merge(o.key, value)
 	default:
-		b.In(sp.ks).Put(o.key, value)
+		in.Put(o.key, value)
 		sp.model.Put(o.key, value)
 	}
 }
