@@ -40,8 +40,9 @@ func (s *Scheduler) env(t *tree.Tree, level int, spare *sstable.Spare, pace func
 		Open:       t.OpenSource,
 		RangeDels:  t.RangeDelsOf,
 		NewWriter: func() (uint64, sstable.Writer, error) {
-			num := s.opts.Manifest.NewFileNum()
-			w, _, err := s.opts.Files.Create(num, tables)
+			num, o := s.opts.Manifest.NewFileNum(), tables
+			o.FirstLog = s.opts.Manifest.FirstLog(t.ID()) // of a version no older than the inputs'
+			w, _, err := s.opts.Files.Create(num, o)
 			return num, w, err
 		},
 	}

@@ -159,6 +159,16 @@ func (s *Set) Keyspaces() []Keyspace {
 	return list
 }
 
+// FirstLog is the first log with entries of a keyspace that are not in tables; 0: not known.
+func (s *Set) FirstLog(id base.KeyspaceID) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.find(id); k != nil {
+		return k.firstLog
+	}
+	return 0
+}
+
 // sorted lists the keyspaces in the order of their IDs. s.mu is held.
 func (s *Set) sorted() []*keyspace {
 	all := slices.Collect(maps.Values(s.versions.keyspaces))

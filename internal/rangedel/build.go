@@ -33,7 +33,7 @@ func (s *byStart) Len() int           { return len(s.ts) }
 func (s *byStart) Swap(i, j int)      { s.ts[i], s.ts[j] = s.ts[j], s.ts[i] }
 func (s *byStart) Less(i, j int) bool { return s.cmp.Cmp(s.ts[i].Start, s.ts[j].Start) < 0 }
 
-// Of makes a List of tombstones in any order, each of which covers something. It takes over
+// Of makes a List of tombstones in any order, each of which covers something; one that is there twice counts once. It takes over
 // their keys, and sorts ts. ok is false if their fragments had more than limit tombstones
 // together.
 func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
@@ -70,6 +70,7 @@ func Of(cmp *base.Comparer, ts []Tombstone, limit int) (l *List, ok bool) {
 		}
 		slices.Sort(seqs[n:])
 		slices.Reverse(seqs[n:])
+		seqs = seqs[:n+len(slices.Compact(seqs[n:]))] // one that stands in two logs is one
 		b.add(at, end, seqs[n:len(seqs):len(seqs)])
 		at = end
 	}

@@ -167,10 +167,8 @@ func (r *repair) convertLogs(logs []*logFile, stored *operands) ([]*table, error
 	}
 	for _, l := range logs {
 		err := r.readLog(l, ignore, func(s *keyspace, seq base.SeqNum, kind base.Kind, key, value []byte) error {
-			if kind == base.KindMerge {
-				if twice, err := stored.stored(s, key, seq); twice || err != nil {
-					return err
-				}
+			if twice, err := stored.twice(s, l, kind, seq, key); twice || err != nil {
+				return err
 			}
 			if mem := mems[s]; mem != nil && mem.Room(int64(len(key)+len(value)), 1) != nil {
 				if err := flush(s); err != nil {

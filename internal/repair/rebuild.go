@@ -34,7 +34,7 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 	}
 	levels := make(map[*keyspace]bool)
 	var merged []*table
-	stored := operands{r: r, tables: make(map[*keyspace][]*table), sets: make(map[*keyspace]*files.Set)}
+	stored := operands{r: r, tables: make(map[*keyspace][]*table), sets: make(map[*keyspace]*files.Set), hidden: make(map[*keyspace]map[string]bool)}
 	for _, s := range r.sorted() {
 		mine := s.of(kept)
 		levels[s] = r.known.levels && s.inOrder(tables, logs)
@@ -47,7 +47,7 @@ func (r *repair) rebuild(tables []*table, logs []*logFile) (*manifest.State, err
 			}
 		}
 		if !levels[s] {
-			stored.tables[s] = mine
+			stored.of(s, mine)
 		}
 		merged = append(merged, mine...)
 	}

@@ -14,16 +14,19 @@ import (
 
 // table is a table of the database to be.
 type table struct {
-	name    string
-	space   *keyspace
-	meta    *manifest.FileMeta // what the MANIFEST says, or what was found
-	level   int                // where the levels are known
-	damage  string             // why it has to be rewritten; "" for a whole one
-	made    bool               // by this run
-	orphan  bool               // space is a guess
-	entries uint64
-	minSeq  base.SeqNum
-	maxSeq  base.SeqNum
+	name   string
+	space  *keyspace
+	meta   *manifest.FileMeta // what the MANIFEST says, or what was found
+	level  int                // where the levels are known
+	damage string             // why it has to be rewritten; "" for a whole one
+	made   bool               // by this run
+	orphan bool               // space is a guess
+	native bool               // of the native format, by an engine that wrote sequence number 0
+	// firstLog is what the table records of logs, see sstable.Props; 0: nothing.
+	firstLog uint64
+	entries  uint64
+	minSeq   base.SeqNum
+	maxSeq   base.SeqNum
 }
 
 // note extends what is known of the table by an entry; entries come in order.
@@ -89,6 +92,9 @@ func (r *repair) checkTables() ([]*table, error) {
 			t.meta.Facts = f.Meta.Facts
 		}
 		r.maxSeq = max(r.maxSeq, t.maxSeq)
+		if t.damage == "" {
+			t.space.firstLog = max(t.space.firstLog, t.firstLog)
+		}
 		all = append(all, t)
 	}
 	r.reportMissing(found)
@@ -133,6 +139,7 @@ func (r *repair) checkTable(t *table) (regular bool, err error) {
 	reader, err := files.OpenTable(f, r.tableOptions(t))
 	if err == nil {
 		if p := reader.Props(); p.Format == base.Native.String() {
+			t.native, t.firstLog = true, p.FirstLog
 			f := &t.meta.Facts // of a table that the MANIFEST does not name
 			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry = base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
 			if p.Outside && f.GlobalSeq == 0 {

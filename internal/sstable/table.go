@@ -128,8 +128,10 @@ type Props struct {
 	// for all that is in it.
 	Outside bool
 
-	Keyspace             base.KeyspaceID
-	KeyspaceName         string
+	Keyspace     base.KeyspaceID
+	KeyspaceName string
+	// FirstLog: what the keyspace has in logs before it was in tables when this one was written.
+	FirstLog             uint64
 	Comparer             string // name
 	RangeDels            uint64 // range tombstones, which are no Entries and no Deletes
 	Kinds                uint64 // bit k: there are entries of kind k
@@ -231,6 +233,8 @@ type WriterOptions struct {
 	Keyspace base.KeyspaceID
 	// KeyspaceName is recorded by the native format, for a repair without a MANIFEST.
 	KeyspaceName string
+	// FirstLog is recorded for the same: what the keyspace has in logs before it is in tables. 0: not known.
+	FirstLog uint64
 	// Spare has the buffers of writers that a job has finished; nil: none.
 	Spare         *Spare
 	LevelDBFilter bool // also write LevelDB's own filter blocks

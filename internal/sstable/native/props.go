@@ -50,6 +50,7 @@ const (
 	tagDict          = 21<<3 | typeHandle<<1 | needed
 	tagSample        = 22<<3 | typeBytes<<1 // of base.KeySample
 	tagPrefixLength  = 23<<3 | typeInt<<1   // of the prefixes in the filter
+	tagFirstLog      = 24<<3 | typeInt<<1
 )
 
 // properties are what the properties of a table say.
@@ -111,6 +112,7 @@ func (p *properties) append(dst []byte) []byte {
 		dst = base.AppendBytes(binary.AppendUvarint(dst, tagSample), p.Sample.AppendTo(nil))
 	}
 	num(tagPrefixLength, uint64(p.PrefixLength))
+	num(tagFirstLog, p.FirstLog)
 	return dst
 }
 
@@ -192,6 +194,9 @@ func (p *properties) setInt(tag, v uint64) (known bool, err error) {
 		if p.Keyspace = base.KeyspaceID(v); uint64(p.Keyspace) != v {
 			return true, badProps("keyspace %d", v)
 		}
+		return true, nil
+	case tagFirstLog:
+		p.FirstLog = v
 		return true, nil
 	case tagFilterBits:
 		if v > filter.MaxBitsPerKey {

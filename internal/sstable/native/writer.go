@@ -122,7 +122,8 @@ func NewWriter(f vfs.WriteFile, o sstable.WriterOptions) *Writer {
 	}
 	w.prefixAt = -1
 	w.meta.Outside = o.FileNum == 0
-	w.meta.Format, w.meta.Keyspace, w.meta.KeyspaceName, w.meta.Comparer = format, o.Keyspace, o.KeyspaceName, o.Comparer.Name
+	w.meta.Format, w.meta.Comparer = format, o.Comparer.Name
+	w.meta.Keyspace, w.meta.KeyspaceName, w.meta.FirstLog = o.Keyspace, o.KeyspaceName, o.FirstLog
 	if o.Comparer.EqualIsBytewise {
 		w.meta.Sample = new(base.KeySample)
 	}
