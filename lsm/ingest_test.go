@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/model"
@@ -301,5 +302,74 @@ func TestFollowIngest(t *testing.T) {
 		wantIs(t, f, "b", want)
 		wantIs(t, f, fmt.Sprint("c", round), "in")
 		put("a", fmt.Sprint(round))
+	}
+}
+
+// TestIngestRangeAtKey ingests tables with an entry at the key at which a range begins: the
+// bounds in the MANIFEST are those of the table, whichever of both is first.
+func TestIngestRangeAtKey(t *testing.T) {
+	for what, add := range map[string]func(w *TableWriter) error{
+		"put":              func(w *TableWriter) error { return w.Put([]byte("b"), []byte("1")) },
+		"delete":           func(w *TableWriter) error { return w.Delete([]byte("b")) },
+		"put that expires": func(w *TableWriter) error { return w.PutTTL([]byte("b"), []byte("1"), time.Hour) },
+	} {
+		for _, below := range []string{"", "a"} { // a table of this key, in the same level
+			top := t.TempDir()
+			db := mustOpen(t, filepath.Join(top, "db"), &Options{Format: FormatNative})
+			put := func(key string) {
+				t.Helper()
+				if err := db.Put([]byte(key), []byte("old"), NoSync); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, key := range []string{"b", "c", "d"} {
+				put(key)
+			}
+			mustFlush(t, db)
+			w, err := NewTableWriter(filepath.Join(top, "table"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = errors.Join(add(w), w.DeleteRange([]byte("b"), []byte("d")), w.Finish())
+			var tables []string
+			if below != "" {
+				tables = append(tables, writeTable(t, filepath.Join(top, "below"), nil, below, "1"))
+			}
+			err = errors.Join(err, db.Ingest(context.Background(), nil, append(tables, filepath.Join(top, "table"))...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "1"
+			if what == "delete" {
+				want = ""
+			}
+			check := func(step string) {
+				t.Helper()
+				wantIs(t, db, "b", want)
+				wantIs(t, db, "c", "")
+				wantIs(t, db, "d", "old")
+				it := db.Iter(nil)
+				if !it.SeekLT([]byte("c")) != (want == "" && below == "") {
+					t.Errorf("%s, %s: SeekLT: %q, %v", what, step, it.Key(), it.Err())
+				}
+				if err := errors.Join(it.Close(), db.Verify(context.Background(), nil)); err != nil {
+					t.Errorf("%s, %s: %v", what, step, err)
+				}
+			}
+			check("ingested")
+			mustClose(t, db)
+			db = mustOpen(t, filepath.Join(top, "db"), nil)
+			check("opened again")
+			mustCompact(t, db)
+			check("compacted")
+			mustClose(t, db)
+			report, err := Repair(filepath.Join(top, "db"), nil)
+			if err != nil {
+				t.Fatal(what, err, report)
+			}
+			db = mustOpen(t, filepath.Join(top, "db"), nil)
+			check("repaired")
+			mustClose(t, db)
+		}
 	}
 }

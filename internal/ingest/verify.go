@@ -124,11 +124,14 @@ func (v *verifier) read() error {
 }
 
 func (v *verifier) entry(key, value []byte, t base.Trailer) error {
-	m := &v.meta
-	switch c := v.cmp.Cmp(v.last, key); {
-	case t.Seq() != 0 || m.Entries > 0 && c == 0:
+	m, c := &v.meta, -1
+	if m.Entries > 0 {
+		c = v.cmp.Cmp(v.last, key)
+	}
+	switch {
+	case t.Seq() != 0 || c == 0:
 		return fmt.Errorf("%w: this is a table of a database: key %q has a sequence number, or several versions", base.ErrInvalidArgument, key)
-	case m.Entries > 0 && c > 0:
+	case c > 0:
 		return base.Corruptf("table", "key %q is not behind the one before it", key)
 	}
 	switch kind := t.Kind(); {
@@ -185,8 +188,10 @@ func (v *verifier) describe(m *manifest.FileMeta, size int64, sum uint32) {
 	if start == nil {
 		return
 	}
-	if v.meta.Entries == 0 || v.cmp.Cmp(start, m.Smallest.User) <= 0 {
-		m.Smallest = base.InternalKey{User: append([]byte{}, start...), Trailer: base.MakeTrailer(0, base.KindRangeDelete)}
+	// At one key, a value that expires is before the tombstone, other entries are behind it.
+	dels := base.MakeTrailer(0, base.KindRangeDelete)
+	if v.meta.Entries == 0 || v.cmp.CompareInternal(start, dels, m.Smallest.User, m.Smallest.Trailer) < 0 {
+		m.Smallest = base.InternalKey{User: append([]byte{}, start...), Trailer: dels}
 	}
 	if v.meta.Entries == 0 || v.cmp.Cmp(limit, m.Largest.User) > 0 {
 		m.Largest = base.InternalKey{User: append([]byte{}, limit...), Trailer: base.RangeDelEnd}
