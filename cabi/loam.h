@@ -866,7 +866,7 @@ LOAM_API loam_status loam_bulk_load_close(loam_bulk_load *load);
 
 /* ---- Information; strings are malloc'ed ---- */
 
-/* LevelDB's properties, such as "leveldb.stats". LOAM_NOT_FOUND: unknown. */
+/* LevelDB's properties, such as "leveldb.stats", or "stats". LOAM_NOT_FOUND: unknown. */
 LOAM_API loam_status loam_property(loam_db *db, const char *name, char **value, char **err);
 /* All counters as JSON. */
 LOAM_API loam_status loam_metrics(loam_db *db, char **json, char **err);

@@ -189,7 +189,7 @@ func (m *Metrics) addWork(c jobs.Counters) {
 
 // Property answers LevelDB's properties: "leveldb.num-files-at-level<N>",
 // "leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage"; each
-// also under "loam.". ok is false for an unknown name and on a closed database.
+// also under "loam.", and without a prefix. ok is false for an unknown name and on a closed database.
 func (k *keyspace) Property(name string) (value string, ok bool) { return k.space.Property(name) }
 
 // Range is the keys from Start up to, not including, Limit.

@@ -173,12 +173,13 @@ type Options struct {
 	// second, while writers need not wait for them. The default, 0, is no bound.
 	CompactionRate int64
 	// L0Compaction is the number of tables in level 0 that starts a compaction. The
-	// default is 4, LevelDB's. A larger one writes less, and every read searches more
-	// tables.
+	// default is 4, LevelDB's, or less if L0Stop is. A larger one writes less, and every
+	// read searches more tables.
 	L0Compaction int
 	// L0Stop is the number of tables in level 0 at which writes wait. The default is
 	// 40, as level 0 must take what comes while a large run is merged. From half of it
-	// on, writes are delayed. If it is not above L0Compaction, it is L0Compaction + 8.
+	// on, writes are delayed. It must be above L0Compaction; the default is at least
+	// L0Compaction + 8.
 	L0Stop int
 	// MaxMergeOperands is how many operands of a key a read may fold without consequences.
 	// The default is 1000. Where reads fold more again and again, the memtable is flushed
@@ -293,6 +294,7 @@ func (o *Options) resolve() (*Options, error) {
 	if o != nil {
 		*r = *o
 	}
+	start, stop := r.L0Compaction, r.L0Stop
 	if err := optionTable.Resolve(r); err != nil {
 		return nil, err
 	}
@@ -337,8 +339,23 @@ func (o *Options) resolve() (*Options, error) {
 	if r.MaxMemtableBytes == 0 {
 		r.MaxMemtableBytes = int64(r.MaxMemtables) * r.WriteBufferSize
 	}
-	if r.L0Stop <= r.L0Compaction {
+	switch {
+	case r.L0Stop > r.L0Compaction:
+	case stop == 0:
 		r.L0Stop = r.L0Compaction + 8
+	case start == 0:
+		r.L0Compaction = r.L0Stop - 1
+	default:
+		return nil, fmt.Errorf("%w: l0_stop is %d and l0_compaction %d: writes would wait before a "+
+			"compaction begins; l0_stop must be larger", ErrInvalidArgument, stop, start)
+	}
+	if r.ErrorIfExists && r.ErrorIfMissing {
+		return nil, fmt.Errorf("%w: error_if_exists and error_if_missing together refuse every directory",
+			ErrInvalidArgument)
+	}
+	if r.ErrorIfExists && r.ReadOnly {
+		return nil, fmt.Errorf("%w: error_if_exists beside read_only, which makes no new database",
+			ErrInvalidArgument)
 	}
 	return r, nil
 }

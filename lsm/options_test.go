@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/loamdb/loam/internal/testkit/script"
+	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestOptionsPage keeps docs/options.md what the options table says.
@@ -78,5 +80,45 @@ func TestOptionsAreSetByName(t *testing.T) {
 		if err := new(Options).Set(d.Name, d.Default); err != nil {
 			t.Errorf("its own default: %v", err)
 		}
+	}
+}
+
+// TestProperty asks for each of LevelDB's properties under its name, under "loam." and without
+// a prefix.
+func TestProperty(t *testing.T) {
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem()})
+	mustPut(t, db, 1)
+	mustFlush(t, db)
+	levels := 0
+	for name, want := range map[string]string{
+		"stats": "Compactions", "sstables": "key", "approximate-memory-usage": "", "num-files-at-level0": "",
+		"num-files-at-level6": "", "num-files-at-level7": "-", "num-files-at-level-1": "-", "num-files-at-level": "-",
+		"": "-", "Stats": "-", "leveldb": "-", "loam.stats": "-",
+	} {
+		for _, prefix := range []string{"leveldb.", "loam.", ""} {
+			v, ok := db.Property(prefix + name)
+			want := want
+			if prefix == "" && name == "loam.stats" {
+				want = "Compactions"
+			}
+			if ok != (want != "-") || ok && !strings.Contains(v, want) {
+				t.Errorf("%q: %q, %v", prefix+name, v, ok)
+			}
+		}
+	}
+	for level := range 7 {
+		v, _ := db.Property(fmt.Sprint("num-files-at-level", level))
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			t.Error(err)
+		}
+		levels += n
+	}
+	if levels != 1 {
+		t.Errorf("%d files", levels)
+	}
+	mustClose(t, db)
+	if v, ok := db.Property("stats"); ok {
+		t.Errorf("after Close: %q", v)
 	}
 }

@@ -16,10 +16,13 @@ import (
 )
 
 // stallOptions are option sets at the edges of what Open accepts, every pair of
-// l0_compaction and l0_stop among them.
+// l0_compaction and l0_stop that go together among them.
 func stallOptions(rng *rand.Rand) (sets []Options) {
 	for _, trigger := range []int{1, 2, 4, 16} {
 		for _, stop := range []int{2, 5, 7, 8, 12, 17, 24, 31} {
+			if stop <= trigger {
+				continue
+			}
 			sets = append(sets, Options{
 				L0Compaction: trigger, L0Stop: stop,
 				WriteBufferSize:   64 << 10,

@@ -12,9 +12,7 @@ import (
 func (k *Keyspace) Property(name string) (value string, ok bool) {
 	rest, ok := strings.CutPrefix(name, "leveldb.")
 	if !ok {
-		if rest, ok = strings.CutPrefix(name, "loam."); !ok {
-			return "", false
-		}
+		rest = strings.TrimPrefix(name, "loam.")
 	}
 	state := k.At(nil).Acquire()
 	if state == nil {

@@ -49,8 +49,13 @@ type Operation struct {
 	KeyspaceID uint32    // 0: the default keyspace; no ID is given out twice
 }
 
-// Len is the number of operations.
-func (c Change) Len() int { return int(batchrepr.Count(c.Batch)) }
+// Len is the number of operations. The zero Change has none.
+func (c Change) Len() int {
+	if len(c.Batch) < batchrepr.HeaderLen {
+		return 0
+	}
+	return int(batchrepr.Count(c.Batch))
+}
 
 // Next is the sequence number behind the Change: the place to go on from, when everything up to here was
 // dealt with.
@@ -65,7 +70,10 @@ func (c Change) Operations() iter.Seq[Operation] {
 			if !ok {
 				return
 			}
-			o := Operation{Seq: seq, Op: OpPut, Key: key, Value: value, Keyspace: c.keyspace(id), KeyspaceID: uint32(id)}
+			o := Operation{Seq: seq, Op: OpPut, Key: key, Value: value, KeyspaceID: uint32(id)}
+			if c.keyspace != nil {
+				o.Keyspace = c.keyspace(id)
+			}
 			switch kind {
 			case base.KindDelete:
 				o.Op = OpDelete

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -35,6 +36,24 @@ func TestCommitBesideBegin(t *testing.T) {
 		}
 		if c.Position() != 1 {
 			t.Errorf("from %d: the feed begins at %d", from, c.Position())
+		}
+	}
+}
+
+// TestZeroChange: the zero Change, and bytes that are no batch, have no operations.
+func TestZeroChange(t *testing.T) {
+	for _, c := range []Change{{}, {Batch: []byte("short")}, {Seq: 7, Batch: make([]byte, 12)}} {
+		for o := range c.Operations() {
+			t.Errorf("%+v", o)
+		}
+		if c.Len() != 0 || c.Next() != c.Seq {
+			t.Errorf("%d operations, next is %d", c.Len(), c.Next())
+		}
+	}
+	b := batchrepr.AppendEntry(batchrepr.Init(nil), 5, base.KindSet, []byte("k"), nil)
+	for o := range (Change{Batch: b}).Operations() {
+		if o.KeyspaceID != 5 || o.Keyspace != "" || string(o.Key) != "k" {
+			t.Errorf("%+v", o)
 		}
 	}
 }

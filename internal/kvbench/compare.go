@@ -31,12 +31,13 @@ func readReport(file string) (*Report, error) {
 	return r, nil
 }
 
-// stepKey names a figure: a step's place in a variant of an experiment.
+// stepKey names a figure: a benchmark in a variant of an experiment.
 type stepKey struct {
 	engine, experiment, variant string
 	num                         int64
-	threads, index              int
+	threads                     int
 	name                        string
+	nth                         int // how many steps of the run before have the name
 }
 
 func (r *Report) figures() (order []stepKey, by map[stepKey][]float64) {
@@ -46,11 +47,13 @@ func (r *Report) figures() (order []stepKey, by map[stepKey][]float64) {
 		if engine == "" {
 			engine = r.Engine.Name
 		}
-		for i, st := range run.Steps {
+		nth := map[string]int{}
+		for _, st := range run.Steps {
+			k := stepKey{engine, run.Experiment, run.Variant, run.Num, run.Threads, st.Name, nth[st.Name]}
+			nth[st.Name]++
 			if st.Skipped != "" || st.Text != "" || st.MicrosPerOp == 0 {
 				continue
 			}
-			k := stepKey{engine, run.Experiment, run.Variant, run.Num, run.Threads, i, st.Name}
 			if by[k] == nil {
 				order = append(order, k)
 			}
@@ -88,7 +91,7 @@ func compareReports(args []string, w io.Writer) error {
 		})
 	}
 	if len(rows) == 1 {
-		return errors.New("the two reports have no benchmark in common")
+		return errors.New("the two reports have no benchmark of the same engine, experiment, --num and --threads in common")
 	}
 	printTable(w, rows)
 	fmt.Fprintf(w, "a: %s, %s\nb: %s, %s\n", args[0], a.stamp(), args[1], b.stamp())

@@ -321,6 +321,9 @@ func (c *command) resolve(words, rest []string, drivers []store.Driver) (store.D
 	return c.drivers[0], c.conflicts()
 }
 
+// peers are engines of kvbench-peers.
+var peers = []string{"badger", "bbolt", "goleveldb", "leveldb", "lmdb", "pebble", "rocksdb", "sqlite"}
+
 // choose finds the engines named; none is the first driver.
 func (c *command) choose(drivers []store.Driver) error {
 	names := make([]string, len(drivers))
@@ -337,6 +340,10 @@ func (c *command) choose(drivers []store.Driver) error {
 	for _, e := range c.engines {
 		i := slices.Index(names, e)
 		if i < 0 {
+			if slices.Contains(peers, e) {
+				return usage("this program does not have the engine %q; run bin/kvbench-peers, which make peers builds with "+
+					"those that are installed", e)
+			}
 			return usage("no engine %q; did you mean %q?", e, nearest(e, names))
 		}
 		c.drivers = append(c.drivers, drivers[i])

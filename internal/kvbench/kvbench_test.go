@@ -35,8 +35,25 @@ func invoke(t *testing.T, e engine, args ...string) (code int, stdout, stderr st
 	return code, out.String(), err.String()
 }
 
+// TestReportFiles names files for reports that cannot be written: no benchmark runs.
+func TestReportFiles(t *testing.T) {
+	missing, dir := filepath.Join(t.TempDir(), "missing", "report"), t.TempDir()
+	for _, flag := range []string{"html", "json", "tsv"} {
+		for _, file := range []string{missing, dir} {
+			code, out, err := invoke(t, newEngine(), "--"+flag+"="+file, "--num=10")
+			if code != exitUsage || out != "" || !strings.HasPrefix(err, "kvbench: --"+flag+": ") || !strings.Contains(err, file[:8]) {
+				t.Errorf("--%s=%s: exit %d, %q, %q", flag, file, code, out, err)
+			}
+		}
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
 // TestUsage: what is wrong is named, with the nearest right one, and exits 2.
 func TestUsage(t *testing.T) {
+	const built = "run bin/kvbench-peers, which make peers builds with those that are installed"
 	for args, want := range map[string]string{
 		"--valuesize=100":                        "unknown flag --valuesize; did you mean --value_size?",
 		"--write_bufer_size 1":                   "unknown flag --write_bufer_size; did you mean --write_buffer_size?",
@@ -61,6 +78,8 @@ func TestUsage(t *testing.T) {
 		"--value_format=x":                       "--value_format=x: want random or value%d",
 		"--key_prefix=1000000":                   "--key_prefix: want at most 4096",
 		"--engine=loan":                          `no engine "loan"; did you mean "loam"?`,
+		"--engine=rocksdb":                       `this program does not have the engine "rocksdb"; ` + built,
+		"--engine=loam,pebble":                   `this program does not have the engine "pebble"; ` + built,
 		"--compression=bad":                      "--compression=bad: option compression: want something good",
 		"--memory=1MiB":                          "--memory=1MiB: want 33554432 to 1125899906842624",
 		"--db=":                                  "--db=: want a name",

@@ -67,6 +67,10 @@ func Main(args []string, stdout, stderr io.Writer, drivers ...store.Driver) int 
 		fmt.Fprintf(stdout, "kvbench, %s %s\n", driver.Title(), driver.Version())
 		return exitOK
 	}
+	if err := c.checkReports(); err != nil {
+		fmt.Fprintf(stderr, "kvbench: %v\n", err)
+		return exitUsage
+	}
 	place, err := newPlace(c.db)
 	if err != nil {
 		fmt.Fprintf(stderr, "kvbench: %v\n", err)

@@ -103,6 +103,28 @@ func TestPeers(t *testing.T) {
 	}
 }
 
+// TestCompareByName compares reports that have some benchmarks in common, at other places, and
+// one of them twice.
+func TestCompareByName(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, benchmarks string) string {
+		file := filepath.Join(dir, name)
+		if code, _, errs := invoke(t, newEngine(), "--num=10", "--benchmarks="+benchmarks, "--json="+file); code != exitOK {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		return file
+	}
+	a := file("a.json", "fillseq,readrandom,readseq,readrandom")
+	b := file("b.json", "fillseq,fillrandom,readrandom,readrandom,readreverse")
+	var out, errs bytes.Buffer
+	if code := Main([]string{"compare", a, b}, &out, &errs, newEngine()); code != exitOK {
+		t.Fatalf("exit %d: %s", code, errs.String())
+	}
+	if n := strings.Count(out.String(), "readrandom"); n != 2 || !strings.Contains(out.String(), "fillseq") || strings.Contains(out.String(), "readseq") {
+		t.Errorf("%s", out.String())
+	}
+}
+
 func TestCompareRuns(t *testing.T) {
 	run := func(engine, pair string, round int, busy, us float64) *Run {
 		return &Run{Engine: engine, Pair: pair, Round: round, Busy: busy, Steps: []Step{{Name: "x", MicrosPerOp: us}}}

@@ -2,6 +2,8 @@ package kvbench
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -277,6 +279,26 @@ func newSample(s *runner.Sample) Sample {
 func (r *Report) json() ([]byte, error) {
 	b, err := json.MarshalIndent(r, "", "  ")
 	return append(b, '\n'), err
+}
+
+// checkReports fails if a file that is written at the end of the run could not be.
+func (c *command) checkReports() error {
+	for _, r := range []struct{ flag, file string }{{"json", c.json}, {"html", c.html}, {"tsv", c.tsv}} {
+		if r.file == "" {
+			continue
+		}
+		if info, err := os.Stat(r.file); err == nil && info.IsDir() {
+			return fmt.Errorf("--%s: %s is a directory; want a file", r.flag, r.file)
+		}
+		tmp, err := os.CreateTemp(filepath.Dir(r.file), "."+filepath.Base(r.file)+"-")
+		if err != nil {
+			return fmt.Errorf("--%s: %w", r.flag, err)
+		}
+		if err := errors.Join(tmp.Close(), os.Remove(tmp.Name())); err != nil {
+			return fmt.Errorf("--%s: %w", r.flag, err)
+		}
+	}
+	return nil
 }
 
 // writeFile puts a file in place whole.
