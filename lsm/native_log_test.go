@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,46 @@ func TestClosedLogCannotBeCut(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	must(t, again.Close())
+}
+
+// TestOldestLogIsDurableAfterFlush changes and cuts the oldest log, which one of two keyspaces needs, after the other one was
+// flushed and the process was killed. The flush made that log durable, and its edit says so: Open fails and names the log.
+func TestOldestLogIsDurableAfterFlush(t *testing.T) {
+	fs := vfs.NewMem()
+	db := mustOpen(t, "db", &Options{FS: fs, WALPreallocate: -1})
+	other := mustSpace(t, db, "other")
+	must(t, other.Put([]byte("a"), nil, NoSync))
+	must(t, db.Put([]byte("b"), nil, NoSync))
+	mustFlush(t, db)
+	must(t, other.Put([]byte("c"), nil, NoSync))
+	left := fs.CrashClone(vfs.KeepAll())
+	mustClose(t, db)
+	logs, err := fstest.Find(left, "db", base.FileLog)
+	must(t, err)
+	if len(logs) < 2 {
+		t.Fatal(logs)
+	}
+	whole, err := fstest.ReadFile(left, logs[0])
+	must(t, err)
+	for at := range whole {
+		changed := slices.Clone(whole)
+		changed[at] ^= 1
+		for i, b := range [][]byte{whole[:at:at], changed, append(whole[:at:at], make([]byte, len(whole)-at)...)} {
+			if slices.Equal(b, whole) {
+				continue // zeros
+			}
+			must(t, left.Remove(logs[0]))
+			f, err := left.Create(logs[0])
+			must(t, err)
+			_, err = f.Write(b)
+			must(t, errors.Join(err, f.Close()))
+			_, err = Open("db", &Options{FS: left, ReadOnly: true})
+			var c *CorruptionError
+			if !errors.As(err, &c) || !strings.HasSuffix(logs[0], c.File) {
+				t.Fatalf("change %d at %d of %d: %v", i, at, len(whole), err)
+			}
+		}
+	}
 }
 
 // checkLogRepair repairs a database of which Open refuses the log.

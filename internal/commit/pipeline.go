@@ -169,9 +169,9 @@ func (p *Pipeline) Exclusive(f func() error) error {
 	return p.submit(w, false)
 }
 
-// Assign is Exclusive for what takes sequence numbers of its own, n of them, beside batches: f
-// gets the first one. If f reports that it used them, or may have, they are published afterwards.
-func (p *Pipeline) Assign(n int, f func(first base.SeqNum) (used bool, err error)) error {
+// Assign is Exclusive for what takes sequence numbers of its own, at most n of them, beside batches: f
+// gets the first one, and returns how many it used, or may have used. These are published afterwards.
+func (p *Pipeline) Assign(n int, f func(first base.SeqNum) (used int, err error)) error {
 	return p.Exclusive(func() error {
 		if cause := p.cause.Load(); cause != nil {
 			return *cause
@@ -180,8 +180,8 @@ func (p *Pipeline) Assign(n int, f func(first base.SeqNum) (used bool, err error
 			return fmt.Errorf("%w: sequence numbers are used up", base.ErrTooLarge)
 		}
 		used, err := f(p.last + 1)
-		if used {
-			p.last += base.SeqNum(n)
+		if used > 0 {
+			p.last += base.SeqNum(used)
 			p.env.Publish(p.last)
 		}
 		return err

@@ -173,7 +173,14 @@ func (r *replay) carries() bool {
 			return false
 		}
 	}
-	return len(r.Kept) > 0 && r.written == 0 && r.skipped == 0
+	return len(r.Kept) > 0 && r.written == 0 && r.skipped == 0 && !r.covered()
+}
+
+// covered reports whether the MANIFEST's last sequence number, which never falls, covers entries that were replayed.
+// LevelDB writes such a MANIFEST: each of its edits has the last number of the moment. goleveldb passes over the batches
+// of a log that the number covers, so these entries go into tables.
+func (r *replay) covered() bool {
+	return !r.db.Native() && batchrepr.Seq(r.Kept[0]) <= r.db.Manifest.LastSeq()
 }
 
 // finish writes the remaining memtables into tables, unless they are small, and starts a
@@ -208,8 +215,7 @@ func (r *replay) finish() error {
 	if err != nil {
 		return err
 	}
-	// goleveldb passes over the batches of a log that the MANIFEST's last sequence number
-	// covers: it must not cover those in the new log.
+	// It must not cover the batches in the new log, see covered.
 	last := r.Last
 	if r.Kept != nil {
 		last = batchrepr.Seq(r.Kept[0]) - 1

@@ -15,10 +15,10 @@
 //  2. Memtables with entries in the range of a table are flushed: a lookup that finds a key in a
 //     memtable looks no further.
 //  3. With the lead of the commit pipeline, so that no write is under way: step 2 is checked again; the
-//     log gets a marker that takes the sequence number, without which the next log would look
-//     as if entries were missing before it; the logs are synced, since the tables are durable at once and a
+//     logs are synced, since the tables are durable at once and a
 //     power cut must not leave them without the writes before them; one edit makes the tables live
-//     (jobs.Scheduler.Ingest), and the sequence number becomes visible.
+//     (jobs.Scheduler.Ingest), and the sequence number becomes visible. The logs do not have it; wal.Set.Append
+//     says so with a marker before the next batch.
 //
 // If writers fill memtables in the range of a table again and again, step 2 is done while they wait.
 package ingest

@@ -72,7 +72,7 @@ func Ingest(ctx context.Context, k *engine.Keyspace, paths []string, o Options) 
 		if o.Excise && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
 			return fmt.Errorf("%w: the range to excise ends at or before its start", base.ErrInvalidArgument)
 		}
-		if err := j.take(paths); err != nil || len(j.tables) == 0 && !o.Excise {
+		if err := j.take(paths); err != nil {
 			return err
 		}
 		if err := j.arrange(&o); err != nil {
@@ -322,73 +322,77 @@ func (j *job) syncLogs() error {
 
 // lead is step 3 of an ingest. first, unless nil, is called before all else.
 func (j *job) lead(first func() error) error {
-	n := 1
-	if j.erase != nil {
-		n = 2
-	}
-	return j.db.Pipeline.Assign(n, func(seq base.SeqNum) (used bool, err error) {
+	return j.db.Pipeline.Assign(2, func(seq base.SeqNum) (used int, err error) {
 		if err := j.k.Writable(); err != nil {
-			return false, err
+			return 0, err
 		}
 		if first != nil {
 			if err := first(); err != nil {
-				return false, err
+				return 0, err
 			}
 		}
 		if over, err := j.overlapsMemTables(); over || err != nil {
-			return false, errors.Join(err, errAgain)
-		}
-		if !j.plain {
-			marker := batchrepr.Init(nil)
-			batchrepr.SetSeq(marker, seq+base.SeqNum(n))
-			if err := j.db.WAL.Append([][]byte{marker}); err != nil {
-				return false, err
-			}
+			return 0, errors.Join(err, errAgain)
 		}
 		if err := j.db.WAL.Sync(); err != nil {
-			return !j.plain, err
+			return 0, err
 		}
-		err = j.commit(seq, seq+base.SeqNum(n-1))
-		return !j.plain, err
+		return j.commit(seq)
 	})
 }
 
-// commit gives the tables their sequence numbers and makes them live.
-func (j *job) commit(first, last base.SeqNum) error {
-	if j.erase != nil && !j.overlapsTables(j.erase.meta) {
-		j.db.Shared.Files.DeleteFile(j.erase.name) // there is nothing to erase
-		j.erase = nil
-	}
+// commit gives the tables their sequence numbers, from seq on, and makes them live. It uses no number where nothing
+// becomes live, so that each number that is in no log is in the MANIFEST; but for a failure of the MANIFEST, after which
+// the edit may be in it.
+func (j *job) commit(seq base.SeqNum) (used int, err error) {
 	metas := make([]*manifest.FileMeta, 0, len(j.tables)+1)
-	for _, t := range j.all() {
-		m := t.meta
-		seq := last
-		if t == j.erase {
-			seq = first
-		}
+	erases := j.erase != nil && j.overlapsTables(j.erase.meta)
+	if erases {
+		metas = append(metas, j.erase.meta)
+	}
+	for _, t := range j.tables {
+		metas = append(metas, t.meta)
+	}
+	if len(metas) == 0 {
+		return 0, nil
+	}
+	last := seq
+	if erases && len(j.tables) > 0 {
+		last++ // what erases is older
+	}
+	for i, m := range metas {
 		if !j.plain {
-			m.GlobalSeq, m.Newest = seq, seq
-			m.Smallest.Trailer = base.MakeTrailer(seq, m.Smallest.Trailer.Kind())
+			at := last
+			if erases && i == 0 {
+				at = seq
+			}
+			m.GlobalSeq, m.Newest = at, at
+			m.Smallest.Trailer = base.MakeTrailer(at, m.Smallest.Trailer.Kind())
 			if !m.OpenEnd() {
-				m.Largest.Trailer = base.MakeTrailer(seq, m.Largest.Trailer.Kind())
+				m.Largest.Trailer = base.MakeTrailer(at, m.Largest.Trailer.Kind())
 			}
 		}
 		if m.Kinds>>base.KindSetExpiring&1 != 0 {
 			j.k.Tree.NoteExpiring()
 		}
-		metas = append(metas, m)
 	}
 	if !j.plain {
 		j.k.Tree.NoteIngested(last)
-		j.db.Manifest.SetLastSeq(last)
 	}
-	if len(metas) == 0 {
-		return nil
+	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas, picker.IngestMode{Plain: j.plain, Excise: erases})
+	if kept {
+		return 0, err
 	}
-	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas, picker.IngestMode{Plain: j.plain, Excise: j.erase != nil})
-	j.given = !kept
+	j.given = true
+	if !erases && j.erase != nil {
+		j.db.Shared.Files.DeleteFile(j.erase.name) // there is nothing to erase
+		j.erase = nil
+	}
+	if !j.plain {
+		used = int(last-seq) + 1
+	}
 	if err != nil {
-		return err
+		return used, err
 	}
 	for _, t := range j.all() {
 		j.stats.Tables++
@@ -397,7 +401,7 @@ func (j *job) commit(first, last base.SeqNum) error {
 			j.stats.Copied++
 		}
 	}
-	return nil
+	return used, nil
 }
 
 // overlapsTables reports whether a live table overlaps m.

@@ -343,7 +343,7 @@ func (l *BulkLoader) Finish(ctx context.Context) error {
 			}
 			l.free <- nil
 		}
-		if err := l.build(j); err != nil || len(j.tables) == 0 {
+		if err := l.build(j); err != nil {
 			return err
 		}
 		return j.install()

@@ -13,23 +13,38 @@ import (
 
 // chain is what the replay of chained logs knows beyond single logs.
 //
-// A log's first chunk names the log before it, where that ended, and up to where it was
-// durable. Set.Sync syncs the older logs first. So if a log has been synced, all logs
-// before it were durable to their ends.
+// Whether an entry is missing is judged by the chain alone, never by sequence numbers:
+//
+//  1. Within a log each chunk names the sum of the chunk before it, so that no record between two
+//     others can be missing.
+//  2. A log's first chunk names the log before it, and where that ended (Predecessor). All appends and
+//     rotations are the commit leader's, one at a time, so that End is final. Nothing is missing between
+//     two logs exactly if the older one was read to End.
+//  3. The first log that the MANIFEST needs has no older one to compare: entries of older logs are
+//     in tables.
+//  4. A log that names none before it was begun by an opening, whose MANIFEST needs no older log. Where an
+//     older one is needed, that MANIFEST never was in force: the log holds copies of older entries only
+//     (isCopy).
+//
+// Sequence numbers cannot tell. An ingest takes some that are in no log, and the last number of the
+// MANIFEST grows with the flushes of all keyspaces, past a gap in the log of one. They have to ascend.
+//
+// Set.Sync syncs the older logs first. So if any of a log is durable, all logs before it are
+// durable to their ends.
 type chain struct {
 	first uint64           // the first log that is needed
-	ends  map[uint64]int64 // where the records of each log end
+	ends  map[uint64]int64 // where the records of each log end that was read
 	gap   *record.LogEnd   // the first place behind which something is missing; nil: none
 }
 
 // chainedLog replays one log of the chained framing. It fails if something is missing, there or in
-// the logs before it, that is known to have been durable.
+// the logs before it, that is known to be durable.
 func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 	reader := r.chainReader(num, name, f)
 	for first := true; ; first = false {
 		batch, err := reader.Next()
 		if first {
-			if err := r.checkBefore(reader, num, name, f); err != nil {
+			if begun, err := r.checkBefore(reader, num, name, f); err != nil || begun && r.passOver(reader, num, name, f.Size()) {
 				return err
 			}
 		}
@@ -48,13 +63,6 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
-		if first && r.carried(batch) {
-			return nil
-		}
-		if first && r.behindHole(batch) {
-			r.dropBehindHole(name, f.Size(), batch)
-			return nil
-		}
 		if err := r.valid(batch); err != nil {
 			var c *base.Corruption
 			if errors.As(err, &c) {
@@ -66,6 +74,22 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 			return err
 		}
 	}
+}
+
+// passOver reports whether a log that was begun is not replayed, after checkBefore. Behind a gap it is
+// dropped: nothing in it was synced.
+func (r *Replay) passOver(reader *record.ChainReader, num uint64, name string, size int64) bool {
+	begin, _ := reader.Begin()
+	gap := r.chain.gap
+	switch isCopy := begin.Before.Num == 0 && len(r.chain.ends) > 0; {
+	case isCopy:
+		return true
+	case gap == nil:
+		return false
+	}
+	r.drop(name, 0, size, fmt.Errorf("a log before it lost its end: %s ends at %d, this log was begun behind more",
+		r.Format.FileName(base.FileLog, gap.Num), gap.End), false)
+	return true
 }
 
 func (r *Replay) chainReader(num uint64, name string, f vfs.ReadFile) *record.ChainReader {
@@ -83,25 +107,32 @@ func (r *Replay) missingFrom(at record.LogEnd) {
 	}
 }
 
-// checkBefore compares what the first chunk of a log says of the log before it with what
-// was read of that, and fails if what is missing was durable.
-func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string, f vfs.ReadFile) error {
+// checkBefore compares the end of the log before with the one in the first chunk of this log. It fails if
+// missing records are known to be durable. begun reports whether the log has a first chunk.
+func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string, f vfs.ReadFile) (begun bool, err error) {
 	begin, begun := reader.Begin()
 	if !begun {
-		return nil
+		return false, nil
 	}
 	before := begin.Before
+	if gap := r.chain.gap; gap != nil && gap.Num == before.Num && before.End <= gap.End {
+		r.chain.gap = nil // the torn bytes are behind the last record
+	}
 	if before.Num >= max(r.chain.first, 1) && r.chain.ends[before.Num] < before.End {
 		r.missingFrom(record.LogEnd{Num: before.Num, End: r.chain.ends[before.Num]})
 	}
 	gap := r.chain.gap
 	switch {
 	case gap == nil:
-		return nil
+		return true, nil
 	case gap.Num == before.Num && before.Durable > gap.End, gap.Num < before.Num && before.Durable > 0:
-		return r.lostDurable(num)
+		return true, r.lostDurable(num)
 	}
-	// Nobody has read this log yet, up to its end.
+	return true, r.checkUnsynced(num, name, f)
+}
+
+// checkUnsynced fails if any of a log behind a gap is known to be durable.
+func (r *Replay) checkUnsynced(num uint64, name string, f vfs.ReadFile) error {
 	all := r.chainReader(num, name, f)
 	for {
 		if _, err := all.Next(); err != nil {
@@ -116,8 +147,7 @@ func (r *Replay) checkBefore(reader *record.ChainReader, num uint64, name string
 	}
 }
 
-// lostDurable is the error for the gap, behind which log num says that nothing may be
-// missing.
+// lostDurable is the error for the gap. By log num, the missing records are durable.
 func (r *Replay) lostDurable(num uint64) error {
 	gap := r.chain.gap
 	c := base.Corruptf("log record", "the log ends here, but log %06d was begun behind more, which had been synced", num)
@@ -136,7 +166,7 @@ func (r *Replay) dropChained(num uint64, name, why string) error {
 	if _, err := reader.Next(); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, base.ErrCorruption) {
 		return fmt.Errorf("reading %s: %w", name, err)
 	}
-	if err := r.checkBefore(reader, num, name, f); err != nil {
+	if _, err := r.checkBefore(reader, num, name, f); err != nil {
 		return err
 	}
 	return r.dropWhole(num, name, why)

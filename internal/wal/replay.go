@@ -200,8 +200,8 @@ func (r *Replay) follows(batch []byte) bool {
 	return batchrepr.Validate(batch, r.Keyspaces) == nil && batchrepr.Seq(batch) == r.replayed+1
 }
 
-// isMarker reports whether a log's first batch is a marker: empty, with the sequence
-// number that the log begins with.
+// isMarker reports whether a batch is a marker: empty, with the sequence number that the next batch
+// has, or a later one.
 func isMarker(batch []byte) bool {
 	return len(batch) == batchrepr.HeaderLen && batchrepr.Count(batch) == 0
 }
@@ -213,8 +213,8 @@ func (r *Replay) carried(first []byte) bool {
 	return r.known && isMarker(first) && batchrepr.Seq(first) <= r.replayed
 }
 
-// behindHole reports whether a log that begins with this batch was written
-// after entries that are gone.
+// behindHole reports whether a log in LevelDB's framing that begins with this batch was written
+// after entries that are gone. All sequence numbers are in logs there; for chained logs see chain.
 //
 // Once an entry was replayed, the log must begin with the next sequence number: a log
 // before it that was cut off between two records looks complete. The manifest's
@@ -266,6 +266,7 @@ func (r *Replay) apply(num uint64, batch []byte) error {
 	if n == 0 {
 		if isMarker(batch) {
 			r.replayed, r.known = max(r.replayed, batchrepr.Seq(batch)-1), true
+			r.Last = max(r.Last, r.replayed) // what was taken outside of the logs is not given out again
 		}
 		return nil
 	}

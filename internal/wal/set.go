@@ -52,8 +52,9 @@ type Options struct {
 // Set is the logs of an open database.
 //
 // A new log's first record is a marker: an empty batch that carries the
-// sequence number with which the log begins. Recovery compares it with the end
-// of the log before, and so sees when a power cut took that log's tail. Writes
+// sequence number with which the log begins. In LevelDB's framing recovery compares it with the end
+// of the log before, and so sees when a power cut took that log's tail; in the native one the log's first
+// chunk says where the log before ended. Writes
 // therefore go on at once after a rotation: the new log may reach the disk
 // before the old one, but recovery then does not replay it. Nothing in it was
 // acknowledged as synced, because Sync waits for the older logs first.
@@ -76,6 +77,7 @@ type Set struct {
 	cur    *record.Writer
 	num    atomic.Uint64 // of cur
 	synced bool          // Sync was called since the rotation
+	next   base.SeqNum   // the number that follows what the log has
 	parts  [][]byte
 	head   [batchrepr.HeaderLen]byte
 
@@ -317,6 +319,11 @@ func (s *Set) take() (*newLog, error) {
 // its number. After a shortage the current log stays, and Rotate may be tried again; any
 // other failure makes the database read-only.
 func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
+	if s.cur != nil && s.next <= last {
+		if err := s.skipTo(last + 1); err != nil && !base.IsShortage(err) {
+			return 0, err
+		}
+	}
 	next, err := s.take()
 	if err == nil {
 		err = s.mark(next, last+1)
@@ -327,7 +334,7 @@ func (s *Set) Rotate(last base.SeqNum) (num uint64, err error) {
 	if s.cur != nil {
 		s.retire()
 	}
-	s.cur = next.w
+	s.cur, s.next = next.w, last+1
 	s.num.Store(next.num)
 	return next.num, nil
 }
@@ -359,17 +366,22 @@ func (s *Set) SyncFirst() error { return s.syncCurrent() }
 
 // mark writes the marker of a log that begins with sequence number first.
 func (s *Set) mark(l *newLog, first base.SeqNum) error {
-	marker := batchrepr.Init(s.head[:0])
-	batchrepr.SetSeq(marker, first)
 	err := s.begin(l)
 	if err == nil {
-		err = l.w.Append(marker)
+		err = l.w.Append(s.marker(first))
 	}
 	if err != nil {
 		s.discard(l)
 		return fmt.Errorf("writing log %06d: %w", l.num, err)
 	}
 	return nil
+}
+
+// marker is an empty batch, which says that the next batch has sequence number first.
+func (s *Set) marker(first base.SeqNum) []byte {
+	b := batchrepr.Init(s.head[:0])
+	batchrepr.SetSeq(b, first)
+	return b
 }
 
 // begin writes what a chained log begins with.
@@ -427,6 +439,14 @@ func (s *Set) SyncBefore(num uint64) error {
 		<-o.done
 		if o.err != nil {
 			return s.fail("syncing", o.err)
+		}
+	}
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	for _, o := range slices.Backward(s.full) {
+		if o.num < num {
+			s.raiseDurable(record.LogEnd{Num: o.num, End: o.bytes})
+			break
 		}
 	}
 	return nil
@@ -524,11 +544,20 @@ func (s *Set) closeBefore(num uint64) {
 // nothing. When that fails for a shortage, the log is cut back to its last whole
 // record, and the next Append may succeed; any other failure, that of the cut
 // too, makes the database read-only.
+//
+// Where the group does not begin with the number behind the record before, a marker comes first, see skipTo.
 func (s *Set) Append(group [][]byte) error {
+	first := batchrepr.Seq(group[0])
+	if first > s.next {
+		if err := s.skipTo(first); err != nil {
+			return err
+		}
+	}
 	if len(group) == 1 {
 		if err := s.cur.Append(group[0]); err != nil {
 			return s.failAppend(err)
 		}
+		s.next = first + base.SeqNum(batchrepr.Count(group[0]))
 		s.bytes.Add(int64(len(group[0])))
 		return nil
 	}
@@ -545,7 +574,19 @@ func (s *Set) Append(group [][]byte) error {
 	if err != nil {
 		return s.failAppend(err)
 	}
+	s.next = first + base.SeqNum(n)
 	s.bytes.Add(int64(size))
+	return nil
+}
+
+// skipTo writes a marker that says that the next batch has sequence number next: the numbers before it are in
+// no log. An ingest takes such numbers, and a recovery may find some. Replay and Tail go by the chain
+// instead; versions without that rule, which compare the numbers of logs, need the marker.
+func (s *Set) skipTo(next base.SeqNum) error {
+	if err := s.cur.Append(s.marker(next)); err != nil {
+		return s.failAppend(err)
+	}
+	s.next = next
 	return nil
 }
 
@@ -594,7 +635,16 @@ func (s *Set) syncCurrent() error {
 func (s *Set) setDurable(end int64) {
 	s.fullMu.Lock()
 	defer s.fullMu.Unlock()
-	s.durable = record.LogEnd{Num: s.Num(), End: end}
+	s.raiseDurable(record.LogEnd{Num: s.Num(), End: end})
+}
+
+// raiseDurable notes that the logs are durable up to end.
+//
+// REQUIRES: fullMu held.
+func (s *Set) raiseDurable(end record.LogEnd) {
+	if d := s.durable; d.Num < end.Num || d.Num == end.Num && d.End < end.End {
+		s.durable = end
+	}
 }
 
 // Durable is up to where a sync has made the logs durable, as far as it is known. Any

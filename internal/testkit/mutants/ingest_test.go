@@ -22,9 +22,6 @@ var ingests = []mutant{
 		{"internal/ingest/ingest.go", "if err := j.db.WAL.Sync(); err != nil {", "if err := error(nil); err != nil {"},
 		{"internal/ingest/ingest.go", "return j.db.Pipeline.Commit(batchrepr.Init(nil), commit.Sync)", "return j.db.Pipeline.Commit(batchrepr.Init(nil), commit.Sync&0)"}}},
 
-	{"ingest-without-marker", "the log does not say that a sequence number was taken", target{"lsm", "TestIngestedEntriesStay"}, []edit{
-		{"internal/ingest/ingest.go", "if err := j.db.WAL.Append([][]byte{marker}); err != nil {", "if err := error(nil); err != nil {"}}},
-
 	{"load-first-wins", "of entries with one key the first one counts", target{"lsm", "TestBulkLoad"}, []edit{
 		{"internal/ingest/runs.go", "return a.newer > b.newer", "return a.newer < b.newer"}}},
 

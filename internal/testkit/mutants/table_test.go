@@ -187,6 +187,21 @@ var table = []mutant{
 	{"ignore-next-log", "what a log says of the one before it does not count", target{"internal/wal", "TestChainedLogs"}, []edit{
 		{"internal/wal/chained.go", "case gap.Num == before.Num && before.Durable > gap.End,", "case false,"}}},
 
+	{"replay-behind-gap", "a log is replayed behind one that lost its end", target{"internal/wal", "TestChainedLogs"}, []edit{
+		{"internal/wal/chained.go", "case gap == nil:\n\t\treturn false\n", "case gap == nil, true:\n\t\treturn false\n"}}},
+
+	{"replay-copies", "what a recovery copied before it was cut off is replayed again", target{"internal/wal", "TestInterruptedRecovery"}, []edit{
+		{"internal/wal/chained.go", "case isCopy:\n\t\treturn true\n", "case isCopy:\n\t\treturn false\n"}}},
+
+	{"full-log-unvouched", "the MANIFEST does not know that the logs of a flush are durable", target{"lsm", "TestOldestLogIsDurableAfterFlush"}, []edit{
+		{"internal/wal/set.go", "s.raiseDurable(record.LogEnd{Num: o.num, End: o.bytes})", "_ = o.bytes"}}},
+
+	{"log-without-marker", "a log does not say that the numbers before its end were taken", target{"lsm", "TestNumbersInNoLog"}, []edit{
+		{"internal/wal/set.go", "if s.cur != nil && s.next <= last {", "if false {"}}},
+
+	{"batch-without-marker", "a log does not say that numbers between two records were taken", target{"lsm", "TestNumbersInNoLog"}, []edit{
+		{"internal/wal/set.go", "if first > s.next {", "if false {"}}},
+
 	{"recycle-needed-log", "a log becomes the next one before its entries are in tables", target{"internal/wal", "TestReuse"}, []edit{
 		{"internal/wal/set.go", "\ts.kept.Add(old.bytes)\n", "\ts.kept.Add(old.bytes)\n\ts.reusable = s.full[0].num\n"}}},
 

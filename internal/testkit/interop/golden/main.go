@@ -6,7 +6,8 @@
 //
 // or, for Loam's format alone, go run ./golden ../../../testdata native. The folders
 // native-N... have what Loam wrote when version N of the format, or what their names say of
-// it, was new: each is made once, and stays readable. One that is there is left alone.
+// it, was new: each is made once, and stays readable. One that is there is left alone. native-1-holes
+// has a log without markers where sequence numbers are in no log, as no version writes it any more.
 //
 // For every peer it writes a folder with two databases, one closed and one
 // whose process was killed, and a file "expected" with the number of pairs and
