@@ -11,9 +11,8 @@ import (
 )
 
 // Ingest makes tables live that were written elsewhere, all in one edit. They are durable, under
-// their names, overlap no memtable, are in the order of their keys, and newer than all tables there are; the last one has
-// the largest sequence number. kept says
-// that they are still the caller's, who deletes them after a failure. Commit leader only.
+// their names, overlap no memtable, are in the order of their keys, and newer than all tables there are; the last
+// one has the largest number. kept: they are still the caller's, and are deleted after a failure. Commit leader only.
 func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta, mode picker.IngestMode) (kept bool, err error) {
 	s.install.Lock()
 	defer s.install.Unlock()
@@ -24,9 +23,7 @@ func (s *Scheduler) Ingest(t *tree.Tree, tables []*manifest.FileMeta, mode picke
 	}
 	defer version.Unref()
 	edit := &manifest.Edit{Keyspace: t.ID()}
-	if !mode.Plain {
-		edit.SetLastSeq(tables[len(tables)-1].GlobalSeq)
-	}
+	edit.SetLastSeq(tables[len(tables)-1].GlobalSeq)
 	plans, err := s.place(k, version, tables, edit, mode)
 	defer s.Wake()
 	defer func() {
