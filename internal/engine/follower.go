@@ -40,6 +40,9 @@ func (db *DB) openFollower() (err error) {
 			}
 		},
 	})
+	if err == nil {
+		db.Recovery = Recovery{db.Follower.Report, db.Shared.Seqs.Visible()}
+	}
 	return err
 }
 

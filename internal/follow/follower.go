@@ -72,8 +72,12 @@ type Follower struct {
 	behind  bool             // Manifest is behind the last Poll
 	trees   map[base.KeyspaceID]*tree.Tree
 	created map[base.KeyspaceID]func() // makes the tree known, which was not started yet
-	gapAt   base.SeqNum                // see gap
+	gapAt   gapPlace                   // see gap
+	severed wal.Place                  // see judge
 	closed  bool
+
+	// Report is what Open of the directory reports. It does not change.
+	Report wal.Report
 
 	at     atomic.Pointer[standing] // of the visible state
 	begun  time.Time                // of Open
@@ -88,7 +92,8 @@ type Follower struct {
 // standing is up to where the logs were read.
 type standing struct {
 	wal.Place
-	format base.Format
+	format  base.Format
+	severed wal.Place // see judge
 }
 
 // Open reads the present state, and starts the trees.
@@ -188,6 +193,12 @@ func (f *Follower) firstState() error {
 	l, err := f.readAnew(context.Background(), st)
 	if err != nil {
 		return err
+	}
+	if l.end {
+		if err := f.judgeFirst(l); err != nil {
+			l.free()
+			return err
+		}
 	}
 	f.logs = l
 	o.Seqs.Publish(l.whole())
@@ -333,12 +344,13 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 		// And what is in tables need not be read in logs.
 		return f.jump(ctx)
 	}
-	end, err = f.logs.read(ctx, sliceBytes)
-	var gone gap
+	end, err = f.readOn(ctx, f.logs)
+	var g gap
+	if errors.As(err, &g) && f.change == nil {
+		end, err = f.gap(f.logs, g)
+	}
 	switch {
-	case errors.As(err, &gone) && f.change == nil:
-		return false, f.gap(f.logs, gone)
-	case errors.As(err, &gone):
+	case errors.As(err, &g):
 		return f.jump(ctx)
 	case err != nil:
 		return false, err
@@ -350,19 +362,6 @@ func (f *Follower) step(ctx context.Context) (end bool, err error) {
 		return f.jump(ctx)
 	}
 	return end, nil
-}
-
-// gap is what a gap in the logs means where the MANIFEST does not say more: that it has to be read
-// again. If it still says no more, sequence numbers that are missing within a log were never used.
-func (f *Follower) gap(l *logs, g gap) error {
-	if g.within && l.group.First == f.gapAt {
-		l.covered = max(l.covered, f.gapAt-1)
-		return nil
-	}
-	if len(l.group.Batch) > 0 {
-		f.gapAt = l.group.First
-	}
-	return stale{g.error}
 }
 
 // prepare makes the Change that leads to what Edits has read, and opens its tables.
@@ -489,7 +488,7 @@ func (f *Follower) Lost() error {
 
 // note tells Lag where the visible state stands.
 func (f *Follower) note() {
-	f.at.Store(&standing{f.logs.place, f.logs.format})
+	f.at.Store(&standing{f.logs.place, f.logs.format, f.severed})
 	f.o.Moved()
 }
 

@@ -49,6 +49,15 @@ func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if p.tail == nil {
 		f.peekFrom(at.Place, at.format)
 	}
+	if at.Place == at.severed { // the logs end there until another opening begins new ones
+		if err := f.peekAnew(); err != nil {
+			return Lag{}, failed, err
+		}
+		if p.tail.Place().Log <= at.severed.Log {
+			p.closeLocked()
+			return Lag{}, failed, nil
+		}
+	}
 	for n := 0; ; n++ {
 		r, err := p.tail.Next()
 		if errors.Is(err, wal.ErrLogGone) {

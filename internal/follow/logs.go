@@ -24,7 +24,6 @@ type logs struct {
 	seq     base.SeqNum // all up to here was read
 	covered base.SeqNum // tables have what is up to here and in no log
 	applied base.SeqNum // all up to here is in memtables: more than seq after a record that failed in the middle
-	log     uint64      // of the last record
 	place   wal.Place   // behind the last record
 	end     bool        // there was no more
 
@@ -51,10 +50,10 @@ type space struct {
 	dirty  bool // tables are others than those of the tree's state
 }
 
-// gap says that the logs do not go on where those that were read end.
+// gap says that the logs do not go on at l.place: sequence numbers, records or a log are missing.
 type gap struct {
 	error
-	within bool // in the middle of a log
+	next wal.Place // the end of the record behind missing sequence numbers; zero: there is no such record
 }
 
 func (g gap) Unwrap() error { return g.error }
@@ -111,10 +110,10 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		if err := f.overtaken(l); err != nil {
 			return nil, err
 		}
-		_, err := l.read(ctx, sliceBytes)
-		var gone gap
-		if errors.As(err, &gone) {
-			err = f.gap(l, gone)
+		_, err := f.readOn(ctx, l)
+		var g gap
+		if errors.As(err, &g) {
+			l.end, err = f.gap(l, g)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -124,6 +123,19 @@ func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, e
 		}
 	}
 	return l, nil
+}
+
+// readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to where the
+// logs are durable.
+func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {
+	durable := f.o.Edits.state.Durable // of a Poll before the logs are read: see judge.go
+	end, err = l.read(ctx, sliceBytes)
+	if d := (wal.Place{Log: durable.Num, Offset: durable.End}); end && err == nil && l.place.Before(d) {
+		c := base.Corruptf("log record", "the log ends here, but the logs are durable up to log %06d at %d", d.Log, d.Offset)
+		c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
+		return false, gap{error: c}
+	}
+	return end, err
 }
 
 // horizon is where a catch-up ends that began before the writer had written what is behind it.
@@ -238,9 +250,13 @@ func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
 			l.place, l.end = l.tail.Place(), true
 			return true, nil
 		case errors.Is(why, wal.ErrLogGone):
+			l.place = l.tail.Place()
 			c := base.Corruptf("log record", "the log is missing, which the MANIFEST needs")
-			c.File = l.format.FileName(base.FileLog, l.tail.Place().Log)
-			return false, gap{c, false}
+			c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
+			return false, gap{error: c}
+		case errors.Is(why, base.ErrCorruption):
+			l.place = l.tail.Place()
+			return false, gap{error: why}
 		case why != nil:
 			return false, why
 		}
@@ -282,7 +298,7 @@ func (l *logs) take(r *wal.Tailed) error {
 	if r.First > l.whole()+1 {
 		c := base.Corruptf("log record", "sequence number %d follows %d", r.First, l.whole())
 		c.Offset = r.Begin
-		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0), r.Log == l.log}
+		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0), wal.Place{Log: r.Log, Offset: r.End}}
 	}
 	whole := false
 	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.applied, l.seq) {
@@ -296,7 +312,7 @@ func (l *logs) take(r *wal.Tailed) error {
 			return err
 		}
 	}
-	l.seq, l.applied, l.log = r.Last, r.Last, r.Log
+	l.seq, l.applied = r.Last, r.Last
 	return nil
 }
 

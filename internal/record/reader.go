@@ -16,6 +16,7 @@ type Reader struct {
 	pos    int64  // where the next chunk begins
 	joined []byte // chunks of an unfinished record
 	start  int64  // of the last record returned
+	stop   int64  // where it ends
 	err    error
 	tail   bool
 	zeros  bool  // see Zeros
@@ -43,12 +44,17 @@ func (r *Reader) Next() ([]byte, error) {
 		return nil, r.err
 	}
 	rec, err := r.next()
-	r.err = err
+	if r.err = err; err == nil {
+		r.stop = r.pos
+	}
 	return rec, err
 }
 
 // Offset is where in the file the last record returned begins.
 func (r *Reader) Offset() int64 { return r.start }
+
+// End is where the last record returned ends.
+func (r *Reader) End() int64 { return r.stop }
 
 // Tail reports, after a *base.Corruption, whether a crash in the middle of a write
 // explains it: the damaged record is the last one, and nothing valid follows. Otherwise

@@ -52,7 +52,7 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 			// Only a log that is not needed becomes another one.
 			return &base.Corruption{File: name, Length: f.Size(), Kind: "log record", Reason: fmt.Sprintf("the file is log %06d, which is needed", former)}
 		}
-		r.chain.ends[num] = reader.End()
+		r.chain.ends[num], r.End = reader.End(), Place{num, reader.End()}
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -176,6 +176,6 @@ func (r *Replay) dropChained(num uint64, name, why string) error {
 // was synced.
 func (r *Replay) missing(num uint64) error {
 	c := base.Corruptf("log record", "the log is missing")
-	c.File = r.Format.FileName(base.FileLog, num)
+	c.File, c.Offset = r.Format.FileName(base.FileLog, num), 0
 	return c
 }

@@ -51,6 +51,8 @@ type Replay struct {
 	// Kept has all batches, if they take no more than Keep bytes; Run adds to it.
 	Keep int
 	Kept [][]byte
+	// End is where the last log that was replayed ends, without the part that was dropped.
+	End Place
 
 	replayed base.SeqNum // the last of the logs so far; valid if known
 	known    bool        // a batch or a marker was read
@@ -136,6 +138,7 @@ func (r *Replay) log(num uint64, name string) error {
 		batch, err := reader.Next()
 		switch {
 		case errors.Is(err, io.EOF):
+			r.End = Place{num, reader.End()}
 			return nil
 		case errors.Is(err, base.ErrCorruption) && r.known && reader.Zeros():
 			if zeros = err; reader.Resume() {
@@ -143,6 +146,7 @@ func (r *Replay) log(num uint64, name string) error {
 			}
 			return err
 		case errors.Is(err, base.ErrCorruption):
+			r.End = Place{num, reader.End()}
 			torn := reader.Tail()
 			r.drop(name, damageAt(err), f.Size(), err, torn)
 			return nil
@@ -150,6 +154,7 @@ func (r *Replay) log(num uint64, name string) error {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
 		if zeros != nil && !r.follows(batch) {
+			r.End = Place{num, damageAt(zeros)}
 			r.drop(name, damageAt(zeros), f.Size(), zeros, false)
 			return nil
 		}
@@ -162,6 +167,7 @@ func (r *Replay) log(num uint64, name string) error {
 			return nil
 		}
 		if err := r.valid(batch); err != nil {
+			r.End = Place{num, reader.Offset()}
 			r.drop(name, reader.Offset(), f.Size(), err, false)
 			return nil
 		}

@@ -51,6 +51,18 @@ var followers = []mutant{
 	{"follower-no-checksum", "a chunk is whole when its header is", target{"internal/record", "TestTailAtEveryByte"}, []edit{
 		{"internal/record/tail.go", "return c.intact(t.seed, pos)", "return c.intact(t.seed, pos) || pos > 0"}}},
 
+	{"follower-trusts-the-end", "what the MANIFEST calls durable does not count at the end of the logs", target{"lsm", "TestCatchUpRefusesDamage"}, []edit{
+		{"internal/follow/logs.go", "end && err == nil && l.place.Before(d) {", "false && end && err == nil && l.place.Before(d) {"}}},
+
+	{"follower-opens-unjudged", "a follower opens without Open's judgement of the logs", target{"lsm", "TestFollowerRefusesWhatOpenRefuses"}, []edit{
+		{"internal/follow/follower.go", "\tif l.end {\n\t\tif err := f.judgeFirst(l)", "\tif false {\n\t\tif err := f.judgeFirst(l)"}}},
+
+	{"follower-cries-wolf", "a follower takes a log for missing that became obsolete meanwhile", target{"lsm", "TestFollowerBesideEachStep"}, []edit{
+		{"internal/follow/judge.go", "case err != nil && (changed || errors.Is(err, fs.ErrNotExist)):", "case err != nil && changed && why == nil && errors.Is(err, fs.ErrNotExist):"}}},
+
+	{"follower-skips-numbers", "a follower shows a batch without the tables that came before it", target{"lsm", "TestFollowerBesideEachStep"}, []edit{
+		{"internal/follow/logs.go", "if r.First > l.whole()+1 {", "if false {"}}},
+
 	{"tail-leaves-log-early", "the next log is read before this one is read to its end", target{"internal/wal", "TestTailBesideAWriter"}, []edit{
 		{"internal/wal/tail.go", "\t\t// What was appended to this log before the next one began.\n\t\tif rec, err := t.whole(); !errors.Is(err, ErrNotYet) {\n\t\t\treturn rec, err\n\t\t}\n\t\tif rec, err := t.examine(next, before); rec != nil || err != nil {\n\t\t\treturn rec, err\n\t\t}\n", ""},
 		{"internal/wal/tail.go", "next, before, err := t.successor()", "next, _, err := t.successor()"}}},

@@ -1,0 +1,32 @@
+package wal
+
+import (
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/record"
+)
+
+// Needs is what a MANIFEST says of the logs.
+type Needs struct {
+	// Knows returns the type and the number of a name that can be a file of the database.
+	Knows              func(name string) (base.FileType, uint64)
+	LogNum, PrevLogNum uint64                     // see Replay.Needed
+	LastSeq            base.SeqNum                // the largest sequence number
+	Synced             record.LogEnd              // up to where the logs are durable
+	Keyspaces          func(base.KeyspaceID) bool // that batches may name; nil: none
+}
+
+// Judge reads the logs that a MANIFEST needs as Open does, without the entries. It fails where Open fails, and returns
+// the report and the end of the replay.
+//
+// Beside a writer Judge may fail although nothing is damaged; package follow says how it finds that out.
+func Judge(o TailOptions, n Needs) (Report, Place, error) {
+	r := Replay{
+		FS: o.FS, Dir: o.Dir, Format: o.Format, Last: n.LastSeq, Synced: n.Synced, Keyspaces: n.Keyspaces,
+		Apply: func(uint64, []byte) error { return nil },
+	}
+	nums, err := r.Needed(n.Knows, n.LogNum, n.PrevLogNum)
+	if err == nil {
+		err = r.Run(nums, n.LogNum)
+	}
+	return r.Report, r.End, err
+}

@@ -1,0 +1,276 @@
+package lsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/seed"
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// putFile replaces the contents of a file; nil removes it.
+func putFile(t *testing.T, fs vfs.FS, path string, b []byte) {
+	t.Helper()
+	must(t, fs.Remove(path))
+	if b == nil {
+		return
+	}
+	f, err := fs.Create(path)
+	must(t, err)
+	_, err = f.Write(b)
+	must(t, errors.Join(err, f.Close()))
+}
+
+// TestFollowerRefusesWhatOpenRefuses changes, cuts and removes each log of several directories. OpenFollower fails exactly
+// where a read-only Open fails, with the same file and offset; otherwise it shows and reports the same.
+func TestFollowerRefusesWhatOpenRefuses(t *testing.T) {
+	onBothFormats(t, func(t *testing.T, o Options) {
+		o.WALPreallocate = -1
+		for _, state := range []string{"closed", "killed", "killed, unsynced"} {
+			mem := vfs.NewMem()
+			o.FS, o.ReadOnly = mem, false
+			db := mustOpen(t, "db", &o)
+			spaces := []*Keyspace{mustSpace(t, db, "default")}
+			if o.Format == FormatNative {
+				spaces = append(spaces, mustSpace(t, db, "other"))
+			}
+			put := func(key string, mode WriteMode) {
+				for _, k := range spaces {
+					must(t, k.Put([]byte(key), []byte("value"), mode))
+				}
+			}
+			put("a", NoSync)
+			if state != "killed, unsynced" {
+				mustFlush(t, db)
+				put("b", Sync)
+			}
+			e := db.engine
+			must(t, e.Pipeline.Exclusive(func() error {
+				_, err := e.WAL.Rotate(e.Shared.Seqs.Visible())
+				return err
+			}))
+			put("c", NoSync)
+			if state == "killed" {
+				put("d", Sync)
+				put("e", NoSync)
+			}
+			left := mem.CrashClone(vfs.KeepAll())
+			mustClose(t, db)
+			if state == "closed" {
+				left = mem
+			}
+			refused, shown := sameVerdicts(t, left, o)
+			t.Logf("%v, %s: %d damages refused, %d shown", o.Format, state, refused, shown)
+			if refused+shown == 0 || o.Format == FormatNative && (refused == 0) != (state == "killed, unsynced") {
+				t.Errorf("%v, %s: %d damages refused, %d shown", o.Format, state, refused, shown)
+			}
+		}
+	})
+}
+
+// sameVerdicts damages each log of a directory, and compares Open and OpenFollower.
+func sameVerdicts(t *testing.T, mem *vfs.Mem, o Options) (refused, shown int) {
+	t.Helper()
+	logs, err := fstest.Find(mem, "db", base.FileLog)
+	must(t, err)
+	o.FS, o.ReadOnly = mem, true
+	for _, log := range logs {
+		whole, err := fstest.ReadFile(mem, log)
+		must(t, err)
+		damages := [][]byte{nil}
+		for at := range whole {
+			changed := slices.Clone(whole)
+			changed[at] ^= 1
+			damages = append(damages, [][]byte{changed, whole[:at:at], append(whole[:at:at], make([]byte, len(whole)-at)...)}[at%3])
+		}
+		for i, b := range damages {
+			what := fmt.Sprintf("%s, damage %d", log, i)
+			putFile(t, mem, log, b)
+			db, err := Open("db", &o)
+			f, ferr := OpenFollower("db", &o)
+			if err != nil {
+				refused++
+				if !errors.Is(err, ErrCorruption) || ferr == nil || ferr.Error() != err.Error() {
+					t.Fatalf("%s: Open: %v; OpenFollower: %v", what, err, ferr)
+				}
+			} else {
+				shown++
+				if ferr != nil {
+					t.Fatalf("%s: Open reports %+v; OpenFollower: %v", what, db.RecoveryReport(), ferr)
+				}
+				if i%8 == 0 {
+					must(t, f.CatchUp(context.Background()))
+				}
+				if got, want := fmt.Sprint(content(t, f.DB)), fmt.Sprint(content(t, db)); got != want {
+					t.Fatalf("%s: the follower has %s, Open %s", what, got, want)
+				}
+				if got, want := fmt.Sprintf("%+v", f.RecoveryReport()), fmt.Sprintf("%+v", db.RecoveryReport()); got != want {
+					t.Fatalf("%s: the follower reports %s, Open %s", what, got, want)
+				}
+				if i%8 == 0 {
+					if lag, err := f.Lag(context.Background()); err != nil || lag.Sequences != 0 {
+						t.Fatalf("%s: %+v, %v", what, lag, err)
+					}
+				}
+				mustClose(t, db)
+				must(t, f.Close())
+			}
+			if b == nil {
+				f, err := mem.Create(log)
+				must(t, errors.Join(err, f.Close()))
+			}
+		}
+		putFile(t, mem, log, whole)
+	}
+	return refused, shown
+}
+
+// content is all entries of a database, by keyspace.
+func content(t *testing.T, db *DB) (all []string) {
+	t.Helper()
+	for _, name := range db.Keyspaces() {
+		k, err := db.Keyspace(name, nil)
+		must(t, err)
+		for key, value := range k.All(nil, nil, &err) {
+			all = append(all, fmt.Sprintf("%s/%s=%s", name, key, value))
+		}
+		must(t, err)
+	}
+	return all
+}
+
+// TestCatchUpRefusesDamage: a log is damaged while a follower runs, behind the end of what it has read, and the MANIFEST calls
+// the log durable. Each catch-up fails and names the place, and the state stays one of the writer; when the log is whole again
+// the follower goes on.
+func TestCatchUpRefusesDamage(t *testing.T) {
+	dir := t.TempDir()
+	o := &Options{WALPreallocate: -1}
+	db := mustOpen(t, dir, o)
+	must(t, db.Put([]byte("a"), []byte("old"), Sync))
+	mustFlush(t, db)
+	f, err := OpenFollower(dir, o)
+	must(t, err)
+	log := filepath.Join(dir, base.Native.FileName(base.FileLog, db.engine.WAL.Num()))
+	read := int(db.engine.WAL.Size()) // the follower does not read it again
+	must(t, db.Put([]byte("a"), []byte("new"), Sync))
+	must(t, db.Put([]byte("b"), []byte("new"), Sync))
+	mustClose(t, db)
+	whole, err := os.ReadFile(log)
+	must(t, err)
+	for at := read; at < len(whole); at++ {
+		changed := slices.Clone(whole)
+		changed[at] ^= 1
+		must(t, os.WriteFile(log, [][]byte{changed, whole[:at:at]}[at%2], 0o600)) // the follower has the file open
+		var c *CorruptionError
+		if err := f.CatchUp(context.Background()); !errors.As(err, &c) || c.File != filepath.Base(log) || c.Offset > int64(at) {
+			t.Fatalf("at %d: %v", at, err)
+		}
+		if has, err := f.Has([]byte("b")); has || err != nil {
+			t.Fatalf("at %d: %v, %v", at, has, err)
+		}
+	}
+	must(t, os.WriteFile(log, whole, 0o600))
+	must(t, f.CatchUp(context.Background()))
+	wantIs(t, f, "a", "new")
+	wantIs(t, f, "b", "new")
+	must(t, f.Close())
+}
+
+// TestFollowerBesideEachStep has the writer take a step between any two calls of a follower: it writes, with a sync or without,
+// flushes, begins logs in the files of old ones, ingests, and opens the database anew. No follower takes that for damage.
+func TestFollowerBesideEachStep(t *testing.T) {
+	n := 60
+	if testing.Short() {
+		n = 15
+	}
+	start := uint64(seed.Of(t))
+	for run := range n {
+		rng := rand.New(rand.NewPCG(start, uint64(run)))
+		mem := vfs.NewMem()
+		must(t, mem.MkdirAll("out"))
+		o := &Options{FS: mem, WriteBufferSize: 64 << 10, MaxFileSize: 64 << 10, WALPreallocate: 4 << 10}
+		db := mustOpen(t, "db", o)
+		other := mustSpace(t, db, "other")
+		var mu sync.Mutex // a follower closes files on goroutines of its own
+		var acked atomic.Int64
+		steps, written, left := 0, 0, 0
+		step := func() {
+			steps++
+			switch op := rng.IntN(20); {
+			case op < 12:
+				written++
+				mode := []WriteMode{NoSync, Sync}[rng.IntN(2)]
+				b := NewBatch()
+				b.Put([]byte("n"), fmt.Append(nil, written))
+				b.In(other).Put([]byte("n"), fmt.Append(nil, written))
+				b.Put([]byte("large"), make([]byte, rng.IntN(8<<10)))
+				must(t, db.Write(b, mode))
+				acked.Store(int64(written))
+			case op < 15:
+				mustFlush(t, db)
+			case op < 17:
+				must(t, other.Flush())
+			case op < 18:
+				key := fmt.Sprintf("ingested%d", steps)
+				must(t, db.Ingest(context.Background(), nil, writeTable(t, fmt.Sprintf("out/%d", steps), o, key, "")))
+			case op < 19:
+				db.engine.WAL.Trim()
+				db.engine.WAL.Prepare()
+			default:
+				mustClose(t, db)
+				db = mustOpen(t, "db", o)
+				other = mustSpace(t, db, "other")
+			}
+		}
+		for range rng.IntN(40) {
+			step()
+		}
+		fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+			if mu.TryLock() {
+				defer mu.Unlock()
+				if left > 0 && rng.IntN(3) == 0 {
+					left--
+					step()
+				}
+			}
+			return vfs.Outcome{}
+		})
+		allow := func(steps int) {
+			mu.Lock()
+			defer mu.Unlock()
+			left = steps
+		}
+		fo := *o
+		fo.FS = fsys
+		allow(20)
+		f, err := OpenFollower("db", &fo)
+		if err != nil {
+			t.Fatalf("seed %d, run %d: %v", start, run, err)
+		}
+		for range 8 {
+			before := int(acked.Load())
+			allow(20)
+			if err := f.CatchUp(context.Background()); err != nil {
+				t.Fatalf("seed %d, run %d: %v", start, run, err)
+			}
+			v, err := f.Get([]byte("n"), nil)
+			if i, _ := strconv.Atoi(string(v)); err != nil && before > 0 || i < before {
+				t.Fatalf("seed %d, run %d: %d of %d, %v", start, run, i, before, err)
+			}
+		}
+		allow(0)
+		must(t, f.Close())
+		mustClose(t, db)
+	}
+}
