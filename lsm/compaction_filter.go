@@ -18,7 +18,8 @@ var ErrCompactionFilter = base.ErrCompactionFilter
 //     during the call and must not be changed.
 //
 // Filter may be called by several goroutines at once. Compactions and Close wait for it, so
-// it must not call the database. When it fails, by an error or a panic, the compaction fails
+// of the database's calls it may make reads; where others would wait for it, they fail with
+// ErrInUse. When it fails, by an error or a panic, the compaction fails
 // with ErrCompactionFilter and the cause (Metrics.BackgroundError, and for CompactRange its
 // error): see there.
 //

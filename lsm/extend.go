@@ -51,6 +51,9 @@ var (
 	// ErrDoesNotExist: there is no database, and Options.ErrorIfMissing or ReadOnly
 	// is set.
 	ErrDoesNotExist = base.ErrDoesNotExist
+	// ErrInUse: a callback made a call that would wait for it; docs/locking.md lists which calls
+	// callbacks may make.
+	ErrInUse = base.ErrInUse
 	// ErrComparerMismatch: the database was created with another comparer.
 	ErrComparerMismatch = base.ErrComparerMismatch
 	// ErrNoMergeOperator: Merge and reads of what it wrote need Options.MergeOperator, or the
@@ -136,7 +139,7 @@ type Comparer = base.Comparer
 // Both may append the result to dst, which is empty, to save an allocation. They must be pure
 // and safe for concurrent use, and keep or change none of their arguments. A panic counts as
 // an error. No lock is held while they run, but in the background flushes and compactions wait
-// for them.
+// for them: they may read other keys, and calls that would wait for them fail with ErrInUse.
 type MergeOperator = mergeop.Operator
 
 // MergeOperatorNamed finds one of the operators that are known by name, which Options.Set

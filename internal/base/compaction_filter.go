@@ -52,7 +52,9 @@ func (d FilterDecision) Changes() (value []byte, ok bool) { return d.value, d.ve
 // Ask calls the filter. Its failure, a panic among them, is an ErrCompactionFilter that
 // says which key it had.
 func (f *CompactionFilter) Ask(level int, key, value []byte) (d FilterDecision, err error) {
+	asking.Add(1)
 	defer func() {
+		asking.Add(-1)
 		if r := recover(); r != nil {
 			err = f.failed(key, panicText(r))
 		}
@@ -67,6 +69,8 @@ func (f *CompactionFilter) Ask(level int, key, value []byte) (d FilterDecision, 
 	}
 	return d, err
 }
+
+var _ = Caller("compaction filter", (*CompactionFilter).Ask)
 
 // failed tells of a failure without wrapping its cause: what a filter fails with, for
 // instance a panic, means something else when the engine fails with it.

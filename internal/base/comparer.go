@@ -22,6 +22,26 @@ type Comparer struct {
 	// EqualIsBytewise says that Compare(a, b) == 0 only if a and b are the same
 	// bytes. When false, hash indexes and filters are not used.
 	EqualIsBytewise bool
+
+	interrupted func() bool // see OnCallersThread
+}
+
+// OnCallersThread says that Compare takes a lock that the program holds while it runs, such as
+// that of an interpreter: goroutines that compare side by side, or beside the program, wait for
+// each other most of the time. So the goroutines of calls compare as far as possible: a write
+// orders what it wrote, a load sorts where it adds. interrupted reports whether a comparison of
+// the calling goroutine since the last question asked for an early end.
+func (c *Comparer) OnCallersThread(interrupted func() bool) { c.interrupted = interrupted }
+
+// Serial reports whether OnCallersThread was called.
+func (c *Comparer) Serial() bool { return c.interrupted != nil }
+
+// Interrupted returns ErrInterrupted if a comparison of this goroutine asked for an early end.
+func (c *Comparer) Interrupted() error {
+	if c.interrupted != nil && c.interrupted() {
+		return ErrInterrupted
+	}
+	return nil
 }
 
 // The comparers whose order is known without asking Compare are recognised by

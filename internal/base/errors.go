@@ -28,6 +28,7 @@ var (
 	ErrNeedsNative      = errors.New("needs the native format")
 	ErrNoKeyspace       = errors.New("keyspace does not exist")
 	ErrGap              = errors.New("changes are gone")
+	ErrInterrupted      = errors.New("interrupted in a comparison")
 	ErrDirectoryChanged = errors.New("files of the database were removed or replaced while it was open")
 )
 
@@ -45,6 +46,10 @@ type closed string
 
 func (c closed) Error() string      { return "the " + string(c) + " is closed" }
 func (closed) Is(target error) bool { return target == ErrClosed }
+
+// Transient reports whether err is of a read that was to end early, or that a comparer made: as a
+// panic it makes nothing read-only.
+func Transient(err error) bool { return errors.Is(err, ErrInterrupted) || errors.Is(err, ErrInUse) }
 
 // CallbackError is a failure that a callback without a result for it reports by
 // panicking with it. The error is told as it is, without a stack.

@@ -68,6 +68,9 @@ type Env struct {
 	// applied. With NoStall it fails with base.ErrBusy rather than wait. Its errors
 	// fail the group and nothing else.
 	Room func(group [][]byte, bytes int64, entries int, mode Mode) error
+	// Written, if not nil, is called after a commit by the goroutine of each of its writers, which
+	// leads no more.
+	Written func()
 	// Failed, if not nil, is told of a failure, a panic for instance, that ends all
 	// commits.
 	Failed func(err error)
@@ -119,6 +122,9 @@ type Pipeline struct {
 
 // New makes a pipeline whose next write has sequence number last+1.
 func New(env Env, last base.SeqNum) *Pipeline {
+	if env.Written == nil {
+		env.Written = func() {}
+	}
 	return &Pipeline{env: env, last: last}
 }
 
@@ -130,6 +136,7 @@ func (p *Pipeline) Commit(batch []byte, mode Mode) error {
 	if lead && p.expectsNobody(mode) {
 		err := p.alone(batch, mode)
 		p.release()
+		p.env.Written()
 		return err
 	}
 	w := p.newWriter()
@@ -143,6 +150,7 @@ func (p *Pipeline) Put(in base.KeyspaceID, kind base.Kind, key, value []byte, mo
 	if lead && p.expectsNobody(mode) {
 		err := p.entryAlone(in, kind, key, value, mode)
 		p.release()
+		p.env.Written()
 		return err
 	}
 	w := p.newWriter()
@@ -347,6 +355,7 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 	case lead:
 		p.gather(p.lastLen - 1)
 		p.leadGroup(w)
+	case p.mayNotWait(w):
 	case !p.push(w):
 		w.err = base.ErrBusy
 	default:
@@ -366,9 +375,19 @@ func (p *Pipeline) submit(w *writer, lead bool) error {
 		}
 		p.leadGroup(w)
 	}
+	if w.exclusive == nil {
+		p.env.Written()
+	}
 	err := w.err
 	p.free(w)
 	return err
+}
+
+// mayNotWait says, as the error of w, that the write is a compaction filter's: the leader may wait
+// for the compaction.
+func (p *Pipeline) mayNotWait(w *writer) bool {
+	w.err = base.NotWithinFilter()
+	return w.err != nil
 }
 
 // leadGroup commits w and the writers that join it.

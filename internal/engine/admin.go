@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/loamdb/loam/internal/base"
@@ -11,7 +12,7 @@ import (
 // Flush writes the memtables of a keyspace into tables; see lsm.DB.Flush.
 func (k *Keyspace) Flush() error {
 	db, t := k.DB, k.Tree
-	if err := k.Writable(); err != nil {
+	if err := errors.Join(base.NotWithin(), k.Writable()); err != nil {
 		return err
 	}
 	since := db.Jobs.FlushesBegun()
@@ -27,6 +28,9 @@ func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err e
 	defer db.Health.CatchPanic(&err)
 	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
 		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
+	}
+	if err := base.NotWithin(); err != nil {
+		return err
 	}
 	flushed := make(chan error, 1)
 	go func() { flushed <- k.Flush() }()

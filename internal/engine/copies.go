@@ -34,6 +34,9 @@ type CopyStats struct {
 
 // begin counts a copy as under way until ended.Done.
 func (c *copies) begin() error {
+	if err := base.NotWithin(); err != nil {
+		return err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() {

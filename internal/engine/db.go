@@ -39,6 +39,7 @@ type DB struct {
 	Txns     txn.Manager      // transactions
 	Default  *Keyspace
 	spaces   keyspaces       // the others
+	serial   serialTrees     // those that writers order
 	Jobs     *jobs.Scheduler // flushes and compactions
 	Feeds    feed.Hub        // feeds of changes
 

@@ -76,6 +76,9 @@ func (h *Health) connect(p *commit.Pipeline, s *jobs.Scheduler, f *feed.Hub) {
 // later error, and returns that. Reads and Close go on working. The caller does not
 // hold the scheduler's lock.
 func (h *Health) fail(err error) error {
+	if base.Transient(err) {
+		return err
+	}
 	cause, first := h.setFailure(err)
 	if w := h.workers.Load(); first && w != nil {
 		w.jobs.Wake()

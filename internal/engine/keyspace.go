@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -132,7 +133,46 @@ func (s *keyspaces) closeUnread(seqs *tree.Sequences) {
 
 // newKeyspace makes a keyspace, whose tree does nothing before its Start.
 func (db *DB) newKeyspace(k manifest.Keyspace) *Keyspace {
-	return &Keyspace{DB: db, Tree: db.newTree(k)}
+	space := &Keyspace{DB: db, Tree: db.newTree(k)}
+	db.serial.note(space.Tree)
+	return space
+}
+
+// serialTrees are the trees whose comparer is on the caller's thread; nil: there is none. Those
+// that were dropped stay.
+type serialTrees struct {
+	list atomic.Pointer[[]*tree.Tree]
+}
+
+func (s *serialTrees) note(t *tree.Tree) {
+	if !t.Comparer().Serial() {
+		return
+	}
+	for {
+		old := s.list.Load()
+		list := []*tree.Tree{t}
+		if old != nil {
+			list = append(list, *old...)
+		}
+		if s.list.CompareAndSwap(old, &list) {
+			return
+		}
+	}
+}
+
+// orderWritten orders what was written, where that is the writers' work. The writes are done: of a
+// comparer that panics the next call tells.
+func (db *DB) orderWritten() {
+	list := db.serial.list.Load()
+	if list == nil {
+		return
+	}
+	for _, t := range *list {
+		var p *base.Panic
+		if err := t.Order(); errors.As(err, &p) {
+			_ = db.Health.fail(err)
+		}
+	}
 }
 
 // maxKeyspaceName is the length in bytes of the longest name of a keyspace.
@@ -154,6 +194,9 @@ func checkKeyspaceName(name string) error {
 // or, if that is nil, the default keyspace's; without create it fails with
 // base.ErrNoKeyspace.
 func (db *DB) Keyspace(name string, c *base.Comparer, create bool) (*Keyspace, error) {
+	if err := base.NotWithin(); err != nil {
+		return nil, err
+	}
 	if err := checkKeyspaceName(name); err != nil {
 		return nil, err
 	}
@@ -221,6 +264,9 @@ func (db *DB) createKeyspaceLocked(name string, c *base.Comparer, create bool) (
 // DropKeyspace drops a keyspace. If it fails, it is unknown whether the keyspace still
 // exists on disk, and nothing but another DropKeyspace is allowed.
 func (db *DB) DropKeyspace(name string) error {
+	if err := base.NotWithin(); err != nil {
+		return err
+	}
 	s := &db.spaces
 	s.mu.Lock()
 	defer s.mu.Unlock()

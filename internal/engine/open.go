@@ -170,6 +170,7 @@ func (db *DB) connect(last base.SeqNum) {
 		Sync:    db.sync,
 		Apply:   db.Default.Tree.Apply,
 		Publish: db.publish,
+		Written: db.orderWritten,
 		Room: func(_ [][]byte, bytes int64, entries int, mode commit.Mode) error {
 			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
 		},
@@ -351,6 +352,9 @@ func (db *DB) release() error {
 
 // Close closes the database; see lsm.DB.Close.
 func (db *DB) Close() error {
+	if err := base.NotWithin(); err != nil {
+		return err
+	}
 	if db.Health.Closing.Swap(true) {
 		return base.ErrDatabaseClosed
 	}

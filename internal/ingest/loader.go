@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/colblk"
@@ -33,7 +34,7 @@ const (
 // goroutine at a time.
 //
 // Entries are gathered in chunks of memory. A chunk that is full is sorted, and written as a run, in
-// the background. In the end the runs and the last chunk are merged, in as many ranges of keys
+// the background; by the caller where the comparer is on its thread (base.Comparer.Serial). In the end the runs and the last chunk are merged, in as many ranges of keys
 // at a time as there are processors, into the tables of the database to be. What fits into one chunk
 // needs no runs.
 type BulkLoader struct {
@@ -43,6 +44,7 @@ type BulkLoader struct {
 	size int // of a chunk
 
 	pending sync.WaitGroup // runs that are being written
+	givenUp atomic.Bool    // nobody waits for them
 
 	mu    sync.Mutex // guards what follows
 	runs  []*run     // by age; nil: not yet written
@@ -172,26 +174,41 @@ func (l *BulkLoader) spill() error {
 	l.runs = append(l.runs, nil)
 	l.stats.Runs++
 	l.mu.Unlock()
-	l.pending.Add(1)
-	go func() {
-		defer l.pending.Done()
+	write := func() error {
 		defer l.give(c)
-		err := l.k.DB.Long(context.Background(), func(stop func() error) error {
-			r, err := l.write(c, stop)
+		return l.fail(l.k.DB.Long(context.Background(), func(stop func() error) error {
+			r, err := l.write(c, l.until(stop))
 			l.mu.Lock()
 			l.runs[at] = r
 			l.mu.Unlock()
 			return err
-		})
-		l.fail(err)
-	}()
+		}))
+	}
+	if l.k.Comparer().Serial() {
+		return write()
+	}
+	l.pending.Go(func() { _ = write() })
 	return nil
 }
+
+// until is stop, and the end of a load that was given up or interrupted.
+func (l *BulkLoader) until(stop func() error) func() error {
+	return func() error {
+		if l.givenUp.Load() {
+			return errGivenUp
+		}
+		return errors.Join(stop(), l.k.Comparer().Interrupted())
+	}
+}
+
+var errGivenUp = fmt.Errorf("%w: the load was given up", base.ErrClosed)
 
 // write sorts a chunk and writes it as a run, which is returned with an error, too, if its file was
 // made.
 func (l *BulkLoader) write(c *chunk, stop func() error) (*run, error) {
-	c.sort()
+	if err := c.sort(stop); err != nil {
+		return nil, err
+	}
 	s := &stream{cmp: c.cmp, c: c, to: c.n}
 	return l.writeRun(c.prefix, stop, func(w *runWriter) (err error) {
 		if w.pack, err = l.packer(c); err != nil {
@@ -335,7 +352,9 @@ func (l *BulkLoader) Finish(ctx context.Context) error {
 			return l.err
 		}
 		if l.cur != nil {
-			l.cur.sort()
+			if err := l.cur.sort(l.until(stop)); err != nil {
+				return err
+			}
 		}
 		for range len(l.free) { // memory for the writers
 			if c := <-l.free; c != nil {
@@ -360,6 +379,7 @@ func (l *BulkLoader) Close() error {
 	if ended {
 		return nil
 	}
+	l.givenUp.Store(true)
 	l.pending.Wait()
 	if l.cur != nil {
 		l.cur.free()
@@ -411,7 +431,11 @@ func (l *BulkLoader) build(j *job) error {
 	}
 	close(next)
 	var wg sync.WaitGroup
-	for range min(len(parts), runtime.GOMAXPROCS(0)) {
+	workers := runtime.GOMAXPROCS(0)
+	if l.k.Comparer().Serial() {
+		workers = 1
+	}
+	for range min(len(parts), workers) {
 		wg.Go(func() {
 			var spare sstable.Spare
 			defer spare.Free()

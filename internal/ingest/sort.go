@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"unsafe"
@@ -110,8 +111,9 @@ func (c *chunk) key(off uint32) []byte {
 	return key
 }
 
-// sort orders the entries by their keys, and drops all but the last one of each key.
-func (c *chunk) sort() {
+// sort orders the entries by their keys, and drops all but the last one of each key. It ends early
+// with the error of stop, and can be called again then.
+func (c *chunk) sort(stop func() error) error {
 	all := unsafe.Slice((*radix.Pair)(unsafe.Pointer(unsafe.SliceData(c.mem))), 2*c.max)
 	a, tmp := all[:c.n:c.n], all[c.max:]
 	sorted := true
@@ -121,16 +123,32 @@ func (c *chunk) sort() {
 	}
 	if !sorted {
 		radix.Sort(a, tmp, false)
-		c.sortTies(a)
+		if err := c.sortTies(a, stop); err != nil {
+			return err
+		}
 		a = c.last(a)
 	}
 	c.pairs, c.n = a, len(a)
+	return nil
 }
 
 // sortTies orders the entries with equal abbreviations. They are in the order in which they came.
-func (c *chunk) sortTies(a []radix.Pair) {
+func (c *chunk) sortTies(a []radix.Pair, stop func() error) (err error) {
 	if c.keyLen.Exact(c.cmp, len(c.prefix)) {
-		return
+		return nil
+	}
+	compared := 0
+	compare := func(x, y radix.Pair) int {
+		if compared++; err == nil && compared%checkEvery == 0 {
+			err = stop()
+		}
+		if err != nil {
+			return 0 // the sort soon ends
+		}
+		if order := c.cmp.Cmp(c.key(x.Off), c.key(y.Off)); order != 0 {
+			return order
+		}
+		return cmp.Compare(x.Off, y.Off)
 	}
 	for i := 0; i < len(a); {
 		j := i + 1
@@ -138,10 +156,11 @@ func (c *chunk) sortTies(a []radix.Pair) {
 			j++
 		}
 		if j-i > 1 {
-			slices.SortStableFunc(a[i:j], func(x, y radix.Pair) int { return c.cmp.Cmp(c.key(x.Off), c.key(y.Off)) })
+			slices.SortFunc(a[i:j], compare)
 		}
 		i = j
 	}
+	return err
 }
 
 // last drops all but the last entry of each key.

@@ -332,13 +332,15 @@ func (s *Scheduler) configLocked(k *keyspace) picker.Config {
 }
 
 // Pause stops automatic compaction, running ones included, and returns when none
-// runs. Flushes go on. Each call needs an Unpause.
+// runs. Flushes go on. Each call needs an Unpause. In a callback, which a compaction may wait for, it
+// does not wait.
 func (s *Scheduler) Pause() {
+	within := base.NotWithin() != nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused++
 	s.stop.Store(true)
-	for s.trees.running > 0 {
+	for s.trees.running > 0 && !within {
 		s.cond.Wait()
 	}
 	s.stop.Store(s.closing || errors.Is(s.opts.Writable(), base.ErrClosed))

@@ -150,6 +150,9 @@ func (s *Scheduler) waitForRoom(t *tree.Tree, mode commit.Mode) error {
 			return fmt.Errorf("%w: waiting for %s", base.ErrBusy, now)
 		}
 		if cause == "" {
+			if err := base.NotWithin(); err != nil {
+				return err
+			}
 			cause, start = now, time.Now()
 			s.opts.BeginStall()
 		}

@@ -1,6 +1,7 @@
 package memtable
 
 import (
+	"cmp"
 	"sync/atomic"
 	"unsafe"
 
@@ -55,12 +56,15 @@ type branch struct {
 
 // btree refers to leaves and branches by their index in the pool, from 1 on.
 type btree struct {
-	shape    atomic.Uint32 // odd while branches change, or entries move between leaves
-	root     uint32        // a leaf while height is 0; 0 while there is no leaf
-	height   int
-	last     atomic.Uint32 // rightmost leaf
-	leaves   pool[node]
-	branches pool[branch]
+	shape  atomic.Uint32 // odd while branches change, or entries move between leaves
+	root   uint32        // a leaf while height is 0; 0 while there is no leaf
+	height int
+	last   atomic.Uint32 // rightmost leaf
+	// ascending says that the last entry was inserted at the end. Only where keys have no
+	// abbreviations: one comparison then is worth more than the way down.
+	ascending bool
+	leaves    pool[node]
+	branches  pool[branch]
 }
 
 // step is a branch on the way to a leaf, and the child that was taken.
@@ -108,6 +112,31 @@ func (x *node) lower(c *base.Comparer, mem *memory, key []byte, t base.Trailer) 
 		}
 	}
 	return lo
+}
+
+// place is lower without abbreviations, to insert. It reports whether the entries before and at the
+// index have the user key; -1: they were not compared.
+func (x *node) place(c *base.Comparer, mem *memory, key []byte, t base.Trailer) (at, before, here int) {
+	before, here = -1, -1
+	lo, hi := 0, int(x.n)
+	mid := hi - 1 // keys often ascend
+	if x.next != 0 || lo == hi {
+		mid = hi / 2
+	}
+	for lo < hi {
+		off := x.offs[mid]
+		order, same := c.Cmp(mem.key(off), key), 0
+		if order == 0 {
+			order, same = cmp.Compare(t, mem.trailer(off)), 1
+		}
+		if order < 0 {
+			lo, before = mid+1, same
+		} else {
+			hi, here = mid, same
+		}
+		mid = int(uint(lo+hi) / 2)
+	}
+	return lo, before, here
 }
 
 // exact reports whether keys of the node are equal when their abbreviations are.
@@ -238,6 +267,13 @@ func (o *lazyOrder) leafFor(off uint32, path []step) uint32 {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	key, t := mem.key(off), o.rank(off)
 	id := o.root
+	if o.ascending && path == nil {
+		last := o.last.Load()
+		x := o.leaves.at(last)
+		if end := x.offs[x.n-1]; c.CompareInternal(mem.key(end), mem.trailer(end), key, t) < 0 {
+			return last
+		}
+	}
 	for level := o.height; level > 0; level-- {
 		b := o.branches.at(id)
 		kid := b.kid(c, mem, key, t)
@@ -265,11 +301,16 @@ func (o *lazyOrder) insert(off, id uint32) error {
 	c, mem := o.m.cmp, o.m.mem.Load()
 	key := mem.key(off)
 	x := o.leaves.at(id)
-	at := x.lower(c, mem, key, o.rank(off))
+	at, before, here := 0, -1, -1
+	if c.HasAbbrev() {
+		at = x.lower(c, mem, key, o.rank(off))
+	} else {
+		at, before, here = x.place(c, mem, key, o.rank(off))
+	}
 	// A comparer may panic, so all its answers are there before anything changes.
 	var same, sameNext uint64
 	ab := c.Abbrev(key, int(x.prefixLen))
-	if at > 0 && x.equals(at-1, c, mem, key, ab) {
+	if before > 0 || before < 0 && at > 0 && x.equals(at-1, c, mem, key, ab) {
 		same = 1
 	}
 	after, next := x, at
@@ -277,9 +318,10 @@ func (o *lazyOrder) insert(off, id uint32) error {
 		after, next = o.leaves.at(x.next), 0
 		ab = c.Abbrev(key, int(after.prefixLen))
 	}
-	if next < int(after.n) && after.equals(next, c, mem, key, ab) {
+	if here > 0 || here < 0 && next < int(after.n) && after.equals(next, c, mem, key, ab) {
 		sameNext = 1
 	}
+	o.ascending = at == int(x.n) && x.next == 0 && !c.HasAbbrev()
 	if x.n < fanout {
 		x.version.Add(1)
 		x.putLeaf(at, c, mem, off, same)

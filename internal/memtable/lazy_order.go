@@ -30,11 +30,16 @@ const (
 	sortFrom     = 2 * fanout
 	parallelFrom = 4 * backlogEntries
 	maxParallel  = 8
+	// serialEntries are inserted on the caller's thread between two questions whether to end.
+	serialEntries = 64
 )
 
 // lazyOrder decides when entries get into the tree. The tree has the entries that lie
 // before covered in the arena. The others are added when a source is opened, and once
 // on is set also by a background goroutine, which exists only while there is a backlog.
+//
+// With a comparer on the caller's thread (base.Comparer.Serial) there is no such goroutine, and
+// nothing is sorted: Order inserts after each write.
 //
 // Locks: mu, which is held while entries are added, before markMu.
 type lazyOrder struct {
@@ -62,7 +67,7 @@ type lazyOrder struct {
 func (o *lazyOrder) init(m *MemTable, on bool) {
 	o.m = m
 	o.covered.Store(arenaStart)
-	o.on.Store(on)
+	o.on.Store(on && !m.cmp.Serial())
 }
 
 // close ends background work and frees the tree. REQUIRES: nobody uses the memtable.
@@ -149,11 +154,40 @@ func (o *lazyOrder) complete() error {
 	if o.covered.Load() >= o.m.end.Load() {
 		return nil
 	}
-	o.mu.Lock()
+	if !o.mu.TryLock() {
+		if !o.m.cmp.HasAbbrev() { // the comparer is the user's: the goroutine may be in it, and have the lock
+			if err := base.NotWithin(); err != nil {
+				return err
+			}
+		}
+		o.mu.Lock()
+	}
 	defer o.mu.Unlock()
 	o.retry()
+	if o.m.cmp.Serial() {
+		return o.addSerially(o.m.end.Load())
+	}
 	return o.add(math.MaxInt, false)
 }
+
+// addSerially adds the entries before end, unless a comparison asks for an early end: then the
+// next call goes on from there. REQUIRES: mu is held.
+func (o *lazyOrder) addSerially(end uint64) error {
+	_ = o.m.cmp.Interrupted() // of an earlier call
+	for o.covered.Load() < end {
+		if err := o.add(serialEntries, false); err != nil {
+			return err
+		}
+		if err := o.m.cmp.Interrupted(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Order adds the entries to the tree of a memtable whose comparer is on the caller's thread. It
+// is called after each write; where it ends early, the next reader or writer goes on.
+func (m *MemTable) Order() error { return m.order.complete() }
 
 // retry forgets a lack of memory. REQUIRES: mu is held.
 func (o *lazyOrder) retry() {
@@ -172,7 +206,7 @@ func (o *lazyOrder) add(limit int, sealing bool) error {
 		return o.err
 	}
 	o.err = catchPanic(func() error {
-		if o.root == 0 && n >= sortFrom {
+		if o.root == 0 && n >= sortFrom && !o.m.cmp.Serial() {
 			return o.sortFirst(end, n, sealing)
 		}
 		for o.covered.Load() < end && limit > 0 {
@@ -186,6 +220,8 @@ func (o *lazyOrder) add(limit int, sealing bool) error {
 	})
 	return o.err
 }
+
+var _ = base.Caller("comparer", (*lazyOrder).add)
 
 // addGroup inserts up to limit entries, groupEntries at most, that lie before end.
 // Their leaves are prefetched together, so that the cache misses overlap.
@@ -295,7 +331,10 @@ func (m *MemTable) Seal() {
 // getOrdered is Get without the index.
 func (m *MemTable) getOrdered(l base.Lookup) (value []byte, t base.Trailer, found bool) {
 	mem := m.mem.Load()
-	if m.order.complete() != nil {
+	if err := m.order.complete(); err != nil {
+		if base.Transient(err) {
+			panic(err) // which ends the read, and nothing else
+		}
 		return m.getUnordered(mem, l)
 	}
 	if m.order.covered.Load() == arenaStart {

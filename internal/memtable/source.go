@@ -61,7 +61,7 @@ func (m *MemTable) newSource(all bool, seq base.SeqNum) base.Source {
 	o := &m.order
 	if !o.used.Load() {
 		o.used.Store(true)
-		o.on.Store(true)
+		o.on.Store(!m.cmp.Serial())
 	}
 	if err := o.complete(); err != nil {
 		return &failed{err}

@@ -66,6 +66,11 @@ func (o *Operator) partial(dst, key, left, right []byte) (operand []byte, ok boo
 	return operand, ok, nil
 }
 
+var (
+	_ = base.Caller("merge operator", (*Operator).full)
+	_ = base.Caller("merge operator", (*Operator).partial)
+)
+
 // panicked is the error of a recovered panic. It is no base.Panic, which would make the
 // database read-only: nothing of the engine was interrupted.
 func panicked(r any) error {

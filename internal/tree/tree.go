@@ -365,6 +365,16 @@ func (t *Tree) Apply(batch []byte, seq base.SeqNum) error {
 	return t.lead.mem.Apply(batch, seq)
 }
 
+// Order adds what was written to the order of the memtable; see memtable.MemTable.Order.
+func (t *Tree) Order() error {
+	s := t.Acquire()
+	if s == nil {
+		return nil
+	}
+	defer s.Unref()
+	return s.Mem.Order()
+}
+
 // Add inserts one entry of a batch. Commit leader only.
 func (t *Tree) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
 	return t.lead.mem.Add(seq, kind, key, value)
