@@ -83,6 +83,5 @@ loam_status loam_backup_keep(loam_backup *backup, uint64_t n, char **err) {
 }
 
 loam_status loam_backup_close(loam_backup *backup) {
-  BEGIN((char **)NULL);
-  return backup ? loamgo_release_object(HANDLE(backup), LOAMGO_BACKUP) : LOAM_OK;
+  return loam_release(HANDLE(backup), LOAMGO_BACKUP);
 }

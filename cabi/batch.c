@@ -60,16 +60,22 @@ static inline void count(batch *b, uint32_t n) {
   memcpy(b->data + 8, &v, sizeof v);
 }
 
+/* Where bytes lie in the batch; not less than its length: elsewhere. */
+static size_t offset_in(const batch *b, const void **bytes) { return bytes ? (uintptr_t)*bytes - (uintptr_t)b->data : SIZE_MAX; }
+
 /* Makes room for n more bytes: LOAM_OK, LOAM_ERR_TOO_LARGE or
- * LOAM_ERR_NO_MEMORY. */
-static loam_status grow(batch *b, size_t n) {
+ * LOAM_ERR_NO_MEMORY. key and value (or NULL) may point into the batch, and follow it. */
+static loam_status grow(batch *b, size_t n, const void **key, const void **value) {
   if (n > MAX_BYTES - b->len) return LOAM_ERR_TOO_LARGE;
   size_t cap = 2 * b->cap > b->len + n ? 2 * b->cap : b->len + n;
   if (cap > MAX_BYTES) cap = MAX_BYTES;
+  size_t key_at = offset_in(b, key), value_at = offset_in(b, value);
   uint8_t *data = realloc(b->data, cap);
   if (!data) return LOAM_ERR_NO_MEMORY;
   b->data = data;
   b->cap = cap;
+  if (key_at < b->len) *key = data + key_at;
+  if (value_at < b->len) *value = data + value_at;
   return LOAM_OK;
 }
 
@@ -129,7 +135,7 @@ loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **ou
   BEGIN_C(err);
   WANT(err, out, "batch");
   BYTES(err, data, len, "batch");
-  ENTER();
+  ENTER(err);
   loam_status status = loamgo_check((void *)data, len, err);
   return status == LOAM_OK ? create(data, len, out, err) : status;
 }
@@ -153,7 +159,7 @@ static inline loam_status add(loam_batch *handle, uint8_t kind, const void *key,
   if (__builtin_expect(status != LOAM_OK, 0)) return loam_fail_slot(err, status, "batch");
   batch *b = slot->object;
   size_t most = 16 + key_len + value_len;
-  if (__builtin_expect(most > b->cap - b->len, 0) && (status = grow(b, most)) != LOAM_OK) {
+  if (__builtin_expect(most > b->cap - b->len, 0) && (status = grow(b, most, &key, &value)) != LOAM_OK) {
     loam_slot_give(slot, HANDLE(handle));
     return fail_grow(err, status);
   }
@@ -175,7 +181,7 @@ static loam_status add_ttl(loam_batch *handle, const void *key, size_t key_len, 
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
   batch *b = slot->object;
   size_t most = 16 + DEADLINE + key_len + value_len;
-  if (most > b->cap - b->len && (status = grow(b, most)) != LOAM_OK) {
+  if (most > b->cap - b->len && (status = grow(b, most, &key, &value)) != LOAM_OK) {
     loam_slot_give(slot, HANDLE(handle));
     return fail_grow(err, status);
   }
@@ -230,7 +236,7 @@ loam_status loam_batch_delete(loam_batch *handle, const void *key, size_t key_le
   loam_status status = acquire(handle, &b);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "batch");
   size_t most = 11 + key_len;
-  if (most > b->cap - b->len && (status = grow(b, most)) != LOAM_OK) {
+  if (most > b->cap - b->len && (status = grow(b, most, &key, NULL)) != LOAM_OK) {
     loam_slot_release(HANDLE(handle));
     return fail_grow(err, status);
   }
@@ -297,7 +303,7 @@ loam_status loam_batch_append(loam_batch *handle, const loam_batch *other, char 
     loam_slot_release(HANDLE(handle));
     return loam_fail(err, LOAM_ERR_INVALID_ARGUMENT, "loam: the batches name keyspaces of two databases");
   }
-  if (n > b->cap - b->len) status = grow(b, n);
+  if (n > b->cap - b->len) status = grow(b, n, NULL, NULL);
   if (status == LOAM_OK) {
     memcpy(b->data + b->len, o->data + HEADER, n);
     b->len += n;

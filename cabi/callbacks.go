@@ -39,10 +39,10 @@ func reported(callback string, p C.intptr_t) *lsm.CallbackError {
 
 // comparer makes a comparer that asks C. A failure becomes a panic, which the
 // engine answers by making the database read-only.
-func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
-	return &lsm.Comparer{
+func comparer(name string, fn, arg C.uintptr_t, flags C.uint) *lsm.Comparer {
+	c := &lsm.Comparer{
 		Name:            name,
-		EqualIsBytewise: bytewise,
+		EqualIsBytewise: flags&C.LOAM_COMPARATOR_EQUAL_IS_BYTEWISE != 0,
 		// A pointer to bytes: of an unsafe.Pointer cgo would check everything
 		// around the key for Go pointers.
 		Compare: func(a, b []byte) int {
@@ -55,6 +55,10 @@ func comparer(name string, fn, arg C.uintptr_t, bytewise bool) *lsm.Comparer {
 			return int(order)
 		},
 	}
+	if flags&C.LOAM_COMPARATOR_CALLERS_THREAD != 0 {
+		c.OnCallersThread(func() bool { return C.loamgo_interrupted() != 0 })
+	}
+	return c
 }
 
 // logger makes a logger that calls C, nil for no function.

@@ -40,8 +40,7 @@ loam_status loam_changes_keyspace(loam_changes *changes, uint32_t number, char *
 }
 
 loam_status loam_changes_close(loam_changes *changes) {
-  BEGIN((char **)NULL);
-  return changes ? loamgo_release_object(HANDLE(changes), LOAMGO_CHANGES) : LOAM_OK;
+  return loam_release(HANDLE(changes), LOAMGO_CHANGES);
 }
 
 /* Reads a varint of at most 32 bits; false: there is none. */

@@ -18,7 +18,10 @@ loamgo_filtered loamgo_filter(uintptr_t fn, uintptr_t arg, int level, const unsi
   loam_filter_fn filter = (loam_filter_fn)fn;
   loam_failure failure = {NULL};
   loamgo_filtered result = {0, NULL, 0, 0};
+  loam_callback here;
+  loam_callback_begin(&here, "a compaction filter", CALLBACK_READS);
   result.decision = filter((void *)arg, level, key ? (const void *)key : "", key_len, value ? (const void *)value : "", value_len, &result.value, &result.len, &failure);
+  loam_callback_end(&here);
   result.failure = (intptr_t)failure.message;
   return result;
 }

@@ -38,6 +38,8 @@ func filter(name string, fn, arg C.uintptr_t) *lsm.CompactionFilter {
 			return lsm.FilterKeep, fmt.Errorf("%d is no decision of a filter", int(r.decision))
 		case r.value == nil && r.len > 0:
 			return lsm.FilterKeep, fmt.Errorf("NULL is no value of %d bytes", uint64(r.len))
+		case r.len >= C.MAX_BYTES:
+			return lsm.FilterKeep, fmt.Errorf("%w: a value of %d bytes", lsm.ErrTooLarge, uint64(r.len))
 		}
 		return lsm.FilterChange(bytes.Clone(unsafe.Slice((*byte)(r.value), int(r.len)))), nil
 	}}

@@ -57,7 +57,7 @@ var conventions = [][]string{
 	{"8. Threads."},
 	{"Databases, snapshots, transactions, caches, jobs, folders of backups, table writers, loads and options may be used by any number of threads at once.", "TestRacing", "threads.use"},
 	{"Iterators and batches are used by one thread at a time, save that calls with a const loam_batch * other than loam_write may run together; a call that meets one it cannot run beside fails with LOAM_ERR_IN_USE.", "conventions.threads"},
-	{"Closing waits for the calls that are using the object; in a callback of one of these it fails with LOAM_ERR_IN_USE.", "limits.closing", "basics.visit"},
+	{"Closing waits for the calls that are using the object; in a callback a database, and an iterator or batch in use, is not closed (LOAM_ERR_IN_USE), and another object is closed by another thread.", "limits.closing", "basics.visit", "TestInsideCallbacks"},
 
 	{"9. Closing."},
 	{"Each object is closed once, in any order.", "conventions.closing"},
@@ -66,10 +66,13 @@ var conventions = [][]string{
 	{"Closing NULL is harmless and gives LOAM_OK.", "conventions.closing"},
 
 	{"10. Callbacks."},
-	{"A callback gets the arg it was set with, is called from any thread, several at once, and must not call Loam, save loam_callback_fail, by which it reports a failure, and loam_free.", "conventions.callbacks", "callbacks.failing"},
+	{"A callback gets the arg it was set with, is called from any thread, several at once, and may call loam_callback_fail, by which it reports a failure, loam_free, functions of batches alone, and functions that close.", "conventions.callbacks", "callbacks.failing", "TestInsideCallbacks"},
+	{"Merge operators and compaction filters may also read: by loam_get, loam_get_alloc, loam_has, loam_ttl, loam_multi_get, snapshots, and iterators that are not a transaction's, but not within a read of another such callback.", "TestInsideCallbacks"},
+	{"Loggers and the functions of a dump may make all calls but loam_close and loam_close_start.", "TestInsideCallbacks"},
+	{"Any other call in a callback gives LOAM_ERR_IN_USE at once.", "TestInsideCallbacks"},
 	{"The destroy function (optional) that belongs to arg is called once, from any thread, when the library has forgotten the callback: the options it was set in are closed or changed, the databases opened with them and their iterators are closed, and jobs have ended.", "callbacks.ends", "callbacks.loggers"},
 	{"It is not called when setting the callback failed.", "callbacks.ends"},
-	{"destroy must not call Loam either.", duty},
+	{"destroy must not call Loam, save to close.", duty},
 	{"A callback may start processes only in a logger or a destroy function: elsewhere they would inherit a mask with all signals blocked.", "callbacks.unblocked"},
 
 	{"11. Fork."},

@@ -7,13 +7,20 @@
 
 intptr_t loamgo_dump_write(uintptr_t fn, uintptr_t arg, const unsigned char *data, size_t len) {
   loam_failure failure = {NULL};
-  if (((loam_dump_write_fn)fn)((void *)arg, data, len, &failure) && !failure.message) loam_callback_fail(&failure, NULL);
+  loam_callback here;
+  loam_callback_begin(&here, "a dump's function", CALLBACK_STAYS);
+  int ends = ((loam_dump_write_fn)fn)((void *)arg, data, len, &failure);
+  loam_callback_end(&here);
+  if (ends && !failure.message) loam_callback_fail(&failure, NULL);
   return (intptr_t)failure.message;
 }
 
 intptr_t loamgo_dump_read(uintptr_t fn, uintptr_t arg, unsigned char *data, size_t capacity, size_t *len) {
   loam_failure failure = {NULL};
+  loam_callback here;
+  loam_callback_begin(&here, "a dump's function", CALLBACK_STAYS);
   *len = ((loam_dump_read_fn)fn)((void *)arg, data, capacity, &failure);
+  loam_callback_end(&here);
   if (*len > capacity && !failure.message) loam_callback_fail(&failure, "it tells of more bytes than there was room for");
   return (intptr_t)failure.message;
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/loamdb/loam/cabi/internal/refs"
 	"github.com/loamdb/loam/cabi/internal/report"
 	"github.com/loamdb/loam/cabi/internal/work"
+	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -121,7 +122,7 @@ func loadInto(db, flags C.uint64_t) (*database, *dump.LoadOptions, error) {
 func load(ctx context.Context, d *database, r io.Reader, o *dump.LoadOptions) (*dump.Info, error) {
 	i, err := dump.Load(ctx, d.db, r, o)
 	if errors.Is(err, lsm.ErrBusy) {
-		err = fmt.Errorf("%w: %w", errInUse, err)
+		err = fmt.Errorf("%w: %w", base.ErrInUse, err)
 	}
 	return i, err
 }

@@ -31,10 +31,11 @@ var statuses = []struct {
 }{
 	{lsm.ErrNotFound, C.LOAM_NOT_FOUND},
 	{lsm.ErrWouldBlock, C.LOAM_WOULD_BLOCK},
-	{errInUse, C.LOAM_ERR_IN_USE},
+	{base.ErrInUse, C.LOAM_ERR_IN_USE},
 	{lsm.ErrBusy, C.LOAM_BUSY},
 	{errHandle, C.LOAM_ERR_INVALID_HANDLE},
 	{context.Canceled, C.LOAM_ERR_CANCELLED},
+	{base.ErrInterrupted, C.LOAM_ERR_CANCELLED},
 	{lsm.ErrClosed, C.LOAM_ERR_CLOSED},
 	{lsm.ErrReadOnly, C.LOAM_ERR_READ_ONLY},
 	{lsm.ErrInvalidArgument, C.LOAM_ERR_INVALID_ARGUMENT}, // of batch bytes: also a corruption
@@ -64,7 +65,6 @@ var statuses = []struct {
 
 var (
 	errHandle = errors.New("not a handle of this type")
-	errInUse  = errors.New("in use") // lsm.ErrBusy of a call that is no write
 )
 
 // statusOf finds the status of an error.

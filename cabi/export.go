@@ -274,40 +274,49 @@ func loamgo_cache_create(bytes C.uint64_t, out *C.uint64_t, message **C.char) st
 	})
 }
 
-// loamgo_release_object gives up an object that closes at once.
+// loamgo_release_object gives up an object that closes at once, or later: on a goroutine of its own.
 //
 //export loamgo_release_object
-func loamgo_release_object(h C.uint64_t, k C.uint) status {
+func loamgo_release_object(h C.uint64_t, k C.uint, later C.int) status {
 	return run(nil, func() error {
 		object, known := objects.Remove(handles.Handle(h), kind(k))
-		switch o := object.(type) {
-		case nil:
+		if object == nil {
 			return missing(known)
-		case *settings.Options:
-			o.Close()
-		case *cache:
-			o.uses.Release()
-		case *snapshot:
-			return o.Close()
-		case *transaction:
-			return o.close()
-		case *changes:
-			return o.close()
-		case *tableWriter:
-			return o.close()
-		case *bulkLoad:
-			return o.close()
-		case *iterator:
-			// What ended the iteration was told when it did.
-			_ = o.Close()
-			o.db.uses.Release()
-		case *backup.Folder:
-			return o.Close()
-		case *job:
-			o.Abandon()
 		}
-		return nil
+		if later != 0 {
+			go func() { _ = release(object) }()
+			return nil
+		}
+		return release(object)
 	})
+}
+
+func release(object any) error {
+	switch o := object.(type) {
+	case *settings.Options:
+		o.Close()
+	case *cache:
+		o.uses.Release()
+	case *snapshot:
+		return o.Close()
+	case *transaction:
+		return o.close()
+	case *changes:
+		return o.close()
+	case *tableWriter:
+		return o.close()
+	case *bulkLoad:
+		return o.close()
+	case *iterator:
+		// What ended the iteration was told when it did.
+		_ = o.Close()
+		o.db.uses.Release()
+	case *backup.Folder:
+		return o.Close()
+	case *job:
+		o.Abandon()
+	}
+	return nil
 }
 
 //export loamgo_open

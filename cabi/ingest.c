@@ -55,8 +55,7 @@ loam_status loam_table_writer_finish(loam_table_writer *writer, char **err) {
 }
 
 loam_status loam_table_writer_close(loam_table_writer *writer) {
-  BEGIN((char **)NULL);
-  return writer ? loamgo_release_object(HANDLE(writer), LOAMGO_TABLE_WRITER) : LOAM_OK;
+  return loam_release(HANDLE(writer), LOAMGO_TABLE_WRITER);
 }
 
 static loam_status ingest(loam_db *db, const loam_ingest_options *options, size_t n, const char *const *paths, uint64_t *job, char **err) {
@@ -133,6 +132,5 @@ loam_status loam_bulk_load_finish_start(loam_bulk_load *load, loam_job **job, ch
 }
 
 loam_status loam_bulk_load_close(loam_bulk_load *load) {
-  BEGIN((char **)NULL);
-  return load ? loamgo_release_object(HANDLE(load), LOAMGO_BULK_LOAD) : LOAM_OK;
+  return loam_release(HANDLE(load), LOAMGO_BULK_LOAD);
 }

@@ -26,7 +26,8 @@ enum state {
   BEFORE,  /* before the first entry */
   AFTER,   /* behind the last entry */
   GAP,     /* where the key gap would be */
-  AT       /* at entry number at of the block */
+  AT,      /* at entry number at of the block */
+  FAILED   /* no entry until it is sent somewhere else */
 };
 
 typedef struct {
@@ -47,6 +48,10 @@ typedef struct {
 
   uint8_t *gap;
   size_t gap_len, gap_cap;
+
+  bool in_txn;
+  loam_status failed; /* FAILED: why */
+  char *message;      /* NULL: none */
 } iter;
 
 static inline loam_status acquire(const loam_iter *handle, iter **it) {
@@ -102,6 +107,11 @@ static void hand_out(iter *it, size_t at, size_t offset) {
   it->next = offset;
 }
 
+static loam_status fail_again(const iter *it, char **err) {
+  if (err) *err = it->message ? loam_message_copy(it->message) : NULL;
+  return it->failed;
+}
+
 /* Fetches a block with at least one entry, or says why there is none. The key
  * may lie in the present block. */
 static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size_t entries, size_t bytes, char **err) {
@@ -117,18 +127,19 @@ static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size
       return status;
     }
   }
-  ENTER();
+  ENTER_TO(it->in_txn ? CALL_OTHER : CALL_READS, err);
   loamgo_block block = {0, 0, 0};
-  loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes, it->data, it->cap, &block, err);
+  char *message = NULL;
+  loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes, it->data, it->cap, &block, &message);
   if (status == LOAM_BUFFER_TOO_SMALL) {
     size_t cap = block.len + block.len / 4;
     uint8_t *data = malloc(cap);
-    if (!data) status = loam_fail(err, LOAM_ERR_NO_MEMORY, "loam: out of memory");
+    if (!data) status = loam_fail(&message, LOAM_ERR_NO_MEMORY, "loam: out of memory");
     else {
       free(it->data);
       it->data = data;
       it->cap = cap;
-      status = loamgo_iter_fetch(it->engine, LOAMGO_TAKE, NULL, 0, 0, 0, it->data, it->cap, &block, err);
+      status = loamgo_iter_fetch(it->engine, LOAMGO_TAKE, NULL, 0, 0, 0, it->data, it->cap, &block, &message);
     }
   }
   it->len = block.len;
@@ -140,12 +151,20 @@ static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size
   if (status == LOAM_OK) return LOAM_OK;
   it->len = it->count = 0;
   it->more = false;
+  if (status < 0) {
+    free(it->message);
+    it->message = message;
+    it->failed = status;
+    it->state = FAILED;
+    return fail_again(it, err);
+  }
+  free(message);
   it->state = status != LOAM_END ? OUTSIDE : it->backward ? BEFORE : AFTER;
   return status;
 }
 
 /* Where the next block in a direction begins; LOAM_END when there is none. */
-static loam_status origin(iter *it, bool backward, int *op, const void **key, size_t *key_len) {
+static loam_status origin(iter *it, bool backward, int *op, const void **key, size_t *key_len, char **err) {
   *key = NULL;
   *key_len = 0;
   switch (it->state) {
@@ -179,6 +198,8 @@ static loam_status origin(iter *it, bool backward, int *op, const void **key, si
       it->want = 1;
       return LOAM_OK;
     }
+    case FAILED:
+      return fail_again(it, err);
     default:
       *op = backward ? LOAMGO_LAST : LOAMGO_FIRST;
       return LOAM_OK;
@@ -219,7 +240,7 @@ static loam_status stride(iter *it, bool backward, char **err) {
   int op = 0;
   const void *key;
   size_t key_len;
-  loam_status status = origin(it, backward, &op, &key, &key_len);
+  loam_status status = origin(it, backward, &op, &key, &key_len, err);
   return status == LOAM_OK ? advance(it, op, key, key_len, err) : status;
 }
 
@@ -243,7 +264,7 @@ static inline loam_status step(loam_iter *handle, bool backward, loam_entry *ent
 /* Opens an iterator of a database, or of a transaction in one of its keyspaces. */
 static loam_status create(loam_db *db, bool in_txn, loam_txn *txn, const loam_iter_options *options, loam_iter **out, char **err) {
   CLEAR(out);
-  BEGIN(err);
+  BEGIN_TO(in_txn ? CALL_OTHER : CALL_READS, err);
   WANT(err, out, "iter");
   loamgo_iter_options o;
   memset(&o, 0, sizeof o);
@@ -269,10 +290,12 @@ static loam_status create(loam_db *db, bool in_txn, loam_txn *txn, const loam_it
   }
   memset(it, 0, offsetof(iter, starts));
   it->gap = NULL;
+  it->message = NULL;
   it->gap_len = it->gap_cap = 0;
   it->data = data;
   it->cap = FIRST_BUFFER;
   it->want = 1;
+  it->in_txn = in_txn;
   loam_status status = in_txn ? loamgo_txn_iter_create(HANDLE(txn), HANDLE(db), &o, &it->engine, err) : loamgo_iter_create(HANDLE(db), &o, &it->engine, err);
   if (status != LOAM_OK) {
     void *object;
@@ -294,15 +317,16 @@ loam_status loam_txn_iter_create(loam_txn *txn, loam_db *keyspace, const loam_it
 }
 
 loam_status loam_iter_close(loam_iter *handle) {
-  BEGIN((char **)NULL);
+  BEGIN_C((char **)NULL);
   if (!handle) return LOAM_OK;
   void *object = NULL;
   loam_status status = loam_slot_remove(HANDLE(handle), KIND_ITER, &object);
   if (status != LOAM_OK) return status;
   iter *it = object;
-  status = loamgo_release_object(it->engine, LOAMGO_ITERATOR);
+  status = loam_release(it->engine, LOAMGO_ITERATOR);
   free(it->data);
   free(it->gap);
+  free(it->message);
   free(it);
   return status;
 }
@@ -316,23 +340,23 @@ static loam_status seek(loam_iter *handle, int op, const void *key, size_t key_l
 }
 
 loam_status loam_iter_first(loam_iter *handle, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   return seek(handle, LOAMGO_FIRST, NULL, 0, entry, err);
 }
 
 loam_status loam_iter_last(loam_iter *handle, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   return seek(handle, LOAMGO_LAST, NULL, 0, entry, err);
 }
 
 loam_status loam_iter_seek(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   return seek(handle, LOAMGO_SEEK_GE, key, key_len, entry, err);
 }
 
 loam_status loam_iter_seek_before(loam_iter *handle, const void *key, size_t key_len, loam_entry *entry, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   BYTES(err, key, key_len, "key");
   return seek(handle, LOAMGO_SEEK_LT, key, key_len, entry, err);
 }
@@ -411,7 +435,7 @@ static loam_status move_block(loam_iter *handle, bool backward, size_t entries, 
   int op = 0;
   const void *key;
   size_t key_len;
-  if ((status = origin(it, backward, &op, &key, &key_len)) != LOAM_OK) return done(handle, it, status, NULL);
+  if ((status = origin(it, backward, &op, &key, &key_len, err)) != LOAM_OK) return done(handle, it, status, NULL);
   if (entries == 0 && bytes == 0) {
     entries = it->want < 16 ? 16 : it->want;
     it->want = entries * GROWTH < BLOCK_ENTRIES ? entries * GROWTH : BLOCK_ENTRIES;
@@ -434,12 +458,13 @@ loam_status loam_iter_prev_block(loam_iter *handle, size_t max_entries, size_t m
 }
 
 loam_status loam_iter_set_bounds(loam_iter *handle, const void *lower, size_t lower_len, const void *upper, size_t upper_len, char **err) {
-  BEGIN(err);
+  BEGIN_C(err);
   BOUND(err, lower, lower_len, "lower");
   BOUND(err, upper, upper_len, "upper");
   iter *it;
   loam_status status = acquire(handle, &it);
   if (status != LOAM_OK) return loam_fail_slot(err, status, "iterator");
+  if (!loam_thread_ready && (status = loam_enter(it->in_txn ? CALL_OTHER : CALL_READS, err)) != LOAM_OK) return done(handle, it, status, NULL);
   it->state = OUTSIDE;
   it->want = 1;
   it->more = false;

@@ -37,7 +37,8 @@
  *     at a time, save that calls with a const loam_batch * other than loam_write
  *     may run together; a call that meets one it cannot run beside fails with
  *     LOAM_ERR_IN_USE. Closing waits for the calls that are using the object; in
- *     a callback of one of these it fails with LOAM_ERR_IN_USE.
+ *     a callback a database, and an iterator or batch in use, is not closed
+ *     (LOAM_ERR_IN_USE), and another object is closed by another thread.
  *  9. Closing. Each object is closed once, in any order. After loam_close,
  *     calls on the database's iterators and snapshots fail with
  *     LOAM_ERR_CLOSED, save that an iterator may hand out what it has fetched
@@ -45,13 +46,19 @@
  *     may be closed as soon as the call that was given them has returned.
  *     Closing NULL is harmless and gives LOAM_OK.
  * 10. Callbacks. A callback gets the arg it was set with, is called from any
- *     thread, several at once, and must not call Loam, save
- *     loam_callback_fail, by which it reports a failure, and loam_free. The
+ *     thread, several at once, and may call loam_callback_fail, by which it
+ *     reports a failure, loam_free, functions of batches alone, and functions that
+ *     close. Merge operators and compaction filters may also read: by loam_get,
+ *     loam_get_alloc, loam_has, loam_ttl, loam_multi_get, snapshots, and
+ *     iterators that are not a transaction's, but not within a read of another
+ *     such callback. Loggers and the functions of a dump may make all calls but
+ *     loam_close and loam_close_start. Any other call in a callback gives
+ *     LOAM_ERR_IN_USE at once. The
  *     destroy function (optional) that belongs to arg is called once, from any
  *     thread, when the library has forgotten the callback: the options it was
  *     set in are closed or changed, the databases opened with them and their
  *     iterators are closed, and jobs have ended. It is not called when setting
- *     the callback failed. destroy must not call Loam either. A callback may
+ *     the callback failed. destroy must not call Loam, save to close. A callback may
  *     start processes only in a logger or a destroy function: elsewhere they
  *     would inherit a mask with all signals blocked.
  * 11. Fork. After fork() the library works only in the parent. In the child
@@ -217,6 +224,11 @@ typedef struct loam_failure loam_failure;
 /* Reports that the callback failed, and why (copied; NULL: unknown). The first
  * report of a call counts. */
 LOAM_API void loam_callback_fail(loam_failure *failure, const char *message);
+/* Asks the call that a comparator is called for to end early: where it would compare for long, as a
+ * read may that orders what a recovery found, or a load that sorts, it fails with
+ * LOAM_ERR_CANCELLED and has done nothing. The comparator answers all the same. It is of use with
+ * LOAM_COMPARATOR_CALLERS_THREAD alone. */
+LOAM_API void loam_callback_interrupt(loam_failure *failure);
 
 typedef void (*loam_destroy_fn)(void *arg);
 
@@ -228,7 +240,11 @@ typedef void (*loam_destroy_fn)(void *arg);
 typedef int (*loam_compare_fn)(void *arg, const void *a, size_t a_len, const void *b, size_t b_len, loam_failure *failure);
 
 enum {
-  LOAM_COMPARATOR_EQUAL_IS_BYTEWISE = 1 /* only equal bytes compare equal: filters may be used */
+  LOAM_COMPARATOR_EQUAL_IS_BYTEWISE = 1, /* only equal bytes compare equal: filters may be used */
+  /* The comparator takes a lock that the program holds while it runs, such as an interpreter's: the
+   * threads of calls compare as far as possible, not threads of the library's beside them. A write
+   * orders what it wrote, a load sorts where it adds. */
+  LOAM_COMPARATOR_CALLERS_THREAD = 2
 };
 
 /* Orders keys by a callback. The name is stored with the database, which opens

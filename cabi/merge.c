@@ -11,7 +11,7 @@
 struct loam_merge_result {
   void *data; /* NULL: empty */
   size_t len;
-  int no_memory;
+  const char *failed; /* why there is none; NULL: there is one */
 };
 
 void loam_merge_result_set(loam_merge_result *result, const void *data, size_t len) {
@@ -19,9 +19,17 @@ void loam_merge_result_set(loam_merge_result *result, const void *data, size_t l
   free(result->data);
   result->data = NULL;
   result->len = 0;
+  result->failed = NULL;
   if (!data || !len) return;
+  if (len >= MAX_BYTES) {
+    result->failed = "the result is too large";
+    return;
+  }
   result->data = malloc(len);
-  if ((result->no_memory = !result->data)) return;
+  if (!result->data) {
+    result->failed = "no memory for the result";
+    return;
+  }
   memcpy(result->data, data, len);
   result->len = len;
 }
@@ -31,7 +39,7 @@ static loam_bytes bytes(const unsigned char *data, size_t len) { return (loam_by
 
 /* Hands over the result, or the message of a failure. */
 static intptr_t finish(loam_merge_result *result, loam_failure *failure, void **out, size_t *out_len) {
-  if (result->no_memory) loam_callback_fail(failure, "no memory for the result");
+  if (result->failed) loam_callback_fail(failure, result->failed);
   if (failure->message) {
     free(result->data);
     return (intptr_t)failure->message;
@@ -44,7 +52,8 @@ static intptr_t finish(loam_merge_result *result, loam_failure *failure, void **
 intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *existing, size_t existing_len, int exists,
                            const unsigned char *operands, const uint64_t *ends, size_t count, void **out, size_t *out_len) {
   loam_failure failure = {NULL};
-  loam_merge_result result = {NULL, 0, 0};
+  loam_merge_result result = {NULL, 0, NULL};
+  loam_callback here;
   loam_bytes value = bytes(existing, existing_len), few[16], *list = few;
   if (count > sizeof few / sizeof *few && !(list = malloc(count * sizeof *list))) {
     loam_callback_fail(&failure, "no memory for the operands");
@@ -55,7 +64,9 @@ intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key
     list[i] = bytes(operands ? operands + start : NULL, (size_t)(ends[i] - start));
     start = ends[i];
   }
+  loam_callback_begin(&here, "a merge operator", CALLBACK_READS);
   ((loam_merge_fn)fn)((void *)arg, key ? (const void *)key : "", key_len, exists ? &value : NULL, list, count, &result, &failure);
+  loam_callback_end(&here);
   if (list != few) free(list);
   return finish(&result, &failure, out, out_len);
 }
@@ -63,9 +74,12 @@ intptr_t loamgo_merge_full(uintptr_t fn, uintptr_t arg, const unsigned char *key
 intptr_t loamgo_merge_partial(uintptr_t fn, uintptr_t arg, const unsigned char *key, size_t key_len, const unsigned char *left, size_t left_len,
                               const unsigned char *right, size_t right_len, int *joined, void **out, size_t *out_len) {
   loam_failure failure = {NULL};
-  loam_merge_result result = {NULL, 0, 0};
+  loam_merge_result result = {NULL, 0, NULL};
+  loam_callback here;
   loam_bytes l = bytes(left, left_len), r = bytes(right, right_len);
+  loam_callback_begin(&here, "a merge operator", CALLBACK_READS);
   *joined = ((loam_merge_partial_fn)fn)((void *)arg, key ? (const void *)key : "", key_len, &l, &r, &result, &failure);
+  loam_callback_end(&here);
   return finish(&result, &failure, out, out_len);
 }
 

@@ -97,7 +97,7 @@ func loamgo_options_set(h C.uint64_t, name, value *C.char, message **C.char) sta
 func loamgo_options_set_comparator(h C.uint64_t, name *C.char, fn, arg, destroy C.uintptr_t, flags C.uint, message **C.char) status {
 	return run(message, func() error {
 		return bring(h, settings.Comparator, destroyed(destroy, arg), func(o *lsm.Options) {
-			o.Comparer = comparer(C.GoString(name), fn, arg, flags&C.LOAM_COMPARATOR_EQUAL_IS_BYTEWISE != 0)
+			o.Comparer = comparer(C.GoString(name), fn, arg, flags)
 		})
 	})
 }

@@ -130,6 +130,11 @@ const char *loam_error_path(const char *err) {
   return memcmp(tail.mark, mark, sizeof mark) || !*path ? NULL : path;
 }
 
+char *loam_message_copy(const char *message) {
+  const char *path = loam_error_path(message);
+  return loamgo_message(message, strlen(message), loam_error_errno(message), path, path ? strlen(path) : 0);
+}
+
 loam_status loam_fail(char **err, loam_status status, const char *format, ...) {
   char message[512];
   if (!err) return status;
@@ -160,10 +165,11 @@ loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t 
 /* Turns a handle that Go made into the caller's pointer. */
 #define GIVE(out, type, handle) (*(out) = (type *)(uintptr_t)(handle))
 
-/* Closes an object of Go's that has nothing to say. */
-static loam_status release(const void *handle, unsigned kind) {
-  BEGIN((char **)NULL);
-  return handle ? loamgo_release_object(HANDLE(handle), kind) : LOAM_OK;
+loam_status loam_release(uint64_t handle, unsigned kind) {
+  BEGIN_C((char **)NULL);
+  if (!handle) return LOAM_OK;
+  if (!loam_callbacks) ENTER((char **)NULL);
+  return loamgo_release_object(handle, kind, loam_callbacks != NULL);
 }
 
 /* ---- Process and options ---- */
@@ -183,7 +189,7 @@ loam_status loam_options_create(loam_options **options, char **err) {
   return status;
 }
 
-loam_status loam_options_close(loam_options *options) { return release(options, LOAMGO_OPTIONS); }
+loam_status loam_options_close(loam_options *options) { return loam_release(HANDLE(options), LOAMGO_OPTIONS); }
 
 loam_status loam_options_set(loam_options *options, const char *name, const char *value, char **err) {
   BEGIN(err);
@@ -197,7 +203,7 @@ loam_status loam_options_set_comparator(loam_options *options, const char *name,
   WANT(err, name, "name");
   WANT(err, *name ? name : NULL, "the comparator's name");
   WANT(err, compare, "compare");
-  FLAGS(err, flags, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE);
+  FLAGS(err, flags, LOAM_COMPARATOR_EQUAL_IS_BYTEWISE | LOAM_COMPARATOR_CALLERS_THREAD);
   return loamgo_options_set_comparator(HANDLE(options), (char *)name, (uintptr_t)compare, (uintptr_t)arg, (uintptr_t)destroy, flags, err);
 }
 
@@ -221,7 +227,7 @@ loam_status loam_cache_create(uint64_t bytes, loam_cache **cache, char **err) {
   return status;
 }
 
-loam_status loam_cache_close(loam_cache *cache) { return release(cache, LOAMGO_CACHE); }
+loam_status loam_cache_close(loam_cache *cache) { return loam_release(HANDLE(cache), LOAMGO_CACHE); }
 
 /* ---- Databases ---- */
 
@@ -238,7 +244,7 @@ loam_status loam_open(const char *path, const loam_options *options, loam_db **d
 }
 
 loam_status loam_close(loam_db *db, char **err) {
-  BEGIN(err);
+  BEGIN_TO(CALL_CLOSES, err);
   return db ? loamgo_close(HANDLE(db), err) : LOAM_OK;
 }
 
@@ -286,7 +292,7 @@ typedef struct {
   }
 
 loam_status loam_get(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, void *buf, size_t cap, size_t *len, char **err) {
-  BEGIN(err);
+  BEGIN_READ(err);
   READING(err, options);
   WANT(err, len, "len");
   BYTES(err, key, key_len, "key");
@@ -300,7 +306,7 @@ loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const 
   char small[2048];
   void *big = NULL;
   CLEAR(value);
-  BEGIN(err);
+  BEGIN_READ(err);
   READING(err, options);
   WANT(err, value, "value");
   WANT(err, len, "len");
@@ -319,14 +325,14 @@ loam_status loam_get_alloc(loam_db *db, const loam_read_options *options, const 
 }
 
 loam_status loam_has(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, char **err) {
-  BEGIN(err);
+  BEGIN_READ(err);
   READING(err, options);
   BYTES(err, key, key_len, "key");
   return loamgo_has(HANDLE(db), r.snapshot, (void *)key, key_len, r.flags, err);
 }
 
 loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *key, size_t key_len, uint64_t *milliseconds, char **err) {
-  BEGIN(err);
+  BEGIN_READ(err);
   READING(err, options);
   BYTES(err, key, key_len, "key");
   WANT(err, milliseconds, "milliseconds");
@@ -349,7 +355,7 @@ loam_status loam_ttl(loam_db *db, const loam_read_options *options, const void *
 
 loam_status loam_multi_get(loam_db *db, const loam_read_options *options, size_t n, const void *const *keys, const size_t *key_lens, const void **values, size_t *value_lens, void **memory, char **err) {
   CLEAR(memory);
-  BEGIN(err);
+  BEGIN_READ(err);
   READING(err, options);
   MANY_KEYS();
   return loamgo_multi_get(HANDLE(db), r.snapshot, n, (void **)keys, (size_t *)key_lens, r.flags, (void **)values, value_lens, memory, err);
@@ -364,7 +370,7 @@ loam_status loam_txn_multi_get(loam_txn *txn, loam_db *keyspace, size_t n, const
 
 loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **err) {
   CLEAR(snapshot);
-  BEGIN(err);
+  BEGIN_READ(err);
   WANT(err, snapshot, "snapshot");
   uint64_t handle = 0;
   loam_status status = loamgo_snapshot_create(HANDLE(db), &handle, err);
@@ -372,7 +378,7 @@ loam_status loam_snapshot_create(loam_db *db, loam_snapshot **snapshot, char **e
   return status;
 }
 
-loam_status loam_snapshot_close(loam_snapshot *snapshot) { return release(snapshot, LOAMGO_SNAPSHOT); }
+loam_status loam_snapshot_close(loam_snapshot *snapshot) { return loam_release(HANDLE(snapshot), LOAMGO_SNAPSHOT); }
 
 /* ---- Writing ---- */
 
@@ -438,7 +444,7 @@ loam_status loam_retry(loam_db *db, char **err) {
 
 static loam_status db_start(loam_db *db, unsigned what, loam_job **job, char **err) {
   CLEAR(job);
-  BEGIN(err);
+  BEGIN_TO(what == LOAMGO_CLOSE ? CALL_CLOSES : CALL_OTHER, err);
   WANT(err, job, "job");
   uint64_t handle = 0;
   loam_status status = loamgo_db_start(HANDLE(db), what, &handle, err);
@@ -552,7 +558,7 @@ loam_status loam_job_report(loam_job *job, char **report, char **err) {
   return loamgo_job_report(HANDLE(job), report, err);
 }
 
-loam_status loam_job_close(loam_job *job) { return release(job, LOAMGO_JOB); }
+loam_status loam_job_close(loam_job *job) { return loam_release(HANDLE(job), LOAMGO_JOB); }
 
 /* ---- Information ---- */
 

@@ -37,6 +37,8 @@ intptr_t loamgo_merge_partial(uintptr_t fn, uintptr_t arg, const unsigned char *
 /* Dumps: 0, or the address of the message of a failure. */
 intptr_t loamgo_dump_write(uintptr_t fn, uintptr_t arg, const unsigned char *data, size_t len);
 intptr_t loamgo_dump_read(uintptr_t fn, uintptr_t arg, unsigned char *data, size_t capacity, size_t *len);
+/* Whether a comparator called loam_callback_interrupt on this thread since the last question. */
+int loamgo_interrupted(void);
 /* 0 or the address of the message of a failure. */
 intptr_t loamgo_log(uintptr_t fn, uintptr_t arg, int level, const char *message);
 /* The words of a failure, until it is freed. */
@@ -116,11 +118,40 @@ HIDDEN void loam_signal_stacks(void);
 /* ctor.c: the mask of the thread that loaded the library. */
 extern sigset_t loam_loader_mask HIDDEN;
 
-/* threads.c: readies a thread for its first call of Go. */
+/* threads.c: readies a thread for its first call of Go. False while it is in a callback: what the
+ * call may do there is decided off the hot path. */
 extern __thread bool loam_thread_ready HIDDEN __attribute__((tls_model("initial-exec")));
 /* threads.c: started by Go, with all signals blocked. */
 extern __thread bool loam_go_thread HIDDEN __attribute__((tls_model("initial-exec")));
 HIDDEN void loam_prepare_thread(void) __attribute__((cold));
+
+/* callbacks.c: the callbacks that the thread is in, innermost first. What they may do:
+ * nothing, as a comparator, which runs under locks; read, but not in a read of their own; or
+ * all but close a database. */
+enum { CALLBACK_ALONE, CALLBACK_READS, CALLBACK_STAYS };
+typedef struct loam_callback {
+  struct loam_callback *outer;
+  const char *name;
+  int may;
+  bool ready; /* loam_thread_ready before */
+} loam_callback;
+extern __thread loam_callback *loam_callbacks HIDDEN __attribute__((tls_model("initial-exec")));
+
+static inline void loam_callback_begin(loam_callback *c, const char *name, int may) {
+  *c = (loam_callback){loam_callbacks, name, may, loam_thread_ready};
+  loam_callbacks = c;
+  loam_thread_ready = false;
+}
+
+static inline void loam_callback_end(const loam_callback *c) {
+  loam_thread_ready = c->ready;
+  loam_callbacks = c->outer;
+}
+
+/* What a call does: CALL_CLOSES is a database's close. */
+enum { CALL_READS, CALL_OTHER, CALL_CLOSES };
+/* Readies the thread for a call of Go, unless a callback that it is in forbids the call. */
+HIDDEN loam_status loam_enter(int call, char **err) __attribute__((cold));
 /* threads.c: lets SIGURG reach Go's threads, which block it before. */
 HIDDEN void loam_admit_urgent(void);
 /* threads.c: adds to the mask of a thread of Go's what it blocks until then. */
@@ -128,8 +159,14 @@ HIDDEN void loam_keep_urgent(sigset_t *mask);
 
 /* shim.c: stores a message and returns the status. */
 HIDDEN loam_status loam_fail(char **err, loam_status status, const char *format, ...) __attribute__((format(printf, 3, 4), cold));
+/* A copy of a message, with what loam_error_errno and loam_error_path tell; NULL when memory is out. */
+HIDDEN char *loam_message_copy(const char *message);
 HIDDEN loam_status loam_fail_forked(char **err) __attribute__((cold));
 HIDDEN loam_status loam_fail_bytes(char **err, const char *what, const void *p, size_t n) __attribute__((cold));
+
+/* shim.c: closes an object of Go's that has nothing to say; in a callback it is closed by another
+ * thread, as the call that the callback is of may have it. */
+HIDDEN loam_status loam_release(uint64_t handle, unsigned kind);
 
 /* What a callback is called for. */
 struct loam_failure {
@@ -152,16 +189,23 @@ HIDDEN loam_status loam_fail_callback(char **err, loam_failure *failure) __attri
     if (__builtin_expect(loam_forked, 0)) return loam_fail_forked(err); \
   } while (0)
 
-#define ENTER()                                                     \
-  do {                                                              \
-    if (__builtin_expect(!loam_thread_ready, 0)) loam_prepare_thread(); \
+#define ENTER_TO(call, err)                                                                \
+  do {                                                                                    \
+    if (__builtin_expect(!loam_thread_ready, 0)) {                                        \
+      loam_status entered_ = loam_enter(call, err);                                       \
+      if (entered_ != LOAM_OK) return entered_;                                           \
+    }                                                                                     \
   } while (0)
+#define ENTER(err) ENTER_TO(CALL_OTHER, err)
 
-#define BEGIN(err) \
-  do {             \
-    BEGIN_C(err);  \
-    ENTER();       \
+#define BEGIN_TO(call, err) \
+  do {                      \
+    BEGIN_C(err);           \
+    ENTER_TO(call, err);    \
   } while (0)
+#define BEGIN(err) BEGIN_TO(CALL_OTHER, err)
+/* Of a call that only reads a database or a snapshot, or sets up a read. */
+#define BEGIN_READ(err) BEGIN_TO(CALL_READS, err)
 
 #define WANT(err, p, name)                                                                  \
   do {                                                                                      \

@@ -96,7 +96,7 @@ loam_status loam_slot_remove(uint64_t handle, int kind, void **object) {
   struct timespec pause = {0, 20000};
   loam_status status;
   while ((status = loam_slot_acquire(handle, kind, object)) == LOAM_ERR_IN_USE) {
-    if (own_call(handle)) return LOAM_ERR_IN_USE;
+    if (loam_callbacks || own_call(handle)) return LOAM_ERR_IN_USE; /* the wait may be for this thread */
     nanosleep(&pause, NULL);
     if (pause.tv_nsec < 1000000) pause.tv_nsec *= 2;
   }

@@ -98,8 +98,7 @@ loam_status loam_txn_rollback(loam_txn *txn, char **err) {
 }
 
 loam_status loam_txn_close(loam_txn *txn) {
-  BEGIN((char **)NULL);
-  return txn ? loamgo_release_object(HANDLE(txn), LOAMGO_TXN) : LOAM_OK;
+  return loam_release(HANDLE(txn), LOAMGO_TXN);
 }
 
 static loam_status swap(loam_db *db, const loam_write_options *options, const void *key, size_t key_len, const void *old, size_t old_len, const void *value, size_t value_len, char **err) {
