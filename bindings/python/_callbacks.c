@@ -6,8 +6,8 @@
  * library, which makes the database read-only, and raised by the call that meets it.
  * An exception of a signal handler (Ctrl-C) may surface inside a callback, as that is
  * where Python code runs. A comparator is a pure function: it is asked again, and if
- * it then answers, the exception was not its own; the call goes on and raises it at
- * its end. A compaction filter's exception ends the compaction, and is raised by the
+ * it then answers, the exception was not its own; the call ends early if it can, and
+ * raises it. A compaction filter's exception ends the compaction, and is raised by the
  * call that waits for it if there is one; a signal handler's (no Exception) is held
  * back, and the filter is asked again. A merge operator's exception is the cause of the
  * MergeFailedError of the read that asked, on whose thread the operator runs; a signal
@@ -21,7 +21,8 @@
  * reference is counted.
  *
  * Those of a keyspace are kept until its database closes, though the keyspace's object may
- * go before: the library's reference to them is counted all the time.
+ * go before. While the database is open its Callbacks have the references, where the
+ * collector sees them; from the beginning of its close the library's are counted.
  *
  * compare, logger, filter, merge, partial and database never change. The other fields are
  * guarded by the GIL or, where there is none, the object's lock.
@@ -43,6 +44,8 @@ typedef struct {
   unsigned long merge_failed; /* the thread on which it did */
   PyObject *interrupt;        /* what a signal handler raised in a callback; NULL: nothing */
   unsigned long interrupted;  /* the thread that is to raise it */
+  PyObject *spaces;           /* Callbacks of keyspaces of an open database, which the library has; NULL: none */
+  char open;                  /* of a database: from its opening until its close begins */
   int registered;             /* callbacks that the library has not destroyed */
   char counted;               /* the library's reference is counted */
   char told;                  /* failure has been raised */
@@ -169,8 +172,14 @@ static void end(Frame *f) {
 /* Asks the comparator. -1 with an exception when it does not give an order. */
 static int ask(Callbacks *c, PyObject *a, PyObject *b, int *order) {
   PyObject *answer = a && b ? PyObject_CallFunctionObjArgs(c->compare, a, b, NULL) : NULL, *zero;
-  int less = -1, greater = -1;
+  int less = -1, greater = -1, large;
   if (answer == NULL) return -1;
+  if (PyLong_CheckExact(answer)) {
+    long n = PyLong_AsLongAndOverflow(answer, &large);
+    Py_DECREF(answer);
+    *order = large != 0 ? large : (n > 0) - (n < 0);
+    return 0;
+  }
   zero = PyLong_FromLong(0);
   if (zero != NULL && (less = PyObject_RichCompareBool(answer, zero, Py_LT)) >= 0) greater = PyObject_RichCompareBool(answer, zero, Py_GT);
   Py_XDECREF(zero);
@@ -209,6 +218,7 @@ static int compare_keys(void *arg, const void *a, size_t a_len, const void *b, s
     UNLOCK();
   } else if (first != NULL) {
     hold_back(c, first);
+    loam->loam_callback_interrupt(failure);
     first = NULL;
   }
   Py_XDECREF(first);
@@ -389,16 +399,46 @@ static void destroy(void *arg) {
   end(&f);
 }
 
-void library_may_outlive(PyObject *keep, int may) {
-  Callbacks *c = callbacks_of(keep);
+static void count(Callbacks *c, int may) {
   int change;
-  if (c == NULL || c->database != NULL) return;
   LOCK(c);
   change = c->registered > 0 && c->counted != may;
   if (change) c->counted = (char)may;
-  if (change && may) Py_INCREF(keep);
+  if (change && may) Py_INCREF((PyObject *)c);
   UNLOCK();
-  if (change && !may) Py_DECREF(keep);
+  if (change && !may) Py_DECREF((PyObject *)c);
+}
+
+/* Hands the library's reference to a keyspace's callbacks over to the database, if that is
+ * open. Otherwise, and without memory, it stays counted. */
+static void adopt(Callbacks *database, Callbacks *space) {
+  int adopted = 0;
+  LOCK(database);
+  if (database->open && database->spaces == NULL) database->spaces = PyList_New(0);
+  if (database->open && database->spaces != NULL) adopted = PyList_Append(database->spaces, (PyObject *)space) == 0;
+  UNLOCK();
+  if (adopted) count(space, 0);
+  else PyErr_Clear();
+}
+
+void library_may_outlive(PyObject *keep, int may) {
+  Callbacks *c = callbacks_of(keep);
+  PyObject *spaces = NULL;
+  if (c == NULL) return;
+  if (c->database != NULL) {
+    if (!may) adopt(callbacks_of(c->database), c);
+    return;
+  }
+  LOCK(c);
+  c->open = (char)!may;
+  if (may) {
+    spaces = c->spaces;
+    c->spaces = NULL;
+  }
+  UNLOCK();
+  for (Py_ssize_t i = 0; spaces != NULL && i < PyList_Size(spaces); i++) count((Callbacks *)PyList_GetItem(spaces, i), 1);
+  Py_XDECREF(spaces);
+  count(c, may);
 }
 
 /* ---- The type ---- */
@@ -442,6 +482,15 @@ static PyObject *callbacks_unregister(PyObject *self, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
+/* _outlive(may): says whether the library may have the callbacks for longer than the object
+ * that has this one. */
+static PyObject *callbacks_outlive(PyObject *self, PyObject *may) {
+  int yes = PyObject_IsTrue(may);
+  if (yes < 0) return NULL;
+  library_may_outlive(self, yes);
+  Py_RETURN_NONE;
+}
+
 /* _settle(status, exception): the exception to be raised for a failed call, whose
  * cause may be a callback's failure. With exception None only what a signal handler
  * raised meanwhile is raised. */
@@ -462,6 +511,7 @@ static int callbacks_traverse(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(c->merge);
   Py_VISIT(c->partial);
   Py_VISIT(c->database);
+  Py_VISIT(c->spaces);
   Py_VISIT(c->failure);
   Py_VISIT(c->filter_failure);
   Py_VISIT(c->merge_failure);
@@ -480,6 +530,7 @@ static void callbacks_dealloc(PyObject *self) {
   Py_CLEAR(c->merge);
   Py_CLEAR(c->partial);
   Py_CLEAR(c->database);
+  Py_CLEAR(c->spaces);
   Py_CLEAR(c->failure);
   Py_CLEAR(c->filter_failure);
   Py_CLEAR(c->merge_failure);
@@ -489,6 +540,7 @@ static void callbacks_dealloc(PyObject *self) {
 
 static PyMethodDef methods[] = {{"_register", callbacks_register, METH_NOARGS, NULL},
                                 {"_unregister", callbacks_unregister, METH_NOARGS, NULL},
+                                {"_outlive", callbacks_outlive, METH_O, NULL},
                                 {"_settle", callbacks_settle, METH_VARARGS, NULL},
                                 {NULL, NULL, 0, NULL}};
 

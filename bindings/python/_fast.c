@@ -8,6 +8,7 @@
 #include "_fast.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 loam_functions *loam;
@@ -345,6 +346,26 @@ static PyObject *reader_closed(PyObject *self, void *unused) {
   return PyBool_FromLong(HANDLE_OF(r->snapshot) == NULL || HANDLE_OF(((Reader *)r->owner)->db) == NULL);
 }
 
+typedef struct {
+  const loam_functions *lib;
+  loam_db *db;
+} Closing;
+
+static void close_apart(void *arg) {
+  Closing *c = arg;
+  c->lib->loam_close(c->db, NULL);
+  free(c);
+}
+
+/* Closes a database that a callback gave up, by the garbage collector for instance: on a
+ * thread of its own, as the library closes none within a callback. */
+static void close_later(const loam_functions *lib, loam_db *db) {
+  Closing *c = malloc(sizeof *c);
+  if (c == NULL) return; /* what is not closed is recovered by the next open */
+  *c = (Closing){lib, db};
+  if (PyThread_start_new_thread(close_apart, c) == (unsigned long)-1) free(c);
+}
+
 /* Closes the handle. The library may call back into Python until loam_close returns,
  * so keep is released only afterwards. */
 static void reader_close(Reader *r) {
@@ -353,10 +374,12 @@ static void reader_close(Reader *r) {
   if (r->borrowed) snapshot = NULL;
   if (db != NULL) library_may_outlive(r->keep, 1);
   if (db != NULL || snapshot != NULL) {
+    loam_status status = LOAM_OK;
     Py_BEGIN_ALLOW_THREADS
     if (snapshot != NULL) r->lib->loam_snapshot_close(snapshot);
-    if (db != NULL) r->lib->loam_close(db, NULL);
+    if (db != NULL) status = r->lib->loam_close(db, NULL);
     Py_END_ALLOW_THREADS
+    if (status == LOAM_ERR_IN_USE) close_later(r->lib, db);
   }
 }
 
@@ -453,6 +476,16 @@ static PyObject *database_detach(PyObject *self, PyObject *unused) {
   loam_db *db = TAKE_HANDLE(r->db);
   if (db != NULL) library_may_outlive(r->keep, 1);
   return handle_object(r->lib, db);
+}
+
+/* _reattach(handle): takes a handle back that could not be closed within a callback. */
+static PyObject *database_reattach(PyObject *self, PyObject *handle) {
+  Reader *r = (Reader *)self;
+  void *db = PyLong_AsVoidPtr(handle);
+  if (db == NULL && PyErr_Occurred()) return NULL;
+  __atomic_store_n(&r->db, db, __ATOMIC_RELEASE);
+  library_may_outlive(r->keep, 0);
+  Py_RETURN_NONE;
 }
 
 /* Closes the database without a report, for finalizers. */
@@ -619,6 +652,7 @@ static PyMethodDef database_methods[] = {
     {"_write", database_write_batch, METH_VARARGS, NULL},
     {"_attach", database_attach, METH_VARARGS, NULL},
     {"_detach", database_detach, METH_NOARGS, NULL},
+    {"_reattach", database_reattach, METH_O, NULL},
     {"_release", database_release, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
@@ -755,7 +789,19 @@ static PyObject *forked(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
-static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL}, {"forked", forked, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+/* check_bytes(object): TypeError unless it has the buffer interface, with bytes. */
+static PyObject *check_bytes(PyObject *module, PyObject *object) {
+  Bytes b;
+  (void)module;
+  if (bytes_of(object, &b) < 0) return NULL;
+  bytes_done(&b);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef module_methods[] = {{"bind", bind, METH_O, NULL},
+                                       {"forked", forked, METH_NOARGS, NULL},
+                                       {"check_bytes", check_bytes, METH_O, NULL},
+                                       {NULL, NULL, 0, NULL}};
 
 int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base) {
   if (*type == NULL) *type = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, (PyObject *)base);

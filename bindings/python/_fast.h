@@ -11,6 +11,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <string.h>
+
 #include "loam.h"
 
 /* Begins and ends a block in which the thread has the object's lock; it is not left by
@@ -26,6 +28,7 @@
 /* The functions used here, resolved by bind() when the first database opens. */
 #define LOAM_FUNCTIONS(X)                                                      \
   X(loam_free) X(loam_error_errno) X(loam_error_path) X(loam_callback_fail)    \
+  X(loam_callback_interrupt)                                                   \
   X(loam_merge_result_set)                                                     \
   X(loam_get) X(loam_has) X(loam_multi_get)                                    \
   X(loam_put) X(loam_delete) X(loam_merge) X(loam_delete_range) X(loam_close)  \
@@ -81,6 +84,17 @@ typedef struct {
   Py_buffer view; /* view.obj is NULL for bytes objects */
 } Bytes;
 
+/* Whether the items of a buffer are bytes and numbers: not addresses, nor characters, whose
+ * bytes are no encoding of a text. The names of fields stand between colons. */
+static inline int plain_items(const char *format) {
+  int name = 0;
+  for (; format != NULL && *format != 0; format++) {
+    if (*format == ':') name = !name;
+    else if (!name && strchr("OPXZz&uw", *format) != NULL) return 0;
+  }
+  return 1;
+}
+
 static inline int bytes_of(PyObject *o, Bytes *b) {
   b->view.obj = NULL;
   if (PyBytes_Check(o)) {
@@ -91,7 +105,12 @@ static inline int bytes_of(PyObject *o, Bytes *b) {
     b->len = (size_t)n;
     return 0;
   }
-  if (PyObject_GetBuffer(o, &b->view, PyBUF_SIMPLE) < 0) return -1;
+  if (PyObject_GetBuffer(o, &b->view, PyBUF_FORMAT | PyBUF_ND) < 0) return -1;
+  if (!plain_items(b->view.format)) {
+    PyErr_Format(PyExc_TypeError, "a bytes-like object is required, not one of addresses or characters (format '%s')", b->view.format);
+    PyBuffer_Release(&b->view);
+    return -1;
+  }
   b->data = b->view.buf;
   b->len = (size_t)b->view.len;
   return 0;

@@ -33,7 +33,8 @@ $(PYTHON_VENV)/stamp: bindings/python/python.mk $(PYTHON_PINS)/test.txt
 
 $(PYTHON_BUILD)/wheel.stamp: $(PYTHON_SOURCES) $(PYTHON_BUILD_VENV)/stamp
 	rm -rf $(PYTHON_BUILD)/dist bindings/python/build
-	LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_BUILD_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python
+	@LOAM_LIBRARY=$(CURDIR)/build/lib/libloam.so $(PYTHON_BUILD_VENV)/bin/python -m build -n --sdist --wheel -o $(PYTHON_BUILD)/dist bindings/python \
+		> $(PYTHON_BUILD)/wheel.log 2>&1 || { cat $(PYTHON_BUILD)/wheel.log; false; }
 	touch $@
 
 # plyvel's tests come from its source distribution; plyvel.py makes "import plyvel" ours.

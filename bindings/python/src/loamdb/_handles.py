@@ -10,7 +10,7 @@ from . import _fast
 from ._library import check, error_slot, ffi, load, take_text, wait
 from ._options import Options, encode_path
 from ._types import Any, Buffer, Progress, StrPath
-from .errors import Error, InvalidArgumentError
+from .errors import Error, InUseError, InvalidArgumentError
 
 # Databases with callbacks into Python, closed at exit before the interpreter goes.
 # Others are left to their last reference: handlers that a program registered with
@@ -89,10 +89,14 @@ class Handle(_fast.Database):
         handle = self._detach()
         if handle == 0:
             return
+        lib, job, err = load(), ffi.new("loam_job **"), error_slot()
+        try:
+            check(lib.loam_close_start(ffi.cast("loam_db *", handle), job, err), err)
+        except InUseError:
+            self._reattach(handle)
+            raise
         if _open:
             _open.discard(self)
-        lib, job, err = load(), ffi.new("loam_job **"), error_slot()
-        check(lib.loam_close_start(ffi.cast("loam_db *", handle), job, err), err)
         wait(job[0], callbacks=self._callbacks)
 
     def _call(self, function: str, *args: Any) -> int:
@@ -146,10 +150,14 @@ def parse(text: str) -> Any:
 
 def pointer(key: Buffer | None) -> tuple[Any, int]:
     """A key as C sees it; NULL for None. It holds on to the key while it lives."""
-    if key is None:
-        return ffi.NULL, 0
-    data = ffi.from_buffer(key)
-    return data, len(data)
+    return (ffi.NULL, 0) if key is None else data(key)
+
+
+def data(value: Buffer) -> tuple[Any, int]:
+    """A key or a value, which None is not. It holds on to the bytes while it lives."""
+    _fast.check_bytes(value)
+    view = ffi.from_buffer(value)
+    return view, len(view)
 
 
 def encode_name(name: str) -> bytes:

@@ -245,7 +245,7 @@ class Options:
             raise TypeError("comparator_name must be a string")
         function, _, _, _, _, destroy, arg = self._register()
         encoded = name.encode() if isinstance(name, str) else name
-        self._set(self._lib.loam_options_set_comparator, encoded, ffi.cast("loam_compare_fn", function), arg, destroy, 0)
+        self._set(self._lib.loam_options_set_comparator, encoded, ffi.cast("loam_compare_fn", function), arg, destroy, self._lib.LOAM_COMPARATOR_CALLERS_THREAD)
 
     def _set_compaction_filter(self, decide: Any) -> None:
         if not callable(decide):

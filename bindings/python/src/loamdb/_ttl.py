@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from . import _fast
-from ._handles import batch_c
+from ._handles import batch_c, data
 from ._library import check, error_slot, ffi, load
 from ._types import Any, Buffer
 from .errors import InvalidArgumentError
@@ -47,9 +47,3 @@ def left(db: DB, key: Buffer) -> float | None:
 def batch_put(batch: _fast.Batch, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
     err = error_slot()
     check(load().loam_batch_put_ttl(batch_c(batch), *data(key), *data(value), seconds(ttl), err), err)
-
-
-def data(value: Buffer) -> tuple[Any, int]:
-    """A key or a value, which None is not."""
-    view = ffi.from_buffer(value)
-    return view, len(view)

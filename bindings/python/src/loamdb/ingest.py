@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from . import _fast, _ttl, errors
-from ._handles import Handle, batch_c, pointer
+from ._handles import Handle, batch_c, data, pointer
 from ._library import check, error_slot, ffi, forks, load, same_process, wait
 from ._options import Options, encode_path
 from ._types import Any, Buffer, NoReturn, StrPath
@@ -30,6 +30,7 @@ class TableWriter:
         with Options(settings) as options:
             self._callbacks = options.callbacks
             check(lib.loam_table_writer_create(name, options.handle, slot, err), err, options.callbacks)
+        self._callbacks._outlive(False)
         self._handle, self._lib, self._forks = slot[0], lib, forks()
         self._end = lib.loam_table_writer_close  # looked up now: at the interpreter's end there are no imports
 
@@ -46,18 +47,18 @@ class TableWriter:
     def put(self, key: Buffer, value: Buffer, ttl: float | timedelta | None = None) -> None:
         """Adds a value, which with ttl lives for so many seconds from now on."""
         if ttl is None:
-            self._call("loam_table_writer_put", *_bytes(key), *_bytes(value))
+            self._call("loam_table_writer_put", *data(key), *data(value))
         else:
-            self._call("loam_table_writer_put_ttl", *_bytes(key), *_bytes(value), _ttl.seconds(ttl))
+            self._call("loam_table_writer_put_ttl", *data(key), *data(value), _ttl.seconds(ttl))
 
     def delete(self, key: Buffer) -> None:
         """Adds a deletion: of what the database has when the table is ingested."""
-        self._call("loam_table_writer_delete", *_bytes(key))
+        self._call("loam_table_writer_delete", *data(key))
 
     def delete_range(self, start: Buffer, stop: Buffer) -> None:
         """Adds the deletion of what the database has from start up to, not including, stop when the table is
         ingested. Ranges come in any order."""
-        self._call("loam_table_writer_delete_range", *_bytes(start), *_bytes(stop))
+        self._call("loam_table_writer_delete_range", *data(start), *data(stop))
 
     @property
     def size(self) -> int:
@@ -77,6 +78,7 @@ class TableWriter:
         """Gives up a table that was not finished, and removes its file. Closing twice is harmless."""
         handle, self._handle = self._handle, None
         if handle is not None and self._forks == forks():
+            self._callbacks._outlive(True)
             check(self._end(handle))
 
     def __del__(self) -> None:
@@ -91,11 +93,6 @@ class TableWriter:
             self.finish()
         else:
             self.close()
-
-
-def _bytes(data: Buffer) -> tuple[Any, int]:
-    buffer = ffi.from_buffer(data)
-    return buffer, len(buffer)
 
 
 def ingest(db: Handle, paths: Iterable[StrPath], move: bool, excise: tuple[Buffer, Buffer] | None) -> None:

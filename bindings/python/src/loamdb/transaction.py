@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import islice
 
 from . import _fast, _ttl, db as _db
-from ._handles import pointer
+from ._handles import data, pointer
 from ._library import check, error_slot, ffi, forks, load, owned, same_process
 from ._types import Any, Buffer, Self, cast
 from .errors import ClosedError, ConflictError, DeadlockError, LockTimeoutError, NeedsNativeError
@@ -85,7 +85,7 @@ class Transaction(_db._Mapping):
         return self._call(function, self._db._c(), *args)
 
     def _key(self, key: Buffer) -> tuple[Any, int]:
-        return _bytes(b"".join((self._prefix, key)) if self._prefix else key)
+        return data(b"".join((self._prefix, key)) if self._prefix else key)
 
     # ---- Reading ----
 
@@ -150,11 +150,11 @@ class Transaction(_db._Mapping):
 
     def put(self, key: Buffer, value: Buffer) -> None:
         """Stores a value under a key."""
-        self._here("loam_txn_put", *self._key(key), *_bytes(value))
+        self._here("loam_txn_put", *self._key(key), *data(value))
 
     def put_ttl(self, key: Buffer, value: Buffer, ttl: float | timedelta) -> None:
         """Stores a value that expires: ttl seconds after the commit the key has none."""
-        self._here("loam_txn_put_ttl", *self._key(key), *_bytes(value), _ttl.seconds(ttl))
+        self._here("loam_txn_put_ttl", *self._key(key), *data(value), _ttl.seconds(ttl))
 
     def delete(self, key: Buffer) -> None:
         """Removes a key, whether it has a value or not."""
@@ -162,7 +162,7 @@ class Transaction(_db._Mapping):
 
     def merge(self, key: Buffer, operand: Buffer) -> None:
         """Adds an operand to a key, see DB.merge; it counts as a write of the key."""
-        self._here("loam_txn_merge", *self._key(key), *_bytes(operand))
+        self._here("loam_txn_merge", *self._key(key), *data(operand))
 
     def delete_range(self, start: Buffer, stop: Buffer) -> None:
         """Removes all keys from start up to, not including, stop. It takes no locks; another
@@ -266,14 +266,8 @@ def swap(db: _db.DB, key: Buffer, old: Buffer | None, value: Buffer | None, sync
     options = ffi.new("loam_write_options *")
     options.struct_size = ffi.sizeof("loam_write_options")
     options.flags = lib.LOAM_SYNC if sync else 0
-    status = db._call("loam_compare_and_swap", options, *_bytes(key), *_value(old), *_value(value))
+    status = db._call("loam_compare_and_swap", options, *data(key), *_value(old), *_value(value))
     return bool(status != lib.LOAM_MISMATCH)
-
-
-def _bytes(key: Buffer) -> tuple[Any, int]:
-    """A key or a value, which None is not."""
-    data = ffi.from_buffer(key)
-    return data, len(data)
 
 
 def _value(value: Buffer | None) -> tuple[Any, int]:
