@@ -67,6 +67,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestReuse gives batches their own bytes, and moves iterators after a failure.
+func TestReuse(t *testing.T) { testProgram(t, "reuse") }
+
 // TestChanges: feeds of changes, their waits and ends.
 func TestChanges(t *testing.T) { testProgram(t, "changes") }
 

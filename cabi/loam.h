@@ -543,7 +543,7 @@ LOAM_API loam_status loam_iter_close(loam_iter *iter);
 /* Moves: LOAM_OK at an entry, which is stored in *entry (may be NULL), LOAM_END
  * when there is none. Behind the end prev goes to the last entry, before the
  * beginning next goes to the first. Entries are fetched ahead in blocks. After
- * a failure the iterator stands outside the range. */
+ * a failure next and prev fail in the same way, until the iterator is sent somewhere. */
 LOAM_API loam_status loam_iter_first(loam_iter *iter, loam_entry *entry, char **err);
 LOAM_API loam_status loam_iter_last(loam_iter *iter, loam_entry *entry, char **err);
 /* To the first key at or after key. */

@@ -224,7 +224,7 @@ static void loggers(void) {
 }
 
 typedef struct {
-  int fails;     /* 1: it reports a failure, 2: its answer is none, 3: the value is NULL */
+  int fails;     /* 1: it reports a failure, 2: its answer is none, 3: the value is NULL, 4: too long */
   int destroyed;
   int calls;
 } rules;
@@ -241,6 +241,11 @@ static int decide(void *arg, int level, const void *key, size_t key_len, const v
       return LOAM_FILTER_REMOVE;
     }
     if (r->fails == 2) return 7;
+    if (r->fails == 4) {
+      *changed = malloc(1);
+      *changed_len = (size_t)1 << 40;
+      return LOAM_FILTER_CHANGE;
+    }
     if (r->fails == 3) {
       *changed_len = 1;
       return LOAM_FILTER_CHANGE;
@@ -267,7 +272,7 @@ static void holds(loam_db *db, const char *key, const char *value) {
 
 /* What a compaction filter answers is done, its failures lose nothing, and it has an end. */
 static void filters(void) {
-  static const char *failures[] = {NULL, "no time", "7 is no decision", "NULL is no value"};
+  static const char *failures[] = {NULL, "no time", "7 is no decision", "NULL is no value", "a value of 1099511627776 bytes"};
   rules r, refused;
   loam_options *o;
   loam_db *db;
@@ -290,7 +295,7 @@ static void filters(void) {
   WANT(LOAM_OK, loam_put(db, NULL, "c", 1, "change", 6, NULL, &err));
   WANT(LOAM_OK, loam_put(db, NULL, "e", 1, "empty", 5, NULL, &err));
   WANT(LOAM_OK, loam_put(db, NULL, "x", 1, "", 0, NULL, &err));
-  for (r.fails = 1; r.fails <= 3; r.fails++) {
+  for (r.fails = 1; r.fails <= 4; r.fails++) {
     loam_status s = loam_compact(db, NULL, 0, NULL, 0, &err);
     CHECK(s == LOAM_ERR_CALLBACK && strstr(err, failures[r.fails]) && strstr(err, "test.Rules") && strstr(err, "\"x\""), "%s: %s", loam_status_name(s), err);
     loam_free(err);

@@ -72,6 +72,12 @@ __all__ = [
 open = DB
 
 
+
+def __dir__() -> list[str]:
+    """What is public: __all__, open, the exceptions and the version."""
+    return sorted({*__all__, *errors.__all__, "open", "IOError", "__version__", "__doc__", "__file__", "__name__", "__path__"})
+
+
 def follow(path: StrPath, **options: Any) -> DB:
     """Opens a database that another process writes, LevelDB's among them, for reading beside it:
     ``with loamdb.follow(path) as db``. db.catch_up() moves on to the present state, and

@@ -37,6 +37,20 @@ FIRST_FETCH, MOST_FETCH = 64, 4096
 _BLOCKS = object()
 
 
+class _Call:
+    """A call that a thread makes once. It gives up what it refers to when it begins, as the thread may
+    still have it when the result is there: a database would be closed only then."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._call: Any = functools.partial(function, *args, **kwargs)
+
+    def __call__(self) -> Any:
+        call, self._call = self._call, None
+        return call()
+
+
 class _Reads:
     """The reads of databases, snapshots, views and transactions."""
 
@@ -46,7 +60,7 @@ class _Reads:
     _executor: ThreadPoolExecutor
 
     async def _run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        call = functools.partial(function, *args, **kwargs)
+        call = _Call(function, args, kwargs)
         try:
             future = asyncio.get_running_loop().run_in_executor(self._executor, call)
         except RuntimeError:  # the threads went with the database, or the transaction: the call fails at once
@@ -310,14 +324,17 @@ class open:  # noqa: N801  a function to its callers
 
     async def _open(self) -> DB:
         executor = ThreadPoolExecutor(self._threads, thread_name_prefix="loamdb")
+        opened: list[_db.DB] = []  # not the call's result, see _Call
+
+        def make(path: StrPath, options: dict[str, Any]) -> None:
+            opened.append(_db.DB(path, **options))
+
         try:
-            database = await asyncio.get_running_loop().run_in_executor(
-                executor, functools.partial(_db.DB, self._path, **self._options)
-            )
+            await asyncio.get_running_loop().run_in_executor(executor, _Call(make, (self._path, self._options), {}))
         except BaseException:
             executor.shutdown(wait=False)
             raise
-        return DB(database, executor)
+        return DB(opened.pop(), executor)
 
     def __await__(self) -> Generator[Any, None, DB]:
         return self._open().__await__()
