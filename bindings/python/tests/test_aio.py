@@ -165,3 +165,17 @@ def test_a_closed_database_is_closed_once(path):
             await each.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_database_that_is_left_is_closed_at_once(path):
+    """No thread of its own holds on to it."""
+
+    async def main() -> None:
+        db = await loamdb.aio.open(path)
+        await db.put(b"a", b"1")
+        await db.count()
+
+    for _ in range(50):
+        asyncio.run(main())
+        loamdb.open(path).close()

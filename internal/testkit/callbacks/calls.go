@@ -97,12 +97,10 @@ func Try(p Plug, c Call) (answer error, made bool, err error) {
 	if err := d.Close(); err != nil && !errors.Is(err, lsm.ErrClosed) {
 		return nil, false, err
 	}
-	select { // Close waited for the listener and the logger
-	case answer = <-answered:
-		return answer, true, nil
-	default:
+	if !once.Load() { // none is called after Close
 		return nil, false, nil
 	}
+	return <-answered, true, nil
 }
 
 // logger calls before it discards a record.
