@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
@@ -43,15 +45,17 @@ func wantNothing(t testing.TB, fsys vfs.FS, dir string) {
 func eachFormat(t *testing.T, fsys vfs.FS, dir string, test func(t *testing.T, db *DB)) {
 	for _, format := range []Format{FormatLevelDB, FormatNative} {
 		t.Run(format.String(), func(t *testing.T) {
-			dir := dir + format.String()
-			db := mustOpen(t, dir, small(Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10}))
-			putKeys(t, db, 3000)
-			mustFlush(t, db)
-			putKeys(t, db, 4000)
-			test(t, db)
-			if !db.engine.Health.Closing.Load() {
-				mustClose(t, db)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				dir := dir + format.String()
+				db := mustOpen(t, dir, small(Options{FS: fsys, Format: format, WriteBufferSize: 64 << 10}))
+				putKeys(t, db, 3000)
+				mustFlush(t, db)
+				putKeys(t, db, 4000)
+				test(t, db)
+				if !db.engine.Health.Closing.Load() {
+					mustClose(t, db)
+				}
+			})
 		})
 	}
 }
@@ -60,7 +64,10 @@ func eachFormat(t *testing.T, fsys vfs.FS, dir string, test func(t *testing.T, d
 // other.
 func TestCheckpoint(t *testing.T) {
 	top := t.TempDir()
-	eachFormat(t, nil, filepath.Join(top, "db"), func(t *testing.T, db *DB) {
+	fsys := vfs.NewFault(vfs.Default, func(vfs.Op) vfs.Outcome { // the bubble's clock moves on with each call
+		return vfs.Outcome{Delay: time.Microsecond}
+	})
+	eachFormat(t, fsys, filepath.Join(top, "db"), func(t *testing.T, db *DB) {
 		to := filepath.Join(top, "copy-"+db.engine.Opts.Format.String())
 		mustCheckpoint(t, db, to)
 		tables := 0
@@ -379,8 +386,7 @@ func TestCheckpointFails(t *testing.T) {
 			if op.Kind == vfs.OpLink {
 				once.Do(func() {
 					go func() { closed <- db.Close() }()
-					for !db.engine.Health.Closing.Load() {
-					}
+					synctest.Wait() // Close waits for the checkpoint
 				})
 			}
 			return nil

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/loamdb/loam/lsm"
 )
@@ -53,6 +52,10 @@ func ExampleDB_Changes() {
 	defer done()
 	mirror, done := open()
 	defer done()
+	mirrored, err := mirror.Changes(0, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, write := range []func() error{
 		func() error { return db.Put([]byte("apple"), []byte("red"), lsm.NoSync) },
 		func() error { return db.Put([]byte("pear"), []byte("green"), lsm.NoSync) },
@@ -61,14 +64,21 @@ func ExampleDB_Changes() {
 		if err := write(); err != nil {
 			log.Fatal(err)
 		}
-		// Until there is nothing more for a while.
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		if err := follow(ctx, db, mirror); !errors.Is(err, context.DeadlineExceeded) {
+		// Until the mirror has it.
+		ctx, cancel := context.WithCancel(context.Background())
+		followed := make(chan error)
+		go func() { followed <- follow(ctx, db, mirror) }()
+		if _, err := mirrored.Next(context.Background()); err != nil {
 			log.Fatal(err)
 		}
 		cancel()
+		if err := <-followed; !errors.Is(err, context.Canceled) {
+			log.Fatal(err)
+		}
 	}
-	var err error
+	if err := mirrored.Close(); err != nil {
+		log.Fatal(err)
+	}
 	for key, value := range mirror.All(nil, nil, &err) {
 		if string(key) != "!next" {
 			fmt.Printf("%s: %s\n", key, value)

@@ -51,6 +51,9 @@ var rules = []struct {
 		"lsm/d.go":         "//go:build arm64 && !race\n\npackage lsm\n",
 		"cabi/e.go":        "//go:build cgo\n\npackage main\n",
 	}},
+	{"clocks", func(t *tree) []string {
+		return goByClock(t, map[string]string{"lsm/b_test.go n": "a reason"})
+	}, clockOffenders, clockInnocent},
 	{"names", ruleNames, map[string]map[string]string{
 		`named "util"`:    {"internal/util/a.go": "package util\n"},
 		`named "helpers"`: {"internal/x/a_test.go": "package helpers_test\n"},
@@ -148,6 +151,7 @@ func TestTree(t *testing.T) {
 		{"function size", ruleFunctionSize}, {"DB and Options", ruleDB}, {"every file compiled", ruleCompiled},
 		{"names", ruleNames}, {"package comment", rulePackageDoc}, {"exits", ruleExits},
 		{"machine paths", rulePaths}, {"errors", ruleErrors}, {"markers", ruleMarkers}, {"test-only API", ruleTestOnly},
+		{"clocks", ruleClocks},
 	} {
 		for _, b := range r.check(tr) {
 			t.Errorf("%s: %s", r.name, b)

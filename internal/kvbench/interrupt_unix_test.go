@@ -17,8 +17,8 @@ import (
 
 func init() { child = interruptedChild }
 
-// interruptedChild runs the command line instead of the tests. It makes the
-// file KVBENCH_READY when it may be interrupted.
+// interruptedChild runs the command line instead of the tests. It writes a byte into
+// descriptor 3 when it may be interrupted.
 func interruptedChild() {
 	mode := os.Getenv("KVBENCH_CHILD")
 	if mode == "" {
@@ -28,7 +28,7 @@ func interruptedChild() {
 	e := newEngine()
 	e.Fail = func(op string) error {
 		if mode == "busy" || op == "compact" {
-			once.Do(func() { _ = os.WriteFile(os.Getenv("KVBENCH_READY"), nil, 0o600) })
+			once.Do(func() { _, _ = os.NewFile(3, "ready").Write([]byte{1}) })
 		}
 		switch {
 		case mode == "stuck" && op == "compact":
@@ -50,29 +50,28 @@ func TestInterrupt(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			temp, file, ready := t.TempDir(), filepath.Join(t.TempDir(), "r.json"), filepath.Join(t.TempDir(), "ready")
+			temp, file := t.TempDir(), filepath.Join(t.TempDir(), "r.json")
+			ready, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ready.Close()
 			cmd := exec.Command(os.Args[0], append(args, "--json="+file)...)
-			cmd.Env = append(os.Environ(), "KVBENCH_CHILD="+mode, "KVBENCH_READY="+ready, "TMPDIR="+temp)
+			cmd.Env = append(os.Environ(), "KVBENCH_CHILD="+mode, "TMPDIR="+temp)
+			cmd.ExtraFiles = []*os.File{w}
 			var out bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &out
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for i := 0; ; i++ {
-				if _, err := os.Stat(ready); err == nil {
-					break
-				}
-				if i == 6000 {
-					_ = cmd.Process.Kill()
-					_ = cmd.Wait()
-					t.Fatalf("not ready within a minute\n%s", out.String())
-				}
-				time.Sleep(10 * time.Millisecond)
+			_ = w.Close() // the child's end stays
+			if _, err := ready.Read(make([]byte, 1)); err != nil {
+				t.Fatalf("the program ended before it was ready: %v\n%s", cmd.Wait(), out.String())
 			}
 			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 				t.Fatal(err)
 			}
-			err := cmd.Wait()
+			err = cmd.Wait()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
 				t.Errorf("%v\n%s", err, out.String())

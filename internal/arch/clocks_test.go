@@ -1,0 +1,173 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"sort"
+	"strings"
+)
+
+// clocks are calls that make a test go by the clock, or look again and again for what it waits for. In a synctest bubble
+// the clock is the bubble's own, and stands while anything runs.
+var clocks = map[string]bool{
+	"time.Sleep": true, "time.After": true, "time.AfterFunc": true, "time.Now": true, "time.Since": true, "time.Until": true,
+	"time.NewTimer": true, "time.NewTicker": true, "time.Tick": true, "context.WithTimeout": true, "context.WithDeadline": true,
+	"hang.Until": true,
+}
+
+const (
+	inBubble = "it is called in a bubble"
+	atRandom = "a process is killed, or the power cut, at a random moment"
+	noEvent  = "what is freed in the background tells nobody"
+	other    = "another process tells nobody"
+)
+
+// allowedClocks may use clocks: "path func" -> why. The list only shrinks.
+var allowedClocks = map[string]string{
+	"lsm/script_test.go settle":                                                   inBubble,
+	"lsm/range_delete_test.go waitForDrop":                                        inBubble,
+	"lsm/conformance_test.go native":                                              inBubble,
+	"internal/testkit/crash/trace_test.go run":                                    inBubble,
+	"internal/testkit/leak/leak.go Idle":                                          inBubble,
+	"internal/testkit/leak/leak.go Now":                                           noEvent,
+	"internal/testkit/leak/leak.go Openings":                                      noEvent,
+	"internal/testkit/lifetimes/lifetimes.go end":                                 noEvent,
+	"internal/testkit/memory/memory.go given":                                     noEvent,
+	"internal/testkit/metamorphic/several.go Several":                             noEvent,
+	"internal/testkit/resources/ends_test.go within":                              noEvent,
+	"internal/testkit/crash/full.go recovers":                                     "a disk that was full is a real one",
+	"internal/testkit/kill/changes.go follow":                                     other,
+	"internal/testkit/surroundings/lock_linux_test.go TestForkedChildKeepsNoLock": other,
+	"internal/testkit/kill/kill.go killOne":                                       atRandom,
+	"internal/testkit/kill/program.go killProgram":                                atRandom,
+	"internal/testkit/kill/powercut_linux.go cuts":                                atRandom,
+	"internal/testkit/kill/powercut_linux.go copyTo":                              "the kernel does not tell when it has written",
+	"internal/testkit/kill/kill.go limitOne":                                      "the limit of package hang ends a child",
+	"internal/testkit/surroundings/hostile_run_linux_test.go testHostile":         "the limit of package hang ends a child",
+	"cabi/build_test.go execute":                                                  "the limit of package hang ends a child",
+	"internal/testkit/metamorphic/several.go wait":                                "the limit of package hang",
+	"internal/testkit/metamorphic/shrink.go shrink":                               "how long a failure is shrunk decides nothing",
+	"internal/testkit/mutants/mutants_test.go TestMutants":                        "how long a test of a mutant is repeated",
+	"internal/testkit/mutants/mutants_test.go run":                                "how long a test of a mutant may take",
+	"internal/vfs/blocked_linux_test.go TestBlockedAppendsLetTheWorldStop":        "the file system is frozen for a time, and the world must stop meanwhile",
+	"internal/kvbench/follower/follower_test.go TestProcess":                      "lags are times",
+	"internal/kvbench/follower/follower_test.go TestWatch":                        "lags are times",
+	"internal/kvbench/interrupt_unix_test.go interruptedChild":                    "a child that runs until it is interrupted",
+	"lsm/backup/backup_test.go testBackups":                                       "a backup states its time",
+}
+
+func ruleClocks(t *tree) []string { return goByClock(t, allowedClocks) }
+
+func goByClock(t *tree, allowed map[string]string) []string {
+	var bad []string
+	used := map[string]bool{}
+	t.goFiles(func(f *file) {
+		kit := strings.HasPrefix(f.path, "internal/testkit/") && !f.command() && f.dir() != "internal/testkit/hang"
+		if !f.isTest() && !kit || strings.HasSuffix(f.path, "bench_test.go") {
+			return
+		}
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || fn.Body == nil || strings.HasPrefix(fn.Name.Name, "Benchmark") {
+				continue
+			}
+			key := f.path + " " + fn.Name.Name
+			for _, n := range clockUses(fn.Body) {
+				if _, ok := allowed[key]; ok {
+					used[key] = true
+					continue
+				}
+				what := "polls"
+				if call, ok := n.(*ast.CallExpr); ok {
+					what = "calls " + selector(call.Fun)
+				}
+				bad = append(bad, fmt.Sprintf("%s: func %s %s; tests inject a clock, wait for an event, or run in a synctest bubble", t.at(n), fn.Name.Name, what))
+			}
+		}
+	})
+	for key := range allowed {
+		if !used[key] {
+			bad = append(bad, key+": goes by no clock any more; take it off the list")
+		}
+	}
+	sort.Strings(bad)
+	return bad
+}
+
+// clockUses are the calls of clocks outside of bubbles, and the loops that do nothing but yield.
+func clockUses(body *ast.BlockStmt) (uses []ast.Node) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			name := selector(n.Fun)
+			if clocks[name] {
+				uses = append(uses, n)
+			}
+			return name != "synctest.Test"
+		case *ast.ForStmt:
+			if n.Cond != nil && onlyYields(n.Body) && (len(n.Body.List) > 0 || loads(n.Cond)) {
+				uses = append(uses, n)
+			}
+		}
+		return true
+	})
+	return uses
+}
+
+func onlyYields(b *ast.BlockStmt) bool {
+	for _, s := range b.List {
+		x, ok := s.(*ast.ExprStmt)
+		if !ok {
+			return false
+		}
+		call, ok := x.X.(*ast.CallExpr)
+		if !ok || selector(call.Fun) != "runtime.Gosched" {
+			return false
+		}
+	}
+	return true
+}
+
+// loads reports whether a condition reads an atomic variable.
+func loads(cond ast.Expr) (found bool) {
+	ast.Inspect(cond, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if ok {
+			sel, isSel := call.Fun.(*ast.SelectorExpr)
+			found = found || isSel && sel.Sel.Name == "Load"
+		}
+		return true
+	})
+	return found
+}
+
+// selector is "package.Name", or "".
+func selector(x ast.Expr) string {
+	sel, ok := x.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	id, ok := sel.X.(*ast.Ident)
+	if !ok {
+		return ""
+	}
+	return id.Name + "." + sel.Sel.Name
+}
+
+var clockOffenders = map[string]map[string]string{
+	"func f calls time.Sleep":                    {"lsm/a_test.go": "package lsm\n\nfunc f() { time.Sleep(1) }\n"},
+	"func g calls time.Since":                    {"internal/testkit/kit/a.go": "package kit\n\nfunc g() { h(time.Since(x)) }\n"},
+	"func k calls context.WithTimeout":           {"lsm/a_test.go": "package lsm\n\nfunc k() { c, e := context.WithTimeout(x, 1) }\n"},
+	"func i polls":                               {"lsm/a_test.go": "package lsm\n\nfunc i() {\n\tfor !done() {\n\t\truntime.Gosched()\n\t}\n}\n"},
+	"func j polls":                               {"lsm/a_test.go": "package lsm\n\nfunc j() {\n\tfor x.Load() == 0 {\n\t}\n}\n"},
+	"func l calls time.After":                    {"lsm/a_test.go": "package lsm\n\nfunc l() {\n\tsynctest.Test(t, f)\n\tselect {\n\tcase <-time.After(1):\n\tcase <-c:\n\t}\n}\n"},
+	"lsm/b_test.go n: goes by no clock any more": {"lsm/b_test.go": "package lsm\n\nfunc n() {}\n"},
+}
+
+var clockInnocent = map[string]string{
+	"lsm/a.go":                     "package lsm\n\nfunc f() { time.Sleep(1) }\n",
+	"lsm/b_test.go":                "package lsm\n\nfunc n() { time.Sleep(1) }\n",
+	"lsm/c_test.go":                "package lsm\n\nfunc f() {\n\tsynctest.Test(t, func(t *testing.T) { time.Sleep(1) })\n\tfor range 9 {\n\t\truntime.Gosched()\n\t}\n\tclock = time.Now\n\tfor it.Next() {\n\t}\n}\n",
+	"lsm/d_test.go":                "package lsm\n\nfunc BenchmarkF() { time.Now() }\n",
+	"internal/testkit/kit/main.go": "package main\n\nfunc main() { time.Sleep(1) }\n",
+}
