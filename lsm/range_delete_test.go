@@ -1,8 +1,10 @@
 package lsm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,4 +233,56 @@ func TestDeleteRangeIsJumped(t *testing.T) {
 			t.Errorf("flushed %v: two scans of 10 keys looked at %d blocks", flushed, blocks)
 		}
 	}
+}
+
+// TestSeekOverManyRangeDels counts the comparisons of moves over tombstones that touch each other,
+// in a memtable above a table: the logarithm of their number, for snapshots too.
+func TestSeekOverManyRangeDels(t *testing.T) {
+	const n = 10_000
+	var calls atomic.Int64
+	counting := *BytewiseComparer
+	counting.Compare = func(a, b []byte) int {
+		calls.Add(1)
+		return bytes.Compare(a, b)
+	}
+	db := mustOpen(t, "db", &Options{FS: vfs.NewMem(), Comparer: &counting, DisableCompaction: true})
+	defer mustClose(t, db)
+	if err := db.Put([]byte("a"), nil, NoSync); err != nil {
+		t.Fatal(err)
+	}
+	putKeys(t, db, n)
+	mustFlush(t, db)
+	var half *Snapshot
+	for i := range n {
+		if i == n/2 {
+			half = db.Snapshot()
+			defer half.Close()
+		}
+		if err := db.DeleteRange(key(i), key(i+1), NoSync); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Put([]byte("z"), nil, NoSync); err != nil {
+		t.Fatal(err)
+	}
+	few := func(what string, move func(it *Iterator) bool, r interface{ Iter(*IterOptions) *Iterator }, want string) {
+		t.Helper()
+		for i := range 2 { // the first one fragments the tombstones
+			calls.Store(0)
+			it := r.Iter(nil)
+			if !move(it) || string(it.Key()) != want {
+				t.Errorf("%s: at %q, want %q", what, it.Key(), want)
+			}
+			if err := it.Close(); err != nil {
+				t.Error(err)
+			}
+			if n := calls.Load(); i > 0 && n > 500 {
+				t.Errorf("%s: %d comparisons", what, n)
+			}
+		}
+	}
+	few("SeekGE", func(it *Iterator) bool { return it.SeekGE(key(0)) }, db, "z")
+	few("SeekLT", func(it *Iterator) bool { return it.SeekLT([]byte("z")) }, db, "a")
+	few("SeekGE of a snapshot", func(it *Iterator) bool { return it.SeekGE(key(0)) }, half, string(key(n/2)))
+	few("Prev of a snapshot", func(it *Iterator) bool { return it.SeekGE(key(n/2)) && it.Prev() }, half, "a")
 }

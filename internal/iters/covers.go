@@ -107,30 +107,75 @@ func (d *covers) intersect() {
 // from source on have none that are visible: a nil end is that of all keys. REQUIRES: the
 // present span is covered so.
 func (d *covers) end(source int, upper []byte) (end []byte, err error) {
-	for d.source < source {
-		end = d.Limit
-		if end == nil || upper != nil && d.cmp.Cmp(end, upper) >= 0 {
+	for end = d.Limit; upper == nil || d.cmp.Cmp(end, upper) < 0; {
+		var next []byte
+		for i := range d.runs {
+			r := &d.runs[i]
+			if r.Source >= source {
+				continue
+			}
+			to, err := r.coveredTo(d, end)
+			if err != nil {
+				return nil, err
+			}
+			if to != nil && (next == nil || d.cmp.Cmp(to, next) > 0) {
+				next = to
+			}
+		}
+		if next == nil {
 			break
 		}
-		if err := d.at(end); err != nil {
-			return nil, err
-		}
+		end = next
 	}
 	return end, nil
 }
 
 // start is end towards smaller keys: the first of them.
 func (d *covers) start(source int, lower []byte) (start []byte, err error) {
-	for d.source < source {
-		start = d.Start
-		if start == nil || lower != nil && d.cmp.Cmp(start, lower) <= 0 {
+	for start = d.Start; lower == nil || d.cmp.Cmp(start, lower) > 0; {
+		var next []byte
+		for i := range d.runs {
+			r := &d.runs[i]
+			if r.Source >= source {
+				continue
+			}
+			from, err := r.coveredFrom(d, start)
+			if err != nil {
+				return nil, err
+			}
+			if from != nil && (next == nil || d.cmp.Cmp(from, next) < 0) {
+				next = from
+			}
+		}
+		if next == nil {
 			break
 		}
-		if err := d.before(start); err != nil {
-			return nil, err
-		}
+		start = next
 	}
 	return start, nil
+}
+
+// coveredTo is a key up to which the run covers all keys from key on, nil if it does not cover
+// that.
+func (r *coverRun) coveredTo(d *covers, key []byte) ([]byte, error) {
+	if r.List != nil {
+		return r.List.CoveredTo(key, r.seq(d)), nil
+	}
+	if err := r.at(d, key); err != nil || r.span.Seq == 0 {
+		return nil, err
+	}
+	return r.list.CoveredTo(key, d.seq), nil
+}
+
+// coveredFrom is coveredTo towards smaller keys, from those just before key on.
+func (r *coverRun) coveredFrom(d *covers, key []byte) ([]byte, error) {
+	if r.List != nil {
+		return r.List.CoveredFrom(key, r.seq(d)), nil
+	}
+	if err := r.before(d, key); err != nil || r.span.Seq == 0 {
+		return nil, err
+	}
+	return r.list.CoveredFrom(key, d.seq), nil
 }
 
 // seq is the sequence number that List is read at.

@@ -52,6 +52,7 @@ type List struct {
 	limits []uint64
 	heads  []head
 	prefix prefix.Prefix
+	reach  reach
 }
 
 // head is what most lookups need of a fragment besides its limit: a Fragment is three cache
@@ -62,7 +63,7 @@ type head struct {
 }
 
 // fragmentBytes is about what a Fragment takes besides its keys.
-const fragmentBytes = 120
+const fragmentBytes = 160
 
 // New makes a List of fragments, which it takes over. They ascend; those that touch and have
 // the same tombstones are joined. ok is false if they are not as the package wants them.
@@ -129,6 +130,7 @@ func (b *builder) finish() *List {
 		l.depth = max(l.depth, len(f.Seqs))
 		l.bytes += fragmentBytes + int64(len(f.Start)+len(f.Limit)+8*len(f.Seqs))
 	}
+	l.reach = reachOf(b.cmp, l.frags)
 	return l
 }
 
