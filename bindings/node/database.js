@@ -379,7 +379,6 @@ class Loam extends AbstractLevel {
   async #compact (start, stop, options) {
     const { signal, progress } = watched(options)
     await this.#writes.settled()
-    if (signal === undefined && progress === undefined) return native.compact(this.#context, start, stop)
     if (signal?.aborted) throw new AbortError(signal.reason)
     return this.#watch(native.compactStart(this.#context, start, stop), signal, progress)
   }

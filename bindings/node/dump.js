@@ -46,19 +46,23 @@ async function run (file, mode, writing, options, start) {
   try {
     job = start(theirs)
   } catch (error) {
-    fs.closeSync(ours)
+    native.pipeClose(ours)
     throw error
   } finally {
-    fs.closeSync(theirs)
+    native.pipeClose(theirs)
   }
   const socket = new net.Socket({ fd: ours, readable: writing, writable: !writing })
-  const working = watch(job, wait, signal, progress)
+  // A cancelled job may wait for the pipe.
+  const cancel = () => {
+    native.jobCancel(job)
+    socket.destroy()
+  }
+  const working = watch(job, wait, signal, progress, cancel)
   // A stream that fails ends the job, and a job that fails the stream.
   let failure = null
   const moving = (writing ? pipeline(socket, file) : pipeline(file, socket)).catch((error) => {
     failure = { error }
-    native.jobCancel(job)
-    socket.destroy()
+    cancel()
   })
   try {
     const info = await working

@@ -15,10 +15,10 @@ exports.watched = function (options) {
 }
 
 // Waits for a job by wait. What progress throws cancels it, as the signal does.
-exports.watch = async function (job, wait, signal, progress) {
+exports.watch = async function (job, wait, signal, progress, cancel = native.jobCancel) {
   let failure = null
   let result
-  const abort = () => native.jobCancel(job)
+  const abort = () => cancel(job)
   const report = () => {
     if (failure !== null) return
     try {

@@ -221,10 +221,16 @@ void *get_external(napi_env env, napi_value value, kind kind) {
 
 /* ---- environment ---- */
 
-static void cleanup(void *data) { databases_close(data); }
+static void cleanup(void *data) {
+  addon *a = data;
+  works_end(a);
+  databases_close(a);
+  answers_close(a->answers);
+}
 
 void addon_unref(addon *a) {
-  if (--a->refs > 0) return;
+  if (atomic_fetch_sub(&a->refs, 1) > 1) return;
+  if (a->answers != NULL) answers_unref(a->answers);
   free(a->library_path);
   free(a);
 }
@@ -256,7 +262,9 @@ NAPI_MODULE_INIT() {
     free(a);
     return NULL;
   }
-  if (napi_add_env_cleanup_hook(env, cleanup, a) != napi_ok ||
+  /* Hooks run in reverse: cleanup before the end of the thread-safe function of the answers. */
+  a->answers = answers_new(env);
+  if (a->answers == NULL || napi_add_env_cleanup_hook(env, cleanup, a) != napi_ok ||
       napi_create_buffer(env, SCRATCH_SIZE, (void **)&a->scratch, &scratch) != napi_ok ||
       napi_create_reference(env, scratch, 1, &a->scratch_ref) != napi_ok ||
       napi_set_named_property(env, exports, "scratch", scratch) != napi_ok)

@@ -2,10 +2,10 @@
  * The native half of the package: Node-API in C over libloam.
  *
  * Everything here runs on the JavaScript thread of its environment, except the
- * run functions of work items, which run on libuv's pool and touch only their
- * own work item and the library. Each worker thread has an environment of its
- * own; they share nothing but the library and the databases opened with
- * "multithreading" (shared.c).
+ * run functions of work items, which run on libuv's pool or the threads of
+ * threads.c and touch only their own work item and the library. Each worker thread has an
+ * environment of its own; they share nothing but the library, these
+ * threads and the databases opened with "multithreading" (shared.c).
  */
 #ifndef LOAMDB_ADDON_H
 #define LOAMDB_ADDON_H
@@ -13,6 +13,8 @@
 #define NAPI_VERSION 8
 #include <node_api.h>
 
+#include <pthread.h>
+#include <stddef.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -46,13 +48,18 @@ struct database;
 /* Every struct that JavaScript holds as an external begins with its kind. */
 typedef enum kind { KIND_DATABASE = 0x6c6f6101, KIND_SNAPSHOT, KIND_ITERATOR, KIND_CACHE, KIND_JOB, KIND_TRANSACTION, KIND_FOLDER, KIND_CHANGES, KIND_TABLE, KIND_LOAD } kind;
 
+struct work;
+typedef struct answers answers;
+
 /* Per environment. */
 typedef struct addon {
-  unsigned refs; /* the environment, and each database struct */
+  atomic_uint refs; /* the environment, and each database struct */
   char *library_path;
   char *scratch; /* SCRATCH_SIZE bytes of a Buffer that JavaScript reads */
   napi_ref scratch_ref;
-  struct database *databases; /* those not yet freed */
+  struct database *databases; /* those not yet freed, until the environment ends */
+  struct work *works;         /* items of threads.c whose answers have not come */
+  answers *answers;
 } addon;
 
 static inline uint32_t u32le(const unsigned char *p) {
@@ -63,17 +70,15 @@ static inline uint32_t u32le(const unsigned char *p) {
 #define READ(snap, what) (&(loam_read_options){sizeof(loam_read_options), (what), (snap)})
 #define WRITE(what) (&(loam_write_options){sizeof(loam_write_options), (what)})
 
-struct work;
-
 typedef struct database {
   kind kind;
   addon *owner;
-  struct database *next, **link;
+  struct database *next, **link; /* link NULL: not in the owner's list */
   loam_db *db; /* NULL unless open */
   bool shared; /* opened with multithreading */
   bool bytewise; /* the keys' order; set while open */
   bool follows;  /* opened with follow: making a snapshot may wait for a catch-up */
-  unsigned refs;    /* the JavaScript object, and each work item */
+  atomic_uint refs; /* the JavaScript object, and each work item */
   unsigned running; /* work items that closing waits for */
   struct work *closing;
   struct work *writing; /* the last write that was queued, until it completes */
@@ -81,23 +86,43 @@ typedef struct database {
 
 enum { WORK_QUEUED, WORK_RUNNING, WORK_DONE };
 
-/* A unit of work for libuv's pool, the first member of a larger struct. run is
- * called once, on the pool or by work_finish; finish on the JavaScript thread
- * after run gave a status that is not negative, to make the promise's value
- * (a NULL finish: undefined; it returns NULL with an exception pending);
- * release always, before the struct is freed. */
+/* Where an item runs. */
+typedef enum work_kind {
+  WORK_POOL, /* short: libuv's pool */
+  WORK_LONG, /* an environment that ends waits for it, if it runs */
+  WORK_WAITS /* for other work; an environment that ends does not wait for it */
+} work_kind;
+
+/* A message of another thread. deliver is called once: on the JavaScript thread, or on any
+ * thread with env NULL if the environment has ended. */
+typedef struct answer {
+  void (*deliver)(napi_env env, struct answer *a);
+} answer;
+
+/* A unit of work, the first member of a larger struct. run is called at most once, on a thread
+ * as the kind says or by work_finish; finish on the JavaScript thread after run gave a status
+ * that is not negative, to make the promise's value (a NULL finish: undefined; it returns NULL
+ * with an exception pending); end on the JavaScript thread if the environment ends before an
+ * item that waits (NULL: nothing ends the wait); release always, before the struct is freed, on
+ * any thread and without Node-API: it gives up what run did not. */
 typedef struct work {
+  answer answer;
   atomic_int state;
+  work_kind kind;
   void (*run)(struct work *);
   napi_value (*finish)(napi_env, struct work *);
+  void (*end)(struct work *);
   void (*release)(struct work *);
   database *db;     /* referenced; may be NULL */
   bool counts;      /* closing the database waits for it */
   loam_status status;
   char *error;      /* malloc'ed by the library, or by library_load */
-  napi_async_work handle;
+  napi_async_work handle; /* of the pool */
   napi_deferred deferred;
-  napi_threadsafe_function function; /* of work_start */
+  answers *answers;            /* referenced; this and the rest: not of WORK_POOL */
+  bool answered;               /* sent, or refused by answers_send; under work_mutex */
+  struct work *next;           /* of a queue of threads.c */
+  struct work *later, **link;  /* of the list of the environment */
 } work;
 
 /* A string argument as UTF-8, or the bytes of a Uint8Array. */
@@ -171,18 +196,40 @@ void *get_external(napi_env env, napi_value value, kind kind); /* NULL: an excep
 /* ---- work.c ---- */
 
 void *work_new(napi_env env, size_t size); /* zeroed; NULL: an exception is pending */
-/* Hands the item to the pool and returns a promise; NULL: an exception is
- * pending. Owns the item from then on. */
-napi_value work_queue(napi_env env, work *w, database *db, bool counts, const char *name);
-/* The same for a write; it becomes db->writing. */
-napi_value work_queue_write(napi_env env, work *w, database *db, const char *name);
-/* The same on a thread of its own, for an item that may wait for others: items that wait
- * for locks would take the pool from the one that is to give them back. Closing waits.
- * db may be NULL. */
-napi_value work_start(napi_env env, work *w, database *db, const char *name);
+/* These hand the item over and return a promise; NULL: an exception is pending. They own the
+ * item from then on. Closing the database, if there is one, waits for it. */
+napi_value work_queue(napi_env env, work *w, database *db, const char *name); /* to the pool */
+napi_value work_long(napi_env env, work *w, database *db);
+napi_value work_wait(napi_env env, work *w, database *db);
+/* The closing itself, a long item: it starts when the other items have completed. */
+napi_value work_close(napi_env env, work *w, database *db);
+napi_value work_write(napi_env env, work *w, database *db); /* waits; becomes db->writing */
+/* The environment ends. */
+void works_end(addon *a);
 /* Returns when the item has run; runs it in this thread if the pool has not begun it. */
 void work_finish(work *w);
+void work_run(work *w); /* for threads.c */
+void work_leave(napi_env env, work *w); /* frees an item that was not started */
 void database_unref(database *db);
+
+/* ---- threads.c ---- */
+
+extern pthread_mutex_t work_mutex; /* of the queues, and of what becomes of items */
+bool threads_start(work *w); /* false: there is no thread */
+bool threads_stop(work *w);  /* takes an item back; false: a thread has begun it */
+
+/* ---- answers.c ---- */
+
+answers *answers_new(napi_env env); /* NULL: it failed */
+answers *answers_ref(answers *to);
+void answers_unref(answers *to);
+/* Any thread. false: the environment has ended, and the caller calls deliver with env NULL. */
+bool answers_send(answers *to, answer *a);
+/* At the end of the environment: no answer is sent after this. */
+void answers_close(answers *to);
+/* The process stays alive between answers_await and answers_came. JavaScript thread. */
+void answers_await(napi_env env, answers *to);
+void answers_came(napi_env env, answers *to);
 
 /* ---- database.c ---- */
 
@@ -243,8 +290,8 @@ loam_status shared_close(loam_db *db, char **err);
   X(snapshot) X(snapshotMake) X(snapshotClose) X(cache) X(cacheClose)                          \
   X(resources) X(resourcesSet) X(resourcesMetrics) X(setOption) X(option)      \
   X(property) X(metrics) X(recoveryReport) X(comparatorName)                   \
-  X(flush) X(compact) X(approximateSizes)                                      \
-  X(dumpStart) X(loadStart) X(dumpVerifyStart) X(dumpCheck) X(pipe)            \
+  X(flush) X(approximateSizes)                                                 \
+  X(dumpStart) X(loadStart) X(dumpVerifyStart) X(dumpCheck) X(pipe) X(pipeClose) \
   X(compactStart) X(verifyStart) X(checkpointStart)                            \
   X(jobWait) X(jobResult) X(jobProgress) X(jobCancel)                          \
   X(backupOpen) X(backupCreate) X(backupList) X(backupVerify) X(backupRestore) \

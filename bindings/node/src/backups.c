@@ -12,7 +12,7 @@ typedef struct folder_work {
   work w;
   char *path;
   uint64_t number; /* flags, a backup, or how many */
-  loam_backup *backup;
+  loam_backup *backup, *own; /* own: opened, and nobody took it, or to be closed */
   char *json;
 } folder_work;
 
@@ -27,6 +27,7 @@ static void folder_release(work *w) {
   folder_work *f = (folder_work *)w;
   free(f->path);
   if (f->json != NULL) loam.free(f->json);
+  if (f->own != NULL) loam.backup_close(f->own);
 }
 
 static folder_work *folder_new(napi_env env, void (*run)(work *)) {
@@ -52,19 +53,19 @@ static uint64_t arg_number(napi_env env, napi_value value) {
 
 static void open_run(work *w) {
   folder_work *f = (folder_work *)w;
-  w->status = loam.backup_open(f->path, f->number, &f->backup, &w->error);
+  w->status = loam.backup_open(f->path, f->number, &f->own, &w->error);
 }
 
 static napi_value open_finish(napi_env env, work *w) {
   folder_work *o = (folder_work *)w;
   folder *f = calloc(1, sizeof *f);
   if (f == NULL) {
-    loam.backup_close(o->backup);
     throw_memory(env);
     return NULL;
   }
   f->kind = KIND_FOLDER;
-  f->backup = o->backup;
+  f->backup = o->own;
+  o->own = NULL;
   return make_external(env, f, folder_finalize);
 }
 
@@ -76,7 +77,7 @@ napi_value js_backupOpen(napi_env env, napi_callback_info info) {
   w->w.finish = open_finish;
   w->number = arg_number(env, argv[1]);
   if (!arg_path(env, argv[0], &w->path)) return work_fail(&w->w);
-  return work_queue(env, &w->w, NULL, false, "loamdb.backups");
+  return work_long(env, &w->w, NULL);
 }
 
 static void list_run(work *w) {
@@ -94,7 +95,11 @@ static void keep_run(work *w) {
   w->status = loam.backup_keep(f->backup, f->number, &w->error);
 }
 
-static void end_run(work *w) { w->status = loam.backup_close(((folder_work *)w)->backup); }
+static void end_run(work *w) {
+  folder_work *f = (folder_work *)w;
+  w->status = loam.backup_close(f->own);
+  f->own = NULL;
+}
 
 static napi_value list_finish(napi_env env, work *w) {
   folder_work *f = (folder_work *)w;
@@ -108,8 +113,11 @@ static napi_value folder_call(napi_env env, napi_value value, void (*run)(work *
   w->backup = f->backup;
   w->number = number;
   if (run == list_run) w->w.finish = list_finish;
-  if (run == end_run) f->backup = NULL;
-  return work_queue(env, &w->w, NULL, false, "loamdb.backups");
+  if (run == end_run) {
+    w->own = f->backup;
+    f->backup = NULL;
+  }
+  return work_long(env, &w->w, NULL);
 }
 
 /* backupList(folder): a promise of JSON */

@@ -4,7 +4,7 @@
 
 typedef struct changes {
   kind kind;
-  unsigned refs; /* the JavaScript object, and each work item */
+  atomic_uint refs; /* the JavaScript object, and each work item */
   loam_changes *feed; /* NULL once it was closed */
 } changes;
 
@@ -14,7 +14,7 @@ static void changes_end(changes *c) {
 }
 
 static void changes_unref(changes *c) {
-  if (--c->refs > 0) return;
+  if (atomic_fetch_sub(&c->refs, 1) > 1) return;
   changes_end(c);
   free(c);
 }
@@ -71,6 +71,8 @@ static void changes_release(work *w) {
   if (x->c != NULL) changes_unref(x->c);
 }
 
+static void changes_stop(work *w) { changes_end(((changes_work *)w)->c); }
+
 static napi_value changes_finish(napi_env env, work *w) {
   changes_work *x = (changes_work *)w;
   return make_bytes(env, x->block != NULL ? x->block : "", x->len);
@@ -85,12 +87,13 @@ napi_value js_changesNext(napi_env env, napi_callback_info info) {
   x->w.finish = changes_finish;
   changes *c = arg_feed(env, argv[1]);
   if (c == NULL) return work_fail(&x->w);
-  c->refs++;
+  atomic_fetch_add(&c->refs, 1);
   x->c = c;
   x->feed = c->feed;
-  if (!arg_bool(env, argv[2])) return work_queue(env, &x->w, db, true, "loamdb.changes");
+  if (!arg_bool(env, argv[2])) return work_queue(env, &x->w, db, "loamdb.changes");
   x->timeout = -1;
-  return work_start(env, &x->w, db, "loamdb.changes");
+  x->w.end = changes_stop;
+  return work_wait(env, &x->w, db);
 }
 
 /* changesPosition(changes) */

@@ -2,6 +2,10 @@
 
 /* ---- the object ---- */
 
+static loam_status handle_close(loam_db *handle, bool shared, char **error) {
+  return shared ? shared_close(handle, error) : loam.close(handle, error);
+}
+
 /* Gives the handle up; the library finishes the closing in the background. */
 static void database_drop(database *db) {
   loam_job *job = NULL;
@@ -15,25 +19,29 @@ static void database_drop(database *db) {
   }
 }
 
-void database_unref(database *db) {
-  if (--db->refs > 0) return;
-  database_drop(db);
+static void database_detach(database *db) {
+  if (db->link == NULL) return;
   if (db->next != NULL) db->next->link = db->link;
   *db->link = db->next;
+  db->link = NULL;
+}
+
+/* Behind databases_close on any thread. */
+void database_unref(database *db) {
+  if (atomic_fetch_sub(&db->refs, 1) > 1) return;
+  database_drop(db);
+  database_detach(db);
   addon_unref(db->owner);
   free(db);
 }
 
 void databases_close(addon *a) {
-  for (database *db = a->databases; db != NULL; db = db->next) {
+  while (a->databases != NULL) {
+    database *db = a->databases;
     loam_db *handle = db->db;
-    if (handle == NULL) continue;
     db->db = NULL;
-    if (db->shared) {
-      shared_close(handle, NULL);
-    } else {
-      loam.close(handle, NULL);
-    }
+    database_detach(db);
+    if (handle != NULL) handle_close(handle, db->shared, NULL);
   }
 }
 
@@ -53,7 +61,7 @@ napi_value js_database(napi_env env, napi_callback_info info) {
   }
   db->kind = KIND_DATABASE;
   db->owner = a;
-  a->refs++;
+  atomic_fetch_add(&a->refs, 1);
   db->refs = 1;
   db->next = a->databases;
   db->link = &a->databases;
@@ -73,7 +81,7 @@ database *arg_open_database(napi_env env, napi_value value) {
   return db;
 }
 
-/* ---- loading, opening, and work on databases that are not open: on the pool ---- */
+/* ---- loading, opening, and work on databases that are not open ---- */
 
 typedef struct open_work {
   work w;
@@ -98,7 +106,7 @@ static void open_release(work *w) {
   free(o->format);
   free(o->json);
   if (o->logger != NULL) logger_destroy(o->logger);
-  if (o->db != NULL) loam.close(o->db, NULL); /* nobody took it */
+  if (o->db != NULL) handle_close(o->db, o->shared, NULL); /* nobody took it */
 }
 
 static loam_status set_options(open_work *o, loam_options **options) {
@@ -242,7 +250,7 @@ napi_value js_load(napi_env env, napi_callback_info info) {
   a->library_path = NULL;
   if (!bytes_copy(env, argv[0], &a->library_path, &len)) return NULL;
   open_work *o = open_work_new(env, load_run, json_finish);
-  return o == NULL ? NULL : work_queue(env, &o->w, NULL, false, "loamdb.load");
+  return o == NULL ? NULL : work_long(env, &o->w, NULL);
 }
 
 static bool read_cache(napi_env env, napi_value value, open_work *o) {
@@ -272,7 +280,7 @@ napi_value js_open(napi_env env, napi_callback_info info) {
   napi_get_value_bool(env, argv[6], &db->follows);
   if (!arg_path(env, argv[1], &o->path) || !read_options(env, argv[2], o) || !read_cache(env, argv[4], o) || !read_logger(env, argv[5], o))
     return work_fail(&o->w);
-  return work_queue(env, &o->w, db, true, "loamdb.open");
+  return work_long(env, &o->w, db);
 }
 
 /* destroy(path), repair(path, options), upgrade(path, options) */
@@ -281,7 +289,7 @@ static napi_value on_path(napi_env env, napi_callback_info info, void (*run)(wor
   open_work *o = open_work_new(env, run, finish);
   if (o == NULL) return NULL;
   if (!arg_path(env, argv[0], &o->path) || (run != destroy_run && !read_options(env, argv[1], o))) return work_fail(&o->w);
-  return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
+  return work_long(env, &o->w, NULL);
 }
 
 napi_value js_destroy(napi_env env, napi_callback_info info) { return on_path(env, info, destroy_run, NULL); }
@@ -295,36 +303,40 @@ napi_value js_export(napi_env env, napi_callback_info info) {
   if (o == NULL) return NULL;
   if (!arg_path(env, argv[0], &o->path) || !arg_path(env, argv[1], &o->to) || !arg_path(env, argv[2], &o->format) || !read_options(env, argv[3], o))
     return work_fail(&o->w);
-  return work_queue(env, &o->w, NULL, false, "loamdb.upkeep");
+  return work_long(env, &o->w, NULL);
 }
 
 /* ---- closing ---- */
 
 typedef struct close_work {
   work w;
-  loam_db *db;
+  loam_db *db; /* until it is closed */
   bool shared;
 } close_work;
 
 static void close_run(work *w) {
   close_work *c = (close_work *)w;
-  w->status = c->shared ? shared_close(c->db, &w->error) : loam.close(c->db, &w->error);
+  w->status = handle_close(c->db, c->shared, &w->error);
+  c->db = NULL;
+}
+
+static void close_release(work *w) {
+  close_work *c = (close_work *)w;
+  if (c->db != NULL) handle_close(c->db, c->shared, NULL);
 }
 
 napi_value js_close(napi_env env, napi_callback_info info) {
   ARGS(1);
   database *db = arg_open_database(env, argv[0]);
-  if (db == NULL) return NULL;
-  loam_db *handle = db->db;
-  close_work *c = work_new(env, sizeof *c);
+  close_work *c = db == NULL ? NULL : work_new(env, sizeof *c);
   if (c == NULL) return NULL;
   c->w.run = close_run;
-  c->db = handle;
+  c->w.release = close_release;
+  c->db = db->db;
   c->shared = db->shared;
-  db->db = NULL; /* new operations fail from here on; queued ones have their own copy of the handle */
-  napi_value promise = work_queue(env, &c->w, db, false, "loamdb.close");
-  if (promise == NULL) db->db = handle;
-  return promise;
+  /* New operations fail from here on; queued ones have their own copy of the handle. */
+  db->db = NULL;
+  return work_close(env, &c->w, db);
 }
 
 /* ---- snapshots ---- */
@@ -397,7 +409,7 @@ napi_value js_snapshotMake(napi_env env, napi_callback_info info) {
   if (x == NULL) return NULL;
   x->w.finish = snapshot_finish;
   x->db = db->db;
-  return work_queue(env, &x->w, db, true, "loamdb.snapshot");
+  return work_wait(env, &x->w, db);
 }
 
 napi_value js_snapshotClose(napi_env env, napi_callback_info info) {

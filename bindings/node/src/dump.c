@@ -80,3 +80,11 @@ napi_value js_pipe(napi_env env, napi_callback_info info) {
   }
   return array;
 }
+
+/* pipeClose(descriptor): fs.closeSync warns in a worker, where Node counts descriptors it opened. */
+napi_value js_pipeClose(napi_env env, napi_callback_info info) {
+  ARGS(1);
+  int64_t fd;
+  if (arg_number(env, argv[0], &fd)) close((int)fd);
+  return NULL;
+}

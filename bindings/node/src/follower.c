@@ -45,5 +45,5 @@ napi_value js_lag(napi_env env, napi_callback_info info) {
   if (x == NULL) return NULL;
   x->w.finish = lag_finish;
   x->db = db->db;
-  return work_queue(env, &x->w, db, true, "loamdb.lag");
+  return work_queue(env, &x->w, db, "loamdb.lag");
 }

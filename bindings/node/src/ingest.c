@@ -61,7 +61,7 @@ napi_value js_tableCreate(napi_env env, napi_callback_info info) {
   x->w.finish = create_finish;
   x->w.release = table_release;
   if (!arg_path(env, argv[0], &x->path) || !options_read(env, argv[1], &x->options)) return work_fail(&x->w);
-  return work_queue(env, &x->w, NULL, false, "loamdb.table");
+  return work_long(env, &x->w, NULL);
 }
 
 static table *arg_table(napi_env env, napi_value value) {
@@ -130,7 +130,7 @@ napi_value js_tableEnd(napi_env env, napi_callback_info info) {
   x->finish = arg_bool(env, argv[1]);
   x->writer = t->writer;
   t->writer = NULL;
-  return work_queue(env, &x->w, NULL, false, "loamdb.table");
+  return work_long(env, &x->w, NULL);
 }
 
 /* ---- ingests ---- */
@@ -177,23 +177,27 @@ napi_value js_ingestStart(napi_env env, napi_callback_info info) {
 
 typedef struct load {
   kind kind;
+  atomic_uint refs;     /* the JavaScript object, and each work item */
   loam_bulk_load *load; /* NULL once closed */
 } load;
 
 typedef struct load_work {
   work w;
-  loam_bulk_load *load;
-  napi_env env;
-  napi_ref object, buffer; /* hold load and data */
+  load *load; /* of an addition */
+  loam_bulk_load *handle, *closing;
   void *data;
   size_t len;
 } load_work;
 
-static void load_finalize(napi_env env, void *data, void *hint) {
-  (void)env, (void)hint;
-  load *l = data;
+static void load_unref(load *l) {
+  if (atomic_fetch_sub(&l->refs, 1) > 1) return;
   if (l->load != NULL) loam.bulk_load_close(l->load);
   free(l);
+}
+
+static void load_finalize(napi_env env, void *data, void *hint) {
+  (void)env, (void)hint;
+  load_unref(data);
 }
 
 static load *arg_load(napi_env env, napi_value value) {
@@ -214,6 +218,7 @@ napi_value js_bulkLoadBegin(napi_env env, napi_callback_info info) {
     return NULL;
   }
   l->kind = KIND_LOAD;
+  l->refs = 1;
   loam_bulk_load_options options = {.struct_size = sizeof options, .memory = arg_size(env, argv[1])};
   loam_status status = loam.bulk_load_begin(db->db, &options, &l->load, &error);
   if (status == LOAM_OK) return make_external(env, l, load_finalize);
@@ -225,35 +230,44 @@ static void add_run(work *w) {
   load_work *x = (load_work *)w;
   loam_batch *batch = NULL;
   w->status = loam.batch_create_from(x->data, x->len, &batch, &w->error);
-  if (w->status == LOAM_OK) w->status = loam.bulk_load_add(x->load, batch, &w->error);
+  if (w->status == LOAM_OK) w->status = loam.bulk_load_add(x->handle, batch, &w->error);
   if (batch != NULL) loam.batch_close(batch);
 }
 
-static void add_release(work *w) {
+static void load_release(work *w) {
   load_work *x = (load_work *)w;
-  if (x->object != NULL) napi_delete_reference(x->env, x->object);
-  if (x->buffer != NULL) napi_delete_reference(x->env, x->buffer);
+  if (x->load != NULL) load_unref(x->load);
+  if (x->closing != NULL) loam.bulk_load_close(x->closing);
+  free(x->data);
 }
 
-/* bulkLoadAdd(database, load, batch, bytes); the batch must stay as it is until the promise is settled. */
+/* bulkLoadAdd(database, load, batch, bytes) */
 napi_value js_bulkLoadAdd(napi_env env, napi_callback_info info) {
   ARGS(4);
-  size_t all;
+  void *data;
+  size_t len = 0, all = 0;
   database *db = arg_open_database(env, argv[0]);
   load *l = db == NULL ? NULL : arg_load(env, argv[1]);
   load_work *x = l == NULL ? NULL : work_new(env, sizeof *x);
   if (x == NULL) return NULL;
   x->w.run = add_run;
-  x->w.release = add_release;
-  x->env = env;
-  x->load = l->load;
-  x->len = arg_size(env, argv[3]);
-  if (napi_get_buffer_info(env, argv[2], &x->data, &all) != napi_ok || x->len > all || napi_create_reference(env, argv[1], 1, &x->object) != napi_ok ||
-      napi_create_reference(env, argv[2], 1, &x->buffer) != napi_ok) {
+  x->w.release = load_release;
+  atomic_fetch_add(&l->refs, 1);
+  x->load = l;
+  x->handle = l->load;
+  len = arg_size(env, argv[3]);
+  if (napi_get_buffer_info(env, argv[2], &data, &all) != napi_ok || len > all) {
     throw_failure(env);
     return work_fail(&x->w);
   }
-  return work_queue(env, &x->w, db, true, "loamdb.bulkLoad");
+  x->data = malloc(len + 1);
+  if (x->data == NULL) {
+    throw_memory(env);
+    return work_fail(&x->w);
+  }
+  memcpy(x->data, data, len);
+  x->len = len;
+  return work_long(env, &x->w, db);
 }
 
 /* bulkLoadFinish(load): a job */
@@ -267,7 +281,11 @@ napi_value js_bulkLoadFinish(napi_env env, napi_callback_info info) {
   return make_job(env, status, job, error);
 }
 
-static void load_close_run(work *w) { w->status = loam.bulk_load_close(((load_work *)w)->load); }
+static void load_close_run(work *w) {
+  load_work *x = (load_work *)w;
+  w->status = loam.bulk_load_close(x->closing);
+  x->closing = NULL;
+}
 
 /* bulkLoadClose(load) */
 napi_value js_bulkLoadClose(napi_env env, napi_callback_info info) {
@@ -276,8 +294,8 @@ napi_value js_bulkLoadClose(napi_env env, napi_callback_info info) {
   load_work *x = l == NULL ? NULL : work_new(env, sizeof *x);
   if (x == NULL) return NULL;
   x->w.run = load_close_run;
-  x->w.release = add_release;
-  x->load = l->load;
+  x->w.release = load_release;
+  x->closing = l->load;
   l->load = NULL;
-  return work_queue(env, &x->w, NULL, false, "loamdb.bulkLoad");
+  return work_long(env, &x->w, NULL);
 }

@@ -332,7 +332,7 @@ napi_value js_iteratorNext(napi_env env, napi_callback_info info) {
   next_work *n = work_new(env, sizeof *n);
   if (n == NULL) return NULL;
   next_init(n, it, arg_size(env, argv[2]), arg_size(env, argv[3]));
-  return work_queue(env, &n->w, db, true, "loamdb.next");
+  return work_queue(env, &n->w, db, "loamdb.next");
 }
 
 /* iteratorNextSync(iterator, entries, bytes) */

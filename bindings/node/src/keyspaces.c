@@ -56,7 +56,7 @@ napi_value js_keyspaceOpen(napi_env env, napi_callback_info info) {
   k->parent = parent->db;
   db->follows = parent->follows;
   if (!arg_name(env, argv[2], bad_name, &k->name) || !options_read(env, argv[3], &k->options)) return work_fail(&k->w);
-  return work_queue(env, &k->w, db, true, "loamdb.keyspace");
+  return work_long(env, &k->w, db);
 }
 
 static void drop_run(work *w) {
@@ -71,7 +71,7 @@ napi_value js_keyspaceDrop(napi_env env, napi_callback_info info) {
   keyspace_work *k = work_for(env, argv[0], &db, sizeof *k, drop_run, keyspace_release);
   if (k == NULL) return NULL;
   k->parent = db->db;
-  return arg_name(env, argv[1], bad_name, &k->name) ? work_queue(env, &k->w, db, true, "loamdb.keyspaceDrop") : work_fail(&k->w);
+  return arg_name(env, argv[1], bad_name, &k->name) ? work_long(env, &k->w, db) : work_fail(&k->w);
 }
 
 /* keyspaceList(database): JSON */

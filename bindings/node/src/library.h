@@ -37,7 +37,7 @@
   X(table_writer_finish) X(table_writer_close) X(ingest_start)                 \
   X(bulk_load_begin) X(bulk_load_add) X(bulk_load_finish_start)                \
   X(bulk_load_close)                                                           \
-  X(flush) X(compact) X(pause_compaction) X(resume_compaction) X(retry)        \
+  X(flush) X(pause_compaction) X(resume_compaction) X(retry)                   \
   X(property) X(metrics) X(recovery_report) X(comparator_name)                 \
   X(approximate_sizes) X(set_option) X(option)                                 \
   X(resources_create) X(resources_set) X(resources_metrics)

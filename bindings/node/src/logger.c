@@ -1,77 +1,61 @@
 #include "addon.h"
 
-#include <pthread.h>
-
-/* The engine logs from its own threads; the messages wait in a thread-safe
- * function for the JavaScript thread. It ends with the environment, the engine's
- * use of it with the database: whichever comes last frees the struct. The
- * JavaScript function is held weakly, as it may refer to the database, which
- * then could never be collected. */
+/* The engine logs from its own threads, for as long as a database has the logger, which may be
+ * longer than the environment lives. The JavaScript function is held weakly, as it may refer to
+ * the database, which then could never be collected. */
 
 #define WAITING_MESSAGES 1000 /* further ones are dropped */
 
 typedef struct logger {
-  pthread_mutex_t mutex;
-  unsigned refs;                      /* the engine, and the environment; under mutex */
-  napi_threadsafe_function functions; /* NULL once the environment has ended it; under mutex */
-  napi_ref function;                  /* JavaScript thread */
+  atomic_uint refs, waiting; /* refs: the engine, and each message */
+  answers *answers;
+  napi_ref function; /* JavaScript thread */
+  answer gone;       /* the engine has forgotten the logger */
 } logger;
 
 typedef struct message {
+  answer answer;
+  logger *l;
   int level;
   char text[];
 } message;
 
 static void unref(logger *l) {
-  pthread_mutex_lock(&l->mutex);
-  bool last = --l->refs == 0;
-  pthread_mutex_unlock(&l->mutex);
-  if (!last) return;
-  pthread_mutex_destroy(&l->mutex);
+  if (atomic_fetch_sub(&l->refs, 1) > 1) return;
+  answers_unref(l->answers);
   free(l);
 }
 
-/* On the JavaScript thread; env is NULL when the environment ends. */
-static void deliver(napi_env env, napi_value unused, void *context, void *data) {
-  (void)unused;
-  logger *l = context;
-  message *m = data;
+static void deliver(napi_env env, answer *a) {
+  message *m = (message *)a;
   napi_value function = NULL, receiver, args[2];
-  if (env != NULL && napi_get_reference_value(env, l->function, &function) == napi_ok && function != NULL &&
+  if (env != NULL && napi_get_reference_value(env, m->l->function, &function) == napi_ok && function != NULL &&
       napi_get_undefined(env, &receiver) == napi_ok && napi_create_int32(env, m->level, &args[0]) == napi_ok &&
       napi_create_string_utf8(env, m->text, NAPI_AUTO_LENGTH, &args[1]) == napi_ok)
     napi_call_function(env, receiver, function, 2, args, NULL);
+  atomic_fetch_sub(&m->l->waiting, 1);
+  unref(m->l);
   free(m);
 }
 
-static void finalize(napi_env env, void *data, void *hint) {
-  (void)hint;
-  logger *l = data;
+/* Behind the messages. An environment frees its references at its end. */
+static void forget(napi_env env, answer *a) {
+  logger *l = (logger *)((char *)a - offsetof(logger, gone));
   if (env != NULL) napi_delete_reference(env, l->function);
-  pthread_mutex_lock(&l->mutex);
-  l->functions = NULL;
-  pthread_mutex_unlock(&l->mutex);
   unref(l);
 }
 
 struct logger *logger_new(napi_env env, napi_value function) {
-  napi_value name;
   logger *l = calloc(1, sizeof *l);
   if (l == NULL) {
     throw_memory(env);
     return NULL;
   }
-  pthread_mutex_init(&l->mutex, NULL);
-  l->refs = 2;
-  if (napi_create_reference(env, function, 0, &l->function) == napi_ok &&
-      napi_create_string_utf8(env, "loamdb.log", NAPI_AUTO_LENGTH, &name) == napi_ok &&
-      napi_create_threadsafe_function(env, NULL, NULL, name, WAITING_MESSAGES, 1, l, finalize, l, deliver, &l->functions) == napi_ok) {
-    napi_unref_threadsafe_function(env, l->functions); /* messages do not keep the process alive */
-    return l;
-  }
-  if (l->function != NULL) napi_delete_reference(env, l->function);
-  pthread_mutex_destroy(&l->mutex);
-  free(l);
+  l->refs = 1;
+  l->gone.deliver = forget;
+  l->answers = answers_ref(get_addon(env)->answers);
+  if (napi_create_reference(env, function, 0, &l->function) == napi_ok) return l;
+  unref(l);
   throw_failure(env);
   return NULL;
 }
@@ -80,19 +64,19 @@ void logger_log(void *arg, int level, const char *text, loam_failure *failure) {
   (void)failure; /* what the function throws is an uncaught exception of its thread */
   logger *l = arg;
   size_t size = strlen(text) + 1;
+  if (atomic_load(&l->waiting) >= WAITING_MESSAGES) return;
   message *m = malloc(sizeof *m + size);
   if (m == NULL) return;
+  m->answer.deliver = deliver;
+  m->l = l;
   m->level = level;
   memcpy(m->text, text, size);
-  pthread_mutex_lock(&l->mutex);
-  if (l->functions == NULL || napi_call_threadsafe_function(l->functions, m, napi_tsfn_nonblocking) != napi_ok) free(m);
-  pthread_mutex_unlock(&l->mutex);
+  atomic_fetch_add(&l->refs, 1);
+  atomic_fetch_add(&l->waiting, 1);
+  if (!answers_send(l->answers, &m->answer)) deliver(NULL, &m->answer);
 }
 
 void logger_destroy(void *arg) {
   logger *l = arg;
-  pthread_mutex_lock(&l->mutex);
-  if (l->functions != NULL) napi_release_threadsafe_function(l->functions, napi_tsfn_release);
-  pthread_mutex_unlock(&l->mutex);
-  unref(l);
+  if (!answers_send(l->answers, &l->gone)) forget(NULL, &l->gone);
 }

@@ -322,7 +322,7 @@ static napi_value on_keys(napi_env env, napi_callback_info info, void (*run)(wor
     free(m);
     return NULL;
   }
-  return work_queue(env, &m->w, db, true, "loamdb.keys");
+  return db->follows ? work_wait(env, &m->w, db) : work_queue(env, &m->w, db, "loamdb.keys");
 }
 
 napi_value js_getMany(napi_env env, napi_callback_info info) { return on_keys(env, info, many_run, many_finish); }

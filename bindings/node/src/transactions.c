@@ -7,7 +7,7 @@
 typedef struct transaction {
   kind kind;
   loam_txn *txn; /* NULL once it has ended */
-  unsigned refs; /* the JavaScript object, and each work item */
+  atomic_uint refs; /* the JavaScript object, and each work item */
   bool lock;     /* writes and reads for update wait for locks */
 } transaction;
 
@@ -17,7 +17,7 @@ static void transaction_close(transaction *t) {
 }
 
 static void transaction_unref(transaction *t) {
-  if (--t->refs > 0) return;
+  if (atomic_fetch_sub(&t->refs, 1) > 1) return;
   transaction_close(t);
   free(t);
 }
@@ -106,7 +106,7 @@ napi_value js_transactionBegin(napi_env env, napi_callback_info info) {
   if (!bytes_copy(env, argv[3], &x->name, &len)) return work_fail(&x->w);
   x->options = (loam_txn_options){.struct_size = sizeof x->options, .flags = arg_u32(env, argv[1]), .name = x->name};
   napi_get_value_int64(env, argv[2], &x->options.lock_timeout_ms);
-  return db->follows ? work_queue(env, &x->w, db, true, "loamdb.begin") : begin_now(env, x);
+  return db->follows ? work_wait(env, &x->w, db) : begin_now(env, x);
 }
 
 /* ---- reads, writes and the end ---- */
@@ -135,7 +135,7 @@ static transaction_work *transaction_call(napi_env env, const napi_value *argv, 
   if (x == NULL) return NULL;
   x->db = (*db)->db;
   if ((x->t = arg_live(env, argv[1])) != NULL) {
-    x->t->refs++;
+    atomic_fetch_add(&x->t->refs, 1);
     return x;
   }
   return (void)work_fail(&x->w), NULL;
@@ -169,7 +169,7 @@ napi_value js_transactionGet(napi_env env, napi_callback_info info) {
   x->w.finish = read_finish;
   x->flags = arg_u32(env, argv[3]);
   if (!bytes_args(env, argv + 2, x->args, 1)) return work_fail(&x->w);
-  return update && x->t->lock ? work_start(env, &x->w, db, "loamdb.lock") : work_queue(env, &x->w, db, true, "loamdb.transaction");
+  return update && x->t->lock ? work_wait(env, &x->w, db) : work_queue(env, &x->w, db, "loamdb.transaction");
 }
 
 static void has_run(work *w) {
@@ -190,7 +190,7 @@ napi_value js_transactionHas(napi_env env, napi_callback_info info) {
   transaction_work *x = transaction_call(env, argv, &db, has_run);
   if (x == NULL) return NULL;
   x->w.finish = has_finish;
-  return bytes_args(env, argv + 2, x->args, 1) ? work_queue(env, &x->w, db, true, "loamdb.transaction") : work_fail(&x->w);
+  return bytes_args(env, argv + 2, x->args, 1) ? work_queue(env, &x->w, db, "loamdb.transaction") : work_fail(&x->w);
 }
 
 static void write_run(work *w) {
@@ -235,7 +235,7 @@ napi_value js_transactionWrite(napi_env env, napi_callback_info info) {
   x->flags = arg_u32(env, argv[2]);
   napi_get_value_double(env, argv[5], &x->ttl);
   if (!bytes_args(env, argv + 3, x->args, 2)) return work_fail(&x->w);
-  return x->t->lock ? work_start(env, &x->w, db, "loamdb.lock") : write_now(env, x);
+  return x->t->lock ? work_wait(env, &x->w, db) : write_now(env, x);
 }
 
 static void commit_run(work *w) {
@@ -251,7 +251,7 @@ napi_value js_transactionCommit(napi_env env, napi_callback_info info) {
   transaction_work *x = transaction_call(env, argv, &db, commit_run);
   if (x == NULL) return NULL;
   x->flags = arg_u32(env, argv[2]);
-  return work_queue(env, &x->w, db, true, "loamdb.commit");
+  return work_wait(env, &x->w, db);
 }
 
 /* transactionRollback(transaction); again, it does nothing. */
@@ -314,5 +314,5 @@ napi_value js_compareAndSwap(napi_env env, napi_callback_info info) {
   x->w.finish = has_finish;
   x->db = db->db;
   x->sync = arg_bool(env, argv[4]);
-  return bytes_args(env, argv + 1, x->args, 3) ? work_queue_write(env, &x->w, db, "loamdb.compareAndSwap") : work_fail(&x->w);
+  return bytes_args(env, argv + 1, x->args, 3) ? work_write(env, &x->w, db) : work_fail(&x->w);
 }

@@ -37,5 +37,5 @@ napi_value js_ttl(napi_env env, napi_callback_info info) {
   if (x == NULL) return NULL;
   x->w.finish = ttl_finish;
   x->db = db->db;
-  return bytes_args(env, argv + 1, &x->key, 1) ? work_queue(env, &x->w, db, true, "loamdb.ttl") : work_fail(&x->w);
+  return bytes_args(env, argv + 1, &x->key, 1) ? work_queue(env, &x->w, db, "loamdb.ttl") : work_fail(&x->w);
 }

@@ -1,6 +1,6 @@
 #include "addon.h"
 
-/* ---- on the pool ---- */
+/* ---- on other threads ---- */
 
 typedef struct upkeep_work {
   work w;
@@ -44,30 +44,14 @@ napi_value js_flush(napi_env env, napi_callback_info info) {
   ARGS(1);
   database *db;
   upkeep_work *u = upkeep_new(env, argv[0], &db, flush_run);
-  return u == NULL ? NULL : work_queue(env, &u->w, db, true, "loamdb.flush");
-}
-
-static void compact_run(work *w) {
-  upkeep_work *u = (upkeep_work *)w;
-  w->status = loam.compact(u->db, u->keys[0], u->key_lens[0], u->keys[1], u->key_lens[1], &w->error);
-}
-
-/* compact(database, start, stop): undefined: no bound */
-napi_value js_compact(napi_env env, napi_callback_info info) {
-  ARGS(3);
-  database *db;
-  upkeep_work *u = upkeep_new(env, argv[0], &db, compact_run);
-  if (u == NULL) return NULL;
-  if (!ranges_new(env, u, 1) || !bytes_copy(env, argv[1], &u->keys[0], &u->key_lens[0]) || !bytes_copy(env, argv[2], &u->keys[1], &u->key_lens[1]))
-    return work_fail(&u->w);
-  return work_queue(env, &u->w, db, true, "loamdb.compact");
+  return u == NULL ? NULL : work_long(env, &u->w, db);
 }
 
 /* ---- jobs, to be watched and cancelled ---- */
 
 typedef struct job {
   kind kind;
-  unsigned refs; /* the JavaScript object, and the item that waits */
+  atomic_uint refs; /* the JavaScript object, and the item that waits */
   loam_job *job;
 } job;
 
@@ -78,7 +62,7 @@ typedef struct job_work {
 } job_work;
 
 static void job_unref(job *j) {
-  if (--j->refs > 0) return;
+  if (atomic_fetch_sub(&j->refs, 1) > 1) return;
   loam.job_close(j->job);
   free(j);
 }
@@ -150,7 +134,8 @@ napi_value js_checkpointStart(napi_env env, napi_callback_info info) {
 
 static void job_run(work *w) { w->status = loam.job_wait(((job_work *)w)->job->job, -1, &w->error); }
 
-/* On the JavaScript thread, as is the end of the object. */
+static void job_stop(work *w) { loam.job_cancel(((job_work *)w)->job->job, NULL); }
+
 static void job_release(work *w) {
   job_work *j = (job_work *)w;
   if (j->report != NULL) loam.free(j->report);
@@ -176,9 +161,10 @@ static job_work *job_work_new(napi_env env, napi_value value, void (*run)(work *
   job_work *w = j == NULL ? NULL : work_new(env, sizeof *w);
   if (w == NULL) return NULL;
   w->w.run = run;
+  w->w.end = job_stop;
   w->w.release = job_release;
   w->job = j;
-  j->refs++;
+  atomic_fetch_add(&j->refs, 1);
   return w;
 }
 
@@ -188,7 +174,7 @@ napi_value js_jobResult(napi_env env, napi_callback_info info) {
   job_work *w = job_work_new(env, argv[0], result_run);
   if (w == NULL) return NULL;
   w->w.finish = result_finish;
-  return work_start(env, &w->w, NULL, "loamdb.job");
+  return work_wait(env, &w->w, NULL);
 }
 
 /* jobWait(database, job) */
@@ -197,7 +183,7 @@ napi_value js_jobWait(napi_env env, napi_callback_info info) {
   database *db = arg_open_database(env, argv[0]);
   if (db == NULL) return NULL;
   job_work *w = job_work_new(env, argv[1], job_run);
-  return w == NULL ? NULL : work_queue(env, &w->w, db, true, "loamdb.job");
+  return w == NULL ? NULL : work_wait(env, &w->w, db);
 }
 
 /* jobProgress(job): [bytes done, bytes in all] */
@@ -264,7 +250,7 @@ napi_value js_approximateSizes(napi_env env, napi_callback_info info) {
   if (!ranges_new(env, u, n / 2)) return work_fail(&u->w);
   for (uint32_t i = 0; i < n; i++)
     if (!read_bound(env, argv[1], i, u, i / 2 + (i % 2 != 0 ? u->n : 0))) return work_fail(&u->w);
-  return work_queue(env, &u->w, db, true, "loamdb.sizes");
+  return work_queue(env, &u->w, db, "loamdb.sizes");
 }
 
 static void metrics_run(work *w) {
@@ -288,7 +274,7 @@ static napi_value as_json(napi_env env, napi_callback_info info, void (*run)(wor
   upkeep_work *u = upkeep_new(env, argv[0], &db, run);
   if (u == NULL) return NULL;
   u->w.finish = json_finish;
-  return work_queue(env, &u->w, db, true, "loamdb.report");
+  return work_queue(env, &u->w, db, "loamdb.report");
 }
 
 /* f(database): a promise of JSON */

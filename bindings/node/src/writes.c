@@ -88,13 +88,11 @@ napi_value js_write(napi_env env, napi_callback_info info) {
   return done;
 }
 
-/* ---- on the pool ---- */
+/* ---- on other threads: a write may wait for flushes and compactions ---- */
 
 typedef struct write_work {
   work w;
   loam_db *db;
-  napi_env env;
-  napi_ref buffer; /* holds data */
   void *data;
   size_t len;
   unsigned flags;
@@ -105,33 +103,27 @@ static void write_run(work *w) {
   w->status = write_batch(x->db, x->data, x->len, x->flags, &w->error);
 }
 
-static void write_release(work *w) {
-  write_work *x = (write_work *)w;
-  if (x->buffer != NULL) napi_delete_reference(x->env, x->buffer);
-}
+static void write_release(work *w) { free(((write_work *)w)->data); }
 
-/* writeAsync(database, batch, bytes, flags); the batch must stay as it is until the promise is settled. */
+/* writeAsync(database, batch, bytes, flags) */
 napi_value js_writeAsync(napi_env env, napi_callback_info info) {
   ARGS(4);
   void *data;
   size_t len;
-  database *db = arg_open_database(env, argv[0]);
-  if (db == NULL || !arg_bytes(env, argv[1], argv[2], &data, &len)) return NULL;
-  write_work *x = work_new(env, sizeof *x);
+  database *db;
+  write_work *x = work_for(env, argv[0], &db, sizeof *x, write_run, write_release);
   if (x == NULL) return NULL;
-  x->w.run = write_run;
-  x->w.release = write_release;
-  x->env = env;
+  if (!arg_bytes(env, argv[1], argv[2], &data, &len)) return work_fail(&x->w);
+  x->data = malloc(len + 1);
+  if (x->data == NULL) {
+    throw_memory(env);
+    return work_fail(&x->w);
+  }
+  memcpy(x->data, data, len);
   x->db = db->db;
-  x->data = data;
   x->len = len;
   x->flags = arg_u32(env, argv[3]);
-  if (napi_create_reference(env, argv[1], 1, &x->buffer) != napi_ok) {
-    free(x);
-    throw_failure(env);
-    return NULL;
-  }
-  return work_queue_write(env, &x->w, db, "loamdb.write");
+  return work_write(env, &x->w, db);
 }
 
 /* ---- clear ---- */
@@ -241,7 +233,7 @@ napi_value js_deleteRange(napi_env env, napi_callback_info info) {
   c->db = db->db;
   c->sync = arg_bool(env, argv[3]);
   if (!range_read(env, &c->range, argv[1], argv[2], 0, db->bytewise)) return work_fail(&c->w);
-  return work_queue_write(env, &c->w, db, "loamdb.deleteRange");
+  return work_write(env, &c->w, db);
 }
 
 /* deleteRangeSync(database, start, limit, sync) */
@@ -274,7 +266,7 @@ napi_value js_clear(napi_env env, napi_callback_info info) {
   napi_get_value_int64(env, argv[5], &c->limit);
   c->sync = arg_bool(env, argv[6]);
   if (!range_read(env, &c->range, argv[2], argv[3], flags, db->bytewise)) return work_fail(&c->w);
-  return work_queue_write(env, &c->w, db, "loamdb.clear");
+  return work_write(env, &c->w, db);
 }
 
 /* finishWrite(database): returns when the last write that was queued has taken

@@ -5,6 +5,7 @@ const fs = require('fs')
 const os = require('os')
 const path = require('path')
 const { PassThrough, Readable, Writable } = require('stream')
+const { Worker } = require('worker_threads')
 const { Loam, verifyDump } = require('..')
 
 const root = fs.mkdtempSync(path.join(os.tmpdir(), 'loamdb-dump-'))
@@ -130,4 +131,32 @@ test('dump and load', async (t) => {
   t.is((await fourth.load(place()).catch((err) => err)).code, 'ENOENT')
   for (const each of [db, to, second, third, fourth]) await each.close()
   t.is((await db.dump(file).catch((err) => err)).code, 'LEVEL_DATABASE_NOT_OPEN')
+})
+
+test('a dump that waits for its stream is cancelled', async (t) => {
+  const db = await filled()
+  const deaf = () => new Writable({ highWaterMark: 1, write () {} })
+  const aborting = new AbortController()
+  const aborted = db.dump(deaf(), { signal: aborting.signal }).catch((err) => err)
+  const thrown = db.dump(deaf(), { progress () { throw new RangeError('enough') } }).catch((err) => err)
+  aborting.abort()
+  t.is((await aborted).code, 'LEVEL_ABORTED')
+  t.is((await thrown).message, 'enough')
+  await db.close()
+})
+
+test('a dump to a stream in a worker warns of no descriptors', async (t) => {
+  const worker = new Worker(`
+    const { Loam } = require(${JSON.stringify(path.join(__dirname, '..'))})
+    const { PassThrough } = require('stream')
+    const { parentPort } = require('worker_threads')
+    process.on('warning', (warning) => parentPort.postMessage(warning.message))
+    const db = new Loam(${JSON.stringify(place())})
+    db.put('a', 'b').then(() => db.dump(new PassThrough().resume())).then(() => db.close())
+  `, { eval: true })
+  const warnings = []
+  worker.on('message', (message) => warnings.push(message))
+  const code = await new Promise((resolve, reject) => worker.once('exit', resolve).once('error', reject))
+  t.is(code, 0)
+  t.same(warnings, [])
 })
