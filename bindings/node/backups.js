@@ -4,7 +4,7 @@ const path = require('path')
 const { native, engineOptions } = require('./binding')
 const { Loam, kSettled } = require('./database')
 const { watch, watched } = require('./jobs')
-const { invalidArgument, AbortError } = require('./errors')
+const { invalidArgument, checkNames, AbortError } = require('./errors')
 
 // As in loam.h
 const READ_ONLY = 1
@@ -39,6 +39,7 @@ class Backups {
 
   static async open (location, options) {
     const at = place(location)
+    checkNames(options, ['readOnly', 'errorIfMissing'])
     await engineOptions() // loads the engine
     const flags = (options?.readOnly ? READ_ONLY : 0) | (options?.errorIfMissing ? ERROR_IF_MISSING : 0)
     const backups = new Backups(kOpening)
@@ -88,7 +89,7 @@ class Backups {
 
   // A function that waits for a job.
   #options (options) {
-    const { signal, progress } = watched(options)
+    const { signal, progress } = watched(options, 'progress', 'bytesPerSecond')
     const rate = number('bytesPerSecond', options?.bytesPerSecond ?? 0)
     if (signal?.aborted) throw new AbortError(signal.reason)
     return Object.assign((job) => watch(job, native.jobResult, signal, progress), { rate })

@@ -1,7 +1,9 @@
 'use strict'
 
 const { native, loaded } = require('./binding')
-const { cacheNotOpen, invalidArgument } = require('./errors')
+const { cacheNotOpen, checkNames, invalidArgument } = require('./errors')
+
+const LIMITS = ['memory', 'backgroundJobs', 'ioBytesPerSecond', 'openFiles']
 
 const UNITS = { '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30 }
 
@@ -44,7 +46,9 @@ class Cache {
 class Resources extends Cache {
   #first = [] // limits that were set before a database was opened
 
-  constructor ({ memory = 0, backgroundJobs = 0, ioBytesPerSecond = 0, openFiles = 0 } = {}) {
+  constructor (options = {}) {
+    checkNames(options, LIMITS)
+    const { memory = 0, backgroundJobs = 0, ioBytesPerSecond = 0, openFiles = 0 } = options
     super([memory, backgroundJobs, ioBytesPerSecond, openFiles].map((limit) => bytes(limit, 'resources')))
   }
 
@@ -56,7 +60,7 @@ class Resources extends Cache {
 
   // Changes a limit by its name in the constructor, at once if a database has been opened.
   set (name, value) {
-    if (!['memory', 'backgroundJobs', 'ioBytesPerSecond', 'openFiles'].includes(name)) throw invalidArgument(`There is no resource '${String(name)}'`)
+    if (!LIMITS.includes(name)) throw invalidArgument(`There is no resource '${String(name)}'`)
     const pair = [snake(name), String(bytes(value, 'resources'))]
     if (loaded()) native.resourcesSet(this.native(), ...pair)
     else this.#first.push(pair)

@@ -68,7 +68,7 @@ class Changes {
 
   constructor (db, context, options) {
     const { from = 0, durable = false } = options ?? {}
-    const { signal } = watched(options)
+    const { signal } = watched(options, 'from', 'durable')
     if (!Number.isSafeInteger(from) || from < 0) throw new TypeError("The option 'from' must be a sequence number")
     if (signal?.aborted) throw new AbortError(signal.reason)
     this.#db = db

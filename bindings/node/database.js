@@ -4,7 +4,7 @@ const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstr
 const path = require('path')
 const { native, engineOptions, copyScratch, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
 const { snake } = require('./cache')
-const { enginePairs, creationPairs, cacheOf, loggerOf } = require('./options')
+const { enginePairs, creationPairs, cacheOf, loggerOf, OPENING } = require('./options')
 const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
 const { BatchWriter } = require('./writer')
 const { Iterator, SyncIterator, bounds } = require('./iterator')
@@ -13,11 +13,16 @@ const sync = require('./sync')
 const transaction = require('./transaction')
 const { watch, watched } = require('./jobs')
 const ingest = require('./ingest')
-const { invalidArgument, keyspaceExists, isError, AbortError } = require('./errors')
+const { invalidArgument, keyspaceExists, isError, tellCause, withDirectory, AbortError } = require('./errors')
 
 // What keyspace.js needs of the private side.
 const kOpenWithin = Symbol('openWithin')
 const kNumber = Symbol('number')
+const kOpening = Symbol('opening')
+const kFailure = Symbol('failure')
+
+// What index.js needs: numbers out of range become the nearest in it.
+const kClamps = Symbol('clamps')
 
 // What backups.js needs.
 const kSettled = Symbol('settled')
@@ -63,6 +68,7 @@ class Loam extends AbstractLevel {
   #numberOf = (keyspace) => require('./keyspace').numberOf(this, keyspace)
   #writes = new WriteQueue(this.#context, this.#reads, this.#numberOf)
   #follows = false
+  #failure = null // why the last open() failed
   #logger = undefined // held here alone: the native side must not keep what may refer to this database
 
   constructor (location, options) {
@@ -74,8 +80,47 @@ class Loam extends AbstractLevel {
     return this.#location
   }
 
+  // The promises of these two are abstract-level's: one of our own would settle later.
+
+  open (options) {
+    const opening = super.open(options)
+    opening.catch((err) => tellCause(err, err.cause))
+    return opening
+  }
+
+  // Calls that wait for open() tell why it failed, too.
+  deferAsync (fn, options) {
+    const deferred = super.deferAsync(fn, options)
+    deferred.catch((err) => tellCause(err, this.#failure))
+    return deferred
+  }
+
+  get [kFailure] () {
+    return this.#failure
+  }
+
+  // Names of the options of open(). What is none of them is for the hooks, if there are any.
+  get #optionNames () {
+    return this.hooks.postopen.noop ? OPENING : null
+  }
+
+  // Remembers why open fails.
+  async [kOpening] (open) {
+    this.#failure = null
+    try {
+      await open()
+    } catch (err) {
+      this.#failure = err
+      throw err
+    }
+  }
+
   async _open (options) {
-    const pairs = [...creationPairs(options), ...await enginePairs(options)]
+    return this[kOpening](() => this.#open(options))
+  }
+
+  async #open (options) {
+    const pairs = [...creationPairs(options), ...await enginePairs(options, { others: this.#optionNames, clamps: this[kClamps] })]
     this.#logger = loggerOf(options)
     this.#follows = options.follow === true
     return native.open(this.#context, path.resolve(this.#location), pairs, options.multithreading === true, cacheOf(options), this.#logger, options.follow === true)
@@ -83,7 +128,7 @@ class Loam extends AbstractLevel {
 
   // Opens a keyspace of db, and creates it unless createIfMissing is false.
   async [kOpenWithin] (db, name, options) {
-    const pairs = ['error_if_missing', String(!options.createIfMissing), ...await enginePairs(options)]
+    const pairs = ['error_if_missing', String(!options.createIfMissing), ...await enginePairs(options, { others: this.#optionNames })]
     if (options.errorIfExists && db.keyspaces().includes(name)) throw keyspaceExists(name)
     this.#family = db.#family
     this.#follows = db.#follows
@@ -115,7 +160,7 @@ class Loam extends AbstractLevel {
   }
 
   _sublevel (name, options) {
-    return new Sublevel(this, name, options)
+    return new Sublevel(this, name, options, () => this.#failure)
   }
 
   // ---- Reading ----
@@ -377,7 +422,7 @@ class Loam extends AbstractLevel {
   }
 
   async #compact (start, stop, options) {
-    const { signal, progress } = watched(options)
+    const { signal, progress } = watched(options, 'progress', 'keyEncoding')
     await this.#writes.settled()
     if (signal?.aborted) throw new AbortError(signal.reason)
     return this.#watch(native.compactStart(this.#context, start, stop), signal, progress)
@@ -386,7 +431,7 @@ class Loam extends AbstractLevel {
   async verify (options) {
     if (this.status === 'opening') return this.deferAsync(() => this.verify(options))
     sync.assertOpen(this, 'verify')
-    const { signal, progress } = watched(options)
+    const { signal, progress } = watched(options, 'progress')
     if (signal?.aborted) throw new AbortError(signal.reason)
     return this.#watch(native.verifyStart(this.#context), signal, progress)
   }
@@ -438,7 +483,7 @@ class Loam extends AbstractLevel {
     const tables = ingest.tables(locations)
     if (this.status === 'opening') return this.deferAsync(() => this.ingest(tables, options))
     sync.assertOpen(this, 'ingest')
-    const { signal } = watched(options)
+    const { signal } = watched(options, 'move', 'excise', 'keyEncoding')
     if (signal?.aborted) throw new AbortError(signal.reason)
     const { move, excise } = { ...options }
     if (excise != null && !Array.isArray(excise)) throw invalidArgument("The option 'excise' must be an array of start and limit")
@@ -452,7 +497,7 @@ class Loam extends AbstractLevel {
     if (typeof entries?.[Symbol.asyncIterator] !== 'function' && typeof entries?.[Symbol.iterator] !== 'function') throw new TypeError("The argument 'entries' must be iterable")
     if (this.status === 'opening') return this.deferAsync(() => this.bulkLoad(entries, options))
     sync.assertOpen(this, 'bulkLoad')
-    const { signal } = watched(options)
+    const { signal } = watched(options, 'memory', 'keyEncoding', 'valueEncoding')
     if (signal?.aborted) throw new AbortError(signal.reason)
     const keys = this.keyEncoding(options?.keyEncoding)
     const values = this.valueEncoding(options?.valueEncoding)
@@ -577,7 +622,9 @@ class Loam extends AbstractLevel {
 
   static async repair (location, options) {
     assertLocation(location)
-    return JSON.parse(await native.repair(path.resolve(location), await enginePairs({ ...options })))
+    const at = path.resolve(location)
+    const pairs = await enginePairs({ ...options })
+    return JSON.parse(await native.repair(at, pairs).catch((err) => { throw withDirectory(err, at) }))
   }
 
   static async upgrade (location, options) {
@@ -681,3 +728,6 @@ exports.Loam = Loam
 exports.kOpenWithin = kOpenWithin
 exports.kNumber = kNumber
 exports.kSettled = kSettled
+exports.kOpening = kOpening
+exports.kFailure = kFailure
+exports.kClamps = kClamps

@@ -11,6 +11,8 @@ const { invalidArgument, AbortError } = require('./errors')
 const CONTINUE = 1
 const OVERWRITE = 1
 
+const DUMPING = ['snapshot', 'compression', 'resume']
+
 // What the library says of a dump, in the manner of JavaScript.
 function described (text) {
   const { id, created, sequence, keyspaces, bytes, size } = JSON.parse(text)
@@ -25,8 +27,8 @@ function described (text) {
 }
 
 // Runs a job on a file, by its path, or on a stream: between that and the job is a pipe.
-async function run (file, mode, writing, options, start) {
-  const { signal, progress } = watched(options)
+async function run (file, mode, writing, options, names, start) {
+  const { signal, progress } = watched(options, 'progress', ...names)
   if (signal?.aborted) throw new AbortError(signal.reason)
   const wait = async (job) => described(await native.jobResult(job))
   if (typeof file === 'string' && file !== '') {
@@ -86,14 +88,14 @@ exports.dump = function (context, file, options, snapshot) {
   if (compression !== undefined && !['none', 'snappy', 'zstd'].includes(compression)) throw invalidArgument("The option 'compression' must be 'none', 'snappy' or 'zstd'")
   if (typeof file === 'string' && file !== '') native.dumpCheck(context, file)
   const mode = resume ? fs.constants.O_RDWR | fs.constants.O_CREAT : 'w+'
-  return run(file, mode, true, options, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
+  return run(file, mode, true, options, DUMPING, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
 }
 
 exports.load = function (context, file, options) {
-  return run(file, 'r', false, options, (fd) => native.loadStart(context, options?.overwrite ? OVERWRITE : 0, fd))
+  return run(file, 'r', false, options, ['overwrite'], (fd) => native.loadStart(context, options?.overwrite ? OVERWRITE : 0, fd))
 }
 
 exports.verifyDump = async function (file, options) {
   await engineOptions() // loads the engine
-  return run(file, 'r', false, options, (fd) => native.dumpVerifyStart(fd))
+  return run(file, 'r', false, options, [], (fd) => native.dumpVerifyStart(fd))
 }

@@ -67,6 +67,7 @@ export class Loam<KDefault = string, VDefault = string>
   del<K = KDefault> (key: K, options: DelOptions<K>): Promise<void>
 
   batch (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): Promise<void>
+  batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>, Given<V>>>): Promise<void>
   batch<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>, options: BatchOptions<K, V>): Promise<void>
   batch (): ChainedBatch<typeof this, KDefault, VDefault>
 
@@ -146,6 +147,7 @@ export class Loam<KDefault = string, VDefault = string>
 
   /** Write all operations or none on the calling thread; otherwise as {@link putSync}. */
   batchSync (operations: Array<BatchOperation<typeof this, KDefault, VDefault>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, Given<K>, Given<V>>>): void
   batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<typeof this, K, V>>, options: BatchOptions<K, V>): void
 
   /** Read a range on the calling thread. Closed when it has been read to its end. */
@@ -156,8 +158,7 @@ export class Loam<KDefault = string, VDefault = string>
    * A key space of its own within the database, which opens by itself and is made if there is
    * none of that name. Batches and snapshots may go over several. Needs the native format.
    */
-  keyspace (name: string): Keyspace<string, string>
-  keyspace<K = string, V = string> (name: string, options: KeyspaceOptions<K, V>): Keyspace<K, V>
+  keyspace<K = string, V = string> (name: string, options?: KeyspaceOptions<K, V> | undefined): Keyspace<K, V>
 
   /** The names of all keyspaces, `'default'` first. */
   keyspaces (): string[]
@@ -420,6 +421,7 @@ interface SublevelMethods<TDatabase, KDefault, VDefault> {
   delSync (key: KDefault): void
   delSync<K = KDefault> (key: K, options: DelOptions<K>): void
   batchSync (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, KDefault, VDefault>>): void
+  batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, Given<K>, Given<V>>>): void
   batchSync<K = KDefault, V = VDefault> (operations: Array<BatchOperation<Sublevel<TDatabase, KDefault, VDefault>, K, V>>, options: BatchOptions<K, V>): void
   iteratorSync (): SyncIterator<KDefault, VDefault>
   iteratorSync<K = KDefault, V = VDefault> (options: IteratorOptions<K, V>): SyncIterator<K, V>
@@ -811,6 +813,9 @@ export interface Changes extends AsyncIterable<Change> {
   poll (): Promise<Change | undefined>
   close (): Promise<void>
 }
+
+/** A type argument that is not inferred from the arguments. */
+type Given<T> = [T][T extends any ? 0 : never]
 
 /** A batch that was committed, or several ones that share a record of the log. */
 export interface Change {

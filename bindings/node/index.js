@@ -1,6 +1,6 @@
 'use strict'
 
-const { Loam } = require('./database')
+const { Loam, kClamps } = require('./database')
 const { Keyspace } = require('./keyspace')
 const { Cache, Resources } = require('./cache')
 const { Backups } = require('./backups')
@@ -11,6 +11,10 @@ const { prefixFilter } = require('./options')
 // What classic-level's users know, and with it the package level: new databases are
 // LevelDB's, so that there is a way back.
 class ClassicLevel extends Loam {
+  get [kClamps] () {
+    return true
+  }
+
   async _open (options) {
     return super._open({ ...options, format: options.format ?? 'leveldb' })
   }

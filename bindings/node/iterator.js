@@ -2,7 +2,7 @@
 
 const { AbstractIterator } = require('abstract-level')
 const { native, readText, copyBytes, NO_FILL, REVERSE, KEYS, VALUES, TEXT_KEYS, TEXT_VALUES, AFTER_LOWER, THROUGH_UPPER, EXACT } = require('./binding')
-const { AbortError, decodeError, iteratorNotOpen, isError } = require('./errors')
+const { AbortError, decodeError, invalidArgument, iteratorNotOpen, isError } = require('./errors')
 
 const HIGH_WATER_MARK = 64 * 1024
 const READ_AHEAD = 1000
@@ -139,8 +139,11 @@ function open (context, reader, options, snapshot, transaction) {
 }
 
 // undefined: none was given
-function waterMark ({ highWaterMarkBytes }) {
-  return Number.isInteger(highWaterMarkBytes) && highWaterMarkBytes >= 0 ? highWaterMarkBytes : undefined
+function waterMark ({ highWaterMarkBytes: bytes }) {
+  if (bytes === undefined || bytes === null) return undefined
+  if (bytes === Infinity) return Number.MAX_SAFE_INTEGER
+  if (Number.isSafeInteger(bytes) && bytes >= 0) return bytes
+  throw invalidArgument("The option 'highWaterMarkBytes' must be a number of bytes")
 }
 
 // ---- Iterators ----
@@ -162,9 +165,9 @@ class Iterator extends AbstractIterator {
     super(db, options)
     this.#context = context
     this.#reader = new BlockReader(options)
-    this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
     this.#signal = options.signal ?? null
     try {
+      this.#bytes = waterMark(options) ?? HIGH_WATER_MARK
       this.#own = follows && snapshot === undefined
       if (this.#own || snapshot instanceof Promise) {
         this.#making = this.#own ? native.snapshotMake(context) : snapshot

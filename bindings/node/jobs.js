@@ -1,12 +1,13 @@
 'use strict'
 
 const { native } = require('./binding')
-const { AbortError } = require('./errors')
+const { AbortError, checkNames } = require('./errors')
 
 const PROGRESS_MS = 100
 
-// The options of work that is watched.
-exports.watched = function (options) {
+// The options of work that is watched: signal, and those of the names.
+exports.watched = function (options, ...names) {
+  checkNames(options, ['signal', ...names])
   const signal = options?.signal ?? undefined
   const progress = options?.progress ?? undefined
   if (progress !== undefined && typeof progress !== 'function') throw new TypeError("The option 'progress' must be a function")

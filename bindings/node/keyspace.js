@@ -1,6 +1,6 @@
 'use strict'
 
-const { Loam, kOpenWithin, kNumber } = require('./database')
+const { Loam, kFailure, kOpening, kOpenWithin, kNumber } = require('./database')
 const { invalidArgument } = require('./errors')
 
 const kRoot = Symbol('root')
@@ -25,9 +25,11 @@ class Keyspace extends Loam {
   }
 
   async _open (options) {
-    await this[kRoot].open({ passive: true })
-    await this[kOpenWithin](this[kRoot], this[kName], options)
-    this[kRoot].attachResource(this)
+    return this[kOpening](async () => {
+      await this[kRoot].open({ passive: true }).catch((err) => { throw this[kRoot][kFailure] ?? err })
+      await this[kOpenWithin](this[kRoot], this[kName], options)
+      this[kRoot].attachResource(this)
+    })
   }
 
   async _close () {

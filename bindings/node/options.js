@@ -2,12 +2,28 @@
 
 const { engineOptions } = require('./binding')
 const { Cache, Resources } = require('./cache')
-const { invalidArgument } = require('./errors')
+const { invalidArgument, checkNames } = require('./errors')
 
 const LEVELS = { '-4': 'debug', 0: 'info', 4: 'warn', 8: 'error' }
 
 // Set by other means, or not by this name.
 const NOT_TAKEN = new Set(['errorIfMissing', 'createDirs', 'comparator'])
+
+// Options of open() besides the engine's. The last three are known to classic-level or browser-level, and
+// programs for the package level give them everywhere.
+const OPENING = ['createIfMissing', 'multithreading', 'cache', 'resources', 'logger', 'passive', 'keyEncoding', 'valueEncoding', 'location', 'prefix', 'version']
+
+// Units of which there are fractions.
+const DIVISIBLE = new Set(['seconds', 'times'])
+
+// A number of an option that has a range. In LevelDB, and so in a ClassicLevel, a number out of
+// range becomes the nearest in it.
+function checkNumber (key, value, { min, max, unit }, clamps) {
+  const whole = DIVISIBLE.has(unit) || Number.isInteger(value)
+  if (whole && value >= min && value <= max) return value
+  if (whole && value > 0 && Number.isFinite(value) && clamps) return Math.min(Math.max(value, min), max)
+  throw invalidArgument(`The option '${key}' must be ${DIVISIBLE.has(unit) ? 'a number' : 'an integer'} from ${min} to ${max}${unit === '' ? '' : ` (${unit})`}, not ${value}`)
+}
 
 // The compaction filter, by name, that removes the keys beginning with one of the prefixes.
 function prefixFilter (...prefixes) {
@@ -16,7 +32,7 @@ function prefixFilter (...prefixes) {
 }
 
 // Functions could not be called from the engine's threads.
-function checkNames ({ compactionFilter }) {
+function checkFilter ({ compactionFilter }) {
   if (compactionFilter === undefined || compactionFilter === null || typeof compactionFilter === 'string') return
   throw invalidArgument('The compaction filter must be a name, such as prefixFilter() returns')
 }
@@ -28,17 +44,19 @@ function comparatorPair ({ comparator }) {
 }
 
 // The options that the engine knows, as an array of alternating names and
-// values. As with LevelDB, a number out of range becomes the nearest in it.
-async function enginePairs (options) {
+// values. Names of no option are refused; others are those of the caller's own options,
+// null if unknown names are for hooks.
+async function enginePairs (options, { others = [], clamps = false } = {}) {
   const known = await engineOptions()
-  checkNames(options)
+  if (others !== null) checkNames(options, [...known.keys(), ...others].filter((name) => name !== 'errorIfMissing'))
+  checkFilter(options)
   const pairs = comparatorPair(options)
-  for (const [key, { name, min, max }] of known) {
+  for (const [key, description] of known) {
     let value = options[key]
     if (value === undefined || value === null || NOT_TAKEN.has(key)) continue
-    if (typeof value === 'number' && max > min) value = Math.min(Math.max(value, min), max)
+    if (typeof value === 'number' && description.max > description.min) value = checkNumber(key, value, description, clamps)
     if (key === 'compression' && typeof value === 'boolean') value = value ? 'snappy' : 'none'
-    pairs.push(name, String(value))
+    pairs.push(description.name, String(value))
   }
   return pairs
 }
@@ -70,6 +88,7 @@ function loggerOf ({ logger }) {
   throw invalidArgument("The option 'logger' must be a function, or have the methods debug, info, warn and error")
 }
 
+exports.OPENING = OPENING
 exports.prefixFilter = prefixFilter
 exports.enginePairs = enginePairs
 exports.creationPairs = creationPairs

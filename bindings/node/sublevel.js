@@ -2,12 +2,32 @@
 
 const { AbstractSublevel } = require('abstract-level')
 const sync = require('./sync')
+const { tellCause } = require('./errors')
 
 // A sublevel with the synchronous methods of its database. What they do comes
 // down to the same methods of the parent, as with the asynchronous ones.
 class Sublevel extends AbstractSublevel {
+  #failure // a function: why the database did not open
+
+  constructor (db, name, options, failure) {
+    super(db, name, options)
+    this.#failure = failure
+  }
+
   _sublevel (name, options) {
-    return new Sublevel(this, name, options)
+    return new Sublevel(this, name, options, this.#failure)
+  }
+
+  open (options) {
+    const opening = super.open(options)
+    opening.catch((err) => tellCause(err, this.#failure()))
+    return opening
+  }
+
+  deferAsync (fn, options) {
+    const deferred = super.deferAsync(fn, options)
+    deferred.catch((err) => tellCause(err, this.#failure()))
+    return deferred
   }
 
   async deleteRange (start, limit, options) {

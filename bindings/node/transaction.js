@@ -7,7 +7,7 @@ const { native, AS_BUFFER, SYNC } = require('./binding')
 const { BlockReader, openIterator } = require('./iterator')
 const { TransactionIterator } = require('./transaction_iterator')
 const { encodeRange } = require('./sync')
-const { invalidArgument, notOpen, transactionDone, decodeError } = require('./errors')
+const { invalidArgument, checkNames, notOpen, transactionDone, decodeError } = require('./errors')
 const { seconds } = require('./writer')
 
 // As in loam.h
@@ -261,6 +261,7 @@ function decode (encoding, data) {
 // Flags, the time-out for locks in milliseconds and a name, for the native side.
 function beginArguments (options) {
   const { serializable, lock, lockTimeout, name } = options
+  checkNames(options, ['serializable', 'lock', 'lockTimeout', 'name', 'retries', 'sync'])
   if (lockTimeout !== undefined && (typeof lockTimeout !== 'number' || Number.isNaN(lockTimeout))) {
     throw invalidArgument("The option 'lockTimeout' must be a number of milliseconds")
   }

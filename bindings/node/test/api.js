@@ -216,9 +216,6 @@ test('errors of opening', async (t) => {
   const refused = await new Loam(db.location, { cacheSize: '-1' }).open().catch((err) => err.cause)
   t.is(refused.code, 'LEVEL_INVALID_ARGUMENT')
   t.ok(/cache_size.*want 0 to/.test(refused.message), refused.message)
-  const clipped = new Loam(db.location, { writeBufferSize: 1, maxOpenFiles: 1e12, blockSize: 0, cacheSize: -1, somethingElse: {} })
-  await clipped.open()
-  await clipped.close()
   const readOnly = new Loam(db.location, { readOnly: true })
   await readOnly.open()
   t.is(await codeOf(readOnly.put('a', 'b')), 'LEVEL_READONLY')
@@ -262,7 +259,7 @@ test('wrong arguments of the native functions', async (t) => {
   const { native } = require('../binding')
   const db = native.database()
   for (const [name, f] of Object.entries(native)) {
-    if (typeof f !== 'function' || ['database', 'load'].includes(name)) continue
+    if (typeof f !== 'function' || ['database', 'load', 'pipeClose'].includes(name)) continue // pipeClose(1) closes a descriptor of this process
     for (const args of [[], [null], [{}], [1, 2, 3], [location() + '/none/x'], [db], [db, db, db, db, db, db, db]]) {
       try {
         f(...args)?.catch?.(() => {})

@@ -21,6 +21,15 @@ test('every example has its output', (t) => {
   t.end()
 })
 
+test('no link leads out of the package', (t) => {
+  const links = [...readme.matchAll(/\]\(([^)]*)\)/g)].map(([, link]) => link)
+  t.same(links.filter((link) => !/^(https:\/\/|#)/.test(link)), [])
+  for (const [, anchor] of links.join('\n').matchAll(/^#(.*)$/gm)) {
+    t.ok(readme.match(/^#+ .*$/gm).some((title) => title.replace(/^#+ /, '').toLowerCase().replace(/ /g, '-') === anchor), anchor)
+  }
+  t.end()
+})
+
 examples.forEach(([, language, source, wanted], i) => {
   test(`example ${i + 1}`, (t) => {
     const file = path.join(root, `example-${i}.${language === 'mjs' ? 'mjs' : 'cjs'}`)

@@ -68,6 +68,18 @@ export async function main (): Promise<void> {
   for (const [key, value] of sub.sublevel('t').iteratorSync()) console.log(key.length, value.length, one)
   users.batchSync([{ type: 'put', key: 'a', value: { name: 'b' } }, { type: 'del', sublevel: sub, key: 'a' }])
 
+  await users.batch<string, number>([{ type: 'put', key: 'a', value: 1 }])
+  users.batchSync<number, User>([{ type: 'put', key: 1, value: { name: 'b' } }, { type: 'del', key: 2 }])
+  sub.batchSync<string, User>([{ type: 'put', key: 'a', value: { name: 'b' } }])
+  // @ts-expect-error: a number is not a User
+  await users.batch([{ type: 'put', key: 'a', value: 1 }])
+  // @ts-expect-error: a string is not a number
+  await users.batch<string, number>([{ type: 'put', key: 'a', value: 'b' }])
+  const typed = users.keyspace<string, number>('t')
+  await typed.put('a', 1)
+  // @ts-expect-error: a string is not a number
+  await typed.put('a', 'b')
+
   const age: number = await users.transaction(async (tx) => {
     await tx.put('v', { name: 'Eve' })
     const eve: User | undefined = await tx.getForUpdate('v')
