@@ -623,19 +623,19 @@ class Loam extends AbstractLevel {
   static async repair (location, options) {
     assertLocation(location)
     const at = path.resolve(location)
-    const pairs = await enginePairs({ ...options })
+    const pairs = await enginePairs(options)
     return JSON.parse(await native.repair(at, pairs).catch((err) => { throw withDirectory(err, at) }))
   }
 
   static async upgrade (location, options) {
     assertLocation(location)
-    return native.upgrade(path.resolve(location), await enginePairs({ ...options }))
+    return native.upgrade(path.resolve(location), await enginePairs(options))
   }
 
   static async export (location, to, options) {
     assertLocation(location)
     assertLocation(to)
-    const { format = 'leveldb', ...rest } = { ...options }
+    const { format = 'leveldb', ...rest } = Object(options) === options ? options : {}
     return native.export(path.resolve(location), path.resolve(to), String(format), await enginePairs(rest))
   }
 }

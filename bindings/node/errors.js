@@ -66,7 +66,8 @@ function distance (a, b) {
 
 // Refuses options with names that are not among those known.
 function checkNames (options, known) {
-  for (const name of Object.keys(options ?? {})) {
+  if (Object(options) !== options) return // no options, as in abstract-level
+  for (const name of Object.keys(options)) {
     if (known.includes(name) || options[name] === undefined) continue
     const lower = name.toLowerCase()
     const nearest = known.reduce((a, b) => distance(lower, b.toLowerCase()) < distance(lower, a.toLowerCase()) ? b : a)

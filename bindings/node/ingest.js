@@ -35,7 +35,7 @@ class TableWriter {
     const resolved = location(at)
     await engineOptions() // loads the engine
     const writer = new TableWriter(kOpening)
-    writer.#native = await native.tableCreate(resolved, await enginePairs({ ...options }))
+    writer.#native = await native.tableCreate(resolved, await enginePairs(options))
     writer.#location = resolved
     return writer
   }

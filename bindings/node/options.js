@@ -46,7 +46,8 @@ function comparatorPair ({ comparator }) {
 // The options that the engine knows, as an array of alternating names and
 // values. Names of no option are refused; others are those of the caller's own options,
 // null if unknown names are for hooks.
-async function enginePairs (options, { others = [], clamps = false } = {}) {
+async function enginePairs (given, { others = [], clamps = false } = {}) {
+  const options = Object(given) === given ? given : {} // as in abstract-level
   const known = await engineOptions()
   if (others !== null) checkNames(options, [...known.keys(), ...others].filter((name) => name !== 'errorIfMissing'))
   checkFilter(options)
