@@ -6,6 +6,7 @@ package formats
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"flag"
@@ -213,7 +214,7 @@ func decodeLog(data []byte) (lines []string, err error) {
 }
 
 // chain: `begin N life N before N end N durable N former N`, then `record "..."` and
-// `sync`.
+// `sync`. A record that is a batch is `marker N`, if it is empty, or `put N "k" "v"`; N is its sequence number.
 func encodeChain(lines []string) ([]byte, error) {
 	return memLog(func(w *record.Writer) error {
 		for _, line := range lines {
@@ -228,6 +229,13 @@ func encodeChain(lines []string) ([]byte, error) {
 					Before: record.Predecessor{Num: n(5), End: int64(n(7)), Durable: int64(n(9))}})
 			case "record":
 				err = w.Append([]byte(words[1]))
+			case "marker", "put":
+				b := batchrepr.Init(nil)
+				if words[0] == "put" {
+					b = batchrepr.AppendEntry(b, base.DefaultKeyspace, base.KindSet, []byte(words[2]), []byte(words[3]))
+				}
+				batchrepr.SetSeq(b, base.SeqNum(number(words[1])))
+				err = w.Append(b)
 			case "sync":
 				err = w.Sync()
 			}
@@ -239,8 +247,21 @@ func encodeChain(lines []string) ([]byte, error) {
 	})
 }
 
+// decodeRecord is the line of a record.
+func decodeRecord(rec []byte) string {
+	if len(rec) < batchrepr.HeaderLen || batchrepr.Validate(rec, nil) != nil {
+		return fmt.Sprintf("record %q", rec)
+	}
+	if it := batchrepr.Read(rec); batchrepr.Count(rec) > 0 {
+		_, _, key, value, _ := it.Next()
+		return fmt.Sprintf("put %d %q %q", batchrepr.Seq(rec), key, value)
+	}
+	return fmt.Sprintf("marker %d", batchrepr.Seq(rec))
+}
+
 func decodeChain(data []byte) (lines []string, err error) {
-	r := record.NewChainReader(bytes.NewReader(data), int64(len(data)), "example", 7, 0)
+	num := binary.LittleEndian.Uint64(data[20:]) // of the first chunk, behind its header and version
+	r := record.NewChainReader(bytes.NewReader(data), int64(len(data)), "example", num, 0)
 	for durable := int64(0); ; durable = r.Durable() {
 		rec, err := r.Next()
 		if b, ok := r.Begin(); ok && lines == nil {
@@ -256,7 +277,7 @@ func decodeChain(data []byte) (lines []string, err error) {
 		if r.Durable() > durable {
 			lines = append(lines, "sync")
 		}
-		lines = append(lines, fmt.Sprintf("record %q", rec))
+		lines = append(lines, decodeRecord(rec))
 	}
 }
 
