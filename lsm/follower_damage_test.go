@@ -188,7 +188,8 @@ func TestCatchUpRefusesDamage(t *testing.T) {
 }
 
 // TestFollowerBesideEachStep has the writer take a step between any two calls of a follower: it writes, with a sync or without,
-// flushes, begins logs in the files of old ones, ingests, and opens the database anew. No follower takes that for damage.
+// flushes, begins logs in the files of old ones, ingests, and opens the database anew. No follower takes that for damage, and
+// none shows a batch without the tables that were ingested before it.
 func TestFollowerBesideEachStep(t *testing.T) {
 	n := 60
 	if testing.Short() {
@@ -204,9 +205,8 @@ func TestFollowerBesideEachStep(t *testing.T) {
 		other := mustSpace(t, db, "other")
 		var mu sync.Mutex // a follower closes files on goroutines of its own
 		var acked atomic.Int64
-		steps, written, left := 0, 0, 0
+		written, ingested, left := 0, 0, 0
 		step := func() {
-			steps++
 			switch op := rng.IntN(20); {
 			case op < 12:
 				written++
@@ -214,6 +214,7 @@ func TestFollowerBesideEachStep(t *testing.T) {
 				b := NewBatch()
 				b.Put([]byte("n"), fmt.Append(nil, written))
 				b.In(other).Put([]byte("n"), fmt.Append(nil, written))
+				b.Put([]byte("ingested"), fmt.Append(nil, ingested))
 				b.Put([]byte("large"), make([]byte, rng.IntN(8<<10)))
 				must(t, db.Write(b, mode))
 				acked.Store(int64(written))
@@ -222,8 +223,9 @@ func TestFollowerBesideEachStep(t *testing.T) {
 			case op < 17:
 				must(t, other.Flush())
 			case op < 18:
-				key := fmt.Sprintf("ingested%d", steps)
-				must(t, db.Ingest(context.Background(), nil, writeTable(t, fmt.Sprintf("out/%d", steps), o, key, "")))
+				ingested++
+				key := fmt.Sprintf("ingested%d", ingested)
+				must(t, db.Ingest(context.Background(), nil, writeTable(t, "out/"+key, o, key, "")))
 			case op < 19:
 				db.engine.WAL.Trim()
 				db.engine.WAL.Prepare()
@@ -236,9 +238,25 @@ func TestFollowerBesideEachStep(t *testing.T) {
 		for range rng.IntN(40) {
 			step()
 		}
+		var f *Follower
+		whole := func() {
+			snap := f.Snapshot()
+			defer snap.Close()
+			v, err := snap.Get([]byte("ingested"), nil)
+			n, _ := strconv.Atoi(string(v))
+			for i := 1; i <= n && err == nil; i++ {
+				_, err = snap.Get(fmt.Appendf(nil, "ingested%d", i), nil)
+			}
+			if err != nil && n > 0 {
+				t.Errorf("seed %d, run %d: of %d ingests: %v", start, run, n, err)
+			}
+		}
 		fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
 			if mu.TryLock() {
 				defer mu.Unlock()
+				if f != nil && left > 0 {
+					whole()
+				}
 				if left > 0 && rng.IntN(3) == 0 {
 					left--
 					step()
@@ -254,10 +272,13 @@ func TestFollowerBesideEachStep(t *testing.T) {
 		fo := *o
 		fo.FS = fsys
 		allow(20)
-		f, err := OpenFollower("db", &fo)
+		opened, err := OpenFollower("db", &fo)
 		if err != nil {
 			t.Fatalf("seed %d, run %d: %v", start, run, err)
 		}
+		mu.Lock()
+		f = opened
+		mu.Unlock()
 		for range 8 {
 			before := int(acked.Load())
 			allow(20)

@@ -58,7 +58,7 @@ var followers = []mutant{
 		{"internal/follow/follower.go", "\tif l.end {\n\t\tif err := f.judgeFirst(l)", "\tif false {\n\t\tif err := f.judgeFirst(l)"}}},
 
 	{"follower-cries-wolf", "a follower takes a log for missing that became obsolete meanwhile", target{"lsm", "TestFollowerBesideEachStep"}, []edit{
-		{"internal/follow/judge.go", "case err != nil && (changed || errors.Is(err, fs.ErrNotExist)):", "case err != nil && changed && why == nil && errors.Is(err, fs.ErrNotExist):"}}},
+		{"internal/follow/judge.go", "case err != nil && (changed || errors.Is(err, fs.ErrNotExist)):", "case err != nil && changed && errors.Is(err, fs.ErrClosed):"}}},
 
 	{"follower-skips-numbers", "a follower shows a batch without the tables that came before it", target{"lsm", "TestFollowerBesideEachStep"}, []edit{
 		{"internal/follow/logs.go", "if r.First > l.whole()+1 {", "if false {"}}},
