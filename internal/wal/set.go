@@ -594,10 +594,10 @@ func (s *Set) skipTo(next base.SeqNum) error {
 // other failure, that of the cut too, makes the database read-only.
 func (s *Set) failAppend(err error) error {
 	if base.IsShortage(err) {
-		s.cuts.Add(1)
 		if cut := s.cur.Cut(); cut != nil {
 			return s.fail("writing", fmt.Errorf("%w (and cutting it back: %w)", err, cut))
 		}
+		s.cuts.Add(1) // afterwards: a reader that opens the log until then may have the bytes
 	}
 	return s.failUnlessShort(fmt.Errorf("writing log %06d: %w", s.Num(), err))
 }

@@ -5,6 +5,16 @@ var feeds = []mutant{
 	{"feed-durable-early", "a record counts as durable once a part of its log is", target{"lsm", "TestChangesDurable"}, []edit{
 		{"internal/engine/changes.go", "log == synced.Num && end <= synced.End", "log == synced.Num && (end <= synced.End || end > 0)"}}},
 
+	{"feed-reads-cut-record", "a feed shows a record that it read before the log was cut back", target{"lsm", "TestChangesCutBack"}, []edit{
+		{"internal/feed/feed.go", "if c.log.cuts != env.Cuts() {", "if false {"}}},
+
+	{"feed-reads-beside-cut", "a log counts as cut back before it is", target{"lsm", "TestChangesCutBack"}, []edit{
+		{"internal/wal/set.go", "\t\tif cut := s.cur.Cut(); cut != nil {", "\t\ts.cuts.Add(1)\n\t\tif cut := s.cur.Cut(); cut != nil {"},
+		{"internal/wal/set.go", "\t\ts.cuts.Add(1) // afterwards", "\t\t// afterwards"}}},
+
+	{"feed-of-follower-reads-cut-record", "a follower's feed shows a record that it read before the log was cut back", target{"lsm", "TestChangesOfFollowerCutBack"}, []edit{
+		{"internal/engine/follower.go", "env.Cuts = func() uint64 { return uint64(seqs.Visible()) }", "env.Cuts = func() uint64 { return 0 }"}}},
+
 	{"feed-untrimmed", "a feed that begins within a batch shows all of it", target{"lsm", "TestChangesModel"}, []edit{
 		{"internal/feed/feed.go", "if rec.first < c.next || rec.last >= c.log.limit {", "if rec.last >= c.log.limit {"}}},
 }
