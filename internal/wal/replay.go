@@ -146,8 +146,8 @@ func (r *Replay) log(num uint64, name string) error {
 			}
 			return err
 		case errors.Is(err, base.ErrCorruption):
-			r.End = Place{num, reader.End()}
 			torn := reader.Tail()
+			r.End = Place{num, reader.End()}
 			r.drop(name, damageAt(err), f.Size(), err, torn)
 			return nil
 		case err != nil:
