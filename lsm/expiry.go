@@ -23,7 +23,8 @@ func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) 
 	return k.space.PutTTL(key, value, seconds, mode.commit())
 }
 
-// TTL tells how long key has its value: expires is false if that is for ever. A missing key is
+// TTL returns how long key keeps its value from now on; expires is false if that is for ever. In a
+// snapshot a value may stay visible after its deadline: left is 0 then. A missing key is
 // ErrNotFound. It fails as Get does.
 func (r *reader) TTL(key []byte) (left time.Duration, expires bool, err error) {
 	return r.space.TTLOf(key, r.at)

@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks|world -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -22,6 +22,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/leak"
 	"github.com/loamdb/loam/internal/testkit/lifetimes"
 	"github.com/loamdb/loam/internal/testkit/metamorphic"
+	"github.com/loamdb/loam/internal/testkit/world"
 )
 
 // round runs a test once, in directories below dir, and says what it did.
@@ -84,6 +85,10 @@ var tests = map[string]round{
 	"callbacks": func(seed int64, _ string) (string, error) {
 		n, err := callbacks.All(seed, 100)
 		return fmt.Sprintf("%d lives with a bad plug", n), err
+	},
+	"world": func(seed int64, _ string) (string, error) {
+		o := world.Settings{Format: testkit.Format(seed), Keys: 4 + int(seed%4)*12}
+		return fmt.Sprintf("1000 steps of every operation, %v", o.Format), world.Run(seed, o, 1000)
 	},
 	"leak": func(seed int64, dir string) (string, error) {
 		before, after, err := leak.Openings(filepath.Join(dir, "db"), seed, 1000)

@@ -1,0 +1,27 @@
+package world
+
+import (
+	"os"
+	"testing"
+
+	"github.com/loamdb/loam/internal/testkit/seed"
+	"github.com/loamdb/loam/lsm"
+)
+
+// TestHistories runs histories on both formats.
+func TestHistories(t *testing.T) {
+	runs := 400
+	if os.Getenv(seed.FullEnv) == "1" {
+		runs = 2_500
+	}
+	first := seed.Of(t)
+	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
+		t.Run(format.String(), func(t *testing.T) {
+			for i := range int64(runs) {
+				if err := Run(first+i, Settings{Format: format, Keys: 4 + int(i%4)*12}, 250); err != nil {
+					t.Fatalf("%s=%d, run %d: %v", seed.Env, first, i, err)
+				}
+			}
+		})
+	}
+}
