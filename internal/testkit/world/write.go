@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,16 +151,13 @@ func (w *World) batch() error {
 		s := home
 		if w.native() && w.rng.IntN(2) == 0 {
 			s = w.space()
-			if s.life == defaultLife && os.Getenv("W10") == "" {
-				s = home
-			}
 		}
 		x := w.draw(s)
 		ops = append(ops, x)
 		switch {
-		case s.life == defaultLife && home.life != defaultLife && w.rng.IntN(2) == 0 && os.Getenv("W10") != "", s.life == defaultLife && w.native() && w.rng.IntN(4) == 0 && os.Getenv("W10") != "":
+		case s.life == defaultLife && home.life != defaultLife && w.rng.IntN(2) == 0, s.life == defaultLife && w.native() && w.rng.IntN(4) == 0:
 			w.add(b.In(nil), s, x)
-		case s != home && (s.life != defaultLife || os.Getenv("W10") != ""), s.ks != nil && w.rng.IntN(4) == 0:
+		case s != home, s.ks != nil && w.rng.IntN(4) == 0:
 			w.add(b.In(s.ks), s, x)
 		default:
 			w.add(b, s, x)
