@@ -69,6 +69,7 @@ var elsewhere = map[string]string{
 	"Changes.KeyspaceName":   "names of a feed's keyspaces; lsm's tests of feeds",
 	"Batch.Each":             "reads a batch, not a database",
 	"lsm.NewCache":           "testkit/resources",
+	"lsm.OSFS":               "the operating system's files: testkit/surroundings",
 	"lsm.NewResources":       "testkit/resources",
 	"lsm.OptionDocs":         "a table of texts",
 	"lsm.MergeOperatorNamed": "draws no row: newWorld calls it",
