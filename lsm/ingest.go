@@ -85,8 +85,8 @@ type IngestOptions struct {
 	// with the database, so that they must not be changed; they may be deleted.
 	Move bool
 	// Excise deletes what the keyspace has in a range of keys, in the same step: readers see either
-	// what was there before or what the tables have. All keys of the tables must be in the range. The
-	// default, nil, deletes nothing.
+	// what was there before or what the tables have. All keys of the tables must be in the range. Both
+	// bounds are keys: nil is the empty key, not "no bound". The default, nil, deletes nothing.
 	Excise *Range
 }
 

@@ -12,7 +12,9 @@ import (
 
 func init() {
 	preview.SetDefaultFormat = setDefaultFormat
-	preview.HoldResources = func(r interface{ Set(name, value string) error }) (release func(), err error) {
+	preview.HoldResources = func(r interface {
+		Set(name, value string) error
+	}) (release func(), err error) {
 		c, err := r.(*Resources).inside().Cache()
 		if err != nil {
 			return nil, err

@@ -261,6 +261,7 @@ func (j *job) create(spare *sstable.Spare) (sstable.Writer, *table, error) {
 		return nil, t, err
 	}
 	o := j.k.Tree.Tables()
+	o.Keyspace, o.KeyspaceName = j.k.ID(), j.k.Tree.Name()
 	o.Format, o.FileNum, o.Spare = j.db.Opts.Format, 0, spare // without a number, so that it can get another one
 	return files.NewTableWriter(f, o), t, nil
 }

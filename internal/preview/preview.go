@@ -9,4 +9,6 @@ import "github.com/loamdb/loam/internal/base"
 var SetDefaultFormat func(base.Format) base.Format
 
 // HoldResources is set by package lsm: it keeps the memory that lsm.Resources share until release.
-var HoldResources func(r interface{ Set(name, value string) error }) (release func(), err error)
+var HoldResources func(r interface {
+	Set(name, value string) error
+}) (release func(), err error)

@@ -84,6 +84,8 @@ func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
 	k := &r.known
 	s := r.spaces[props.Keyspace]
 	switch {
+	case props.Outside && props.KeyspaceName == "" && (props.Comparer != r.o.Comparer.Name || r.several):
+		return r.spaceOfIngested(t, props.Comparer)
 	case props.Keyspace == base.DefaultKeyspace && props.Comparer != r.o.Comparer.Name:
 		return nil, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, props.Comparer, r.o.Comparer.Name)
 	case s != nil:
@@ -189,4 +191,57 @@ func (s *keyspace) of(tables []*table) (mine []*table) {
 		}
 	}
 	return mine
+}
+
+// spaceOfIngested makes a keyspace for an ingested table that a TableWriter wrote: it records no
+// keyspace, so among several it is not known which one had it. Its entries must not appear in one
+// that never had them.
+func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
+	cmp := r.comparer(comparer)
+	if cmp == nil {
+		return nil, fmt.Errorf("%w: %s has %q, which the options do not name", base.ErrComparerMismatch, t.name, comparer)
+	}
+	id := slices.Max(slices.Collect(maps.Keys(r.spaces))) + 1
+	s := &keyspace{id: max(id, r.maxSpace+1), names: manifest.KeyspaceNames{Name: fmt.Sprintf("ingested-%d", t.meta.Num), Comparer: comparer}, cmp: cmp}
+	r.spaces[s.id], r.maxSpace = s, s.id
+	return s, nil
+}
+
+// findSeveral sets r.several, and r.maxSpace to the largest number of a keyspace, by what tables
+// record that no MANIFEST lists.
+func (r *repair) findSeveral() error {
+	for id := range r.spaces {
+		r.maxSpace = max(r.maxSpace, id)
+	}
+	for _, name := range r.names {
+		num, ok := r.isTable(name)
+		if _, live := r.live[num]; !ok || live {
+			continue
+		}
+		info, err := r.o.FS.Stat(r.path(name))
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			continue // which is reported when the table is read
+		}
+		f, err := r.o.FS.Open(r.path(name))
+		if err != nil {
+			return err
+		}
+		props, err := files.TableProps(f, r.tableOptions(&table{
+			name: name, space: r.spaces[base.DefaultKeyspace], meta: &manifest.FileMeta{Num: num},
+		}))
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		switch {
+		case err == nil:
+			r.maxSpace = max(r.maxSpace, props.Keyspace)
+		case !errors.Is(err, base.ErrCorruption): // which the table itself is reported for
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	r.several = r.maxSpace > base.DefaultKeyspace
+	return nil
 }

@@ -47,6 +47,8 @@ type repair struct {
 	known    salvagedManifest // what MANIFESTs say
 	spaces   map[base.KeyspaceID]*keyspace
 	live     map[uint64]liveTable // tables of the MANIFEST by number
+	several  bool                 // there are keyspaces besides the default one
+	maxSpace base.KeyspaceID      // the largest number of one
 	next     uint64               // next file number
 	maxSeq   base.SeqNum          // largest in anything read
 	made     []uint64             // tables created by this run

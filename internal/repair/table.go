@@ -44,6 +44,9 @@ func (t *table) note(key []byte, tr base.Trailer) {
 func (r *repair) checkTables() ([]*table, error) {
 	k := &r.known
 	found := make(map[uint64]*table)
+	if err := r.findSeveral(); err != nil {
+		return nil, err
+	}
 	var all []*table
 	for _, name := range r.names {
 		num, ok := r.isTable(name)

@@ -203,8 +203,6 @@ func (w *World) lost() error {
 	}
 	o := w.options(fs)
 	if _, err := lsm.Repair(w.dir, o); err != nil {
-		return nil // TODO
-	} else if err != nil {
 		return fmt.Errorf("of %q: %w", list, err)
 	}
 	db, err := lsm.Open(w.dir, o)

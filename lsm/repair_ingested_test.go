@@ -1,0 +1,71 @@
+package lsm
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/loamdb/loam/internal/vfs"
+)
+
+// TestRepairKeepsIngestedKeyspacesApart: without a MANIFEST, tables that were loaded or ingested
+// into a keyspace do not become the default one's, and other comparers do not stop the repair.
+func TestRepairKeepsIngestedKeyspacesApart(t *testing.T) {
+	m := vfs.NewMem()
+	o := &Options{FS: m}
+	db, err := Open("db", o)
+	must(t, err)
+	must(t, db.Put([]byte("own"), nil, NoSync))
+	must(t, db.Flush())
+	ctx := context.Background()
+	for name, cmp := range map[string]*Comparer{"same": BytewiseComparer, "other": ReverseBytewiseComparer} {
+		ks, err := db.Keyspace(name, &KeyspaceOptions{Comparer: cmp})
+		must(t, err)
+		must(t, ks.BulkLoad(ctx, func(yield func(k, v []byte) bool) { yield([]byte("loaded "+name), nil) }, nil))
+		w, err := NewTableWriter(name, &Options{FS: m, Comparer: cmp})
+		must(t, err)
+		must(t, w.Put([]byte("written "+name), nil))
+		must(t, w.Finish())
+		must(t, ks.Ingest(ctx, nil, name))
+	}
+	must(t, db.Close())
+	names, err := m.List("db")
+	must(t, err)
+	for _, n := range names {
+		if strings.HasSuffix(n, ".manifest") {
+			must(t, m.Remove(filepath.Join("db", n)))
+		}
+	}
+	_, err = Repair("db", o)
+	must(t, err)
+	db, err = Open("db", o)
+	must(t, err)
+	defer db.Close()
+	keys := func(s Store) (list []string) {
+		it := s.Iter(nil)
+		for ok := it.First(); ok; ok = it.Next() {
+			list = append(list, string(it.Key()))
+		}
+		must(t, it.Close())
+		return list
+	}
+	if got := keys(db); !slices.Equal(got, []string{"own"}) {
+		t.Errorf("the default keyspace has %q", got)
+	}
+	var ingested []string
+	for _, name := range db.Keyspaces()[1:] {
+		ks, err := db.Keyspace(name, nil)
+		must(t, err)
+		if got := keys(ks); strings.HasPrefix(name, "ingested-") {
+			ingested = append(ingested, got...)
+		} else if !slices.Equal(got, []string{"loaded " + name}) {
+			t.Errorf("keyspace %s has %q", name, got)
+		}
+	}
+	slices.Sort(ingested)
+	if !slices.Equal(ingested, []string{"written other", "written same"}) {
+		t.Errorf("ingested tables have %q", ingested)
+	}
+}
