@@ -35,14 +35,14 @@ func (o *output) add(key []byte, t base.Trailer, codec base.Codec, value []byte)
 		o.addRangeDel(key, value, t.Seq())
 		return nil
 	}
-	if o.any && bytes.Equal(key, o.key) && t == o.trailer {
+	newKey := !o.any || o.space.cmp.Cmp(key, o.key) != 0
+	if !newKey && t == o.trailer {
 		if !bytes.Equal(value, o.value) {
 			o.r.report.Dropped = append(o.r.report.Dropped, Drop{File: o.t.name, Smallest: bytes.Clone(key), Largest: bytes.Clone(key),
 				Reason: fmt.Sprintf("a second value with sequence number %d", t.Seq())})
 		}
 		return nil
 	}
-	newKey := !o.any || o.space.cmp.Cmp(key, o.key) != 0
 	if o.w != nil && newKey && o.w.EstimatedSize() >= o.r.o.FileSize {
 		if err := o.finishTable(key); err != nil {
 			return err

@@ -10,9 +10,9 @@ import (
 
 // TestHistories runs histories on both formats.
 func TestHistories(t *testing.T) {
-	runs := 400
+	runs := 200
 	if os.Getenv(seed.FullEnv) == "1" {
-		runs = 2_500
+		runs = 10_000
 	}
 	first := seed.Of(t)
 	for _, format := range []lsm.Format{lsm.FormatNative, lsm.FormatLevelDB} {
