@@ -178,7 +178,7 @@ func sources(t *testing.T, pattern string) string {
 func TestShape(t *testing.T) {
 	text := header(t)
 	infallible := []string{"loam_abi_version", "loam_abi_revision", "loam_version", "loam_status_string", "loam_status_name",
-		"loam_error_errno", "loam_error_path", "loam_free", "loam_callback_fail", "loam_merge_result_set"}
+		"loam_error_errno", "loam_error_path", "loam_free", "loam_callback_fail", "loam_callback_interrupt", "loam_merge_result_set"}
 	silent := regexp.MustCompile(`^loam_\w+_(close|clear)$`)
 	for _, p := range prototypes(t) {
 		if fails := p.result == "loam_status"; fails == slices.Contains(infallible, p.name) {

@@ -355,6 +355,7 @@ static void close_apart(void *arg) {
   Closing *c = arg;
   c->lib->loam_close(c->db, NULL);
   free(c);
+  end_thread();
 }
 
 /* Closes a database that a callback gave up, by the garbage collector for instance: on a

@@ -151,6 +151,8 @@ static inline int keyword_is(PyObject *keyword, const char *name) {
 int raise_interrupt(PyObject *keep);
 PyObject *failure_behind(PyObject *keep, loam_status status, PyObject *exception);
 void library_may_outlive(PyObject *keep, int may);
+/* Gives up what callbacks keep for a thread that ends. */
+void end_thread(void);
 
 /* Adds a type, which is made at the first time and stays for the life of the process. */
 int add_type(PyObject *module, PyTypeObject **type, PyType_Spec *spec, PyTypeObject *base);

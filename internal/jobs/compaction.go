@@ -124,7 +124,9 @@ func (s *Scheduler) runPieces(ctx context.Context, k *keyspace, plan *picker.Pla
 		}
 		return nil
 	})
-	plan.Cut(k.Comparer(), s.splitKeys)
+	if !k.Comparer().Serial() { // else the pieces would wait for each other at every comparison
+		plan.Cut(k.Comparer(), s.splitKeys)
+	}
 	snapshots := s.listReaders(env)
 	results := make([]compact.Result, plan.Pieces())
 	errs := make([]error, plan.Pieces())

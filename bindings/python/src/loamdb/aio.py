@@ -60,7 +60,7 @@ class _Reads:
     _executor: ThreadPoolExecutor
 
     async def _run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        call = _Call(function, args, kwargs)
+        call: Callable[[], T] = _Call(function, args, kwargs)
         try:
             future = asyncio.get_running_loop().run_in_executor(self._executor, call)
         except RuntimeError:  # the threads went with the database, or the transaction: the call fails at once
