@@ -200,7 +200,7 @@ var platforms = func() (out [][2]string) {
 var fallbacks = [][2]string{{"js", "wasm"}, {"linux", "riscv64"}}
 
 // tagSets are the build tags that the project uses, one at a time.
-var tagSets = [][]string{nil, {"invariants"}, {"race"}}
+var tagSets = [][]string{nil, {"invariants"}, {"race"}, {"unmap"}}
 
 // ruleCompiled finds files that no supported build includes.
 func ruleCompiled(t *tree) []string {
@@ -274,7 +274,7 @@ func exits(t *tree, allowed map[string]string) []string {
 	var bad []string
 	used := map[string]bool{}
 	t.goFiles(func(f *file) {
-		if f.isTest() || f.command() || f.dir() == "internal/invariants" || onlyTagged(f, "invariants") {
+		if f.isTest() || f.command() || f.dir() == "internal/invariants" || onlyTagged(f, "invariants") || onlyTagged(f, "unmap") {
 			return
 		}
 		for _, d := range f.ast.Decls {

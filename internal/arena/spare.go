@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/invariants"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // Spare keeps the memory of one memtable that is not used any more for the next one.
@@ -64,7 +65,7 @@ func (s *Spare) wants(arena *Extent) bool {
 }
 
 func (s *Spare) wantsLocked(arena *Extent) bool {
-	return !s.closed && s.arena == nil && arena.Len() >= s.arenaLen && len(arena.Whole()) <= s.arenaLen+maxRounding
+	return !offheap.Unmap && !s.closed && s.arena == nil && arena.Len() >= s.arenaLen && len(arena.Whole()) <= s.arenaLen+maxRounding
 }
 
 // SetSize keeps arenas of n bytes from now on.

@@ -38,6 +38,7 @@ const (
 // constant while the frame is pinned. It holds no Go pointer: the memory is not
 // the garbage collector's.
 type header struct {
+	apart
 	state atomic.Uint64  // pin word until the frame is published
 	slot  atomic.Uintptr // address of the slot; 0 while private; transient: bytes of the memory
 	len   int64          // bytes of the frame
@@ -83,7 +84,7 @@ func (f Frame) Valid() bool { return f.h != nil }
 
 // Bytes is the frame's memory, aligned to 8 bytes, until Release.
 func (f Frame) Bytes() []byte {
-	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(f.h), headerLen)), f.h.len)
+	return unsafe.Slice((*byte)(f.h.start()), f.h.len)
 }
 
 // Release drops the pin. The bytes must not be touched after it.

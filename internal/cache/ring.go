@@ -75,9 +75,12 @@ func (r *ring) take(need int64) (off int64, ok bool) {
 	if !r.c.extend(off + need) {
 		return 0, false
 	}
+	h := r.c.header(off)
+	if !h.allocate(need) {
+		return 0, false
+	}
 	r.pos += need
 	r.touched = max(r.touched, r.pos)
-	h := r.c.header(off)
 	h.slot.Store(0)
 	h.state.Store(pinOne | specialBit)
 	h.size = uint32(need / unit)
@@ -183,6 +186,7 @@ func idle(w, loc uint64) bool {
 // bury turns a frame that nobody can reach any more into free memory.
 func (r *ring) bury(h *header) {
 	h.flags = 0
+	h.free()
 	r.used -= int64(h.size) * unit
 	if invariants.Enabled { // a reader that is still there reads garbage
 		b := unsafe.Slice((*byte)(unsafe.Pointer(h)), int64(h.size)*unit)[headerLen:]
@@ -223,16 +227,22 @@ func (r *ring) slide(h *header, size int64, bits uint64) {
 		r.skip(size, bits)
 		return
 	}
-	from, to := r.c.bytes(r.end, size), r.c.bytes(r.pos, size)
+	to := r.c.header(r.pos)
+	if !to.allocate(size) {
+		r.skip(size, bits)
+		return
+	}
 	moved := locOf(r.pos) | w&bits
 	r.moves++
-	if r.end-r.pos >= size {
+	if offheap.Unmap || r.end-r.pos >= size {
 		// The copy does not overlap: readers may go on until the swap.
-		copy(to, from)
+		h.moveTo(to, size)
 		if !slot.CompareAndSwap(w, moved) {
+			to.free()
 			r.skip(size, bits)
 			return
 		}
+		h.free()
 	} else {
 		// The copy overlaps: nobody may read meanwhile, so the block is not cached
 		// for a moment. Another reader may publish it again in that moment.
@@ -240,7 +250,7 @@ func (r *ring) slide(h *header, size int64, bits uint64) {
 			r.skip(size, bits)
 			return
 		}
-		copy(to, from)
+		h.moveTo(to, size)
 		for {
 			w := slot.Load()
 			if w&(locMask|specialBit) != 0 {

@@ -156,7 +156,7 @@ func (s *shard) promote(h *header, off int64) bool {
 		s.small.bury(h)
 		return true
 	}
-	copy(s.c.bytes(to, size), s.c.bytes(off, size))
+	h.moveTo(s.c.header(to), size)
 	if !slot.CompareAndSwap(w, locOf(to)) {
 		n := s.c.header(to)
 		n.slot.Store(0)

@@ -143,6 +143,9 @@ func (b *Blocks) caught(r any) error {
 	}
 	off, cause := uint64(0), fmt.Errorf("%v", r)
 	if f, ok := r.(interface{ Addr() uintptr }); ok {
+		if offheap.Unmap {
+			offheap.CheckFault(f.Addr())
+		}
 		off = uint64(f.Addr() - uintptr(unsafe.Pointer(unsafe.SliceData(b.data))))
 		if off < uint64(len(b.data)) {
 			cause = syscall.EIO

@@ -34,7 +34,7 @@ func (e *Extent) begin(n, limit int) error {
 	if err := failing(n); err != nil {
 		return noMemory(n, err)
 	}
-	if n < limit {
+	if n < limit || Unmap {
 		if mem, ok := mapRange(n, limit, n > manyPages && n <= fewBytes); ok {
 			e.mem, e.own = mem, true
 			return nil

@@ -61,6 +61,8 @@ func Alloc(n int) ([]byte, error) {
 	var b []byte
 	var err error
 	switch {
+	case Unmap:
+		b, err = allocAnew(roundUp(n))
 	case n <= maxSlab:
 		b, err = slabs[classOf(n)].alloc()
 	case n <= maxPiece:
@@ -109,6 +111,8 @@ func Free(b []byte) {
 	untrack(b)
 	inUse.Add(-int64(n))
 	switch {
+	case Unmap:
+		unmapRange(b)
 	case n <= maxSlab:
 		slabs[classOf(n)].free(b)
 	case n <= maxPiece:

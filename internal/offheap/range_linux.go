@@ -1,3 +1,5 @@
+//go:build !unmap
+
 package offheap
 
 import (

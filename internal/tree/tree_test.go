@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
 	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/offheap"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -142,6 +144,9 @@ func TestTreesShareSequences(t *testing.T) {
 // TestSpareWaitsForReads fills and flushes memtables beside a read that is under way, by a guard and
 // then by a reference: the memory of what it may look at is not another memtable's meanwhile.
 func TestSpareWaitsForReads(t *testing.T) {
+	if offheap.Unmap {
+		t.Skip("freed memory stays unreadable")
+	}
 	h := newHouse(t)
 	h.Spare = memtable.NewSpare(64 << 10)
 	defer h.Spare.Close()
@@ -396,5 +401,66 @@ func TestWrittenSinceKeepsItsState(t *testing.T) {
 	}, nil)
 	if !ok || !slices.Equal(keys, []string{"b", "c"}) {
 		t.Errorf("%v, %q; want b and c", ok, keys)
+	}
+}
+
+// TestGetKeepsItsState: a flush takes a memtable away while a Get searches it. The guard keeps its
+// memory, however long the comparer takes.
+func TestGetKeepsItsState(t *testing.T) {
+	h := newHouse(t)
+	var beside func()
+	cmp := *base.Bytewise
+	cmp.EqualIsBytewise = false // so that the search calls Compare
+	cmp.Compare = func(a, b []byte) int {
+		if f := beside; f != nil {
+			beside = nil
+			f()
+		}
+		return bytes.Compare(a, b)
+	}
+	tree := New(Options{Comparer: &cmp, MemTableSize: 64 << 10}, h.Shared)
+	tree.Start(1, nil, h.manifest.Current(base.DefaultKeyspace))
+	defer tree.Close()
+	for i := range 100 {
+		h.put(t, tree, fmt.Sprint("k", i), "v")
+	}
+	wantGet(t, tree, nil, "k50", "v") // orders the entries
+	beside = func() {
+		h.rotate(t, tree, 2)
+		tree.Install(h.manifest.Current(base.DefaultKeyspace), newestSealed(tree))
+		if h.Reads.DrainFor(time.Millisecond) {
+			t.Error("the state was freed beside a guard")
+		}
+	}
+	wantGet(t, tree, nil, "k50", "v")
+	if beside != nil {
+		t.Error("the comparer was not called")
+	}
+}
+
+// TestPinnedStateWaitsForGuards: a state that a snapshot was pinned to is kept by the guards that
+// have seen it, when the snapshot is closed.
+func TestPinnedStateWaitsForGuards(t *testing.T) {
+	h := newHouse(t)
+	tree := h.open(0, 1)
+	defer tree.Close()
+	h.put(t, tree, "k", "v")
+	var snap Snapshot
+	h.Seqs.Open(&snap)
+	tree.InstallFiltered(h.manifest.Current(base.DefaultKeyspace), nil)
+	h.Reads.DrainFor(time.Minute)
+	g := h.Reads.Enter()
+	s, _, err := tree.stateFor(g, &snap)
+	if err != nil || s == tree.state.Load(g) {
+		t.Fatalf("the snapshot is not pinned: %v", err)
+	}
+	snap.Close()
+	if n := h.Holders.n.Load(); n != 3 { // the house, the current state, and the pinned one
+		t.Errorf("%d holders inside a guard", n)
+	}
+	g.Exit()
+	h.Reads.DrainFor(time.Minute)
+	if n := h.Holders.n.Load(); n != 2 {
+		t.Errorf("%d holders after the guard", n)
 	}
 }

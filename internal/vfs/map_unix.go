@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/offheap"
 )
 
 // maxMappings bounds the files that the process has mapped. Linux allows 65,530
@@ -41,5 +42,8 @@ func (r *osReadFile) Map(n int64) (*Mapping, error) {
 
 func unmapFile(b []byte) error {
 	mappings.Add(-1)
+	if offheap.Unmap {
+		return offheap.Retire(b)
+	}
 	return unix.Munmap(b)
 }

@@ -32,7 +32,7 @@ func TestMutants(t *testing.T) {
 		t.Skipf("set %s=1 (four mutants) or %s=1 (all)", testkit.FullEnv, allEnv)
 	}
 	root, dir := moduleRoot(t), t.TempDir()
-	rows := slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared)
+	rows := slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes)
 	order := rand.New(rand.NewPCG(uint64(testkit.Seed(t)), 14)).Perm(len(rows))
 	if !all {
 		order = order[:4]
@@ -77,7 +77,7 @@ func TestMutantsApply(t *testing.T) {
 	texts := map[string]string{} // by file, with every mutant that fits beside the others
 	names := map[string]bool{}
 	alone := []mutant{}
-	for _, m := range slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared) {
+	for _, m := range slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes) {
 		if names[m.name] {
 			t.Errorf("two mutants are named %s", m.name)
 		}
@@ -100,7 +100,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 	if out, err := compile(t, root, texts); err != nil {
 		t.Logf("together they do not compile, so one at a time: %v\n%s", err, out)
-		alone = slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared)
+		alone = slices.Concat(table, plugs, blocks, copies, ingests, feeds, followers, shared, lifetimes)
 	}
 	for _, m := range alone {
 		texts, err := m.apply(root, nil)

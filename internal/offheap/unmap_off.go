@@ -1,0 +1,14 @@
+//go:build !unmap || !linux
+
+package offheap
+
+// Unmap says whether this is a build in which freed memory is unreadable.
+const Unmap = false
+
+func allocAnew(int) ([]byte, error) { return nil, nil }
+
+// Retire is called in builds with Unmap only.
+func Retire([]byte) error { return nil }
+
+// CheckFault is called in builds with Unmap only.
+func CheckFault(uintptr) {}
