@@ -442,7 +442,7 @@ class Loam extends AbstractLevel {
     const state = snapshotOf(this.#family, options ?? {})
     snapshot?.ref() // fails if it is closed; closing waits for the end
     try {
-      return await require('./dump').dump(context, file, options, await state)
+      return await require('./dump').dump(this, context, file, options, await state)
     } finally {
       snapshot?.unref()
     }
@@ -450,7 +450,7 @@ class Loam extends AbstractLevel {
 
   async load (file, options) {
     const context = await this[kSettled]('load')
-    return require('./dump').load(context, file, options)
+    return require('./dump').load(this, context, file, options)
   }
 
   async checkpoint (location, options) {

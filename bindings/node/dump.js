@@ -5,7 +5,8 @@ const net = require('net')
 const { pipeline } = require('stream/promises')
 const { native, engineOptions } = require('./binding')
 const { watch, watched } = require('./jobs')
-const { invalidArgument, AbortError } = require('./errors')
+const { assertOpen } = require('./sync')
+const { invalidArgument, notOpen, AbortError } = require('./errors')
 
 // As in loam.h
 const CONTINUE = 1
@@ -27,14 +28,19 @@ function described (text) {
 }
 
 // Runs a job on a file, by its path, or on a stream: between that and the job is a pipe.
-async function run (file, mode, writing, options, names, start) {
+// db, undefined if there is none, ends the work when it closes.
+async function run (db, file, mode, writing, options, names, start) {
   const { signal, progress } = watched(options, 'progress', ...names)
   if (signal?.aborted) throw new AbortError(signal.reason)
+  const begin = (fd) => {
+    if (db !== undefined) assertOpen(db, writing ? 'dump' : 'load')
+    return start(fd)
+  }
   const wait = async (job) => described(await native.jobResult(job))
   if (typeof file === 'string' && file !== '') {
     const handle = await fs.promises.open(file, mode, 0o600)
     try {
-      return await watch(start(handle.fd), wait, signal, progress)
+      return await watch(begin(handle.fd), wait, signal, progress)
     } finally {
       await handle.close()
     }
@@ -46,7 +52,7 @@ async function run (file, mode, writing, options, names, start) {
   const [ours, theirs] = writing ? [from, to] : [to, from]
   let job
   try {
-    job = start(theirs)
+    job = begin(theirs)
   } catch (error) {
     native.pipeClose(ours)
     throw error
@@ -54,33 +60,50 @@ async function run (file, mode, writing, options, names, start) {
     native.pipeClose(theirs)
   }
   const socket = new net.Socket({ fd: ours, readable: writing, writable: !writing })
-  // A cancelled job may wait for the pipe.
+  // Ends the pipe, too, for which a cancelled job may wait, and the stream.
+  const ending = new AbortController()
   const cancel = () => {
     native.jobCancel(job)
-    socket.destroy()
+    ending.abort()
   }
   const working = watch(job, wait, signal, progress, cancel)
   // A stream that fails ends the job, and a job that fails the stream.
   let failure = null
-  const moving = (writing ? pipeline(socket, file) : pipeline(file, socket)).catch((error) => {
+  const ends = writing ? [socket, file] : [file, socket]
+  const moving = pipeline(...ends, { signal: ending.signal }).catch((error) => {
     failure = { error }
     cancel()
   })
+  let closed = false
+  const resource = {
+    close: () => {
+      closed = true
+      cancel()
+      return Promise.allSettled([working, moving])
+    }
+  }
+  db?.attachResource(resource)
+  signal?.addEventListener('abort', cancel)
   try {
     const info = await working
     await moving
     if (failure !== null && writing) throw failure.error // else the stream has more than the dump
     return info
   } catch (error) {
-    socket.destroy()
+    ending.abort()
     await moving
-    const own = failure !== null && (error.code === 'LEVEL_ABORTED' || error.code === 'LEVEL_CORRUPTION' || error.code === 'LEVEL_IO_ERROR') && !signal?.aborted
-    if (own && failure.error.code !== 'EPIPE' && failure.error.code !== 'ERR_STREAM_PREMATURE_CLOSE') throw failure.error
+    if (closed) throw notOpen(writing ? 'dump' : 'load')
+    if (signal?.aborted) throw new AbortError(signal.reason)
+    const own = failure !== null && ['LEVEL_ABORTED', 'LEVEL_CORRUPTION', 'LEVEL_IO_ERROR'].includes(error.code)
+    if (own && !['EPIPE', 'ERR_STREAM_PREMATURE_CLOSE', 'ABORT_ERR'].includes(failure.error.code)) throw failure.error
     throw error
+  } finally {
+    signal?.removeEventListener('abort', cancel)
+    db?.detachResource(resource)
   }
 }
 
-exports.dump = function (context, file, options, snapshot) {
+exports.dump = function (db, context, file, options, snapshot) {
   const resume = Boolean(options?.resume)
   if (resume && typeof file !== 'string') throw new TypeError('A dump is resumed in a file, by its path')
   const compression = options?.compression === false ? 'none' : options?.compression ?? undefined
@@ -88,14 +111,14 @@ exports.dump = function (context, file, options, snapshot) {
   if (compression !== undefined && !['none', 'snappy', 'zstd'].includes(compression)) throw invalidArgument("The option 'compression' must be 'none', 'snappy' or 'zstd'")
   if (typeof file === 'string' && file !== '') native.dumpCheck(context, file)
   const mode = resume ? fs.constants.O_RDWR | fs.constants.O_CREAT : 'w+'
-  return run(file, mode, true, options, DUMPING, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
+  return run(db, file, mode, true, options, DUMPING, (fd) => native.dumpStart(context, snapshot, compression, resume ? CONTINUE : 0, fd))
 }
 
-exports.load = function (context, file, options) {
-  return run(file, 'r', false, options, ['overwrite'], (fd) => native.loadStart(context, options?.overwrite ? OVERWRITE : 0, fd))
+exports.load = function (db, context, file, options) {
+  return run(db, file, 'r', false, options, ['overwrite'], (fd) => native.loadStart(context, options?.overwrite ? OVERWRITE : 0, fd))
 }
 
 exports.verifyDump = async function (file, options) {
   await engineOptions() // loads the engine
-  return run(file, 'r', false, options, [], (fd) => native.dumpVerifyStart(fd))
+  return run(undefined, file, 'r', false, options, [], (fd) => native.dumpVerifyStart(fd))
 }

@@ -13,7 +13,7 @@ const { compile, target } = require('./build')
 const root = path.join(__dirname, '..')
 const copy = path.join(root, '..', '..', 'build', 'node-asan')
 const platform = path.join(copy, 'npm', path.basename(target))
-const TESTS = ['api', 'backups', 'changes', 'dump', 'engine', 'errors', 'follower', 'ingest', 'lifetimes', 'order', 'suite', 'terminate', 'transactions', 'values']
+const TESTS = ['api', 'backups', 'changes', 'dump', 'engine', 'errors', 'follower', 'ingest', 'lifetimes', 'order', 'pool', 'suite', 'terminate', 'transactions', 'values']
 
 fs.rmSync(copy, { recursive: true, force: true })
 fs.mkdirSync(platform, { recursive: true })

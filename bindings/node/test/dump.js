@@ -145,6 +145,19 @@ test('a dump that waits for its stream is cancelled', async (t) => {
   await db.close()
 })
 
+test('closing ends dumps and loads that wait for their streams', async (t) => {
+  const db = await filled()
+  const users = db.keyspace('users')
+  const working = [
+    db.dump(new Writable({ highWaterMark: 1, write () {} })),
+    users.dump(new Writable({ highWaterMark: 1, write () {} })),
+    db.load(new PassThrough(), { overwrite: true })
+  ].map((promise) => promise.catch((err) => err))
+  await new Promise(setImmediate)
+  await db.close()
+  for (const each of working) t.is((await each).code, 'LEVEL_DATABASE_NOT_OPEN')
+})
+
 test('a dump to a stream in a worker warns of no descriptors', async (t) => {
   const worker = new Worker(`
     const { Loam } = require(${JSON.stringify(path.join(__dirname, '..'))})
