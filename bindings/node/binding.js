@@ -86,3 +86,7 @@ exports.copyScratch = function (length) {
   if (view === null) view = views[length] = new Uint8Array(scratch, native.scratch.byteOffset, length)
   return copy(view)
 }
+
+// Keys and values that the native side reads later than in the call: the caller may change or
+// transfer them meanwhile.
+exports.kept = (data) => data instanceof Uint8Array ? copy(data) : data

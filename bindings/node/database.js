@@ -2,7 +2,7 @@
 
 const { AbstractLevel, AbstractSnapshot, AbstractChainedBatch } = require('abstract-level')
 const path = require('path')
-const { native, engineOptions, copyScratch, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
+const { native, engineOptions, copyScratch, kept, AS_BUFFER, NO_FILL, MAY_BLOCK, SYNC } = require('./binding')
 const { snake } = require('./cache')
 const { enginePairs, creationPairs, cacheOf, loggerOf, OPENING } = require('./options')
 const { ReadQueue, WriteQueue, packKeys, unpackValues, hasErrors } = require('./queues')
@@ -232,8 +232,9 @@ class Loam extends AbstractLevel {
 
   _clear (options) {
     const { lower, upper, flags } = bounds(options)
+    const [from, to] = [kept(lower), kept(upper)]
     const snapshot = snapshotNow(this.#family, options)
-    return this.#writes.run(() => native.clear(this.#context, snapshot, lower, upper, flags, options.limit, options.sync === true))
+    return this.#writes.run(() => native.clear(this.#context, snapshot, from, to, flags, options.limit, options.sync === true))
   }
 
   // Adds an operand to a key, whose value is from then on what the merge operator makes of
@@ -255,7 +256,8 @@ class Loam extends AbstractLevel {
   }
 
   [sync.kDeleteRange] (start, limit, keyEncoding, options) {
-    return this.#writes.run(() => native.deleteRange(this.#context, start, limit, options?.sync === true))
+    const [from, to] = [kept(start), kept(limit)]
+    return this.#writes.run(() => native.deleteRange(this.#context, from, to, options?.sync === true))
   }
 
   deleteRangeSync (start, limit, options) {
@@ -300,9 +302,9 @@ class Loam extends AbstractLevel {
     if (this.status === 'opening') return this.deferAsync(() => this.compareAndSwap(key, old, value, options))
     sync.assertOpen(this, 'compareAndSwap')
     this._assertValidKey(key)
-    const encodedKey = this.keyEncoding(options?.keyEncoding).encode(key)
+    const encodedKey = kept(this.keyEncoding(options?.keyEncoding).encode(key))
     const encoding = this.valueEncoding(options?.valueEncoding)
-    const [from, to] = [old, value].map((v) => v === undefined || v === null ? undefined : encoding.encode(v))
+    const [from, to] = [old, value].map((v) => v === undefined || v === null ? undefined : kept(encoding.encode(v)))
     return this.#writes.run(() => native.compareAndSwap(this.#context, encodedKey, from, to, options?.sync === true))
   }
 
@@ -312,7 +314,7 @@ class Loam extends AbstractLevel {
     if (this.status === 'opening') return this.deferAsync(() => this.ttl(key, options))
     sync.assertOpen(this, 'ttl')
     this._assertValidKey(key)
-    const encodedKey = this.keyEncoding(options?.keyEncoding).encode(key)
+    const encodedKey = kept(this.keyEncoding(options?.keyEncoding).encode(key))
     await this.#writes.settled()
     sync.assertOpen(this, 'ttl')
     return native.ttl(this.#context, encodedKey)
@@ -541,7 +543,7 @@ class Loam extends AbstractLevel {
   }
 
   #bound (key, options) {
-    return key === undefined || key === null ? undefined : this.keyEncoding(options?.keyEncoding).encode(key)
+    return key === undefined || key === null ? undefined : kept(this.keyEncoding(options?.keyEncoding).encode(key))
   }
 
   // A bound that leaves the key inside: the next larger key, which is known in the usual order only.

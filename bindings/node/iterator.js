@@ -243,6 +243,18 @@ class Iterator extends AbstractIterator {
   }
 }
 
+// Databases hold what they close. Of a SyncIterator that is only a reference that lets it be
+// collected, as a loop by next() that is left early closes nothing.
+const collected = new FinalizationRegistry(({ db, resource }) => db.detachResource(resource))
+
+function closeWith (db, iterator) {
+  const reference = new WeakRef(iterator)
+  const resource = { close: async () => reference.deref()?.close() }
+  db.attachResource(resource)
+  collected.register(iterator, { db, resource }, resource)
+  return resource
+}
+
 // What db.iteratorSync() returns: an iterable iterator that reads on the
 // JavaScript thread. In a sublevel its keys begin with the sublevel's prefix.
 class SyncIterator {
@@ -255,6 +267,7 @@ class SyncIterator {
   #left
   #snapshot
   #prefix
+  #resource
   #open = true
   #ended = false // was read to its end, or left by return()
 
@@ -268,7 +281,7 @@ class SyncIterator {
     this.#left = Number.isInteger(options.limit) && options.limit >= 0 ? options.limit : Infinity
     this.#snapshot = options.snapshot ?? null
     this.#native = open(context, this.#reader, options, snapshot)
-    db.attachResource(this)
+    this.#resource = closeWith(db, this)
   }
 
   next () {
@@ -311,7 +324,8 @@ class SyncIterator {
     this.#open = false
     this.#reader.reset()
     native.iteratorClose(this.#native)
-    this.#db.detachResource(this)
+    collected.unregister(this.#resource)
+    this.#db.detachResource(this.#resource)
   }
 
   return (value) {

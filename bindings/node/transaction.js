@@ -3,7 +3,7 @@
 // What db.transaction() hands to its function, and how often it calls that.
 
 const { setTimeout: sleep } = require('timers/promises')
-const { native, AS_BUFFER, SYNC } = require('./binding')
+const { native, kept, AS_BUFFER, SYNC } = require('./binding')
 const { BlockReader, openIterator } = require('./iterator')
 const { TransactionIterator } = require('./transaction_iterator')
 const { encodeRange } = require('./sync')
@@ -152,7 +152,7 @@ class Transaction {
   async #write (kind, key, value, options) {
     const { db, place, encoded } = this.#key(key, options)
     place._assertValidValue(value)
-    const encodedValue = place.valueEncoding(options?.valueEncoding).encode(value)
+    const encodedValue = this.#kept(place.valueEncoding(options?.valueEncoding).encode(value))
     const ttl = kind !== PUT || (options?.ttl ?? undefined) === undefined ? 0 : seconds(options.ttl)
     return this.#call(db, (context) => native.transactionWrite(context, this.#native, kind, encoded, encodedValue, ttl))
   }
@@ -163,6 +163,7 @@ class Transaction {
     const make = async () => {
       const { db, place } = this.#target(options)
       const { encoded, encodings } = encodeRange(place, options)
+      for (const name of ['gt', 'gte', 'lt', 'lte'].filter((name) => name in encoded)) encoded[name] = this.#kept(encoded[name])
       const prefix = raw ? 0 : place.prefix?.length ?? 0
       decoding = { ...encodings, prefix, place }
       const reader = new BlockReader(encoded)
@@ -216,7 +217,12 @@ class Transaction {
     const { db, place } = this.#target(options)
     place._assertValidKey(key)
     const encoding = place.keyEncoding(options?.keyEncoding)
-    return { db, place, encoded: place.prefixKey(encoding.encode(key), encoding.format, false) }
+    return { db, place, encoded: this.#kept(place.prefixKey(encoding.encode(key), encoding.format, false)) }
+  }
+
+  // A call that waits for its turn copies its keys and values.
+  #kept (data) {
+    return this.#last === null ? data : kept(data)
   }
 
   async #call (db, call) {

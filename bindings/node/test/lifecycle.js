@@ -83,7 +83,7 @@ test('SIGKILL loses nothing that was written', async (t) => {
 test('garbage collection of what was not closed', async (t) => {
   const result = await run(['--expose-gc', program('gc.js'), path.join(root, 'gc')])
   t.is(result.stderr, '')
-  t.is(result.stdout, '["database","iterator","snapshot","sync"] v\n')
+  t.is(result.stdout, '["database","iterator","left","snapshot","sync"] v\n')
 })
 
 test('a flood of signals', async (t) => {

@@ -157,3 +157,38 @@ test('large entries in scans, as text and as bytes', async (t) => {
   }
   await db.close()
 })
+
+test('bytes that are transferred or changed behind a call', async (t) => {
+  const db = new Loam(path.join(root, 'transferred'), { keyEncoding: 'buffer', valueEncoding: 'buffer' })
+  await db.open()
+  const key = Buffer.from('key')
+  const bytes = () => Buffer.from(new Uint8Array([1, 2, 3]).buffer)
+  const gone = (...buffers) => buffers.forEach((buffer) => structuredClone(buffer, { transfer: [buffer.buffer] }))
+  const calls = {
+    put: (key, value) => [db.put(key, value)],
+    'put with sync': (key, value) => [db.put(key, value, { sync: true })],
+    batch: (key, value) => [db.batch([{ type: 'put', key, value }])],
+    compareAndSwap: (key, value) => [db.put(Buffer.from('x'), value), db.compareAndSwap(key, undefined, value)]
+  }
+  for (const [name, call] of Object.entries(calls)) {
+    await db.del(key)
+    const [k, v] = [Buffer.from(new Uint8Array(key).buffer), bytes()]
+    const promises = call(k, v)
+    gone(k, v)
+    await Promise.all(promises)
+    t.same(await db.get(key), Buffer.from([1, 2, 3]), name)
+  }
+  const [from, to] = [Buffer.from(new Uint8Array(key).buffer), Buffer.from(new Uint8Array([0xff]).buffer)]
+  const waiting = [db.put(Buffer.from('a'), key, { sync: true }), db.deleteRange(from, to)]
+  gone(from, to)
+  await Promise.all(waiting)
+  t.same(await db.keys().all(), [Buffer.from('a')], 'deleteRange')
+  await db.transaction(async (tx) => {
+    const [k, v] = [Buffer.from(new Uint8Array(key).buffer), bytes()]
+    const puts = [tx.put(Buffer.from('first'), key), tx.put(k, v)]
+    gone(k, v)
+    await Promise.all(puts)
+  })
+  t.same(await db.get(key), Buffer.from([1, 2, 3]), 'transaction')
+  await db.close()
+})

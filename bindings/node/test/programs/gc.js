@@ -8,7 +8,14 @@ async function main (location) {
   const turn = () => new Promise(setImmediate)
   const collected = new Set()
   const registry = new FinalizationRegistry((name) => collected.add(name.split(' ')[0]))
+  const living = new Loam(`${location}-living`)
+  await living.put('a', '1')
   for (let round = 0; round < 20; round++) {
+    ;(() => {
+      const left = living.iteratorSync()
+      left.next()
+      registry.register(left, `left ${round}`)
+    })()
     await (async () => {
       // A logger that refers to its database keeps it no more than nothing does.
       const db = new Loam(`${location}-${round}`, { logger: (level, message) => console.log(db.location, level, message), cache: new Cache('1MiB') })
@@ -28,10 +35,11 @@ async function main (location) {
     await turn()
     global.gc()
   }
-  for (let i = 0; i < 100 && collected.size < 4; i++) {
+  for (let i = 0; i < 100 && collected.size < 5; i++) {
     global.gc()
     await turn()
   }
+  await living.close()
   // A database that was dropped has let go of its directory.
   const db = new Loam(`${location}-0`)
   for (let i = 0; ; i++) {
