@@ -1,0 +1,29 @@
+package strangers
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/loamdb/loam/internal/testkit"
+)
+
+// TestStrangers: whatever another program does beside a long operation, the database is unharmed as long
+// as its own directory is, and nothing hangs or panics.
+func TestStrangers(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows removes and renames no file that is open")
+	}
+	r, err := NewRunner(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Each(testkit.Seed(t), testkit.Scale(1, 1, 20))
+	trials, acted := r.Acted()
+	t.Logf("%d trials, the stranger acted in %d", trials, acted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if acted < trials/2 {
+		t.Errorf("the stranger acted in %d of %d trials", acted, trials)
+	}
+}
