@@ -37,7 +37,7 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 			stage.Abort()
 		}
 	}()
-	c := copier{src: s, fs: stage.fs, stop: stop, made: content{}}
+	c := copier{src: s, fs: stage.fs, stop: stop, made: Content{}}
 	img, err := s.capture()
 	if err != nil {
 		return st, err
@@ -46,7 +46,7 @@ func (s *Source) Checkpoint(dir string, stop func() error) (st Stats, err error)
 	if err := c.fill(img, stage.dir); err != nil {
 		return c.stats, stage.explain(err)
 	}
-	err = stage.commit(c.made)
+	err = stage.Commit(c.made)
 	done = err == nil
 	return c.stats, err
 }
@@ -65,7 +65,7 @@ type copier struct {
 	src   *Source
 	fs    vfs.FS // of the copy's directory; has the source's, too
 	stop  func() error
-	made  content
+	made  Content
 	stats Stats
 	buf   []byte
 }

@@ -59,11 +59,11 @@ func (f *Folder) Restore(id uint64, dir string, r *Run) error {
 		if err := r.stop(); err != nil {
 			return err
 		}
-		want := content{}
+		want := Content{}
 		for i := range c.files {
 			want[c.files[i].name] = c.files[i].object.size
 		}
-		err = s.commit(want)
+		err = s.Commit(want)
 		done = err == nil
 		return err
 	})

@@ -163,17 +163,14 @@ func (s *Stage) prepare(left bool) error {
 	return s.fs.MkdirAll(s.dir)
 }
 
-// content is the files of a copy: by path below its directory, how many bytes each has at least.
-type content map[string]int64
+// Content is the files of a copy: by path below its directory, how many bytes each has at least.
+type Content map[string]int64
 
 // Dir is the directory while it is made.
 func (s *Stage) Dir() string { return s.dir }
 
-// Commit gives the directory its name. Everything in it is durable.
-func (s *Stage) Commit() error { return s.commit(nil) }
-
-// commit is Commit of a directory that must have want.
-func (s *Stage) commit(want content) error {
+// Commit gives the directory its name. Everything in it is durable, and it must have want.
+func (s *Stage) Commit(want Content) error {
 	if err := s.whole(want); err != nil {
 		return s.explain(err)
 	}
@@ -199,7 +196,7 @@ func (s *Stage) commit(want content) error {
 
 // whole fails with base.ErrDirectoryChanged if the directory lacks a file or a part of one:
 // another program was at work in it.
-func (s *Stage) whole(want content) error {
+func (s *Stage) whole(want Content) error {
 	for name, size := range want {
 		path := filepath.Join(s.dir, filepath.FromSlash(name))
 		info, err := s.fs.Stat(path)

@@ -3,7 +3,7 @@
 // script (data-driven tests) and model (the oracle) serve small tests too. The
 // others are the large tests themselves: metamorphic (random histories against
 // the model), crash (states that a power cut, an I/O error or damage leaves),
-// kill (real processes), history (concurrent clients), leak (what must not
+// kill (real processes), strangers (other programs in the same directories), history (concurrent clients), leak (what must not
 // grow), and soak, a command that runs them for as long as one likes.
 //
 // Nothing here is safe for concurrent use unless it says so.

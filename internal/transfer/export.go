@@ -61,12 +61,28 @@ func (x *export) run() (err error) {
 		return err
 	}
 	err = engine.Protect(func() error { return x.copyTo(db, of) })
+	want := tables(db)
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err
 	}
-	err = stage.Commit()
+	err = stage.Commit(want)
 	done = err == nil
 	return err
+}
+
+// tables are the files of a database's tables.
+func tables(db *engine.DB) backup.Content {
+	files := backup.Content{}
+	for _, k := range db.Manifest.Keyspaces() {
+		v := db.Manifest.Current(k.ID)
+		for level := range v.Levels {
+			for _, f := range v.Levels[level].Files {
+				files[f.Name()] = int64(f.Size)
+			}
+		}
+		v.Unref()
+	}
+	return files
 }
 
 // copyTo writes all entries into tables of db.

@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks|world -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks|world|strangers -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -22,6 +22,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/leak"
 	"github.com/loamdb/loam/internal/testkit/lifetimes"
 	"github.com/loamdb/loam/internal/testkit/metamorphic"
+	"github.com/loamdb/loam/internal/testkit/strangers"
 	"github.com/loamdb/loam/internal/testkit/world"
 )
 
@@ -77,6 +78,13 @@ var tests = map[string]round{
 	"several": func(seed int64, _ string) (string, error) {
 		n, err := metamorphic.Several(seed, 20_000)
 		return fmt.Sprintf("60000 operations on three databases, one disk blocked %d times", n), err
+	},
+	"strangers": func(seed int64, dir string) (string, error) {
+		r, err := strangers.NewRunner(dir)
+		if err == nil {
+			err = r.One(seed, 100)
+		}
+		return "100 operations beside a stranger", err
 	},
 	"lifetimes": func(seed int64, _ string) (string, error) {
 		n, err := lifetimes.Run(uint64(seed))

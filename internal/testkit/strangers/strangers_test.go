@@ -17,12 +17,16 @@ func TestStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = r.Each(testkit.Seed(t), testkit.Scale(1, 1, 20))
+	seed := testkit.Seed(t)
+	for _, name := range Operations() {
+		t.Run(name, func(t *testing.T) {
+			if err := r.Each(name, seed, testkit.Scale(1, 1, 20)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 	trials, acted := r.Acted()
 	t.Logf("%d trials, the stranger acted in %d", trials, acted)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if acted < trials/2 {
 		t.Errorf("the stranger acted in %d of %d trials", acted, trials)
 	}
