@@ -9,6 +9,7 @@ import (
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -79,10 +80,7 @@ func errorsOf(t *testing.T, fsys vfs.FS, dir string) (failed int) {
 // TestErrorTexts fails one call of the file system after the other, and has a look
 // at the text of every error that comes of it.
 func TestErrorTexts(t *testing.T) {
-	step := int64(1)
-	if testing.Short() {
-		step = 10
-	}
+	step := int64(seed.Scale(10, 5, 1))
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		for _, forever := range []bool{false, true} {
 			failed := 0

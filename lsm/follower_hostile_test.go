@@ -151,11 +151,7 @@ func TestFollowerOfADamagedDirectory(t *testing.T) {
 			writeNumbered(t, db, first+1, last)
 			after := readFiles(t, dir)
 			must(t, db.Close())
-			n := 80
-			if testing.Short() {
-				n = 25
-			}
-			for trial := range n {
+			for trial := range seed.Scale(25, 25, 80) {
 				func() {
 					damaged := maps.Clone(after)
 					what := damaged.damage(rng)

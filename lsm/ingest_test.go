@@ -214,10 +214,7 @@ func TestBulkLoad(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
 	for run := range 3 {
 		format := []Format{FormatNative, FormatLevelDB, FormatNative}[run]
-		many := 60000
-		if testing.Short() {
-			many = 20000
-		}
+		many := seed.Scale(20_000, 20_000, 60_000)
 		for _, n := range []int{0, 1, 1000, many} {
 			dir := filepath.Join(t.TempDir(), "db")
 			db := mustOpen(t, dir, small(Options{Format: format, WriteBufferSize: 64 << 10, MaxFileSize: 256 << 10}))

@@ -10,7 +10,6 @@
 package testkit
 
 import (
-	"os"
 	"testing"
 
 	"github.com/loamdb/loam/internal/testkit/seed"
@@ -22,20 +21,11 @@ const (
 	FullEnv = seed.FullEnv // 1: the long version of each test, with fresh seeds
 )
 
-// Full reports whether the long versions were asked for.
-func Full() bool { return os.Getenv(FullEnv) == "1" }
+// Full is seed.Full.
+func Full() bool { return seed.Full() }
 
-// Scale returns the size of a test for this run: short under -short, full
-// when Full, usual otherwise.
-func Scale(short, usual, full int) int {
-	switch {
-	case testing.Short():
-		return short
-	case Full():
-		return full
-	}
-	return usual
-}
+// Scale is seed.Scale.
+func Scale(short, usual, full int) int { return seed.Scale(short, usual, full) }
 
 // Seed returns the seed of a randomized test, see seed.Of.
 func Seed(t testing.TB) int64 {

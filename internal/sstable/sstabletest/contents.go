@@ -11,16 +11,14 @@ import (
 	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // flagSets are the ways to read.
 var flagSets = []sstable.ReadFlags{0, sstable.NoFill, sstable.Scan, sstable.Private, sstable.Scan | sstable.NoFill, sstable.Private | sstable.Scan}
 
 func (s *suite) contents(t *testing.T) {
-	rounds := 120
-	if testing.Short() {
-		rounds = 24
-	}
+	rounds := seed.Scale(24, 40, 120)
 	var spare sstable.Spare // each table after the first has the buffers of another one
 	defer spare.Free()
 	for round := range rounds {

@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
 	"github.com/loamdb/loam/internal/vfs"
 )
 
@@ -212,10 +213,7 @@ func (s *suite) small(t *testing.T) ([]byte, []model.Entry) {
 func (s *suite) flips(t *testing.T) {
 	b, es := s.small(t)
 	silent := 0
-	masks := []byte{0x01, 0x80, 0xff}
-	if testing.Short() {
-		masks = masks[2:]
-	}
+	masks := []byte{0xff, 0x01, 0x80}[:seed.Scale(1, 1, 3)]
 	withCache(1<<20, func(ca *cache.Cache) {
 		for i := range b {
 			for _, m := range masks {

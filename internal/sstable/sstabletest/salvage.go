@@ -9,6 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/colblk"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // salvaged is what Salvage hands out of a file.
@@ -28,10 +29,7 @@ func (s *suite) salvaged(f *memFile, env Env) (es []model.Entry, lost []sstable.
 // damaged one nothing but entries of the table in their order, and that it says
 // where the blocks of the missing ones lay.
 func (s *suite) salvage(t *testing.T) {
-	rounds := 60
-	if testing.Short() {
-		rounds = 16
-	}
+	rounds := seed.Scale(16, 20, 60)
 	rng := rand.New(rand.NewPCG(8, 8))
 	for round := range rounds {
 		c := comparers[round%len(comparers)]

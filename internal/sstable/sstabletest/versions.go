@@ -11,6 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 	"github.com/loamdb/loam/internal/sstable"
 	"github.com/loamdb/loam/internal/testkit/model"
+	"github.com/loamdb/loam/internal/testkit/seed"
 )
 
 // versions are what Get and then GetNext, until it finds no more, must find.
@@ -89,10 +90,7 @@ func manyVersions(rng *rand.Rand, c *base.Comparer) []model.Entry {
 // olderVersions checks GetNext: within blocks and across them, under every flag,
 // with a cache that holds all of the table, a part, or nothing.
 func (s *suite) olderVersions(t *testing.T) {
-	rounds, blocked := 40, 0
-	if testing.Short() {
-		rounds = 12
-	}
+	rounds, blocked := seed.Scale(12, 16, 40), 0
 	for round := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(round), 11))
 		c := comparers[round%len(comparers)]

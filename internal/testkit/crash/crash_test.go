@@ -16,7 +16,7 @@ func testCrashStates(t *testing.T, share int) {
 	for _, name := range Workloads() {
 		t.Run(name, func(t *testing.T) {
 			total := takeStates(t, testkit.Scale(1, 1, 5), func(seed int64) (Result, error) {
-				return States(name, seed, testkit.Scale(5, 1+share, 1))
+				return States(name, seed, testkit.Scale(5, 1+2*share, 1))
 			})
 			if total.Nested == 0 && !testing.Short() {
 				t.Error("no recovery was cut")
@@ -117,7 +117,7 @@ func TestChangesFaults(t *testing.T) {
 // TestUpgradeStates: whatever a crash during an upgrade leaves is a whole database in the
 // one or the other format, and can be upgraded again.
 func TestUpgradeStates(t *testing.T) {
-	takeStates(t, 1, func(seed int64) (Result, error) { return UpgradeStates(seed, testkit.Scale(12, 1, 1)) })
+	takeStates(t, 1, func(seed int64) (Result, error) { return UpgradeStates(seed, testkit.Scale(12, 2, 1)) })
 }
 
 func TestFaults(t *testing.T) {
@@ -125,17 +125,17 @@ func TestFaults(t *testing.T) {
 	if testkit.Full() {
 		names = append(names, "rotate", "manifest", "close")
 	}
-	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(25, share, 1), names...) })
+	testkit.EachFormat(t, func(t *testing.T, share int) { takeFaults(t, testkit.Scale(25, 2*share, 1), names...) })
 }
 
 // TestKindsFaults is TestFaults for a workload with every kind of write, keyspaces that are
 // dropped, transactions and a compaction filter.
-func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 8, 1), "kinds") }
+func TestKindsFaults(t *testing.T) { takeFaults(t, testkit.Scale(60, 16, 1), "kinds") }
 
 func TestCorruption(t *testing.T) { testkit.EachFormat(t, testCorruption) }
 
 func testCorruption(t *testing.T, share int) {
-	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, share, 1), false)
+	n, err := Corruption(testkit.Seed(t), testkit.Scale(40, 2*share, 1), false)
 	t.Logf("%d damages", n)
 	if err != nil {
 		t.Fatal(err)

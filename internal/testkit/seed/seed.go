@@ -1,4 +1,4 @@
-// Package seed chooses the seeds of randomized tests, those of the packages that
+// Package seed chooses the seeds and the sizes of tests, those of the packages that
 // testkit imports included. It is safe for concurrent use.
 package seed
 
@@ -19,6 +19,21 @@ const (
 	FullEnv = "LOAM_T2"
 )
 
+// Full reports whether the long versions were asked for.
+func Full() bool { return os.Getenv(FullEnv) == "1" }
+
+// Scale returns the size of a test for this run: short under -short, full
+// when Full, usual otherwise.
+func Scale(short, usual, full int) int {
+	switch {
+	case testing.Short():
+		return short
+	case Full():
+		return full
+	}
+	return usual
+}
+
 // limit keeps seeds short enough to be typed.
 const limit = 1 << 40
 
@@ -29,7 +44,7 @@ func Of(t testing.TB) int64 {
 	t.Helper()
 	var seed int64
 	switch s := os.Getenv(Env); {
-	case s == Random || s == "" && os.Getenv(FullEnv) == "1":
+	case s == Random || s == "" && Full():
 		seed = rand.Int64N(limit)
 	case s == "":
 		h := fnv.New64a()

@@ -67,8 +67,8 @@ func TestSharedLines(t *testing.T) {
 // TestSharedLinesAreFound plants what TestSharedLines is to find: a counter of Gets
 // that all share, and references on memtables by iterators.
 func TestSharedLinesAreFound(t *testing.T) {
-	if testing.Short() && !testkit.Full() {
-		t.Skip("builds the engine")
+	if !testkit.Full() {
+		t.Skip("builds the engine a second time")
 	}
 	root, err := filepath.Abs("../../..")
 	if err != nil {
