@@ -102,7 +102,7 @@ func (it *Iterator) Close() error { return it.tree.Close() }
 
 // NextBlock appends entries to dst, beginning with the current one, and moves
 // behind them: at most maxEntries, and no further one once maxBytes have been
-// appended (0: no limit). Each entry is its key's length and its value's length, as
+// appended; 0 or less is no limit of either. Each entry is its key's length and its value's length, as
 // 32-bit little-endian integers, then key and value. n is how many were appended.
 // Where neither limit was reached the iterator is at no entry, and Err tells the end
 // from a failure.

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/batchrepr"
 )
 
 // TestMergeBesideFirstTTL has the first value that expires put while a batch with a merge is
@@ -136,4 +139,43 @@ func eachOp(ops string, put, expire, merge func(key, value []byte) error, del fu
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// TestTTLWireForm writes deadlines and times to live in wire form. 0 is neither.
+func TestTTLWireForm(t *testing.T) {
+	s := openTTL(t, nil)
+	now := uint64(s.clock.read().Unix())
+	for _, c := range []struct {
+		deadline uint64
+		want     string
+		left     time.Duration
+		err      error
+	}{
+		{0, "", 0, ErrInvalidArgument},
+		{base.Relative, "", 0, ErrInvalidArgument},
+		{1, "", 0, nil},
+		{now, "", 0, nil},
+		{now + 1, "a=1", time.Second, nil},
+		{base.Relative + 1, "a=1", time.Second, nil},
+		{base.MaxDeadline, "a=1", 1<<63 - 1, nil},
+		{base.Relative + base.MaxDeadline - now, "a=1", 1<<63 - 1, nil},
+		{base.Relative + base.MaxDeadline - now + 1, "", 0, ErrInvalidArgument},
+	} {
+		s.ok(s.Delete([]byte("a"), NoSync))
+		value := base.AppendDeadline([]byte("1"), c.deadline)
+		b := batchrepr.AppendEntry(batchrepr.Init(nil), base.DefaultKeyspace, base.KindSetExpiring, []byte("a"), value)
+		if err := s.WriteBytes(b, NoSync); !errors.Is(err, c.err) {
+			t.Errorf("%x: %v", c.deadline, err)
+		}
+		if got := contents(t, s, "a"); got != c.want {
+			t.Errorf("%x: %q", c.deadline, got)
+		}
+		if left, _, _ := s.TTL([]byte("a")); left != c.left {
+			t.Errorf("%x: lives %v", c.deadline, left)
+		}
+		s.ok(s.Flush())
+		if got := contents(t, s, "a"); got != c.want {
+			t.Errorf("%x, flushed: %q", c.deadline, got)
+		}
+	}
 }

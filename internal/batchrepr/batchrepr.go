@@ -123,7 +123,7 @@ func Validate(b []byte, known func(base.KeyspaceID) bool) error {
 }
 
 // ValidateDraft is Validate of a draft. Its entries may name the default keyspace, also if
-// known is nil.
+// known is nil; neither a deadline nor a time to live is 0.
 func ValidateDraft(b []byte, known func(base.KeyspaceID) bool) (Contents, error) {
 	return validate(b, known, true)
 }
@@ -183,9 +183,12 @@ func validate(b []byte, known func(base.KeyspaceID) bool, draft bool) (c Content
 		if !kind.Known() {
 			return c, fmt.Errorf("%w: a batch with an entry of kind %d (%v)", base.ErrNewerFormat, uint8(kind), kind)
 		}
-		if kind == base.KindSetExpiring && len(value) < base.DeadlineLen {
-			it.failed = badDeadline
-			break
+		if kind == base.KindSetExpiring {
+			_, deadline, ok := base.CutDeadline(value)
+			if !ok || draft && deadline&^base.Relative == 0 {
+				it.failed = badDeadline
+				break
+			}
 		}
 		c.Kinds |= 1 << kind
 		seen++ // cannot wrap: an entry that is not counted stops the loop

@@ -93,8 +93,8 @@ func (r *reach) left(i, first int, at base.SeqNum) int {
 	return max(p-half+1, first)
 }
 
-// CoveredTo is the first key from key on that no tombstone covers that a reader at sequence
-// number at sees; nil if that is key.
+// CoveredTo is the first key from key on without a tombstone that a reader at sequence number at
+// sees; nil if that is key.
 func (l *List) CoveredTo(key []byte, at base.SeqNum) []byte {
 	if l == nil {
 		return nil
@@ -110,9 +110,9 @@ func (l *List) CoveredTo(key []byte, at base.SeqNum) []byte {
 	return nil
 }
 
-// CoveredFrom is the smallest key from which on tombstones that a reader at sequence number at
-// sees cover all keys up to, not including, key, nil if they do not cover the keys just before
-// it. A nil key is behind all keys.
+// CoveredFrom is CoveredTo towards smaller keys: tombstones cover all keys from the result up to,
+// not including, key. nil says that they do not cover those just before it. A nil key is behind
+// all keys.
 func (l *List) CoveredFrom(key []byte, at base.SeqNum) []byte {
 	if l == nil || key == nil {
 		return nil
