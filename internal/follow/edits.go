@@ -182,3 +182,17 @@ func locate(err error, name string, edits *record.Tail) error {
 	}
 	return fmt.Errorf("reading %s: %w", name, err)
 }
+
+// checkTorn fails if the last edit is damaged, which Poll takes for one that is not whole yet: Open's own check. A log
+// is deleted after the edit that makes it obsolete is whole, so that the names are listed first.
+func (t *Edits) checkTorn() error {
+	names, err := t.fs.List(t.dir)
+	if err != nil {
+		return err
+	}
+	res, err := manifest.ReadManifest(t.fs, t.dir, t.current.Manifest, t.current.Format)
+	if err != nil {
+		return nil // a newer MANIFEST is in force, or Poll fails next
+	}
+	return manifest.CheckTorn(res, t.current.Format, t.current.Manifest, names)
+}

@@ -67,8 +67,10 @@ func (f *Follower) gap(l *logs, g gap) (end bool, err error) {
 // judgeFirst judges the logs of the first state, which was read to the end of the logs.
 func (f *Follower) judgeFirst(l *logs) error {
 	report, _, err := f.judge(l, nil)
-	f.Report = report
-	return err
+	if f.Report = report; err != nil {
+		return err
+	}
+	return f.o.Edits.checkTorn()
 }
 
 // judge replays the logs as Open does. why, if it is not nil, is the reason for doubt: then the MANIFEST must not change
@@ -91,7 +93,14 @@ func (f *Follower) judge(l *logs, why error) (report wal.Report, at wal.Place, e
 			return report, at, stale{why}
 		case err != nil && (changed || errors.Is(err, fs.ErrNotExist)):
 			return report, at, stale{err}
-		case !errors.As(err, &c), damage != nil && c.File == damage.File && c.Offset == damage.Offset:
+		case err == nil:
+			return report, at, nil
+		case !errors.As(err, &c):
+			return report, at, err
+		case damage != nil && c.File == damage.File && c.Offset == damage.Offset:
+			if torn := f.o.Edits.checkTorn(); torn != nil {
+				err = torn // the log is missing because the edit that made it obsolete is damaged
+			}
 			return report, at, err
 		}
 		damage = c

@@ -351,7 +351,7 @@ func (l *logs) takeEntries(r *wal.Tailed) error {
 		s := l.spaces[id]
 		switch {
 		case s == nil && id > l.known:
-			return stale{base.LocateCorruption(base.Corruptf("log record", "unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin, r.End-r.Begin)}
+			return gap{error: base.LocateCorruption(base.Corruptf("log record", "unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin, r.End-r.Begin)}
 		case s == nil || r.Log < s.firstLog:
 			l.applied = seq
 			continue

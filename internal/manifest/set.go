@@ -160,7 +160,7 @@ func Load(o Options, readOnly bool) (*Set, error) {
 	if err := checkTables(&res.State, o.Format, name, names); err != nil {
 		return nil, err
 	}
-	if err := checkTorn(res, o.Format, name, names); err != nil {
+	if err := CheckTorn(res, o.Format, name, names); err != nil {
 		return nil, err
 	}
 	s, err := fromState(o, readOnly, res, name, names)
@@ -252,10 +252,11 @@ func checkTables(st *State, format base.Format, manifest string, names []string)
 		len(live)-n, len(live), manifest, missing.Level), format.FileName(base.FileTable, missing.Meta.Num), -1, 0)
 }
 
-// checkTorn tells a torn last edit, which was never acknowledged, from a damaged one that
+// CheckTorn tells a torn last edit, which was never acknowledged, from a damaged one that
 // was. After an edit was acknowledged, the logs before it are deleted. So if the log
-// that the state before the edit needs is missing, the edit was acknowledged.
-func checkTorn(res *ReadResult, format base.Format, manifest string, names []string) error {
+// that the state before the edit needs is missing, the edit was acknowledged. names are those of the
+// directory.
+func CheckTorn(res *ReadResult, format base.Format, manifest string, names []string) error {
 	if res.Torn == nil || res.State.LogNum == 0 {
 		return nil
 	}

@@ -52,7 +52,8 @@ func (r *Replay) chainedLog(num uint64, name string, f vfs.ReadFile) error {
 			// Only a log that is not needed becomes another one.
 			return &base.Corruption{File: name, Length: f.Size(), Kind: "log record", Reason: fmt.Sprintf("the file is log %06d, which is needed", former)}
 		}
-		r.chain.ends[num], r.End = reader.End(), Place{num, reader.End()}
+		r.chain.ends[num] = reader.End()
+		r.readTo(num, reader.End())
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
@@ -150,7 +151,11 @@ func (r *Replay) checkUnsynced(num uint64, name string, f vfs.ReadFile) error {
 // lostDurable is the error for the gap. By log num, the missing records are durable.
 func (r *Replay) lostDurable(num uint64) error {
 	gap := r.chain.gap
-	c := base.Corruptf("log record", "the log ends here, but log %06d was begun behind more, which had been synced", num)
+	what := "ends here"
+	if _, read := r.chain.ends[gap.Num]; !read {
+		what = "is missing"
+	}
+	c := base.Corruptf("log record", "the log %s, but log %06d was begun behind more, which had been synced", what, num)
 	c.File, c.Offset = r.Format.FileName(base.FileLog, gap.Num), gap.End
 	return c
 }

@@ -51,7 +51,7 @@ type Replay struct {
 	// Kept has all batches, if they take no more than Keep bytes; Run adds to it.
 	Keep int
 	Kept [][]byte
-	// End is where the last log that was replayed ends, without the part that was dropped.
+	// End is where the last log with a record or a first chunk ends, without the part that was dropped.
 	End Place
 
 	replayed base.SeqNum // the last of the logs so far; valid if known
@@ -138,7 +138,7 @@ func (r *Replay) log(num uint64, name string) error {
 		batch, err := reader.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			r.End = Place{num, reader.End()}
+			r.readTo(num, reader.End())
 			return nil
 		case errors.Is(err, base.ErrCorruption) && r.known && reader.Zeros():
 			if zeros = err; reader.Resume() {
@@ -147,14 +147,14 @@ func (r *Replay) log(num uint64, name string) error {
 			return err
 		case errors.Is(err, base.ErrCorruption):
 			torn := reader.Tail()
-			r.End = Place{num, reader.End()}
+			r.readTo(num, reader.End())
 			r.drop(name, damageAt(err), f.Size(), err, torn)
 			return nil
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
 		if zeros != nil && !r.follows(batch) {
-			r.End = Place{num, damageAt(zeros)}
+			r.readTo(num, damageAt(zeros))
 			r.drop(name, damageAt(zeros), f.Size(), zeros, false)
 			return nil
 		}
@@ -167,13 +167,20 @@ func (r *Replay) log(num uint64, name string) error {
 			return nil
 		}
 		if err := r.valid(batch); err != nil {
-			r.End = Place{num, reader.Offset()}
+			r.readTo(num, reader.Offset())
 			r.drop(name, reader.Offset(), f.Size(), err, false)
 			return nil
 		}
 		if err := r.apply(num, batch); err != nil {
 			return err
 		}
+	}
+}
+
+// readTo sets End, unless nothing of the log was read.
+func (r *Replay) readTo(num uint64, end int64) {
+	if end > 0 {
+		r.End = Place{num, end}
 	}
 }
 
