@@ -38,7 +38,7 @@ LEFT_OUT := $(filter-out $(TEST_STEPS),$(ALL_STEPS))
 # The steps of the second phase leave a processor idle for long.
 define run-steps
 	@LEFT_OUT="$(strip $(LEFT_OUT))" MAKE="$(MAKE)" internal/testkit/steps.sh "$(filter go,$(TEST_STEPS))" \
-		"$(filter race unmap invariants fuzz,$(TEST_STEPS)) | $(filter interop python node,$(TEST_STEPS))"
+		"$(filter race unmap invariants,$(TEST_STEPS)) | $(filter fuzz interop python node,$(TEST_STEPS))"
 endef
 
 test:
