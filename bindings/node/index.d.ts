@@ -856,7 +856,7 @@ export interface CompactOptions<K> extends StartEndOptions<K> {
   progress?: ((done: number, total: number) => void) | undefined
 }
 
-export class ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
+export interface ChainedBatch<TDatabase, KDefault, VDefault> extends AbstractChainedBatch<TDatabase, KDefault, VDefault> {
   write (): Promise<void>
   write (options: ChainedBatchWriteOptions): Promise<void>
 }
