@@ -169,6 +169,7 @@ def test_a_write_needs_few_comparisons(path):
         calls[0] = 0
         for key in keys:
             db.put(key, b"v")
+        assert db[keys[0]] == b"v"
         n = calls[0]
         db.close()
         return n / len(keys)
@@ -177,7 +178,7 @@ def test_a_write_needs_few_comparisons(path):
     ascending = [b"%05d" % i for i in range(4096)]
     shuffled = [b"%05d" % (i * 2399 % 4096) for i in range(4096)]
     assert cost(ascending, "ascending") < 4
-    assert cost(shuffled, "shuffled") < 14  # 12 are the logarithm
+    assert cost(shuffled, "shuffled") < 12  # the logarithm
 
 
 def interrupting(after):
