@@ -93,6 +93,10 @@ var conventions = [][]string{
 	{"14. Versions."},
 	{"Functions, values and fields are added, never changed or taken away, while LOAM_ABI_VERSION stays the same; each addition raises LOAM_ABI_REVISION.", "TestABI"},
 	{"Version 0 is not finished: there a program works with the very revision it was compiled with, and the dynamic linker refuses another one.", "limits.versions", "TestSymbolVersion"},
+
+	{"15. Unloading."},
+	{"The library is never unloaded: after dlclose it stays, with its threads and the open databases, and dlopen finds it again.", "loading.stays", "TestSonameAndSize"},
+	{"The code of a callback must stay, too, until its destroy function was called, or the databases that use it are closed.", duty},
 }
 
 // header returns loam.h.

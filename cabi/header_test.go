@@ -93,6 +93,9 @@ func TestSonameAndSize(t *testing.T) {
 		if !strings.Contains(string(out), "soname: ["+soname+"]") {
 			t.Errorf("%s: no soname %s:\n%s", so, soname, out)
 		}
+		if !strings.Contains(string(out), "NODELETE") {
+			t.Errorf("%s may be unloaded:\n%s", so, out)
+		}
 		info, err := os.Stat(filepath.Join(dir, so))
 		if err != nil {
 			t.Fatal(err)

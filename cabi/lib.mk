@@ -30,7 +30,7 @@ $(LIBDIR)/libloam.so: $(LIBDIR)/libloam.so.0
 
 $(LIBDIR)/libleveldb.so.1: $(LEVELDB_SOURCES) cabi/loam.h $(LIBDIR)/libloam.so
 	$(CC) $(OLD_GLIBC) -std=c99 -pedantic -O2 -Wall -Wextra -fPIC -shared -fvisibility=hidden -Icabi -Icabi/leveldb -o $@ $(wildcard cabi/leveldb/*.c) \
-		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-rpath,'$$ORIGIN:$$ORIGIN/..' -pthread -ldl $(OLD_GLIBC_LIBS)
+		-Wl,--version-script=cabi/leveldb/leveldb.map,-soname,libleveldb.so.1,-z,defs,-z,nodelete,-rpath,'$$ORIGIN:$$ORIGIN/..' -pthread -ldl $(OLD_GLIBC_LIBS)
 	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so
 	ln -sf libleveldb.so.1 $(LIBDIR)/libleveldb.so.1d
 

@@ -80,6 +80,10 @@
  *     LOAM_ABI_REVISION. Version 0 is not finished: there a program works with
  *     the very revision it was compiled with, and the dynamic linker refuses
  *     another one.
+ * 15. Unloading. The library is never unloaded: after dlclose it stays, with its
+ *     threads and the open databases, and dlopen finds it again. The code of a
+ *     callback must stay, too, until its destroy function was called, or the
+ *     databases that use it are closed.
  *
  * Copyright the Loam authors. See LICENSE.
  */
