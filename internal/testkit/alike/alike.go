@@ -1,0 +1,492 @@
+// Package alike damages small databases and asks everything that reads one what it thinks of
+// them: the answers must agree.
+//
+// The rules:
+//
+//  1. What Open, a read-only Open, a follower, Export, a checkpoint and a dump show is the same, or all of
+//     them fail. Open counts as one that fails when a scan of its keyspaces does.
+//  2. Verify and a backup, with its own Verify, fail where a scan does.
+//  3. What is shown is the state behind a batch of the history. If it is not the last one, the recovery report says that
+//     something was dropped, or nothing could tell; see undetectable.
+//  4. A repair changes something where any other one fails. What is shown after it was written at some time.
+//
+// Legitimate differences:
+//
+//   - Verify, backups and repairs read tables whole, with checksums of files. A scan reads data blocks. So they may fail, or
+//     repair, where a scan shows the right state, if a table is damaged.
+//   - A repair may find damage in a log that no other one needs, or in a MANIFEST behind the last whole edit.
+package alike
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/loamdb/loam/internal/testkit/fstest"
+	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/lsm"
+	"github.com/loamdb/loam/lsm/backup"
+	"github.com/loamdb/loam/lsm/dump"
+)
+
+const dir = "/d/db"
+
+var ctx = context.Background()
+
+// Shape is a kind of database to damage.
+type Shape struct {
+	Format lsm.Format
+	Closed bool // else it was killed
+}
+
+// Shapes are all there are.
+var Shapes = []Shape{{lsm.FormatNative, false}, {lsm.FormatNative, true}, {lsm.FormatLevelDB, false}, {lsm.FormatLevelDB, true}}
+
+func (s Shape) String() string {
+	how := "killed"
+	if s.Closed {
+		how = "closed"
+	}
+	return fmt.Sprintf("%v, %s", s.Format, how)
+}
+
+// subject is a healthy database with its history.
+type subject struct {
+	shape  Shape
+	fs     *vfs.Mem
+	files  map[string][]byte // by name within dir
+	states []string          // behind each batch, as text; the first one is empty
+	wrote  map[string]bool   // what any batch has put: keyspace, key and value
+}
+
+// spaces are the keyspaces that a history writes.
+func (s Shape) spaces() []string {
+	if s.Format == lsm.FormatLevelDB {
+		return []string{"default"}
+	}
+	return []string{"default", "other"}
+}
+
+func options(fs lsm.FS, f lsm.Format) *lsm.Options {
+	return &lsm.Options{FS: fs, Format: f, WALPreallocate: -1, WriteBufferSize: 64 << 10, BlockSize: 256, Compression: lsm.NoCompression, DisableCompaction: true}
+}
+
+// newSubject writes a database of about 4 KiB. Each batch is synced.
+func newSubject(shape Shape, seed int64) (*subject, error) {
+	rnd := rand.New(rand.NewSource(seed))
+	mem := vfs.NewMem()
+	s := &subject{shape: shape, states: []string{""}, wrote: map[string]bool{}}
+	db, err := lsm.Open(dir, options(mem, shape.Format))
+	if err != nil {
+		return nil, err
+	}
+	now := map[string]string{}
+	spaces := map[string]*lsm.Keyspace{}
+	flush := map[string]func() error{"default": db.Flush}
+	for _, name := range shape.spaces()[1:] {
+		k, err := db.Keyspace(name, nil)
+		if err != nil {
+			return nil, err
+		}
+		spaces[name], flush[name] = k, k.Flush
+	}
+	batches, flushed := 10+rnd.Intn(8), 0
+	for i := range batches {
+		b := lsm.NewBatch()
+		for range 1 + rnd.Intn(3) {
+			space := shape.spaces()[rnd.Intn(len(shape.spaces()))]
+			into := b
+			key := fmt.Sprintf("k%d", rnd.Intn(12))
+			put := func(f func(k, v []byte), d func(k []byte)) {
+				if rnd.Intn(5) == 0 {
+					d([]byte(key))
+					delete(now, space+"/"+key)
+					return
+				}
+				v := fmt.Sprintf("v%d-%s", i, strings.Repeat("x", rnd.Intn(24)))
+				f([]byte(key), []byte(v))
+				now[space+"/"+key] = v
+				s.wrote[space+"/"+key+"="+v] = true
+			}
+			if k := spaces[space]; k != nil {
+				put(into.In(k).Put, into.In(k).Delete)
+			} else {
+				put(into.Put, into.Delete)
+			}
+		}
+		if err := db.Write(b, lsm.Sync); err != nil {
+			return nil, err
+		}
+		s.states = append(s.states, text(now))
+		if rnd.Intn(4) == 0 && flushed < 3 {
+			flushed++
+			names := shape.spaces()
+			if err := flush[names[rnd.Intn(len(names))]](); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if shape.Closed {
+		err = db.Close()
+		s.fs = mem
+	} else {
+		s.fs = mem.CrashClone(vfs.KeepAll())
+		err = db.Close()
+	}
+	if err == nil {
+		s.files, err = fstest.Tree(s.fs, dir)
+	}
+	return s, err
+}
+
+func text(m map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&b, "%s=%s\n", k, m[k])
+	}
+	return b.String()
+}
+
+// Damage is a change of a file.
+type Damage struct {
+	File string
+	At   int
+	Kind Kind
+}
+
+// Kind is what happens to a file from Damage.At on.
+type Kind int
+
+const (
+	Flipped Kind = iota // one byte is another one
+	Cut                 // the file ends there
+	Zeroed              // 32 bytes are 0
+	Emptied             // the file is zeros, whole
+	Kinds
+)
+
+func (d Damage) String() string {
+	return fmt.Sprintf("%s %s at %d", d.File, [...]string{"flipped", "cut", "zeroed", "all zeros"}[d.Kind], d.At)
+}
+
+// apply returns the damaged contents; nil if they are the same.
+func (d Damage) apply(b []byte) []byte {
+	out := bytes.Clone(b)
+	switch d.Kind {
+	case Flipped:
+		if d.At < len(b) {
+			out[d.At] ^= byte(1 + d.At*37%255)
+		}
+	case Cut:
+		out = out[:d.At]
+	case Zeroed:
+		clear(out[d.At:min(d.At+32, len(out))])
+	case Emptied:
+		clear(out)
+	}
+	if bytes.Equal(out, b) {
+		return nil
+	}
+	return out
+}
+
+// damaged is the file system with a damage; nil if it changes nothing.
+func (s *subject) damaged(d Damage) (*vfs.Mem, error) {
+	b := d.apply(s.files[d.File])
+	if b == nil {
+		return nil, nil
+	}
+	fs, name := s.fs.Clone(), path.Join(dir, d.File)
+	if err := fs.Remove(name); err != nil {
+		return nil, err
+	}
+	f, err := fs.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(b)
+	return fs, errors.Join(err, f.Sync(), f.Close(), fs.SyncDir(path.Dir(name)))
+}
+
+// answer is what one that reads the database says.
+type answer struct {
+	err   error  // it fails
+	state string // what it shows otherwise
+	told  bool   // it says that something is lost
+}
+
+func (a answer) String() string {
+	if a.err != nil {
+		return fmt.Sprintf("fails: %v", a.err)
+	}
+	return fmt.Sprintf("shows %d bytes, told: %v", len(a.state), a.told)
+}
+
+// reader is what a DB, a Keyspace and a Follower have in common.
+type reader interface {
+	Iter(o *lsm.IterOptions) *lsm.Iterator
+}
+
+func scan(name string, r reader, to map[string]string) error {
+	it := r.Iter(nil)
+	for ok := it.First(); ok; ok = it.Next() {
+		to[name+"/"+string(it.Key())] = string(it.Value())
+	}
+	return it.Close()
+}
+
+// read reads all keyspaces of a database.
+func read(db *lsm.DB) (string, error) {
+	m := map[string]string{}
+	for _, name := range db.Keyspaces() {
+		var r reader = db
+		if name != "default" {
+			k, err := db.Keyspace(name, nil)
+			if err != nil {
+				return "", err
+			}
+			r = k
+		}
+		if err := scan(name, r, m); err != nil {
+			return "", err
+		}
+	}
+	return text(m), nil
+}
+
+// asked has the answers to one damage.
+type asked struct {
+	open, readOnly, follower, export, checkpoint, dump, verify, backup, repair answer
+	after                                                                     answer // the database that a repair left
+}
+
+func (s *subject) opened(fs *vfs.Mem, readOnly bool, use func(db *lsm.DB) error) (a answer) {
+	o := options(fs, s.shape.Format)
+	o.ReadOnly, o.ErrorIfMissing = readOnly, true
+	db, err := lsm.Open(dir, o)
+	if err != nil {
+		return answer{err: err}
+	}
+	a.state, a.err = read(db)
+	a.told = !db.RecoveryReport().WasClean
+	if use != nil {
+		if err := use(db); err != nil {
+			a.err = errors.Join(a.err, fmt.Errorf("use: %w", err))
+		}
+	}
+	if err := db.Close(); err != nil && a.err == nil && readOnly {
+		a.err = fmt.Errorf("closing: %w", err)
+	}
+	return a
+}
+
+func (s *subject) at(fs *vfs.Mem, where string) answer {
+	o := options(fs, s.shape.Format)
+	o.ErrorIfMissing = true
+	db, err := lsm.Open(where, o)
+	if err != nil {
+		return answer{err: err}
+	}
+	a := answer{told: !db.RecoveryReport().WasClean}
+	a.state, a.err = read(db)
+	a.err = errors.Join(a.err, db.Close())
+	return a
+}
+
+// ask asks all of them about a damaged database. None changes fs but for adding copies beside it.
+func (s *subject) ask(fs *vfs.Mem) (q asked) {
+	q.readOnly = s.opened(fs, true, nil)
+	q.follower = s.follow(fs)
+	if err := lsm.Export(ctx, dir, "/d/exported", s.shape.Format, options(fs, s.shape.Format), nil); err != nil {
+		q.export.err = err
+	} else {
+		q.export = s.at(fs, "/d/exported")
+	}
+	repaired := fs.Clone()
+	report, err := lsm.Repair(dir, options(repaired, s.shape.Format))
+	q.repair.err = err
+	if err == nil {
+		q.repair.told = report.Changed() || len(report.Dropped) > 0
+		q.after = s.opened(repaired, false, nil)
+	}
+	worked := fs.Clone()
+	opened := false
+	q.open = s.opened(worked, false, func(db *lsm.DB) error {
+		opened = true
+		q.verify.err = db.Verify(ctx, nil)
+		_, q.dump.err = dump.Write(ctx, db, &bytes.Buffer{}, nil)
+		if err := db.Checkpoint(ctx, "/d/checkpoint"); err != nil {
+			q.checkpoint.err = err
+		} else {
+			q.checkpoint = s.at(worked, "/d/checkpoint")
+		}
+		q.backup = s.backup(worked, db)
+		return nil
+	})
+	if !opened {
+		q.verify.err, q.dump.err, q.checkpoint.err, q.backup.err = q.open.err, q.open.err, q.open.err, q.open.err
+	}
+	return q
+}
+
+func (s *subject) follow(fs *vfs.Mem) (a answer) {
+	f, err := lsm.OpenFollower(dir, options(fs, s.shape.Format))
+	if err != nil {
+		return answer{err: err}
+	}
+	if a.err = f.CatchUp(ctx); a.err == nil {
+		m := map[string]string{}
+		for _, name := range f.Keyspaces() {
+			var r reader = f
+			if name != "default" {
+				if r, a.err = f.Keyspace(name, nil); a.err != nil {
+					break
+				}
+			}
+			if a.err = scan(name, r, m); a.err != nil {
+				break
+			}
+		}
+		a.state = text(m)
+	}
+	_ = f.Close()
+	return a
+}
+
+func (s *subject) backup(fs *vfs.Mem, db *lsm.DB) (a answer) {
+	folder, err := backup.Open("/d/backups", &backup.Options{FS: fs})
+	if err != nil {
+		return answer{err: err}
+	}
+	info, err := folder.Create(ctx, db, nil)
+	if err == nil {
+		err = folder.Verify(ctx, info.ID, nil)
+	}
+	if err == nil {
+		err = folder.Restore(ctx, info.ID, "/d/restored", nil)
+	}
+	if a.err = errors.Join(err, folder.Close()); a.err == nil {
+		a = s.at(fs, "/d/restored")
+	}
+	return a
+}
+
+// judge returns what of the answers breaks a rule, "" if nothing does.
+func (s *subject) judge(d Damage, q *asked) string {
+	table := strings.HasSuffix(d.File, ".loam") || strings.HasSuffix(d.File, ".ldb")
+	scans := map[string]answer{"read-only Open": q.readOnly, "follower": q.follower, "Export": q.export, "checkpoint": q.checkpoint}
+	if q.backup.err == nil {
+		scans["restored backup"] = q.backup
+	}
+	fails := q.open.err != nil
+	for _, name := range slices.Sorted(maps.Keys(scans)) {
+		a := scans[name]
+		switch {
+		case (a.err != nil) != fails:
+			return fmt.Sprintf("%s %v, but Open %v", name, a, q.open)
+		case !fails && a.state != q.open.state:
+			return fmt.Sprintf("%s shows another state than Open: %q, %q", name, a.state, q.open.state)
+		}
+	}
+	switch {
+	case (q.dump.err != nil) != fails:
+		return fmt.Sprintf("dump %v, but Open %v", q.dump, q.open)
+	case fails && q.verify.err == nil, fails && q.backup.err == nil:
+		return fmt.Sprintf("Verify %v, backup %v, but Open %v", q.verify, q.backup, q.open)
+	case !fails && !table && (q.verify.err != nil || q.backup.err != nil):
+		return fmt.Sprintf("Verify %v, backup %v, but Open %v", q.verify, q.backup, q.open)
+	case (q.verify.err != nil) && (q.backup.err == nil) && s.shape.Format == lsm.FormatNative:
+		return fmt.Sprintf("Verify %v, but backup %v", q.verify, q.backup)
+	case q.repair.err != nil:
+		return fmt.Sprintf("repair %v", q.repair)
+	case (fails || q.verify.err != nil) && !q.repair.told:
+		return fmt.Sprintf("repair sees no damage, but Open %v, Verify %v", q.open, q.verify)
+	case q.after.err != nil:
+		return fmt.Sprintf("after a repair, Open %v", q.after)
+	}
+	for line := range strings.Lines(q.after.state) {
+		if rest, ok := strings.CutPrefix(line, "keyspace-1/"); ok { // its name was lost with the MANIFEST
+			line = "other/" + rest
+		}
+		if !s.wrote[strings.TrimSuffix(line, "\n")] {
+			return fmt.Sprintf("a repair invents %q", line)
+		}
+	}
+	if fails {
+		return ""
+	}
+	n := slices.Index(s.states, q.open.state)
+	last := len(s.states) - 1
+	switch {
+	case n < 0:
+		return fmt.Sprintf("Open %v: the state of no moment: %q", q.open, q.open.state)
+	case q.open.state != s.states[last] && !q.open.told && !s.undetectable(d):
+		return fmt.Sprintf("Open silently shows the state behind batch %d of %d", n, last)
+	}
+	return ""
+}
+
+// undetectable reports whether a damage may look like an earlier moment: of the newest log or MANIFEST nothing
+// says how long it was, and a log in LevelDB's format has no chain.
+func (s *subject) undetectable(d Damage) bool {
+	newest := ""
+	for name, b := range s.files {
+		if len(b) > 0 && path.Ext(name) == path.Ext(d.File) && strings.HasPrefix(name, "MANIFEST") == strings.HasPrefix(d.File, "MANIFEST") {
+			newest = max(newest, name)
+		}
+	}
+	isLog := path.Ext(d.File) == ".log" || path.Ext(d.File) == ".wal"
+	isManifest := path.Ext(d.File) == ".manifest" || strings.HasPrefix(d.File, "MANIFEST")
+	return d.Kind != Flipped && (isLog || isManifest) && d.File == newest
+}
+
+// Run damages a database of a shape: each step-th byte, by each kind or by one in turn, and each file as a whole. It
+// returns how many damages were tried, and the first one that is not seen alike.
+func Run(shape Shape, seed int64, step int, all bool, report func(Damage, string) bool) (tried int, err error) {
+	s, err := newSubject(shape, seed)
+	if err != nil {
+		return 0, err
+	}
+	if q := s.ask(s.fs.Clone()); s.judge(Damage{}, &q) != "" || q.repair.told || q.open.state != s.states[len(s.states)-1] {
+		return 0, fmt.Errorf("%v, seed %d: the healthy database: %s; %+v", shape, seed, s.judge(Damage{}, &q), q)
+	}
+	try := func(d Damage) (bool, error) {
+		fs, err := s.damaged(d)
+		if fs == nil || err != nil {
+			return true, err
+		}
+		tried++
+		q := s.ask(fs)
+		if why := s.judge(d, &q); why != "" {
+			return report(d, why), nil
+		}
+		return true, nil
+	}
+	turn := 0
+	for _, name := range slices.Sorted(maps.Keys(s.files)) {
+		if path.Base(name) == "LOCK" || path.Base(name) == "LOG" {
+			continue
+		}
+		list := []Damage{{name, 0, Cut}, {name, 0, Emptied}, {name, len(s.files[name]) / 2, Cut}}
+		for at := int(seed) % step; at < len(s.files[name]); at += step {
+			for k := range Emptied {
+				if all || int(k) == turn%int(Emptied) {
+					list = append(list, Damage{name, at, k})
+				}
+			}
+			turn++
+		}
+		for _, d := range list {
+			if goOn, err := try(d); err != nil || !goOn {
+				return tried, err
+			}
+		}
+	}
+	return tried, nil
+}
