@@ -62,6 +62,7 @@ type subject struct {
 	fs     *vfs.Mem
 	files  map[string][]byte // by name within dir
 	states []string          // behind each batch, as text; the first one is empty
+	newest string            // see newestLog
 	wrote  map[string]bool   // what any batch has put: keyspace, key and value
 }
 
@@ -141,6 +142,9 @@ func newSubject(shape Shape, seed int64) (*subject, error) {
 	}
 	if err == nil {
 		s.files, err = fstest.Tree(s.fs, dir)
+	}
+	if err == nil {
+		s.newest, err = s.newestLog()
 	}
 	return s, err
 }
@@ -263,7 +267,7 @@ func read(db *lsm.DB) (string, error) {
 // asked has the answers to one damage.
 type asked struct {
 	open, readOnly, follower, export, checkpoint, dump, verify, backup, repair answer
-	after                                                                     answer // the database that a repair left
+	after                                                                      answer // the database that a repair left
 }
 
 func (s *subject) opened(fs *vfs.Mem, readOnly bool, use func(db *lsm.DB) error) (a answer) {
@@ -432,18 +436,32 @@ func (s *subject) judge(d Damage, q *asked) string {
 	return ""
 }
 
-// undetectable reports whether a damage may look like an earlier moment: of the newest log or MANIFEST nothing
-// says how long it was, and a log in LevelDB's format has no chain.
+// undetectable reports whether a damage may look like an earlier moment: nothing says how long the newest log or
+// MANIFEST was.
 func (s *subject) undetectable(d Damage) bool {
-	newest := ""
-	for name, b := range s.files {
-		if len(b) > 0 && path.Ext(name) == path.Ext(d.File) && strings.HasPrefix(name, "MANIFEST") == strings.HasPrefix(d.File, "MANIFEST") {
-			newest = max(newest, name)
+	isManifest := path.Ext(d.File) == ".manifest" || strings.HasPrefix(d.File, "MANIFEST")
+	return d.Kind != Flipped && (isManifest || d.File == s.newest)
+}
+
+// newestLog returns the newest log that has something: the ones after it are empty, or made ahead.
+func (s *subject) newestLog() (string, error) {
+	names := slices.Sorted(maps.Keys(s.files))
+	for _, name := range slices.Backward(names) {
+		if path.Ext(name) != ".wal" && path.Ext(name) != ".log" {
+			continue
+		}
+		fs, err := s.damaged(Damage{File: name, Kind: Cut})
+		if err != nil {
+			return "", err
+		}
+		if fs == nil {
+			continue
+		}
+		if a := s.opened(fs, true, nil); a.err != nil || a.state != s.states[len(s.states)-1] {
+			return name, nil
 		}
 	}
-	isLog := path.Ext(d.File) == ".log" || path.Ext(d.File) == ".wal"
-	isManifest := path.Ext(d.File) == ".manifest" || strings.HasPrefix(d.File, "MANIFEST")
-	return d.Kind != Flipped && (isLog || isManifest) && d.File == newest
+	return "", nil
 }
 
 // Run damages a database of a shape: each step-th byte, by each kind or by one in turn, and each file as a whole. It
