@@ -1,6 +1,6 @@
 // Soak runs the randomized tests for as long as one likes:
 //
-//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks|world|strangers -duration 1h -seed 1
+//	go run ./internal/testkit/soak meta|crash|repair|fault|corrupt|damage|kill|killkinds|powercut|full|bank|history|several|lifetimes|leak|callbacks|world|strangers -duration 1h -seed 1
 //
 // Every round has a seed of its own, which a failure names.
 package main
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/testkit"
+	"github.com/loamdb/loam/internal/testkit/alike"
 	"github.com/loamdb/loam/internal/testkit/callbacks"
 	"github.com/loamdb/loam/internal/testkit/crash"
 	"github.com/loamdb/loam/internal/testkit/history"
@@ -50,6 +51,11 @@ var tests = map[string]round{
 	"corrupt": func(seed int64, _ string) (string, error) {
 		n, err := crash.Corruption(seed, 1, seed%2 == 0)
 		return fmt.Sprintf("%d damages", n), err
+	},
+	"damage": func(seed int64, _ string) (string, error) {
+		shape := alike.Shapes[int(seed%int64(len(alike.Shapes)))]
+		n, err := alike.All(shape, seed, 1+int(seed/4%7))
+		return fmt.Sprintf("%d damages of a database (%v)", n, shape), err
 	},
 	"full": func(seed int64, _ string) (string, error) {
 		return "100 full disks", crash.FullDisk(seed, 100)
