@@ -114,9 +114,9 @@ func TestLoading(t *testing.T) {
 }
 
 // TestLean bounds what the library takes, and runs it where that is bounded. Of
-// addresses glibc reserves 64 MiB for each of Go's threads that starts others: mostly
-// that is one, now and then a second or third, so the least of the runs counts, and
-// one of five has to get by with the limit.
+// addresses glibc reserves 64 MiB for each of Go's threads that starts others: usually that is one,
+// sometimes a second or third, so the smallest of the runs counts, and one of five has to stay
+// within the limit.
 func TestLean(t *testing.T) {
 	program, so := compile(t, false, "testdata/lean.c", "-ldl"), library(t, false)+"/libloam.so.0"
 	const limit = 600000

@@ -118,7 +118,8 @@ func loadInto(db, flags C.uint64_t) (*database, *dump.LoadOptions, error) {
 	return d, &dump.LoadOptions{Overwrite: flags&C.LOAM_LOAD_OVERWRITE != 0}, err
 }
 
-// load loads a dump. Beside another load it is in use: lsm.ErrBusy is a failure of what is no write, not an answer.
+// load loads a dump. Beside another load it is in use: lsm.ErrBusy fails this call, which is no
+// write; it is not an answer.
 func load(ctx context.Context, d *database, r io.Reader, o *dump.LoadOptions) (*dump.Info, error) {
 	i, err := dump.Load(ctx, d.db, r, o)
 	if errors.Is(err, lsm.ErrBusy) {

@@ -1,8 +1,8 @@
 //go:build cgo && !windows
 
 /*
- * Iterators. The engine's iterator stands behind the last entry of a block that
- * lies in C memory, and moves are served from the block.
+ * Iterators. The engine's iterator is at the last entry of a block that was copied to C memory, and
+ * moves are served from the block.
  */
 #include "shim.h"
 

@@ -11,8 +11,7 @@
  *     have none. NULL: no message wanted. Otherwise *err is overwritten on every
  *     call: a malloc'ed sentence for a failure, to be given to loam_free, and
  *     NULL for LOAM_OK and for answers. What *err held before is not freed.
- *     loam_error_errno and loam_error_path tell what else is known about the
- *     failure.
+ *     loam_error_errno and loam_error_path return further details of the failure.
  *  3. Handles. Every object is known by a handle of an opaque pointer type.
  *     Handles are never dereferenced: NULL, a handle of another type, a closed
  *     one or a random one gives LOAM_ERR_INVALID_HANDLE or LOAM_ERR_CLOSED.
@@ -71,8 +70,8 @@
  *     it is needed when the handler is installed later than the first loam_open.
  *     SIGSTKFLT, which Linux does not send, is the library's unless the program
  *     has a handler for it before.
- * 13. Structs. Structs that may grow begin with struct_size, which whoever fills
- *     the struct sets to its sizeof. Memory behind what a library knows must be
+ * 13. Structs. Structs that may grow begin with struct_size, which the caller sets to the struct's
+ *     sizeof. Memory behind what a library knows must be
  *     zero. Flags are 64 bits wide in structs; unknown ones are
  *     LOAM_ERR_INVALID_ARGUMENT.
  * 14. Versions. Functions, values and fields are added, never changed or taken
@@ -322,7 +321,7 @@ LOAM_API loam_status loam_options_set_cache(loam_options *options, loam_cache *c
  * these read and write while no writer waits for them; 0: no bound. open_files:
  * descriptors of tables; 0: no bound but the process's. See docs/resources.md. */
 LOAM_API loam_status loam_resources_create(uint64_t memory, uint64_t background_jobs, uint64_t io_bytes_per_second, uint64_t open_files, loam_cache **resources, char **err);
-/* Changes a limit at once: "memory" (up to what it was at first), "background_jobs",
+/* Changes a limit at once: "memory" (at most its first value), "background_jobs",
  * "io_bytes_per_second" or "open_files". LOAM_ERR_INVALID_ARGUMENT: an unknown name, a
  * bad value, or a cache that is no resources. */
 LOAM_API loam_status loam_resources_set(loam_cache *resources, const char *name, const char *value, char **err);
@@ -491,10 +490,10 @@ LOAM_API loam_status loam_write_bytes(loam_db *db, const loam_write_options *opt
  * is that of the keyspace "default": each function that takes a loam_db works on the keyspace's
  * keys, and loam_verify, loam_checkpoint, loam_recovery_report, loam_retry, loam_pause_compaction and these
  * functions on the database. loam_close gives up the handle. After loam_close
- * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them count
+ * of the database, calls fail with LOAM_ERR_CLOSED. options: optional; of them these count:
  * comparator (one of callbacks must be the database's), merge_operator, compression, bloom_bits,
- * prefix_length, compaction_filter and error_if_missing, and what is not set is as in the database, but that
- * there is no compaction filter. Callbacks are kept until the database is closed.
+ * prefix_length, compaction_filter and error_if_missing. Unset options have the database's values,
+ * except that there is no compaction filter. Callbacks are kept until the database is closed.
  * LOAM_ERR_NEEDS_NATIVE: the database has LevelDB's format. */
 LOAM_API loam_status loam_keyspace_open(loam_db *db, const char *name, const loam_options *options, loam_db **keyspace, char **err);
 /* Drops a keyspace with all that is in it, at once. Its space comes back in the background.
@@ -648,7 +647,7 @@ LOAM_API loam_status loam_resume_compaction(loam_db *db, char **err);
  * waiting to be tried again. */
 LOAM_API loam_status loam_retry(loam_db *db, char **err);
 
-/* Long work beside the caller, who waits in slices. */
+/* Long work runs on its own thread, while the caller waits in slices. */
 LOAM_API loam_status loam_flush_start(loam_db *db, loam_job **job, char **err);
 LOAM_API loam_status loam_compact_start(loam_db *db, const void *start, size_t start_len, const void *stop, size_t stop_len, loam_job **job, char **err);
 LOAM_API loam_status loam_verify_start(loam_db *db, loam_job **job, char **err);
@@ -688,8 +687,9 @@ LOAM_API loam_status loam_follower_open(const char *path, const loam_options *op
  * not a follower. */
 LOAM_API loam_status loam_catch_up(loam_db *db, char **err);
 LOAM_API loam_status loam_catch_up_start(loam_db *db, loam_job **job, char **err);
-/* How many operations in the directory the follower does not show, and at most how long ago there
- * was none; 0 if there is none. Either may be NULL. It fails as the last loam_catch_up did, also one of
+/* The number of operations in the directory that the follower does not show yet, and an upper bound
+ * of their age; 0 if there is none. Either may be NULL. It fails as the last loam_catch_up did,
+ * also one of
  * "follow_interval". */
 LOAM_API loam_status loam_lag(loam_db *db, uint64_t *sequences, uint64_t *microseconds, char **err);
 
@@ -700,7 +700,7 @@ LOAM_API loam_status loam_lag(loam_db *db, uint64_t *sequences, uint64_t *micros
  * are copied where links do not reach; only the end of the log is copied always. path must not exist, or
  * be an empty directory (LOAM_ERR_EXISTS), in a directory that exists, outside of the database
  * (LOAM_ERR_INVALID_ARGUMENT). It is made under path with ".incomplete" behind it, and renamed:
- * nothing is left of one that fails. */
+ * a failed one leaves no files. */
 LOAM_API loam_status loam_checkpoint(loam_db *db, const char *path, char **err);
 LOAM_API loam_status loam_checkpoint_start(loam_db *db, const char *path, loam_job **job, char **err);
 
@@ -718,7 +718,7 @@ LOAM_API loam_status loam_backup_open(const char *path, uint64_t flags, loam_bac
 /* Makes a backup of what db has now, all keyspaces and the writes without a sync included, durable and at one
  * moment, while writes go on. What an earlier backup has is not copied again. Here and below
  * bytes_per_second bounds what is read; 0: no bound. *id is the backup's number; the report of the job is
- * what loam_backup_list says of it. Nothing is left of one that fails. */
+ * what loam_backup_list says of it. A failed one leaves no files. */
 LOAM_API loam_status loam_backup_create(loam_backup *backup, loam_db *db, uint64_t bytes_per_second, uint64_t *id, char **err);
 LOAM_API loam_status loam_backup_create_start(loam_backup *backup, loam_db *db, uint64_t bytes_per_second, loam_job **job, char **err);
 /* The backups, oldest first, as a JSON list of objects: id, created_ms (since 1970), database (its
@@ -731,8 +731,8 @@ LOAM_API loam_status loam_backup_list(loam_backup *backup, char **json, char **e
 LOAM_API loam_status loam_backup_verify(loam_backup *backup, uint64_t id, uint64_t bytes_per_second, char **err);
 LOAM_API loam_status loam_backup_verify_start(loam_backup *backup, uint64_t id, uint64_t bytes_per_second, loam_job **job, char **err);
 /* Makes to a database as it was at the backup, durable, and compares all files with their checksums. to must
- * not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that exists. Nothing is left of
- * one that fails. */
+ * not exist, or be an empty directory (LOAM_ERR_EXISTS), in a directory that exists. A failed one
+ * leaves no files. */
 LOAM_API loam_status loam_backup_restore(loam_backup *backup, uint64_t id, const char *to, uint64_t bytes_per_second, char **err);
 LOAM_API loam_status loam_backup_restore_start(loam_backup *backup, uint64_t id, const char *to, uint64_t bytes_per_second, loam_job **job, char **err);
 LOAM_API loam_status loam_backup_delete(loam_backup *backup, uint64_t id, char **err);
@@ -798,7 +798,8 @@ enum {
   LOAM_CHANGES_DURABLE = 1 /* nothing is shown that a power cut may take */
 };
 
-/* Opens a feed of what is committed in a database, all keyspaces: every operation once, in order, from
+/* Opens a feed of the changes that a database commits, in all keyspaces: every operation once, in
+ * order, from
  * sequence number from on; 0: from the first that is there. It reads logs, which "wal_retention_bytes" and
  * "wal_retention_seconds" keep. LOAM_ERR_GAP, here and below: from is gone, or not given out yet. flags:
  * LOAM_CHANGES_DURABLE, which a follower does not know: it shows what its catch-ups have read. Any number of threads may use a feed; a block goes to one of them. See docs/changes.md. */
@@ -881,7 +882,7 @@ LOAM_API loam_status loam_bulk_load_add(loam_bulk_load *load, const loam_batch *
 /* Makes all entries durable in the database, in one step, or none if it fails; it ends the load. */
 LOAM_API loam_status loam_bulk_load_finish(loam_bulk_load *load, char **err);
 LOAM_API loam_status loam_bulk_load_finish_start(loam_bulk_load *load, loam_job **job, char **err);
-/* Gives up the handle; a load that was not finished leaves nothing. */
+/* Gives up the handle; an unfinished load leaves no entries and no files. */
 LOAM_API loam_status loam_bulk_load_close(loam_bulk_load *load);
 
 /* ---- Information; strings are malloc'ed ---- */

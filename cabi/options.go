@@ -27,7 +27,7 @@ type cache struct {
 	uses      *refs.Shared
 }
 
-// copied returns the options of a handle as they are now, those of a program that sets none for 0.
+// copied returns a copy of a handle's present options, for 0 the defaults.
 func copied(h C.uint64_t) (*settings.Settings, error) {
 	if h == 0 {
 		return settings.Unset(), nil

@@ -251,9 +251,9 @@ HIDDEN loam_status loam_check_size(char **err, const void *p, size_t size, size_
  * object, between acquire and release. */
 enum { KIND_BATCH = 0x41, KIND_ITER = 0x42 };
 
-/* A slot's word is generation << 32 | kind << 8 | state. Whoever swaps
- * SLOT_IDLE for SLOT_BUSY has the object alone. From SLOT_SHARED on the state
- * counts those who read it: SLOT_SHARED is one. Slots are never freed, so that a
+/* A slot's word is generation << 32 | kind << 8 | state. The thread that swaps SLOT_IDLE for
+ * SLOT_BUSY has the object alone. From SLOT_SHARED on the state counts the readers of
+ * the object: SLOT_SHARED is one. Slots are never freed, so that a
  * look at any handle's slot is always allowed. */
 enum { SLOT_FREE, SLOT_IDLE, SLOT_BUSY, SLOT_SHARED, SLOT_SHARED_MOST = 255 };
 
@@ -318,7 +318,7 @@ static inline void loam_slot_release(uint64_t handle) {
   loam_slot_give(s, handle);
 }
 
-/* Shares the object with others who share it: LOAM_OK, or the reason why not. */
+/* Shares the object with its other readers: LOAM_OK, or the reason why not. */
 HIDDEN loam_status loam_slot_share(uint64_t handle, int kind, void **object);
 HIDDEN void loam_slot_unshare(uint64_t handle);
 

@@ -43,9 +43,9 @@ static __thread bool holds_urgent __attribute__((tls_model("initial-exec"))); /*
 
 static uint64_t bit(int sig) { return (uint64_t)1 << (sig - 1); }
 
-/* Blocks all signals in the mask that the interrupted code goes on with, save
- * those that a thread gets by its own fault, and SIGURG, by which Go stops its
- * threads. While SIGURG may not reach Go's threads, they block it too, and wait for
+/* Blocks all signals in the mask of the interrupted code, except those that a thread's own faults
+ * raise, and SIGURG, by which Go stops its threads. While SIGURG may not reach Go's threads, they
+ * block it too, and wait for
  * another SIGSTKFLT. */
 static void block_all(int sig, siginfo_t *info, void *context) {
   static const int open[] = {SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS, SIGURG};
@@ -149,8 +149,8 @@ static void spend(start *s) {
 
 /* glibc reserves 64 MiB of addresses for each thread that allocates or frees
  * memory. Go's threads do so once, in the beginning, for the argument that Go's
- * function for new threads frees. It is kept instead, and freed by who starts the
- * next thread: a thread that starts others allocates anyway. */
+ * function for new threads frees. The memory is kept instead, and the next thread that starts frees
+ * it: a thread that starts others allocates anyway. */
 static __thread start *beginning __attribute__((tls_model("initial-exec"))); /* its argument has not been freed */
 static atomic_int beginners;
 static void (*free_of_libc)(void *);

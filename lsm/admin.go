@@ -43,7 +43,7 @@ func (k *keyspace) CompactRangeContext(ctx context.Context, start, limit []byte)
 // unless nil, how many bytes of tables were read, of how many. Logs and the MANIFEST are
 // checked by Open.
 //
-// Damage is ErrCorruption; nil says that there is none. The error joins the first failure of each
+// Damage is ErrCorruption; nil means none. The error joins the first failure of each
 // table that is damaged or cannot be read: errors.As with *CorruptionError finds the first damage,
 // a file and an offset. Verify ends with ctx's error when ctx is done, with ErrClosed by Close,
 // and with ErrInvalidArgument if ctx is nil. It changes nothing, and the database goes on.
@@ -71,9 +71,8 @@ func (db *DB) Resume() error { return db.engine.Resume() }
 // LevelDB wrote by their contents, and the directory when nothing else is in it. It fails
 // with ErrLocked if the database is open, with ErrNotADatabase, every file being left as it
 // was, if the directory is another engine's, and with the file system's error where a file
-// cannot be removed. Where there is none it does nothing. A file that has a name of the
-// database's and contents of nobody's known stays, and Destroy says so with ErrNotADatabase
-// when all others are gone.
+// cannot be removed. Where there is none it does nothing. A file with a database's name and unknown
+// contents stays, and Destroy returns ErrNotADatabase after it has removed all others.
 func Destroy(dir string, o *Options) error {
 	opts, err := o.resolve()
 	if err != nil {

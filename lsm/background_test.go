@@ -9,8 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// TestNewTablesAreWarm: what readers had in memory is there after a flush and
-// after a compaction, and what nobody reads is not put there.
+// TestNewTablesAreWarm: blocks that readers had in memory are there after a flush and after a
+// compaction, and unread blocks are not cached.
 func TestNewTablesAreWarm(t *testing.T) {
 	o := small(Options{})
 	o.CacheSize = 16 << 20

@@ -20,8 +20,8 @@ type Batch struct{ b engine.Batch }
 func NewBatch() *Batch { return &Batch{engine.Batch{Repr: batchrepr.Init(nil)}} }
 
 // BatchFromBytes makes a batch from its wire form (Bytes), which may come from
-// outside: tags, lengths and count are all checked, and ErrInvalidArgument or
-// ErrTooLarge says what is wrong. The bytes are copied. They may have puts and deletes in the
+// outside: tags, lengths and count are all checked; a defect is ErrInvalidArgument or ErrTooLarge.
+// The bytes are copied. They may have puts and deletes in the
 // default keyspace only; WriteBytes takes the others, too.
 func BatchFromBytes(repr []byte) (*Batch, error) {
 	b, err := engine.PlainBatch(repr)

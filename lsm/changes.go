@@ -116,14 +116,16 @@ type ChangesOptions struct {
 	Durable bool
 }
 
-// Changes returns a feed of what is committed, from this program's beginning or from long before: all operations
-// in their order, from sequence number from on, without a gap, none twice. 0 stands for the first that is there. Whoever
-// goes on after a restart keeps Change.Next of the last change that it has dealt with, best in the same
-// batch, and begins there. nil options are the default.
+// Changes returns a feed of commits, from this program's beginning or from long before: all
+// operations
+// in their order, from sequence number from on, without a gap, none twice. 0 stands for the first
+// that is there. A program that continues after a restart stores Change.Next of the last change
+// that it has processed, best in the same batch, and begins there. nil options are the default.
 //
 // The feed reads logs. Those that the database needs no longer stay as Options.WALRetentionBytes and
-// WALRetentionTime say, whether feeds are open or not. A feed for which that is not enough fails with a *GapError, then or when
-// it begins (ErrGap), and so does one that meets what was never in a log, or that the database lost in a crash. A Follower's feed
+// WALRetentionTime say, whether feeds are open or not. A feed that needs older logs fails with a
+// *GapError, then or when it begins (ErrGap), and so does one that meets sequence numbers that were
+// never in a log, or that the database lost in a crash. A Follower's feed
 // shows what catch-ups have read; it refuses Durable (ErrInvalidArgument) and may meet ErrDirectoryChanged. See
 // docs/changes.md. Changes fails with ErrClosed and with errors of the file system, too.
 func (db *DB) Changes(from uint64, o *ChangesOptions) (*Changes, error) {

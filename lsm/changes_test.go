@@ -113,7 +113,7 @@ func TestChangesKinds(t *testing.T) {
 	if got := drain(t, feed); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	// From within a batch, what stands before is left out.
+	// From within a batch, its earlier operations are left out.
 	if got := drain(t, mustChanges(t, db, 5, nil)); !slices.Equal(got, want[4:]) {
 		t.Errorf("from 5: %q", got)
 	}
@@ -456,8 +456,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// TestChangesDurable: a feed of what is durable shows nothing that a power cut takes, and all of it after a sync or
-// a flush.
+// TestChangesDurable: a feed of durable changes shows no change that a power cut takes, and all of
+// them after a sync or a flush.
 func TestChangesDurable(t *testing.T) {
 	onBothFormats(t, func(t *testing.T, o Options) {
 		synctest.Test(t, func(t *testing.T) {
@@ -702,7 +702,7 @@ func TestChangesReadOnly(t *testing.T) {
 	})
 }
 
-// TestChangesUnheard: who does not listen pays nothing: no allocation and no waiting.
+// TestChangesUnheard: databases without a listener pay nothing: no allocation and no waiting.
 func TestChangesUnheard(t *testing.T) {
 	db := opened(t, "/db", &Options{FS: vfs.NewMem()})
 	feed := mustChanges(t, db, 1, nil)

@@ -76,7 +76,7 @@ func (m *filterModel) open() {
 
 func (m *filterModel) key() []byte { return fmt.Appendf(nil, "k%03d", m.rng.IntN(150)) }
 
-// check compares what is there with what may be.
+// check compares the contents with the allowed ones.
 func (m *filterModel) check(seen map[string]string) {
 	m.t.Helper()
 	for k, v := range seen {

@@ -16,7 +16,7 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// plugged is a logger and a listener that call f with what they are told.
+// plugged is a logger and a listener that call f with each event.
 type plugged struct{ f func(what string) }
 
 func (p plugged) Enabled(context.Context, slog.Level) bool { return true }

@@ -73,7 +73,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportRefuses: what stands in the way is said before anything is written.
+// TestExportRefuses: every obstacle is reported before a write.
 func TestExportRefuses(t *testing.T) {
 	fsys := vfs.NewMem()
 	o := &Options{FS: fsys, Format: FormatNative}
@@ -182,8 +182,8 @@ func TestExportChdir(t *testing.T) {
 	}
 }
 
-// TestExportFaults: an export whose i-th call fails leaves nothing, or has succeeded; one
-// that a crash cuts short leaves nothing in its place, and can be done again.
+// TestExportFaults: an export whose i-th call fails leaves nothing, or has succeeded; an export
+// that a crash interrupts leaves no directory, and can be repeated.
 func TestExportFaults(t *testing.T) {
 	source := vfs.NewMem()
 	want := levelDBDirectory(t, source)

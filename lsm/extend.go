@@ -15,7 +15,7 @@ import (
 )
 
 // Errors. Test with errors.Is; every error that concerns a file names it. Texts do
-// not name this library: the program says what it opened or read when it wraps them.
+// not name this library: the program adds the name of the opened database when it wraps them.
 var (
 	// ErrNotFound: the key has no value.
 	ErrNotFound = base.ErrNotFound
@@ -56,10 +56,10 @@ var (
 	ErrInUse = base.ErrInUse
 	// ErrComparerMismatch: the database was created with another comparer.
 	ErrComparerMismatch = base.ErrComparerMismatch
-	// ErrNoMergeOperator: Merge and reads of what it wrote need Options.MergeOperator, or the
-	// operator is another one than that of the operands.
+	// ErrNoMergeOperator: Merge, and reads of merged keys, need Options.MergeOperator, or the
+	// operator differs from that of the operands.
 	ErrNoMergeOperator = base.ErrNoMergeOperator
-	// ErrMergeFailed: the merge operator failed, with what it said, on the key named. The
+	// ErrMergeFailed: the merge operator failed on the named key, with its error. The
 	// operands stay; a Put or Delete of the key ends the failures.
 	ErrMergeFailed = base.ErrMergeFailed
 	// ErrTooLarge: a key, value or batch is above the limit.
@@ -388,7 +388,7 @@ type StallInfo struct {
 	Duration time.Duration // of the wait
 }
 
-// EventListener is told what happens in the background. Fields may be nil. Calls
+// EventListener takes events of background work. Fields may be nil. Calls
 // come one at a time, in the order of the events, on a goroutine that does nothing
 // else and exists only while there is something to tell; Options.Logger is called
 // by it, too. So a call may use the database as it likes, Close included, and if

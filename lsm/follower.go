@@ -7,7 +7,7 @@ import (
 )
 
 // Follower is a database that another process writes, LevelDB or goleveldb among them, open for
-// reading beside it. It has the methods of DB, of which those that write fail with ErrReadOnly. What
+// reading beside it. It has the methods of DB; its writes fail with ErrReadOnly. What
 // it reads at present is a state that the writer had: all batches up to a sequence number, whole, over all
 // keyspaces. CatchUp moves it on, never back. Snapshots and iterators keep the state that they
 // were opened with. See docs/follower.md.

@@ -57,7 +57,7 @@ func (f dirFiles) write(t *testing.T, dir string) {
 	}
 }
 
-// damage changes one file of a directory, and says what it did.
+// damage changes one file of a directory, and returns a description.
 func (f dirFiles) damage(rng *rand.Rand) string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(f)), func(n string) bool { return n == "LOCK" })
 	name := names[rng.IntN(len(names))]

@@ -132,8 +132,8 @@ func TestFollowerOfANewKeyspace(t *testing.T) {
 	}
 }
 
-// TestFollowerSnapshots: the writer's compactions drop what its own snapshots do not need. Those of a follower keep what they
-// were opened with, and iterators, too, through catch-ups.
+// TestFollowerSnapshots: the writer's compactions drop what its own snapshots do not need. A
+// follower's snapshots and iterators keep their state through catch-ups.
 func TestFollowerSnapshots(t *testing.T) {
 	x := newFollowed(t, Options{})
 	type kept struct {

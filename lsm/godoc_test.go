@@ -191,8 +191,8 @@ func (d *docs) findTypes(f *ast.File) {
 	})
 }
 
-// undocumented is the exported names without a comment, with prefix before them. If
-// only is not nil, those of the types in it and no others.
+// undocumented is the exported names without a comment, with prefix before them. If only is not
+// nil, just those of the types in it.
 func (d *docs) undocumented(prefix string, only map[string]bool) map[string]bool {
 	bad := map[string]bool{}
 	note := func(name string, comments ...*ast.CommentGroup) {

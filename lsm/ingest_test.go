@@ -208,8 +208,7 @@ func wantModel(t testing.TB, db *DB, m *model.Model) {
 	}
 }
 
-// TestBulkLoad: what comes in any order is there afterwards, in one level, and nothing is left of the
-// runs.
+// TestBulkLoad: entries in any order are there afterwards, in one level, without leftover runs.
 func TestBulkLoad(t *testing.T) {
 	rng := rand.New(rand.NewPCG(uint64(seed.Of(t)), 1))
 	for run := range 3 {
@@ -262,8 +261,8 @@ func TestBulkLoadSize(t *testing.T) {
 	}
 }
 
-// TestFollowIngest: a follower sees an ingest, also as the last thing that happened, and what is written behind it,
-// and a feed of changes does not pass over it.
+// TestFollowIngest: a follower sees an ingest, also as the last operation, and later writes, and a
+// feed of changes fails at it.
 func TestFollowIngest(t *testing.T) {
 	top := t.TempDir()
 	o := &Options{Format: FormatNative}

@@ -41,8 +41,8 @@ type KeyspaceOptions struct {
 	// after another opening nothing is filtered before Keyspace names it again.
 	CompactionFilter *CompactionFilter
 	// MergeOperator makes values of what Merge wrote. Its name is stored: another one is
-	// ErrNoMergeOperator while there are operands. The default is the one that is stored, if
-	// it is known by name or Options.MergeOperator has the name.
+	// ErrNoMergeOperator while there are operands. The default is the stored one, if it is known by
+	// name or Options.MergeOperator has the name.
 	MergeOperator *MergeOperator
 	// DefaultTTL is Options.DefaultTTL of the keyspace, from now on; negative: none. 0 changes
 	// nothing. It is not stored: later openings name it again.

@@ -287,7 +287,7 @@ func TestMaxWALSize(t *testing.T) {
 	}
 }
 
-// TestManyKeyspaces: 10,000 keyspaces work, and what is idle costs next to nothing.
+// TestManyKeyspaces: 10,000 keyspaces work, and idle ones cost next to nothing.
 func TestManyKeyspaces(t *testing.T) {
 	n := 1000
 	if os.Getenv("LOAM_T2") == "1" {

@@ -151,9 +151,8 @@ func (b *blockReads) hook(op vfs.Op) vfs.Outcome {
 	return vfs.Outcome{}
 }
 
-// A read that waits for the disk keeps the state that it reads, and no more: not
-// the memory of its database's later memtables, nothing of other databases, and
-// no Close.
+// A read that waits for the disk keeps the state that it reads, and no more: it keeps neither
+// memory of later memtables, nor of other databases, nor does it delay Close.
 func TestBlockedReadHoldsOnlyItsView(t *testing.T) {
 	start := offheap.InUse()
 	disk := newBlockReads()
@@ -308,8 +307,7 @@ func TestWritesBesideClose(t *testing.T) {
 	}
 }
 
-// A snapshot says that it is closed, rather than answer from a state in which
-// its entries may be gone.
+// A snapshot fails with ErrClosed instead of reading a state in which its entries may be missing.
 func TestSnapshotReadsBesideItsClose(t *testing.T) {
 	procs := runtime.GOMAXPROCS(16) // readers are interrupted anywhere
 	defer runtime.GOMAXPROCS(procs)
@@ -413,7 +411,7 @@ func TestIteratorTriesAgain(t *testing.T) {
 	it := db.Iter(&IterOptions{Lower: key(0), Upper: key(n)})
 	for _, m := range moves {
 		failing.Store(true)
-		for i := 0; it.Err() == nil; i++ { // away from what is in memory
+		for i := 0; it.Err() == nil; i++ { // outside the cached blocks
 			if i > 10*n {
 				t.Fatal("reads do not fail")
 			}

@@ -60,7 +60,7 @@ type Options struct {
 	// see CompactionFilter. Keyspaces have filters of their own, see KeyspaceOptions.
 	CompactionFilter *CompactionFilter
 	// MergeOperator makes values of what Merge wrote in the default keyspace. Its name is
-	// stored. The default, nil, is the one that is stored if it is known by name; Open fails
+	// stored. The default, nil, is the stored one if it is known by name; Open fails
 	// with ErrNoMergeOperator where there are operands of an operator that is not known, or
 	// of another one. Set takes the names uint64add, int64add, max, min, append (with a
 	// comma), append:DELIMITER and json_merge; see docs/merge.md.
@@ -82,7 +82,7 @@ type Options struct {
 	// Logger takes messages about failures. It may call the database, see
 	// EventListener. The default discards them.
 	Logger *slog.Logger
-	// Events is told of background work. The default, nil, is no listener.
+	// Events takes events of background work. The default, nil, is no listener.
 	Events *EventListener
 
 	// Memory.
@@ -195,8 +195,8 @@ type Options struct {
 	// that an append changes no metadata of the file. The default is 8 MiB; negative:
 	// none. A killed process leaves them as zeros.
 	WALPreallocate int64
-	// MaxWALSize is the size of all logs in bytes from which on the keyspaces that need
-	// the oldest log are flushed, so that one that is seldom written keeps no logs. The
+	// MaxWALSize is the size of all logs in bytes from which on the keyspaces that need the oldest
+	// log are flushed, so that a rarely written keyspace keeps no logs. The
 	// default, 0, is four times WriteBufferSize.
 	MaxWALSize int64
 	// WALRetentionBytes keeps logs that the database needs no longer, up to so many bytes together, for feeds

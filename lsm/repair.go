@@ -22,12 +22,11 @@ import (
 type RepairReport = repair.Report
 
 // Repair brings a damaged database in dir back to a state that opens, with
-// everything that can still be read and nothing else: it works in place, keeps
-// the originals of what it replaces in the folder "lost" within dir, and
-// reports what it dropped. A database without damage is left as it is. It fails
-// with ErrLocked if the database is open, with ErrDoesNotExist or ErrNotADatabase, which
-// names the engine whose directory it is, if there is none, and with the error of a read or write, which leaves the database as
-// it was.
+// everything that can still be read and nothing else: it works in place, keeps the replaced
+// originals in the folder "lost" within dir, and reports the dropped parts. A database without
+// damage is left as it is. It fails with ErrLocked if
+// the database is open, with ErrDoesNotExist or ErrNotADatabase, which names the other engine, if
+// there is none, and with the error of a read or write, which leaves the database unchanged.
 func Repair(dir string, o *Options) (*RepairReport, error) {
 	opts, err := o.resolve()
 	if err != nil {

@@ -30,7 +30,7 @@ func NewResources(o ResourcesOptions) *Resources {
 	return &Resources{engine.NewResources(engine.ResourcesOptions(o))}
 }
 
-// Close gives up the caller's hold: open databases keep what they share, and the memory goes with
+// Close gives up the caller's hold: open databases keep their share, and the memory is freed with
 // the last of them. Open with it fails with ErrClosed from then on. Closing twice is harmless.
 func (r *Resources) Close() {
 	if r.r != nil {
@@ -38,8 +38,9 @@ func (r *Resources) Close() {
 	}
 }
 
-// Set changes a limit while databases are open: memory (up to what it was at first, at least 8 MiB),
-// background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB, MiB or GiB after
+// Set changes a limit while databases are open: memory (at most its first value, at least 8 MiB),
+// background_jobs, io_bytes_per_second or open_files. A value is a number, with KiB, MiB or GiB
+// after
 // it if it is one of bytes. It fails with ErrInvalidArgument, and with ErrClosed where the memory is
 // gone.
 func (r *Resources) Set(name, value string) error { return r.inside().Set(name, value) }
@@ -58,7 +59,7 @@ func (r *Resources) inside() *engine.Resources {
 	return r.r
 }
 
-// ResourcesMetrics says how much of what is shared is in use.
+// ResourcesMetrics is the use of shared resources.
 type ResourcesMetrics struct {
 	Memory        int64 // the limit in bytes; 0: memory is not shared
 	CacheBytes    int64 // of blocks

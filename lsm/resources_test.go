@@ -73,7 +73,7 @@ type sharedStore interface {
 	Iter(o *lsm.IterOptions) *lsm.Iterator
 }
 
-// fillShared fills a database, opens it again and compares it with what was written.
+// fillShared fills a database, opens it again and compares it with its writes.
 func fillShared(res *lsm.Resources, format lsm.Format, keyspaces, n int, rng *rand.Rand) error {
 	fsys := vfs.NewMem()
 	o := &lsm.Options{FS: fsys, Resources: res, Format: format}
@@ -202,7 +202,7 @@ func TestSharedMemorySeals(t *testing.T) {
 		if err := dbs[0].Flush(); err != nil { // waits for a seal under way
 			t.Fatal(err)
 		}
-		synctest.Wait() // the flushes of what is sealed have ended
+		synctest.Wait() // the flushes of sealed memtables have ended
 		if n := res.Metrics().MemtableBytes; n > 20<<20 {
 			t.Fatalf("memtables have %d bytes of 32 MiB", n)
 		}

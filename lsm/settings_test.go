@@ -11,7 +11,7 @@ import (
 )
 
 // TestOptionsInForce reads every option of a database that was opened with defaults, and sets it to
-// what it is: those that are fixed are refused.
+// the same value: those that are fixed are refused.
 func TestOptionsInForce(t *testing.T) {
 	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem()})
 	if err != nil {
@@ -80,7 +80,7 @@ func TestOptionsInForce(t *testing.T) {
 	}
 }
 
-// TestSetOptionWorks sets options and looks at what they do.
+// TestSetOptionWorks sets options and checks their effects.
 func TestSetOptionWorks(t *testing.T) {
 	db, err := lsm.Open("db", &lsm.Options{FS: vfs.NewMem(), Compression: lsm.NoCompression, BloomBits: -1, CompactionFilter: lsm.PrefixFilter([]byte("x"))})
 	if err != nil {

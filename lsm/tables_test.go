@@ -256,7 +256,7 @@ func walkPrefix(t *testing.T, rng *rand.Rand, db *DB, reused *Iterator, model pr
 	}
 }
 
-// prefixAfter is the first key behind those that begin with p, nil if there is none.
+// prefixAfter is the first key after those with prefix p, nil if there is none.
 func prefixAfter(p []byte) []byte {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i] < 0xff {

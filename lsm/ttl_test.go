@@ -219,7 +219,7 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// TestTTLCompaction: compactions drop what has expired, and nothing before; TTLs are kept.
+// TestTTLCompaction: compactions drop expired values, and no others; TTLs are kept.
 func TestTTLCompaction(t *testing.T) {
 	s := openTTL(t, nil)
 	for i := range 1000 {

@@ -67,7 +67,7 @@ const (
 	SnapshotIsolation Isolation = iota
 	// Serializable also refuses it if a key, or a range of keys, that the transaction has
 	// read was written: the transactions that commit have the effect of some order of
-	// theirs, one after the other. One that writes nothing always commits.
+	// theirs, one after the other. A transaction without writes always commits.
 	Serializable
 )
 

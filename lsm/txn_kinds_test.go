@@ -219,8 +219,8 @@ func TestRangeConflicts(t *testing.T) {
 	}
 }
 
-// TestWritesUnderRange: the other way round, a range delete is a conflict for those who wrote
-// or read in it, and none for those beside it.
+// TestWritesUnderRange: the other way round, a range delete conflicts with transactions that wrote
+// or read in it, and with no others.
 func TestWritesUnderRange(t *testing.T) {
 	for _, c := range []struct {
 		do       func(tx *Txn) error
@@ -248,8 +248,8 @@ func TestWritesUnderRange(t *testing.T) {
 	}
 }
 
-// TestTxnRefusals: what a transaction does not take is the error of that call, and nothing else
-// is lost.
+// TestTxnRefusals: a refused operation is the error of that call, and the transaction keeps the
+// others.
 func TestTxnRefusals(t *testing.T) {
 	a, b := []byte("a"), []byte("b")
 	old := mustOpen(t, "old", small(Options{FS: vfs.NewMem(), Format: FormatLevelDB, MergeOperator: MergeOperatorNamed("append")}))

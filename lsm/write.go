@@ -75,8 +75,8 @@ func (k *keyspace) Write(b *Batch, mode WriteMode) error {
 }
 
 // WriteBytes is Write for a batch in wire form (Batch.Bytes), which
-// may come from outside: tags, lengths and count are checked first, and
-// ErrInvalidArgument says what is wrong; a keyspace that does not exist is ErrNoKeyspace. The
+// may come from outside: tags, lengths and count are checked first, and a defect is
+// ErrInvalidArgument; a keyspace that does not exist is ErrNoKeyspace. The
 // sequence number in its header is overwritten; nothing is copied or retained.
 func (k *keyspace) WriteBytes(repr []byte, mode WriteMode) error {
 	b, err := k.space.BatchOf(repr)

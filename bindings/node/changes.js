@@ -54,7 +54,7 @@ class Change {
   }
 }
 
-// A feed of what is committed in a database. The database closes it when it is closed itself.
+// A feed of the changes that a database commits. The database closes it when it is closed itself.
 class Changes {
   #db
   #context

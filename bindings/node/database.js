@@ -308,8 +308,8 @@ class Loam extends AbstractLevel {
     return this.#writes.run(() => native.compareAndSwap(this.#context, encodedKey, from, to, options?.sync === true))
   }
 
-  // How many seconds the key has its value: Infinity if it does not expire, undefined if there
-  // is none.
+  // How many seconds the key has its value: Infinity for a value that does not expire, undefined
+  // without a value.
   async ttl (key, options) {
     if (this.status === 'opening') return this.deferAsync(() => this.ttl(key, options))
     sync.assertOpen(this, 'ttl')
@@ -529,7 +529,7 @@ class Loam extends AbstractLevel {
     return this.#context
   }
 
-  // A feed of what is committed: for await (const change of db.changes()).
+  // A feed of committed changes: for await (const change of db.changes()).
   changes (options) {
     sync.assertOpen(this, 'changes')
     return new (require('./changes').Changes)(this, this.#context, options)

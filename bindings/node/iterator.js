@@ -9,8 +9,8 @@ const READ_AHEAD = 1000
 
 // ---- Ranges ----
 
-// From options with encoded keys: the bounds, undefined for none, and flags that
-// say whether they are inside. gte and lte win over gt and lt.
+// From options with encoded keys: the bounds, undefined for no bound, and flags for inclusive
+// bounds. gte and lte win over gt and lt.
 function bounds ({ gt, gte, lt, lte, reverse }) {
   return {
     lower: gte ?? gt ?? undefined,

@@ -15,8 +15,8 @@ const WRITES_PER_TURN = 64
 // wakes a thread and the event loop, which costs as much as a few reads.
 const KEYS_PER_ITEM = 50
 
-// After so many reads that memory could not answer, those that come while
-// others wait for the pool are not tried in memory first.
+// After this many reads that memory could not answer, reads that arrive while others wait for the
+// pool skip the try in memory.
 const MISSES_IN_A_ROW = 8
 
 // A write of more bytes does not run on the JavaScript thread.

@@ -71,7 +71,8 @@ class Bytes {
 
 // Collects puts and deletes in LevelDB's batch layout: 8 bytes of zero, the
 // count, then for each its kind, its key and a put's value, both with their
-// length as a varint in front. What is on a chosen keyspace has its number behind the kind;
+// length as a varint in front. An operation on a chosen keyspace has the keyspace's number after
+// the kind;
 // keyspace null is the one that is written.
 // Knows nothing of the database.
 class BatchWriter extends Bytes {
@@ -127,7 +128,7 @@ class BatchWriter extends Bytes {
     try {
       for (let i = 0; i < operations.length; i++) {
         const op = operations[i]
-        // What is left of a sublevel is none of this database.
+        // The remaining operations belong to a sublevel of another database.
         if (op.sublevel != null) throw invalidArgument('A batch operation has a sublevel of another database')
         const keyspace = op.keyspace == null ? null : numberOf(op.keyspace)
         if (op.type === 'put') this.#put(op, keyspace)

@@ -1,7 +1,7 @@
 /* loamdb._fast.Cursor: iterators, decoded block by block.
  *
- * A cursor stands in a gap between two entries: forward returns the entry behind
- * the gap and steps over it, backward the one before it. libloam moves over whole
+ * A cursor stands in a gap between two entries: forward returns the entry after the gap and steps
+ * over it, backward the entry before the gap. libloam moves over whole
  * blocks, so the cursor's gap lags behind the library's position while a block is
  * being handed out. When the direction changes the library is sent to the entry
  * that was returned last, which is the one to return again.

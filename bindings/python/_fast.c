@@ -760,8 +760,7 @@ static PyType_Spec snapshot_spec = {"loamdb._fast.Snapshot", sizeof(Reader), 0,
 
 /* ---- Module ---- */
 
-/* bind(library): takes the functions from a dlopen'ed library, for what is opened from
- * now on. */
+/* bind(library): takes the functions from a dlopen'ed library, for databases opened from now on. */
 static PyObject *bind(PyObject *module, PyObject *library_object) {
   void *library = PyLong_AsVoidPtr(library_object);
   loam_functions *found;

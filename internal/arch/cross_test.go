@@ -90,8 +90,8 @@ func newChecker(goarch string) *checker {
 	}
 }
 
-// checkAll checks all packages below dir and what they import, of which only the
-// declarations are read. flags are for go list.
+// checkAll checks all packages below dir and their imports, of which it reads only the
+// declarations. flags are for go list.
 func (c *checker) checkAll(dir, goos, goarch string, flags ...string) error {
 	args := append([]string{"list", "-e", "-deps", "-json=ImportPath,Dir,GoFiles,ImportMap,Standard,Module,Error"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...)

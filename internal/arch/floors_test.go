@@ -7,7 +7,7 @@ import (
 )
 
 // floors is the house: a package imports only packages of a lower floor. Paths
-// are relative to the module; one that ends in a slash stands for all below it.
+// are relative to the module; a path that ends in a slash includes everything below it.
 var floors = []struct {
 	floor int
 	paths []string

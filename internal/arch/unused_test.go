@@ -250,8 +250,8 @@ func origin(obj types.Object) types.Object {
 	return obj
 }
 
-// implementations marks methods by which types implement interfaces, of the module
-// or of what it imports.
+// implementations marks methods by which types implement interfaces of the module or of its
+// imports.
 func (u *usage) implementations() {
 	u.interfaces = append(u.interfaces, types.Universe.Lookup("error").Type().Underlying().(*types.Interface))
 	for _, p := range u.checker.done {

@@ -16,7 +16,7 @@ import (
 //
 // Memory comes here when the last reference on a memtable is given back, which is when it
 // would be freed otherwise; nobody reads it. The arena stays as it is: whatever leads to an entry is
-// written after the entry. The index must be zero, and is cleared by whoever gives it.
+// written after the entry. The index must be zero; the caller that returns it clears it.
 //
 // A nil Spare keeps nothing. It is safe for concurrent use.
 type Spare struct {
@@ -121,7 +121,7 @@ func (s *Spare) Trim() {
 	}
 }
 
-// Close frees what is kept, and lets nothing be kept from now on.
+// Close frees the kept memory, and ends keeping.
 func (s *Spare) Close() {
 	if s != nil {
 		s.free(true)

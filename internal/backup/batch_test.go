@@ -16,7 +16,7 @@ import (
 // batchCase is what happens to one file of a batch.
 type batchCase struct{ sync, close, then error }
 
-// tracked is a file that says what was done to it.
+// tracked is a file that records the calls on it.
 type tracked struct {
 	vfs.WriteFile
 	batchCase

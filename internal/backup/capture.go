@@ -28,8 +28,8 @@ type Source struct {
 	KeepKeyspaces func(f func() error) error
 	// HoldLogs keeps obsolete logs among Logs until release.
 	HoldLogs func() (release func())
-	// Logs lists the logs that are not obsolete, or are held, oldest first, as they are at one time at
-	// which no commit is under way.
+	// Logs lists the logs that are not obsolete, or are held, oldest first, at one moment without a
+	// commit under way.
 	Logs func() ([]wal.Part, error)
 	// SyncFull makes a log but the last one durable, and tells whether its file does not
 	// change any more.

@@ -85,7 +85,8 @@ type saved struct {
 	source identity // zero: not known
 }
 
-// fingerprint is what is known of a file before it is read. Files of equal contents have the same one, but for tables that
+// fingerprint is the known attributes of a file before it is read. Files of equal contents have the
+// same one, but for tables that
 // a MANIFEST has no checksum of.
 type fingerprint struct {
 	size   int64
@@ -201,7 +202,7 @@ func decodeCatalog(b []byte, id uint64) (*catalog, error) {
 	return c, nil
 }
 
-// check says what is wrong with the files' names, or "". Restore writes under these names.
+// check returns the defect of the files' names, or "". Restore writes under these names.
 func (c *catalog) check() string {
 	pointers, manifests, total := 0, 0, uint64(0)
 	for i := range c.files {

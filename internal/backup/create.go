@@ -148,8 +148,9 @@ func (c *creation) items(img *image) (items []item, err error) {
 	return items, nil
 }
 
-// known lists the tables and full logs of the newest backup of a database directory by what tells that a file is
-// the same: its name and size, the MANIFEST's checksum, if there is one, and its identity.
+// known lists the tables and full logs of the newest backup of a database directory by the
+// attributes that identify a file: its name and size, the MANIFEST's checksum, if there is one, and
+// its identity.
 func (f *Folder) known(dir string) map[saved]objectID {
 	f.mu.Lock()
 	newest := uint64(0)
@@ -268,7 +269,7 @@ func (c *creation) object(it *item, buf []byte) (copied *written, err error) {
 	return c.copy(it, in, counted, buf)
 }
 
-// checkSum compares what was read with what the MANIFEST says.
+// checkSum compares a file's checksum with the one in the MANIFEST.
 func (it *item) checkSum(s sums) error {
 	if it.table == nil {
 		return nil

@@ -67,7 +67,7 @@ type Folder struct {
 	unsure error
 }
 
-// object is what is known of an objectID.
+// object is the known attributes of an objectID.
 type object struct {
 	refs  int // catalogs that name it, and calls that use it
 	there bool
@@ -271,7 +271,7 @@ func (f *Folder) refer(c *catalog) {
 	}
 }
 
-// objectOf is what is known of an object, which is known from then on.
+// objectOf returns the record of an object, and makes one if there is none.
 func (f *Folder) objectOf(id objectID, p fingerprint) *object {
 	o := f.objects[id]
 	if o == nil {
@@ -322,7 +322,7 @@ func (f *Folder) anyUnused() bool {
 	return false
 }
 
-// collect removes the objects to which nothing refers, unless some references are not known. mu is held,
+// collect removes the objects without references, unless some references are unknown. mu is held,
 // unless the folder is being opened.
 func (f *Folder) collect() error {
 	if !f.mayDelete() {
@@ -542,7 +542,7 @@ func (f *Folder) hold(id uint64) (*catalog, error) {
 	return c, nil
 }
 
-// release gives objects up that hold or store took, and removes those that nobody needs.
+// release gives up objects that hold or store took, and removes unreferenced ones.
 func (f *Folder) release(c *catalog) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

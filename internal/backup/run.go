@@ -13,11 +13,11 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// Run is one call of Create, Verify or Restore: what ends it, how fast it is, and who is told of its
-// progress.
+// Run is one call of Create, Verify or Restore: the end, the rate limit and the progress callback
+// of a run.
 type Run struct {
 	ctx   context.Context
-	ended func() error // tells the end of what is read or written; nil before the call
+	ended func() error // returns the reason to end reading or writing; nil before the call
 
 	rate int64 // bytes per second; 0: no bound
 	mu   sync.Mutex
@@ -143,10 +143,10 @@ func (r *Run) chunk() int64 {
 	return min(max(r.rate/10, 4<<10), chunkSize)
 }
 
-// aheadSize is how many bytes in front of what is read the system is asked for.
+// aheadSize is the number of bytes that are requested from the system ahead of the read position.
 const aheadSize = 1 << 20
 
-// sums are the checksums of what was read.
+// sums are the checksums of the bytes read.
 type sums struct {
 	sha [sha256.Size]byte
 	crc uint32

@@ -39,7 +39,8 @@ type Stage struct {
 
 // NewStage begins to make the directory to, which must not exist, or be empty. The directory in
 // which it gets its name must exist, unless parents says to make it. What a crash left of an
-// earlier Stage is removed. warn is told what could not be removed. Commit or Abort ends a Stage.
+// earlier Stage is removed. warn takes the files that could not be removed. Commit or Abort ends a
+// Stage.
 func NewStage(outer vfs.FS, to string, parents bool, warn func(string, error)) (s *Stage, err error) {
 	temp := to + tempSuffix
 	s = &Stage{outer: outer, fs: outer, warn: warn, to: to, temp: temp, dir: filepath.Join(temp, stagedDir)}

@@ -145,8 +145,8 @@ func LocateCorruption(err error, file string, base, length int64) error {
 	return &located
 }
 
-// Panic is the error that stands for a panic, of a bug or of what the user
-// plugged in. It makes the database read-only. errors.As finds an error that was
+// Panic is the error made of a panic, of a bug or of a user's callback. It makes the database
+// read-only. errors.As finds an error that was
 // panicked with.
 type Panic struct {
 	Value any

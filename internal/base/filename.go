@@ -130,7 +130,7 @@ func ParseTableName(name string) (t TableNaming, n uint64, ok bool) {
 	return 0, 0, false
 }
 
-// ParseFileName tells what a base name stands for. A name counts only when it
+// ParseFileName returns the kind and number of a base name. A name counts only when it
 // is written as FileName and Name write it: "2.log" and "0000002.log"
 // are FileUnknown, since they would mean the same as "000002.log". A name of the other
 // format is FileUnknown, too.

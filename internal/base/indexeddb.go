@@ -45,7 +45,7 @@ func cutIDBPrefix(key []byte) (p idbPrefix, rest []byte, ok bool) {
 }
 
 // Fields of metadata keys, by the byte behind the prefix: v a varint, s a
-// string with its length, b a byte. Types that are not listed have none.
+// string with its length, b a byte. Types outside the list have none.
 var (
 	idbGlobalFields   = map[byte]string{100: "v", 201: "ss"}
 	idbDatabaseFields = map[byte]string{50: "vb", 100: "vvb", 150: "v", 151: "vv", 200: "s", 201: "vs"}
@@ -215,8 +215,7 @@ func compareIDBValues(a, b []byte) (r int, restA, restB []byte) {
 	}
 }
 
-// compareIDBScalars returns what follows when both are equal; nothing follows
-// what is malformed.
+// compareIDBScalars returns what follows when both are equal; malformed bytes end the key.
 func compareIDBScalars(kind byte, a, b []byte) (r int, restA, restB []byte) {
 	switch kind {
 	case idbNull, idbMin:

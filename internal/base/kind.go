@@ -12,8 +12,7 @@ const (
 	KindDelete Kind = 0
 	KindSet    Kind = 1
 
-	// The native format holds these as well. The engine does not know those that are
-	// not Known.
+	// The native format holds these as well. The engine refuses kinds that are not Known.
 	KindRangeDelete Kind = 15 // deletes from its key up to its value, exclusive
 	KindMerge       Kind = 2  // an operand of a merge
 	KindValueHandle Kind = 17 // a value that lies elsewhere

@@ -8,8 +8,8 @@ import "encoding/binary"
 type KeySample struct {
 	// shift is how many of a hash's upper bits are 0 if its key is in the sample.
 	shift uint8
-	// keys are 31 of the bits below the first sampleShift ones, and one that says
-	// whether the newest entry of the key in the table is a tombstone.
+	// keys are 31 of the bits below the first sampleShift ones, and one bit that is set if the
+	// newest entry of the key in the table is a tombstone.
 	keys []uint32
 }
 

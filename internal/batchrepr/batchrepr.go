@@ -141,7 +141,7 @@ type Kinds uint64
 // Has reports whether a kind is in the set.
 func (k Kinds) Has(kind base.Kind) bool { return k>>kind&1 != 0 }
 
-// BeyondLevelDB is one of the kinds that LevelDB's format does not have, 0 for none.
+// BeyondLevelDB is one of the kinds that LevelDB's format lacks, 0 if there are none.
 func (k Kinds) BeyondLevelDB() base.Kind {
 	k &^= 1<<base.KindDelete | 1<<base.KindSet
 	if k == 0 {

@@ -251,7 +251,7 @@ func (b *rowBuilder) run() error {
 			}
 			b.allLiveSets = false
 		}
-		// Mostly the first byte that the keys do not share tells their order.
+		// Usually the first byte in which the keys differ gives their order.
 		if !ascending || shared >= len(prev) || shared >= ulen || prev[shared] >= key[shared] {
 			if err := b.order(i, at, prev, key, min(shared, len(prev), ulen), prevTrailer, t); err != nil {
 				return err

@@ -99,7 +99,7 @@ func (s *rowSearcher) run(buf *Buffer) error {
 			return tooLarge(s.limit, p+unshared+vlen, len(rows))
 		}
 		tail := rows[p : p+unshared]
-		// Mostly the first byte that the keys do not share tells their order.
+		// Usually the first byte in which the keys differ gives their order.
 		order := -1
 		if !s.ascending || shared >= prevLen || shared >= keyLen || key[shared] >= tail[0] {
 			order = s.order(key[:prevLen], shared, keyLen, tail)
@@ -142,7 +142,7 @@ func (s *rowSearcher) run(buf *Buffer) error {
 	return nil
 }
 
-// badLengths says what is wrong with the lengths of the entry at at.
+// badLengths returns the defect of the lengths of the entry at at.
 func badLengths(at, p, end int, maxShared, shared, unshared, vlen uint64, n int) error {
 	switch {
 	case n == 0:

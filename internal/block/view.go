@@ -228,7 +228,7 @@ const maxPrefetch = 512
 func (v *View) search(cmp *base.Comparer, l base.Lookup) int {
 	key := l.Key()
 	if v.flags&Abbreviations != 0 && v.n > 0 {
-		// Mostly one key has the abbreviation.
+		// Usually one key has the abbreviation.
 		if lo, hi := v.narrow(cmp, key); hi-lo <= 1 {
 			if lo < hi && v.Trailer(lo).Seq() <= l.Seq && (v.isExact(key) || bytes.Equal(v.Key(lo), key)) {
 				return lo

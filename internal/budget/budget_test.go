@@ -99,7 +99,8 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestWeigh says who seals, who waits and who is asked to seal.
+// TestWeigh covers the decisions: which tree seals, which writers wait, which databases are asked
+// to seal.
 func TestWeigh(t *testing.T) {
 	const mib = 1 << 20
 	r := &room{}

@@ -4,16 +4,16 @@
 //
 // # Memory
 //
-// The block cache takes what nothing else takes: Memory charges it with the memtables, which
-// tell what they hold (Account.Add), and with the buffers of flushes, compactions and iterators.
+// The block cache takes what nothing else takes: Memory charges it with the memtables, whose sizes
+// come by Account.Add, and with the buffers of flushes, compactions and iterators.
 // Filters, indexes and slots of open tables are charged where they are made (cache.Reserve).
 //
-// Buffers need no bookkeeping: they are what is allocated off the heap in the whole process and
-// attributed to nothing else (offheap.Unattributed). So buffers of databases that do not share
+// Buffers need no bookkeeping: they are the off-heap allocations of the whole process that are
+// attributed to no other part (offheap.Unattributed). So buffers of databases that do not share
 // a Memory count against it, too.
 //
-// When the memtables of all databases have half of what they may have, writers seal the largest
-// of their own; when they have all of it, a writer waits for the flush of its own database,
+// When the memtables of all databases have half of their limit, writers seal the largest of their
+// own; when they have all of it, a writer waits for the flush of its own database,
 // unless that has less than its share. So no database waits for another one's disk.
 //
 // # Workers

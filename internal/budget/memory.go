@@ -33,7 +33,7 @@ type Memory struct {
 	accounts []*Account
 }
 
-// NewMemory makes a Memory of limit bytes, of which room has what is left.
+// NewMemory makes a Memory of limit bytes, of which room gets the rest.
 func NewMemory(limit int64, room Room) *Memory {
 	m := &Memory{room: room}
 	m.limit.Store(limit)
@@ -56,7 +56,7 @@ func (m *Memory) SetLimit(n int64) bool {
 	return true
 }
 
-// Usage is who has how many bytes.
+// Usage is the bytes of each part.
 type Usage struct {
 	Blocks    int64 // cached
 	MemTables int64 // of all databases, those that iterators keep included
@@ -64,7 +64,7 @@ type Usage struct {
 	Buffers   int64 // of flushes, compactions and iterators, and a part of the Go heap
 }
 
-// Usage says who has how many bytes.
+// Usage returns the bytes of each part.
 func (m *Memory) Usage() Usage {
 	return Usage{Blocks: m.room.Blocks(), MemTables: m.memtables.Load(), Tables: m.room.Tables(), Buffers: m.buffers.Load()}
 }

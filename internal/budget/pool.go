@@ -136,7 +136,7 @@ func (p *Pool) beginLocked(c *Client, flush bool, pieces int) *Job {
 func (p *Pool) noteExcessLocked() { p.excess.Store(int32(p.liveLocked(false) - p.limit)) }
 
 // Flush begins a flush, as soon as fewer flushes run than there are workers. need says how much
-// it is needed. It returns nil if stopped says so, which is asked again after Recheck.
+// it is needed. It returns nil when stopped returns true, which is called again after Recheck.
 func (c *Client) Flush(need float64, stopped func() bool) *Job {
 	p := c.pool
 	p.mu.Lock()

@@ -140,7 +140,7 @@ func newCache(capacity int64, shared bool) *Cache {
 // Capacity is the number of bytes the cache may have.
 func (c *Cache) Capacity() int64 { return c.wanted.Load() }
 
-// SetCapacity changes the number of bytes the cache may have, up to what it was made for.
+// SetCapacity changes the limit of the cache in bytes, at most to its first value.
 func (c *Cache) SetCapacity(n int64) bool {
 	if n < 0 || n > c.capacity || c.base == nil && n != c.capacity {
 		return false

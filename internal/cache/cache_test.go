@@ -88,7 +88,7 @@ func check(t testing.TB, f cache.Frame, table uint64, block int, at ...int) {
 	}
 }
 
-// finish frees everything and looks at what is left.
+// finish frees everything and checks the remaining state.
 func finish(t *testing.T, c *cache.Cache, slots ...*cache.Slots) {
 	t.Helper()
 	if err := c.CheckRings(); err != nil {
@@ -420,7 +420,7 @@ func TestAdmit(t *testing.T) {
 				t.Fatalf("cache of %d: block %d was admitted and is not cached", capacity, i)
 			}
 		}
-		// Blocks that are read once evict nothing, and age what was refused.
+		// Blocks that are read once evict nothing, and age refused blocks.
 		evictions := c.Stats().Evictions
 		for i := range 18 * blocks {
 			read(blocks*2 + i)

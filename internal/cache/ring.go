@@ -17,8 +17,8 @@ const (
 )
 
 // ring is a queue of frames in a part of the cache's memory; offsets are into that
-// memory. The ring is [lo, hi). [pos, end) in it, the gap, is free; [lo, pos) and
-// [end, hi) are tiled by headers with what they describe. New frames go to pos. The
+// memory. The ring is [lo, hi). [pos, end) in it, the gap, is free; [lo, pos) and [end, hi) are
+// tiled by headers and the frames that they describe. New frames go to pos. The
 // oldest frames begin at end, where the hand is. The shard's lock guards all but the
 // constants and limit.
 type ring struct {

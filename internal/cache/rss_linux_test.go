@@ -23,8 +23,8 @@ func resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// An empty cache costs nothing, a full one what it was given, and one whose
-// tables are gone nothing again.
+// An empty cache takes no memory, a full one its capacity, and one whose tables are closed none
+// again.
 func TestResidentMemory(t *testing.T) {
 	if offheap.Unmap {
 		t.Skip("each frame has pages of its own")

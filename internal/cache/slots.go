@@ -64,7 +64,7 @@ func (s *Slots) Peek(i int) (Frame, bool) {
 	return f, ok
 }
 
-// Pin is Lookup that counts nothing: for what is no data block.
+// Pin is Lookup that counts nothing: for blocks other than data blocks.
 func (s *Slots) Pin(i int) (Frame, bool) { return s.lookup(i) }
 
 func (s *Slots) lookup(i int) (Frame, bool) {
@@ -87,7 +87,7 @@ func (s *Slots) lookup(i int) (Frame, bool) {
 	return Frame{c: s.c, h: s.c.header(offsetOf(w)), pin: p}, true
 }
 
-// searched bytes at the beginning of a block are what a search mostly looks at: the
+// searched bytes at the beginning of a block are usually enough for a search: the
 // columns of a View of 4 KiB. Loaded together, they cost one cache miss instead of five
 // or six.
 const searched = 1280
@@ -159,8 +159,8 @@ func (s *Slots) AdmitSearched(i, n int) bool {
 }
 
 // Publish makes lookups of block i find frame f, which comes from Alloc and is filled. It
-// takes f over and returns the pinned frame to use: f, or the frame of another caller
-// who was first, or f still private if it cannot be cached.
+// takes f over and returns the pinned frame to use: f, or the frame of an earlier caller, or f
+// still private if it cannot be cached.
 func (s *Slots) Publish(i int, f Frame) Frame {
 	if uint(i) >= uint(len(s.words)) {
 		return f

@@ -7,7 +7,7 @@ import (
 )
 
 // CheckOrder checks that entries ascend strictly in internal order, and that no user key
-// occurs twice in a block that says so. Mostly it compares abbreviations and no keys.
+// occurs twice in a block that says so. Usually it compares abbreviations and no keys.
 func (v *Block) CheckOrder(cmp *base.Comparer) error {
 	if v.n == 0 {
 		return nil
@@ -53,8 +53,9 @@ func (v *Block) compareNeighbours(cmp *base.Comparer, i int) int {
 	return r
 }
 
-// checkPadding checks that the bytes of an abbreviation behind its key's end are zeros, and that none has
-// more bytes than it stands for: otherwise abbreviations might ascend and keys not. The last
+// checkPadding checks that the bytes of an abbreviation after its key's end are zeros, and that
+// each abbreviation is as long as its key needs: otherwise abbreviations might ascend and keys not.
+// The last
 // abbreviation is the largest if they ascend.
 func (v *Block) checkPadding(c column) error {
 	first, mask := v.abbrevBase(), masks[v.flags&abbrevLenBits]

@@ -360,8 +360,8 @@ func flipOf(o order) uint64 {
 	return 0
 }
 
-// columnWriter writes one column after the other. Each element is written as eight bytes, of
-// which the next one overwrites what is not its own.
+// columnWriter writes one column after the other. Each element is written as eight bytes; the next
+// one overwrites the surplus bytes.
 type columnWriter struct {
 	p     unsafe.Pointer // the block
 	off   uintptr

@@ -12,8 +12,8 @@ import (
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// newGuard returns a function that copies bytes to the end of a page that nothing readable
-// follows, so that a read behind them ends the test.
+// newGuard returns a function that copies bytes to the end of a page before an unreadable one, so
+// that a read past them ends the test.
 func newGuard(t testing.TB, most int) func(b []byte) []byte {
 	page := unix.Getpagesize()
 	n := (most + page - 1) / page * page

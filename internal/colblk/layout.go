@@ -138,7 +138,7 @@ const (
 	// flagDistinct says that no user key occurs twice.
 	flagDistinct = 1 << 7
 
-	// flagTails, beside the codec, says that there are tails.
+	// flagTails, next to the codec, marks blocks with tails.
 	flagTails = 1 << 7
 )
 

@@ -48,6 +48,6 @@ func (p *Packer) Pack(value []byte) ([]byte, base.Codec) {
 	return p.buf[:n+m], base.CodecShort
 }
 
-// SampleBlocks is how many blocks Packer.Sample takes: those of which a Writer makes a dictionary, and
-// some that show what it saves.
+// SampleBlocks is how many blocks Packer.Sample takes: the values from which a Writer makes a
+// dictionary, and some that show its gain.
 const SampleBlocks = trainBlocks + 4

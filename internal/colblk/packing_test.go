@@ -94,8 +94,8 @@ func TestPackAuto(t *testing.T) {
 	}
 }
 
-// TestPackedByAnotherCodec adds values that other tables have packed: those of the Writer's own
-// codec stay as they are, the others are packed anew, or left as they are where it packs none.
+// TestPackedByAnotherCodec adds values that other tables have packed: values in the Writer's own
+// codec stay as they are; the others are packed anew, or kept where the Writer packs none.
 func TestPackedByAnotherCodec(t *testing.T) {
 	var buf, heap block.Buffer
 	defer buf.Free()

@@ -8,7 +8,7 @@ import (
 // MaxPart is the most entries of a Part.
 const MaxPart = 2
 
-// Part is a few neighbours of a block, unpacked: what a seek mostly wants of it.
+// Part is a few neighbours of a block, unpacked: the part that a seek usually needs.
 type Part struct {
 	trailers [MaxPart]base.Trailer
 	keyOff   [MaxPart + 1]uint32

@@ -16,7 +16,7 @@ func (v *Block) Get(cmp *base.Comparer, l base.Lookup) int {
 		if lo, hi = v.narrow(cmp, key); lo == hi {
 			return -1
 		}
-		// Mostly one key has the abbreviation, and that is all of it.
+		// Usually exactly one key has the abbreviation.
 		if hi-lo == 1 && v.exact() {
 			if len(key) == v.prefixLen()+v.abbrevLen() && v.Trailer(lo).Seq() <= l.Seq {
 				return lo

@@ -70,8 +70,8 @@ func TestShortRatio(t *testing.T) {
 	}
 }
 
-// TestDamagedShort changes every byte of packed values: nothing is written behind the
-// bytes that may be overwritten, and nothing read behind the value.
+// TestDamagedShort changes every byte of packed values: no byte is written past the scratch space,
+// and no byte is read past the value.
 func TestDamagedShort(t *testing.T) {
 	guard := newGuard(t, 1<<12)
 	var table shortTable

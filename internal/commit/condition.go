@@ -7,8 +7,8 @@ import (
 
 // Condition decides at the last moment whether a batch is written.
 type Condition interface {
-	// Holds is called by the leader when all writes before the batch are in the
-	// memtable, the last one with sequence number last, and none behind it. If it fails,
+	// The leader calls Holds when all writes before the batch are in the memtable, the last one
+	// with sequence number last, and no later ones. If it fails,
 	// the batch is not written and CommitIf returns its error. It must not take long:
 	// all writers wait for it.
 	Holds(last base.SeqNum) error
@@ -52,8 +52,8 @@ func (p *Pipeline) PutIf(
 }
 
 // writeIf writes the batches of the list, whose writers have the flags of mode. Room for all
-// is made first, as p.batches. A batch with a condition is logged alone or before those
-// that have none, so that whatever it has to look at is in the memtable. What is applied
+// is made first, as p.batches. A batch with a condition is logged alone or before batches without
+// one, so that the memtable has everything that the condition reads. What is applied
 // is published at the end, after the sync: as in write, nothing is visible whose sync
 // fails. A writer whose condition does not hold, or whose append met a shortage, has its
 // error afterwards; the one returned is of the others.
@@ -97,7 +97,7 @@ func (p *Pipeline) writeIf(w *writer, mode Mode) (err error) {
 	return nil
 }
 
-// run makes p.batches those of w and of the writers behind it up to the next one with a
+// run sets p.batches to those of w and of the following writers up to the next one with a
 // condition, which it returns.
 func (p *Pipeline) run(w *writer) (end *writer) {
 	p.batches = p.batches[:0]

@@ -71,8 +71,8 @@ func keysBatch(keys ...string) []byte {
 	return b
 }
 
-// TestCondition: a condition sees all writes before its batch, those of its own group too,
-// and nothing of a batch is written whose condition does not hold.
+// TestCondition: a condition sees all writes before its batch, including its own group's, and a
+// batch whose condition does not hold writes nothing.
 func TestCondition(t *testing.T) {
 	c := &conditional{}
 	p := New(c.env(), 0)

@@ -71,8 +71,7 @@ type Env struct {
 	// Written, if not nil, is called after a commit by the goroutine of each of its writers, which
 	// leads no more.
 	Written func()
-	// Failed, if not nil, is told of a failure, a panic for instance, that ends all
-	// commits.
+	// Failed, if not nil, takes a failure, a panic for instance, that ends all commits.
 	Failed func(err error)
 }
 

@@ -59,8 +59,8 @@ func (c *collapse) isLast(key []byte) bool {
 	return c.cmp.Compare(c.last, key) == 0
 }
 
-// keep reports whether entry (key, t) survives; first says that its user key is
-// not the one of the entry before. It retains key until the next call or leave.
+// keep reports whether entry (key, t) survives; first is set if its user key differs from the
+// previous entry's. It retains key until the next call or leave.
 func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 	seq := t.Seq()
 	first = !c.isLast(key)
@@ -72,8 +72,7 @@ func (c *collapse) keep(key []byte, t base.Trailer) (keep, first bool) {
 	return !c.elides(key, t), first
 }
 
-// elides reports whether an entry that is not hidden is a tombstone with nothing left to
-// hide.
+// elides reports whether an unhidden entry is a tombstone that hides no other entry any more.
 func (c *collapse) elides(key []byte, t base.Trailer) bool {
 	return t.Kind().IsTombstone() && c.stripe(t.Seq()) == 0 && !c.deeper.mayHold(key)
 }

@@ -13,7 +13,7 @@ import (
 
 // Entries are counted on every way from one place to another, in all builds: a
 // flush writes or drops what its memtable has, a compaction what its inputs have.
-// What does not add up is errCount, and nothing is installed: the inputs stay.
+// A wrong count is errCount, and nothing is installed: the inputs stay.
 var errCount = errors.New("entries were lost on the way, the inputs are kept")
 
 func countError(format string, args ...any) error {

@@ -38,7 +38,7 @@ func (d *deeper) mayHold(key []byte) bool {
 		}
 	}
 	for i, files := range d.levels {
-		// Deletions that follow each other mostly meet the same file.
+		// Consecutive deletions usually meet the same file.
 		for len(files) > 0 && d.cmp.Cmp(files[0].Largest.User, key) < 0 {
 			files = files[1:]
 		}

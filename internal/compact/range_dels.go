@@ -112,7 +112,7 @@ func (o *output) addRangeDels(border []byte) error {
 	return nil
 }
 
-// checkBorder refuses a table that does not lie behind the one before. A range tombstone may
+// checkBorder refuses a table that does not follow the previous one. A range tombstone may
 // have been cut where they meet.
 func (o *output) checkBorder(prev, f *manifest.FileMeta) error {
 	c := o.env.Comparer.Cmp(prev.Largest.User, f.Smallest.User)

@@ -29,8 +29,7 @@ type Env struct {
 	SettleSeqs bool
 	// Open opens a table for one pass from front to back.
 	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
-	// RangeDels are the range tombstones of an input; for tables of which the manifest
-	// says that there are some.
+	// RangeDels are the range tombstones of an input; for tables whose manifest entry counts some.
 	RangeDels func(m *manifest.FileMeta) (*rangedel.List, error)
 	// NewWriter begins a new table. The number counts as created even when the
 	// run fails later; it is then in Result.Abandoned.
@@ -300,7 +299,7 @@ func (w *work) copyRun(e *base.Chunk, i, end int) error {
 			return err
 		}
 	}
-	// Entries that a range tombstone hides are not among those that collapse is told of: an
+	// collapse does not see entries that a range tombstone hides: an
 	// older version of their key that survives is the first of it.
 	if passed >= 0 {
 		w.collapse.pass(e.Key(passed), e.Trailers[passed])

@@ -18,7 +18,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// tableSource is a model's source that says what it covered.
+// tableSource is a model's source that records the covered keys.
 type tableSource struct {
 	*model.Source
 	es    []model.Entry

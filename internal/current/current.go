@@ -187,8 +187,8 @@ func (c *Change) begin(f base.Format, num uint64) error {
 	return nil
 }
 
-// holder is the directory for the file of the native format. What it replaces may be a directory, LevelDB's
-// file, or nothing.
+// holder is the directory for the file of the native format. The replaced CURRENT may be a
+// directory, LevelDB's file, or missing.
 func (c *Change) holder() (string, error) {
 	there, isDir, err := stat(c.fs, c.dir, base.CurrentName)
 	if err != nil || isDir {
@@ -267,7 +267,7 @@ func (c *Change) Commit() (renamed bool, err error) {
 	return true, c.syncDir(c.dir)
 }
 
-// Remove removes CURRENT. At each step there is one that is whole or none.
+// Remove removes CURRENT. At each step there is either a whole CURRENT or none.
 func Remove(fsys vfs.FS, dir string) error {
 	for _, name := range []string{base.CurrentName, UpgradeName, firstName} {
 		there, isDir, err := stat(fsys, dir, name)

@@ -126,7 +126,8 @@ func readAll(t *testing.T, rng *rand.Rand, name string, data []byte) {
 	}
 }
 
-// TestFaults fails writes in all places and in all ways: what was not told of is in the file.
+// TestFaults fails writes in all places and in all ways: the file has bytes that the writer did not
+// report.
 func TestFaults(t *testing.T) {
 	dir, before := directDir(t), offheap.InUse()
 	rng := rand.New(rand.NewPCG(3, 3))

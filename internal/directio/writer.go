@@ -125,7 +125,7 @@ func (w *Writer) Sync() error {
 	return w.err
 }
 
-// Close closes the file. What was not synced may not have been written.
+// Close closes the file. Unsynced bytes may not have been written.
 func (w *Writer) Close() error {
 	_, _ = w.write.wait() // what was abandoned, or Sync has said it
 	w.free()

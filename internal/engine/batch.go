@@ -29,7 +29,7 @@ type Batch struct {
 // Repr names the default one.
 func (b *Batch) plain() bool { return b.Home != nil && b.Home.ID() == base.DefaultKeyspace }
 
-// TooLarge is the error of what no batch holds: n bytes of it.
+// TooLarge is the error for contents that no batch holds: n bytes of it.
 func TooLarge(what string, n int) error {
 	return fmt.Errorf("%w: a %s of %d bytes; a batch holds at most %d", base.ErrTooLarge, what, n, int64(txn.MaxBatch))
 }

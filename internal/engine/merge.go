@@ -10,8 +10,9 @@ import (
 )
 
 // A keyspace's merge operator is stored by name. The options name that of the default
-// keyspace; where they name none, and for other keyspaces, the stored one is found among those
-// that the options list and those that are known by name. A keyspace that has no operands takes another operator.
+// keyspace; where they name no operator, and for other keyspaces, the stored one is found among the
+// operators of the options and the named ones. A keyspace that has no operands takes another
+// operator.
 
 // mergeOperator is the operator to open a keyspace with, given the name that is stored: that of
 // the options unless another one is stored. The check that comes after the replay of the logs

@@ -68,11 +68,11 @@ type Options struct {
 	sideBySide bool
 }
 
-// Listener is told what happens. It waits for nothing: it posts to the queue that it was
+// Listener takes events. It waits for nothing: it posts to the queue that it was
 // made with.
 type Listener interface {
 	jobs.Events
-	// ReadOnly is told of the failure that made the database read-only.
+	// ReadOnly takes the failure that made the database read-only.
 	ReadOnly(cause error)
 }
 

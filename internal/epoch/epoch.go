@@ -1,8 +1,8 @@
 // Package epoch tells when the last reader that may still see an unlinked object
 // has gone.
 //
-// A Domain is one database's: its readers hold back what that database retires
-// and nothing else. A reader brackets its work with Enter and Exit. A writer
+// A Domain is one database's: its readers delay the reclamation of that database alone. A reader
+// brackets its work with Enter and Exit. A writer
 // first makes the object unreachable for new readers (an atomic store), then
 // hands the function that frees it to Retire. The function runs, on the domain's
 // background goroutine, once every guard that was entered before Retire was
@@ -54,8 +54,8 @@ type Domain struct {
 	finish  uint64 // functions that have run
 }
 
-// New makes a Domain. onPanic, which may be nil, is told of a panic in a retired
-// function. Such a panic, and one of onPanic, never escapes: the other functions
+// New makes a Domain. onPanic, which may be nil, takes a panic of a retired function. Such a panic,
+// and one of onPanic, never escapes: the other functions
 // still run.
 func New(onPanic func(v any, stack []byte)) *Domain {
 	d := &Domain{onPanic: onPanic}

@@ -8,8 +8,8 @@ import (
 )
 
 // Pointer leads to an object that is replaced now and then, and retired afterwards. It can be
-// followed in two ways: in a guard of the domain that retires the object, which is then not freed
-// before the guard exits, and by its owner, beside whom nobody replaces the object. There is no
+// followed in two ways: in a guard of the domain that retires the object, which is not freed before
+// the guard exits, or by its owner, while no other goroutine replaces the object. There is no
 // load without one of them.
 //
 // The zero Pointer leads to nothing. It is safe for concurrent use.
@@ -41,7 +41,7 @@ type Owner[T any] struct{ of *Pointer[T] }
 // Load returns the present object, or nil. It stays the present one until Swap or Unlock.
 func (o Owner[T]) Load() *T { return o.of.p.Load() }
 
-// Swap makes next the object, nil for none, and returns the one before, or nil, which the caller
+// Swap stores next, nil for none, and returns the previous object, or nil, which the caller
 // retires: guards may have seen it.
 func (o Owner[T]) Swap(next *T) (old *T) { return o.of.p.Swap(next) }
 

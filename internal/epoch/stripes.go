@@ -62,8 +62,8 @@ const (
 	stripesFrom = 64
 	// unsettled is added to Refs.n until Settle, so that it does not reach 0.
 	unsettled = 1 << 40
-	// settledCell is the value of a cell that counts no more. Those who add to it
-	// later, each 1 or -1 for a moment, do not bring it near 0.
+	// settledCell is the value of a cell that counts no more. Later additions, each 1 or -1 for a
+	// moment, do not bring it near 0.
 	settledCell = -1 << 62
 )
 

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// TestRefsLastOnce: of all who give references back, exactly one is told that it was
-// the last, whatever the order of Settle and the others.
+// TestRefsLastOnce: of all callers that give references back, exactly one gets true for the last
+// one, whatever the order of Settle and the others.
 func TestRefsLastOnce(t *testing.T) {
 	for round := range 2000 {
 		var r Refs

@@ -33,8 +33,8 @@ type Queue struct {
 	deliverer uint64        // id of the delivering goroutine
 }
 
-// New makes a Queue. onPanic is told of a panic in a call, on the delivering
-// goroutine; the calls after it are made all the same.
+// New makes a Queue. onPanic takes a panic of a call, on the delivering goroutine; the calls after
+// it are made all the same.
 func New(onPanic func(v any, stack []byte)) *Queue { return &Queue{onPanic: onPanic} }
 
 // Post queues a call, or drops it if too many wait or the Queue is closed. It

@@ -82,7 +82,7 @@ func (c *Changes) begin() error {
 	if c.durable && c.hub.env.Follower {
 		return fmt.Errorf("%w: a follower does not know what its writer has made durable; ask the writer, or leave Durable out", base.ErrInvalidArgument)
 	}
-	seen := c.hub.env.Visible() // before the logs: what is in none of them, and not above it, is gone
+	seen := c.hub.env.Visible() // before the logs: numbers in no log, and not above it, are gone
 	logs, err := c.hub.env.logs()
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *Changes) begin() error {
 	return nil
 }
 
-// gap is the error for what no log has.
+// gap is the error for sequence numbers that no log has.
 func (c *Changes) gap(logs []log) *GapError {
 	e := &GapError{Asked: uint64(c.next)}
 	for _, l := range logs {
@@ -249,7 +249,7 @@ func (c *Changes) record() (rec part, ok bool, err error) {
 	}
 }
 
-// maxTries is how often a feed looks again for the log of what is visible.
+// maxTries is how often a feed looks again for the log of a visible operation.
 const maxTries = 3
 
 // show returns what is new of a record and counts, unless it is to be held back.
@@ -321,7 +321,7 @@ func (c *Changes) unposition() {
 func (c *Changes) release(first uint64) {
 	c.obsolete.Store(first)
 	if c.mu.TryLock() {
-		c.unlock() // otherwise who has it does that
+		c.unlock() // otherwise its holder does that
 	}
 }
 

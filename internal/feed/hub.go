@@ -15,7 +15,7 @@ type Env struct {
 	Dir string
 	// Format is that of the logs. A follower's directory may be upgraded.
 	Format func() base.Format
-	// Follower says that another process writes the logs, of whose syncs nothing is known.
+	// Follower means that another process writes the logs; its syncs are unknown.
 	Follower bool
 	// Visible is the last sequence number that was committed.
 	Visible func() base.SeqNum
@@ -46,7 +46,7 @@ type Hub struct {
 func (h *Hub) Init(env Env) { h.env, h.feeds = env, map[*Changes]struct{}{} }
 
 // Waiting reports whether a feed waits for a commit. The committer asks after it has made its
-// write visible; a feed looks at what is visible after it counts as waiting.
+// write visible; a feed reads the visible sequence number after it counts as waiting.
 func (h *Hub) Waiting() bool { return h.waiting.Load() > 0 }
 
 // Wake makes the feeds that wait look again.

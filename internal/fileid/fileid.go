@@ -54,8 +54,8 @@ func Outside(fsys vfs.FS, path, dir, what string) (string, error) {
 // maxDepth bounds the directories above a path that are looked at.
 const maxDepth = 1000
 
-// leadsInto reports whether dir is the directory that a path leads to, or is above it. What is not there
-// of the path does not matter.
+// leadsInto reports whether dir is the directory that a path leads to, or is above it. Missing
+// parts of the path do not matter.
 func leadsInto(fsys vfs.FS, path, dir string) (bool, error) {
 	want, known, err := OfDir(fsys, dir)
 	if !known || err != nil {

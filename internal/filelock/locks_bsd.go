@@ -8,7 +8,7 @@ import "golang.org/x/sys/unix"
 // of them keeps users of both out, and taking both would be refused. flock is
 // the one that does not vanish when another descriptor of the file is closed.
 
-// Take takes the lock of an open file. whole says that none is left to be taken later.
+// Take takes the lock of an open file. whole is true if no lock remains to be taken later.
 func Take(fd int, shared bool) (whole bool, err error) { return true, flock(fd, shared) }
 
 // Renew has nothing to take again.

@@ -29,8 +29,7 @@ const (
 	magicSMB2 = 0xfe534d42
 )
 
-// Take takes the locks of an open file. whole says that none is left to be
-// taken later.
+// Take takes the locks of an open file. whole is true if no lock remains to be taken later.
 func Take(fd int, shared bool) (whole bool, err error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {

@@ -198,8 +198,8 @@ func (q *deleteQueue) wait(over *bool) {
 	q.mu.Unlock()
 }
 
-// close waits for what is pending as long as patience lasts, gives up the rest,
-// and returns when no deletion is under way.
+// close waits for pending deletions while patience lasts, gives up the rest, and returns when no
+// deletion is under way.
 func (q *deleteQueue) close(patience time.Duration) {
 	q.mu.Lock()
 	over := q.closed

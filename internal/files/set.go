@@ -211,8 +211,9 @@ func (s *Set) load(m *manifest.FileMeta, c *cache.Cache, mappable bool) (*table,
 }
 
 // evictFrom is TableOptions.EvictFrom of a table that is opened now. In memory that databases share, indexes
-// and filters stay as long as those of all open tables have an eighth of it or less; what is opened beyond
-// that comes and goes with the blocks. For tables of level 0 it is a quarter, since each read that misses the
+// and filters stay as long as those of all open tables have an eighth of it or less; further tables
+// are loaded and evicted with the blocks. For tables of level 0 it is a quarter, since each read
+// that misses the
 // memtables looks into all of them.
 func evictFrom(c *cache.Cache, m *manifest.FileMeta) uint64 {
 	const least = 16 << 10 // shorter ones would take about as much memory as parts

@@ -273,8 +273,8 @@ func TestDamage(t *testing.T) {
 	closeSet(t, s, ca)
 }
 
-// Every failure of a read or an open while a table is opened comes back as
-// itself, leaves nothing behind, and is gone when the fault is.
+// Every failure of a read or an open while a table is opened is returned unchanged, leaves no
+// state, and does not recur after the fault.
 func TestTransientFaults(t *testing.T) {
 	mem := vfs.NewMem()
 	var count, failAt atomic.Int64

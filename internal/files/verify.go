@@ -15,7 +15,7 @@ const verifyChunk = 256 << 10
 // reader, its mapping and the cache: from end to end, for its size and the checksum of the
 // whole file, and as a table, for the checksum and the structure of every block, the order of
 // the entries, their number and the bounds. Damage is a *base.Corruption, that of a block
-// before that of the file. step is told of bytes that were read; its error ends Verify.
+// before that of the file. step takes the number of bytes read; its error ends Verify.
 func (s *Set) Verify(m *manifest.FileMeta, step func(bytes int) error) error {
 	t, err := s.load(m, nil, false)
 	if err != nil {

@@ -56,8 +56,8 @@ func (t *Edits) Close() error {
 	return f.Close()
 }
 
-// How often, and at which intervals, CURRENT is read again that names a MANIFEST which is not
-// there, or is not there itself: its writer is about to replace it.
+// The number and the intervals of retries when CURRENT is missing or names a missing MANIFEST: its
+// writer is about to replace it.
 const (
 	pollTries = 20
 	pollWait  = time.Millisecond

@@ -56,7 +56,7 @@ type Options struct {
 	Merge func(t *tree.Tree, name string)
 	// Moved is called after each catch-up, and when a part of one has become visible.
 	Moved func()
-	// Warn is told of failures of catch-ups in the background.
+	// Warn takes failures of catch-ups in the background.
 	Warn func(what string, err error)
 }
 
@@ -137,7 +137,7 @@ func (p *patience) wait(ctx context.Context, why error) error {
 	}
 }
 
-// stale says that what was read is older than what is in the directory.
+// stale is set when the directory is newer than the state read.
 type stale struct{ error }
 
 func (s stale) Unwrap() error { return s.error }
@@ -253,7 +253,7 @@ func (f *Follower) hold(st *manifest.State, tables []*manifest.FileMeta) error {
 
 var errNoContext = fmt.Errorf("%w: no context", base.ErrInvalidArgument)
 
-// CatchUp reads on, to the end of what is in the directory. A state that has been read counts also
+// CatchUp reads to the end of the directory's logs. A state that has been read counts also
 // if CatchUp fails later, and the next call goes on from there.
 func (f *Follower) CatchUp(ctx context.Context) (err error) {
 	if ctx == nil {
@@ -328,7 +328,7 @@ func (f *Follower) catchUp(ctx context.Context) error {
 	}
 }
 
-// step reads some of what is new, and makes it visible. end says that there is no more.
+// step reads some of the new records, and makes them visible. end says that there is no more.
 func (f *Follower) step(ctx context.Context) (end bool, err error) {
 	changed, err := f.o.Edits.Poll()
 	if err != nil {
@@ -437,7 +437,7 @@ func noteExpiring(l *logs) {
 	}
 }
 
-// install makes f.change visible together with what was read of the logs.
+// install makes f.change visible together with the log records read so far.
 func (f *Follower) install(l *logs) {
 	o, c := &f.o, f.change
 	versions, release := o.Manifest.Follow(c)

@@ -24,7 +24,8 @@ type peek struct {
 	closed bool
 }
 
-// Lag reads the logs behind the visible state, but puts nothing into memtables. failed is why the last
+// Lag reads the logs past the visible state, but puts nothing into memtables. failed is why the
+// last
 // catch-up failed, if it did.
 func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
 	if ctx == nil {

@@ -138,7 +138,7 @@ func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {
 	return end, err
 }
 
-// horizon is where a catch-up ends that began before the writer had written what is behind it.
+// horizon is where a catch-up ends; later writes are left to the next one.
 type horizon struct{ wal.Place }
 
 // reached is called after some of the logs was read, but not to their end.
@@ -318,7 +318,7 @@ func (l *logs) take(r *wal.Tailed) error {
 
 // takeWhole takes records that are in no memtable and have entries of this keyspace only. It returns false where their
 // log has a memtable that has no room for all of them: entry by entry it is filled as far as the
-// writer's, so that a log mostly has one.
+// writer's, so that a log usually has one.
 func (s *space) takeWhole(r *wal.Tailed) (bool, error) {
 	if r.Log < s.firstLog {
 		return true, nil

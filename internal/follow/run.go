@@ -11,7 +11,7 @@ const idleEvery = 5 * time.Second
 
 // Run begins to catch up in the background. It is called at most once.
 //
-// Most of what a writer writes is overwritten or in a table before a follower is asked for it. So at the
+// Most of a writer's data is overwritten or in a table before a follower is read. So at the
 // end of an interval in which something was read the Follower catches up; after one without a read
 // it does not, but the next read waits until it has: the log is then read from where
 // the MANIFEST says that tables end. To a read the state is never older than the interval and one catch-up.

@@ -56,8 +56,8 @@ type Blocks struct {
 // tailLen is how many bytes at the end of a file are compared by Intact.
 const tailLen = 16
 
-// Open maps src, a table of that name with n blocks, which ends with footer. It returns nil
-// where the file cannot be mapped, or is so small that nothing would be read in place.
+// Open maps src, a table of that name with n blocks, which ends with footer. It returns nil where
+// the file cannot be mapped, or is too small to be read in place.
 // onFault, which may be nil, is told why the mapping was given up.
 func Open(src vfs.ReadFile, name string, n int, footer []byte, onFault func(error)) *Blocks {
 	size := src.Size()
@@ -121,7 +121,7 @@ func (b *Blocks) Prefetch(i int, off, n uint64) bool {
 	return true
 }
 
-// searched bytes at the beginning of a block are what a search mostly looks at.
+// searched bytes at the beginning of a block are usually enough for a search.
 const searched = 1024
 
 // Begin makes faults of the calling goroutine panics. It returns what Catch needs to know.

@@ -174,7 +174,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestPanicInSearch: a panic of what is done with the bytes is an answer, too.
+// TestPanicInSearch: a panic of the reading function is an answer, too.
 func TestPanicInSearch(t *testing.T) {
 	b, told := open(t, vfs.NewMem(), "t", content())
 	b.SetVerified(3)

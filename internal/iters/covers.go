@@ -103,8 +103,8 @@ func (d *covers) intersect() {
 	}
 }
 
-// end returns the end of the keys that are covered from the present span on, of which sources
-// from source on have none that are visible: a nil end is that of all keys. REQUIRES: the
+// end returns the end of the covered keys from the present span on, of which the sources from
+// source on have no visible ones: a nil end is that of all keys. REQUIRES: the
 // present span is covered so.
 func (d *covers) end(source int, upper []byte) (end []byte, err error) {
 	for end = d.Limit; upper == nil || d.cmp.Cmp(end, upper) < 0; {

@@ -29,8 +29,8 @@ func NewLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifes
 	return l
 }
 
-// NewFilteredLevel is NewLevel without the tables of which skip says that they have no entry
-// with a user key in [lower, upper), bounds that the level has been given. A nil upper is no
+// NewFilteredLevel is NewLevel without the tables that skip rules out: tables without a user key in
+// [lower, upper), the bounds of the level. A nil upper is no
 // bound.
 func NewFilteredLevel(cmp *base.Comparer, files []*manifest.FileMeta, open func(*manifest.FileMeta) (base.Source, error), skip func(f *manifest.FileMeta, lower, upper []byte) bool) base.Source {
 	l := NewLevel(cmp, files, open).(*level)

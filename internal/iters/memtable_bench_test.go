@@ -34,8 +34,7 @@ func writeOrder(name string) []int {
 	return order
 }
 
-// benchKeys are sixteen digits, or sixteen arbitrary bytes of which eight do not
-// tell that two keys are equal.
+// benchKeys are sixteen digits, or sixteen arbitrary bytes that differ in the last eight alone.
 func benchKeys(name string) [][]byte {
 	keys := make([][]byte, writes)
 	rng := rand.New(rand.NewSource(4))

@@ -207,7 +207,7 @@ func joinFailures(errs []error) error {
 // after a failure automatic compaction pauses for a while, unless it began before Retry.
 func (s *Scheduler) finishedCompaction(k *keyspace, plan *picker.Plan, err error, kick chan struct{}) {
 	if err != nil {
-		s.failed("compaction", err) // first: Close waits only for what is running
+		s.failed("compaction", err) // first: Close waits only for running work
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

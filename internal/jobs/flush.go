@@ -132,7 +132,7 @@ func (s *Scheduler) shrinkMemTables() error {
 }
 
 // finishedFlush records the outcome, and after a failure waits before the next
-// try. A failure that began before Retry says nothing of what is so after it.
+// try. A failure that began before Retry does not describe the state after it.
 func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
 	if err != nil {
 		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails

@@ -14,8 +14,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// TestIdleMergeGivesWay: the merge of an idle tree goes on while nobody writes, pauses
-// while somebody does, and is given up for a full memtable and for a writer who goes on.
+// TestIdleMergeGivesWay: the merge of an idle tree continues without writers, pauses during writes,
+// and is given up for a full memtable and for continued writes.
 func TestIdleMergeGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})

@@ -246,7 +246,7 @@ func (s *Scheduler) pinOldest() (oldest uint64, pinning []*tree.Tree) {
 }
 
 // boundMemory keeps the memtables of all trees together below MaxMemTableBytes, and those of all
-// databases below what they may have. When those that take writes have more than half of it, it
+// databases below their shared limit. When those that take writes have more than half of it, it
 // seals the largest; when all have more, it waits for flushes. It looks again after an eighth of
 // a write buffer, or a sixteenth of the bound if that is less. Commit leader only.
 func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mode commit.Mode) error {
@@ -273,8 +273,8 @@ func (s *Scheduler) boundMemory(rotateLog func(base.SeqNum) (uint64, error), mod
 	}
 }
 
-// boundSpare frees what is kept for the next memtable if that is too much beside the memtables,
-// which have so many bytes. Those of one tree leave room for it: it was one of them.
+// boundSpare frees the memory kept for the next memtable if it is too much in addition to the
+// memtables, which have the given bytes. Those of one tree leave room for it: it was one of them.
 func (s *Scheduler) boundSpare(memTables int64) {
 	s.mu.Lock()
 	several := len(s.trees.all) > 1

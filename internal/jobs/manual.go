@@ -130,8 +130,8 @@ func (s *Scheduler) tryStepLocked(ctx context.Context, k *keyspace, m *picker.Ma
 	return s.startLocked(step, k, plan, state.Version), step, false
 }
 
-// yieldManualLocked stops the steps of manual compactions of a tree if none of its
-// running merges takes from level 0, for which a writer waits.
+// yieldManualLocked stops the steps of a tree's manual compactions if a writer waits for level 0
+// and no running merge reads from it.
 func (s *Scheduler) yieldManualLocked(k *keyspace) {
 	for _, plan := range k.running {
 		if len(plan.Inputs[0]) > 0 {

@@ -101,8 +101,7 @@ func (s *Scheduler) endFlush(failed bool) {
 	s.paceNanos.Store(0)
 }
 
-// updatePaceLocked derives the delay of writers from what is left of the flush and of
-// the memtable.
+// updatePaceLocked derives the delay of writers from the rest of the flush and of the memtable.
 func (s *Scheduler) updatePaceLocked(now time.Time) {
 	var nanos int64
 	if k := s.pace.k; k != nil {

@@ -66,7 +66,7 @@ func TestPaceSpreadsTheWait(t *testing.T) {
 	})
 }
 
-// TestPaceFollowsReports: an estimate by the last flush, then by what is written.
+// TestPaceFollowsReports: an estimate from the last flush, then from the bytes written.
 func TestPaceFollowsReports(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	after := func(d time.Duration) time.Time { return now.Add(d) }

@@ -35,23 +35,23 @@ type Env struct {
 	BeginStall, EndStall func()
 	// Exclusive runs f while no commit is under way.
 	Exclusive func(f func() error) error
-	// Events is told what happens, in order.
+	// Events takes the events of a Scheduler, in order.
 	Events Events
 }
 
-// Events is told of the work of a Scheduler.
+// Events takes the events of a Scheduler.
 type Events interface {
 	FlushBegin()
 	FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration, err error)
 	CompactionBegin(plan *picker.Plan)
 	CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration, err error)
-	// WriteStall is told of every wait of a writer: StallMemTables, StallLevel0 or
+	// WriteStall takes every wait of a writer: StallMemTables, StallLevel0 or
 	// StallDebt.
 	WriteStall(cause string, d time.Duration)
-	// JobFailed is told of a flush or compaction that failed and is tried again.
+	// JobFailed takes a flush or compaction that failed and is tried again.
 	JobFailed(job string, err error)
-	// MergeFailed is told of the first failure of the merge operator in a flush or
-	// compaction. The operands stay as they are.
+	// MergeFailed takes the first failure of the merge operator in a flush or compaction. The
+	// operands stay as they are.
 	MergeFailed(err error)
 }
 
@@ -118,7 +118,7 @@ type Scheduler struct {
 	flush      flushes
 	pace       pace
 	compaction compactions
-	forced     int           // waits for level 0 for which Pick found nothing to do: 0, but for a bug
+	forced     int           // waits for level 0 without a plan from Pick: 0, but for a bug
 	kick       chan struct{} // closed and replaced by Retry, and to end the pause of flushes
 
 	install sync.Mutex           // serialises an edit and the read state that follows
@@ -217,7 +217,7 @@ func (s *Scheduler) wakeSealed(t *tree.Tree) {
 	s.Wake()
 }
 
-// Wake starts whatever can be started and wakes all who wait.
+// Wake starts all runnable work and wakes all waiting goroutines.
 func (s *Scheduler) Wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,8 +259,8 @@ func (s *Scheduler) scheduleLocked() {
 	s.watchLocked()
 }
 
-// startNextLocked starts the most urgent compaction of a tree, if there is one. rests says
-// that there is none before something changes.
+// startNextLocked starts the most urgent compaction of a tree, if there is one. rests is set until
+// something changes.
 func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
 	state := k.Acquire()
 	if state == nil {

@@ -31,8 +31,8 @@ func (s *Scheduler) reserveLocked(k *keyspace) bool {
 	return s.client == nil || s.client.Reserve(s.needOf(k))
 }
 
-// reservedLocked gives back a worker that was not used. refused says that there is work left
-// for which there is none.
+// reservedLocked gives back a worker that was not used. refused is set if there is work but no
+// worker for it.
 func (s *Scheduler) reservedLocked(refused bool) {
 	if s.client != nil {
 		s.client.Done(refused)

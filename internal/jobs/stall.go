@@ -66,9 +66,8 @@ func (s *Scheduler) rotate(t *tree.Tree, bytes int64, entries int) error {
 	return nil
 }
 
-// delay makes the writer sleep in proportion to the bytes it writes and to the
-// debt, or to what is left of the flush if that is more, a millisecond or more at a
-// time. Commit leader only.
+// delay makes the writer sleep in proportion to the bytes it writes and to the debt, or to the rest
+// of the flush if that is more, a millisecond or more at a time. Commit leader only.
 func (s *Scheduler) delay(bytes int64, mode commit.Mode) error {
 	perKiB, cause := s.delayNanos.Load(), StallDebt
 	if pace := s.paceNanos.Load(); pace > perKiB && mode&commit.NoStall == 0 { // there still is room
@@ -186,8 +185,8 @@ func (s *Scheduler) noRoomLocked(state *tree.ReadState) (cause string, err error
 	return "", nil
 }
 
-// underWayLocked reports whether work runs, or stands on a timer, at whose end a
-// writer that waits looks again at the cause. A writer never waits without: where
+// underWayLocked reports whether work runs, or waits on a timer, after which a waiting writer
+// checks the cause again. A writer never waits without: where
 // Pick finds nothing, level 0 is merged by force, and if even that is impossible
 // the write goes on.
 func (s *Scheduler) underWayLocked(k *keyspace, cause string) bool {

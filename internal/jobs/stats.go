@@ -82,7 +82,7 @@ func (s *Scheduler) Debt(t *tree.Tree, state *tree.ReadState) uint64 {
 	return picker.Debt(state.Version, s.configLocked(s.spaceLocked(t)))
 }
 
-// Counters says what was done so far.
+// Counters are totals since Open.
 func (s *Scheduler) Counters() Counters {
 	s.stats.mu.Lock()
 	defer s.stats.mu.Unlock()

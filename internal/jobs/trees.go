@@ -17,7 +17,7 @@ type trees struct {
 	of  map[*tree.Tree]*keyspace
 	// sealed are those with a sealed memtable; some may have none left.
 	sealed []*keyspace
-	// due are those in which something has changed since nothing was found to do.
+	// due are the trees that changed since the last search for work found none.
 	due []*keyspace
 	// watched have work for a quiet time; some may have none left.
 	watched []*keyspace

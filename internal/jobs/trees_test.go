@@ -11,8 +11,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// TestTreesAtRestAreNotLookedAt: of many trees, only those in which something changed are
-// on a list, and none is forgotten that has work.
+// TestTreesAtRestAreNotLookedAt: of many trees, the list has only changed ones, and every tree with
+// work.
 func TestTreesAtRestAreNotLookedAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := openDatabase(t, vfs.NewMem())

@@ -161,8 +161,8 @@ func fileName(r *record) string {
 	return name + ".json"
 }
 
-// printCheck prints every ratio beside the median of those before, and returns
-// what has dropped in this run and the one before it.
+// printCheck prints every ratio next to the median of the earlier ones, and returns the ratios that
+// dropped in this run and the previous one.
 func printCheck(w io.Writer, now *record, history []*record) (alarms []string) {
 	rows := [][]string{{"benchmark", "peer", "times", "spread", "before", "part", ""}}
 	for _, peer := range slices.Sorted(maps.Keys(now.Ratios)) {
@@ -171,7 +171,7 @@ func printCheck(w io.Writer, now *record, history []*record) (alarms []string) {
 			row := []string{name, peer, fmt.Sprintf("%.2f", this.Ratio), percent(this.Spread), "-", "-", ""}
 			earlier := past(history, peer, name)
 			if len(earlier) > 0 {
-				// The run before is a witness, not part of what it is measured by.
+				// The previous run confirms a drop and is not part of the baseline.
 				base := median(earlier[:max(len(earlier)-1, 1)])
 				part := this.Ratio / base
 				row[4], row[5] = fmt.Sprintf("%.2f", base), fmt.Sprintf("%.2f", part)

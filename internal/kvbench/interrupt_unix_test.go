@@ -41,8 +41,8 @@ func interruptedChild() {
 	os.Exit(Main(os.Args[1:], os.Stdout, os.Stderr, e))
 }
 
-// TestInterrupt: an interrupted run leaves no database, writes what it has and
-// says so by its exit code, even when the engine does not return.
+// TestInterrupt: an interrupted run leaves no database, writes its results and exits with the code
+// for an interrupt, even when the engine does not return.
 func TestInterrupt(t *testing.T) {
 	for mode, args := range map[string][]string{
 		"busy":  {"--benchmarks=fillseq,overwrite", "--num=1000", "--rounds=1000"},

@@ -10,8 +10,8 @@ import (
 	"github.com/loamdb/loam/internal/kvbench/cgroup"
 )
 
-// TestMemory: a run within its limit says so in the report, one beyond it ends
-// with the reason, and where there are no cgroups nothing runs without one.
+// TestMemory: a run within its limit reports it, one beyond it ends with the reason, and a limit
+// without cgroups is refused.
 func TestMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
 	small := []string{"--memory=256MiB", "--num=1000", "--benchmarks=fillseq,readrandom", "--json=" + file}

@@ -162,7 +162,7 @@ func (s *session) group(columns []column, rows [][]string) {
 	copy(rows, sorted)
 }
 
-// trimColumns leaves out columns in which nothing stands.
+// trimColumns leaves out empty columns.
 func trimColumns(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for j := range rows[0] {

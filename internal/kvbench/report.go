@@ -31,7 +31,7 @@ type Report struct {
 	Runs    []*Run             `json:"runs"`
 }
 
-// Engine says what was measured.
+// Engine describes the measured engine.
 type Engine struct {
 	Name       string           `json:"name"`
 	Title      string           `json:"title"`
@@ -111,7 +111,7 @@ type Step struct {
 	Published    float64  `json:"published_micros_per_op,omitempty"`
 }
 
-// Latency is of single operations, the clock included, or of what is said; in nanoseconds.
+// Latency is of single operations, the clock included, or of the named unit; in nanoseconds.
 type Latency struct {
 	Count     int64            `json:"count"`
 	Mean      float64          `json:"mean"`
@@ -248,8 +248,7 @@ func known(v int64) *int64 {
 	return &v
 }
 
-// round keeps nine digits behind the point, and JSON free of what it cannot
-// say.
+// round keeps nine digits after the point, and JSON free of NaN and infinities.
 func round(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0

@@ -1,7 +1,7 @@
 // Package locks is a table of exclusive locks on keys, with fair queues, time-outs and
 // deadlock detection.
 //
-// A lock goes from its owner straight to whoever waits longest, so that nobody overtakes.
+// A lock goes from its owner straight to the longest waiting one, so that the order is kept.
 // An owner that has to wait looks for a deadlock first: it follows the owners from one to
 // the next, each of which waits for at most one lock. If it meets itself it fails at once;
 // the others go on. A cycle needs an owner that begins to wait last, so that looking then
@@ -30,7 +30,7 @@ var (
 	ErrTimeout  = errors.New("lock wait timed out")
 )
 
-// Deadlock says who waits for whom. errors.Is(d, ErrDeadlock) holds.
+// Deadlock names the owners that wait for each other. errors.Is(d, ErrDeadlock) holds.
 type Deadlock struct {
 	Waiter, Holder       string // the owner that failed, and the one that it would wait for
 	WaiterKey, HolderKey []byte // what the waiter asked for, and what the holder waits for
@@ -273,7 +273,7 @@ func (t *Table) enqueue(s *shard, o *Owner, key []byte) (*waiter, *lock, error) 
 	return w, l, nil
 }
 
-// push puts w behind those who wait for a lock, or returns nil if nobody holds it.
+// push queues w for a lock, or returns nil if the lock is free.
 func (s *shard) push(key []byte, w *waiter) *lock {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -346,7 +346,7 @@ func (t *Table) timedOut(o *Owner, s *shard, key []byte, timeout time.Duration) 
 	return fmt.Errorf("%w: %s waited %v for key %q, which %s holds", ErrTimeout, o.Name, timeout, key[4:], holder)
 }
 
-// ReleaseAll gives back all locks of an owner, each to whoever waits longest for it.
+// ReleaseAll gives back all locks of an owner, each to its longest waiting one.
 func (t *Table) ReleaseAll(o *Owner) {
 	for l := o.held; l != nil; {
 		next := l.next

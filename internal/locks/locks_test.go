@@ -33,7 +33,7 @@ func waiting(t *testing.T, table *Table, n int64) {
 	}
 }
 
-// TestFair: a lock goes to those who wait in their order, and nobody overtakes them.
+// TestFair: a lock goes to waiting transactions in their order, without overtaking.
 func TestFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := New()

@@ -14,8 +14,8 @@ import (
 // Apply writes an edit to the MANIFEST, makes it durable and installs the
 // Version of the keyspace that it leads to, which is returned with a reference for
 // the caller. CreateKeyspace and DropKeyspace are edits of their own.
-// e is not changed; what it does not say of logs, numbers and sequence is
-// filled in. A table that moves keeps the FileMeta that it has.
+// e is not changed; unset logs, numbers and sequence are filled in. A table that moves keeps the
+// FileMeta that it has.
 //
 // A keyspace that was dropped meanwhile is base.ErrNoKeyspace; nothing is written then.
 // After a shortage (base.IsShortage) the call may be made again: it begins a new
@@ -74,7 +74,7 @@ func (s *Set) write(full *Edit) error {
 	return nil
 }
 
-// vouch appends an edit without a sync, with which nothing is lost: what comes before it is
+// vouch appends an edit without a sync; its loss is harmless: what comes before it is
 // damaged, not torn, if it cannot be read. Most edits do without, as the files that are missing
 // without them tell. If the append fails, the next edit begins a new MANIFEST. s.mu is held.
 func (s *Set) vouch() {

@@ -8,7 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Facts is what a native MANIFEST says of a table beside its size and its bounds. A zero
+// Facts is a native MANIFEST's record of a table, except size and bounds. A zero
 // Facts says nothing.
 type Facts struct {
 	Format      base.Format // of the table

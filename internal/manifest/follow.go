@@ -30,7 +30,7 @@ type followed struct {
 	state *KeyspaceState
 }
 
-// Diff says what has to change for the Set to stand where st stands. It fails with
+// Diff returns the changes that bring the Set to st. It fails with
 // base.ErrComparerMismatch for a keyspace whose comparer is not known, with
 // base.ErrDirectoryChanged where st cannot come after the Set's state, and for tables that overlap with
 // a *base.Corruption.
@@ -118,9 +118,9 @@ func (s *Set) diffCreated(c *Change, state *KeyspaceState) error {
 	return nil
 }
 
-// Follow carries out a Change that Diff has made, nothing having changed since. It returns
-// the versions of the keyspaces whose tables change, each with a reference for the caller, who calls
-// release when they are current.
+// Follow carries out a Change that Diff has made, nothing having changed since. It returns the
+// versions of the changed keyspaces, each with a reference for the caller, which calls release when
+// they are current.
 func (s *Set) Follow(c *Change) (versions map[base.KeyspaceID]*Version, release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

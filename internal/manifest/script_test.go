@@ -41,7 +41,7 @@ type setScript struct {
 //	pin, unpin   hold the current version under a name, and let it go
 //	state, live, files, read NAME, new-file, take-obsolete, start-manifest, close
 //
-// An error begins with what errors.Is says of it. A command that makes tables
+// An error begins with the sentinel that errors.Is finds. A command that makes tables
 // obsolete prints their numbers.
 func TestSetScripts(t *testing.T) {
 	script.RunDir(t, "testdata/set", func(t *testing.T) func(*script.Command) string {

@@ -39,7 +39,8 @@ type Options struct {
 	// Durable, if set, is up to where the logs are known to be durable. Each edit of a
 	// native MANIFEST says it.
 	Durable func() record.LogEnd
-	// Clock, if set, is the newest time by which entries had expired, 0 for none. Each edit of
+	// Clock, if set, is the newest time at which an entry was treated as expired, 0 for none. Each
+	// edit of
 	// a native MANIFEST says it.
 	Clock func() uint64
 	// SideBySide makes two syncs that need no order at the same time. Without it they have one, and end with
@@ -304,7 +305,7 @@ func (s *Set) Found() base.Format { return s.found }
 // number or a larger one is the database's.
 func (s *Set) NextFileNum() uint64 { return s.nextFile.Load() }
 
-// Knows tells what a name stands for if it can be that of a file of this database:
+// Knows parses a name if it can be that of a file of this database:
 // its number is within reach. All other files belong to other programs, and are neither
 // read nor deleted nor counted.
 func (s *Set) Knows(name string) (t base.FileType, num uint64) {

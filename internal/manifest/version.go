@@ -23,7 +23,7 @@ type Level struct {
 	Size  uint64 // sum of the files' sizes
 	// RangeDels are those of Files with range tombstones, in their order; mostly none.
 	RangeDels []*FileMeta
-	// Expiring are those of Files in which all entries expire, in their order; mostly none.
+	// Expiring are the Files in which all entries expire, in their order; mostly none.
 	Expiring []*FileMeta
 
 	sorted bool // Files ascend; false also for a Level made by hand

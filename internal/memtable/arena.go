@@ -13,8 +13,8 @@ import (
 //
 //	trailer u64 | key length u32 | value length u32 | links? | key | value
 //
-// linked in the trailer's kind says that links are there, which is so when the
-// key had an older entry:
+// linked in the trailer's kind is set if the entry has links, which is so when the key had an older
+// entry:
 //
 //	older u32 | jump u32 | depth u32
 //

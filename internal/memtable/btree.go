@@ -285,7 +285,7 @@ func (o *lazyOrder) leafFor(off uint32, path []step) uint32 {
 	return id
 }
 
-// rank is the trailer by which a new entry is placed among those of its key.
+// rank is the trailer that places a new entry among the entries of its key.
 func (o *lazyOrder) rank(off uint32) base.Trailer {
 	if o.m.disorder.Load() {
 		return o.m.mem.Load().trailer(off)
@@ -393,7 +393,7 @@ func (o *lazyOrder) split(x *node, id uint32, at int, path []step, off uint32, s
 	return to, at
 }
 
-// attach adds a child, whose first entry is first, behind the one that path leads to.
+// attach adds a child, whose first entry is first, after the child at the end of path.
 // REQUIRES: shape is odd.
 func (o *lazyOrder) attach(path []step, first, kid uint32) {
 	c, mem := o.m.cmp, o.m.mem.Load()

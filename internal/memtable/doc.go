@@ -11,8 +11,8 @@
 //  1. Arena and hash index (arena.go, hash_index.go). A write appends its entry to
 //     the arena and stores the entry's offset in one slot of an open-addressing
 //     table, which is what publishes it: two cache misses, however many entries there
-//     are. The slot has half of the key's hash beside the offset, so that a Get
-//     compares one key, and that a Get of an absent key mostly compares none. The
+//     are. The slot has half of the key's hash next to the offset, so that a Get compares one key,
+//     and a Get of an absent key usually compares none. The
 //     hash is seeded by the process: keys that are built to collide do not. With a
 //     comparer whose equality is not that of bytes there is no index, and Get
 //     searches in order (4).
@@ -35,9 +35,9 @@
 //
 //  4. B+tree (btree.go, btree_build.go, leaf_copy.go). Sorted entries become a B+tree
 //     of offsets in full nodes, built from left to right. From the first iterator on,
-//     the tree is kept: entries written since are inserted by whoever opens the next
-//     iterator, or in the background when enough of them wait (lazy_order.go decides),
-//     so that an iterator beside a writer pays for what is new and no more. One
+//     the tree is kept: newer entries are inserted by the next goroutine that opens an iterator, or
+//     in the background when enough of them wait (lazy_order.go decides), so that an iterator in
+//     parallel to a writer pays for new entries only. One
 //     goroutine at a time inserts; readers take no lock but copy a leaf of 64 offsets
 //     and check by a version counter that it did not change meanwhile. Nodes are large
 //     because a search in one of them costs two cache misses (package prefix), and
@@ -57,14 +57,15 @@
 // reserved before anything changes; a comparer is asked everything before, too, because
 // it may panic.
 //
-// Arena and index of a memtable that goes are another one's (arena.Spare), mostly of the next but one. The
+// Arena and index of a released memtable become those of a later one (arena.Spare), usually the
+// next but one. The
 // reads of a freed memtable were never allowed; with its memory in use again they would not fault
 // but find other entries, so invariants builds overwrite it first.
 //
 // # Concurrency
 //
 // One goroutine at a time may write (Room, Apply, Add). Get, Prefetch and NewSource may
-// run beside it from any number of goroutines; Get takes no lock. Whoever uses a
-// MemTable holds a reference, or otherwise knows that one is held. A Source is used by
+// run beside it from any number of goroutines; Get takes no lock. Every user of a MemTable holds a
+// reference, or is called while its caller holds one. A Source is used by
 // one goroutine and holds its own reference.
 package memtable

@@ -85,8 +85,8 @@ func TestKeysBuiltToMeet(t *testing.T) {
 	}
 }
 
-// TestCrowdedIndex adds keys with one hash, as somebody who knew the seed could
-// build them: the index grows, and then the table counts as full.
+// TestCrowdedIndex adds keys with one hash, as an attacker who knows the seed could build them: the
+// index grows, and then the table counts as full.
 func TestCrowdedIndex(t *testing.T) {
 	m := New(Options{Comparer: base.Bytewise, Size: 64 << 20})
 	defer m.Unref()

@@ -29,7 +29,7 @@ type Options struct {
 	Filled bool
 	// Spare is where memory comes from, if Filled, and goes to. nil keeps none.
 	Spare *arena.Spare
-	// Account is told what the arena and the index hold; nil: nobody is.
+	// Account takes the bytes of the arena and the index; nil: nobody is.
 	Account *budget.Account
 }
 
@@ -39,8 +39,8 @@ func NewSpare(size int64) *arena.Spare { return arena.NewSpare(sizeFor(size, 0, 
 // SetSpareSize makes s one for memtables of another Options.Size.
 func SetSpareSize(s *arena.Spare, size int64) { s.SetSize(sizeFor(size, 0, false).arena) }
 
-// MemTable holds writes that are not in a table yet. The package comment says who may
-// call what.
+// MemTable holds writes that are not in a table yet. The package comment lists the callers of each
+// method.
 type MemTable struct {
 	cmp    *base.Comparer
 	hashed bool // there is a hash index: the comparer's equality is that of bytes

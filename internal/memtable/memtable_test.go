@@ -351,8 +351,8 @@ func concurrent(t *testing.T, c *base.Comparer) {
 	m.Unref()
 }
 
-// TestReadersBesideInserts has readers at one sequence look for what they must find,
-// and nothing else, while many entries that are not for them come between. (The
+// TestReadersBesideInserts: readers at one sequence number find exactly their entries, while many
+// newer entries are inserted. (The
 // mutants torn-leaf and torn-branch are found here.)
 func TestReadersBesideInserts(t *testing.T) {
 	rounds := 150

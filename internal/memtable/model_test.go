@@ -13,7 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// checkNode looks at what a node says of its entries. same is what the first one's
+// checkNode compares a node's summary with its entries. same is what the first one's
 // bit should be.
 func checkNode(t *testing.T, m *MemTable, x *node, leaf bool, before []byte) {
 	t.Helper()

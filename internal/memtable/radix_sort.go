@@ -179,7 +179,7 @@ func (s *sorter) sortGroup(a []radix.Pair, same []byte, skip, depth int) {
 	}
 }
 
-// newestFirst orders versions of one key. Mostly they were written oldest first.
+// newestFirst orders versions of one key. Usually they were written oldest first.
 func (s *sorter) newestFirst(a []radix.Pair, same []byte) {
 	for i := 1; i < len(same); i++ {
 		same[i] = 1

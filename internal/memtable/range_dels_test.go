@@ -10,8 +10,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// TestRangeDelsBesideReaders: a reader sees every tombstone up to its sequence number, whoever
-// of the readers and the writer makes fragments of them.
+// TestRangeDelsBesideReaders: a reader sees every tombstone up to its sequence number, whether a
+// reader or the writer cuts the fragments.
 func TestRangeDelsBesideReaders(t *testing.T) {
 	const keys, writes = 1 << 12, 5000
 	key := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }

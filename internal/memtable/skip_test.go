@@ -8,8 +8,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// TestSkip: a source leaves out nothing but what Skip allows, while entries are inserted, and
-// does leave out what is hidden.
+// TestSkip: a source leaves out only entries that Skip allows, while entries are inserted, and does
+// leave out hidden ones.
 func TestSkip(t *testing.T) {
 	left := 0
 	for seed := range uint64(60) {

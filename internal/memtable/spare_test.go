@@ -38,7 +38,8 @@ func spareEntry(generation, i, valueLen int) (key, value []byte) {
 	return fmt.Append(nil, "key-", i*7919%100_000, "-", generation%2), value
 }
 
-// wantFilled checks all of what fillSpare wrote, by Get and in order, and that there is nothing else.
+// wantFilled checks all entries that fillSpare wrote, by Get and in order, and that there are no
+// others.
 func wantFilled(t *testing.T, m *MemTable, generation, valueLen, n int) {
 	t.Helper()
 	last := base.SeqNum(n)

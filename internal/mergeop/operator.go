@@ -1,5 +1,5 @@
-// Package mergeop is merge operators: what one is, those that are known by name, and
-// Fold, which collects the operands of a key and lets an operator make a value of them.
+// Package mergeop is merge operators: the type, the operators known by name, and Fold, which
+// collects the operands of a key and lets an operator make a value of them.
 //
 // Operators are pure and safe for concurrent use. A Fold is used by one goroutine at a
 // time.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSharedChunks allocates what 300 small tables have: it lies close together, and when
-// most of it is freed, what is left keeps no more than a quarter of a chunk beside it.
+// TestSharedChunks allocates what 300 small tables have: it is dense, and when most of it is freed,
+// the rest keeps at most a quarter of a chunk in addition.
 func TestSharedChunks(t *testing.T) {
 	const tables, filter, index = 300, 21 << 10, 10 << 10
 	if n := len(pieces.chunks); n != 0 {

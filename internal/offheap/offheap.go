@@ -3,8 +3,8 @@
 // mappings of huge pages for smaller ones, size-class slabs in these for small ones. Memory arrives zeroed. On systems without
 // mappings it comes from the Go heap instead, with the same rules.
 //
-// Every piece has one owner, who frees it exactly once when nobody reads it any
-// more. All functions are safe for concurrent use.
+// Every piece has one owner, which frees it exactly once when it has no readers any more. All
+// functions are safe for concurrent use.
 package offheap
 
 import (

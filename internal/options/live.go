@@ -32,7 +32,7 @@ const Root = ^uint32(0)
 // of its parts, which are numbered. It is safe for concurrent use.
 type Live[O any] struct {
 	Table Table[O]
-	// Complete returns a copy with all defaults, or says what is wrong.
+	// Complete returns a copy with all defaults, or an error.
 	Complete func(*O) (*O, error)
 	// Apply makes options effective, which are complete and which of returns: those of the whole and
 	// of all parts, if part is Root, or those of a part. If it fails nothing has changed.

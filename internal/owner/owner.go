@@ -20,13 +20,13 @@ import (
 
 // Check fails with base.ErrNotADatabase when dir belongs to another engine, whose name the error
 // says. Everything that opens, repairs, converts or removes a database calls it first, before it
-// takes the lock; it writes nothing. A directory that is not there, or empty, is nobody's.
+// takes the lock; it writes nothing. A missing or empty directory has no owner.
 //
 //  1. A directory CURRENT is Loam's: no other engine makes one.
 //  2. Files that only other engines make decide next: markers, OPTIONS, Badger's MANIFEST and key registry.
 //  3. Then the records of the MANIFEST that CURRENT names, which LevelDB and its descendants share.
 //  4. Where CURRENT is missing, damaged or names no MANIFEST, the contents of all files with names of a database
-//     decide. There must be one that Loam or LevelDB wrote, and none that another engine wrote.
+//     decide. At least one file must be Loam's or LevelDB's, and none another engine's.
 func Check(fsys vfs.FS, dir string) error {
 	switch native, err := current.IsNative(fsys, dir); {
 	case native || errors.Is(err, fs.ErrNotExist):
@@ -153,8 +153,8 @@ func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
 	return c, nil
 }
 
-// beginsWithEntry reports whether b is the beginning of a block of a LevelDB table: an entry that shares
-// nothing with the one before, and whose key ends with a trailer.
+// beginsWithEntry reports whether b is the beginning of a block of a LevelDB table: an entry that
+// shares no bytes with the previous one, and whose key ends with a trailer.
 func beginsWithEntry(b []byte) bool {
 	shared, b := uvarint(b)
 	n, b := uvarint(b)
@@ -184,7 +184,7 @@ func snappyLiteral(b []byte) []byte {
 	return b[head:min(len(b), head+n)]
 }
 
-// uvarint cuts a number off the front of b. rest is nil if there is none, or nothing behind it.
+// uvarint cuts a number off the front of b. rest is nil at the end.
 func uvarint(b []byte) (v uint64, rest []byte) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 || n == len(b) {

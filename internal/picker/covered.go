@@ -5,7 +5,7 @@ import (
 	"github.com/loamdb/loam/internal/rangedel"
 )
 
-// covered plans to delete tables of which nothing can be read any more, without reading them:
+// covered plans to delete tables without readable entries, without reading them:
 //
 //   - those that range tombstones of a newer table cover whole, which every snapshot sees;
 //   - those with nothing but range tombstones over which nothing lies that they could hide.
@@ -116,8 +116,8 @@ func (p *picker) drop(plan *Plan, above, level int, f *manifest.FileMeta) {
 	plan.InputBytes += f.Size
 }
 
-// settles reports that range tombstones are worth a compaction of their table: every snapshot
-// sees them, and there is little under them to read, mostly tables at their ends.
+// settles reports that range tombstones are worth a compaction of their table: every snapshot sees
+// them, and the data below them is small, usually tables at their ends.
 func (p *picker) settles(level int, f *manifest.FileMeta) bool {
 	if f.RangeDels == 0 || p.RangeDels == nil || p.RangeDels(f) == nil {
 		return false

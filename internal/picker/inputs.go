@@ -25,8 +25,8 @@ func LastBelow(v *manifest.Version, cmp *base.Comparer, limit []byte) (last []by
 	return last, ok
 }
 
-// keyRange is a range of user keys, both ends included; nil is open. With openEnd, hi is the
-// limit of a range tombstone, and nothing is known of the key itself.
+// keyRange is a range of user keys, both ends included; nil is open. With openEnd, hi is the limit
+// of a range tombstone, which the range does not include.
 type keyRange struct {
 	lo, hi  []byte
 	openEnd bool

@@ -13,8 +13,8 @@ const maxSampled = 8 << 10
 
 // Live estimates how many bytes of a version's tables are live: neither hidden by a
 // newer entry of the key nor a tombstone. It goes by the tables' samples of keys.
-// What tables without one have (those of an earlier opening that were not opened since,
-// or that are LevelDB's) is not known: in the largest run it counts as live, elsewhere as
+// The contents of tables without a sample (of an earlier opening and not opened since, or
+// LevelDB's) are unknown: in the largest run it counts as live, elsewhere as
 // hidden by or hiding that. The result
 // is 0, not known, if no table has a sample.
 func Live(v *manifest.Version) uint64 {
@@ -36,7 +36,7 @@ type estimate struct {
 	share   map[*manifest.FileMeta]share
 }
 
-// share is what is known of a table: so many sampled keys, so many of them live.
+// share is the known part of a table: so many sampled keys, so many of them live.
 type share struct{ live, all int }
 
 func newEstimate(v *manifest.Version) *estimate {

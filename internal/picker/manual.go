@@ -16,9 +16,8 @@ const manualFiles = 16
 //
 //  1. Level 0, whose tables span wide ranges, is merged into the levels below it
 //     that are small beside it.
-//  2. What is in more than one level is merged into the deepest one that has such
-//     keys, and tables with entries that nobody can read any more are rewritten, a
-//     slice of the key space at a time, in ascending order.
+//  2. Keys in more than one level are merged into the deepest level that has some, and tables with
+//     unreadable entries are rewritten, a slice of the key space at a time, in ascending order.
 //
 // All entries that are in tables at the first call of Next go this way.
 type Manual struct {
@@ -91,8 +90,8 @@ func (p *picker) manualZero(files []*manifest.FileMeta, r keyRange) *Plan {
 	return p.planWithin(0, files, max(p.joined(files), 1), "manual", &r)
 }
 
-// joined is the level down to which what overlaps files of level 0 is small beside
-// them; 0 if level 1 has more.
+// joined is the deepest level whose overlap with files of level 0 is small compared with them; 0 if
+// level 1 has more.
 func (p *picker) joined(files []*manifest.FileMeta) (to int) {
 	all := span(p.Comparer, files)
 	total := size(files)

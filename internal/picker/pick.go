@@ -56,8 +56,8 @@ const (
 	// that those can go on meanwhile.
 	quickBatches = 32
 	maxHeadroom  = 2
-	// crowdedZero is how many files of level 0 weigh as much as the bound on space. The
-	// room between it and L0Stop is for what is flushed while a large run is merged.
+	// crowdedZero is how many files of level 0 weigh as much as the bound on space. The distance
+	// between it and L0Stop is for memtables that are flushed during the merge of a large run.
 	crowdedZero = 24
 	lastLevel   = manifest.NumLevels - 1
 )
@@ -106,8 +106,8 @@ func newPicker(v *manifest.Version, inProgress InProgress, c Config) *picker {
 	return p
 }
 
-// Pick chooses the next compaction, nil when there is nothing to do, or nothing
-// that can be done beside the plans in flight.
+// Pick chooses the next compaction, nil when there is no work, or none that can run in parallel to
+// the plans in flight.
 //
 // Shape: level 0 takes the flushed tables. Each deeper level is one sorted run;
 // the oldest lies deepest. A full level 0 becomes a new run in the deepest level

@@ -7,9 +7,8 @@
 //     "user0001:name", "user0002:name" has the prefix "user000". Comparing it over
 //     and over tells nothing, so it is compared once for the whole set.
 //  2. The eight bytes after the prefix, as an integer whose order is the
-//     comparer's, are the key's abbreviation (base.Comparer.Abbrev). It mostly tells
-//     keys apart, and eight of them lie in one cache line, where the keys
-//     themselves are a cache miss each.
+//     comparer's, are the key's abbreviation (base.Comparer.Abbrev). It usually distinguishes keys,
+//     and eight abbreviations share a cache line, while each key is a cache miss of its own.
 //  3. A lower bound is the number of abbreviations that are smaller. Adding up the
 //     outcomes of comparisons, instead of branching on them, leaves nothing for the
 //     processor to mispredict, and the loads do not wait for each other.

@@ -16,8 +16,8 @@ var plainOrder = &base.Comparer{Name: "test.Plain", Compare: bytes.Compare}
 
 var comparers = []*base.Comparer{base.Bytewise, base.ReverseBytewise, plainOrder}
 
-// randomKeys share a prefix, mostly, and have few distinct bytes after it, of
-// which zeros and 0xff are the hardest to tell from padding.
+// randomKeys usually share a prefix, and have few distinct bytes after it, of which zeros and 0xff
+// are the hardest to distinguish from padding.
 func randomKeys(rng *rand.Rand, c *base.Comparer, n int) [][]byte {
 	shared := make([]byte, rng.IntN(30))
 	for i := range shared {

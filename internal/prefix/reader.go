@@ -13,7 +13,7 @@ type Reader struct {
 	// Flip is what abbreviations are XORed with: Flip of the comparer, or its
 	// complement where they are to ascend as keys descend.
 	Flip uint64
-	// None says that the comparer has no abbreviations: all are 0.
+	// None means that the comparer has no abbreviations: all are 0.
 	None bool
 }
 

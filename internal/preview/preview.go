@@ -4,8 +4,8 @@ package preview
 
 import "github.com/loamdb/loam/internal/base"
 
-// SetDefaultFormat is set by package lsm: it changes the format of new databases whose
-// options name none, and returns the one before. No database may be opening meanwhile.
+// SetDefaultFormat is set by package lsm: it changes the format of new databases whose options name
+// none, and returns the previous one. No database may be opening meanwhile.
 var SetDefaultFormat func(base.Format) base.Format
 
 // HoldResources is set by package lsm: it keeps the memory that lsm.Resources share until release.

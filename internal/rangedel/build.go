@@ -196,8 +196,8 @@ func (b *builder) upTo(start, limit []byte, frags []Fragment) ([]byte, []Fragmen
 	return rest(b.cmp, limit, frags)
 }
 
-// rest returns where what is left of frags[0] behind at begins, nil if that is nothing, and
-// the fragments left.
+// rest returns the start of the remaining part of frags[0] after at, nil if there is none, and the
+// remaining fragments.
 func rest(cmp *base.Comparer, at []byte, frags []Fragment) ([]byte, []Fragment) {
 	if cmp.Cmp(frags[0].Limit, at) <= 0 {
 		return nil, frags[1:]

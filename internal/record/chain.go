@@ -20,8 +20,8 @@ import (
 // the chunk's place in the file, which are not stored, the rest of the header, and the
 // data.
 //
-// So a chunk can be verified by itself, wherever reading stopped before it, and the
-// chunks that follow a break say whether the bytes at the break had been synced.
+// So a chunk can be verified by itself, wherever reading stopped before it, and the chunks after a
+// break show whether the bytes at the break had been synced.
 const (
 	chainHeaderLen = 19
 	chunkBegin     = 5 // the first chunk of a log
@@ -52,7 +52,7 @@ type LogEnd struct {
 	End int64
 }
 
-// Predecessor is what a log says of the one before it.
+// Predecessor is a log's record of the previous one.
 type Predecessor struct {
 	Num     uint64
 	End     int64 // where its last record ended

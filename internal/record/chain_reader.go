@@ -16,8 +16,8 @@ import (
 //
 //   - The end of the log, io.EOF: what follows was never written, or was written in a
 //     former life of the file.
-//   - A torn end, a *base.Corruption for which Tail is true: chunks of this life are
-//     incomplete or missing there, but nothing says that they were durable. A power cut
+//   - A torn end, a *base.Corruption for which Tail is true: chunks of this life are incomplete or
+//     missing there, without proof that they were durable. A power cut
 //     leaves this, also with intact chunks behind the gap.
 //   - Damage, a *base.Corruption for which Tail is false: bytes are missing below an
 //     offset that a later chunk of this life, or the caller, knows to have been durable.
@@ -69,12 +69,10 @@ func (r *ChainReader) End() int64 { return r.end }
 // read. If it is not 0, all logs before this one were durable.
 func (r *ChainReader) Durable() int64 { return r.durable }
 
-// Tail reports, after a *base.Corruption, that nothing says that the missing bytes had
-// been durable.
+// Tail reports, after a *base.Corruption, that the missing bytes may not have been durable.
 func (r *ChainReader) Tail() bool { return r.tail }
 
-// Follows reports, after a *base.Corruption, that intact chunks of this life stand behind
-// the gap.
+// Follows reports, after a *base.Corruption, that intact chunks of this life follow the gap.
 func (r *ChainReader) Follows() bool { return r.follows }
 
 // Resume makes Next continue, after a *base.Corruption, with the first intact record behind
@@ -204,8 +202,8 @@ func (r *ChainReader) successor(h chained) bool {
 		h.typ() <= chunkLast && h.intact(r.seed, r.pos)
 }
 
-// stop makes the error for a log whose intact chunks end at reach. h is what stands at
-// pos instead of the next one.
+// stop makes the error for a log whose intact chunks end at reach. h is the chunk at pos in place
+// of the expected one.
 func (r *ChainReader) stop(reach int64, h chained) error {
 	mine := r.ofThisLife(h) // scan reads other blocks
 	written, err := r.scan(min(r.pos, r.size))
@@ -263,8 +261,8 @@ func (r *ChainReader) ofThisLife(h chained) bool {
 }
 
 // scan looks for intact chunks of this life from off on. It sets follows, resume, and
-// durable to the most that any of them says. written tells whether there are bytes that are not
-// zero where no former life can have left them.
+// durable to the most that any of them says. written reports non-zero bytes where no former life
+// can have left them.
 func (r *ChainReader) scan(off int64) (written bool, err error) {
 	life := binary.LittleEndian.AppendUint32(nil, r.life)
 	budget := crcBudget(r.size - off)

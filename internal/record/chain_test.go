@@ -14,7 +14,7 @@ import (
 
 const chainNum = 7
 
-// chainLog is a chained log and what is known of its records.
+// chainLog is a chained log and its expected records.
 type chainLog struct {
 	memLog
 	w    *Writer
@@ -256,8 +256,8 @@ func TestLostPagesOfAChain(t *testing.T) {
 	}
 }
 
-// TestTwoHistories has a record that was cut off come back behind the one that took its
-// place, as a power cut may leave it: no record is joined from the two.
+// TestTwoHistories: a record that was cut off comes back after its replacement, as a power cut may
+// leave it: no record is joined from the two.
 func TestTwoHistories(t *testing.T) {
 	l := newChainLog(t, nil)
 	l.add(t, pattern(0, 100))

@@ -10,7 +10,7 @@ import (
 )
 
 // Reader returns the records of a file one after another. Unlike LevelDB's it never
-// skips damage by itself: a record behind it may depend on one that was lost in it.
+// skips damage by itself: a later record may depend on one that was lost in it.
 type Reader struct {
 	blocks
 	pos    int64  // where the next chunk begins

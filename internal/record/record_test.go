@@ -519,7 +519,7 @@ func TestReadErrorIsNotDamage(t *testing.T) {
 			r := NewReader(badDisk{bytes.NewReader(bad), from, eio}, int64(len(b)), "f")
 			_, err := readAll(r)
 			if damage && from >= blockSize {
-				continue // what was found behind the damage came first
+				continue // records after the damage came first
 			}
 			if err != eio || r.Resume() || r.Tail() {
 				t.Fatalf("EIO from %d on: %v", from, err)
@@ -562,8 +562,7 @@ func (f *holeFile) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// Terabytes of hole are not read, neither for the end of a log nor for what
-// stands behind damage.
+// Terabytes of holes are not read, neither for the end of a log nor for the bytes after damage.
 func TestHolesAreNotRead(t *testing.T) {
 	for _, shift := range []int64{0, 1, 6, 7, 8, 4096, blockSize - headerLen - 6} {
 		var log memLog

@@ -16,7 +16,7 @@ var ErrNotYet = errors.New("the log has no further record yet")
 // whole is looked at again from its beginning at the next call, as its writer may take it back
 // and write another one.
 //
-// What stands behind the last whole record is "not yet": zeros, a former life, a part of a
+// The bytes after the last whole record are "not yet" there: zeros, a former life, a part of a
 // record. Only Examine, which reads on, tells damage from it.
 type Tail struct {
 	r    io.ReaderAt
@@ -46,7 +46,7 @@ type stuck struct {
 	sum   uint32 // of the bytes there
 	looks int
 	since time.Time
-	next  int // the look at which Suspect says so
+	next  int // the look at which Suspect returns true
 }
 
 // NewTail reads r, a log in LevelDB's framing, from pos on, where a record ends; 0: from its
@@ -181,7 +181,7 @@ func (t *Tail) intact(h []byte, pos int64, previous uint32) bool {
 // a write under way.
 const settled = 2 * time.Millisecond
 
-// stop notes what stands behind the last whole record, at pos.
+// stop records the bytes after the last whole record, at pos.
 func (t *Tail) stop(pos int64, h []byte) {
 	sum := base.CRC(h)
 	if s := &t.stuck; s.looks == 0 || s.at != pos || s.sum != sum {
@@ -249,7 +249,7 @@ func (t *Tail) Examine(size int64) (resume int64, err error) {
 	return 0, err
 }
 
-// Reach is an offset at or behind the end of what the log has at present. size is that of the file.
+// Reach is an offset at or after the log's present end. size is that of the file.
 // Only the beginnings of some blocks are looked at, each of which is a chunk's.
 func (t *Tail) Reach(size int64) (int64, error) {
 	if t.header == chainHeaderLen && t.begin.Life == 0 {

@@ -11,8 +11,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// growing is a file whose first bytes are those of a log so far; behind them stands what stood
-// there before.
+// growing is a file whose first bytes are those of a log so far; after them come the former bytes.
 type growing struct {
 	log, before []byte
 	shown       int
@@ -199,8 +198,8 @@ func TestTailFindsDamage(t *testing.T) {
 	}
 }
 
-// TestTailOfAnotherLog follows a file through its lives: before the first chunk there is nothing
-// yet, and when the file is another log, ReadBegin says so.
+// TestTailOfAnotherLog follows a file through its lives: before the first chunk the log is empty,
+// and ReadBegin reports a file that is another log.
 func TestTailOfAnotherLog(t *testing.T) {
 	old, next := numbered(t, 3, nil), numbered(t, 9, nil)
 	for i := range 30 {

@@ -118,7 +118,8 @@ func (o *output) finish(err error) ([]*table, error) {
 	return o.done, nil
 }
 
-// close closes the table begun, if any: also, by a defer of whoever has the output, when the comparer panics.
+// close closes the table begun, if any: also, by a defer of the output's owner, when the comparer
+// panics.
 func (o *output) close() error {
 	if o.w == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/loamdb/loam/internal/rangedel"
 )
 
-// noteRangeDels extends what is known of the table by its range tombstones, after its entries.
+// noteRangeDels extends the table's record by its range tombstones, after its entries.
 func (t *table) noteRangeDels(c *base.Comparer, list *rangedel.List) {
 	frags := list.Fragments()
 	if len(frags) == 0 {

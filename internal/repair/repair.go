@@ -57,8 +57,8 @@ type repair struct {
 	lostMade bool
 }
 
-// Run repairs a directory. With an error the report says what was found up to
-// it. Errors: base.ErrDoesNotExist when there is no database at all;
+// Run repairs a directory. With an error the report has the results up to it. Errors:
+// base.ErrDoesNotExist when there is no database at all;
 // base.ErrNotADatabase when it is another engine's; base.ErrComparerMismatch.
 func Run(o Options) (*Report, error) {
 	if o.FS == nil || o.Comparer == nil || o.Tables.Comparer == nil {
@@ -110,7 +110,7 @@ func (r *repair) run() error {
 	return r.setAside()
 }
 
-// replace makes the new state and puts it in force. Nothing is left of one that failed.
+// replace makes the new state and puts it in force. A failed one leaves no files.
 func (r *repair) replace(tables []*table, logs []*logFile) (err error) {
 	done := false
 	defer func() { // also when the comparer panics

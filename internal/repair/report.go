@@ -1,9 +1,9 @@
 // Package repair brings a damaged database directory back to a state that can
 // be opened, with everything that can still be read and nothing else.
 //
-// It starts from the newest MANIFEST that can be read, as far as it can be
-// read, which says what tables are live, at which level, and from which log on
-// entries are in no table. Live tables that are whole stay as they are; of
+// It starts from the newest readable MANIFEST, as far as that can be read, which lists the live
+// tables, their levels, and the first log whose entries are in no table. Live tables that are whole
+// stay as they are; of
 // damaged ones the readable entries are written to new tables. Logs become
 // tables. Where the levels cannot be trusted, because the MANIFEST is missing
 // or was damaged with edits behind the damage lost, tables that overlap are
@@ -40,8 +40,7 @@ type Report struct {
 	Rewritten []Rewrite
 	// SetAside are the originals, by their names within LostDir.
 	SetAside []string
-	// LevelsLost says that the levels of the tables were not known or could
-	// not be relied on.
+	// LevelsLost means that the levels of the tables were unknown or unreliable.
 	LevelsLost bool
 	Tables     int    // tables in the database now
 	Logs       int    // logs turned into tables

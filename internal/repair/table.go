@@ -29,7 +29,7 @@ type table struct {
 	maxSeq   base.SeqNum
 }
 
-// note extends what is known of the table by an entry; entries come in order.
+// note extends the table's record by an entry; entries come in order.
 func (t *table) note(key []byte, tr base.Trailer) {
 	if t.entries == 0 {
 		t.minSeq = tr.Seq()

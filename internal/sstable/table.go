@@ -30,7 +30,7 @@ const (
 // it. It means something to the Reader that gave it and to no other.
 type Position uint64
 
-// Hit is an entry that a point read found, or what it cost to find none.
+// Hit is an entry that a point read found, or the cost of finding none.
 type Hit struct {
 	Trailer  base.Trailer
 	Position Position // from which GetNext goes on
@@ -67,7 +67,7 @@ type Reader interface {
 	// nil upper is no bound. It says no only by a filter that holds prefixes, see
 	// WriterOptions.PrefixLength.
 	MayContainRange(lower, upper []byte) bool
-	// Find begins a Get with what is in memory. It reports false when that already
+	// Find begins a Get in memory. It reports false when that already
 	// tells that the table ends before the key.
 	Find(l base.Lookup) (Position, bool)
 	// Prefetch hints that Pin or GetAt will be called; it does not block.
@@ -137,8 +137,8 @@ type Props struct {
 	Kinds                uint64 // bit k: there are entries of kind k
 	MinSeq, MaxSeq       base.SeqNum
 	MinExpiry, MaxExpiry uint64 // seconds since 1970 of the first and last expiry
-	// Sample is of the keys. nil where the comparer's equality is not bytewise, and of a
-	// table that was opened and has none.
+	// Sample is of the keys. nil where the comparer's equality is not bytewise, and for an opened
+	// table without one.
 	Sample *base.KeySample
 }
 
@@ -169,7 +169,7 @@ type Salvage struct {
 	// Add takes entries in strictly ascending internal order, range tombstones among
 	// them. An error ends the salvage.
 	Add func(key []byte, t base.Trailer, codec base.Codec, value []byte) error
-	// Lost is told of every part that cannot be read.
+	// Lost takes every unreadable part.
 	Lost func(Lost)
 }
 

@@ -30,8 +30,8 @@ const (
 
 // Kinds are keyspaces that the batches of a ledger write beside it, with every kind of
 // write: puts, deletes, range deletes, operands of merges; some batches are transactions. A
-// compaction filter works on one of the keyspaces. What they hold follows from the seed and
-// from which batches are there. A nil *Kinds has no keyspaces.
+// compaction filter works on one of the keyspaces. Their contents follow from the seed and from the
+// applied batches. A nil *Kinds has no keyspaces.
 //
 // Several goroutines may use it.
 type Kinds struct{ Seed int64 }
@@ -118,7 +118,7 @@ func (t *Target) Delete(k *lsm.Keyspace, key []byte) {
 	}
 }
 
-// count adds 1 to a counter, by an operand or, in a transaction, by what it has read.
+// count adds 1 to a counter, by an operand or, in a transaction, to the value read.
 func (t *Target) count(k *lsm.Keyspace, key []byte) {
 	if t.tx == nil {
 		t.batch.In(k).Merge(key, encodeCount(1))
@@ -262,8 +262,8 @@ func (k *Kinds) expiring(i int) []byte {
 	return append(text(rng, i, rng.IntN(50)), []byte{keeps, removes}[rng.IntN(2)])
 }
 
-// Check wants the keyspaces as the batches of 1 to n make them for which has says so, in their
-// order; nil: all of them.
+// Check compares the keyspaces with the batches of 1 to n that has selects, in their order; nil:
+// all of them.
 func (k *Kinds) Check(db *lsm.DB, n int, has func(i int) bool) error {
 	if k == nil {
 		return nil

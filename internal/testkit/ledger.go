@@ -151,7 +151,7 @@ func (l *Ledger) State(i int) []model.Pair {
 	return l.model.Scan(l.seqs[i], nil, nil)
 }
 
-// StateOf returns the pairs after those of the batches 1 to n for which has says so; nil: after
+// StateOf returns the pairs after the batches of 1 to n that has selects; nil: after
 // all of them.
 func (l *Ledger) StateOf(n int, has func(i int) bool) []model.Pair {
 	if has == nil {
@@ -194,8 +194,8 @@ func (l *Ledger) Check(db *lsm.DB, lo, hi int) (int, error) {
 	return i, nil
 }
 
-// CheckSparse wants db to hold every batch for which must says so, none for
-// which may does not, each whole, and nothing else. The ledger is Sparse.
+// CheckSparse requires that db holds every batch that must selects and no batch outside may, each
+// whole, and no other keys. The ledger is Sparse.
 func (l *Ledger) CheckSparse(db *lsm.DB, n int, must, may func(i int) bool) error {
 	has, err := l.Present(db, n)
 	if err != nil {

@@ -6,7 +6,7 @@
 // kill (real processes), strangers (other programs in the same directories), history (concurrent clients), leak (what must not
 // grow), and soak, a command that runs them for as long as one likes.
 //
-// Nothing here is safe for concurrent use unless it says so.
+// These functions are not safe for concurrent use unless they say so.
 package testkit
 
 import (

@@ -27,7 +27,7 @@ func (p *point) clone() point {
 	return q
 }
 
-// Decoder reads a dump. It reads nothing behind the end record.
+// Decoder reads a dump. It stops at the end record.
 type Decoder struct {
 	r      io.Reader
 	Header Header
@@ -55,7 +55,7 @@ func NewDecoder(r io.Reader) (*Decoder, error) {
 // Close gives back memory.
 func (d *Decoder) Close() { d.buf.Free() }
 
-// begin reads what stands before the first block.
+// begin reads the part before the first block.
 func (d *Decoder) begin() error {
 	var start [preambleLen]byte
 	if err := d.read(start[:]); err != nil {
@@ -84,7 +84,7 @@ func (d *Decoder) begin() error {
 	return d.corrupt(int64(preambleLen), err)
 }
 
-// corrupt says of a Corruption at which offset it is.
+// corrupt adds the offset to a Corruption.
 func (d *Decoder) corrupt(offset int64, err error) error {
 	return base.LocateCorruption(err, streamName, offset, 0)
 }
@@ -219,8 +219,8 @@ func (d *Decoder) entries(f frame, payload []byte, take func(space int, e Entry)
 	return nil
 }
 
-// skip goes to a point behind the present one, at which a block begins whose entries were taken
-// already, and reads that block.
+// skip goes to a later point, the beginning of a block whose entries were taken already, and reads
+// that block.
 func (d *Decoder) skip(to point) error {
 	nothing := func(int, Entry) error { return nil }
 	if s, ok := d.r.(io.Seeker); ok && to.offset > d.at.offset {

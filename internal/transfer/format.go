@@ -175,7 +175,7 @@ func (n *Counts) append(b []byte) []byte {
 	return b
 }
 
-// check compares the payload of an end record with what was counted.
+// check compares the payload of an end record with the counts.
 func (n *Counts) check(b []byte) error {
 	if string(n.append(nil)) != string(b) {
 		return base.Corruptf("dump end record", "its counts are not those of the blocks")

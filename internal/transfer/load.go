@@ -190,7 +190,7 @@ func (l *loader) sync() error {
 	return l.db.Pipeline.Commit(batchrepr.Init(nil), commit.Sync)
 }
 
-// save makes what was loaded durable, and then the marker that says so.
+// save makes the loaded entries durable, and then the marker.
 func (l *loader) save() error {
 	if err := l.sync(); err != nil {
 		return err

@@ -20,7 +20,7 @@ type Space struct {
 
 // Sink takes the entries of keyspaces. Its methods are called in the order in which they stand here.
 type Sink interface {
-	// Begin is told of all keyspaces, "default" first.
+	// Begin takes all keyspaces, "default" first.
 	Begin(spaces []Space) error
 	// Put takes an entry of the keyspace spaces[i]. Keyspaces come in their order, and the entries of each in the
 	// order of its keys. key and value are valid during the call. deadline is in seconds since 1970, 0 for a

@@ -9,7 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Clock tells what has expired, in seconds since 1970. It never goes back: it is the wall
+// Clock decides which values have expired, in seconds since 1970. It never goes back: it is the
+// wall
 // clock, or the newest time that was told before, in earlier openings too as far as the
 // MANIFEST says. So what has expired stays so when the wall clock is set back; the Clock
 // then stands until the wall clock has caught up.
@@ -29,7 +30,7 @@ func (c *Clock) Init(wall func() time.Time, stored uint64) {
 	c.used.Store(stored > 0)
 }
 
-// Raise is told of a time by which entries had expired for another process, 0 for none.
+// Raise takes the newest time at which another process treated entries as expired, 0 for none.
 func (c *Clock) Raise(stored uint64) {
 	stored = min(stored, base.MaxDeadline)
 	for old := c.newest.Load(); old < stored && !c.newest.CompareAndSwap(old, stored); old = c.newest.Load() {

@@ -21,8 +21,8 @@ type Next struct {
 }
 
 // Switch makes seq the visible sequence number, and the states of all nexts current, in one step: a
-// read sees all of them with seq, or the states before without it. seq does not go back. The
-// caller is the only one who changes the states of these trees, but for Close and Drop.
+// read sees all of them with seq, or the states before without it. seq does not go back. The caller
+// alone changes the states of these trees, except for Close and Drop.
 func Switch(seqs *Sequences, nexts []Next, seq base.SeqNum) {
 	var made []*ReadState
 	defer func() {

@@ -22,11 +22,11 @@ type IterOptions struct {
 	Own func() base.Source
 	// OwnRangeDels are the reader's own range deletes at that time, with Own.
 	OwnRangeDels []*rangedel.List
-	// Watch is told of what the iterator reads. nil: nobody asks.
+	// Watch takes the keys and ranges that the iterator reads. nil: nobody asks.
 	Watch Watch
 }
 
-// Watch is told of the moves of an iterator: of the key that it is at afterwards, not nil,
+// Watch takes the moves of an iterator: of the key that it is at afterwards, not nil,
 // or nil at the end.
 type Watch interface {
 	// Forward: the iterator went to the first key from `from` on, nil for the first of all.

@@ -127,8 +127,8 @@ func (t *Tree) WrittenSince(p Place, since base.SeqNum, f func(key []byte) bool,
 }
 
 // NewerIn looks for an entry newer than since with a key from lower on, nil for the first
-// of all, up to upper, nil for no end, or before it if it is not inclusive. It returns the
-// key of one, not nil, or nil if there is none.
+// of all, up to upper, nil for no end, or before it if it is not inclusive. It returns the key of
+// one, or nil.
 func (t *Tree) NewerIn(lower, upper []byte, inclusive bool, since base.SeqNum) (key []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -91,8 +91,8 @@ func (s *ReadState) memTable(i int) *memtable.MemTable {
 	return s.Sealed[i].Mem
 }
 
-// getCovered is the search of Get where there are range tombstones. What is in a source is older
-// than what is in the ones before it, so a tombstone over the key ends the search, too. It
+// getCovered is the search of Get where there are range tombstones. Each source is older than the
+// sources before it, so a tombstone over the key ends the search, too. It
 // reports false if the newest version of the key does not end the lookup.
 func (h *hold) getCovered(key, dst []byte, seq base.SeqNum, flags sstable.ReadFlags) (value []byte, resolved bool, err error) {
 	s, cmp := h.state, h.tree.cmp

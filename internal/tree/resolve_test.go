@@ -12,7 +12,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 
-// merging is a tree beside the model, both of which append operands behind a comma.
+// merging is a tree and its model, both of which append operands after a comma.
 type merging struct {
 	*house
 	tree  *Tree

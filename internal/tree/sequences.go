@@ -10,8 +10,8 @@ import (
 	"github.com/loamdb/loam/internal/epoch"
 )
 
-// Sequences is the visible sequence number of a database, the list of its snapshots, and
-// the clock that says what has expired. It is safe for concurrent use.
+// Sequences is the visible sequence number of a database, the list of its snapshots, and the clock
+// for expiry. It is safe for concurrent use.
 type Sequences struct {
 	_       [120]byte
 	visible atomic.Uint64 // written by every commit, so on a cache line of its own

@@ -53,8 +53,7 @@ type Options struct {
 	// fold more call LongChains when they have cost as much as a flush would.
 	MaxOperands int
 	LongChains  func(*Tree)
-	// RunsSought is told of every soughtStep extra sorted runs that reads of the tree
-	// searched.
+	// RunsSought takes every soughtStep extra sorted runs that reads of the tree searched.
 	RunsSought func(*Tree)
 }
 
@@ -159,8 +158,8 @@ func (t *Tree) StartWith(mem *memtable.MemTable, firstLog uint64, sealed []*Seal
 	t.replace(o, t.newState(mem, firstLog, sealed, version))
 }
 
-// noteNewest says that the tables of a version have nothing above seq, of those that are of an
-// earlier opening.
+// noteNewest records that the tables of a version, as far as they are of an earlier opening, have
+// no entry above seq.
 func noteNewest(version *manifest.Version, seq base.SeqNum) {
 	for i := range version.Levels {
 		for _, m := range version.Levels[i].Files {
@@ -351,8 +350,8 @@ func (t *Tree) beginLog(num uint64) {
 	t.replace(o, t.newState(s.Mem, num, s.Sealed, s.Version))
 }
 
-// PrefetchWrite says that key is going to be written. What the memtable looks at first then mostly is a cache
-// miss, which the way through the log takes time enough for. No guard is needed: nothing is read.
+// PrefetchWrite says that key is going to be written. The memtable's first access is then usually a
+// cache miss, which overlaps with the write to the log. No guard is needed: nothing is read.
 func (t *Tree) PrefetchWrite(key []byte) {
 	if m := t.hint.Load(); m != nil {
 		m.PrefetchWrite(key)

@@ -142,7 +142,7 @@ func TestTreesShareSequences(t *testing.T) {
 }
 
 // TestSpareWaitsForReads fills and flushes memtables beside a read that is under way, by a guard and
-// then by a reference: the memory of what it may look at is not another memtable's meanwhile.
+// then by a reference: the memory that it may read is not reused for another memtable meanwhile.
 func TestSpareWaitsForReads(t *testing.T) {
 	if offheap.Unmap {
 		t.Skip("freed memory stays unreadable")

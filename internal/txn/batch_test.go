@@ -175,8 +175,8 @@ func checkSource(t *testing.T, rng *rand.Rand, src base.Source, c *base.Comparer
 	}
 }
 
-// TestManyVersions: a key that is written a hundred thousand times costs those who read the
-// others nothing.
+// TestManyVersions: a key that is written a hundred thousand times does not slow down reads of the
+// others.
 func TestManyVersions(t *testing.T) {
 	var mu sync.Mutex
 	b := NewBatch()
@@ -206,7 +206,7 @@ func TestManyVersions(t *testing.T) {
 	early.Close()
 }
 
-// TestMergesAreKept: entries that do not end a lookup are handed out with what they build on.
+// TestMergesAreKept: entries that do not end a lookup are returned together with the older ones.
 func TestMergesAreKept(t *testing.T) {
 	var mu sync.Mutex
 	b := NewBatch()

@@ -19,7 +19,7 @@ import (
 //     transaction wrote and read? This step may read tables. A range that it deleted counts
 //     as one that it read.
 //
-//  2. By the commit leader, who alone may write: did one come since the first step? That
+//  2. By the commit leader, the only writer: did one come since the first step? That
 //     takes a look at the memtable for each key, whose cache lines the first step has
 //     just read, and for ranges one at each entry written in between. If nothing was
 //     written in between, there is nothing to do.
@@ -122,7 +122,7 @@ func (tx *Txn) checkSpaces() error {
 	return nil
 }
 
-// alive says why a keyspace of which something was read is none any more, or nil: dropping one
+// alive returns an error if a keyspace that was read has been dropped since: dropping one
 // is no entry in it.
 func (c *check) alive() error {
 	for _, k := range c.tx.spaces {

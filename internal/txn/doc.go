@@ -15,9 +15,9 @@
 //
 // # Reads
 //
-// Reads lists keys with the sequence number since which they must not have changed, and
-// ranges in which no key may have appeared, changed or gone. Who reads reports here; who
-// commits asks the trees.
+// Reads lists keys with the sequence number since which they must not have changed, and ranges in
+// which no key may have appeared, changed or been deleted. Who reads reports here; a commit asks
+// the trees.
 //
 // Nothing here is safe for concurrent use; a Source takes the lock of its transaction.
 package txn

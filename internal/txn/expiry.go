@@ -37,7 +37,7 @@ func (v notedValues) Deadline(k Keyspace, key []byte) (uint64, error) {
 	return v.snapshotValues.Deadline(k, key)
 }
 
-// WriteIf commits the batch that build makes of what it reads: both are repeated until nothing
+// WriteIf commits the batch that build makes from its reads: both are repeated until nothing
 // that was read has changed in between.
 func (m *Manager) WriteIf(mode commit.Mode, build func(Values) ([]byte, error)) error {
 	for {

@@ -10,7 +10,7 @@ import (
 type rangeDels struct {
 	offs []uint32 // of the entries in the batch
 	// lists hold the first `listed` of them, and copies of their keys. Of those over a key
-	// they keep the newest one: whoever sees a list sees all of it.
+	// they keep the newest one: a reader that sees a list sees all of it.
 	lists  []*rangedel.List
 	listed int
 }

@@ -183,14 +183,14 @@ func NewScan(r *Reads, mu *sync.Mutex, id base.KeyspaceID, c *base.Comparer) *Sc
 	return &Scan{reads: r, mu: mu, id: id, cmp: c}
 }
 
-// Forward says that the iterator went to the first key from `from` on, nil for the
-// first of all, and came to at, or found none below upper: then at is nil.
+// Forward reports that the iterator went to the first key from `from` on, nil for the first of all,
+// and found at, or no key below upper: then at is nil.
 func (s *Scan) Forward(from, at, upper []byte) {
 	s.position(from, at, upper, at != nil)
 }
 
-// Backward says that the iterator went to the last key before `before`, nil for the last
-// of all, and came to at, or found none from lower on.
+// Backward reports that the iterator went to the last key before `before`, nil for the last of all,
+// and found at, or no key from lower on.
 func (s *Scan) Backward(before, at, lower []byte) {
 	if at == nil {
 		at = lower
@@ -218,7 +218,7 @@ func (r *Range) covers(c *base.Comparer, o *Range) bool {
 	return r.ID == o.ID && (r.Lower == nil || o.Lower != nil && c.Cmp(r.Lower, o.Lower) <= 0) && !r.endsBefore(c, o)
 }
 
-// Next says that the iterator moved on to at, or found nothing more below upper.
+// Next reports that the iterator moved on to at, or found no further key below upper.
 func (s *Scan) Next(at, upper []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +235,7 @@ func (s *Scan) Next(at, upper []byte) {
 	}
 }
 
-// Prev says that the iterator moved back to at, or found nothing more from lower on.
+// Prev reports that the iterator moved back to at, or found no further key from lower on.
 func (s *Scan) Prev(at, lower []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -310,8 +310,8 @@ func TestCrashRandom(t *testing.T) {
 	}
 }
 
-// TestCrashAfterTruncate: until the next sync a crash may leave the file as it
-// was before the cut, and nothing of what was appended since.
+// TestCrashAfterTruncate: until the next sync a crash may leave the file as before the cut, without
+// later appends.
 func TestCrashAfterTruncate(t *testing.T) {
 	m := NewMem()
 	must(t, m.MkdirAll("/"))

@@ -147,8 +147,8 @@ func (h *heldDir) do(op, name string, f func(p place) error) error {
 	return base.Classify(f(p))
 }
 
-// change is do for what alters a directory: of one that is held with a lock, only as
-// long as LOCK is what was locked.
+// change is do for what alters a directory: for one held with a lock, only while LOCK is the locked
+// file.
 func (h *heldDir) change(op, name string, f func(p place) error) error {
 	return h.do(op, name, func(p place) error {
 		if err := p.in.changeable(); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// osLog appends by plain writes. Nothing is allocated ahead: what stands in
-// for fallocate on these systems would write zeros or not grow the file.
+// osLog appends by plain writes. Nothing is allocated ahead: the replacements of fallocate on these
+// systems would write zeros or not grow the file.
 type osLog struct {
 	f    *os.File
 	off  int64 // end of what was appended

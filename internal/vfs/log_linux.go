@@ -14,7 +14,7 @@ import (
 
 const (
 	pageSize = 4096
-	// maxWrite is what one pwrite is asked to write: Linux cuts larger ones
+	// maxWrite is the limit of one pwrite in bytes: Linux cuts larger ones
 	// just below 2 GiB.
 	maxWrite = 1 << 30
 	// firstStep is how much a new log allocates. The log of a small database,

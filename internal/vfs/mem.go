@@ -15,8 +15,8 @@ import (
 )
 
 // Mem is a file system in memory that knows which of its contents would
-// survive a crash: of each file what was appended before its last Sync, of
-// each directory the entries that stood there at its last SyncDir. Like a
+// survive a crash: for each file the bytes appended before its last Sync, for each directory its
+// entries at its last SyncDir. Like a
 // real disk it may keep any part of the rest; CrashClone chooses which.
 //
 // Names are cleaned and taken from one root, so that "/db" and "db" are the
@@ -208,7 +208,7 @@ func (m *Mem) Rename(oldName, newName string) error {
 	return nil
 }
 
-// rebase records the new name of a node and of what is below it.
+// rebase records the new name of a node and of its descendants.
 func (n *memNode) rebase(name string) {
 	n.name = name
 	for elem, c := range n.entries {

@@ -12,9 +12,8 @@ func createPath(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// openPath opens a regular file. The name is looked at before it is opened,
-// and the open file compared with what was seen, so that a link put there in
-// between is refused as well.
+// openPath opens a regular file. The name is checked before it is opened, and the open file is
+// compared with that check, so that a link put there in between is refused as well.
 func openPath(name string) (*osReadFile, error) {
 	seen, err := os.Lstat(name)
 	if err != nil {

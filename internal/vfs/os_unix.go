@@ -26,8 +26,8 @@ func openAt(dir int, elem string, flags int, mode uint32) (int, error) {
 	}
 }
 
-// isIrregular tells whether what stands at the name is there and not a regular
-// file: the systems' answers to opening a link or a socket differ.
+// isIrregular reports whether the name exists and is not a regular file: the systems' answers to
+// opening a link or a socket differ.
 func isIrregular(dir int, elem string) bool {
 	st, err := statAt(dir, elem)
 	return err == nil && !st.Mode().IsRegular()

@@ -271,8 +271,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	t.Error("opened 100 files with a limit of 64")
 }
 
-// TestShortageIsNoChange: without a descriptor a held directory, in whose folder a file is being
-// written, is not taken for one that another program changed.
+// TestShortageIsNoChange: without a descriptor, a held directory with a file that is being written
+// does not count as changed by another program.
 func TestShortageIsNoChange(t *testing.T) {
 	d, err := OpenDir(Default, t.TempDir(), DirOptions{})
 	must(t, err)

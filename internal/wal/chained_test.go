@@ -169,7 +169,7 @@ func TestChainedLogs(t *testing.T) {
 	}
 }
 
-// vouched is the last entry of which an unchanged chunk says that it was durable.
+// vouched is the last entry that an unchanged chunk records as durable.
 func (o *written) vouched(at record.LogEnd, how changed) (last base.SeqNum) {
 	for _, v := range o.vouch {
 		hit := v.num == at.Num && at.End < v.to && (how != flip || at.End >= v.from)

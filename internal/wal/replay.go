@@ -207,8 +207,7 @@ func damageAt(err error) int64 {
 	return 0
 }
 
-// follows reports whether nothing is missing between what was replayed and this
-// batch.
+// follows reports whether this batch continues the replayed ones without a gap.
 func (r *Replay) follows(batch []byte) bool {
 	return batchrepr.Validate(batch, r.Keyspaces) == nil && batchrepr.Seq(batch) == r.replayed+1
 }

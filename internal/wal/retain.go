@@ -9,7 +9,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// Retention says which obsolete logs stay in the directory, for those who read what was committed. The zero
+// Retention decides which obsolete logs stay in the directory, for readers of changes. The zero
 // value keeps none. A log goes when it exceeds either of the limits that are set.
 type Retention struct {
 	Bytes int64         // of all these logs together; 0: no limit if For is set

@@ -8,7 +8,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// TestExpiryPanics: what panics when the time of a log is over, on the timer's goroutine, is told and ends nothing.
+// TestExpiryPanics: a panic when the time of a log is over, on the timer's goroutine, is reported
+// and ends no other work.
 func TestExpiryPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := vfs.NewMem()

@@ -81,8 +81,8 @@ func (r *reuser) holds(t testing.TB, num uint64, first base.SeqNum) {
 	}
 }
 
-// TestReuse writes logs of different lengths over each other: what is needed is there at
-// each moment, and of an obsolete log nothing comes back.
+// TestReuse writes logs of different lengths over each other: needed logs are there at each moment,
+// and no entry of an obsolete log comes back.
 func TestReuse(t *testing.T) {
 	r := newReuser(t, nil)
 	first := r.fill(t, 20)

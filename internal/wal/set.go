@@ -44,8 +44,8 @@ type Options struct {
 
 	// Retention keeps obsolete logs; the zero value keeps none.
 	Retention Retention
-	// Obsoleted, if not nil, is told of the oldest log that stays when others became obsolete, or have
-	// to go. It must not wait.
+	// Obsoleted, if not nil, takes the oldest kept log when others became obsolete, or must be
+	// deleted. It must not wait.
 	Obsoleted func(num uint64)
 }
 
@@ -154,8 +154,8 @@ type Part struct {
 	Size int64 // bytes
 }
 
-// Parts lists the logs that are not obsolete, and those that became so and are kept, oldest first, with what
-// they have now. Commit leader only.
+// Parts lists the logs that are not obsolete, and the obsolete ones that are kept, oldest first,
+// with their present lengths. Commit leader only.
 func (s *Set) Parts() (parts []Part) {
 	s.fullMu.Lock()
 	for i := range s.retained {

@@ -93,7 +93,7 @@ func NewTail(o TailOptions, from Place) *Tail {
 	return &Tail{o: o, last: o.Last, num: from.Log, at: from.Offset}
 }
 
-// Place is where the next record begins: behind the last one that was returned.
+// Place is where the next record begins: after the last returned one.
 func (t *Tail) Place() Place {
 	if t.cur == nil {
 		return Place{t.num, t.at}
@@ -262,7 +262,7 @@ func (t *Tail) absent() error {
 
 func (t *Tail) goneError() error { return fmt.Errorf("%w: %s", ErrLogGone, t.o.name(t.num)) }
 
-// successor returns the next log if it was begun, or nil, and what it says of the log before it.
+// successor returns the next log if it was begun, or nil, and its record of the previous log.
 // It fails with ErrLogGone if this log is no more and no next one follows it.
 func (t *Tail) successor() (*openLog, record.Predecessor, error) {
 	none := record.Predecessor{}
@@ -468,7 +468,7 @@ func Logs(o TailOptions) (nums []uint64, err error) {
 }
 
 // FirstSeq is the sequence number that a log begins with. It fails with ErrNotYet for a log that
-// was not begun, and with ErrLogGone for one that does not exist or is another one.
+// was not begun, and with ErrLogGone for one that is missing or replaced.
 func FirstSeq(o TailOptions, log uint64) (seq base.SeqNum, err error) {
 	t := NewTail(o, Place{Log: log})
 	defer func() { err = errors.Join(err, t.Close()) }()

@@ -1,7 +1,8 @@
 // Package backup keeps backups of databases in a directory: a folder of backups.
 //
-// A backup is one state of an open database, all keyspaces at one moment, made while writes go on. Backups of
-// one folder share the contents of tables, so that a second backup takes time and space for what has changed;
+// A backup is one state of an open database, all keyspaces at one moment, made while writes go on.
+// Backups of one folder share the contents of tables, so that a second backup takes time and space
+// for the changes only;
 // each can be restored, and deleted, without the others. The databases may be several, of both formats.
 //
 //	folder, err := backup.Open("/backups", nil)
@@ -26,7 +27,7 @@ import (
 
 // Options configures a Folder. A nil *Options and a zero field mean the default.
 type Options struct {
-	// FS is the file system of the folder, and of what is restored. The default is the operating
+	// FS is the file system of the folder, and of restored databases. The default is the operating
 	// system's. It is called with locks held, so it must not call the folder.
 	FS lsm.FS
 	// ErrorIfMissing fails Open with lsm.ErrDoesNotExist where there is no folder. The default, false,
@@ -96,9 +97,10 @@ func Open(dir string, o *Options) (f *Folder, err error) {
 }
 
 // Create makes a backup of what db has at one moment between the call and its return: all keyspaces, each batch
-// whole, writes without Sync included. It is durable when Create returns; if it fails, it is not there. Tables whose contents
-// some backup has are not copied, and those that the newest backup of the same directory has are not even read, if
-// name, size, checksum (native format), inode and time of change are the same. What is copied is compared with the checksums of
+// whole, writes without Sync included. It is durable when Create returns; if it fails, it is not
+// there. Tables whose contents some backup has are not copied, and those that the newest backup of
+// the same directory has are not read either, if name, size, checksum (native format), inode and
+// time of change are the same. What is copied is compared with the checksums of
 // the MANIFEST (native format).
 //
 // It fails with lsm.ErrCorruption, naming the file, if a table is damaged, with lsm.ErrReadOnly if the folder was opened so or the

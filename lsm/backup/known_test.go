@@ -40,8 +40,8 @@ func openings(t base.FileType) (fsys vfs.FS, opened func() map[string]bool) {
 	}
 }
 
-// TestUnchangedLogsAreNotRead: of the logs that hold what is in no table, the second backup reads those that were
-// written since, and no other.
+// TestUnchangedLogsAreNotRead: of the logs with entries that are in no table, the second backup
+// reads only the ones written since.
 func TestUnchangedLogsAreNotRead(t *testing.T) {
 	testkit.EachFormat(t, func(t *testing.T, _ int) {
 		top := t.TempDir()

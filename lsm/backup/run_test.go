@@ -104,8 +104,8 @@ func TestProgress(t *testing.T) {
 	must(t, db.Close())
 }
 
-// TestProgressCloses: the function that is told of progress closes the database, or the folder, or blocks while another
-// does.
+// TestProgressCloses: the progress callback closes the database, or the folder, or blocks while
+// another does.
 func TestProgressCloses(t *testing.T) {
 	for _, what := range []string{"database", "folder", "both", "elsewhere", "twice"} {
 		t.Run(what, func(t *testing.T) {
@@ -153,7 +153,8 @@ func TestProgressCloses(t *testing.T) {
 	}
 }
 
-// TestProgressPanics: the run ends with an error that says so, nothing is lost, and database and folder go on.
+// TestProgressPanics: the run ends with an error, no data is lost, and database and folder
+// continue.
 func TestProgressPanics(t *testing.T) {
 	g, db, f := setUp(t)
 	o := &backup.RunOptions{BytesPerSecond: 100_000, Progress: func(done, of uint64) { panic("boom") }}

@@ -152,7 +152,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestPowerCut: behind the cut every call fails, the call at the cut included, and nothing reaches the disk.
+// TestPowerCut: after the cut every call fails, the call at the cut included, and no byte reaches
+// the disk.
 func TestPowerCut(t *testing.T) {
 	disk := crashfs.New()
 	disk.CutAt(3)

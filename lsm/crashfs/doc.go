@@ -21,10 +21,11 @@
 //
 // # Tests that find something
 //
-// Crashes tells when the power was cut, the program tells what it had been told by then: it notes each write
-// that was acknowledged, in memory, where the check finds it. A check that all of these are there and nothing
-// that was never written finds what is lost or invented; a check of what holds between values (a sum, an index
-// and what it points at) finds writes that should have been one batch.
+// Crashes reports the moment of the power cut, and the program the results that it had by then: it
+// notes each write
+// that was acknowledged, in memory, where the check finds it. A check that all of these are there,
+// and that every key found was written, finds lost and invented data; a check of a relation between
+// values (a sum, an index and its targets) finds writes that should have been one batch.
 //
 // It is Go only: the file systems of programs in C, Python and Node are not the database's to replace.
 package crashfs

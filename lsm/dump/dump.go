@@ -140,8 +140,9 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 
 // LoadOptions configures Load. A nil *LoadOptions and zero fields mean what they say.
 type LoadOptions struct {
-	// Overwrite allows keyspaces of the dump to have entries already: those of the dump replace what is
-	// there under their keys, and what has other keys stays. The default, false, fails with lsm.ErrExists.
+	// Overwrite allows keyspaces of the dump to have entries already: the dump's entries replace
+	// present ones under the same keys, and other keys stay. The default, false, fails with
+	// lsm.ErrExists.
 	Overwrite bool
 	// Progress is called after each block. The default is nil.
 	Progress func(Progress)
@@ -157,8 +158,8 @@ type LoadOptions struct {
 // Load fails with lsm.ErrCorruption, which tells the offset, where the dump is damaged or was cut; with lsm.ErrNewerFormat;
 // with lsm.ErrExists, also if the load of another dump was interrupted; with lsm.ErrNeedsNative if a
 // database in LevelDB's format cannot hold it; with lsm.ErrComparerMismatch; with lsm.ErrBusy beside
-// another Load; with r's error, with ctx's when ctx is done, and as writes do. It reads
-// nothing of r behind the end of the dump.
+// another Load; with r's error, with ctx's when ctx is done, and as writes do. It reads r up to the
+// end of the dump.
 func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, error) {
 	if ctx == nil || db == nil || r == nil {
 		return nil, fmt.Errorf("%w: a load needs a context, a database and a reader", lsm.ErrInvalidArgument)

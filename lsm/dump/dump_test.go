@@ -207,7 +207,7 @@ func TestFramesMoved(t *testing.T) {
 	}
 }
 
-// TestRefusals: what stands in the way is said before anything is written.
+// TestRefusals: every obstacle is reported before a write.
 func TestRefusals(t *testing.T) {
 	b, _ := sample(t)
 	c := &clock{}
@@ -286,7 +286,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestOverwrite: a dump replaces what is under its keys, and nothing else.
+// TestOverwrite: a dump replaces the entries under its keys, and no others.
 func TestOverwrite(t *testing.T) {
 	b, want := sample(t)
 	c := &clock{}
@@ -511,7 +511,7 @@ func TestContinue(t *testing.T) {
 	must(t, snap.Close())
 }
 
-// TestContinueChecks: another database that happens to have the sequence number is told by its entries.
+// TestContinueChecks: another database with the same sequence number is recognized by its entries.
 func TestContinueChecks(t *testing.T) {
 	c := &clock{}
 	var files [2][]byte

@@ -92,7 +92,7 @@ type update struct {
 
 func (u update) GetForUpdate(key, dst []byte) ([]byte, bool, error) { return u.Get(key, dst) }
 
-// Put copies: the engine's transaction holds on to what it is given.
+// Put copies: the engine's transaction keeps its arguments.
 func (u update) Put(key, value []byte) error {
 	return u.tx.Set(bytes.Clone(key), append([]byte{}, value...))
 }
@@ -306,7 +306,7 @@ func (d *database) Delete(key []byte, sync bool) error {
 	return d.update(sync, func(tx *badger.Txn) error { return tx.Delete(key) })
 }
 
-// batch keeps copies: a transaction holds on to what it is given.
+// batch keeps copies: a transaction keeps its arguments.
 type batch struct{ ops []op }
 
 type op struct {

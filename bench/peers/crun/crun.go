@@ -39,8 +39,8 @@ type Iterator interface {
 	Close() error
 }
 
-// A scan packs fewEntries at once at first, so that a short one does not pay for
-// what it does not look at, and mostEntries after longScan.
+// A scan packs fewEntries at once at first, so that a short scan reads few entries that it does not
+// use, and mostEntries after longScan.
 const (
 	fewEntries  = 16
 	mostEntries = 128

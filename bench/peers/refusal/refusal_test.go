@@ -100,7 +100,7 @@ func fill(t *testing.T, dir string, o *lsm.Options) {
 	}
 }
 
-// directories makes the native directories that are tried, by what they are.
+// directories makes the native directories to try, keyed by a description.
 func directories(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}

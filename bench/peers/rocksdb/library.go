@@ -27,7 +27,7 @@ func noteLog(dir string) {
 	}
 }
 
-// library says what is wrong for measuring with the shared library loaded.
+// library names the defects of the loaded shared library that would distort a measurement.
 func library() []string {
 	var notes []string
 	if path := loaded("librocksdb"); path != "" {
@@ -56,8 +56,8 @@ func loaded(name string) string {
 	return ""
 }
 
-// asserts reports whether a library was built with assertions, each of which
-// keeps the name of the function that it stands in.
+// asserts reports whether a library was built with assertions: each assertion keeps its function's
+// name in the binary.
 func asserts(path string) bool {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -46,7 +46,7 @@ func New(codecs []string, pairs ...string) Table {
 // Options lists the table.
 func (t Table) Options() []store.Option { return t.options }
 
-// Check says what is wrong with a setting.
+// Check returns an error for a wrong setting.
 func (t Table) Check(s store.Setting) error {
 	if !slices.ContainsFunc(t.options, func(o store.Option) bool { return o.Name == s.Name }) {
 		return fmt.Errorf("no option %s", s.Name)

@@ -4,8 +4,8 @@
  * (32-bit little-endian), key, value, one entry after the other. When every
  * byte that JavaScript wants as a string is ASCII, they cross as strings, of
  * which JavaScript takes slices; otherwise as Buffers, of which it takes copies.
- * A slice keeps the memory of what it was taken from, so text crosses in pieces
- * of the size of Node's own pool for small Buffers. Large entries cross one by
+ * A slice keeps its whole parent in memory, so text crosses in pieces of the size of Node's own
+ * pool for small Buffers. Large entries cross one by
  * one. */
 
 #define PIECE 8192
@@ -89,8 +89,8 @@ static int compare(const char *a, size_t a_len, const char *b, size_t b_len) {
   return c != 0 ? c : (a_len > b_len) - (a_len < b_len);
 }
 
-/* Outside the range nothing is found. In an order of which this file knows
- * nothing, the library finds what is nearest inside. */
+/* Outside the range nothing is found. For comparers unknown to this file, the library finds the
+ * nearest key inside the bounds. */
 static bool outside(const iterator *it, const char *key, size_t len) {
   const range *r = &it->range;
   return it->bytewise && ((r->lower != NULL && compare(key, len, r->lower, r->lower_len) < 0) ||
@@ -192,8 +192,8 @@ static size_t wanted(const loam_block *block, uint32_t flags) {
 }
 
 /* The entry that goes beyond the limit is the last one. The library's limit is
- * reached no later, as it counts more: asking again for what is left comes
- * closer with each block. */
+ * reached no later, as it counts more: each further request, for the rest, brings the estimate
+ * closer. */
 static size_t still_wanted(const next_work *n, size_t sum) {
   if (!(n->it->flags & FLAG_EXACT)) return n->len < n->bytes ? n->bytes - n->len : 0;
   return sum <= n->bytes ? n->bytes - sum + 1 : 0;

@@ -216,7 +216,7 @@ static napi_value finish_strings(napi_env env, many_work *m) {
   return ok ? array : NULL;
 }
 
-/* An array of a Buffer and of what is not in it. The Buffer has n lengths
+/* An array of a Buffer and of the values outside it. The Buffer has n lengths
  * (32-bit little-endian, or LENGTH_NONE or LENGTH_OWN), then the values. */
 static napi_value finish_packed(napi_env env, many_work *m) {
   napi_value array = make_array(env), buffer;

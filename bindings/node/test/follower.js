@@ -113,7 +113,7 @@ test('reads of a follower that is behind', async (t) => {
       t.is(value, `${n}`, name)
     }
   }
-  // What is given up at once, or with the database, leaves nothing.
+  // Work that is abandoned at once, or ends with the database, releases everything.
   for (let i = 0; i < 20; i++) {
     const iterator = follower.iterator()
     const snapshot = follower.snapshot()

@@ -1,6 +1,7 @@
 'use strict'
 
-// Keyspaces: abstract-level's suite on one, and what they have beside it.
+// Keyspaces: Runs abstract-level's suite on a keyspace, and tests the methods that only keyspaces
+// have.
 
 const test = require('tape')
 const suite = require('abstract-level/test')

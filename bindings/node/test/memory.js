@@ -1,7 +1,7 @@
 'use strict'
 
-// No memory: each allocation of the addon fails once in each operation. What is
-// resolved has happened, and everything else is an error that says so.
+// No memory: each allocation of the addon fails once in each operation. A resolved promise means
+// that the operation took effect; every other outcome is an error.
 
 const test = require('tape')
 const fs = require('fs')

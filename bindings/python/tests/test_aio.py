@@ -146,7 +146,7 @@ def test_a_closed_database_is_closed_once(path):
         with loamdb.open(path) as again:
             assert len(again) == done.count(None)
 
-        # Later calls say so, too, and to close what is left is harmless.
+        # Later calls raise the same error, and closing the remaining objects is harmless.
         db = await loamdb.aio.open(path)
         space, snapshot, transaction = await db.keyspace("a"), await db.snapshot(), db.transaction(lock=True)
         async with transaction:

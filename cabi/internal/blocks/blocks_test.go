@@ -122,7 +122,8 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestRefused has a block that its receiver could not take handed out again, in front of what is behind it.
+// TestRefused: a block that its receiver could not take is returned again, before the later
+// changes.
 func TestRefused(t *testing.T) {
 	db, f := open(t)
 	for range 3 {

@@ -16,7 +16,7 @@ type Shared struct {
 	held []*Shared  // released at the end
 }
 
-// New returns what has one user, and calls end when there is none left.
+// New returns a count with one user, and calls end when the last user leaves.
 func New(end func()) *Shared {
 	s := &Shared{end: end}
 	s.users.Store(1)

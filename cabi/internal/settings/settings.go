@@ -1,5 +1,5 @@
-// Package settings is the options of C's programs: changed and read by several threads, and holding on to what
-// callbacks need until nobody can call them any more.
+// Package settings is the options of C's programs: changed and read by several threads; it keeps
+// the callbacks' objects alive until no call of them can follow.
 package settings
 
 import (
@@ -44,7 +44,7 @@ type Settings struct {
 // are not made, as in LevelDB: a path below a disk that is not mounted is an error.
 func unset() lsm.Options { return lsm.Options{PlainWAL: true, Mmap: lsm.MmapOff, NoCreateDirs: true} }
 
-// New returns options of which none is set.
+// New returns options in which every option has its default.
 func New() *Options { return &Options{options: unset()} }
 
 // Unset returns the settings of a program that has no options.
@@ -89,7 +89,7 @@ func release(held []*refs.Shared) {
 	}
 }
 
-// Set sets the option of a name. What was brought for one that it replaces is let go.
+// Set sets the option of a name. An object brought for a replaced option is released.
 func (o *Options) Set(name, value string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,8 +110,8 @@ func (o *Options) Set(name, value string) error {
 	return err
 }
 
-// Bring changes the options, and holds on to what uses counts for one of them instead of what was brought
-// before. It takes over the caller's use unless it fails.
+// Bring changes the options, and keeps the objects that uses counts for one of them in place of the
+// objects brought before. It takes over the caller's use unless it fails.
 func (o *Options) Bring(p Part, uses *refs.Shared, change func(o *lsm.Options)) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

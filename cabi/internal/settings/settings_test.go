@@ -55,7 +55,7 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// TestUnset compares what a program gets that sets nothing with what the descriptions say.
+// TestUnset compares the options of a program that sets nothing with the documented defaults.
 func TestUnset(t *testing.T) {
 	o := New()
 	s, err := o.Copy()
@@ -74,7 +74,7 @@ func TestUnset(t *testing.T) {
 	if _, there := defaults["plain_wal"]; there || defaults["create_dirs"] != "false" || defaults["mmap"] != "off" || len(defaults) < 30 {
 		t.Error(defaults)
 	}
-	// Only a program that says so has tables mapped, and none has logs.
+	// Tables are mapped only for programs that ask for it, and logs never.
 	for value, want := range map[string]lsm.MmapMode{"auto": lsm.MmapOff, "on": lsm.MmapOn} {
 		if err := o.Set("mmap", value); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ import "sync/atomic"
 // Gauge is how far work is. It is safe for concurrent use.
 type Gauge struct{ done, total atomic.Uint64 }
 
-// Set is told by the work, whose total does not shrink.
+// The work calls Set; its total does not shrink.
 func (g *Gauge) Set(done, total uint64) {
 	g.total.Store(total) // before done, which is never more
 	g.done.Store(done)

@@ -41,7 +41,7 @@ func NewStream[T interface {
 	return s, nil
 }
 
-// Note is told of the progress.
+// Note takes a report of progress.
 func (s *Stream[T]) Note(p dump.Progress) { s.offset.Store(uint64(p.Offset)) }
 
 // Measure learns the size of a regular file that is read.
@@ -59,7 +59,8 @@ func (s *Stream[T]) regular() (size int64, regular bool) {
 	return info.Size(), true
 }
 
-// Run does the work and ends the stream. sync makes a regular file durable at the end. What is told is that of the dump.
+// Run does the work and ends the stream. sync makes a regular file durable at the end. The reported
+// progress is that of the dump.
 func (s *Stream[T]) Run(sync bool, work func() (*dump.Info, error)) (object T, told string, err error) {
 	defer s.Close()
 	i, err := work()

@@ -20,8 +20,7 @@ const Colours = 8
 // width is that of every chart in its own units; it is scaled to the page.
 const width = 360
 
-// Bar is one row of a bar chart: a value, the range it varied over, and what is
-// written beside it.
+// Bar is one row of a bar chart: a value, its range, and its label.
 type Bar struct {
 	Name      string
 	Colour    int

@@ -20,8 +20,8 @@ const marker = "KVBENCH"
 // ErrForeign is wrapped by the refusal to destroy what was not made here.
 var ErrForeign = errors.New("not made by kvbench")
 
-// prepare opens the database for a benchmark, a new one if it asks for that. One that is
-// open stays so if it was opened for what the benchmark needs.
+// prepare opens the database for a benchmark, a new one if it asks for that. An open database stays
+// open if it has what the benchmark needs.
 func (r *Runner) prepare(ctx context.Context, spec *workload.Spec) error {
 	fresh := spec.Fresh
 	needs := store.Needs{

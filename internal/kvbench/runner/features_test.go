@@ -61,7 +61,7 @@ func TestDeleteRange(t *testing.T) {
 	}
 }
 
-// TestCounters: the sum of what is read is that of what was added.
+// TestCounters: the sum of the values read equals the sum of the operands.
 func TestCounters(t *testing.T) {
 	for _, name := range []string{"mergerandom", "mergehot"} {
 		r, m := newRunner(t)

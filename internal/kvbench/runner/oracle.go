@@ -10,9 +10,9 @@ import (
 // maxOracle bounds the memory of the oracle: 128 MiB.
 const maxOracle = 1 << 30
 
-// oracle knows which key numbers must be in the database. Keys follow from
-// seeds alone, so each benchmark is replayed on a bit set after its clock has
-// stopped, and what it found is compared with what it had to find.
+// oracle knows which key numbers must be in the database. Keys follow from seeds alone, so each
+// benchmark is replayed on a bit set after its clock has stopped, and the number of keys found is
+// compared with the expected one.
 type oracle struct {
 	present []uint64
 	count   int64
@@ -114,7 +114,7 @@ func (o *oracle) replay(spec *workload.Spec, team, writers []*thread) (expect in
 	return expect
 }
 
-// maxCounts bounds the memory for what was added to counters: 256 MiB.
+// maxCounts bounds the memory for the sums of counters: 256 MiB.
 const maxCounts = 1 << 26
 
 // add notes that 1 was added to a counter, of so many.

@@ -12,8 +12,8 @@ func (t *thread) rangePicker(spec *workload.Spec) pick {
 	return t.pickerOf(spec.Order, uint64(max(t.r.Params.Num/spec.Width, 1)))
 }
 
-// deleteRange deletes all keys of a range but the last one, which scans must find. Where
-// the engine has no range deletes, it is told of each key, in one batch.
+// deleteRange deletes all keys of a range but the last one, which scans must find. An engine
+// without range deletes gets each key, in one batch.
 func (t *thread) deleteRange(spec *workload.Spec) {
 	pick, width := t.rangePicker(spec), uint64(spec.Width)
 	db, ok := t.db.(store.RangeDeleter)

@@ -111,7 +111,7 @@ func (r *Runner) Run(ctx context.Context, spec workload.Spec) (Result, error) {
 		res.Skipped = "no benchmark before wrote at full speed"
 		return res, nil
 	}
-	if spec.Fresh && r.db != nil { // what is there stays for those that come next
+	if spec.Fresh && r.db != nil { // the database stays for later benchmarks
 		if res.Skipped = r.unusable(&spec); res.Skipped != "" {
 			return res, nil
 		}

@@ -166,7 +166,7 @@ func TestEveryBenchmark(t *testing.T) {
 	}
 }
 
-// TestFound: what is reported is what was found of what was asked.
+// TestFound: the report has the keys found and the keys asked for.
 func TestFound(t *testing.T) {
 	r, _ := newRunner(t)
 	r.Params.Reads = 500

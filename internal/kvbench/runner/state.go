@@ -60,8 +60,8 @@ func (r *Runner) reopenWith(more ...store.Setting) error {
 	return r.open(more...)
 }
 
-// eachFile opens the files below dir one by one, for reading. What is not there
-// is not an error: a store may be no directory at all.
+// eachFile opens the files below dir one by one, for reading. A missing file is no error: a store
+// may be no directory at all.
 func eachFile(dir string, f func(*os.File) error) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

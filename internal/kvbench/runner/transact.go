@@ -155,8 +155,8 @@ func (x *transaction) plain() error {
 	return nil
 }
 
-// transact replays the transactions of a thread. Those of other threads have other keys, or what
-// is expected is not certain.
+// transact replays the transactions of a thread. Other threads have other keys; otherwise the
+// expected values would be uncertain.
 func (o *oracle) transact(spec *workload.Spec, t *thread) (expect int64) {
 	x := t.transaction(spec)
 	t.rand = workload.NewRand(t.seed)

@@ -13,8 +13,8 @@ func has[I any](db store.Store) bool {
 	return ok
 }
 
-// optional are the parts of a store that a benchmark may need, and what is said of a store
-// without them.
+// optional are the parts of a store that a benchmark may need, and the message for a store without
+// them.
 var optional = []struct {
 	needed  func(spec *workload.Spec) bool
 	has     func(db store.Store) bool

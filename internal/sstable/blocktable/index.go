@@ -40,7 +40,7 @@ func (x *Index) Drop() {
 
 // Check checks every handle and returns the end of the last block: blocks lie one after
 // the other and end by limit. trailer is how many bytes follow a block that its handle
-// does not count; packed says that there is nothing between the blocks.
+// does not count; packed means that the blocks are adjacent.
 func (x *Index) Check(limit, trailer uint64, packed bool) (end uint64, err error) {
 	x.trailer, x.blocks = trailer, x.View.Len()
 	return checkHandles(&x.View, 0, limit, trailer, packed)

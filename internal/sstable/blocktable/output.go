@@ -20,7 +20,7 @@ type Output struct {
 	Buf  block.Buffer // not yet in the file
 	// Offset is the end of Buf in the file.
 	Offset uint64
-	// Summed says that Checksum is the crc32c of what is in the file.
+	// Summed means that Checksum is the crc32c of the whole file.
 	Summed   bool
 	Checksum uint32
 }

@@ -6,10 +6,10 @@ import (
 )
 
 // seekPart is SeekGE in block i where that costs less than unpacking the block: if it is in no
-// cache, and the cache, which is full, does not want it. e is then a few entries, none if all of the block
-// lies before the key. found is false where the block is to be loaded.
+// cache, and the cache, which is full, does not want it. e then has a few entries, none if all of
+// the block is before the key. found is false where the block is to be loaded.
 func (s *source) seekPart(i int, key []byte, t base.Trailer, e *base.Chunk) (found bool, err error) {
-	// Whoever seeks in one block again will do so once more.
+	// A caller that seeks in one block again will probably do so once more.
 	if s.chunks || s.memory || !s.t.InPlace || i == s.at || uint(i) >= uint(s.t.Index.Len()) || s.cached && s.t.Slots.Has(i) {
 		return false, nil
 	}

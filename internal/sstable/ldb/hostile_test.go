@@ -197,7 +197,7 @@ func TestHostileMeta(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What is not known is not looked at.
+	// Unknown parts are not checked.
 	if n, err := drain(build("zzz.unknown", nil, outside), Env{Name: "x.ldb", Comparer: base.Bytewise}); n != 1 || err != nil {
 		t.Error(n, err)
 	}
@@ -334,8 +334,8 @@ func fuzzError(t *testing.T, err error) {
 	}
 }
 
-// reseal makes the checksums of the blocks that footer and index name right, so
-// that mutations reach what lies behind them.
+// reseal corrects the checksums of the blocks that footer and index name, so that mutations reach
+// the parts after them.
 func reseal(b []byte) []byte {
 	b = bytes.Clone(b)
 	if len(b) < FooterLen {

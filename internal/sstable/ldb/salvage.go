@@ -66,8 +66,8 @@ func at(off, n uint64, format string, args ...any) *base.Corruption {
 	return c
 }
 
-// readIndex reads footer and index; every handle it returns lies in the file
-// and behind the one before.
+// readIndex reads footer and index; every returned handle is within the file and after the previous
+// one.
 func (s *salvage) readIndex() ([]indexEntry, error) {
 	if s.size < FooterLen {
 		return nil, at(0, s.size, "too short for a footer")

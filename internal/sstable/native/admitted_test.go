@@ -9,8 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/cache"
 )
 
-// TestGetFiltered looks up keys of which most are there, then keys of which most are not, then both in
-// turn, so that the filter is asked before the index and after it. The answers are the same.
+// TestGetFiltered looks up mostly present keys, then mostly absent ones, then both in turn, so that
+// the filter is used before the index and after it. The answers are the same.
 func TestGetFiltered(t *testing.T) {
 	const n = 2000
 	seed := rand.Uint64()

@@ -14,8 +14,8 @@ import (
 	"github.com/loamdb/loam/internal/sstable/blocktable"
 )
 
-// FuzzTable opens, reads and salvages tables as they are and with all checksums made right, so
-// that mutations reach what lies behind them. Memory is bounded.
+// FuzzTable opens, reads and salvages tables as they are and with corrected checksums, so that
+// mutations reach the parts after them. Memory is bounded.
 func FuzzTable(f *testing.F) {
 	for _, b := range fuzzTables(f) {
 		f.Add(b, []byte("0000000000000007"))

@@ -66,8 +66,8 @@ func (r *Reader) openIndexOfParts(_ *properties, h block.Handle, s *blocktable.S
 	return err
 }
 
-// setParts reads the index of parts. The parts of the index, and those of the filter, lie one
-// behind the other in the stretches that the properties give.
+// setParts reads the index of parts. The parts of the index, and those of the filter, are adjacent
+// within the ranges that the properties give.
 func (r *Reader) setParts(p *properties) error {
 	v := &r.Index.View
 	parts := make([]blocktable.Part, v.Len())

@@ -28,7 +28,7 @@ type Reader struct {
 
 var _ sstable.Reader = (*Reader)(nil)
 
-// tailLen is how much is read of a table's end at first: it mostly has the properties, too.
+// tailLen is how much is read of a table's end at first: it usually has the properties, too.
 const tailLen = 1 << 10
 
 // Open reads footer, properties, index and filter. The Reader does not close src,

@@ -16,8 +16,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// salvage reads one damaged table. It needs neither footer nor index: a frame is known by its
-// marker and its checksum, and says what it holds.
+// salvage reads one damaged table. It needs neither footer nor index: a frame has a marker and a
+// checksum, and names its contents.
 type salvage struct {
 	env     blocktable.Env
 	f       vfs.ReadFile
@@ -133,7 +133,7 @@ func (s *salvage) numbers() ([]uint64, error) {
 const (
 	// windowLen is how many bytes are looked at at a time.
 	windowLen = 256 << 10
-	// maxTries bounds the bytes of what looked like frames and was none.
+	// maxTries bounds the bytes of false frames.
 	maxTries = 4 << 30
 )
 
@@ -363,7 +363,7 @@ func (s *salvage) chunk(f found, buf *block.Buffer, e *base.Chunk) error {
 	return c.Chunk(e, s.dict, viewLimit(s.env.MaxDecoded, len(b)), buf, &s.scratch.Raw)
 }
 
-// openIndex reads where data blocks lie. What is not readable of it tells nothing.
+// openIndex reads where data blocks lie. Unreadable parts are ignored.
 func (s *salvage) openIndex(f found) error {
 	var e base.Chunk
 	if err := s.chunk(f, &s.scratch.View, &e); err != nil {
@@ -380,7 +380,7 @@ func (s *salvage) openIndex(f found) error {
 	return nil
 }
 
-// openProps reads how many entries there are. Properties that are not readable tell nothing.
+// openProps reads how many entries there are. Unreadable properties are ignored.
 func (s *salvage) openProps(f found) error {
 	b, err := s.contents(f)
 	if err != nil {

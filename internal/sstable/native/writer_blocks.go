@@ -13,8 +13,7 @@ import (
 // of the page is padding. Padding stays below one byte in maxPadded: where entries are
 // large against a page, some blocks straddle.
 //
-// Blocks whose values are packed as a heap are not placed: what they take is known
-// only when they are packed.
+// Blocks whose values are packed as a heap are not placed: their size is known only after packing.
 const (
 	maxPadded = 50
 	// credit is how many bytes, in maxPadded, may be padding besides.
@@ -23,7 +22,7 @@ const (
 	unplaced = 1.5
 )
 
-// dataBlock is what is known of the data block being filled.
+// dataBlock is the state of the data block being filled.
 type dataBlock struct {
 	raw    int  // bytes of its keys, trailers and values, unpacked
 	view   int  // bytes of keys and columns that its view will have

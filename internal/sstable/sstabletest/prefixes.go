@@ -13,8 +13,8 @@ import (
 	"github.com/loamdb/loam/internal/vfs"
 )
 
-// prefixes asks tables for ranges: none is denied that has an entry, and most are denied that
-// lie within a prefix of which there is none.
+// prefixes asks tables for ranges: a prefix with entries is never denied, and most prefixes without
+// entries are.
 func (s *suite) prefixes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -58,7 +58,7 @@ func (s *suite) prefixes(t *testing.T) {
 	}
 }
 
-// probeRange is a range near the keys, mostly within a prefix of n bytes.
+// probeRange is a range near the keys, usually within a prefix of n bytes.
 func probeRange(rng *rand.Rand, es []model.Entry, n int) (lower, upper []byte) {
 	lower = bytes.Clone(es[rng.IntN(len(es))].Key)
 	if len(lower) > 0 && rng.IntN(2) == 0 {
@@ -75,7 +75,7 @@ func probeRange(rng *rand.Rand, es []model.Entry, n int) (lower, upper []byte) {
 	return lower, es[rng.IntN(len(es))].Key
 }
 
-// after is the first key behind those that begin with p, nil if there is none.
+// after is the first key after those with prefix p, nil if there is none.
 func after(p []byte) []byte {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i] < 0xff {

@@ -24,8 +24,8 @@ func versions(c *base.Comparer, es []model.Entry, key []byte, seq base.SeqNum) (
 	return out
 }
 
-// walkVersions compares every version of a key with what it should be. With
-// MemoryOnly, what is not in memory is asked for again without; it reports how
+// walkVersions compares every version of a key with the expected one. With MemoryOnly, entries
+// that are not in memory are read again without it; it reports how
 // often. It returns the first error.
 func walkVersions(t *testing.T, r sstable.Reader, l base.Lookup, flags sstable.ReadFlags, want []model.Entry) (blocked int, err error) {
 	t.Helper()

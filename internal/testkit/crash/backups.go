@@ -49,7 +49,7 @@ func (b *backups) all() ([]backedUp, []restored) {
 	return slices.Clone(b.list), slices.Clone(b.restores)
 }
 
-// backupsAt completes what is known of the backups in a state for which before was taken first, and p
+// backupsAt completes the expected backups in a state for which before was taken first, and p
 // later.
 func (p *progress) backupsAt(before []backedUp, restoresBefore []restored) ([]backedUp, []restored) {
 	after, restores := p.backups.all()
@@ -335,7 +335,7 @@ func (x *explorer) backUpAgain(s state, f *backup.Folder) error {
 		err = f.Verify(context.Background(), info.ID, nil)
 	}
 	for _, b := range s.backups {
-		if err == nil && b.ended && b.id == info.ID { // one that had not ended may be none
+		if err == nil && b.ended && b.id == info.ID { // an unfinished one may be absent
 			err = fmt.Errorf("backup %d has the number of an earlier one", info.ID)
 		}
 	}
@@ -360,7 +360,7 @@ func (x *explorer) options(fsys vfs.FS) *lsm.Options {
 	return &o
 }
 
-// verifyBackups is verify of the backups: those that succeeded are whole, and nothing is left of the others.
+// verifyBackups is verify of the backups: successful ones are whole, and the others leave no files.
 func (t *trial) verifyBackups(mem *vfs.Mem) error {
 	list, restores := t.session.backups.all()
 	if len(list) == 0 {

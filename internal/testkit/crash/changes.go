@@ -8,8 +8,8 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// changesWorkload writes, rotates, flushes, compacts and reopens a database that keeps all its logs. Between, a
-// feed of what is durable says what must survive.
+// changesWorkload writes, rotates, flushes, compacts and reopens a database that keeps all its
+// logs. Between, a feed of durable changes shows the writes that must survive.
 var changesWorkload = workload{name: "changes", maxValue: 6000, run: func(s *session) error {
 	s.opts.WALRetentionBytes = keepAll
 	return steps(s.open, s.claim,

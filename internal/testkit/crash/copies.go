@@ -34,8 +34,8 @@ func (c *copies) all() []copied {
 	return slices.Clone(c.list)
 }
 
-// copiesAt completes what is known of the checkpoints in a state for which before was taken
-// first, and p later.
+// copiesAt completes the expected checkpoints in a state for which before was taken first, and p
+// later.
 func (p *progress) copiesAt(before []copied) []copied {
 	after := p.copies.all()
 	for i := range after {
@@ -203,8 +203,8 @@ func (x *explorer) copyAgain(s state, name string, o *lsm.Options) error {
 	return x.checkCopy(copied{dir: name, lo: i, hi: i, drops: s.drops}, o, false)
 }
 
-// verifyCopies is verify of the checkpoints: those that succeeded have what was acknowledged before, and
-// of the others nothing is left.
+// verifyCopies is verify of the checkpoints: successful ones have all writes acknowledged before,
+// and the others leave no files.
 func (t *trial) verifyCopies(mem *vfs.Mem) error {
 	for _, c := range t.session.copies.all() {
 		_, err := mem.Stat(c.dir)

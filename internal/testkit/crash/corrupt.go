@@ -133,8 +133,8 @@ func (d damage) apply() []byte {
 //   - A log or manifest cut at the end of a record is a log or manifest that
 //     was not written further: nothing after the cut says otherwise. Zeros
 //     behind that end look like space that was allocated ahead.
-//   - A manifest's torn tail looks like the interrupted write that it mostly
-//     is, whether the file was cut or the last record's bytes are damaged.
+//   - A manifest's torn tail looks like an interrupted write, which it usually is, whether the file
+//     was cut or the last record's bytes are damaged.
 //
 // In the native format every changed byte shows. A log that is cut where nothing was
 // synced is what a crash may leave: then the database is an earlier state of itself.
@@ -376,12 +376,12 @@ func Corruption(seed int64, stride int, all bool) (int, error) {
 }
 
 // swaps exchanges each two files of a native database, and puts each in the place of
-// each other one: that shows. LevelDB's format does not say what belongs where.
+// each other one: that shows. LevelDB's format does not link records to places.
 func (g *golden) swaps() error {
 	if !g.native {
 		return nil
 	}
-	// Nothing in a log that was lost whole vouches for what was synced: that is reported.
+	// A log that was lost whole leaves no proof of its syncs: that is reported.
 	lost := *g
 	lost.synced = 0
 	for _, a := range g.files {

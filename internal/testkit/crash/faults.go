@@ -195,7 +195,7 @@ func (t *trial) run() (done bool, err error) {
 	return false, nil
 }
 
-// failed is told of an operation's error. A failed write must not be visible.
+// failed takes an operation's error. A failed write must not be visible.
 func (t *trial) failed(op string, batch int, err error) error {
 	t.loud = true
 	if strings.Contains(err.Error(), "panic") {
@@ -309,8 +309,8 @@ func aheadOfTime(function string) bool {
 // ahead of time is made when it is needed, a table opened; an obsolete log that
 // cannot be the next one is followed by a new one; a MANIFEST whose end was torn is
 // replaced by the next edit; a log that a checkpoint cannot end is copied, and so is a table that an earlier
-// backup seems not to have; a retained log whose age is unknown is kept for the next opening; the empty directory in which a database was restored goes with the
-// next one of the name; what is
+// backup seems not to have; a retained log whose age is unknown is kept for the next opening; the
+// empty directory of a failed restore is removed by the next one of the name; what is
 // not read in place is read by a call; and an open is tried again when idle
 // descriptors have been closed.
 func (t *trial) harmless() bool {

@@ -47,10 +47,10 @@ type session struct {
 	batch *lsm.Batch
 	last  int // batch
 
-	// failed is told of every operation's error and decides whether the
-	// workload goes on; nil ends it at the first.
+	// failed takes every operation's error and decides whether the workload continues; nil ends it
+	// at the first.
 	failed func(op string, batch int, err error) error
-	// acked is told of every write that succeeded.
+	// acked takes every successful write.
 	acked func(batch int, sync bool)
 	// closing is called before every Close.
 	closing func() error

@@ -13,7 +13,7 @@ import (
 	"github.com/loamdb/loam/lsm"
 )
 
-// state is what a power cut left, and what is known of the writer then.
+// state is the state after a power cut, and the writer's record at that moment.
 type state struct {
 	fs     *vfs.Mem
 	lo, hi int // batches that must be there, that may be

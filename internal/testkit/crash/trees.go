@@ -25,7 +25,7 @@ const (
 // lifeKey holds in againSpace how many drops of it were begun before.
 const lifeKey = "!life"
 
-// trees is what is known of the keyspaces of a session; nil: there is only the
+// trees is the expected contents of the keyspaces of a session; nil: there is only the
 // default one.
 type trees struct {
 	ledger *testkit.Ledger
@@ -124,7 +124,7 @@ func (t *trees) drop(db *lsm.DB, p *progress, last int) error {
 	return nil
 }
 
-// check wants the keyspaces as the batches of 1 to n make them for which has says so; nil: all
+// check compares the keyspaces with the batches of 1 to n that has selects; nil: all
 // of them.
 func (t *trees) check(db *lsm.DB, n int, has func(i int) bool, d drops) error {
 	if t == nil {

@@ -18,7 +18,7 @@ func (g *Gate) Shut() {
 	g.shut, g.came = make(chan struct{}), make(chan struct{})
 }
 
-// Open lets go on what waits, and what comes later.
+// Open releases waiting calls, and lets later ones pass.
 func (g *Gate) Open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package hang ends tests that would never end: its limit is the only clock that tests go by.
-// Nothing passes because of it, and what it ends has failed. It is safe for concurrent use.
+// No test passes because of it, and a test that it ends has failed. It is safe for concurrent use.
 package hang
 
 import (

@@ -34,7 +34,8 @@ type action struct {
 type SerialShape struct {
 	Clients, Keys, Txns int // Txns of each client, before and after the crash
 	Options             lsm.TxnOptions
-	// Weak leaves out the edges from a reader to who overwrote what it read: snapshot
+	// Weak leaves out the edges from a reader to the transaction that overwrote the value read:
+	// snapshot
 	// isolation allows two of these in a cycle.
 	Weak bool
 	// Spaces puts every second key into a keyspace of its own.
@@ -112,8 +113,8 @@ func Serial(seed int64, s SerialShape) error {
 	return nil
 }
 
-// lostWhole opens a copy of the database after a crash: transactions are there whole or not
-// at all, those that were synced are, and so is what they depend on.
+// lostWhole opens a copy of the database after a crash: transactions are whole or absent, and the
+// synced ones are present, with all that they depend on.
 func lostWhole(fs *vfs.Mem, actions []action, s SerialShape) (found, err error) {
 	o := small()
 	o.FS = fs.CrashClone(vfs.KeepAll())
@@ -286,7 +287,7 @@ func (a *action) scan(tx *lsm.Txn, s SerialShape, from, to int, backward bool) e
 	return nil
 }
 
-// serializable looks for what no serial order explains. begin and end are the lists
+// serializable looks for cycles, which no serial order explains. begin and end are the lists
 // before and after the actions.
 func serializable(actions []action, begin, end [][]int, weak bool) error {
 	index := map[int]int{}
@@ -347,7 +348,7 @@ func serializable(actions []action, begin, end [][]int, weak bool) error {
 	return cycle(actions, g)
 }
 
-// behindOwn is who wrote next after what was read, the reader left out; 0 for nobody.
+// behindOwn is the next writer after the value read, except the reader itself; 0 for nobody.
 func behindOwn(l []int, read, reader int) int {
 	for _, id := range l[read:] {
 		if id != reader {

@@ -368,8 +368,8 @@ func TestConflictBehindSealed(t *testing.T) {
 	}
 }
 
-// TestRangeTombstonesAround: range tombstones of memtables and tables below and above an ingested table, and in
-// it, delete what is older, and nothing else.
+// TestRangeTombstonesAround: range tombstones of memtables and tables below and above an ingested
+// table, and in it, delete exactly the older entries.
 func TestRangeTombstonesAround(t *testing.T) {
 	for round := range 16 {
 		o := options(lsm.FormatNative)

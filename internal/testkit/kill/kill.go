@@ -266,7 +266,7 @@ func start(dir string, l *book, limit uint64) (*exec.Cmd, io.Reader, *strings.Bu
 	return cmd, out, said, cmd.Start()
 }
 
-// bounds is what is known of a database from outside: batches 1 to lo have
+// bounds is the knowledge of a database from outside: batches 1 to lo have
 // been acknowledged, none after hi has been begun.
 type bounds struct{ lo, hi int }
 

@@ -77,8 +77,7 @@ func writers(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestKillProgram kills writers that are told what to write, those of the
-// bindings too.
+// TestKillProgram kills writers that take their writes from a pipe, those of the bindings too.
 func TestKillProgram(t *testing.T) {
 	for name, command := range writers(t) {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,8 @@
-// Package leak looks for what must not grow and for what must not happen: file
+// Package leak looks for resources that grow and for activity in idle databases: file
 // descriptors, goroutines, threads and off-heap memory over many openings,
 // writes and processor time of an idle database, and a Close that hangs.
 //
-// It measures the whole process: nothing else may run beside it.
+// It measures the whole process: no other test may run in parallel.
 package leak
 
 import (

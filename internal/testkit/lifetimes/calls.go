@@ -285,7 +285,7 @@ func nilErrorPointer(c call) bool {
 	return false
 }
 
-// judge says what is wrong with an outcome, or "". allowed are the errors that
+// judge returns the defect of an outcome, or "". allowed are the errors that
 // the call may end with, nil among them if it may succeed.
 func judge(c call, o outcome, allowed ...error) string {
 	if nilErrorPointer(c) {

@@ -79,7 +79,8 @@ func TestFollowerCalls(t *testing.T) {
 	})
 }
 
-// ofDurable reports whether a feed is asked for what is durable, which a follower does not know.
+// ofDurable reports whether a feed is asked for durable changes only, which a follower does not
+// know.
 func ofDurable(c call) bool {
 	for _, a := range c.args {
 		if o, ok := a.Interface().(*lsm.ChangesOptions); ok && o != nil && o.Durable {

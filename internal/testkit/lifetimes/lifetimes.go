@@ -97,7 +97,7 @@ func (d *disk) stop(n int) {
 	d.mu.Unlock()
 }
 
-// go on: nothing is stopped any more, and what is goes on.
+// go on: from now on no call is stopped, and stopped ones continue.
 func (d *disk) resume() {
 	d.mu.Lock()
 	d.stopAt = 0
@@ -207,7 +207,7 @@ func (w *world) whole() error {
 	return nil
 }
 
-// end closes everything and looks for what is left.
+// end closes everything and looks for leftovers.
 func (w *world) end() error {
 	err := w.whole()
 	w.foreignSnap.Close()
@@ -228,8 +228,8 @@ func (w *world) end() error {
 	return err
 }
 
-// harmless are the methods that tell of no failure, with what they answer after
-// Close. A new method of this kind needs a row.
+// harmless are the methods without an error result, with their answers after Close. A new method of
+// this kind needs a row.
 var harmless = map[string]func(results []reflect.Value) error{
 	"DB.Metrics": func(r []reflect.Value) error {
 		m := r[0].Interface().(lsm.Metrics)
@@ -396,7 +396,7 @@ func AfterClose(shared bool, seed uint64) error {
 	for range 2 {
 		err = errors.Join(err,
 			w.closed(w.db, rng, "DB.Snapshot"), w.closed(w.space, rng, "Keyspace.Snapshot", "Keyspace.Close"), w.closed(snap, rng, "Snapshot.Close"),
-			// Those that are skipped tell of the transaction's own end, see TestTxnEnds of lsm.
+			// The skipped ones report the transaction's own end, see TestTxnEnds of lsm.
 			w.closed(tx, rng, "Txn.In", "Txn.Close", "Txn.Commit", "Txn.Rollback", "Txn.RollbackTo", "Txn.SavePoint"),
 			// Key and Value stay what they are until the next move.
 			w.closed(it, rng, "Iterator.Close", "Iterator.Err", "Iterator.Key", "Iterator.Value"),

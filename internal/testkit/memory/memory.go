@@ -1,9 +1,9 @@
 // Package memory takes memory away from databases: the i-th allocation off the Go
 // heap fails, for all i, once or from there on, in scripts of a database's life.
-// Whatever fails says that it was for want of memory, what was acknowledged is
-// there afterwards, nothing is left behind, and work resumes when there is memory.
+// Every failure is ErrNoMemory, acknowledged writes are there afterwards, no resource leaks, and
+// work resumes when there is memory.
 //
-// Faults hit the whole process: nothing else may run beside it.
+// Faults hit the whole process: no other test may run in parallel.
 package memory
 
 import (

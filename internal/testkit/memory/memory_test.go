@@ -38,8 +38,8 @@ func TestIngestMemoryFaults(t *testing.T) {
 	})
 }
 
-// TestFailedTrial wants the memory of a trial that fails given back: that of the next is
-// counted from what is in use when it begins.
+// TestFailedTrial wants the memory of a trial that fails given back: the next one's is counted from
+// the memory in use at its beginning.
 func TestFailedTrial(t *testing.T) {
 	before := offheap.InUse()
 	w := &workload{name: "lost", maxValue: 300, run: func(t *trial) error {

@@ -348,8 +348,8 @@ func (w *world) dump(n int) error {
 	return err
 }
 
-// checkpoint goes on in a checkpoint, or in what is restored of a backup, with the nth options, and
-// destroys the database that it was made of.
+// checkpoint continues in a checkpoint, or in a restored backup, with the nth options, and destroys
+// the original database.
 func (w *world) checkpoint(n int) error {
 	from, to := w.dir, w.dir+"-copy"
 	if dir, was := strings.CutSuffix(from, "-copy"); was {

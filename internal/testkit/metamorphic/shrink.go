@@ -9,8 +9,8 @@ import (
 	"github.com/loamdb/loam/internal/base"
 )
 
-// shrink removes operations as long as the history still fails, for as long as
-// patience lasts, and returns what is left with its failure.
+// shrink removes operations while the history still fails and patience lasts, and returns the rest
+// with its failure.
 func shrink(ops []op, failure error, patience time.Duration, fails func([]op) error) ([]op, error) {
 	deadline := time.Now().Add(patience)
 	var f *Failure

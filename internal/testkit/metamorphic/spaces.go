@@ -52,8 +52,8 @@ func (w *world) index(o *op) int { return o.space % len(w.spaces) }
 
 func (w *world) space(o *op) *space { return &w.spaces[w.index(o)] }
 
-// openSpaces opens the keyspaces, or makes them; n decides who names the comparer of
-// one that exists.
+// openSpaces opens the keyspaces, or makes them; n decides which call names the comparer of an
+// existing keyspace.
 func (w *world) openSpaces(n int) error {
 	for i := range w.spaces[1:] {
 		sp := &w.spaces[i+1]

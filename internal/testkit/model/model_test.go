@@ -187,7 +187,7 @@ func TestParseReadsWhatFormatPrints(t *testing.T) {
 	}
 }
 
-// TestSourceWalksItsChunks moves over three chunks and looks at what was walked.
+// TestSourceWalksItsChunks moves over three chunks and compares the visited entries.
 func TestSourceWalksItsChunks(t *testing.T) {
 	es, ends, err := Parse("a#1=x b#1=x | c#1=x | d#1=x e#1=x")
 	if err != nil {

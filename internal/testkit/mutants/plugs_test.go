@@ -1,7 +1,6 @@
 package mutants
 
-// plugs has mutants of what is lost on the way, of lifetimes, of callbacks and
-// of surroundings, in the form of table.
+// plugs has mutants of lost data, lifetimes, callbacks and surroundings, in the form of table.
 var plugs = []mutant{
 
 	{"prefix-denied", "a filter of prefixes denies those that a part of it begins with", target{"internal/sstable/native", "TestPrefixesInParts"}, []edit{

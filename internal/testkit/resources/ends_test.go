@@ -304,7 +304,8 @@ func (w *world) names(order []int) string {
 	return strings.Join(list, ", ")
 }
 
-// tryOrder makes a world, ends all of it in the order that pick gives for the number of things, and looks for what is left.
+// tryOrder makes a world, ends all of it in the order that pick gives for the number of objects,
+// and looks for leftovers.
 func tryOrder(pick func(w *world) []int, looks func() bool, hold bool, formats ...lsm.Format) error {
 	before := offheap.InUse()
 	w, err := newWorld(formats...)
@@ -386,7 +387,7 @@ func TestRandomOrders(t *testing.T) {
 
 // noneLeft fails if goroutines or memory were left.
 func noneLeft(t *testing.T, before leak.Usage) {
-	now := leak.Now() // nothing else runs beside it
+	now := leak.Now() // no other test runs in parallel
 	for range 100 {
 		if now.Goroutines <= before.Goroutines && now.OffHeap <= before.OffHeap {
 			return

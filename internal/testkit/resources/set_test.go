@@ -34,7 +34,7 @@ var most = map[string]int64{
 	"max_memtable_bytes": 8 << 20, "max_wal_size": 16 << 20, "max_open_files": 200, "l0_compaction": 20, "l0_stop": 60, "cache_size": 1 << 20,
 }
 
-// least are values below which the writers of the test would wait for what it is set to.
+// least are values below which the writers of the test would wait too long.
 var least = map[string]int64{"compaction_rate": 8 << 20, "max_memtable_bytes": 256 << 10, "max_wal_size": 256 << 10, "default_ttl": 100_000,
 	"l0_stop": 21} // above what l0_compaction is set to
 
@@ -87,12 +87,12 @@ func same(d lsm.OptionDoc, got, set string) bool {
 	return got == set || set == "0" && strings.HasPrefix(d.Name, "max_")
 }
 
-// says reports whether an error tells what is allowed in one of these ways.
+// says reports whether an error's text lists the allowed values in one of these ways.
 func says(err error, ways ...string) bool {
 	return slices.ContainsFunc(ways, func(way string) bool { return strings.Contains(err.Error(), way) })
 }
 
-// setOptions sets n options of a database, and of a keyspace, and looks at what they are then.
+// setOptions sets n options of a database, and of a keyspace, and reads their values.
 func setOptions(db *lsm.DB, k *lsm.Keyspace, n int, rng *rand.Rand) error {
 	var docs []lsm.OptionDoc
 	for _, d := range lsm.OptionDocs() {
@@ -307,7 +307,7 @@ func (b *busy) work() []func() error {
 	}
 }
 
-// copies makes a backup and a checkpoint, and looks at what they have.
+// copies makes a backup and a checkpoint, and compares their contents.
 func (b *busy) copies(ctx context.Context, n int) error {
 	folder, err := backup.Open("/backups", &backup.Options{FS: b.fsys})
 	if err != nil {

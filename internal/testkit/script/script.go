@@ -236,7 +236,7 @@ func writeStep(out *bytes.Buffer, s *step, got string) {
 	out.WriteString(dashes + got)
 }
 
-// Golden compares a whole file with what it should be. With the flag -rewrite it is
+// Golden compares a whole file with its expected text. With the flag -rewrite it is
 // written anew.
 func Golden(t *testing.T, path, want string) {
 	t.Helper()

@@ -27,7 +27,7 @@ import (
 	"github.com/loamdb/loam/internal/testkit/world"
 )
 
-// round runs a test once, in directories below dir, and says what it did.
+// round runs a test once, in directories below dir, and returns a description of its work.
 type round func(seed int64, dir string) (did string, err error)
 
 var tests = map[string]round{

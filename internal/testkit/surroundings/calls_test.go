@@ -27,8 +27,8 @@ func opens(op vfs.Op) bool {
 }
 
 // script opens a database, writes past several logs and tables, reads, compacts,
-// reopens it, and closes. It returns which keys were acknowledged; step is told
-// each error, and says whether to go on.
+// reopens it, and closes. It returns which keys were acknowledged; step takes each error, and
+// returns whether to continue.
 func script(dir string, fsys lsm.FS, step func(what string, err error) bool) (acked []bool) {
 	acked = make([]bool, 1500)
 	for half := range 2 {

@@ -57,8 +57,8 @@ func roleHostile(args []string) {
 	}
 }
 
-// foreign is said of directories in which valid data of somebody else's stands
-// in for the database's: what that lacks is missing without a word.
+// foreign is the error for directories in which another database's valid files replace this one's:
+// what that lacks is missing without a word.
 const foreign = "foreign"
 
 // checker is the oracle.

@@ -45,7 +45,7 @@ func roleDescriptors(args []string) {
 	}
 }
 
-// With any limit on descriptors a database works or says what it lacks; what it
+// With any limit on descriptors a database works or names the shortage; what it
 // acknowledged is there. From 24 on it works.
 func TestFewDescriptors(t *testing.T) {
 	refused := 0

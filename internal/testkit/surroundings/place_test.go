@@ -110,8 +110,8 @@ func same(t testing.TB, dir string, before map[string]string) {
 	}
 }
 
-// copyDir copies a directory in which nothing goes on but the deletion of files
-// that are not needed.
+// copyDir copies a directory of an idle database, in which only obsolete files may be deleted
+// meanwhile.
 func copyDir(t testing.TB, from, to string) {
 	t.Helper()
 	must(t, filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
@@ -503,7 +503,7 @@ func TestStrayNames(t *testing.T) {
 			t.Errorf("a file of the database has the number of a stray: %s", name)
 		}
 	}
-	// A database that lost its MANIFEST is repaired from what it has.
+	// A database that lost its MANIFEST is repaired from its other files.
 	must(t, os.RemoveAll(filepath.Join(dir, "CURRENT")))
 	if _, err := lsm.Repair(dir, nil); err != nil {
 		t.Fatal(err)

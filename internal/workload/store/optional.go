@@ -9,7 +9,7 @@ type Checkpointer interface {
 // BackerUp is implemented by stores that make backups of themselves, while they are open.
 type BackerUp interface {
 	// Backup makes a durable backup in the folder dir, which is made if it does not exist, of
-	// what no earlier one there has.
+	// everything that no earlier backup there has.
 	Backup(dir string) error
 	// RestoreBackup makes to, which does not exist, a durable database as the newest backup in the folder dir has it.
 	RestoreBackup(dir, to string) error
@@ -46,7 +46,7 @@ type Sink interface {
 	Close() error
 }
 
-// Changing is implemented by stores that tell what was committed, if they were opened for it.
+// Changing is implemented by stores with a feed of changes, if they were opened for it.
 type Changing interface {
 	// Changes begins with what the store had first.
 	Changes() (Changes, error)
@@ -70,7 +70,7 @@ type Followed interface {
 
 // Follower shows a state of a database that another process writes, to one goroutine.
 type Follower interface {
-	// CatchUp goes on to what was written before the call.
+	// CatchUp reads all writes from before the call.
 	CatchUp() error
 	// Get appends the value to dst.
 	Get(key, dst []byte) (value []byte, found bool, err error)

@@ -23,7 +23,7 @@ type Driver interface {
 	Durability() Durability
 	// Options are the settings that Config may carry.
 	Options() []Option
-	// Check says what is wrong with a setting, before anything is opened.
+	// Check returns an error for a wrong setting, before anything is opened.
 	Check(s Setting) error
 	// Open opens the database in dir, which it creates unless c says otherwise.
 	Open(dir string, c Config) (Store, error)

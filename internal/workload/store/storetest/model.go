@@ -59,7 +59,7 @@ func (m *Model) Dirs() []string {
 	return slices.Sorted(maps.Keys(m.dbs))
 }
 
-// Empty takes everything out, behind the back of who has the database open.
+// Empty removes all entries directly, without the open database.
 func (t *Table) Empty() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/loamdb/loam/internal/workload/store"
 )
 
-// opener opens a new database, and again with what it had.
+// opener opens a new database, and opens it again with its contents.
 func opener(t *testing.T, d store.Driver, needs store.Needs) func() store.Store {
 	dir := filepath.Join(t.TempDir(), "db")
 	return func() store.Store {
