@@ -244,6 +244,49 @@ func TestCheckpointBesideWrites(t *testing.T) {
 	mustClose(t, db)
 }
 
+// TestCheckpointOrder: a batch over two keyspaces that is written, and flushed in one of them, while the MANIFEST is
+// read is whole in the copy, or not in it: the logs are taken after the MANIFEST.
+func TestCheckpointOrder(t *testing.T) {
+	dir := t.TempDir()
+	var reading func()
+	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
+		if f := reading; f != nil && op.Kind == vfs.OpOpen && fstest.TypeOf(op.Name) == base.FileManifest {
+			reading = nil
+			f()
+		}
+		return vfs.Outcome{}
+	})
+	db := mustOpen(t, filepath.Join(dir, "db"), &Options{FS: fsys, DisableCompaction: true})
+	space, err := db.Keyspace("space", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, db, 0)
+	reading = func() {
+		b := db.NewBatch()
+		b.Put(key(1), []byte("v"))
+		b.In(space).Put(key(1), []byte("v"))
+		if err := errors.Join(db.Write(b, Sync), space.Flush()); err != nil {
+			t.Error(err)
+		}
+	}
+	mustCheckpoint(t, db, filepath.Join(dir, "copy"))
+	if reading != nil {
+		t.Fatal("the checkpoint reads no MANIFEST")
+	}
+	mustClose(t, db)
+	db = mustOpen(t, filepath.Join(dir, "copy"), nil)
+	if space, err = db.Keyspace("space", nil); err != nil {
+		t.Fatal(err)
+	}
+	one, err := db.Has(key(1))
+	other, oerr := space.Has(key(1))
+	if one != other || err != nil || oerr != nil {
+		t.Errorf("of a batch over two keyspaces the copy has: %v, %v; %v, %v", one, other, err, oerr)
+	}
+	mustClose(t, db)
+}
+
 // TestCheckpointWithoutLinks copies tables where links do not reach, with their checksums.
 func TestCheckpointWithoutLinks(t *testing.T) {
 	for _, why := range []error{syscall.EXDEV, syscall.EPERM, syscall.EMLINK, errors.ErrUnsupported} {

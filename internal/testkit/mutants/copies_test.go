@@ -32,7 +32,7 @@ var copies = []mutant{
 	{"copy-of-two-times", "logs became obsolete that the MANIFEST of a checkpoint needs", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
 		{"internal/backup/capture.go", "release := s.HoldLogs()", "release := func() {}"}}},
 
-	{"copy-logs-first", "the logs of a checkpoint are those of a time before its MANIFEST", target{"lsm", "TestCheckpointBesideWrites"}, []edit{
+	{"copy-logs-first", "the logs of a checkpoint are those of a time before its MANIFEST", target{"lsm", "TestCheckpointOrder"}, []edit{
 		{"internal/backup/capture.go", "\tcur, err := current.Read(s.FS, s.Dir)\n", "\tlogs, err := s.Logs()\n\tif err != nil {\n\t\treturn err\n\t}\n\tcur, err := current.Read(s.FS, s.Dir)\n"},
 		{"internal/backup/capture.go", "\tlogs, err := s.Logs()\n\tif err != nil {\n\t\treturn err\n\t}\n\tst := &res.State", "\tst := &res.State"}}},
 
@@ -107,7 +107,7 @@ var copies = []mutant{
 	{"backup-frees-shared", "deleting a backup frees objects that others need", target{"lsm/backup", "TestBackups"}, []edit{
 		{"internal/backup/folder.go", "f.objects[c.files[i].object].refs--", "f.objects[c.files[i].object].refs = 0"}}},
 
-	{"backup-keeps-the-oldest", "Keep deletes the newest backups", target{"lsm/backup", "TestSeveralDatabases"}, []edit{
+	{"backup-keeps-the-oldest", "Keep deletes the newest backups", target{"lsm/backup", "TestBackups"}, []edit{
 		{"internal/backup/folder.go", "\tslices.Reverse(all) // newest first\n", ""}}},
 
 	{"backup-keeps-one-less", "Keep deletes one backup too many", target{"lsm/backup", "TestSeveralDatabases"}, []edit{
