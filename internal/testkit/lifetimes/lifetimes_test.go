@@ -81,6 +81,15 @@ var subjects = map[string]string{
 	"BatchIn":     "a value, of a Batch",
 	"SavePoint":   "a value, of a Txn",
 	"MmapMode":    "a value",
+
+	"TableWriter": "no object of a database: testkit/ingests",
+	"BulkLoader":  "one goroutine's: tests of loads in lsm",
+	"Changes":     "tests of feeds in lsm",
+	"Change":      "a value, of a feed",
+	"Op":          "a value",
+
+	"CallbackError": "an error", "ConflictError": "an error", "CorruptionError": "an error",
+	"DeadlockError": "an error", "GapError": "an error",
 }
 
 // functions has a test for each exported function and for the cache.
