@@ -107,7 +107,7 @@ func (t *Edits) poll() (changed bool, err error) {
 		return true, t.start(cur, info.ModTime(), now)
 	}
 	before := t.state.Edits
-	err = t.read(t.edits, t.state, cur)
+	err = t.read(t.edits, t.state, cur, false)
 	t.damaged = errors.Is(err, base.ErrCorruption)
 	return t.state.Edits != before, err
 }
@@ -119,7 +119,7 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 		return err
 	}
 	state, edits := &manifest.State{}, record.NewTail(f, cur.Manifest, 0)
-	if err = t.read(edits, state, cur); err == nil {
+	if err = t.read(edits, state, cur, true); err == nil {
 		err = state.Complete(cur.Format)
 	}
 	if err != nil {
@@ -134,12 +134,13 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 	return err
 }
 
-// read adds the edits that are there to a state.
-func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Pointer) error {
+// read adds the edits that are there to a state. first says that the MANIFEST is read from its beginning: it
+// may have been damaged for long, so what stands behind the last whole edit is examined at once.
+func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Pointer, first bool) error {
 	for {
 		rec, err := edits.Next()
 		if errors.Is(err, record.ErrNotYet) {
-			if !edits.Suspect() && state.Edits > 0 {
+			if !first && !edits.Suspect() && state.Edits > 0 {
 				return nil
 			}
 			if rec, err = t.examine(edits, cur); rec == nil {
