@@ -200,7 +200,7 @@ func (o *output) abandon() {
 		_ = o.w.Close() // the file is thrown away
 		o.w = nil
 	}
-	_ = o.endRound()
+	_ = o.endRound() // a failed sync is that of a file that no MANIFEST names
 	closeAll(o.unsynced)
 	o.unsynced = nil
 	o.res.Added, o.res.Tables = nil, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
@@ -209,4 +210,50 @@ func TestReuseNotDurable(t *testing.T) {
 	r.fill(t, 3)
 	r.holds(t, num, 6)
 	must(t, r.Close(false))
+}
+
+// TestSpareReportsFailedSync: the sync of a spare log's name fails in Trim, or in Prepare, which return nothing. The failure
+// is reported all the same, and the sync is not tried again; a shortage is not reported, and Rotate tries again.
+func TestSpareReportsFailedSync(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
+		for _, by := range []string{"Trim", "Prepare"} {
+			mem := vfs.NewMem()
+			must(t, mem.MkdirAll("db"))
+			failing := false
+			fsys := vfs.NewFault(mem, func(op vfs.Op) vfs.Outcome {
+				if failing && op.Kind == vfs.OpSyncDir {
+					return vfs.Outcome{Err: cause}
+				}
+				return vfs.Outcome{}
+			})
+			var failed error
+			next := uint64(3)
+			s := New(Options{
+				FS: fsys, Dir: "db", Format: base.Native, NewFileNum: func() uint64 { next++; return next },
+				Fail: func(err error) error { failed = err; return err }, Panicked: func(r any) error { t.Error(r); return nil },
+				Rename: func(_ string, rename func() error) error { return rename() },
+				Delete: func(name string) { must(t, mem.Remove("db/"+name)) },
+			})
+			rotate := func() error { _, err := s.Rotate(0); return err }
+			must(t, errors.Join(rotate(), rotate(), s.Sync()))
+			s.TakeObsolete(s.Num()) // the next spare log is made of it
+			if by == "Trim" {
+				s.Prepare()
+			}
+			failing = true
+			if by == "Trim" {
+				s.Trim()
+			} else {
+				s.Prepare()
+			}
+			failing = false
+			if shortage := base.IsShortage(cause); (failed == nil) != shortage || failed != nil && !errors.Is(failed, cause) {
+				t.Errorf("%s, %v: reported: %v", by, cause, failed)
+			}
+			if base.IsShortage(cause) {
+				must(t, rotate())
+			}
+			must(t, s.Close(false))
+		}
+	}
 }

@@ -275,7 +275,7 @@ func (s *Set) Prepare() {
 	s.spareMu.Lock()
 	defer s.spareMu.Unlock()
 	if s.spare == nil {
-		s.spare, _ = s.create() // Rotate tries again and reports
+		s.spare, _ = s.create() // it reports a failed sync; after other failures Rotate tries again
 	}
 }
 
@@ -289,7 +289,7 @@ func (s *Set) Trim() {
 	if p := s.spare; p != nil && p.former > 0 {
 		s.spare = nil
 		s.discard(p)
-		s.spare, _ = s.create() // Rotate tries again and reports
+		s.spare, _ = s.create() // it reports a failed sync; after other failures Rotate tries again
 	}
 }
 
