@@ -9,7 +9,7 @@ import (
 func (db *DB) feedEnv() feed.Env {
 	env := feed.Env{
 		FS: db.Opts.FS, Dir: db.Dir, Format: func() base.Format { return db.Opts.Format },
-		Visible: db.Shared.Seqs.Visible, Oldest: db.WAL.Oldest, Cuts: db.WAL.Cuts, Durable: db.durable,
+		Visible: db.Shared.Seqs.Visible, Oldest: db.WAL.Oldest, Cuts: db.WAL.Cuts, Durable: db.durable, Synced: db.WAL.DurableOf,
 		Keyspace: func(id base.KeyspaceID) string {
 			if k := db.KeyspaceByID(id); k != nil {
 				return k.Tree.Name()

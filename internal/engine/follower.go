@@ -60,6 +60,7 @@ func (db *DB) followedEnv(env *feed.Env) {
 	// What a reader has in its buffer behind the visible state may have been cut off since.
 	env.Cuts = func() uint64 { return uint64(seqs.Visible()) }
 	env.Durable = func(uint64, int64) bool { return false }
+	env.Synced = func(log uint64) int64 { return db.Follower.Synced(log) }
 	env.Ended = func() error { return db.Follower.Lost() }
 }
 

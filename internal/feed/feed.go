@@ -266,9 +266,13 @@ func (c *Changes) show(rec part) (part, bool, error) {
 	return rec, true, nil
 }
 
-// missing is the error if no log has c.next although it is visible: all logs were read to their ends.
+// missing is the error if no log has c.next although it is visible: all logs were read to their ends. Where one is
+// damaged, that is the error; otherwise c.next was given to a table, or its log is obsolete.
 func (c *Changes) missing(visible base.SeqNum) error {
 	logs, err := c.hub.env.logs()
+	if err == nil {
+		err = c.hub.env.judge(c.log, logs)
+	}
 	if err != nil {
 		return err
 	}

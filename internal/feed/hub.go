@@ -25,6 +25,8 @@ type Env struct {
 	Cuts func() uint64
 	// Durable reports whether a record that ends there in a log survives a power cut.
 	Durable func(log uint64, end int64) bool
+	// Synced is how many bytes of a log are known to be durable.
+	Synced func(log uint64) int64
 	// Keyspace is the name of a keyspace, "" if it was dropped.
 	Keyspace func(id base.KeyspaceID) string
 	// Ended is why nothing more is committed, or becomes known of, for now, or nil.

@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/batchrepr"
@@ -39,6 +40,20 @@ func (e *Env) logs() (logs []log, err error) {
 		logs = append(logs, log{num, first})
 	}
 	return logs, nil
+}
+
+// judge fails if the log that was read, or one of those that have no first record, is damaged: Open's code decides.
+func (e *Env) judge(read *reader, logs []log) error {
+	o := wal.TailOptions{FS: e.FS, Dir: e.Dir, Format: e.Format()}
+	nums, err := wal.Logs(o)
+	for _, num := range nums {
+		listed := slices.ContainsFunc(logs, func(l log) bool { return l.num == num })
+		if err != nil || num < e.Oldest() || listed && (read == nil || num != read.num) {
+			continue
+		}
+		err = wal.JudgeLog(o, num, e.Synced(num))
+	}
+	return err
 }
 
 // reader reads one log.

@@ -28,6 +28,7 @@ import (
 	"github.com/loamdb/loam/internal/base"
 	"github.com/loamdb/loam/internal/files"
 	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/record"
 	"github.com/loamdb/loam/internal/tree"
 	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/internal/wal"
@@ -94,6 +95,7 @@ type standing struct {
 	wal.Place
 	format  base.Format
 	severed wal.Place // see judge
+	durable record.LogEnd
 }
 
 // Open reads the present state, and starts the trees.
@@ -478,6 +480,14 @@ func (f *Follower) Still(g func()) {
 // Format is that of the logs of the visible state.
 func (f *Follower) Format() base.Format { return f.at.Load().format }
 
+// Synced is how many bytes of a log the MANIFEST of the visible state calls durable.
+func (f *Follower) Synced(log uint64) int64 {
+	if d := f.at.Load().durable; d.Num == log {
+		return d.End
+	}
+	return 0
+}
+
 // Lost is base.ErrDirectoryChanged if the last catch-up failed with that, else nil.
 func (f *Follower) Lost() error {
 	if err := f.failed.Load(); err != nil && errors.Is(*err, base.ErrDirectoryChanged) {
@@ -488,7 +498,7 @@ func (f *Follower) Lost() error {
 
 // note tells Lag where the visible state stands.
 func (f *Follower) note() {
-	f.at.Store(&standing{f.logs.place, f.logs.format, f.severed})
+	f.at.Store(&standing{f.logs.place, f.logs.format, f.severed, f.o.Edits.state.Durable})
 	f.o.Moved()
 }
 

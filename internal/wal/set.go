@@ -655,6 +655,29 @@ func (s *Set) Durable() record.LogEnd {
 	return s.durable
 }
 
+// DurableOf is how many bytes of a log are known to be durable. Any goroutine.
+func (s *Set) DurableOf(num uint64) int64 {
+	s.fullMu.Lock()
+	defer s.fullMu.Unlock()
+	if num >= s.durable.Num {
+		if num == s.durable.Num {
+			return s.durable.End
+		}
+		return 0
+	}
+	for _, l := range s.full {
+		if l.num == num {
+			return l.bytes
+		}
+	}
+	for i := range s.retained {
+		if l := &s.retained[i]; l.num == num && l.log != nil {
+			return l.bytes
+		}
+	}
+	return 0
+}
+
 // fail makes the database read-only if err is not nil.
 func (s *Set) fail(doing string, err error) error {
 	if err == nil {

@@ -15,6 +15,9 @@ var feeds = []mutant{
 	{"feed-of-follower-reads-cut-record", "a follower's feed shows a record that it read before the log was cut back", target{"lsm", "TestChangesOfFollowerCutBack"}, []edit{
 		{"internal/engine/follower.go", "env.Cuts = func() uint64 { return uint64(seqs.Visible()) }", "env.Cuts = func() uint64 { return 0 }"}}},
 
+	{"feed-damage-is-a-gap", "a feed calls a damaged record gone", target{"lsm", "TestChangesDamaged"}, []edit{
+		{"internal/feed/feed.go", "err = c.hub.env.judge(c.log, logs)", "err = nil"}}},
+
 	{"feed-untrimmed", "a feed that begins within a batch shows all of it", target{"lsm", "TestChangesModel"}, []edit{
 		{"internal/feed/feed.go", "if rec.first < c.next || rec.last >= c.log.limit {", "if rec.last >= c.log.limit {"}}},
 }
