@@ -27,7 +27,7 @@ var conventions = [][]string{
 	{"NULL: no message wanted.", "conventions.message", "TestMisuse"},
 	{"Otherwise *err is overwritten on every call: a malloc'ed sentence for a failure, to be given to loam_free, and NULL for LOAM_OK and for answers.", "conventions.message"},
 	{"What *err held before is not freed.", "conventions.message"},
-	{"loam_error_errno and loam_error_path tell what else is known about the failure.", "limits.errors"},
+	{"loam_error_errno and loam_error_path return further details of the failure.", "limits.errors"},
 
 	{"3. Handles."},
 	{"Every object is known by a handle of an opaque pointer type.", "TestShape"},
@@ -86,7 +86,7 @@ var conventions = [][]string{
 	{"SIGSTKFLT, which Linux does not send, is the library's unless the program has a handler for it before.", "conventions.signals"},
 
 	{"13. Structs."},
-	{"Structs that may grow begin with struct_size, which whoever fills the struct sets to its sizeof.", "TestShape", "basics.visit"},
+	{"Structs that may grow begin with struct_size, which the caller sets to the struct's sizeof.", "TestShape", "basics.visit"},
 	{"Memory behind what a library knows must be zero.", "basics.snapshots", "TestMisuse"},
 	{"Flags are 64 bits wide in structs; unknown ones are LOAM_ERR_INVALID_ARGUMENT.", "TestShape", "TestMisuse"},
 

@@ -94,7 +94,7 @@ func TestOpenRefuses(t *testing.T) {
 		{other, &Options{BlockSize: 1}, ErrInvalidArgument, "block_size"},
 		{other, &Options{Comparer: &Comparer{}}, ErrInvalidArgument, "Comparer"},
 		{other, &Options{L0Compaction: 50, L0Stop: 4}, ErrInvalidArgument, "l0_stop must be larger"},
-		{other, &Options{ErrorIfMissing: true, ErrorIfExists: true}, ErrInvalidArgument, "refuse every directory"},
+		{other, &Options{ErrorIfMissing: true, ErrorIfExists: true}, ErrExists, ""}, // as LevelDB
 		{other, &Options{ReadOnly: true, ErrorIfExists: true}, ErrInvalidArgument, "makes no new database"},
 	} {
 		db, err := Open(c.dir, c.o)

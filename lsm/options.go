@@ -349,10 +349,6 @@ func (o *Options) resolve() (*Options, error) {
 		return nil, fmt.Errorf("%w: l0_stop is %d and l0_compaction %d: writes would wait before a "+
 			"compaction begins; l0_stop must be larger", ErrInvalidArgument, stop, start)
 	}
-	if r.ErrorIfExists && r.ErrorIfMissing {
-		return nil, fmt.Errorf("%w: error_if_exists and error_if_missing together refuse every directory",
-			ErrInvalidArgument)
-	}
 	if r.ErrorIfExists && r.ReadOnly {
 		return nil, fmt.Errorf("%w: error_if_exists beside read_only, which makes no new database",
 			ErrInvalidArgument)

@@ -349,7 +349,7 @@ func TestExitCodes(t *testing.T) {
 	if code, _, err := invoke(t, liar{newEngine()}.engine(), "--num=1000", "--benchmarks=fillseq,readrandom"); code != exitWrong || !strings.Contains(err, "wrong answers: readrandom found 0, what was written before says 1000") {
 		t.Errorf("a lying engine: exit %d, %q", code, err)
 	}
-	if code, _, err := invoke(t, newEngine(), "--json=/nonexistent/x", "--benchmarks=fillseq", "--num=10"); code != exitFailed || !strings.Contains(err, "--json: ") {
+	if code, _, err := invoke(t, newEngine(), "--json=/nonexistent/x", "--benchmarks=fillseq", "--num=10"); code != exitUsage || !strings.Contains(err, "--json: ") {
 		t.Errorf("a report that cannot be written: exit %d, %q", code, err)
 	}
 }
