@@ -54,7 +54,8 @@ func (w *world) ingest(o *op) error {
 		if end == at && len(ranges) == 0 {
 			continue
 		}
-		name := fmt.Sprintf("%s-table%d", w.dir, i)
+		// Absolute: a table writer makes it so, on a file system that it does not know.
+		name := fmt.Sprintf("/%s-table%d", w.dir, i)
 		files = append(files, name)
 		if err := w.writeTable(sp, name, points[at:end], ranges); err != nil {
 			return err

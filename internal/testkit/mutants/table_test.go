@@ -133,19 +133,19 @@ var table = []mutant{
 		{"internal/wal/set.go", "if old.err = old.w.Sync(); old.err != nil {", "if old.err != nil {"}}},
 
 	{"split-batch", "a batch is appended to the log in two records", states, []edit{
-		{"internal/engine/batch.go", "\t\terr = k.DB.Pipeline.Commit(b.Bytes(), mode)\n", `		for it := batchrepr.Read(b.Bytes()); b.Count() > 1; {
-			id, kind, key, value, ok := it.Next()
-			if !ok {
-				return it.Err()
-			}
-			one := Batch{}
-			one.Add(k.DB.KeyspaceByID(id), kind, key, value)
-			if err := k.Commit(&one, mode); err != nil {
-				return err
-			}
+		{"internal/engine/batch.go", "\terr := k.commit(b, mode)\n\tfor err", `	for it := batchrepr.ReadDraft(b.Repr, k.ID()); b.Count() > 1; {
+		id, kind, key, value, ok := it.Next()
+		if !ok {
+			return it.Err()
 		}
-		err = k.DB.Pipeline.Commit(b.Bytes(), mode)
-`}}},
+		one := Batch{Repr: batchrepr.Init(nil)}
+		one.AddIn(k.DB.KeyspaceByID(id), kind, key, value)
+		if err := k.Commit(&one, mode); err != nil {
+			return err
+		}
+	}
+	err := k.commit(b, mode)
+	for err`}}},
 
 	{"keyspace-tables-before-logs", "a keyspace's tables are live before the logs with the rest of their batches are durable", trees, []edit{
 		{"internal/jobs/keyspaces.go", "return s.opts.WAL.SyncBefore(next)", "_ = next\n\treturn nil"}}},
