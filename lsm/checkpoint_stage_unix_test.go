@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/loamdb/loam/internal/vfs"
@@ -17,11 +18,12 @@ import (
 // first file of the copy gets its name. act gets the checkpoint's target, and test the
 // checkpoint's error.
 func duringCheckpoint(t *testing.T, act func(t *testing.T, db *DB, to string), test func(t *testing.T, db *DB, to string, err error)) {
-	var hook func(op vfs.Op)
+	var hook atomic.Pointer[func()] // background work of the database calls the file system, too
 	fsys := vfs.NewFault(vfs.Default, func(op vfs.Op) vfs.Outcome {
-		if f := hook; f != nil && op.Kind == vfs.OpLink {
-			hook = nil
-			f(op)
+		if op.Kind == vfs.OpLink {
+			if f := hook.Swap(nil); f != nil {
+				(*f)()
+			}
 		}
 		return vfs.Outcome{}
 	})
@@ -31,9 +33,10 @@ func duringCheckpoint(t *testing.T, act func(t *testing.T, db *DB, to string), t
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		hook = func(vfs.Op) { act(t, db, to) }
+		once := func() { act(t, db, to) }
+		hook.Store(&once)
 		err := db.Checkpoint(context.Background(), to)
-		if hook != nil {
+		if hook.Load() != nil {
 			t.Fatal("the checkpoint links no table")
 		}
 		test(t, db, to, err)

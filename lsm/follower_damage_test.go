@@ -35,6 +35,9 @@ func putFile(t *testing.T, fs vfs.FS, path string, b []byte) {
 // TestFollowerRefusesWhatOpenRefuses changes, cuts and removes each log of several directories. OpenFollower fails exactly
 // where a read-only Open fails, with the same file and offset; otherwise it shows and reports the same.
 func TestFollowerRefusesWhatOpenRefuses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of openings, one after another: nothing for the race detector")
+	}
 	onBothFormats(t, func(t *testing.T, o Options) {
 		o.WALPreallocate = -1
 		for _, state := range []string{"closed", "killed", "killed, unsynced"} {
