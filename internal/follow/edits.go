@@ -135,7 +135,7 @@ func (t *Edits) start(cur current.Pointer, modified time.Time, info fs.FileInfo)
 }
 
 // read adds the edits that are there to a state. first says that the MANIFEST is read from its beginning: it
-// may have been damaged for long, so what stands behind the last whole edit is examined at once.
+// may have been damaged for long, so the bytes after the last whole edit are examined at once.
 func (t *Edits) read(edits *record.Tail, state *manifest.State, cur current.Pointer, first bool) error {
 	for {
 		rec, err := edits.Next()

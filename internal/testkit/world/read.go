@@ -302,7 +302,6 @@ type cursor struct {
 	values []value // those that are there at its time
 	lo, hi int
 	at     int // -1: nowhere
-	pinned bool
 	note   func(from, to int)
 }
 
@@ -443,11 +442,10 @@ func (w *World) blocks(c *cursor) error {
 	}
 	if ok {
 		for {
-			block, n := next(nil, 1+w.rng.IntN(9), 1<<20)
+			_, n := next(nil, 1+w.rng.IntN(9), 1<<20)
 			if n == 0 {
 				break
 			}
-			_ = block
 			for range n {
 				if c.at < 0 {
 					return errors.New("blocks have more entries than the keyspace")
