@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/repair"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/feature/repair"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // Flush writes the memtable, and those waiting, into tables and returns when
@@ -90,6 +90,6 @@ func Destroy(dir string, o *Options) error {
 		return fmt.Errorf("destroying %s: %w", dir, err)
 	}
 	// Stays when something else is in it.
-	_ = engine.Protect(func() error { return opts.FS.Remove(path) })
+	_ = store.Protect(func() error { return opts.FS.Remove(path) })
 	return nil
 }

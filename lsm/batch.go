@@ -5,26 +5,26 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // Batch collects puts, deletes and merges that become visible, and durable, together
 // or not at all. Later operations on the same key win. A batch copies what it
 // is given and may be written more than once and reused after Clear. It is
 // used by one goroutine at a time.
-type Batch struct{ b engine.Batch }
+type Batch struct{ b store.Batch }
 
 // NewBatch returns an empty batch. Its operations are on the keyspace that it is written to,
 // unless Batch.In says otherwise.
-func NewBatch() *Batch { return &Batch{engine.Batch{Repr: batchrepr.Init(nil)}} }
+func NewBatch() *Batch { return &Batch{store.Batch{Repr: batchrepr.Init(nil)}} }
 
 // BatchFromBytes makes a batch from its wire form (Bytes), which may come from
 // outside: tags, lengths and count are all checked; a defect is ErrInvalidArgument or ErrTooLarge.
 // The bytes are copied. They may have puts and deletes in the
 // default keyspace only; WriteBytes takes the others, too.
 func BatchFromBytes(repr []byte) (*Batch, error) {
-	b, err := engine.PlainBatch(repr)
+	b, err := store.PlainBatch(repr)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/feed"
-	"github.com/loamdb/loam/internal/wal"
+	"github.com/loamdb/loam/internal/feature/feed"
+	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/wal"
 )
 
 // ErrGap: what a feed of changes was to go on with is in no log any more; see DB.Changes.
@@ -146,7 +146,7 @@ type ChangesMetrics struct {
 	LogBytes int64 // of these
 }
 
-func changesMetrics(db *engine.DB) ChangesMetrics {
+func changesMetrics(db *store.DB) ChangesMetrics {
 	logs, bytes := db.WAL.Retained()
 	return ChangesMetrics{Feeds: db.Feeds.Open(), Logs: logs, LogBytes: bytes}
 }

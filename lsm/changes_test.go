@@ -17,10 +17,10 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/seed"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // opened is mustOpen of a database that is closed at the end of the test.

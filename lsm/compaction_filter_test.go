@@ -13,8 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // eager goes by the first byte of a value: r is removed, c becomes C. One call in fails

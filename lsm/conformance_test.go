@@ -16,11 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/loamdb/loam/internal/backup"
-	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/feature/backup"
+	"github.com/loamdb/loam/internal/feature/transfer"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/script"
-	"github.com/loamdb/loam/internal/transfer"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestConformance runs the script that the C, Python and Node tests run too,

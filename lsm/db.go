@@ -1,14 +1,14 @@
 package lsm
 
 import (
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
 )
 
 // DB is an open database. All methods are safe for concurrent use.
 type DB struct {
 	keyspace // the default one
-	engine   *engine.DB
+	engine   *store.DB
 }
 
 // keyspace has the methods of a keyspace: those of reader at present, and writes.
@@ -16,7 +16,7 @@ type keyspace struct{ reader }
 
 // reader has the reads of a keyspace, at present or at a snapshot.
 type reader struct {
-	space *engine.Keyspace
+	space *store.Keyspace
 	at    *tree.Snapshot // nil: the present
 }
 
@@ -37,7 +37,7 @@ func Open(dir string, o *Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.Open(dir, opts.engine())
+	e, err := store.Open(dir, opts.engine())
 	if err != nil {
 		return nil, err
 	}

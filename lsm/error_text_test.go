@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/seed"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // checkText fails unless an error's text says each thing once: no name of the

@@ -3,9 +3,9 @@ package lsm
 import (
 	"time"
 
-	"github.com/loamdb/loam/internal/events"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/picker"
+	"github.com/loamdb/loam/internal/base/events"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/tree/picker"
 )
 
 // notifier tells the user's listener what happens. No method waits for it: events
@@ -22,7 +22,7 @@ func (n *notifier) ReadOnly(cause error) {
 	}
 }
 
-// FlushBegin is of jobs.Events, like all that follow.
+// FlushBegin is of work.Events, like all that follow.
 func (n *notifier) FlushBegin() {
 	if f := n.listener.FlushBegin; f != nil {
 		n.events.Post(f)

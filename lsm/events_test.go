@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/hang"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // plugged is a logger and a listener that call f with each event.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // PutTTL is Put of a value that expires: after ttl, which is rounded up to seconds, the key has
@@ -14,9 +14,9 @@ import (
 // ErrNeedsNative in LevelDB's format. See docs/ttl.md.
 func (k *keyspace) PutTTL(key, value []byte, ttl time.Duration, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
-		return engine.TooLarge("key and value", len(key)+len(value))
+		return store.TooLarge("key and value", len(key)+len(value))
 	}
-	seconds, bad := engine.Seconds(ttl)
+	seconds, bad := store.Seconds(ttl)
 	if err := cmp.Or(k.space.Writable(), bad); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (i BatchIn) PutTTL(key, value []byte, ttl time.Duration) {
 
 // expiring is a value with a time to live behind it. It reports false if Write refuses that.
 func (b *Batch) expiring(value []byte, ttl time.Duration) ([]byte, bool) {
-	seconds, err := engine.Seconds(ttl)
+	seconds, err := store.Seconds(ttl)
 	if err != nil && b.b.Err == nil {
 		b.b.Err = err
 	}
@@ -56,7 +56,7 @@ func (b *Batch) expiring(value []byte, ttl time.Duration) ([]byte, bool) {
 
 // PutTTL is Put of a value that expires ttl after the commit; see DB.PutTTL.
 func (tx *Txn) PutTTL(key, value []byte, ttl time.Duration) error {
-	seconds, bad := engine.Seconds(ttl)
+	seconds, bad := store.Seconds(ttl)
 	if err := cmp.Or(tx.txn.MayWrite(tx.space), bad); err != nil {
 		return err
 	}

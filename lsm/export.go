@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/loamdb/loam/internal/transfer"
+	"github.com/loamdb/loam/internal/feature/transfer"
 )
 
 // Export writes what the database in dir holds into a new database in to, in a format

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/mergeop"
-	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // Errors. Test with errors.Is; every error that concerns a file names it. Texts do

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // followed is a database in memory, and its follower, beside whose catch-ups something happens.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loamdb/loam/internal/options"
+	"github.com/loamdb/loam/internal/base/options"
 )
 
 const modulePath = "github.com/loamdb/loam/"

@@ -6,7 +6,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/loamdb/loam/internal/ingest"
+	"github.com/loamdb/loam/internal/feature/ingest"
 )
 
 // TableWriter writes a table outside of a database, for Ingest. It is used by one goroutine at a

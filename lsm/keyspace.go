@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // Keyspace is a key space of its own within a database: a memtable, a tree of tables and
@@ -144,7 +144,7 @@ func (k *keyspace) NewBatch() *Batch {
 // BatchIn adds operations on one keyspace to a batch; see Batch.In.
 type BatchIn struct {
 	b     *Batch
-	space *engine.Keyspace // nil: the default one
+	space *store.Keyspace // nil: the default one
 }
 
 // In returns what adds operations on k, which is of the database that the batch is written

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // fillStore writes through a Store, and wants to read the same.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // BenchmarkOpenKeyspaces opens and closes a database of one keyspace, and of 1,001, each of which

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // spacesKeys is how many keys killedSpaces writes into each keyspace, in turn.

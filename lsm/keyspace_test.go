@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/hang"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // openSpaces opens a database with keyspaces in fsys.

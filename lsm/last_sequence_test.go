@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/current"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/record"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestManifestCoversNoLog: a LevelDB that is killed may leave a MANIFEST whose last sequence number covers entries that only

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/hang"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // Whatever is opened on a closed database gives back nothing of the cache that

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // countKeys reads the whole database.

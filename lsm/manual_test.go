@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/hang"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // slowReads holds back the reads of tables while its gate is shut, and counts them.

@@ -1,6 +1,6 @@
 package lsm
 
-import "github.com/loamdb/loam/internal/engine"
+import "github.com/loamdb/loam/internal/store"
 
 // Merge adds an operand to key: from then on the key's value is what the merge operator makes
 // of its value before and the operand. It costs what a Put costs, as nothing is read; reads,
@@ -11,7 +11,7 @@ import "github.com/loamdb/loam/internal/engine"
 // it cannot apply makes reads of the key fail with ErrMergeFailed, until a Put or Delete.
 func (k *keyspace) Merge(key, operand []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(operand) > maxBatchSize-len(key)-64 {
-		return engine.TooLarge("key and operand", len(key)+len(operand))
+		return store.TooLarge("key and operand", len(key)+len(operand))
 	}
 	return k.space.Merge(key, operand, mode.commit())
 }

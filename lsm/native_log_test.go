@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestClosedLogCannotBeCut cuts the log of a database in the native format that was

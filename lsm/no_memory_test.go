@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/loamdb/loam/internal/offheap"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // withoutMemory runs f while the system has no memory off the heap.

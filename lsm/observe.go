@@ -3,10 +3,10 @@ package lsm
 import (
 	"time"
 
-	"github.com/loamdb/loam/internal/hist"
-	"github.com/loamdb/loam/internal/jobs"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/base/hist"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/store/work"
 )
 
 // WorkMetrics counts one kind of background work: flushes or compactions.
@@ -174,7 +174,7 @@ func (k *keyspace) Metrics() Metrics {
 }
 
 // addWork fills in what the scheduler counts.
-func (m *Metrics) addWork(c jobs.Counters) {
+func (m *Metrics) addWork(c work.Counters) {
 	m.Flush, m.Compact = WorkMetrics(c.Flushes), WorkMetrics(c.Compactions)
 	m.Filter = FilterMetrics(c.Filter)
 	m.Stalls = make(map[string]StallMetrics, len(c.Stalls))

@@ -6,13 +6,13 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/events"
-	"github.com/loamdb/loam/internal/jobs"
-	"github.com/loamdb/loam/internal/options"
-	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/base/events"
+	"github.com/loamdb/loam/internal/base/options"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/work"
 )
 
 // Options configures a database. A nil *Options and a zero field mean the
@@ -356,25 +356,25 @@ func (o *Options) resolve() (*Options, error) {
 	return r, nil
 }
 
-// engine returns the options for package engine. o is resolved.
-func (o *Options) engine() engine.Options {
-	ttl, _ := engine.Seconds(o.DefaultTTL)
-	return engine.Options{
+// engine returns the options for package store. o is resolved.
+func (o *Options) engine() store.Options {
+	ttl, _ := store.Seconds(o.DefaultTTL)
+	return store.Options{
 		Follow: o.follow,
 		TTL:    ttl, Wall: o.Clock,
 		FS: o.FS, Format: o.Format.dir(), ErrorIfMissing: o.ErrorIfMissing || o.follow, ErrorIfExists: o.ErrorIfExists,
 		NoCreateDirs: o.NoCreateDirs, ReadOnly: o.ReadOnly || o.follow, Upgrade: o.upgrade,
 		Comparer: o.Comparer, Comparers: o.comparerOf, Merge: o.MergeOperator, Merges: o.mergeOperatorOf, MaxOperands: o.MaxMergeOperands, Filter: o.CompactionFilter, Logger: o.Logger,
-		Listener: func(q *events.Queue) engine.Listener { return &notifier{events: q, listener: o.Events} },
+		Listener: func(q *events.Queue) store.Listener { return &notifier{events: q, listener: o.Events} },
 		Cache:    o.cache, Tables: o.tables(nil), MaxDecoded: o.MaxDecodedBlock, MaxOpenFiles: o.MaxOpenFiles,
 		Mmap: o.Mmap != MmapOff && !(o.Mmap == MmapAuto && o.Resources.inside().Bounded()), WALPreallocate: o.WALPreallocate, WALRetention: o.retention(),
-		Jobs: jobs.Options{Paused: o.DisableCompaction, Limits: o.limits()}, Resources: o.Resources.inside(),
+		Jobs: work.Options{Paused: o.DisableCompaction, Limits: o.limits()}, Resources: o.Resources.inside(),
 	}
 }
 
 // limits returns what the scheduler goes by. o is resolved.
-func (o *Options) limits() jobs.Limits {
-	return jobs.Limits{
+func (o *Options) limits() work.Limits {
+	return work.Limits{
 		MaxJobs: o.MaxBackgroundJobs, MaxSubcompactions: o.MaxSubcompactions, MaxMemTables: o.MaxMemtables,
 		L0Trigger: o.L0Compaction, L0Stop: o.L0Stop, FileSize: o.MaxFileSize, WriteBuffer: o.WriteBufferSize,
 		MaxSpaceAmplification: o.MaxSpaceAmplification, MaxLogs: o.MaxWALSize, MaxMemTableBytes: o.MaxMemtableBytes,

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/script"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestOptionsPage keeps docs/options.md what the options table says.

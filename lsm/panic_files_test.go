@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // countedFS counts the files of an FS that are open.

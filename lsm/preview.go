@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/options"
-	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/base/options"
+	"github.com/loamdb/loam/internal/base/preview"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -21,8 +21,8 @@ func init() {
 		}
 		return c.Unref, nil
 	}
-	engine.Of = func(db any) *engine.DB { return db.(*DB).engine }
-	engine.SnapshotOf = func(s any) *tree.Snapshot { return s.(*Snapshot).at }
+	store.Of = func(db any) *store.DB { return db.(*DB).engine }
+	store.SnapshotOf = func(s any) *tree.Snapshot { return s.(*Snapshot).at }
 }
 
 // setDefaultFormat changes the row of the options table.

@@ -2,7 +2,7 @@ package lsm
 
 import (
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // DeleteRange removes all keys from start up to, not including, limit, whether there are any or
@@ -12,7 +12,7 @@ import (
 // docs/rangedel.md.
 func (k *keyspace) DeleteRange(start, limit []byte, mode WriteMode) error {
 	if len(start) > maxBatchSize/2 || len(limit) > maxBatchSize-len(start)-64 {
-		return engine.TooLarge("start and limit", len(start)+len(limit))
+		return store.TooLarge("start and limit", len(start)+len(limit))
 	}
 	return k.space.DeleteRange(start, limit, mode.commit())
 }

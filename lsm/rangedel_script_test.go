@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/script"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // ranges is a database with range deletes that a script works with.

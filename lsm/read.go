@@ -3,7 +3,7 @@ package lsm
 import (
 	"fmt"
 
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/sstable"
 	"github.com/loamdb/loam/internal/tree"
 )
 

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/files"
-	"github.com/loamdb/loam/internal/owner"
-	"github.com/loamdb/loam/internal/repair"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/feature/repair"
+	"github.com/loamdb/loam/internal/format/owner"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/files"
 )
 
 // RepairReport is what Repair did. Its fields are Dropped (what could not be read, each
@@ -50,13 +50,13 @@ func Repair(dir string, o *Options) (*RepairReport, error) {
 // panic, of the user's FS or Comparer for instance, is an error.
 func inDir(opts *Options, dir string, do func(*vfs.Dir) error) error {
 	var d *vfs.Dir
-	err := engine.Protect(func() (err error) {
+	err := store.Protect(func() (err error) {
 		d, err = vfs.OpenDir(opts.FS, dir, vfs.DirOptions{Check: owner.Check})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	err = engine.Protect(func() error { return do(d) })
-	return errors.Join(err, engine.Protect(d.Close))
+	err = store.Protect(func() error { return do(d) })
+	return errors.Join(err, store.Protect(d.Close))
 }

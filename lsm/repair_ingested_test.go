@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // TestRepairKeepsIngestedKeyspacesApart: without a MANIFEST, tables that were loaded or ingested

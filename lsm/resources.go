@@ -1,6 +1,6 @@
 package lsm
 
-import "github.com/loamdb/loam/internal/engine"
+import "github.com/loamdb/loam/internal/store"
 
 // ResourcesOptions says what databases share. A zero field shares nothing of that kind, but for
 // BackgroundJobs.
@@ -23,11 +23,11 @@ type ResourcesOptions struct {
 
 // Resources is what any number of databases of a process share: see Options.Resources and
 // docs/resources.md. It is safe for concurrent use. Make one with NewResources.
-type Resources struct{ r *engine.Resources }
+type Resources struct{ r *store.Resources }
 
 // NewResources makes Resources. Close them when no database will be opened with them any more.
 func NewResources(o ResourcesOptions) *Resources {
-	return &Resources{engine.NewResources(engine.ResourcesOptions(o))}
+	return &Resources{store.NewResources(store.ResourcesOptions(o))}
 }
 
 // Close gives up the caller's hold: open databases keep their share, and the memory is freed with
@@ -49,12 +49,12 @@ func (r *Resources) Set(name, value string) error { return r.inside().Set(name, 
 func (r *Resources) Metrics() ResourcesMetrics { return ResourcesMetrics(r.inside().Metrics()) }
 
 // inside is what the engine shares: nil of a nil r, and closed of a zero one.
-func (r *Resources) inside() *engine.Resources {
+func (r *Resources) inside() *store.Resources {
 	switch {
 	case r == nil:
 		return nil
 	case r.r == nil:
-		return &engine.Resources{}
+		return &store.Resources{}
 	}
 	return r.r
 }

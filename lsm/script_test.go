@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/script"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // story is a database in memory that a script opens, writes, kills and damages.

@@ -2,8 +2,8 @@ package lsm
 
 import (
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/options"
+	"github.com/loamdb/loam/internal/base/options"
+	"github.com/loamdb/loam/internal/store"
 )
 
 // liveOptions are the options of an open database, and of its keyspaces.
@@ -41,14 +41,14 @@ func (k *Keyspace) Option(name string) (string, error) {
 	return option(k.space.DB, k.ID(), name)
 }
 
-func option(db *engine.DB, part uint32, name string) (string, error) {
+func option(db *store.DB, part uint32, name string) (string, error) {
 	if db.Health.Closing.Load() {
 		return "", base.ErrDatabaseClosed
 	}
 	return db.Live.(*liveOptions).Get(part, name)
 }
 
-func setOption(db *engine.DB, part uint32, name, value string) error {
+func setOption(db *store.DB, part uint32, name, value string) error {
 	if db.Health.Closing.Load() {
 		return base.ErrDatabaseClosed
 	}
@@ -56,7 +56,7 @@ func setOption(db *engine.DB, part uint32, name, value string) error {
 }
 
 // initLive keeps the options of a database that was opened, as they were given.
-func initLive(db *engine.DB, given *Options) {
+func initLive(db *store.DB, given *Options) {
 	l := &liveOptions{
 		Table: optionTable, Complete: (*Options).resolve,
 		Inherit: func(o *Options, part uint32) {
@@ -65,7 +65,7 @@ func initLive(db *engine.DB, given *Options) {
 			}
 		},
 		Apply: func(part uint32, of func(part uint32) *Options) error {
-			tuning := func(k *engine.Keyspace) engine.KeyspaceTuning { return of(uint32(k.ID())).keyspaceTuning(k) }
+			tuning := func(k *store.Keyspace) store.KeyspaceTuning { return of(uint32(k.ID())).keyspaceTuning(k) }
 			if part != options.Root {
 				return db.TuneKeyspace(base.KeyspaceID(part), tuning)
 			}
@@ -80,8 +80,8 @@ func initLive(db *engine.DB, given *Options) {
 }
 
 // tuning is what changes for the whole database. o is resolved.
-func (o *Options) tuning() engine.Tuning {
-	t := engine.Tuning{Limits: o.limits(), MaxOpenFiles: o.MaxOpenFiles, CacheSize: -1}
+func (o *Options) tuning() store.Tuning {
+	t := store.Tuning{Limits: o.limits(), MaxOpenFiles: o.MaxOpenFiles, CacheSize: -1}
 	if o.Cache == nil && !o.Resources.inside().Bounded() {
 		t.CacheSize = max(o.CacheSize, 0)
 	}
@@ -89,7 +89,7 @@ func (o *Options) tuning() engine.Tuning {
 }
 
 // keyspaceTuning is what changes for a keyspace. o is resolved.
-func (o *Options) keyspaceTuning(k *engine.Keyspace) engine.KeyspaceTuning {
-	ttl, _ := engine.Seconds(o.DefaultTTL)
-	return engine.KeyspaceTuning{Tables: o.tables(k.Comparer()), MemTableSize: o.WriteBufferSize, TTL: ttl, Filter: o.CompactionFilter}
+func (o *Options) keyspaceTuning(k *store.Keyspace) store.KeyspaceTuning {
+	ttl, _ := store.Seconds(o.DefaultTTL)
+	return store.KeyspaceTuning{Tables: o.tables(k.Comparer()), MemTableSize: o.WriteBufferSize, TTL: ttl, Filter: o.CompactionFilter}
 }

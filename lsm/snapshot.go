@@ -1,7 +1,7 @@
 package lsm
 
 import (
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
 )
 
@@ -10,7 +10,7 @@ import (
 // are safe for concurrent use. An iterator of a snapshot ignores IterOptions.Snapshot.
 type Snapshot struct {
 	reader
-	root *engine.DB
+	root *store.DB
 	own  tree.Snapshot // unless it was made by In
 }
 

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 func TestSnapshotsSurviveCompaction(t *testing.T) {

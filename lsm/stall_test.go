@@ -9,10 +9,10 @@ import (
 	"testing/synctest"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
 	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/seed"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // stallOptions are option sets at the edges of what Open accepts, every pair of

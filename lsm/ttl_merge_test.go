@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
 // TestMergeBesideFirstTTL has the first value that expires put while a batch with a merge is

@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/loamdb/loam/internal/arena"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/memory/arena"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // fakeClock is a clock that a test sets.

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/locks"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/feature/locks"
+	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/write"
 	"github.com/loamdb/loam/internal/tree"
-	"github.com/loamdb/loam/internal/txn"
 )
 
 // Errors of transactions.
@@ -111,7 +111,7 @@ type TxnOptions struct {
 // those of DB do, too.
 type Txn struct {
 	txn   *txn.Txn
-	space *engine.Keyspace
+	space *store.Keyspace
 	mode  WriteMode
 }
 
@@ -312,7 +312,7 @@ func (tx *Txn) RollbackTo(s SavePoint) error { return tx.txn.RollbackTo(s.serial
 // transaction, whatever it returns: after an error nothing of it is written, and its locks
 // are given back. It fails with ErrConflict, and as DB.Write does.
 func (tx *Txn) Commit(mode WriteMode) error {
-	return tx.txn.Commit(commit.Mode(mode & (Sync | NoStall)))
+	return tx.txn.Commit(write.Mode(mode & (Sync | NoStall)))
 }
 
 // Rollback ends the transaction without a trace. After its end it does nothing, so that it
@@ -329,7 +329,7 @@ func (tx *Txn) Close() error { return tx.Rollback() }
 // transaction in one call. A nil old means that the key has no value; a nil value deletes
 // it. It fails as Put does.
 func (k *keyspace) CompareAndSwap(key, old, value []byte, mode WriteMode) (swapped bool, err error) {
-	return k.space.DB.Txns.CompareAndSwap(k.space, key, old, value, commit.Mode(mode&(Sync|NoStall)))
+	return k.space.DB.Txns.CompareAndSwap(k.space, key, old, value, write.Mode(mode&(Sync|NoStall)))
 }
 
 // PutIfAbsent sets key to value if it has no value now, and reports whether it did. It fails

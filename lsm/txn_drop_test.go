@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // TestTxnMeetsDroppedKeyspace drops a keyspace under transactions of every kind: their snapshots go

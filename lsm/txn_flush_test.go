@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // TestTxnChecksBesideFlushes commits transactions that have read or deleted ranges, beside writes

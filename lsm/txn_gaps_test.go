@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/tree"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // gap calls a function where a transaction has given up its mutex and has not read yet.
 type gap struct {
-	*engine.Keyspace
+	*store.Keyspace
 	call func()
 }
 

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // nativeTxnDB has the operator "append" with commas.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // caselessDB has keys that are equal where they differ in case alone.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/seed"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 func txnDB(t testing.TB) *DB {

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // verifyFormats runs a test on a database of several tables in each format.

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/commit"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/txn"
+	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/write"
 )
 
 // WriteMode says what a write waits for. Modes are joined with |.
@@ -19,14 +19,14 @@ const (
 	// of the unsynced writes, never one in the middle.
 	NoSync WriteMode = 0
 	// Sync returns when the write, and every write before it, is on disk.
-	Sync = WriteMode(commit.Sync)
+	Sync = WriteMode(write.Sync)
 	// NoStall fails with ErrBusy where the write would have to wait for
 	// flushes or compactions.
-	NoStall = WriteMode(commit.NoStall)
+	NoStall = WriteMode(write.NoStall)
 )
 
 // commit leaves out what no mode is.
-func (m WriteMode) commit() commit.Mode { return commit.Mode(m & (Sync | NoStall)) }
+func (m WriteMode) commit() write.Mode { return write.Mode(m & (Sync | NoStall)) }
 
 // maxBatchSize bounds the encoded size of a batch in bytes, and so of a key or value.
 const maxBatchSize = txn.MaxBatch
@@ -41,7 +41,7 @@ const maxBatchSize = txn.MaxBatch
 // Any other failure of the log makes the database read-only.
 func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 || len(value) > maxBatchSize-len(key)-64 {
-		return engine.TooLarge("key and value", len(key)+len(value))
+		return store.TooLarge("key and value", len(key)+len(value))
 	}
 	if ttl := k.space.TTL(); ttl > 0 {
 		return k.PutTTL(key, value, time.Duration(ttl)*time.Second, mode)
@@ -52,7 +52,7 @@ func (k *keyspace) Put(key, value []byte, mode WriteMode) error {
 // Delete removes key, whether it exists or not. It fails as Put does.
 func (k *keyspace) Delete(key []byte, mode WriteMode) error {
 	if len(key) > maxBatchSize/2 {
-		return engine.TooLarge("key", len(key))
+		return store.TooLarge("key", len(key))
 	}
 	return k.space.Put(base.KindDelete, key, nil, mode.commit())
 }

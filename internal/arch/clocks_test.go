@@ -49,7 +49,7 @@ var allowedClocks = map[string]string{
 	"internal/testkit/metamorphic/shrink.go shrink":                               "how long a failure is shrunk decides nothing",
 	"internal/testkit/mutants/mutants_test.go TestMutants":                        "how long a test of a mutant is repeated",
 	"internal/testkit/mutants/mutants_test.go run":                                "how long a test of a mutant may take",
-	"internal/vfs/blocked_linux_test.go TestBlockedAppendsLetTheWorldStop":        "the file system is frozen for a time, and the world must stop meanwhile",
+	"internal/os/vfs/blocked_linux_test.go TestBlockedAppendsLetTheWorldStop":     "the file system is frozen for a time, and the world must stop meanwhile",
 	"internal/kvbench/follower/follower_test.go TestProcess":                      "lags are times",
 	"internal/kvbench/follower/follower_test.go TestWatch":                        "lags are times",
 	"internal/kvbench/interrupt_unix_test.go interruptedChild":                    "a child that runs until it is interrupted",

@@ -6,75 +6,49 @@ import (
 	"strings"
 )
 
-// floors is the house: a package imports only packages of a lower floor. Paths
-// are relative to the module; a path that ends in a slash includes everything below it.
-var floors = []struct {
-	floor int
-	paths []string
-}{
-	{0, []string{"internal/base", "internal/invariants", "internal/offheap", "internal/hist", "internal/epoch", "internal/events", "internal/preview", "internal/filelock"}},
-	{1, []string{"internal/vfs", "internal/arena", "internal/prefix", "internal/radix", "internal/options", "internal/mergeop", "internal/locks", "internal/budget"}},
-	{2, []string{"internal/record", "internal/batchrepr", "internal/cache", "internal/block", "internal/colblk", "internal/filter", "internal/inplace", "internal/directio", "internal/foreign", "internal/rangedel", "internal/current", "internal/fileid"}},
-	{3, []string{"internal/memtable", "internal/sstable", "internal/sstable/blocktable", "internal/sstable/ldb", "internal/sstable/native", "internal/blob", "internal/manifest"}},
-	{4, []string{"internal/files", "internal/owner", "internal/iters", "internal/commit", "internal/wal", "internal/picker", "internal/compact"}},
-	{5, []string{"internal/tree", "internal/follow", "internal/jobs", "internal/txn", "internal/engine", "internal/backup", "internal/feed", "internal/transfer", "internal/repair", "internal/ingest"}},
-	{6, []string{"lsm", "lsm/backup", "lsm/crashfs", "lsm/dump"}},
-	{7, []string{"cabi/", "cmd/", "bindings/"}},
+// floors are the folders of the house, lowest first. A folder has the packages below it. A
+// package imports packages of lower folders and of its own; upward lists the exceptions.
+var floors = []string{
+	"internal/base", "internal/memory", "internal/os", "internal/format", "internal/tree", "internal/store", "internal/feature",
+	"lsm", "outside",
 }
 
-// kits help tests and benchmarks. They may import the engine's floors up to
-// the one given; the engine imports none of them, its tests and commands may.
-var kits = []struct {
-	path string
-	upTo int
-}{
-	{"internal/arch", -1},
-	{"internal/workload/", -1},
-	{"internal/sstable/sstabletest", 3},
-	{"internal/testkit/", 6},
-	{"internal/kvbench/", 6},
+// outside are the folders above lsm.
+var outsides = []string{"cabi", "cmd", "bindings"}
+
+// features is the folder of what a database can do besides reading and writing.
+const features = "internal/feature"
+
+// upward are the imports of a higher folder, or of another feature, each with its reason.
+var upward = map[[2]string]string{
+	{"internal/tree", "internal/store/files"}:                "a read opens the tables that it needs",
+	{"internal/store", "internal/feature/txn"}:               "a write of values that expire, and a swap, are transactions of their own",
+	{"internal/store", "internal/feature/follow"}:            "an opening may be that of a follower",
+	{"internal/store", "internal/feature/feed"}:              "commits wake the feeds that wait",
+	{"internal/store", "internal/feature/backup"}:            "Close ends the copies under way",
+	{"internal/feature/txn", "internal/feature/locks"}:       "key locks are for transactions alone",
+	{"internal/feature/ingest", "internal/feature/txn"}:      "an excise counts as a write of a range",
+	{"internal/feature/transfer", "internal/feature/backup"}: "an export is staged as a checkpoint is",
 }
 
-// sideways lists the edges inside a floor; everything may import invariants.
-var sideways = map[[2]string]bool{
-	{"internal/colblk", "internal/block"}:                      true,
-	{"internal/sstable/ldb", "internal/sstable"}:               true,
-	{"internal/sstable/blocktable", "internal/sstable"}:        true,
-	{"internal/sstable/ldb", "internal/sstable/blocktable"}:    true,
-	{"internal/sstable/native", "internal/sstable/blocktable"}: true,
-	{"internal/sstable/native", "internal/sstable"}:            true,
-	{"internal/options", "internal/mergeop"}:                   true,
-	{"internal/offheap", "internal/base"}:                      true,
-	{"internal/preview", "internal/base"}:                      true,
-	{"internal/compact", "internal/iters"}:                     true,
-	{"internal/compact", "internal/picker"}:                    true,
-	{"internal/jobs", "internal/tree"}:                         true,
-	{"internal/follow", "internal/tree"}:                       true,
-	{"internal/engine", "internal/follow"}:                     true,
-	{"internal/engine", "internal/tree"}:                       true,
-	{"internal/engine", "internal/txn"}:                        true,
-	{"internal/txn", "internal/tree"}:                          true,
-	{"internal/engine", "internal/jobs"}:                       true,
-	{"internal/engine", "internal/backup"}:                     true,
-	{"internal/transfer", "internal/engine"}:                   true,
-	{"internal/transfer", "internal/tree"}:                     true,
-	{"internal/transfer", "internal/backup"}:                   true,
-	{"lsm/backup", "lsm"}:                                      true,
-	{"lsm/dump", "lsm"}:                                        true,
-	{"internal/engine", "internal/feed"}:                       true,
-	{"internal/ingest", "internal/engine"}:                     true,
-	{"internal/ingest", "internal/tree"}:                       true,
-	{"internal/ingest", "internal/txn"}:                        true,
+// kits help tests and benchmarks. They may import the folders up to the one given, "" being none;
+// the engine imports no kit, its tests and commands may.
+var kits = []struct{ path, upTo string }{
+	{"internal/arch", ""},
+	{"internal/workload/", ""},
+	{"internal/format/sstable/sstabletest", "internal/format"},
+	{"internal/testkit/", "lsm"},
+	{"internal/kvbench/", "lsm"},
 }
 
-// formats are the table formats. Only internal/files imports them: it picks by a
-// table's magic, and everything else has readers and writers of internal/sstable.
-var formats = []string{"internal/sstable/ldb", "internal/sstable/native"}
+// formats are the table formats. Only internal/store/files imports them: it picks by a
+// table's magic, and everything else has readers and writers of internal/format/sstable.
+var formats = []string{"internal/format/sstable/ldb", "internal/format/sstable/native"}
 
 // blind lists imports that would break a promise although the floors allow them:
 // metadata never opens a table.
 var blind = map[string][]string{
-	"internal/manifest": {"internal/sstable"},
+	"internal/format/manifest": {"internal/format/sstable"},
 }
 
 // outside is what the module may import besides the standard library; the
@@ -94,21 +68,26 @@ func matchPath(pattern, p string) bool {
 	return p == pattern
 }
 
+// floorOf is the rank of the folder that a package is in.
 func floorOf(p string) (int, bool) {
-	for _, f := range floors {
-		for _, q := range f.paths {
-			if matchPath(q, p) {
-				return f.floor, true
-			}
+	for _, o := range outsides {
+		if matchPath(o+"/", p) {
+			p = "outside"
+		}
+	}
+	for i, f := range floors {
+		if matchPath(f+"/", p) {
+			return i, true
 		}
 	}
 	return 0, false
 }
 
+// kitOf is the rank up to which a kit may import; -1: nothing.
 func kitOf(p string) (upTo int, ok bool) {
 	for _, k := range kits {
 		if matchPath(k.path, p) {
-			return k.upTo, true
+			return slices.Index(floors, k.upTo), true
 		}
 	}
 	return 0, false
@@ -124,7 +103,7 @@ func ruleFloors(t *tree) []string {
 		_, isKit := kitOf(from)
 		if !onFloor && !isKit && !homeless[from] {
 			homeless[from] = true
-			bad = append(bad, fmt.Sprintf("%s: package is on no floor and is no kit", from))
+			bad = append(bad, fmt.Sprintf("%s: package is in no folder of the house and is no kit", from))
 			return
 		}
 		for _, im := range f.imports() {
@@ -145,39 +124,32 @@ func checkImport(f *file, from, im string) string {
 	kit, isKit := kitOf(from)
 	toFloor, known := floorOf(to)
 	if _, toKit := kitOf(to); toKit {
-		if fromFloor, ok := floorOf(from); ok && fromFloor < 7 && !f.isTest() {
+		if fromFloor, ok := floorOf(from); ok && !isKit && fromFloor < len(floors)-1 && !f.isTest() {
 			return "the engine does not import test and benchmark kits"
 		}
 		return ""
 	}
 	switch {
 	case !known:
-		return "imported package is on no floor"
-	case slices.Contains(formats, to) && to != from && from != "internal/files" && !f.isTest():
-		return "only internal/files imports table formats"
+		return "imported package is in no folder of the house"
+	case slices.Contains(formats, to) && to != from && from != "internal/store/files" && !f.isTest():
+		return "only internal/store/files imports table formats"
 	case isKit && !f.isTest() && toFloor > kit:
-		return fmt.Sprintf("this kit may see floors up to F%d, that is F%d", kit, toFloor)
-	case isKit || to == from || to == "internal/invariants":
+		return "this kit may not import " + floors[toFloor]
+	case isKit || to == from || to == "internal/base/invariants":
 		return ""
 	}
-	if !f.isTest() {
-		for _, b := range blind[from] {
-			if b == to {
-				return "metadata never opens a table"
-			}
-		}
+	if !f.isTest() && slices.Contains(blind[from], to) {
+		return "metadata never opens a table"
 	}
 	fromFloor, _ := floorOf(from)
-	if top, _, _ := strings.Cut(from, "/"); fromFloor == 7 && strings.HasPrefix(to, top+"/") {
-		return "" // parts of one binding or of the commands
-	}
-	if toFloor < fromFloor || sideways[[2]string{from, to}] {
+	if _, ok := upward[[2]string{from, to}]; ok || toFloor < fromFloor {
 		return ""
 	}
-	if f.isTest() && toFloor == fromFloor {
+	if own := floors[fromFloor]; toFloor == fromFloor && (own != features || f.isTest()) {
 		return ""
 	}
-	return fmt.Sprintf("F%d may import only lower floors, that is F%d", fromFloor, toFloor)
+	return fmt.Sprintf("%s may not import %s", floors[fromFloor], floors[toFloor])
 }
 
 // checkOutside checks imports that are not of the module.

@@ -36,12 +36,12 @@ var largePackages = map[string]int{}
 // panics may call panic: "path func" -> why it cannot be reached by input or
 // fault. The list only shrinks.
 var panics = map[string]string{
-	"lsm/iterator.go walk":                         "a nil error pointer, at the call: without it a scan that fails would look whole",
-	"internal/offheap/slab.go holder":              "memory that Alloc never gave out: going on would corrupt other owners",
-	"internal/offheap/map_unix.go unmapPages":      "munmap refuses only addresses that were never mapped",
-	"internal/offheap/map_windows.go unmapPages":   "as munmap",
-	"internal/memtable/lazy_order.go getOrdered":   "Get has no error: the engine makes the panic one, of a read that was to end early",
-	"internal/testkit/callbacks/callbacks.go call": "a kit: the panic is what the database has to survive",
+	"lsm/iterator.go walk":                              "a nil error pointer, at the call: without it a scan that fails would look whole",
+	"internal/memory/offheap/slab.go holder":            "memory that Alloc never gave out: going on would corrupt other owners",
+	"internal/memory/offheap/map_unix.go unmapPages":    "munmap refuses only addresses that were never mapped",
+	"internal/memory/offheap/map_windows.go unmapPages": "as munmap",
+	"internal/tree/memtable/lazy_order.go getOrdered":   "Get has no error: the engine makes the panic one, of a read that was to end early",
+	"internal/testkit/callbacks/callbacks.go call":      "a kit: the panic is what the database has to survive",
 }
 
 func ruleFileSize(t *tree) []string {
@@ -274,7 +274,7 @@ func exits(t *tree, allowed map[string]string) []string {
 	var bad []string
 	used := map[string]bool{}
 	t.goFiles(func(f *file) {
-		if f.isTest() || f.command() || f.dir() == "internal/invariants" || onlyTagged(f, "invariants") || onlyTagged(f, "unmap") {
+		if f.isTest() || f.command() || f.dir() == "internal/base/invariants" || onlyTagged(f, "invariants") || onlyTagged(f, "unmap") {
 			return
 		}
 		for _, d := range f.ast.Decls {

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/kvbench/machine"
 	"github.com/loamdb/loam/internal/kvbench/runner"
 	"github.com/loamdb/loam/internal/workload/store"

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/base/preview"
 	"github.com/loamdb/loam/lsm"
 )
 

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 

@@ -11,14 +11,14 @@ FUZZTIME ?= 5s
 TEST_TIMEOUT ?= 30m
 
 # Packages whose code several goroutines run at once.
-CONCURRENT := ./lsm $(addprefix ./internal/,cache commit epoch files hist memtable offheap vfs testkit/history testkit/lifetimes)
+CONCURRENT := ./lsm $(addprefix ./internal/,memory/cache store/write memory/epoch store/files base/hist tree/memtable memory/offheap os/vfs testkit/history testkit/lifetimes)
 # Packages that read memory off the Go heap which others free, and the tests of lsm that do so. With the
 # tag unmap, freed memory is unreadable for good, so that a use of it ends the test with a SIGSEGV;
 # the race detector does not see that memory.
-UNMAPPED := $(addprefix ./internal/,cache epoch files memtable offheap tree txn testkit/history testkit/lifetimes)
+UNMAPPED := $(addprefix ./internal/,memory/cache memory/epoch store/files tree/memtable memory/offheap tree feature/txn testkit/history testkit/lifetimes)
 UNMAPPED_LSM := Beside|UnderWay|Waits|Txn|Iterator|Snapshot|MultiGet|Follower
 # Packages that check more in builds with the tag invariants.
-CHECKED := ./lsm $(addprefix ./internal/,block cache compact iters memtable testkit/lifetimes testkit/metamorphic)
+CHECKED := ./lsm $(addprefix ./internal/,format/block memory/cache tree/compact tree/iters tree/memtable testkit/lifetimes testkit/metamorphic)
 
 INTEROP := internal/testkit/interop
 INTEROP_VENV := build/venv

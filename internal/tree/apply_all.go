@@ -2,7 +2,7 @@ package tree
 
 import (
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 )
 
 // ApplyAll inserts a batch into the trees that it writes to, which find returns. If a

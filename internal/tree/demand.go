@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/sstable"
 )
 
 // Demand is what the reads of a follower's present and its catch-ups tell each other: whether

@@ -32,6 +32,6 @@
 //
 // What all keyspaces of a database have in common is in Shared, above all the
 // visible sequence number and the list of snapshots (Sequences). A Tree starts no
-// goroutine, writes no log or manifest and deletes no file: package jobs flushes
+// goroutine, writes no log or manifest and deletes no file: package work flushes
 // and compacts it, the commit leader fills it.
 package tree

@@ -2,8 +2,8 @@ package tree
 
 import (
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
-	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/epoch"
 )
 
 // A follower's trees get entries from the logs of another process, and versions from its

@@ -5,10 +5,10 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // hasBuffers hold the values that Has does not want.

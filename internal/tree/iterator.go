@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/iters"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/rangedel"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/iters"
 )
 
 // IterOptions says what an iterator walks over; see lsm.IterOptions.

@@ -4,10 +4,10 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/mergeop"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // multiGetChunk keys go through the stages of a MultiGet side by side: enough

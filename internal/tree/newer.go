@@ -2,10 +2,10 @@ package tree
 
 import (
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/rangedel"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // What a transaction asks before it commits: has a key, or a range of keys, an entry that

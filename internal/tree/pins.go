@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
-	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/epoch"
 )
 
 // A compaction leaves what snapshots see as it is: it lists them when it begins, and

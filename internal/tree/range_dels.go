@@ -4,11 +4,11 @@ import (
 	"errors"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/iters"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/rangedel"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/iters"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // hasRangeDels reports whether a read must look for range tombstones.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/base/mergeop"
 	"github.com/loamdb/loam/internal/testkit/model"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
+	"github.com/loamdb/loam/internal/memory/epoch"
 )
 
 // Sequences is the visible sequence number of a database, the list of its snapshots, and the clock

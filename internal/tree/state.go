@@ -4,9 +4,9 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/epoch"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // ReadState is one state of a Tree's memtables and tables. It is immutable but for

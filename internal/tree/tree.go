@@ -8,15 +8,15 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/loamdb/loam/internal/arena"
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/budget"
-	"github.com/loamdb/loam/internal/epoch"
-	"github.com/loamdb/loam/internal/files"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/mergeop"
-	"github.com/loamdb/loam/internal/sstable"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/memory/arena"
+	"github.com/loamdb/loam/internal/memory/budget"
+	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // Shared is what the trees of one database have in common. All fields but Spare are

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/cache"
-	"github.com/loamdb/loam/internal/epoch"
-	"github.com/loamdb/loam/internal/files"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/memtable"
-	"github.com/loamdb/loam/internal/offheap"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/tree/memtable"
 )
 
 // house is what a database gives to its trees.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/mergeop"
+	"github.com/loamdb/loam/internal/base/mergeop"
 )
 
 // TestTurn turns round at a key that has operands: it does not come again.

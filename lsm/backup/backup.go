@@ -18,10 +18,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/loamdb/loam/internal/backup"
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/feature/backup"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -112,7 +112,7 @@ func (f *Folder) Create(ctx context.Context, db *lsm.DB, o *RunOptions) (info In
 		return info, fmt.Errorf("%w: Create needs a database", lsm.ErrInvalidArgument)
 	}
 	err = f.run(ctx, "backup", o, func(r *backup.Run) error {
-		made, err := engine.Of(db).Backup(f.f, r)
+		made, err := store.Of(db).Backup(f.f, r)
 		info = Info(made)
 		return err
 	})

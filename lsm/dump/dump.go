@@ -13,10 +13,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/fileid"
-	"github.com/loamdb/loam/internal/transfer"
+	"github.com/loamdb/loam/internal/feature/transfer"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/os/fileid"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -78,8 +78,8 @@ func CheckPath(db *lsm.DB, path string) error {
 	if db == nil || path == "" {
 		return fmt.Errorf("%w: the check of a path needs a database and a path", lsm.ErrInvalidArgument)
 	}
-	e := engine.Of(db)
-	err := engine.Protect(func() error {
+	e := store.Of(db)
+	err := store.Protect(func() error {
 		return e.WhileOpen(func() error {
 			_, err := fileid.Outside(e.Opts.FS, path, e.Dir, "the database")
 			return err
@@ -128,14 +128,14 @@ func Write(ctx context.Context, db *lsm.DB, w io.Writer, o *Options) (*Info, err
 		in.Codec = block.Zstd
 	}
 	if o.Snapshot != nil {
-		if in.Snapshot = engine.SnapshotOf(o.Snapshot); in.Snapshot == nil {
+		if in.Snapshot = store.SnapshotOf(o.Snapshot); in.Snapshot == nil {
 			return nil, fmt.Errorf("%w: the snapshot is not one of a database", lsm.ErrInvalidArgument)
 		}
 	}
 	if err := checkFile(db, w); err != nil {
 		return nil, err
 	}
-	return result("dump", func() (transfer.Summary, error) { return transfer.Dump(ctx, engine.Of(db), w, in) })
+	return result("dump", func() (transfer.Summary, error) { return transfer.Dump(ctx, store.Of(db), w, in) })
 }
 
 // LoadOptions configures Load. A nil *LoadOptions and zero fields mean what they say.
@@ -168,7 +168,7 @@ func Load(ctx context.Context, db *lsm.DB, r io.Reader, o *LoadOptions) (*Info, 
 		o = &LoadOptions{}
 	}
 	in := transfer.LoadOptions{Overwrite: o.Overwrite, SyncBytes: syncBytes, Progress: told(o.Progress)}
-	return result("loading a dump", func() (transfer.Summary, error) { return transfer.Load(ctx, engine.Of(db), r, in) })
+	return result("loading a dump", func() (transfer.Summary, error) { return transfer.Load(ctx, store.Of(db), r, in) })
 }
 
 // Verify reads the dump that r has, checks all of it, and returns what it has. progress, unless nil, is
@@ -192,7 +192,7 @@ func told(f func(Progress)) func(transfer.Progress) {
 // result runs do, whose panic, of a reader or a callback for instance, is an error.
 func result(what string, do func() (transfer.Summary, error)) (*Info, error) {
 	var s transfer.Summary
-	err := engine.Protect(func() (err error) {
+	err := store.Protect(func() (err error) {
 		s, err = do()
 		return err
 	})

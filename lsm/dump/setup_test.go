@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/engine"
-	"github.com/loamdb/loam/internal/transfer"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/feature/transfer"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/dump"
 )
@@ -193,7 +193,7 @@ func writeOne(t testing.TB, db *lsm.DB, rng *rand.Rand, m map[string]string, nam
 func written(t testing.TB, db *lsm.DB, blockBytes int, codec block.Codec) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	s, err := transfer.Dump(ctx, engine.Of(db), &b, transfer.DumpOptions{Codec: codec, BlockBytes: blockBytes})
+	s, err := transfer.Dump(ctx, store.Of(db), &b, transfer.DumpOptions{Codec: codec, BlockBytes: blockBytes})
 	must(t, err)
 	if int64(b.Len()) != s.Size {
 		t.Fatalf("%d bytes, said are %d", b.Len(), s.Size)

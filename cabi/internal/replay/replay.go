@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/lsm"
 )
 

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/block"
+	"github.com/loamdb/loam/internal/format/block"
 	"github.com/loamdb/loam/internal/workload/store"
 	"github.com/loamdb/loam/lsm"
 )

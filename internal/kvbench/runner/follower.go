@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/kvbench/follower"
 	"github.com/loamdb/loam/internal/workload"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/base/hist"
 )
 
 // Quantiles are the percentiles that reports give.

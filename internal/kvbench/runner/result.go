@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/loamdb/loam/internal/hist"
+	"github.com/loamdb/loam/internal/base/hist"
 	"github.com/loamdb/loam/internal/workload"
 	"github.com/loamdb/loam/internal/workload/store"
 )

@@ -29,8 +29,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 	"github.com/loamdb/loam/lsm/dump"

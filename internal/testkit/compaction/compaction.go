@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/picker"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/tree/picker"
 )
 
 // Apply returns the version that an edit makes of v.

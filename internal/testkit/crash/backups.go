@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )

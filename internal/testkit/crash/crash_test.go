@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 )
 
 // TestCrashStates takes about 12,000 states in the usual size.

@@ -14,12 +14,12 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/engine"
+	"github.com/loamdb/loam/internal/feature/transfer"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/transfer"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -75,7 +75,7 @@ func makeDump(t *testing.T, rng *rand.Rand, n int) *dumped {
 		}
 	}
 	var w bytes.Buffer
-	if _, err := transfer.Dump(context.Background(), engine.Of(db), &w, transfer.DumpOptions{BlockBytes: 8 << 10, Codec: block.Snappy}); err != nil {
+	if _, err := transfer.Dump(context.Background(), store.Of(db), &w, transfer.DumpOptions{BlockBytes: 8 << 10, Codec: block.Snappy}); err != nil {
 		t.Fatal(err)
 	}
 	d.bytes = w.Bytes()
@@ -90,7 +90,7 @@ func (d *dumped) open(fsys vfs.FS) (*lsm.DB, error) {
 }
 
 func (d *dumped) load(db *lsm.DB) error {
-	_, err := transfer.Load(context.Background(), engine.Of(db), bytes.NewReader(d.bytes), transfer.LoadOptions{SyncBytes: loadStep})
+	_, err := transfer.Load(context.Background(), store.Of(db), bytes.NewReader(d.bytes), transfer.LoadOptions{SyncBytes: loadStep})
 	return err
 }
 

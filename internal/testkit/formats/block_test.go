@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/colblk"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/format/colblk"
 )
 
 var packings = []string{"none", "values", "heap"}

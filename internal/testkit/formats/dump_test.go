@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/mergeop"
-	"github.com/loamdb/loam/internal/transfer"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/feature/transfer"
+	"github.com/loamdb/loam/internal/format/block"
 )
 
 // dump: `id HEX`, `created N`, `sequence N`, keyspaces with their comparers, `merge` operators and

@@ -21,12 +21,12 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/batchrepr"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/record"
-	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/sstable/ldb"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/format/sstable/ldb"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the bytes of the examples into the pages")

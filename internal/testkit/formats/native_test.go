@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/sstable"
-	"github.com/loamdb/loam/internal/sstable/blocktable"
-	"github.com/loamdb/loam/internal/sstable/native"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/format/sstable/blocktable"
+	"github.com/loamdb/loam/internal/format/sstable/native"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // native: a line `file NUMBER keyspace ID`, then lines as of a table.

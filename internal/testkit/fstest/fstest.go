@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 )
 
 // ReadFile reads a whole file.

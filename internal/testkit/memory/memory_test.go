@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/internal/testkit"
 )
 

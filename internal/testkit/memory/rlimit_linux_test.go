@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/memory/offheap"
 	"github.com/loamdb/loam/lsm"
 )
 

@@ -8,10 +8,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/loamdb/loam/internal/offheap"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/hang"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 

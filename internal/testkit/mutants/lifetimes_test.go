@@ -15,7 +15,7 @@ var lifetimes = []mutant{
 		{"internal/tree/pins.go", "\ts.tree.shared.Reads.Retire(func() {\n\t\tif s.refs.Unref() {\n\t\t\ts.free()\n\t\t}\n\t})\n", "\tif s.refs.Unref() {\n\t\ts.free()\n\t}\n"}}},
 
 	{"lock-of-bytes", "keys that the comparer calls equal have a lock for each spelling", target{"lsm", "TestTxnLocksSpellings"}, []edit{
-		{"internal/locks/locks.go", "if c.EqualIsBytewise {", "if c != nil {"}}},
+		{"internal/feature/locks/locks.go", "if c.EqualIsBytewise {", "if c != nil {"}}},
 
 	{"range-ends-early", "the check of a commit leaves out the last key of a range", target{"lsm", "TestTxnSpellings"}, []edit{
 		{"internal/tree/newer.go", "return c > 0 || c == 0 && !r.inclusive", "return c >= 0"}}},
@@ -24,14 +24,14 @@ var lifetimes = []mutant{
 		{"internal/tree/newer.go", "\t\tm := s.memTable(i)\n\t\tfor _, list := range m.RangeDels() {", "\t\tm := s.Mem\n\t\tif i >= 0 {\n\t\t\treturn true\n\t\t}\n\t\tfor _, list := range m.RangeDels() {"}}},
 
 	{"range-delete-moves-on", "a lock moves the snapshot behind a range delete", target{"lsm", "TestTxnRangeDeleteKeepsSnapshot"}, []edit{
-		{"internal/txn/txn.go", "\t\ttx.unlocked = true // the commit", "\t\t// the commit"}}},
+		{"internal/feature/txn/txn.go", "\t\ttx.unlocked = true // the commit", "\t\t// the commit"}}},
 
 	{"snapshot-closed-under-read", "a lock closes the snapshot that a GetForUpdate reads at", target{"lsm", "TestTxnGetForUpdateGap"}, []edit{
-		{"internal/txn/txn.go", "case tx.updating > 0:", "case tx.updating < 0:"}}},
+		{"internal/feature/txn/txn.go", "case tx.updating > 0:", "case tx.updating < 0:"}}},
 
 	{"rollback-unnoticed", "an iterator goes on over writes that were taken back", target{"lsm", "TestTxnIterGap"}, []edit{
-		{"internal/txn/batch.go", "b.lows[i].size < size", "b.lows[i].size < 0"}}},
+		{"internal/feature/txn/batch.go", "b.lows[i].size < size", "b.lows[i].size < 0"}}},
 
 	{"rolled-back-keyspace", "a commit depends on a keyspace in which it writes nothing", target{"lsm", "TestTxnRolledBackKeyspace"}, []edit{
-		{"internal/txn/commit.go", "if s.empty() {", "if false {"}}},
+		{"internal/feature/txn/commit.go", "if s.empty() {", "if false {"}}},
 }

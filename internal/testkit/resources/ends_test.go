@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/loamdb/loam/internal/offheap"
-	"github.com/loamdb/loam/internal/preview"
+	"github.com/loamdb/loam/internal/base/preview"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit"
 	"github.com/loamdb/loam/internal/testkit/hang"
 	"github.com/loamdb/loam/internal/testkit/leak"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 

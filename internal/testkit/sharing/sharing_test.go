@@ -81,7 +81,7 @@ func TestSharedLinesAreFound(t *testing.T) {
 			text = strings.Replace(text, "\t\"sync\"\n", "\t\"sync\"\n\t\"sync/atomic\"\n", 1)
 			text = strings.Replace(text, "\th.state, seq, err = t.stateFor(h.guard, snap)\n", "\th.state, seq, err = t.stateFor(h.guard, snap)\n\tplanted.Add(1)\n", 1)
 			return text + "\nvar planted atomic.Int64\n"
-		case "internal/memtable/source.go":
+		case "internal/tree/memtable/source.go":
 			text = strings.Replace(text, "\tif all {\n", "\tif true {\n", 1)
 			return strings.Replace(text, "\tif referenced {\n", "\tif referenced || true {\n", 1)
 		}

@@ -15,7 +15,7 @@ import (
 	"sync"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 

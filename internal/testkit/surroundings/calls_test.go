@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 
@@ -175,20 +175,20 @@ func TestSlowDisk(t *testing.T) {
 func TestNoWallClock(t *testing.T) {
 	wall := regexp.MustCompile(`\.Unix(Nano|Milli|Micro)?\(\)|\btime\.(Date|Parse)\(|\.(Year|YearDay|Weekday|Hour|UTC|Local)\(\)|\.Round\(0\)|\.ModTime\(\)|info\.ModTime|\btime\.Unix`)
 	allowed := map[string]int{ // lines of a file
-		"internal/vfs/dir_unix.go": 1, // fills in a fs.FileInfo
-		"internal/tree/clock.go":   1, // values expire by the wall
+		"internal/os/vfs/dir_unix.go": 1, // fills in a fs.FileInfo
+		"internal/tree/clock.go":      1, // values expire by the wall
 		// When a backup or a dump was made, for people who choose one: nothing compares it.
-		"internal/backup/create.go":  1,
-		"internal/backup/catalog.go": 2, // one of them is an identity, compared for equality only
-		"internal/transfer/dump.go":  1,
-		"lsm/dump/dump.go":           1,
-		"internal/feed/change.go":    1, // hands out a deadline that a value has
+		"internal/feature/backup/create.go":  1,
+		"internal/feature/backup/catalog.go": 2, // one of them is an identity, compared for equality only
+		"internal/feature/transfer/dump.go":  1,
+		"lsm/dump/dump.go":                   1,
+		"internal/feature/feed/change.go":    1, // hands out a deadline that a value has
 		// Compared for equality only: it tells another file from the one that was read.
-		"internal/follow/edits.go": 2,
-		"internal/wal/tail.go":     1,
+		"internal/feature/follow/edits.go": 2,
+		"internal/store/wal/tail.go":       1,
 		// How long ago an earlier opening wrote a log, which no other clock tells. It is asked once
 		// for each log; a step that Open meets makes logs leave sooner or later than WALRetentionTime says.
-		"internal/wal/retain.go": 2,
+		"internal/store/wal/retain.go": 2,
 	}
 	root := filepath.Join("..", "..", "..")
 	files := 0

@@ -18,13 +18,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/block"
-	"github.com/loamdb/loam/internal/current"
-	"github.com/loamdb/loam/internal/manifest"
-	"github.com/loamdb/loam/internal/record"
-	"github.com/loamdb/loam/internal/sstable/ldb"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/format/sstable/ldb"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
-	"github.com/loamdb/loam/internal/manifest"
+	"github.com/loamdb/loam/internal/format/manifest"
 	"github.com/loamdb/loam/lsm"
 )
 

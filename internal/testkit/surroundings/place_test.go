@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
 	_ "github.com/loamdb/loam/internal/testkit" // for LOAM_FORMAT
 	"github.com/loamdb/loam/internal/testkit/fstest"
-	"github.com/loamdb/loam/internal/vfs"
 	"github.com/loamdb/loam/lsm"
 )
 

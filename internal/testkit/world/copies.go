@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 	"github.com/loamdb/loam/lsm/dump"

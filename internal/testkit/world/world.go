@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/loamdb/loam/internal/vfs"
+	"github.com/loamdb/loam/internal/os/vfs"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )

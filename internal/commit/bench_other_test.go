@@ -1,8 +1,0 @@
-//go:build !linux
-
-package commit
-
-import "os"
-
-func preallocate(f *os.File, n int64) error { return f.Truncate(n) }
-func datasync(f *os.File) error             { return f.Sync() }

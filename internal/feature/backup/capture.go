@@ -1,0 +1,182 @@
+package backup
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/store/wal"
+)
+
+// Source is an open database that is copied.
+type Source struct {
+	FS     vfs.FS // of Dir
+	Dir    string
+	Format base.Format
+	// Comparer is that of the default keyspace, Comparers knows those of all.
+	Comparer  *base.Comparer
+	Comparers func(name string) *base.Comparer
+	Files     *files.Set
+	// KeepKeyspaces runs f while no keyspace is created or dropped.
+	KeepKeyspaces func(f func() error) error
+	// HoldLogs keeps obsolete logs among Logs until release.
+	HoldLogs func() (release func())
+	// Logs lists the logs that are not obsolete, or are held, oldest first, at one moment without a
+	// commit under way.
+	Logs func() ([]wal.Part, error)
+	// SyncFull makes a log but the last one durable, and tells whether its file does not
+	// change any more.
+	SyncFull func(num uint64) bool
+	ReadOnly bool          // Logs are files that a crash may have torn
+	Clock    func() uint64 // the newest time by which entries had expired, see manifest.Options
+	Warn     func(what string, err error)
+}
+
+// image is one state of a database, and what holds its files.
+type image struct {
+	state  *manifest.State
+	tables []table
+	logs   []wal.Part
+	end    record.LogEnd // up to where the copy's logs are whole
+	pin    *files.Pin
+}
+
+// table is a table of an image.
+type table struct {
+	meta     *manifest.FileMeta
+	from, to string // its names in the source and in the copy
+}
+
+// capture takes the state of the moment. The caller releases its pin.
+func (s *Source) capture() (*image, error) {
+	// What the MANIFEST names when it is read was not obsolete when everything was pinned.
+	all, err := s.Files.Pin()
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	img := &image{}
+	if err := s.KeepKeyspaces(func() error { return s.read(img) }); err != nil {
+		return nil, err
+	}
+	if err := s.locate(img); err != nil {
+		return nil, err
+	}
+	img.pin, err = s.Files.Pin(img.names(s.Format)...)
+	return img, err
+}
+
+// read reads the MANIFEST and then takes the logs, so that no table has what the logs lack. Memtables are flushed
+// meanwhile, so the logs that this MANIFEST needs are held.
+func (s *Source) read(img *image) error {
+	release := s.HoldLogs()
+	defer release()
+	cur, err := current.Read(s.FS, s.Dir)
+	if err != nil {
+		return err
+	}
+	// An edit that is being written may look torn: the state before it is as good.
+	res, err := manifest.ReadManifest(s.FS, s.Dir, cur.Manifest, s.Format)
+	if err == nil {
+		err = res.State.Complete(s.Format)
+	}
+	if err != nil {
+		return err
+	}
+	logs, err := s.Logs()
+	if err != nil {
+		return err
+	}
+	st := &res.State
+	img.state = st
+	img.logs = slices.DeleteFunc(logs, func(l wal.Part) bool { return l.Num < st.LogNum && l.Num != st.PrevLogNum })
+	img.end = st.Durable
+	if n := len(img.logs); n > 0 && !s.ReadOnly {
+		img.end = record.LogEnd{Num: img.logs[n-1].Num, End: img.logs[n-1].Size}
+	}
+	return nil
+}
+
+// locate finds the names of the tables. An upgrade may have left names of LevelDB's, which
+// native ones replace in the copy.
+func (s *Source) locate(img *image) error {
+	names, err := s.FS.List(s.Dir)
+	if err != nil {
+		return err
+	}
+	for _, k := range img.state.Keyspaces() {
+		for num, f := range k.Files {
+			namings := s.Format.TableNamings()
+			if num < img.state.LevelDBBelow {
+				namings = append(namings, base.LevelDB.TableNamings()...)
+			}
+			i := slices.IndexFunc(namings, func(t base.TableNaming) bool {
+				_, ok := slices.BinarySearch(names, t.Name(num))
+				return ok
+			})
+			if i < 0 {
+				c := base.Corruptf("manifest", "the table is missing")
+				c.File = namings[0].Name(num)
+				return c
+			}
+			t := table{meta: f.Meta, from: namings[i].Name(num), to: namings[i].Name(num)}
+			if s.Format == base.Native {
+				t.to = base.NamedLoam.Name(num)
+			}
+			img.tables = append(img.tables, t)
+		}
+	}
+	sort.Slice(img.tables, func(i, j int) bool { return img.tables[i].meta.Num < img.tables[j].meta.Num })
+	return nil
+}
+
+// names lists the files of the source that the image needs.
+func (img *image) names(f base.Format) []string {
+	names := make([]string, 0, len(img.tables)+len(img.logs)+1)
+	for _, t := range img.tables {
+		names = append(names, t.from)
+	}
+	for _, l := range img.logs {
+		names = append(names, f.FileName(base.FileLog, l.Num))
+	}
+	return append(names, base.CurrentName) // a Pin without names keeps everything
+}
+
+// writeManifest writes the image's MANIFEST and CURRENT into dir, which has the image's other
+// files, or will have them. Both are durable then.
+func (s *Source) writeManifest(img *image, fsys vfs.FS, dir string) error {
+	names := make([]string, 0, len(img.tables)+len(img.logs))
+	for _, t := range img.tables {
+		names = append(names, t.to)
+	}
+	for _, l := range img.logs {
+		names = append(names, s.Format.FileName(base.FileLog, l.Num))
+	}
+	slices.Sort(names)
+	set, err := manifest.FromState(manifest.Options{
+		FS: fsys, Dir: dir, Format: s.Format, Comparer: s.Comparer, Comparers: s.Comparers,
+		Durable: func() record.LogEnd { return img.end }, Clock: s.Clock,
+	}, img.state, names)
+	if err != nil {
+		return err
+	}
+	return errors.Join(set.StartManifest(), set.Close())
+}
+
+// checkSum compares the checksum of a table's file with that of the MANIFEST, if it has one.
+func (t *table) checkSum(sum uint32) error {
+	if !t.meta.HasChecksum || sum == t.meta.Checksum {
+		return nil
+	}
+	return base.LocateCorruption(base.Corruptf("table file", "the file has the checksum %08x, the manifest says %08x", sum, t.meta.Checksum),
+		t.from, 0, int64(t.meta.Size))
+}
+
+func (s *Source) path(name string) string { return filepath.Join(s.Dir, name) }

@@ -1,0 +1,520 @@
+// Package follow keeps the trees of a database up to date with a directory that another process
+// writes. It changes nothing there and takes no lock.
+//
+// A state is the tables of a MANIFEST, and of each keyspace the entries of the logs from its
+// FirstLog on, as in a recovery. It is whole at a sequence number up to which the logs were read, and
+// which is no smaller than the MANIFEST's: compactions of the writer drop what only older states
+// need. So the MANIFEST is read first, then the logs, and only then its tables and the sequence
+// number replace what was there before, in one step (tree.Switch).
+//
+//  1. Usually the logs lead on from the last state: their entries come into the memtables that the trees
+//     have. When the MANIFEST says that entries are in tables, the memtables of these logs go.
+//  2. Where logs were deleted, or have become other ones, before they were read to their ends, the entries are in
+//     tables by then: the memtables are made anew, from the logs that the MANIFEST needs. So they are
+//     where another MANIFEST was begun.
+//
+// Whatever vanishes while it is read, a log, a table or a MANIFEST, is obsolete by a newer edit:
+// then that is read, and all begins again.
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/store/wal"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// Options is what a Follower needs of its database. All fields are required.
+type Options struct {
+	FS   vfs.FS // the directory is held through it
+	Path vfs.FS // looks the directory up by its name
+	Dir  string
+
+	Edits *Edits
+	// Manifest, of LoadFollowed, does not change but by the Follower.
+	Manifest *manifest.Set
+	Files    *files.Set
+	Seqs     *tree.Sequences
+
+	// Tree is the tree, not started, of a keyspace that Manifest has.
+	Tree func(base.KeyspaceID) *tree.Tree
+	// Make makes the tree of a keyspace that the writer has created; add makes it known
+	// when it has been started.
+	Make func(manifest.Keyspace) (t *tree.Tree, add func())
+	// Drop takes away a keyspace that the writer has dropped.
+	Drop func(base.KeyspaceID)
+	// Merge names the merge operator of a keyspace.
+	Merge func(t *tree.Tree, name string)
+	// Moved is called after each catch-up, and when a part of one has become visible.
+	Moved func()
+	// Warn takes failures of catch-ups in the background.
+	Warn func(what string, err error)
+}
+
+// Follower keeps a database up to date. It is safe for concurrent use.
+type Follower struct {
+	o    Options
+	id   identity      // of the directory
+	busy chan struct{} // holds one element, which CatchUp takes
+
+	// Of the goroutine that has busy.
+	logs    *logs
+	change  *manifest.Change // read and not carried out yet; nil: none
+	behind  bool             // Manifest is behind the last Poll
+	trees   map[base.KeyspaceID]*tree.Tree
+	created map[base.KeyspaceID]func() // makes the tree known, which was not started yet
+	gapAt   gapPlace                   // see gap
+	severed wal.Place                  // see judge
+	closed  bool
+
+	// Report is what Open of the directory reports. It does not change.
+	Report wal.Report
+
+	at     atomic.Pointer[standing] // of the visible state
+	begun  time.Time                // of Open
+	level  atomic.Int64             // when the last catch-up began that reached the end, in ns since begun
+	failed atomic.Pointer[error]    // of the last catch-up; nil: none
+
+	peek peek
+	stop context.CancelFunc // ends the catch-ups in the background; nil: there are none
+	done chan struct{}
+}
+
+// standing is up to where the logs were read.
+type standing struct {
+	wal.Place
+	format  base.Format
+	severed wal.Place // see judge
+	durable record.LogEnd
+}
+
+// Open reads the present state, and starts the trees.
+func Open(o Options) (*Follower, error) {
+	f := &Follower{o: o, busy: make(chan struct{}, 1), trees: map[base.KeyspaceID]*tree.Tree{}, created: map[base.KeyspaceID]func(){}}
+	if err := f.id.find(o.Path, o.Dir); err != nil {
+		return nil, err
+	}
+	f.begun = time.Now()
+	if err := f.first(); err != nil {
+		return nil, err
+	}
+	f.busy <- struct{}{}
+	return f, nil
+}
+
+// patience is for what vanishes because of a newer edit that cannot be read yet.
+type patience struct{ left int }
+
+const (
+	maxPatience = 40
+	waitFor     = 5 * time.Millisecond
+)
+
+// wait is called with the reason for another try. It returns the reason when there have been
+// enough, or the context's error.
+func (p *patience) wait(ctx context.Context, why error) error {
+	if p.left--; p.left < 0 {
+		return why
+	}
+	if p.left >= maxPatience-3 {
+		return ctx.Err() // at once
+	}
+	t := time.NewTimer(waitFor)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// stale is set when the directory is newer than the state read.
+type stale struct{ error }
+
+func (s stale) Unwrap() error { return s.error }
+
+// first makes the first states of the trees.
+func (f *Follower) first() error {
+	p := patience{maxPatience}
+	for {
+		err := f.firstState()
+		var again stale
+		if err == nil || !errors.As(err, &again) {
+			return err
+		}
+		if err := p.wait(context.Background(), again.error); err != nil {
+			return err
+		}
+		changed, err := f.o.Edits.Poll()
+		if err != nil {
+			return err
+		}
+		f.behind = f.behind || changed
+	}
+}
+
+func (f *Follower) firstState() error {
+	o := &f.o
+	st := o.Edits.State()
+	if f.behind { // since LoadFollowed
+		c, err := o.Manifest.Diff(st)
+		if err != nil {
+			return err
+		}
+		f.make(c.Created)
+		versions, release := o.Manifest.Follow(c)
+		for _, v := range versions {
+			v.Unref() // the Set has a reference
+		}
+		release()
+		f.drop(c.Dropped)
+		f.behind = false
+	}
+	var tables []*manifest.FileMeta
+	for _, k := range o.Manifest.Keyspaces() {
+		v := o.Manifest.Current(k.ID)
+		for level := range v.Levels {
+			tables = append(tables, v.Levels[level].Files...)
+		}
+		v.Unref()
+	}
+	if err := f.hold(st, tables); err != nil {
+		return err
+	}
+	l, err := f.readAnew(context.Background(), st)
+	if err != nil {
+		return err
+	}
+	if l.end {
+		if err := f.judgeFirst(l); err != nil {
+			l.free()
+			return err
+		}
+	}
+	f.logs = l
+	o.Seqs.Publish(l.whole())
+	for _, k := range o.Manifest.Keyspaces() {
+		l.spaces[k.ID].start(o.Manifest.Current(k.ID))
+		f.known(k.ID)
+	}
+	f.note()
+	return nil
+}
+
+// make makes the trees of keyspaces that the writer has created.
+func (f *Follower) make(created []manifest.Keyspace) {
+	for _, k := range created {
+		if f.trees[k.ID] == nil {
+			f.trees[k.ID], f.created[k.ID] = f.o.Make(k)
+		}
+		if f.logs != nil && f.logs.spaces[k.ID] == nil {
+			f.logs.add(k.ID, f.trees[k.ID], k.FirstLog, nil)
+		}
+	}
+}
+
+// known makes a keyspace known that was created.
+func (f *Follower) known(id base.KeyspaceID) {
+	if add := f.created[id]; add != nil {
+		add()
+		delete(f.created, id)
+	}
+}
+
+// drop takes away the keyspaces that the writer has dropped.
+func (f *Follower) drop(ids []base.KeyspaceID) {
+	for _, id := range ids {
+		f.o.Drop(id)
+		delete(f.trees, id)
+		if f.logs != nil {
+			f.logs.remove(id)
+		}
+	}
+}
+
+// hold opens the files of tables. One that is not there is obsolete.
+func (f *Follower) hold(st *manifest.State, tables []*manifest.FileMeta) error {
+	err := f.o.Files.Hold(tables, func(num uint64) []base.TableNaming { return st.Namings(f.o.Edits.Format(), num) })
+	if errors.Is(err, fs.ErrNotExist) {
+		c := base.Corruptf("manifest", "a table that it lists is missing: %v", err)
+		return stale{c}
+	}
+	return err
+}
+
+var errNoContext = fmt.Errorf("%w: no context", base.ErrInvalidArgument)
+
+// CatchUp reads to the end of the directory's logs. A state that has been read counts also
+// if CatchUp fails later, and the next call goes on from there.
+func (f *Follower) CatchUp(ctx context.Context) (err error) {
+	if ctx == nil {
+		return errNoContext
+	}
+	select {
+	case <-f.busy:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { f.busy <- struct{}{} }()
+	if f.closed {
+		return base.ErrDatabaseClosed
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+		f.failed.Store(nil)
+		if err != nil && ctx.Err() == nil {
+			f.failed.Store(&err)
+		}
+		// After a failure, too: reads have what there is. Not after a CatchUp that ctx ended.
+		if err == nil || ctx.Err() == nil {
+			f.o.Seqs.Demand.Renew()
+		}
+		f.o.Moved()
+	}()
+	began := time.Since(f.begun)
+	if err := f.id.check(f.o.Path, f.o.Dir); err != nil {
+		return err
+	}
+	if err := f.catchUp(ctx); err != nil {
+		return err
+	}
+	f.level.Store(int64(began))
+	return nil
+}
+
+// sliceBytes is how many bytes of logs are read before they become visible.
+const sliceBytes = 4 << 20
+
+func (f *Follower) catchUp(ctx context.Context) error {
+	p, again := patience{maxPatience}, 3
+	var until horizon
+	for {
+		end, err := f.step(ctx)
+		var why stale
+		switch {
+		case errors.As(err, &why):
+			if err := p.wait(ctx, why.error); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case !end && (f.change != nil || !until.reached(f.logs)):
+			p = patience{maxPatience}
+			continue
+		}
+		// The MANIFEST was read before the logs. If it is the same now, the state is one that the writer had.
+		changed, err := f.o.Edits.Poll()
+		if err != nil {
+			return err
+		}
+		f.behind = f.behind || changed
+		if again--; !f.behind || again == 0 {
+			return nil
+		}
+	}
+}
+
+// step reads some of the new records, and makes them visible. end says that there is no more.
+func (f *Follower) step(ctx context.Context) (end bool, err error) {
+	changed, err := f.o.Edits.Poll()
+	if err != nil {
+		return false, err
+	}
+	if f.behind = f.behind || changed; f.behind {
+		if err := f.prepare(); err != nil {
+			return false, err
+		}
+	}
+	if f.change != nil && (f.logs.begun != f.o.Edits.Begun() || f.logs.place.Log < oldestLog(f.change.State)) {
+		// A recovery may have carried entries into its first log, which are in memtables of older logs here.
+		// And what is in tables need not be read in logs.
+		return f.jump(ctx)
+	}
+	end, err = f.readOn(ctx, f.logs)
+	var g gap
+	if errors.As(err, &g) && f.change == nil {
+		end, err = f.gap(f.logs, g)
+	}
+	switch {
+	case errors.As(err, &g):
+		return f.jump(ctx)
+	case err != nil:
+		return false, err
+	case f.change == nil:
+		f.publish()
+	case f.logs.seq >= f.change.State.LastSeq:
+		f.install(f.logs)
+	case end:
+		return f.jump(ctx)
+	}
+	return end, nil
+}
+
+// prepare makes the Change that leads to what Edits has read, and opens its tables.
+func (f *Follower) prepare() error {
+	st := f.o.Edits.State()
+	c, err := f.o.Manifest.Diff(st)
+	if err != nil {
+		return err
+	}
+	if err := f.hold(st, c.Added); err != nil {
+		return err
+	}
+	if f.change != nil { // not carried out
+		f.forget(f.change, c)
+	}
+	f.change, f.behind = c, false
+	f.make(c.Created)
+	f.logs.known = max(f.logs.known, st.MaxKeyspace)
+	return nil
+}
+
+// forget closes the tables of a Change that another one has not.
+func (f *Follower) forget(old, next *manifest.Change) {
+	keep := map[uint64]bool{}
+	for _, m := range next.Added {
+		keep[m.Num] = true
+	}
+	for _, m := range old.Added {
+		if !keep[m.Num] {
+			f.o.Files.Forget(m.Num)
+		}
+	}
+}
+
+// jump makes the memtables anew, where the logs do not lead from the last state to the next.
+func (f *Follower) jump(ctx context.Context) (end bool, err error) {
+	next, err := f.readAnew(ctx, f.change.State)
+	if err != nil {
+		return false, err
+	}
+	if next.whole() < f.o.Seqs.Visible() {
+		next.free()
+		return false, fmt.Errorf("%w: it has sequence numbers up to %d, and had %d", base.ErrDirectoryChanged, next.whole(), f.o.Seqs.Visible())
+	}
+	old := f.logs
+	f.install(next)
+	f.logs = next
+	old.free()
+	return next.end, nil
+}
+
+// publish makes what was read of the logs visible.
+func (f *Follower) publish() {
+	var nexts []tree.Next
+	for _, s := range f.logs.spaces {
+		if s.dirty && f.created[s.tree.ID()] == nil {
+			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.newestFirst()})
+			s.dirty = false
+		}
+	}
+	noteExpiring(f.logs)
+	tree.Switch(f.o.Seqs, nexts, f.logs.whole())
+	f.note()
+}
+
+// noteExpiring tells trees of the first values in their memtables that expire, before reads see
+// them. Switch does so for those whose memtables or tables are others than before.
+func noteExpiring(l *logs) {
+	for _, s := range l.spaces {
+		if !s.tree.Expires() && s.newest().Mem.HasExpiring() {
+			s.tree.NoteExpiring()
+		}
+	}
+}
+
+// install makes f.change visible together with the log records read so far.
+func (f *Follower) install(l *logs) {
+	o, c := &f.o, f.change
+	versions, release := o.Manifest.Follow(c)
+	f.change = nil
+	o.Seqs.Clock.Raise(c.State.Clock)
+	var nexts []tree.Next
+	for _, k := range c.State.Keyspaces() {
+		s := l.spaces[k.ID]
+		s.drop(l.firstLog(c.State, k))
+		o.Merge(s.tree, k.MergeOperator)
+		switch v := versions[k.ID]; {
+		case f.created[k.ID] != nil:
+			s.start(v)
+		case v != nil || s.dirty || l != f.logs:
+			nexts = append(nexts, tree.Next{Tree: s.tree, Tables: s.newestFirst(), Version: v})
+		}
+		s.dirty = false
+	}
+	l.covered = max(l.covered, c.State.LastSeq)
+	noteExpiring(l)
+	tree.Switch(o.Seqs, nexts, l.whole())
+	release()
+	f.logs = l
+	f.drop(c.Dropped) // first: a new one may have the name
+	for _, k := range c.Created {
+		f.known(k.ID)
+	}
+	f.note()
+}
+
+// Still calls g between two states: the visible sequence number and the keyspaces belong together meanwhile.
+func (f *Follower) Still(g func()) {
+	<-f.busy
+	defer func() { f.busy <- struct{}{} }()
+	g()
+}
+
+// Format is that of the logs of the visible state.
+func (f *Follower) Format() base.Format { return f.at.Load().format }
+
+// Synced is how many bytes of a log the MANIFEST of the visible state calls durable.
+func (f *Follower) Synced(log uint64) int64 {
+	if d := f.at.Load().durable; d.Num == log {
+		return d.End
+	}
+	return 0
+}
+
+// Lost is base.ErrDirectoryChanged if the last catch-up failed with that, else nil.
+func (f *Follower) Lost() error {
+	if err := f.failed.Load(); err != nil && errors.Is(*err, base.ErrDirectoryChanged) {
+		return *err
+	}
+	return nil
+}
+
+// note tells Lag where the visible state stands.
+func (f *Follower) note() {
+	f.at.Store(&standing{f.logs.place, f.logs.format, f.severed, f.o.Edits.state.Durable})
+	f.o.Moved()
+}
+
+// Close ends the catch-ups, and gives back what they hold. The trees are closed by their database.
+func (f *Follower) Close() {
+	f.o.Seqs.Demand.End()
+	if f.stop != nil {
+		f.stop()
+		<-f.done
+	}
+	<-f.busy
+	if !f.closed {
+		f.closed = true
+		f.logs.free()
+		_ = f.o.Edits.Close() // of a file that was read: nothing is lost
+		f.peek.close()
+	}
+	f.busy <- struct{}{}
+}

@@ -1,0 +1,119 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/store/wal"
+)
+
+// Lag is how far the visible state is behind the directory.
+type Lag struct {
+	Sequences uint64        // operations that are not visible
+	Time      time.Duration // at most so long ago there was none; 0 if there is none
+}
+
+// peek looks ahead in the logs. It is safe for concurrent use.
+type peek struct {
+	mu     sync.Mutex
+	tail   *wal.Tail // nil: not open
+	last   base.SeqNum
+	closed bool
+}
+
+// Lag reads the logs past the visible state, but puts nothing into memtables. failed is why the
+// last
+// catch-up failed, if it did.
+func (f *Follower) Lag(ctx context.Context) (l Lag, failed error, err error) {
+	if ctx == nil {
+		return Lag{}, nil, errNoContext
+	}
+	f.o.Seqs.Demand.Wait(ctx.Done())
+	p := &f.peek
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := f.at.Load()
+	if at == nil || p.closed {
+		return Lag{}, nil, base.ErrDatabaseClosed
+	}
+	if e := f.failed.Load(); e != nil {
+		failed = *e
+	}
+	if p.tail != nil {
+		if p.tail.Place().Before(at.Place) {
+			p.closeLocked()
+		}
+	}
+	if p.tail == nil {
+		f.peekFrom(at.Place, at.format)
+	}
+	if at.Place == at.severed { // the logs end there until another opening begins new ones
+		if err := f.peekAnew(); err != nil {
+			return Lag{}, failed, err
+		}
+		if p.tail.Place().Log <= at.severed.Log {
+			p.closeLocked()
+			return Lag{}, failed, nil
+		}
+	}
+	for n := 0; ; n++ {
+		r, err := p.tail.Next()
+		if errors.Is(err, wal.ErrLogGone) {
+			if err = f.peekAnew(); err == nil && n < maxPatience {
+				continue
+			}
+		}
+		if errors.Is(err, wal.ErrNotYet) {
+			break
+		}
+		if err == nil {
+			p.last = max(p.last, r.Last)
+			if n%256 == 255 {
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
+			return Lag{}, failed, err
+		}
+	}
+	if visible := f.o.Seqs.Visible(); p.last > visible {
+		l = Lag{uint64(p.last - visible), time.Since(f.begun) - time.Duration(f.level.Load())}
+	}
+	return l, failed, nil
+}
+
+// peekFrom looks from a place on. p.mu is held.
+func (f *Follower) peekFrom(at wal.Place, format base.Format) {
+	f.peek.tail = wal.NewTail(wal.TailOptions{FS: f.o.FS, Dir: f.o.Dir, Format: format}, at)
+}
+
+// peekAnew looks from the first log on that the MANIFEST needs. p.mu is held.
+func (f *Follower) peekAnew() error {
+	edits := NewEdits(f.o.FS, f.o.Dir)
+	defer edits.Close()
+	if _, err := edits.Poll(); err != nil {
+		return err
+	}
+	st := edits.State()
+	f.peek.closeLocked()
+	f.peek.last = max(f.peek.last, st.LastSeq)
+	f.peekFrom(wal.Place{Log: st.LogNum}, edits.Format())
+	return nil
+}
+
+func (p *peek) closeLocked() {
+	if p.tail != nil {
+		_ = p.tail.Close() // of files that were read: nothing is lost
+		p.tail = nil
+	}
+}
+
+func (p *peek) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.closeLocked()
+}

@@ -1,0 +1,411 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/store/wal"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/tree/memtable"
+)
+
+// logs is what was read of the logs.
+type logs struct {
+	tail   *wal.Tail
+	format base.Format
+	begun  int // the MANIFEST that they belong to, see Edits.Begun
+	spaces map[base.KeyspaceID]*space
+	known  base.KeyspaceID // no keyspace has a larger ID, as far as the MANIFEST was read
+
+	seq     base.SeqNum // all up to here was read
+	covered base.SeqNum // tables have what is up to here and in no log
+	applied base.SeqNum // all up to here is in memtables: more than seq after a record that failed in the middle
+	place   wal.Place   // behind the last record
+	end     bool        // there was no more
+
+	group wal.Tailed // records to be taken next, as one; no Batch: none
+	held  wal.Tailed // the record behind the group; no Batch: it was not read
+	joint []byte     // memory for group.Batch
+}
+
+// Records are joined until they have groupBytes: few enough to stay in the processor's cache, and many enough
+// for the memtable to look up their places in its index side by side. A record of more than aloneBytes
+// is taken alone, without a copy.
+const (
+	groupBytes = 16 << 10
+	aloneBytes = 4 << 10
+)
+
+// space is what was read of one keyspace.
+type space struct {
+	tree     *tree.Tree
+	firstLog uint64 // entries of older logs are in tables
+	// tables are memtables with a reference each, oldest first, each with entries of one log. There is
+	// one at least.
+	tables []*tree.Sealed
+	dirty  bool // tables are others than those of the tree's state
+}
+
+// gap says that the logs do not go on at l.place: sequence numbers, records or a log are missing.
+type gap struct {
+	error
+	next wal.Place // the end of the record behind missing sequence numbers; zero: there is no such record
+}
+
+func (g gap) Unwrap() error { return g.error }
+
+// whole is the sequence number at which the entries are a whole state.
+func (l *logs) whole() base.SeqNum { return max(l.seq, l.covered) }
+
+// oldestLog is the oldest log with entries that are not in tables.
+func oldestLog(st *manifest.State) uint64 {
+	if st.PrevLogNum != 0 {
+		return min(st.LogNum, st.PrevLogNum)
+	}
+	return st.LogNum
+}
+
+// firstLog is the oldest log with entries of a keyspace that are not in tables.
+func (l *logs) firstLog(st *manifest.State, k *manifest.KeyspaceState) uint64 {
+	first := oldestLog(st)
+	if l.format == base.Native {
+		first = max(first, k.FirstLog)
+	}
+	return first
+}
+
+// start starts the tree with a version, whose reference it takes over.
+func (s *space) start(v *manifest.Version) {
+	tables := s.newestFirst()
+	s.tree.StartWith(tables[0].Mem, tables[0].FirstLog, tables[1:], v)
+	s.dirty = false
+}
+
+// readAnew reads the logs that a MANIFEST needs, up to a state that is whole with its tables.
+func (f *Follower) readAnew(ctx context.Context, st *manifest.State) (_ *logs, err error) {
+	l := &logs{format: f.o.Edits.Format(), begun: f.o.Edits.Begun(), spaces: map[base.KeyspaceID]*space{}, known: st.MaxKeyspace, covered: st.LastSeq}
+	defer func() {
+		if err != nil {
+			l.free()
+		}
+	}()
+	l.place = wal.Place{Log: oldestLog(st)}
+	l.tail = wal.NewTail(wal.TailOptions{FS: f.o.FS, Dir: f.o.Dir, Format: l.format}, l.place)
+	for _, k := range st.Keyspaces() {
+		if f.trees[k.ID] == nil {
+			f.trees[k.ID] = f.o.Tree(k.ID)
+		}
+		var like *memtable.MemTable
+		if f.logs != nil && f.logs.spaces[k.ID] != nil {
+			like = f.logs.spaces[k.ID].newest().Mem
+		}
+		l.add(k.ID, f.trees[k.ID], l.firstLog(st, k), like)
+	}
+	var until horizon
+	for least := max(st.LastSeq, f.o.Seqs.Visible()); !l.end && (l.seq < least || f.logs == nil && !until.reached(l)); {
+		if err := f.overtaken(l); err != nil {
+			return nil, err
+		}
+		_, err := f.readOn(ctx, l)
+		var g gap
+		if errors.As(err, &g) {
+			l.end, err = f.gap(l, g)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
+}
+
+// readOn is logs.read, and compares the end of the logs with the MANIFEST: its edits say up to where the
+// logs are durable.
+func (f *Follower) readOn(ctx context.Context, l *logs) (end bool, err error) {
+	durable := f.o.Edits.state.Durable // of a Poll before the logs are read: see judge.go
+	end, err = l.read(ctx, sliceBytes)
+	if d := (wal.Place{Log: durable.Num, Offset: durable.End}); end && err == nil && l.place.Before(d) {
+		c := base.Corruptf("log record", "the log ends here, but the logs are durable up to log %06d at %d", d.Log, d.Offset)
+		c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
+		return false, gap{error: c}
+	}
+	return end, err
+}
+
+// horizon is where a catch-up ends; later writes are left to the next one.
+type horizon struct{ wal.Place }
+
+// reached is called after some of the logs was read, but not to their end.
+func (h *horizon) reached(l *logs) bool {
+	if h.Log == 0 {
+		at, err := l.tail.Horizon()
+		if err != nil || l.place.Log == 0 {
+			return false
+		}
+		h.Place = at
+	}
+	return !l.place.Before(h.Place)
+}
+
+// overtaken fails when the MANIFEST has all that was read of the logs in tables.
+func (f *Follower) overtaken(l *logs) error {
+	changed, err := f.o.Edits.Poll()
+	if err != nil {
+		return err
+	}
+	f.behind = f.behind || changed
+	if f.behind && l.place.Log < f.o.Edits.oldestLog() {
+		c := base.Corruptf("log record", "the MANIFEST needs it no more")
+		c.File = l.format.FileName(base.FileLog, l.place.Log)
+		return stale{c}
+	}
+	return nil
+}
+
+// add adds a keyspace, whose memtable is to be one like another one, if that is not nil.
+func (l *logs) add(id base.KeyspaceID, t *tree.Tree, firstLog uint64, like *memtable.MemTable) {
+	l.spaces[id] = &space{tree: t, firstLog: firstLog}
+	l.spaces[id].begin(like)
+}
+
+// begin begins a memtable where there is none.
+func (s *space) begin(like *memtable.MemTable) {
+	mem, _ := s.tree.NewMemTable(like, 0, 0) // for nothing there always is memory
+	s.tables, s.dirty = []*tree.Sealed{{Mem: mem, FirstLog: s.firstLog}}, true
+}
+
+// newest is the memtable that takes entries.
+func (s *space) newest() *tree.Sealed { return s.tables[len(s.tables)-1] }
+
+// remove forgets a keyspace.
+func (l *logs) remove(id base.KeyspaceID) {
+	if s := l.spaces[id]; s != nil {
+		s.free()
+		delete(l.spaces, id)
+	}
+}
+
+// free gives back what the logs hold.
+func (l *logs) free() {
+	for _, s := range l.spaces {
+		s.free()
+	}
+	_ = l.tail.Close() // of files that were read: nothing is lost
+}
+
+func (s *space) free() {
+	for _, t := range s.tables {
+		t.Mem.Unref()
+	}
+	s.tables = nil
+}
+
+// drop gives up the memtables of logs before firstLog.
+func (s *space) drop(firstLog uint64) {
+	s.firstLog = max(s.firstLog, firstLog)
+	n := 0
+	for ; n < len(s.tables) && s.tables[n].FirstLog < s.firstLog; n++ {
+		s.tables[n].Mem.Unref()
+	}
+	if n > 0 {
+		s.tables, s.dirty = slices.Delete(s.tables, 0, n), true
+	}
+	if len(s.tables) == 0 {
+		s.begin(nil)
+	}
+}
+
+// newestFirst is the memtables as a tree has them.
+func (s *space) newestFirst() []*tree.Sealed {
+	tables := slices.Clone(s.tables)
+	slices.Reverse(tables)
+	return tables
+}
+
+// read puts the next bytes of the logs into memtables, whole records, at least limit unless
+// they end before. After an error it goes on where it was.
+func (l *logs) read(ctx context.Context, limit int64) (end bool, err error) {
+	l.end = false
+	for limit > 0 && ctx.Err() == nil {
+		var why error
+		if len(l.group.Batch) == 0 {
+			why = l.fill()
+		}
+		if r := &l.group; len(r.Batch) > 0 {
+			if err := l.take(r); err != nil {
+				return false, err
+			}
+			l.place = wal.Place{Log: r.Log, Offset: r.End}
+			limit -= r.End - r.Begin
+			r.Batch = nil
+		}
+		switch {
+		case errors.Is(why, wal.ErrNotYet):
+			l.place, l.end = l.tail.Place(), true
+			return true, nil
+		case errors.Is(why, wal.ErrLogGone):
+			l.place = l.tail.Place()
+			c := base.Corruptf("log record", "the log is missing, which the MANIFEST needs")
+			c.File, c.Offset = l.format.FileName(base.FileLog, l.place.Log), l.place.Offset
+			return false, gap{error: c}
+		case errors.Is(why, base.ErrCorruption):
+			l.place = l.tail.Place()
+			return false, gap{error: why}
+		case why != nil:
+			return false, why
+		}
+	}
+	return false, nil
+}
+
+// fill reads records into the group, which is empty, and returns why there are no more. They are of one log, and
+// their sequence numbers follow each other.
+func (l *logs) fill() error {
+	for g := &l.group; ; {
+		if len(l.held.Batch) == 0 {
+			r, err := l.tail.Next()
+			if err != nil {
+				return err
+			}
+			l.held = r
+		}
+		r := &l.held
+		switch {
+		case len(g.Batch) == 0:
+			if *g = *r; len(r.Batch) > aloneBytes {
+				r.Batch = nil
+				return nil // the batch is the Tail's, and valid until the record behind it is read
+			}
+			g.Batch = append(l.joint[:0], r.Batch...)
+		case r.Log != g.Log || r.First != g.Last+1 || len(g.Batch)+len(r.Batch) > groupBytes || len(r.Batch) > aloneBytes:
+			return nil
+		default:
+			g.Batch, _ = batchrepr.AppendBatch(g.Batch, r.Batch) // the count is that of a few bytes
+			g.Last, g.End, g.Keyspaces = r.Last, r.End, g.Keyspaces || r.Keyspaces
+		}
+		l.joint, r.Batch = g.Batch, nil
+	}
+}
+
+// take puts records into memtables. It may be called again after an error.
+func (l *logs) take(r *wal.Tailed) error {
+	if r.First > l.whole()+1 {
+		c := base.Corruptf("log record", "sequence number %d follows %d", r.First, l.whole())
+		c.Offset = r.Begin
+		return gap{base.LocateCorruption(c, l.format.FileName(base.FileLog, r.Log), 0, 0), wal.Place{Log: r.Log, Offset: r.End}}
+	}
+	whole := false
+	if s := l.spaces[base.DefaultKeyspace]; !r.Keyspaces && r.First > max(l.applied, l.seq) {
+		var err error
+		if whole, err = s.takeWhole(r); err != nil {
+			return err
+		}
+	}
+	if !whole {
+		if err := l.takeEntries(r); err != nil {
+			return err
+		}
+	}
+	l.seq, l.applied = r.Last, r.Last
+	return nil
+}
+
+// takeWhole takes records that are in no memtable and have entries of this keyspace only. It returns false where their
+// log has a memtable that has no room for all of them: entry by entry it is filled as far as the
+// writer's, so that a log usually has one.
+func (s *space) takeWhole(r *wal.Tailed) (bool, error) {
+	if r.Log < s.firstLog {
+		return true, nil
+	}
+	n := int(r.Last-r.First) + 1
+	if newest := s.newest(); n > 1 && len(r.Batch) <= groupBytes && newest.FirstLog == r.Log && newest.Mem.Len() > 0 && newest.Mem.Room(int64(len(r.Batch)), n) != nil {
+		return false, nil
+	}
+	mem, err := s.memTableFor(r.Log, int64(len(r.Batch)), n)
+	if err != nil {
+		return false, err
+	}
+	mem.Last = r.Last
+	return true, mem.Mem.Apply(r.Batch, r.First)
+}
+
+// takeEntries takes records by their entries, without those that were taken before, are in tables,
+// or are of keyspaces that were dropped.
+func (l *logs) takeEntries(r *wal.Tailed) error {
+	l.prefetch(r.Batch)
+	seq := r.First
+	for it := batchrepr.Read(r.Batch); ; seq++ {
+		id, kind, key, value, ok := it.Next()
+		if !ok {
+			return it.Err()
+		}
+		if seq <= l.applied {
+			continue
+		}
+		s := l.spaces[id]
+		switch {
+		case s == nil && id > l.known:
+			return gap{error: base.LocateCorruption(base.Corruptf("log record", "unknown keyspace %d", id), l.format.FileName(base.FileLog, r.Log), r.Begin, r.End-r.Begin)}
+		case s == nil || r.Log < s.firstLog:
+			l.applied = seq
+			continue
+		}
+		mem, err := s.memTableFor(r.Log, int64(len(key)+len(value)), 1)
+		if err == nil {
+			err = mem.Mem.Add(seq, kind, key, value)
+		}
+		if err != nil {
+			return err
+		}
+		mem.Last, l.applied = seq, seq
+	}
+}
+
+// prefetch loads the places of entries in the indexes of memtables into the processor's cache, side by side.
+func (l *logs) prefetch(batch []byte) {
+	if len(batch) > groupBytes {
+		return // the first ones would be gone when they are needed
+	}
+	for it := batchrepr.Read(batch); ; {
+		id, _, key, _, ok := it.Next()
+		if !ok {
+			return
+		}
+		if s := l.spaces[id]; s != nil {
+			s.newest().Mem.Hint().PrefetchWrite(key)
+		}
+	}
+}
+
+// memTableFor returns a memtable with room for so many bytes and entries of a log.
+func (s *space) memTableFor(log uint64, bytes int64, entries int) (*tree.Sealed, error) {
+	newest := s.newest()
+	if newest.Mem.Len() == 0 && newest.FirstLog != log {
+		newest.FirstLog = log
+	}
+	if newest.FirstLog == log {
+		if err := newest.Mem.Room(bytes, entries); err == nil || newest.Mem.Len() == 0 {
+			return newest, err
+		}
+	}
+	fullest := newest.Mem // tells what to expect of the next one
+	for _, t := range s.tables {
+		if t.Mem.Bytes() > fullest.Bytes() {
+			fullest = t.Mem
+		}
+	}
+	mem, err := s.tree.NewMemTable(fullest, bytes, entries)
+	if err != nil {
+		mem.Unref()
+		return nil, err
+	}
+	t := &tree.Sealed{Mem: mem, FirstLog: log}
+	s.tables, s.dirty = append(s.tables, t), true
+	return t, nil
+}

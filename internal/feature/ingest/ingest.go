@@ -1,0 +1,486 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/os/fileid"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/store/write"
+	"github.com/loamdb/loam/internal/tree/compact"
+	"github.com/loamdb/loam/internal/tree/picker"
+)
+
+// Options says how tables are ingested.
+type Options struct {
+	// Move removes the files when their entries are durable in the database.
+	Move bool
+	// Excise deletes what the keyspace has from Start up to, not including, Limit, in the same step.
+	// All keys of the tables must be in that range.
+	Excise       bool
+	Start, Limit []byte
+}
+
+// table is a file on its way into the database.
+type table struct {
+	path   string // where it came from; "": a BulkLoader's
+	name   string // in the directory of the database
+	meta   *manifest.FileMeta
+	copied bool
+}
+
+// job is one ingest.
+type job struct {
+	k      *store.Keyspace
+	db     *store.DB
+	fs     vfs.FS
+	tables []*table // in the order of their keys, once they are verified
+	erase  *table   // has the range tombstone of Options.Excise; nil: none
+	plain  bool     // LevelDB's format: sequence numbers stay 0
+	stop   func() error
+	given  bool // the tables are the Scheduler's, whether they are live or not
+	stats  Stats
+}
+
+func newJob(k *store.Keyspace, stop func() error) *job {
+	return &job{k: k, db: k.DB, fs: k.DB.Opts.FS, plain: !k.DB.Native(), stop: stop}
+}
+
+// Ingest takes tables into a keyspace; see lsm.DB.Ingest.
+func Ingest(ctx context.Context, k *store.Keyspace, paths []string, o Options) error {
+	return k.DB.Long(ctx, func(stop func() error) (err error) {
+		j := newJob(k, stop)
+		defer func() { note(k.DB, &j.stats, err) }()
+		defer j.cleanUp()
+		if err := errors.Join(stop(), k.Writable()); err != nil {
+			return err
+		}
+		if o.Excise && !k.DB.Native() {
+			return base.NeedsNative("an ingest that excises a range")
+		}
+		if o.Excise && k.Comparer().Cmp(o.Start, o.Limit) >= 0 {
+			return fmt.Errorf("%w: the range to excise ends at or before its start", base.ErrInvalidArgument)
+		}
+		if err := j.take(paths); err != nil {
+			return err
+		}
+		if err := j.arrange(&o); err != nil {
+			return err
+		}
+		err = j.install()
+		if err == nil && o.Move {
+			j.removeSources()
+		}
+		return err
+	})
+}
+
+// take links, or copies, all files into the directory and verifies them there.
+func (j *job) take(paths []string) error {
+	for i, path := range paths {
+		if err := j.checkPath(path); err != nil {
+			return err
+		}
+		if slices.Contains(paths[:i], path) {
+			return fmt.Errorf("%w: %s is named twice", base.ErrInvalidArgument, path)
+		}
+		j.tables = append(j.tables, &table{path: path})
+	}
+	var next sync.Mutex
+	at, errs := 0, make([]error, len(paths))
+	var wg sync.WaitGroup
+	for range min(len(paths), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for {
+				next.Lock()
+				i := at
+				at++
+				next.Unlock()
+				if i >= len(paths) {
+					return
+				}
+				if errs[i] = j.takeOne(j.tables[i]); errs[i] != nil {
+					next.Lock()
+					at = len(paths) // the others are not needed
+					next.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("%s: %w", paths[i], err)
+		}
+	}
+	return nil
+}
+
+// checkPath refuses the files of the database itself.
+func (j *job) checkPath(path string) error {
+	if path == "" {
+		return fmt.Errorf("%w: a table needs the name of a file", base.ErrInvalidArgument)
+	}
+	_, err := fileid.Outside(j.fs, path, j.db.Dir, "the database")
+	return err
+}
+
+func (j *job) takeOne(t *table) (err error) {
+	defer func() {
+		if r := recover(); r != nil { // the comparer, or the file system
+			err = base.NewPanic(r)
+		}
+	}()
+	if err := j.stop(); err != nil {
+		return err
+	}
+	num := j.db.Manifest.NewFileNum()
+	t.meta = &manifest.FileMeta{Num: num}
+	t.name = j.db.Shared.Files.TableName(num)
+	to := filepath.Join(j.db.Dir, t.name)
+	err = vfs.Link(j.fs, t.path, to)
+	if errors.Is(err, vfs.ErrCannotLink) {
+		err = j.copy(t, to)
+	}
+	if err != nil {
+		return err
+	}
+	synced, err := j.verify(t, to)
+	if err == nil && !t.copied && !synced { // such a file system cannot sync what it only reads
+		if err = j.fs.Remove(to); err == nil {
+			err = j.copy(t, to)
+		}
+		if err == nil {
+			_, err = j.verify(t, to)
+		}
+	}
+	return err
+}
+
+// copyChunk is how many bytes are copied at a time.
+const copyChunk = 1 << 20
+
+// copy copies a file into the directory, durably but for its name.
+func (j *job) copy(t *table, to string) error {
+	in, err := j.fs.Open(t.path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := j.fs.Create(to)
+	if err != nil {
+		return err
+	}
+	t.copied = true
+	buf := make([]byte, copyChunk)
+	for off := int64(0); off < in.Size() && err == nil; {
+		b := buf[:min(in.Size()-off, copyChunk)]
+		if err = base.ReadFull(in, b, off); err == nil {
+			_, err = out.Write(b)
+		}
+		off += int64(len(b))
+		if err == nil {
+			err = j.stop()
+		}
+	}
+	if err == nil {
+		err = out.Sync()
+	}
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// arrange orders the tables and refuses those that overlap, and makes the table that erases the
+// range to excise.
+func (j *job) arrange(o *Options) error {
+	cmp := j.k.Comparer()
+	for _, t := range j.tables {
+		if o.Excise && (cmp.Cmp(t.meta.Smallest.User, o.Start) < 0 || !t.meta.EndsBefore(cmp, o.Limit)) {
+			return fmt.Errorf("%w: %s has keys outside of the range to excise", base.ErrInvalidArgument, t.path)
+		}
+	}
+	slices.SortFunc(j.tables, func(a, b *table) int {
+		return cmp.CompareInternal(a.meta.Smallest.User, a.meta.Smallest.Trailer, b.meta.Smallest.User, b.meta.Smallest.Trailer)
+	})
+	for i := 1; i < len(j.tables); i++ {
+		a, b := j.tables[i-1], j.tables[i]
+		if c := cmp.Cmp(a.meta.Largest.User, b.meta.Smallest.User); c > 0 || c == 0 && !a.meta.OpenEnd() {
+			return fmt.Errorf("%w: the keys of %s and %s overlap", base.ErrInvalidArgument, a.path, b.path)
+		}
+	}
+	if !o.Excise {
+		return nil
+	}
+	w, t, err := j.create(nil)
+	if err != nil {
+		return err
+	}
+	j.erase = t
+	if err := w.Add(o.Start, base.MakeTrailer(0, base.KindRangeDelete), base.CodecRaw, o.Limit); err != nil {
+		return errors.Join(err, w.Close())
+	}
+	meta, err := w.Finish()
+	if err == nil {
+		err = w.Sync()
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	j.describe(t, &meta)
+	return j.renumber() // what erases is older than what comes instead
+}
+
+// describe sets what the MANIFEST says of a table that was written here.
+func (j *job) describe(t *table, meta *sstable.Meta) {
+	m := t.meta
+	m.Size, m.Smallest, m.Largest, m.Comparer = meta.Size, meta.Smallest, meta.Largest, j.k.Comparer()
+	m.Naming, _, _ = base.ParseTableName(t.name)
+	m.Facts = compact.FactsOf(*meta, meta.Entries, false)
+	m.Sample.Store(meta.Sample)
+}
+
+// create begins a table of the job's own.
+func (j *job) create(spare *sstable.Spare) (sstable.Writer, *table, error) {
+	num := j.db.Manifest.NewFileNum()
+	t := &table{name: j.db.Shared.Files.TableName(num), meta: &manifest.FileMeta{Num: num}}
+	f, err := j.fs.Create(filepath.Join(j.db.Dir, t.name))
+	if err != nil {
+		return nil, t, err
+	}
+	o := j.k.Tree.Tables()
+	o.Keyspace, o.KeyspaceName = j.k.ID(), j.k.Tree.Name()
+	o.Format, o.FileNum, o.Spare = j.db.Opts.Format, 0, spare // without a number, so that it can get another one
+	return files.NewTableWriter(f, o), t, nil
+}
+
+// all lists the tables of the edit, older ones first.
+func (j *job) all() []*table {
+	if j.erase == nil {
+		return j.tables
+	}
+	return append([]*table{j.erase}, j.tables...)
+}
+
+// tries is how often memtables are flushed beside writers before these have to wait.
+const tries = 3
+
+var errAgain = errors.New("a write came between")
+
+// install makes the tables live.
+func (j *job) install() error {
+	for try := 0; ; try++ {
+		if err := errors.Join(j.stop(), j.k.Writable()); err != nil {
+			return err
+		}
+		if err := j.flushOverlaps(); err != nil {
+			return err
+		}
+		if try > 0 {
+			if err := j.renumber(); err != nil {
+				return err
+			}
+		}
+		if err := j.db.Shared.Files.SyncDir(); err != nil {
+			return err
+		}
+		if err := j.syncLogs(); err != nil {
+			return err
+		}
+		err := j.db.KeepKeyspaces(func() error {
+			if try < tries {
+				return j.lead(nil)
+			}
+			return j.lead(func() error {
+				if err := errors.Join(j.db.Jobs.Seal(j.k.Tree), j.db.Jobs.WaitFlushed(j.k.Tree, 0), j.renumber()); err != nil {
+					return err
+				}
+				return j.db.Shared.Files.SyncDir()
+			})
+		})
+		if !errors.Is(err, errAgain) && !errors.Is(err, picker.ErrRenumber) {
+			return err
+		}
+	}
+}
+
+// syncLogs makes what was written so far durable, so that little is left to sync while writers wait.
+func (j *job) syncLogs() error {
+	return j.db.Pipeline.Commit(batchrepr.Init(nil), write.Sync)
+}
+
+// lead is step 3 of an ingest. first, unless nil, is called before all else.
+func (j *job) lead(first func() error) error {
+	return j.db.Pipeline.Assign(2, func(seq base.SeqNum) (used int, err error) {
+		if err := j.k.Writable(); err != nil {
+			return 0, err
+		}
+		if first != nil {
+			if err := first(); err != nil {
+				return 0, err
+			}
+		}
+		if over, err := j.overlapsMemTables(); over || err != nil {
+			return 0, errors.Join(err, errAgain)
+		}
+		if err := j.db.WAL.Sync(); err != nil {
+			return 0, err
+		}
+		return j.commit(seq)
+	})
+}
+
+// commit gives the tables their sequence numbers, from seq on, and makes them live. It uses no number where nothing
+// becomes live, so that each number that is in no log is in the MANIFEST; but for a failure of the MANIFEST, after which
+// the edit may be in it.
+func (j *job) commit(seq base.SeqNum) (used int, err error) {
+	metas := make([]*manifest.FileMeta, 0, len(j.tables)+1)
+	erases := j.erase != nil && j.overlapsTables(j.erase.meta)
+	if erases {
+		metas = append(metas, j.erase.meta)
+	}
+	for _, t := range j.tables {
+		metas = append(metas, t.meta)
+	}
+	if len(metas) == 0 {
+		return 0, nil
+	}
+	last := seq
+	if erases && len(j.tables) > 0 {
+		last++ // what erases is older
+	}
+	for i, m := range metas {
+		if !j.plain {
+			at := last
+			if erases && i == 0 {
+				at = seq
+			}
+			m.GlobalSeq, m.Newest = at, at
+			m.Smallest.Trailer = base.MakeTrailer(at, m.Smallest.Trailer.Kind())
+			if !m.OpenEnd() {
+				m.Largest.Trailer = base.MakeTrailer(at, m.Largest.Trailer.Kind())
+			}
+		}
+		if m.Kinds>>base.KindSetExpiring&1 != 0 {
+			j.k.Tree.NoteExpiring()
+		}
+	}
+	if !j.plain {
+		j.k.Tree.NoteIngested(last)
+	}
+	kept, err := j.db.Jobs.Ingest(j.k.Tree, metas, picker.IngestMode{Plain: j.plain, Excise: erases})
+	if kept {
+		return 0, err
+	}
+	j.given = true
+	if !erases && j.erase != nil {
+		j.db.Shared.Files.DeleteFile(j.erase.name) // there is nothing to erase
+		j.erase = nil
+	}
+	if !j.plain {
+		used = int(last-seq) + 1
+	}
+	if err != nil {
+		return used, err
+	}
+	for _, t := range j.all() {
+		j.stats.Tables++
+		j.stats.Bytes += t.meta.Size
+		if t.copied {
+			j.stats.Copied++
+		}
+	}
+	return used, nil
+}
+
+// overlapsTables reports whether a live table overlaps m.
+func (j *job) overlapsTables(m *manifest.FileMeta) bool {
+	state := j.k.Tree.Acquire()
+	if state == nil {
+		return false
+	}
+	defer state.Unref()
+	return picker.Overlapped(state.Version, j.k.Comparer(), m)
+}
+
+// flushOverlaps flushes the memtables if they have entries in the range of a table.
+func (j *job) flushOverlaps() error {
+	over, err := j.overlapsMemTables()
+	switch {
+	case err != nil || !over:
+		return err
+	case j.plain:
+		return base.NeedsNative("an ingest into keys that have entries")
+	}
+	since := j.db.Jobs.FlushesBegun()
+	if err := j.db.Pipeline.Exclusive(func() error { return j.db.Jobs.Seal(j.k.Tree) }); err != nil {
+		return err
+	}
+	return j.db.Jobs.WaitFlushed(j.k.Tree, since)
+}
+
+// overlapsMemTables reports whether a memtable has an entry, or a range tombstone over a key, in the
+// range of a table.
+func (j *job) overlapsMemTables() (bool, error) {
+	state := j.k.Tree.Acquire()
+	if state == nil {
+		return false, j.k.Tree.Gone()
+	}
+	defer state.Unref()
+	for i := -1; i < len(state.Sealed); i++ {
+		m := state.Mem
+		if i >= 0 {
+			m = state.Sealed[i].Mem
+		}
+		if over, err := overlaps(m, j.k.Comparer(), j.all()); over || err != nil {
+			return over, err
+		}
+	}
+	return false, nil
+}
+
+// renumber gives the files new numbers, larger than those of all tables that are there.
+func (j *job) renumber() error {
+	for _, t := range j.all() {
+		num := j.db.Manifest.NewFileNum()
+		name := j.db.Shared.Files.TableName(num)
+		if err := j.fs.Rename(filepath.Join(j.db.Dir, t.name), filepath.Join(j.db.Dir, name)); err != nil {
+			return err
+		}
+		t.name, t.meta.Num = name, num
+	}
+	return nil
+}
+
+// cleanUp deletes the tables that did not become the database's.
+func (j *job) cleanUp() {
+	if j.given {
+		return
+	}
+	for _, t := range j.all() {
+		if t.name != "" {
+			j.db.Shared.Files.DeleteFile(t.name)
+		}
+	}
+}
+
+// removeSources removes the files that were ingested. One that cannot be removed stays.
+func (j *job) removeSources() {
+	for _, t := range j.tables {
+		if err := j.fs.Remove(t.path); err != nil {
+			j.db.Health.Warn("a table that was ingested cannot be removed where it came from", err)
+		}
+	}
+}

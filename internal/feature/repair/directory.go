@@ -1,0 +1,152 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/owner"
+	"github.com/loamdb/loam/internal/os/vfs"
+)
+
+// findFormat tells the format of the directory with the files names, also where CURRENT
+// is damaged or missing. Then MANIFESTs that can be read decide, and after them the number of files:
+// some may be strangers with names of the other format.
+func findFormat(fsys vfs.FS, dir string, names []string) (base.Format, error) {
+	c, err := current.Read(fsys, dir)
+	if err == nil || errors.Is(err, base.ErrCorruption) {
+		return c.Format, nil
+	}
+	if !unreadable(err) {
+		return 0, err
+	}
+	const readable = 1 << 32 // counts more than all names
+	var found [2]uint64
+	for _, name := range names {
+		for _, f := range []base.Format{base.LevelDB, base.Native} {
+			t, _ := f.ParseFileName(name)
+			if t == base.FileLog || t == base.FileTable || t == base.FileManifest {
+				found[f]++
+			}
+			if t != base.FileManifest {
+				continue
+			}
+			res, err := manifest.ReadManifest(fsys, dir, name, f)
+			switch {
+			case res.State.LevelDBBelow > 0: // of an upgrade, which leaves files of either format
+				return base.Native, nil
+			case res.Size > 0 || errors.Is(err, base.ErrNewerFormat):
+				found[f] += readable
+			case err != nil && !unreadable(err):
+				return 0, err
+			}
+		}
+	}
+	if found[base.Native] > found[base.LevelDB] {
+		return base.Native, nil
+	}
+	return base.LevelDB, nil
+}
+
+// unreadable reports whether an error of reading CURRENT or a MANIFEST says that there is no
+// such file, or not one of this engine; others are failures to read.
+func unreadable(err error) bool {
+	return slices.ContainsFunc([]error{base.ErrCorruption, base.ErrNewerFormat, base.ErrNotADatabase, fs.ErrNotExist}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// Destroy removes the regular files in dir that are the database's: the tables that its MANIFEST lists, what Loam
+// or LevelDB wrote by its contents, and what an upgrade left. All others stay, whatever their names are; it fails
+// with base.ErrNotADatabase, when all is done, if one of them has a name of the database's, and at once if the
+// directory is another engine's. LOCK comes last.
+func Destroy(fsys vfs.FS, dir string) error {
+	if err := owner.Check(fsys, dir); err != nil {
+		return err
+	}
+	names, strange, err := ownFiles(fsys, dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if info, err := fsys.Stat(path); err == nil && info.Mode().IsRegular() {
+			errs = append(errs, fsys.Remove(path))
+		}
+	}
+	errs = append(errs, current.Remove(fsys, dir))
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := fsys.Remove(filepath.Join(dir, base.LockName)); err != nil || len(strange) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: neither Loam nor LevelDB wrote %s, as far as the contents tell: they stay; delete or move them away",
+		base.ErrNotADatabase, strings.Join(strange, ", "))
+}
+
+// ownFiles returns the files of dir that are the database's, without LOCK and CURRENT, and those that only
+// have such names.
+func ownFiles(fsys vfs.FS, dir string) (own, strange []string, err error) {
+	names, err := fsys.List(dir)
+	var format base.Format
+	if err == nil {
+		format, err = findFormat(fsys, dir, names)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := readState(fsys, dir, format)
+	if err != nil {
+		return nil, nil, err
+	}
+	live := make(map[uint64]bool)
+	for _, k := range st.Keyspaces() {
+		for num := range k.Files {
+			live[num] = true
+		}
+	}
+	for _, name := range names {
+		t, num := format.ParseFileName(name)
+		if t == base.FileUnknown && st.LevelDBBelow > 0 {
+			if t, num = base.LevelDB.ParseFileName(name); num >= st.LevelDBBelow || t == base.FileInfoLog {
+				continue
+			}
+		}
+		switch {
+		case name == base.LoadName, name == base.LoadTempName, t == base.FileInfoLog, t == base.FileTemp, t == base.FileTable && live[num]:
+			own = append(own, name)
+			continue
+		case t == base.FileUnknown, t == base.FileLock, t == base.FileCurrent:
+			continue
+		}
+		c, err := owner.Contents(fsys, dir, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c.Own || c.Empty {
+			own = append(own, name)
+		} else {
+			strange = append(strange, name)
+		}
+	}
+	return own, strange, nil
+}
+
+// readState reads the MANIFEST in force, as far as it is whole.
+func readState(fsys vfs.FS, dir string, format base.Format) (*manifest.State, error) {
+	res := &manifest.ReadResult{}
+	c, err := current.Read(fsys, dir)
+	if err == nil {
+		res, err = manifest.ReadManifest(fsys, dir, c.Manifest, format)
+	}
+	if unreadable(err) {
+		err = nil
+	}
+	return &res.State, err
+}

@@ -1,0 +1,247 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/store/files"
+)
+
+// keyspace is one keyspace of the database. Each has its own levels, which are rebuilt
+// apart from the others.
+type keyspace struct {
+	id       base.KeyspaceID
+	names    manifest.KeyspaceNames
+	cmp      *base.Comparer
+	firstLog uint64 // its entries of older logs are in tables
+	pointers [manifest.NumLevels]base.InternalKey
+}
+
+// liveTable is a table of the MANIFEST.
+type liveTable struct {
+	manifest.AddedFile
+	space *keyspace
+}
+
+// adoptKeyspaces takes over the keyspaces of the MANIFEST with their tables.
+func (r *repair) adoptKeyspaces() error {
+	r.spaces = make(map[base.KeyspaceID]*keyspace)
+	r.live = make(map[uint64]liveTable)
+	for _, st := range r.known.st.Keyspaces() {
+		s := &keyspace{id: st.ID, names: manifest.KeyspaceNames{Name: st.Name, Comparer: st.Comparer}, cmp: r.o.Comparer,
+			firstLog: st.FirstLog, pointers: st.Pointers}
+		if s.id == base.DefaultKeyspace {
+			s.names.Name = base.DefaultKeyspaceName
+		} else if s.cmp = r.comparer(st.Comparer); s.cmp == nil {
+			return fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, st.Name, st.Comparer)
+		}
+		r.spaces[s.id] = s
+		for num, f := range st.Files {
+			if _, twice := r.live[num]; twice {
+				r.report.drop(r.known.from, 0, 0, fmt.Sprintf("table %d is in two keyspaces", num))
+				r.known.editsMissing = true
+			}
+			r.live[num] = liveTable{f, s}
+		}
+	}
+	return nil
+}
+
+// comparer finds a comparer by name, nil for an unknown one.
+func (r *repair) comparer(name string) *base.Comparer {
+	if name == r.o.Comparer.Name {
+		return r.o.Comparer
+	}
+	if r.o.Comparers == nil {
+		return nil
+	}
+	return r.o.Comparers(name)
+}
+
+// spaceOfTable returns the keyspace of a table that no MANIFEST lists, as far as the
+// table records it; nil when the keyspace was dropped.
+func (r *repair) spaceOfTable(t *table) (*keyspace, error) {
+	t.space = r.spaces[base.DefaultKeyspace]
+	f, ok, err := r.open(t.name)
+	if !ok {
+		return t.space, err
+	}
+	defer f.Close()
+	props, err := files.TableProps(f, r.tableOptions(t))
+	switch {
+	case errors.Is(err, base.ErrCorruption):
+		t.orphan = true
+		return t.space, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", t.name, err)
+	case props.Comparer == "": // LevelDB's format has one keyspace
+		return t.space, nil
+	}
+	k := &r.known
+	s := r.spaces[props.Keyspace]
+	switch {
+	case props.Outside && props.KeyspaceName == "" && (props.Comparer != r.o.Comparer.Name || r.several):
+		return r.spaceOfIngested(t, props.Comparer)
+	case props.Keyspace == base.DefaultKeyspace && props.Comparer != r.o.Comparer.Name:
+		return nil, fmt.Errorf("%w: the database has %q, the options say %q", base.ErrComparerMismatch, props.Comparer, r.o.Comparer.Name)
+	case s != nil:
+		return s, nil
+	case k.from != "" && !k.editsMissing && props.Keyspace <= k.st.MaxKeyspace:
+		return nil, nil
+	}
+	s = &keyspace{id: props.Keyspace, names: manifest.KeyspaceNames{Name: props.KeyspaceName, Comparer: props.Comparer}, cmp: r.comparer(props.Comparer)}
+	if s.cmp == nil {
+		return nil, fmt.Errorf("%w: keyspace %q has %q, which the options do not name", base.ErrComparerMismatch, props.KeyspaceName, props.Comparer)
+	}
+	r.spaces[s.id] = s
+	return s, nil
+}
+
+// dropTwins sets the tables of keyspaces aside whose name a newer keyspace has, and
+// returns the others: such a keyspace was dropped before the name was given again.
+func (r *repair) dropTwins(tables []*table) []*table {
+	newest := make(map[string]*keyspace)
+	for _, s := range r.sorted() {
+		newest[s.names.Name] = s
+	}
+	return slices.DeleteFunc(tables, func(t *table) bool {
+		twin := newest[t.space.names.Name] != t.space
+		if twin {
+			r.aside[t.name] = true
+			delete(r.spaces, t.space.id)
+		}
+		return twin
+	})
+}
+
+// homeless sets tables aside whose keyspace is not known where there are several, and
+// returns the others: their entries would be invented in any one.
+func (r *repair) homeless(tables []*table) []*table {
+	if len(r.spaces) == 1 {
+		return tables
+	}
+	return slices.DeleteFunc(tables, func(t *table) bool {
+		if t.orphan {
+			r.aside[t.name] = true
+			r.report.drop(t.name, 0, int64(t.meta.Size), "it does not say its keyspace: "+t.damage)
+		}
+		return t.orphan
+	})
+}
+
+// nameless returns a keyspace that no MANIFEST describes. Its name and comparer are
+// not known: it gets the comparer of the default keyspace.
+func (r *repair) nameless(id base.KeyspaceID) *keyspace {
+	if s := r.spaces[id]; s != nil {
+		return s
+	}
+	s := &keyspace{id: id, names: manifest.KeyspaceNames{Name: fmt.Sprintf("keyspace-%d", id), Comparer: r.o.Comparer.Name}, cmp: r.o.Comparer}
+	for i := 1; r.nameTaken(s.names.Name); i++ {
+		s.names.Name = fmt.Sprintf("keyspace-%d.%d", id, i)
+	}
+	r.report.drop(base.CurrentName, 0, 0, fmt.Sprintf("the name of keyspace %d is lost; it is called %q", id, s.names.Name))
+	r.spaces[id] = s
+	return s
+}
+
+func (r *repair) nameTaken(name string) bool {
+	for _, s := range r.spaces {
+		if s.names.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// spaceOf returns the keyspace of an entry of a log, nil when the entry is in a table
+// already or its keyspace was dropped.
+func (r *repair) spaceOf(id base.KeyspaceID, log uint64) *keyspace {
+	s := r.spaces[id]
+	if s == nil {
+		k := &r.known
+		if k.levels && !k.editsMissing && id <= k.st.MaxKeyspace {
+			return nil
+		}
+		s = r.nameless(id)
+	}
+	if log < s.firstLog {
+		return nil
+	}
+	return s
+}
+
+// sorted lists the keyspaces in the order of their IDs, the default one first.
+func (r *repair) sorted() []*keyspace {
+	var all []*keyspace
+	for _, id := range slices.Sorted(maps.Keys(r.spaces)) {
+		all = append(all, r.spaces[id])
+	}
+	return all
+}
+
+// of returns the tables of a keyspace.
+func (s *keyspace) of(tables []*table) (mine []*table) {
+	for _, t := range tables {
+		if t.space == s {
+			mine = append(mine, t)
+		}
+	}
+	return mine
+}
+
+// spaceOfIngested makes a keyspace for an ingested table that a TableWriter wrote: it records no
+// keyspace, so among several it is not known which one had it. Its entries must not appear in one
+// that never had them.
+func (r *repair) spaceOfIngested(t *table, comparer string) (*keyspace, error) {
+	cmp := r.comparer(comparer)
+	if cmp == nil {
+		return nil, fmt.Errorf("%w: %s has %q, which the options do not name", base.ErrComparerMismatch, t.name, comparer)
+	}
+	id := slices.Max(slices.Collect(maps.Keys(r.spaces))) + 1
+	s := &keyspace{id: max(id, r.maxSpace+1), names: manifest.KeyspaceNames{Name: fmt.Sprintf("ingested-%d", t.meta.Num), Comparer: comparer}, cmp: cmp}
+	r.spaces[s.id], r.maxSpace = s, s.id
+	return s, nil
+}
+
+// findSeveral sets r.several, and r.maxSpace to the largest number of a keyspace, by what tables
+// record that no MANIFEST lists.
+func (r *repair) findSeveral() error {
+	for id := range r.spaces {
+		r.maxSpace = max(r.maxSpace, id)
+	}
+	for _, name := range r.names {
+		num, ok := r.isTable(name)
+		if _, live := r.live[num]; !ok || live {
+			continue
+		}
+		info, err := r.o.FS.Stat(r.path(name))
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			continue // which is reported when the table is read
+		}
+		f, err := r.o.FS.Open(r.path(name))
+		if err != nil {
+			return err
+		}
+		props, err := files.TableProps(f, r.tableOptions(&table{
+			name: name, space: r.spaces[base.DefaultKeyspace], meta: &manifest.FileMeta{Num: num},
+		}))
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		switch {
+		case err == nil:
+			r.maxSpace = max(r.maxSpace, props.Keyspace)
+		case !errors.Is(err, base.ErrCorruption): // which the table itself is reported for
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	r.several = r.maxSpace > base.DefaultKeyspace
+	return nil
+}

@@ -1,0 +1,231 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/store/files"
+)
+
+// table is a table of the database to be.
+type table struct {
+	name   string
+	space  *keyspace
+	meta   *manifest.FileMeta // what the MANIFEST says, or what was found
+	level  int                // where the levels are known
+	damage string             // why it has to be rewritten; "" for a whole one
+	made   bool               // by this run
+	orphan bool               // space is a guess
+	native bool               // of the native format, by an engine that wrote sequence number 0
+	// firstLog is what the table records of logs, see sstable.Props; 0: nothing.
+	firstLog uint64
+	entries  uint64
+	minSeq   base.SeqNum
+	maxSeq   base.SeqNum
+}
+
+// note extends the table's record by an entry; entries come in order.
+func (t *table) note(key []byte, tr base.Trailer) {
+	if t.entries == 0 {
+		t.minSeq = tr.Seq()
+		t.meta.Smallest = base.InternalKey{User: append([]byte(nil), key...), Trailer: tr}
+	}
+	t.entries++
+	t.minSeq = min(t.minSeq, tr.Seq())
+	t.maxSeq = max(t.maxSeq, tr.Seq())
+}
+
+// checkTables reads all tables that are or may be live.
+func (r *repair) checkTables() ([]*table, error) {
+	k := &r.known
+	found := make(map[uint64]*table)
+	if err := r.findSeveral(); err != nil {
+		return nil, err
+	}
+	var all []*table
+	for _, name := range r.names {
+		num, ok := r.isTable(name)
+		if !ok {
+			continue
+		}
+		f, live := r.live[num]
+		if k.from != "" && !live && (k.levels || k.dead[num]) {
+			r.aside[name] = true
+			continue
+		}
+		t := &table{name: name, meta: &manifest.FileMeta{Num: num, Naming: naming(name)}, level: f.Level, space: f.space}
+		if !live {
+			var err error
+			if t.space, err = r.spaceOfTable(t); err != nil {
+				return nil, err
+			}
+			if t.space == nil { // of a keyspace that was dropped
+				r.aside[name] = true
+				continue
+			}
+		}
+		switch other := found[num]; {
+		case other != nil && live:
+			r.aside[name] = true // .ldb comes before .sst
+			continue
+		case other != nil:
+			t.damage = "its number is that of " + other.name
+		case num >= maxNum:
+			t.damage = "its number is out of range"
+		}
+		found[num] = t
+		if live {
+			t.meta.GlobalSeq = f.Meta.GlobalSeq
+		}
+		regular, err := r.checkTable(t)
+		if err != nil {
+			return nil, err
+		}
+		if !regular {
+			r.aside[name] = true
+			continue
+		}
+		if live && t.damage == "" {
+			t.damage = disagreement(t.space.cmp, t.meta, f.Meta)
+			t.meta.Facts = f.Meta.Facts
+		}
+		r.maxSeq = max(r.maxSeq, t.maxSeq)
+		if t.damage == "" {
+			t.space.firstLog = max(t.space.firstLog, t.firstLog)
+		}
+		all = append(all, t)
+	}
+	r.reportMissing(found)
+	return r.dropTwins(all), nil
+}
+
+// reportMissing records the live tables that were not found.
+func (r *repair) reportMissing(found map[uint64]*table) {
+	reason := "missing"
+	if !r.known.levels {
+		reason = "missing; newer tables may have its entries"
+	}
+	for _, num := range slices.Sorted(maps.Keys(r.live)) {
+		if m := r.live[num].Meta; found[num] == nil {
+			r.report.Dropped = append(r.report.Dropped, Drop{File: m.Name(), Length: int64(m.Size), Reason: reason,
+				Smallest: m.Smallest.User, Largest: m.Largest.User})
+		}
+	}
+}
+
+// disagreement tells where the MANIFEST is wrong about a table that is whole.
+func disagreement(c *base.Comparer, found, said *manifest.FileMeta) string {
+	if found.Size != said.Size {
+		return fmt.Sprintf("it has %d bytes, the MANIFEST says %d", found.Size, said.Size)
+	}
+	if c.CompareInternal(found.Smallest.User, found.Smallest.Trailer, said.Smallest.User, said.Smallest.Trailer) < 0 ||
+		c.CompareInternal(found.Largest.User, found.Largest.Trailer, said.Largest.User, said.Largest.Trailer) > 0 {
+		return "it has keys outside of what the MANIFEST says"
+	}
+	return ""
+}
+
+// checkTable reads a table the way the database does, and sets t.damage when
+// that does not work. regular is false when there is nothing to read at all.
+func (r *repair) checkTable(t *table) (regular bool, err error) {
+	f, ok, err := r.open(t.name)
+	if !ok {
+		return false, err
+	}
+	defer f.Close()
+	t.meta.Size = uint64(f.Size())
+	reader, err := files.OpenTable(f, r.tableOptions(t))
+	if err == nil {
+		if p := reader.Props(); p.Format == base.Native.String() {
+			t.native, t.firstLog = true, p.FirstLog
+			f := &t.meta.Facts // of a table that the MANIFEST does not name
+			f.Format, f.Kinds, f.MinExpiry, f.MaxExpiry = base.Native, p.Kinds, p.MinExpiry, p.MaxExpiry
+			if p.Outside && f.GlobalSeq == 0 {
+				f.GlobalSeq = r.maxSeq + 1
+			}
+		}
+		if t.meta.GlobalSeq > 0 {
+			reader = sstable.WithSeq(reader, t.space.cmp, t.meta.GlobalSeq)
+		}
+		err = r.checkEntries(t, reader)
+		err = errors.Join(err, reader.Close())
+	}
+	var c *base.Corruption
+	if errors.As(err, &c) {
+		if t.damage == "" {
+			t.damage = c.Kind + ": " + c.Reason
+		}
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w", t.name, err)
+	}
+	return true, nil
+}
+
+// checkEntries reads all entries. The reader checks that they ascend and are
+// where the index leads; what remains is that the filter admits them.
+func (r *repair) checkEntries(t *table, reader sstable.Reader) error {
+	src := reader.NewSource(sstable.Private | sstable.Scan)
+	defer src.Close()
+	var last []byte
+	err := base.Scan(src, func(e *base.Chunk) error {
+		for i := range e.Len() {
+			key := e.Key(i)
+			if !reader.MayContain(base.MakeLookup(t.space.cmp, key, e.Trailers[i].Seq())) {
+				return base.Corruptf("table filter", "denies a key that is there")
+			}
+			t.note(key, e.Trailers[i])
+		}
+		if n := e.Len(); n > 0 {
+			last = append(last[:0], e.Key(n-1)...)
+			t.meta.Largest.Trailer = e.Trailers[n-1]
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if t.entries == 0 && reader.RangeDels() == nil {
+		return base.Corruptf("table", "has no entries")
+	}
+	t.meta.Largest.User = last
+	t.noteRangeDels(t.space.cmp, reader.RangeDels())
+	return nil
+}
+
+// tableOptions are for a pass over a table, past any cache.
+func (r *repair) tableOptions(t *table) files.TableOptions {
+	return files.TableOptions{Name: t.name, Comparer: t.space.cmp, MaxDecoded: r.o.MaxDecoded, FileNum: t.meta.Num}
+}
+
+// salvageTable writes the readable entries of a damaged table to new ones.
+func (r *repair) salvageTable(t *table) ([]*table, error) {
+	f, ok, err := r.open(t.name)
+	if !ok {
+		return nil, err
+	}
+	defer f.Close()
+	out := output{r: r, space: t.space, level: t.level}
+	defer out.close()
+	add := func(key []byte, tr base.Trailer, codec base.Codec, value []byte) error {
+		if t.meta.GlobalSeq > 0 {
+			tr = base.MakeTrailer(t.meta.GlobalSeq, tr.Kind())
+		}
+		return out.add(key, tr, codec, value)
+	}
+	err = files.SalvageTable(f, r.tableOptions(t), sstable.Salvage{Add: add, Lost: func(l sstable.Lost) {
+		r.report.Dropped = append(r.report.Dropped, Drop{File: t.name, Offset: l.Offset, Length: l.Length,
+			Reason: l.Reason, Smallest: l.Smallest, Largest: l.Largest})
+	}})
+	tables, err := out.finish(err)
+	if err != nil {
+		return nil, fmt.Errorf("salvaging %s: %w", t.name, err)
+	}
+	return tables, nil
+}

@@ -1,0 +1,141 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/backup"
+	"github.com/loamdb/loam/internal/os/fileid"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store"
+)
+
+// Export copies the database in dir into a new one in the directory to; see lsm.Export. src and
+// dst say how the two are opened.
+func Export(ctx context.Context, dir, to string, src, dst store.Options, progress func(written, of uint64)) error {
+	dir, err := vfs.Absolute(src.FS, dir)
+	if err != nil {
+		return err
+	}
+	if to, err = vfs.Absolute(dst.FS, to); err != nil {
+		return err
+	}
+	from, err := store.Open(dir, src)
+	if err != nil {
+		return err
+	}
+	x := export{ctx: ctx, from: from, to: to, opts: dst, progress: progress}
+	return errors.Join(store.Protect(x.run), from.Close())
+}
+
+type export struct {
+	ctx      context.Context
+	from     *store.DB
+	to       string
+	opts     store.Options // of the new database
+	progress func(written, of uint64)
+}
+
+func (x *export) run() (err error) {
+	if _, err := fileid.Outside(x.from.Opts.FS, x.to, x.from.Dir, "the database"); err != nil {
+		return err
+	}
+	of, err := checkExport(x.from, x.opts.Format)
+	if err != nil {
+		return err
+	}
+	stage, err := backup.NewStage(x.opts.FS, x.to, !x.opts.NoCreateDirs, x.from.Health.Warn)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() { // also when a callback panics
+		if !done {
+			stage.Abort()
+		}
+	}()
+	db, err := store.Open(stage.Dir(), x.opts)
+	if err != nil {
+		return err
+	}
+	err = store.Protect(func() error { return x.copyTo(db, of) })
+	want := tables(db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	err = stage.Commit(want)
+	done = err == nil
+	return err
+}
+
+// tables are the files of a database's tables.
+func tables(db *store.DB) backup.Content {
+	files := backup.Content{}
+	for _, k := range db.Manifest.Keyspaces() {
+		v := db.Manifest.Current(k.ID)
+		for level := range v.Levels {
+			for _, f := range v.Levels[level].Files {
+				files[f.Name()] = int64(f.Size)
+			}
+		}
+		v.Unref()
+	}
+	return files
+}
+
+// copyTo writes all entries into tables of db.
+func (x *export) copyTo(db *store.DB, of uint64) error {
+	s, err := NewState(x.from, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	w := NewWriter(db, func(written uint64) {
+		if x.progress != nil {
+			x.progress(written, of)
+		}
+	})
+	if err := s.Copy(x.ctx, w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// checkExport says what of a database cannot be written in a format, and how many bytes its
+// tables have.
+func checkExport(db *store.DB, format base.Format) (bytes uint64, err error) {
+	for _, k := range db.Manifest.Keyspaces() {
+		if format == base.LevelDB {
+			if k.ID != base.DefaultKeyspace {
+				return 0, fmt.Errorf("%w: LevelDB's format has no keyspaces, and the database has %q", base.ErrInvalidArgument, k.Name)
+			}
+			if db.Default.Tree.Expires() {
+				return 0, fmt.Errorf("%w: values of the database expire, and in LevelDB's format they would stay: put them again without a time to live, or wait until they have expired; then call CompactRange", base.ErrInvalidArgument)
+			}
+		}
+		n, err := checkExportIn(db, k.ID, format)
+		if err != nil {
+			return 0, err
+		}
+		bytes += n
+	}
+	return bytes, nil
+}
+
+// checkExportIn is checkExport of one keyspace.
+func checkExportIn(db *store.DB, id base.KeyspaceID, format base.Format) (bytes uint64, err error) {
+	v := db.Manifest.Current(id)
+	defer v.Unref()
+	for level := range v.Levels {
+		for _, f := range v.Levels[level].Files {
+			for kind := base.Kind(0); f.Kinds>>kind != 0; kind++ {
+				if format == base.LevelDB && f.Kinds>>kind&1 != 0 && !kind.InLevelDB() {
+					return 0, fmt.Errorf("%w: %s has entries of kind %d, which LevelDB's format does not have", base.ErrInvalidArgument, f.Name(), kind)
+				}
+			}
+		}
+	}
+	return v.Size(), nil
+}

@@ -1,0 +1,137 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/store"
+)
+
+// A marker is a file in the directory of a database into which a dump is being loaded. It is there, and
+// durable, before the first entry is written, and until all of them are durable. It says which
+// dump that is, and how far it is in the database.
+type marker struct {
+	id     [16]byte
+	blocks bool // a block is in the database: the one that begins at last, and those before
+	last   point
+}
+
+const markerMagic = "LOAMLOAD"
+
+func (m *marker) encode() []byte {
+	b := append([]byte(markerMagic), m.id[:]...)
+	if !m.blocks {
+		b = append(b, 0)
+	} else {
+		b = append(b, 1)
+		b = binary.AppendUvarint(b, uint64(m.last.offset))
+		b = binary.LittleEndian.AppendUint64(b, m.last.sum)
+		b = binary.AppendUvarint(b, m.last.counts.Blocks)
+		b = binary.AppendUvarint(b, m.last.counts.Bytes)
+		b = binary.AppendUvarint(b, uint64(len(m.last.counts.Entries)))
+		for _, n := range m.last.counts.Entries {
+			b = binary.AppendUvarint(b, n)
+		}
+	}
+	return binary.LittleEndian.AppendUint32(b, base.CRC(b))
+}
+
+// decode reads a marker. ok is false if it is damaged.
+func (m *marker) decode(b []byte) (ok bool) {
+	n := len(b) - 4
+	if n < len(markerMagic) || string(b[:len(markerMagic)]) != markerMagic || base.CRC(b[:n]) != binary.LittleEndian.Uint32(b[n:]) {
+		return false
+	}
+	c := cutter{b: b[len(markerMagic):n]}
+	copy(m.id[:], c.bytes(len(m.id)))
+	if flag := c.bytes(1); c.bad || flag[0] == 0 {
+		return !c.bad
+	}
+	m.blocks = true
+	m.last.offset = int64(c.uvarint())
+	if p := c.bytes(8); p != nil {
+		m.last.sum = binary.LittleEndian.Uint64(p)
+	}
+	m.last.counts.Blocks, m.last.counts.Bytes = c.uvarint(), c.uvarint()
+	for n := c.uvarint(); n > 0 && !c.bad; n-- {
+		m.last.counts.Entries = append(m.last.counts.Entries, c.uvarint())
+	}
+	return !c.bad && len(c.b) == 0 && m.last.offset > 0
+}
+
+// Files of markers. What a crash leaves of the second one is replaced.
+const (
+	markerName = base.LoadName
+	markerTemp = base.LoadTempName
+)
+
+// maxMarker is the size in bytes of the largest marker that is read.
+const maxMarker = maxPayload
+
+// readMarker reads the marker of a database. found is false where there is none.
+func readMarker(db *store.DB) (m marker, found bool, err error) {
+	err = db.WhileOpen(func() error {
+		f, err := current.OpenRegular(db.Opts.FS, db.Dir, markerName)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		found = true
+		damaged := base.LocateCorruption(base.Corruptf("load marker", "it is damaged: how far the load came is not known. Begin anew, with an empty database"), markerName, 0, f.Size())
+		if f.Size() > maxMarker {
+			return damaged
+		}
+		b := make([]byte, f.Size())
+		if err := base.ReadFull(f, b, 0); err != nil {
+			return fmt.Errorf("reading %s: %w", markerName, err)
+		}
+		if !m.decode(b) {
+			return damaged
+		}
+		return nil
+	})
+	return m, found, err
+}
+
+// writeMarker replaces the marker of a database. It is durable then.
+func writeMarker(db *store.DB, m *marker) error {
+	return db.WhileOpen(func() error {
+		temp := filepath.Join(db.Dir, markerTemp)
+		if err := remove(db, temp); err != nil {
+			return err
+		}
+		if err := current.WriteFile(db.Opts.FS, temp, m.encode()); err != nil {
+			return err
+		}
+		if err := db.Opts.FS.Rename(temp, filepath.Join(db.Dir, markerName)); err != nil {
+			return errors.Join(err, remove(db, temp))
+		}
+		return db.Opts.FS.SyncDir(db.Dir)
+	})
+}
+
+// removeMarker removes the marker of a database, durably.
+func removeMarker(db *store.DB) error {
+	return db.WhileOpen(func() error {
+		if err := remove(db, filepath.Join(db.Dir, markerName)); err != nil {
+			return err
+		}
+		return db.Opts.FS.SyncDir(db.Dir)
+	})
+}
+
+// remove removes a file that need not be there.
+func remove(db *store.DB, path string) error {
+	if err := db.Opts.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,261 @@
+// Package owner tells which engine the files of a directory belong to, before anything
+// opens, changes or removes them.
+package owner
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/current"
+	"github.com/loamdb/loam/internal/format/foreign"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/os/vfs"
+)
+
+// Check fails with base.ErrNotADatabase when dir belongs to another engine, whose name the error
+// says. Everything that opens, repairs, converts or removes a database calls it first, before it
+// takes the lock; it writes nothing. A missing or empty directory has no owner.
+//
+//  1. A directory CURRENT is Loam's: no other engine makes one.
+//  2. Files that only other engines make decide next: markers, OPTIONS, Badger's MANIFEST and key registry.
+//  3. Then the records of the MANIFEST that CURRENT names, which LevelDB and its descendants share.
+//  4. Where CURRENT is missing, damaged or names no MANIFEST, the contents of all files with names of a database
+//     decide. At least one file must be Loam's or LevelDB's, and none another engine's.
+func Check(fsys vfs.FS, dir string) error {
+	switch native, err := current.IsNative(fsys, dir); {
+	case native || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", dir, err)
+	}
+	if err := foreign.CheckDir(fsys, dir, names); err != nil {
+		return err
+	}
+	cur, err := current.Read(fsys, dir)
+	if err == nil {
+		known, err := checkRecords(fsys, dir, cur.Manifest)
+		if known || err != nil {
+			return err
+		}
+	} else if errors.Is(err, base.ErrNotADatabase) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, base.ErrCorruption) {
+		return err
+	}
+	return checkContents(fsys, dir, names, !errors.Is(err, fs.ErrNotExist))
+}
+
+// checkContents decides by the contents of files with names of a database. own: CURRENT is there.
+func checkContents(fsys vfs.FS, dir string, names []string, own bool) error {
+	strange := "" // a file with contents that nobody knows
+	for _, name := range names {
+		switch is, err := Contents(fsys, dir, name); {
+		case err != nil:
+			return err
+		case is.Engine != "":
+			return foreign.Refused(dir, is.Engine, name)
+		case is.Own:
+			own = true
+		case !is.Empty && strange == "":
+			strange = name
+		}
+	}
+	switch {
+	case own:
+		return nil
+	case strange != "":
+		return fmt.Errorf("%w: %s has %s, which neither Loam nor LevelDB wrote, as far as its contents tell, and no file that they did",
+			base.ErrNotADatabase, dir, strange)
+	}
+	return foreign.CheckNew(fsys, dir, names)
+}
+
+// Content is what the contents of a file with a name of a database tell.
+type Content struct {
+	Own    bool   // Loam or LevelDB wrote it
+	Engine string // another engine wrote it
+	Empty  bool   // there is nothing in it but zeros, it is no regular file, or its name is no database's
+}
+
+// Contents looks at a file of a database's directory; its name may be of either format. CURRENT and LOCK tell
+// nothing. RocksDB and Pebble frame the records of their logs as LevelDB does.
+func Contents(fsys vfs.FS, dir, name string) (c Content, err error) {
+	t, num := base.LevelDB.ParseFileName(name)
+	native := t == base.FileUnknown
+	if native {
+		t, num = base.Native.ParseFileName(name)
+	}
+	switch t {
+	case base.FileTable, base.FileLog, base.FileManifest:
+	default:
+		return Content{Empty: true}, nil
+	}
+	f, err := current.OpenRegular(fsys, dir, name)
+	if errors.Is(err, base.ErrNotADatabase) || errors.Is(err, fs.ErrNotExist) { // gone since it was listed
+		return Content{Empty: true}, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	defer f.Close()
+	switch {
+	case f.Size() == 0:
+		return Content{Empty: true}, nil
+	case t == base.FileTable:
+		c, err = tableContents(f, native)
+	case t == base.FileLog && native:
+		c, err = framed(record.NewChainReader(f, f.Size(), name, num, 0), f)
+	default:
+		c, err = framed(record.NewReader(f, f.Size(), name), f)
+	}
+	if err == nil && c.Own && t == base.FileManifest && !native {
+		if _, err = checkRecords(fsys, dir, name); errors.Is(err, base.ErrNotADatabase) {
+			return Content{Engine: "RocksDB or Pebble"}, nil
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("reading %s: %w", name, err)
+	}
+	return c, err
+}
+
+// tableContents goes by the magic at the end of a table. A table that a crash cut short has none: the name is
+// enough in the native format, and the first entry in LevelDB's.
+func tableContents(f vfs.ReadFile, native bool) (c Content, err error) {
+	b := make([]byte, min(f.Size(), 512))
+	n := min(8, len(b))
+	if err = base.ReadFull(f, b[:n], f.Size()-int64(n)); err != nil {
+		return c, err
+	}
+	magic := binary.LittleEndian.Uint64(append(b[:n:n], make([]byte, 8)...))
+	if magic == base.LevelDBTableMagic || magic == base.NativeTableMagic {
+		return Content{Own: true}, nil
+	}
+	if c.Engine, err = foreign.TableOwner(f, f.Size()); c.Engine != "" || err != nil {
+		return c, err
+	}
+	if err = base.ReadFull(f, b, 0); err != nil {
+		return c, err
+	}
+	c.Own = native || beginsWithEntry(b) || beginsWithEntry(snappyLiteral(b))
+	c.Empty = !c.Own && len(bytes.Trim(b, "\x00")) == 0
+	return c, nil
+}
+
+// beginsWithEntry reports whether b is the beginning of a block of a LevelDB table: an entry that
+// shares no bytes with the previous one, and whose key ends with a trailer.
+func beginsWithEntry(b []byte) bool {
+	shared, b := uvarint(b)
+	n, b := uvarint(b)
+	_, b = uvarint(b) // length of the value
+	if b == nil || shared != 0 || n < base.TrailerLen || n > 1<<20 {
+		return false
+	}
+	return n > uint64(len(b)) || b[n-base.TrailerLen] <= byte(base.KindSet)
+}
+
+// snappyLiteral returns what the literal at the beginning of a snappy block says, nil if there is none.
+func snappyLiteral(b []byte) []byte {
+	size, b := uvarint(b)
+	if size == 0 || len(b) == 0 || b[0]&3 != 0 {
+		return nil
+	}
+	n, head := int(b[0]>>2)+1, 1
+	if n > 60 { // in one to four further bytes
+		if head += n - 60; len(b) < head {
+			return nil
+		}
+		n = 1
+		for i := range head - 1 {
+			n += int(b[1+i]) << (8 * i)
+		}
+	}
+	return b[head:min(len(b), head+n)]
+}
+
+// uvarint cuts a number off the front of b. rest is nil at the end.
+func uvarint(b []byte) (v uint64, rest []byte) {
+	v, n := binary.Uvarint(b)
+	if n <= 0 || n == len(b) {
+		return 0, nil
+	}
+	return v, b[n:]
+}
+
+// framed reports what a file of records is: one of Loam or LevelDB if a record is whole, or if the first one was
+// begun and a crash cut it short.
+func framed(r interface {
+	Next() ([]byte, error)
+	Resume() bool
+}, f vfs.ReadFile) (c Content, err error) {
+	_, err = r.Next()
+	switch {
+	case err == nil:
+		return Content{Own: true}, nil
+	case err == io.EOF:
+		return Content{Empty: true}, nil
+	case !errors.Is(err, base.ErrCorruption):
+		return c, err
+	case r.Resume():
+		return Content{Own: true}, nil
+	}
+	var head [7]byte // checksum, length, type
+	if f.Size() < int64(len(head)) {
+		return Content{Empty: true}, nil
+	}
+	if err = base.ReadFull(f, head[:], 0); err != nil {
+		return c, err
+	}
+	const full, first, begin = 1, 2, 5
+	n, typ := binary.LittleEndian.Uint16(head[4:]), head[6]
+	c.Own = n <= 1<<15 && (typ == full || typ == first || typ == begin)
+	return c, nil
+}
+
+// maxRecords bounds the records that Check reads of a MANIFEST: others write tags of their own with
+// their first table.
+const maxRecords = 256
+
+// checkRecords fails with base.ErrNotADatabase when another engine wrote a LevelDB MANIFEST. known is false if no
+// record of it can be read.
+func checkRecords(fsys vfs.FS, dir, name string) (known bool, err error) {
+	f, err := current.OpenRegular(fsys, dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	r := record.NewReader(f, f.Size(), name)
+	for range maxRecords {
+		rec, err := r.Next()
+		if errors.Is(err, base.ErrCorruption) && r.Resume() {
+			continue
+		}
+		if err == io.EOF || errors.Is(err, base.ErrCorruption) {
+			break
+		}
+		if err != nil {
+			return false, fmt.Errorf("reading %s: %w", name, err)
+		}
+		var e manifest.Edit
+		err = e.Decode(rec, base.LevelDB)
+		if errors.Is(err, base.ErrNotADatabase) {
+			return true, fmt.Errorf("%s: %w: open it with the engine that wrote it, or choose another directory", dir, err)
+		}
+		known = known || err == nil
+	}
+	return known, nil
+}

@@ -1,0 +1,264 @@
+package record
+
+import (
+	"errors"
+	"io"
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
+)
+
+// Reader returns the records of a file one after another. Unlike LevelDB's it never
+// skips damage by itself: a later record may depend on one that was lost in it.
+type Reader struct {
+	blocks
+	pos    int64  // where the next chunk begins
+	joined []byte // chunks of an unfinished record
+	start  int64  // of the last record returned
+	stop   int64  // where it ends
+	err    error
+	tail   bool
+	zeros  bool  // see Zeros
+	resume int64 // where Resume continues; -1: nowhere
+}
+
+// NewReader reads the first size bytes of r. name is for errors.
+func NewReader(r io.ReaderAt, size int64, name string) *Reader {
+	return &Reader{blocks: newBlocks(r, size, name), resume: -1}
+}
+
+// Next returns the next record; it is valid until the following call.
+//
+// At the end of the log the error is io.EOF; zeros up to the end of the file,
+// as allocating ahead leaves them, are an end too. Damage is a
+// *base.Corruption: its Offset is where intact records end, its Length reaches
+// to where they go on or to the end of the file, and Tail tells the two apart.
+// A failure to read is returned as it is. Errors last until Resume.
+//
+// A record whose chunks are intact but whose rest was never written, because
+// the writer died and a later one went on behind it (LevelDB's reuse_logs), is
+// not damage: it is left out.
+func (r *Reader) Next() ([]byte, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	rec, err := r.next()
+	if r.err = err; err == nil {
+		r.stop = r.pos
+	}
+	return rec, err
+}
+
+// Offset is where in the file the last record returned begins.
+func (r *Reader) Offset() int64 { return r.start }
+
+// End is where the last record returned ends.
+func (r *Reader) End() int64 { return r.stop }
+
+// Tail reports, after a *base.Corruption, whether a crash in the middle of a write
+// explains it: the damaged record is the last one, and nothing valid follows. Otherwise
+// acknowledged data may be lost.
+func (r *Reader) Tail() bool { return r.tail }
+
+// Zeros reports, after a *base.Corruption, whether only zeros, and perhaps a record
+// without its end before them, lie before the next intact record: a killed writer had
+// allocated them ahead, and another writer appended behind them (LevelDB's reuse_logs). A
+// lost page looks the same, so the records that follow must prove that none is missing.
+func (r *Reader) Zeros() bool { return r.zeros }
+
+// Resume makes Next continue, after a *base.Corruption, with the first intact record
+// behind the damage. It returns false when there is none.
+func (r *Reader) Resume() bool {
+	var c *base.Corruption
+	if !errors.As(r.err, &c) || r.resume < 0 {
+		return false
+	}
+	r.pos, r.resume, r.err, r.tail, r.zeros = r.resume, -1, nil, false, false
+	return true
+}
+
+// next assembles one record.
+func (r *Reader) next() ([]byte, error) {
+	begin := int64(-1) // offset of the unfinished record
+	for {
+		data, typ, err := r.chunk(begin)
+		if err != nil {
+			return nil, err
+		}
+		at := r.pos
+		switch typ {
+		case chunkFull, chunkFirst:
+			r.pos += int64(headerLen + len(data))
+			if typ == chunkFull {
+				r.start = at
+				return data, nil
+			}
+			begin = at
+			r.joined = append(r.joined[:0], data...)
+		case chunkMiddle, chunkLast:
+			if begin < 0 {
+				return nil, r.damaged(at, at+int64(headerLen+len(data)), false,
+					"a chunk of type %d with no record begun", typ)
+			}
+			r.pos += int64(headerLen + len(data))
+			r.joined = append(r.joined, data...)
+			if typ == chunkLast {
+				r.start = begin
+				return r.joined, nil
+			}
+		default:
+			if begin < 0 {
+				begin = at
+			}
+			return nil, r.damaged(begin, at+int64(headerLen+len(data)), false, "unknown chunk type %d", typ)
+		}
+	}
+}
+
+// chunk verifies the chunk at pos, skipping a block's trailer, and returns its
+// data and type. It does not change pos. begin is the offset of the unfinished record,
+// -1 for none.
+func (r *Reader) chunk(begin int64) (data []byte, typ byte, err error) {
+	if room := blockSize - r.pos%blockSize; room < headerLen {
+		r.pos += room
+	}
+	if r.pos >= r.size {
+		return nil, 0, r.end(begin)
+	}
+	if err := r.load(r.pos); err != nil {
+		return nil, 0, err
+	}
+	b := r.block[r.pos-r.blockOff:]
+	if len(b) < headerLen || b[6] == chunkZero && chunkLen(b) == 0 {
+		zero, err := r.zeroToEnd(r.pos)
+		if err != nil {
+			return nil, 0, err
+		}
+		if zero {
+			return nil, 0, r.end(begin)
+		}
+	}
+	from := r.pos
+	if begin >= 0 {
+		from = begin
+	}
+	if len(b) < headerLen {
+		return nil, 0, r.damaged(from, r.size, true, "%d bytes where a chunk header takes %d", len(b), headerLen)
+	}
+	n := chunkLen(b)
+	switch {
+	case b[6] == chunkZero && n == 0:
+		return nil, 0, r.zerosThen(from)
+	case n > len(b)-headerLen:
+		return nil, 0, r.damaged(from, r.pos+1, true, "chunk of %d bytes with %d left", n, len(b)-headerLen)
+	case !checksumOK(b, n):
+		return nil, 0, r.damaged(from, r.pos+1, true, "checksum mismatch in a chunk of %d bytes", n)
+	}
+	return b[headerLen : headerLen+n : headerLen+n], b[6], nil
+}
+
+// zerosThen returns the error for zeros at pos with other bytes behind them. from is
+// where the damage begins.
+func (r *Reader) zerosThen(from int64) error {
+	err := r.damaged(from, r.pos+1, true, "zeros where a chunk header is expected")
+	if r.resume < 0 {
+		return err
+	}
+	for off := r.pos; off < r.resume; off = r.blockOff + blockSize {
+		if off = vfs.NextData(r.r, off); off >= r.resume {
+			break
+		}
+		if err := r.load(off); err != nil {
+			return err
+		}
+		b := r.block[off-r.blockOff:]
+		if !allZero(b[:min(int64(len(b)), r.resume-off)]) {
+			return err
+		}
+	}
+	r.zeros = true
+	return err
+}
+
+// end returns the error for zeros up to the end of the file: io.EOF, or damage when an
+// unfinished record lacks its last chunk.
+func (r *Reader) end(begin int64) error {
+	if begin < 0 {
+		return io.EOF
+	}
+	return r.damaged(begin, r.size, true, "the record's last chunk is missing")
+}
+
+// damaged makes the error for damage in [begin, ...). Intact records may be
+// found from scan on. mayBeTail says that a torn write looks like this.
+func (r *Reader) damaged(begin, scan int64, mayBeTail bool, format string, args ...any) error {
+	found, sure, err := r.findRecord(scan)
+	if err != nil {
+		return err
+	}
+	r.resume = found
+	r.tail = mayBeTail && sure && found < 0
+	c := base.Corruptf("log record", format, args...)
+	c.File, c.Offset, c.Length = r.name, begin, r.size-begin
+	if found >= 0 {
+		c.Length = found - begin
+	}
+	return c
+}
+
+// zeroToEnd reports whether all bytes from off on are zero. Holes are not read.
+func (r *Reader) zeroToEnd(off int64) (bool, error) {
+	for ; off < r.size; off = r.blockOff + blockSize {
+		if off = vfs.NextData(r.r, off); off >= r.size {
+			break
+		}
+		if err := r.load(off); err != nil {
+			return false, err
+		}
+		if !allZero(r.block[off-r.blockOff:]) {
+			return false, r.load(r.pos)
+		}
+	}
+	return true, nil
+}
+
+// findRecord is the offset of the first chunk that begins a record, at off or after it,
+// -1 for none. Behind a damaged length it has to try every byte. The checksums that it
+// computes are bounded; sure is false when it stopped for that.
+func (r *Reader) findRecord(off int64) (at int64, sure bool, err error) {
+	budget := int64(math.MaxUint32)
+	if left := max(r.size-off, 0); left < budget/64 {
+		budget = 64*left + 1<<20
+	}
+	for off < r.size {
+		// A header may begin in a hole, but its last byte is not zero.
+		if off = max(off, vfs.NextData(r.r, off)-headerLen); off+headerLen > r.size {
+			break
+		}
+		if err := r.load(off); err != nil {
+			return -1, false, err
+		}
+		b := r.block
+		for i := int(off - r.blockOff); i+headerLen <= len(b); i++ {
+			typ := b[i+6]
+			if typ != chunkFull && typ != chunkFirst {
+				continue
+			}
+			n := chunkLen(b[i:])
+			end := i + headerLen + n
+			// A first chunk always fills its block.
+			if end > len(b) || typ == chunkFirst && end != blockSize {
+				continue
+			}
+			if budget -= int64(n); budget < 0 {
+				return -1, false, nil
+			}
+			if checksumOK(b[i:], n) {
+				return r.blockOff + int64(i), true, nil
+			}
+		}
+		off = r.blockOff + blockSize
+	}
+	return -1, true, nil
+}

@@ -1,0 +1,328 @@
+package native
+
+import (
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/block"
+	"github.com/loamdb/loam/internal/format/colblk"
+	"github.com/loamdb/loam/internal/format/filter"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/format/sstable/blocktable"
+	"github.com/loamdb/loam/internal/memory/offheap"
+	"github.com/loamdb/loam/internal/os/vfs"
+)
+
+// Reader reads one table.
+type Reader struct {
+	blocktable.Table
+	filter    filter.Table
+	hasFilter bool
+	filterMem block.Buffer
+
+	parted *filterParts // a filter in parts; nil: it is whole
+
+	rangeDels *rangedel.List
+}
+
+var _ sstable.Reader = (*Reader)(nil)
+
+// tailLen is how much is read of a table's end at first: it usually has the properties, too.
+const tailLen = 1 << 10
+
+// Open reads footer, properties, index and filter. The Reader does not close src,
+// which must stay open until Close.
+func Open(src vfs.ReadFile, env blocktable.Env) (*Reader, error) {
+	r := &Reader{}
+	s := pool.Get()
+	var end [FooterLen]byte
+	err := r.Init(src, env, &pool, FooterLen)
+	if err == nil {
+		err = r.open(uint64(src.Size()), &end, s)
+	}
+	pool.Put(s)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	r.InPlace = true
+	r.Start(r.filterMem.Cap() + int(r.rangeDels.Bytes()) + dictOf(&r.Table).Cap())
+	r.Map(end[:])
+	if r.parted != nil && r.hasFilter {
+		r.Filter = r.parted
+		if r.Env.Cache != nil {
+			r.parted.slots = r.Env.Cache.NewSlots(len(r.parted.handles))
+		}
+	}
+	return r, nil
+}
+
+func (r *Reader) open(size uint64, last *[FooterLen]byte, s *blocktable.Scratch) error {
+	p, at, err := r.readProps(size, last, s)
+	if err != nil {
+		return err
+	}
+	if p.Comparer != r.Env.Comparer.Name {
+		err := base.Corruptf("table properties", "keys are ordered by %q, not by %q", p.Comparer, r.Env.Comparer.Name)
+		return r.Locate(blocktable.Final(err), at, size-FooterLen-at)
+	}
+	p.Size = size
+	r.Properties = p.Props
+	return r.openParts(&p, at, s)
+}
+
+// ReadProps reads what a table records of itself, whatever its comparer is.
+func ReadProps(src vfs.ReadFile, env blocktable.Env) (sstable.Props, error) {
+	r := &Reader{}
+	s := pool.Get()
+	defer pool.Put(s)
+	var end [FooterLen]byte
+	err := r.Init(src, env, &pool, FooterLen)
+	var p properties
+	if err == nil {
+		p, _, err = r.readProps(uint64(src.Size()), &end, s)
+	}
+	r.Close()
+	return p.Props, err
+}
+
+// readProps reads the footer and the properties, which are at an offset.
+func (r *Reader) readProps(size uint64, last *[FooterLen]byte, s *blocktable.Scratch) (p properties, at uint64, err error) {
+	n := min(size, tailLen)
+	tail, err := r.Read(&s.File, size-n, n)
+	if err != nil {
+		return p, 0, err
+	}
+	copy(last[:], tail[n-FooterLen:])
+	f, err := parseFooter(last[:], size)
+	if err == nil && r.Env.FileNum != 0 && f.fileNum != 0 && f.fileNum != r.Env.FileNum {
+		err = base.Corruptf("table footer", "this is table %06d, not %06d", f.fileNum, r.Env.FileNum)
+	}
+	if err != nil {
+		return p, 0, r.Locate(err, size-FooterLen, FooterLen)
+	}
+	r.Number = f.fileNum
+	end := size - FooterLen
+	stored := tail[:n-FooterLen]
+	if f.props < size-n {
+		if stored, err = r.Read(&s.File, f.props, end-f.props); err != nil {
+			return p, 0, err
+		}
+	} else {
+		stored = stored[f.props-(size-n):]
+	}
+	if p, err = r.openProps(stored, f.props); err != nil {
+		return p, 0, r.Locate(err, f.props, end-f.props)
+	}
+	p.Outside = f.fileNum == 0
+	return p, f.props, nil
+}
+
+func (r *Reader) openProps(stored []byte, off uint64) (properties, error) {
+	b, err := openWhole(stored, kindProps, r.Number, off)
+	if err != nil {
+		return properties{}, err
+	}
+	p, err := parseProps(b)
+	return p, blocktable.Final(err)
+}
+
+// openParts reads what the properties name. The parts of the file lie one behind the other,
+// from the last data block to the properties at end.
+func (r *Reader) openParts(p *properties, end uint64, s *blocktable.Scratch) error {
+	r.MaxRaw = r.Env.MaxDecoded
+	at := end
+	for _, part := range []struct {
+		handle block.Handle
+		open   func(p *properties, h block.Handle, s *blocktable.Scratch) error
+	}{{p.parts, r.openIndexOfParts}, {p.index, r.openIndex}, {p.rangeDels, r.openRangeDels}, {p.filter, r.openFilter}, {p.dict, r.openDict}} {
+		h := part.handle
+		if h.Size == 0 {
+			continue
+		}
+		err := error(nil)
+		if h.Offset > at || h.Size != at-h.Offset {
+			err = base.Corruptf("table properties", "a part at %d of %d bytes does not end at %d", h.Offset, h.Size, at)
+		} else {
+			err = part.open(p, h, s)
+		}
+		if err != nil {
+			return r.Locate(err, h.Offset, h.Size)
+		}
+		at = h.Offset
+	}
+	if r.DataEnd != at {
+		return r.Locate(base.Corruptf("table properties", "the data ends at %d, the next part begins at %d", r.DataEnd, at), at, end-at)
+	}
+	return nil
+}
+
+// readColumns reads a frame of columns into a View in memory of alloc.
+func (r *Reader) readColumns(h block.Handle, kind byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+	stored, err := r.Read(&s.File, h.Offset, h.Size)
+	if err != nil {
+		return v, err
+	}
+	return r.openColumns(h.Offset, stored, kind, s, alloc)
+}
+
+// openColumns makes a View of a frame of columns in memory of alloc.
+func (r *Reader) openColumns(off uint64, stored []byte, kind byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+	b, err := openWhole(stored, kind, r.Number, off)
+	if err != nil {
+		return v, err
+	}
+	return r.viewOf(b, s, alloc)
+}
+
+// viewOf makes a View of columns in memory of alloc.
+func (r *Reader) viewOf(b []byte, s *blocktable.Scratch, alloc func(int) ([]byte, error)) (v block.View, err error) {
+	c, err := colblk.Open(b, r.Env.Comparer)
+	if err != nil {
+		return v, blocktable.Final(err)
+	}
+	shape, err := c.Measure(viewLimit(r.Env.MaxDecoded, len(b)))
+	if err != nil {
+		return v, blocktable.Final(err)
+	}
+	mem, err := alloc(shape.ViewSize(block.Abbreviations))
+	if err != nil {
+		return v, err
+	}
+	v, err = c.BuildView(mem, shape, r.Env.Comparer, block.Abbreviations, nil, &s.Raw)
+	if err == nil {
+		err = checkOrder(&v, r.Env.Comparer)
+	}
+	return v, blocktable.Final(err)
+}
+
+// viewLimit is what a View of a block of n bytes may take. Large values are stored as they are;
+// what they take is bounded by the file.
+func viewLimit(maxDecoded int64, n int) int64 {
+	return min(max(maxDecoded, 4*int64(n)), math.MaxUint32)
+}
+
+func (r *Reader) openIndex(p *properties, h block.Handle, s *blocktable.Scratch) (err error) {
+	if p.parts.Size != 0 {
+		return r.setParts(p)
+	}
+	if r.Index.View, err = r.readColumns(h, kindIndex, s, r.Index.Alloc); err != nil {
+		return err
+	}
+	if r.DataEnd, err = r.Index.Check(h.Offset, 0, true); err != nil {
+		return blocktable.Final(err)
+	}
+	r.Tail = r.DataEnd
+	if from := r.Env.EvictFrom; from > 0 && h.Size+p.filter.Size >= from && r.Index.Len() > 0 {
+		return r.makePart(p, h, s)
+	}
+	return nil
+}
+
+func (r *Reader) openFilter(_ *properties, h block.Handle, _ *blocktable.Scratch) error {
+	r.hasFilter = r.Env.Comparer.EqualIsBytewise
+	if r.parted != nil {
+		return r.checkFilterParts(h)
+	}
+	stored, err := r.Read(&r.filterMem, h.Offset, h.Size)
+	if err != nil {
+		return err
+	}
+	if r.filter, err = r.parseFilter(stored, h.Offset); err != nil {
+		return err
+	}
+	offheap.AdviseHuge(stored)
+	return nil
+}
+
+// parseFilter checks a frame with a filter.
+func (r *Reader) parseFilter(stored []byte, off uint64) (filter.Table, error) {
+	b, err := openWhole(stored, kindFilter, r.Number, off)
+	if err != nil {
+		return filter.Table{}, err
+	}
+	f, err := filter.Parse(b)
+	return f, blocktable.Final(err)
+}
+
+func (r *Reader) openDict(_ *properties, h block.Handle, s *blocktable.Scratch) error {
+	stored, err := r.Read(&s.File, h.Offset, h.Size)
+	if err != nil {
+		return err
+	}
+	d, err := r.parseDict(stored, h.Offset)
+	r.Dict = d
+	return err
+}
+
+// parseDict checks a frame with a dictionary.
+func (r *Reader) parseDict(stored []byte, off uint64) (*colblk.Dict, error) {
+	b, err := openWhole(stored, kindDict, r.Number, off)
+	if err != nil {
+		return nil, err
+	}
+	d, err := colblk.NewDict(b)
+	return d, blocktable.Final(err)
+}
+
+// Get appends the newest visible value of the key to dst. With
+// base.ErrWouldBlock, GetAt goes on from hit.Position.
+func (r *Reader) Get(l base.Lookup, flags sstable.ReadFlags, dst []byte) (value []byte, hit sstable.Hit, found bool, err error) {
+	if r.hasFilter {
+		if r.parted == nil {
+			return r.GetFiltered(&r.filter, l, flags, dst)
+		}
+		if !r.parted.mayContain(l) {
+			return dst, sstable.Hit{}, false, nil
+		}
+	}
+	p, ok := r.Find(l)
+	if !ok {
+		return dst, sstable.Hit{}, false, nil
+	}
+	return r.GetAt(p, l, flags, dst)
+}
+
+// PrefetchFilter hints that MayContain will be called.
+func (r *Reader) PrefetchFilter(l base.Lookup) {
+	if r.hasFilter && r.parted == nil {
+		r.filter.Prefetch(l.Hash)
+	}
+}
+
+// MayContain reports whether the filter, if any, admits the key; a part of a filter that is
+// not in memory does.
+func (r *Reader) MayContain(l base.Lookup) bool {
+	if !r.hasFilter {
+		return true
+	}
+	if r.parted != nil {
+		return r.parted.mayContain(l)
+	}
+	return r.filter.MayContain(l.Hash)
+}
+
+// MayContainRange reports whether there may be entries with user keys in [lower, upper).
+func (r *Reader) MayContainRange(lower, upper []byte) bool {
+	hash, ok := r.RangePrefix(lower, upper)
+	switch {
+	case !ok || !r.hasFilter:
+		return true
+	case r.parted != nil:
+		return r.parted.mayContainRange(lower, upper, hash)
+	}
+	return r.filter.MayContain(hash)
+}
+
+// Close frees the memory; it does not close the file.
+func (r *Reader) Close() error {
+	if r.parted != nil && r.parted.slots != nil {
+		r.parted.slots.Free()
+	}
+	r.parted, r.Filter = nil, nil
+	err := r.Table.Close()
+	r.filter, r.hasFilter, r.rangeDels = filter.Table{}, false, nil
+	r.filterMem.Free()
+	return err
+}

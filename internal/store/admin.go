@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// Flush writes the memtables of a keyspace into tables; see lsm.DB.Flush.
+func (k *Keyspace) Flush() error {
+	db, t := k.DB, k.Tree
+	if err := errors.Join(base.NotWithin(), k.Writable()); err != nil {
+		return err
+	}
+	since := db.Jobs.FlushesBegun()
+	if err := db.Pipeline.Exclusive(func() error { return db.Jobs.Seal(t) }); err != nil {
+		return err
+	}
+	return db.Jobs.WaitFlushed(t, since)
+}
+
+// CompactRange compacts a range of a keyspace; see lsm.DB.CompactRange.
+func (k *Keyspace) CompactRange(ctx context.Context, start, limit []byte) (err error) {
+	db, t := k.DB, k.Tree
+	defer db.Health.CatchPanic(&err)
+	if start != nil && limit != nil && t.Comparer().Cmp(start, limit) > 0 {
+		return fmt.Errorf("%w: range ends before it starts", base.ErrInvalidArgument)
+	}
+	if err := base.NotWithin(); err != nil {
+		return err
+	}
+	flushed := make(chan error, 1)
+	go func() { flushed <- k.Flush() }()
+	select {
+	case err = <-flushed:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	return db.Jobs.CompactRange(ctx, t, start, limit)
+}
+
+// Verify reads the tables of all keyspaces; see lsm.DB.Verify.
+func (db *DB) Verify(ctx context.Context, progress func(read, of uint64)) (err error) {
+	defer db.Health.CatchPanic(&err)
+	return tree.Verify(ctx, db.spaces.all(db.Default.Tree), progress)
+}
+
+// Resume tries failed background work again at once; see lsm.DB.Resume.
+func (db *DB) Resume() error {
+	if err := db.Health.Writable(); err != nil {
+		return err
+	}
+	db.Jobs.Retry()
+	return nil
+}

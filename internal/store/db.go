@@ -1,0 +1,86 @@
+// Package store is one open database: it opens and recovers a directory, holds the parts of
+// the database together, and closes it. Package lsm is the API on top: options, types,
+// conversions.
+package store
+
+import (
+	"io"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/feature/feed"
+	"github.com/loamdb/loam/internal/feature/follow"
+	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/store/wal"
+	"github.com/loamdb/loam/internal/store/work"
+	"github.com/loamdb/loam/internal/store/write"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// DB is an open database. It is safe for concurrent use.
+//
+// DB holds the parts together and has no lock of its own but for keyspaces; docs/locking.md
+// has the order of theirs. The parts get what they need of each other as functions.
+type DB struct {
+	// All constant after Open.
+	Dir      string  // its absolute path
+	Opts     Options // FS and Format are those of the directory
+	dirLock  io.Closer
+	Health   Health
+	Recovery Recovery
+
+	Cache    *cache.Cache
+	Manifest *manifest.Set
+	WAL      *wal.Set        // used by the commit leader
+	Pipeline *write.Pipeline // orders writes
+	Shared   tree.Shared     // what all trees need: table files, guards, sequence numbers
+	Txns     txn.Manager     // transactions
+	Default  *Keyspace
+	spaces   keyspaces       // the others
+	serial   serialTrees     // those that writers order
+	Jobs     *work.Scheduler // flushes and compactions
+	Feeds    feed.Hub        // feeds of changes
+
+	Follower *follow.Follower // nil: the database follows no other process
+	edits    *follow.Edits    // the Follower's, from before it is open
+
+	copies      copies      // checkpoints and backups under way
+	Loading     atomic.Bool // a dump is being loaded
+	Live        any         // options that change, of package lsm
+	folding     atomic.Bool // a flush for long chains of operands is under way
+	defaultTTLs atomic.Bool // a keyspace has had a TTL in this opening
+}
+
+// Of returns the engine of a *lsm.DB, for the public packages above lsm, which sets it.
+var Of func(db any) *DB
+
+// SnapshotOf returns the snapshot of a *lsm.Snapshot, likewise; nil: it is not one of a database.
+var SnapshotOf func(snap any) *tree.Snapshot
+
+// freeFiles frees table files and cache when their last holder has gone: the closed
+// database, or an iterator that outlived it. It frees memory and descriptors only,
+// see files.Set.Leave.
+func (db *DB) freeFiles() {
+	// Retired functions run in order, so the tables of the last read states are
+	// closed before.
+	db.Shared.Reads.Retire(func() {
+		if db.Shared.Files == nil { // Open failed early
+			return
+		}
+		if err := db.Shared.Files.Close(); err != nil {
+			db.Health.Warn("closing table files", err)
+		}
+		db.Cache.Unref()
+	})
+}
+
+// retiredPanic makes the database read-only after a panic in a retired function.
+func (db *DB) retiredPanic(v any, stack []byte) {
+	if db.Default == nil || db.Default.Tree.Closed() { // closed, or not open yet
+		db.Health.logger.Error("freeing what a database held", "dir", db.Dir, "err", &base.Panic{Value: v, Stack: stack})
+		return
+	}
+	db.Health.panickedAt(v, stack)
+}

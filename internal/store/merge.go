@@ -1,0 +1,150 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// A keyspace's merge operator is stored by name. The options name that of the default
+// keyspace; where they name no operator, and for other keyspaces, the stored one is found among the
+// operators of the options and the named ones. A keyspace that has no operands takes another
+// operator.
+
+// mergeOperator is the operator to open a keyspace with, given the name that is stored: that of
+// the options unless another one is stored. The check that comes after the replay of the logs
+// decides about that.
+func (db *DB) mergeOperator(id base.KeyspaceID, stored string) *mergeop.Operator {
+	want := db.Opts.Merge
+	switch {
+	case want != nil && id == base.DefaultKeyspace && (want.Name == stored || stored == ""):
+		return want
+	case stored == "" || want != nil && id == base.DefaultKeyspace:
+		return nil
+	}
+	return db.Opts.Merges(stored)
+}
+
+// checkMergeOperators refuses a database that has operands of an operator that is not known,
+// or another one than the options name. It stores the names of operators that are new.
+func (db *DB) checkMergeOperators(r *replay) error {
+	if !db.Native() {
+		return nil
+	}
+	for _, k := range db.Manifest.Keyspaces() {
+		if k.ID != base.DefaultKeyspace {
+			continue // SetMergeOperator checks what a caller names
+		}
+		want := db.Opts.Merge
+		known := db.Default.Tree.Merge()
+		if known != nil && known.Name == k.MergeOperator || known == nil && k.MergeOperator == "" {
+			continue
+		}
+		if k.MergeOperator != "" && db.hasOperands(k, r.spaces[k.ID].tables) {
+			return foreignOperands(k, want)
+		}
+		if want == nil {
+			continue // its operator is not known, and not needed
+		}
+		db.Default.Tree.SetMerge(want)
+		if !db.Opts.ReadOnly {
+			if err := db.Manifest.SetMergeOperator(k.ID, want.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func foreignOperands(k manifest.Keyspace, want *mergeop.Operator) error {
+	if want == nil {
+		return fmt.Errorf("%w: keyspace %q has operands of %q: the options must name it", base.ErrNoMergeOperator, k.Name, k.MergeOperator)
+	}
+	return fmt.Errorf("%w: keyspace %q has operands of %q, the options name %q", base.ErrNoMergeOperator, k.Name, k.MergeOperator, want.Name)
+}
+
+// hasOperands reports whether the tables of a keyspace or memtables have operands.
+func (db *DB) hasOperands(k manifest.Keyspace, memtables []*tree.Sealed) bool {
+	for _, s := range memtables {
+		if s.Mem.HasOperands() {
+			return true
+		}
+	}
+	v := db.Manifest.Current(k.ID)
+	if v == nil {
+		return false
+	}
+	defer v.Unref()
+	for level := range v.Levels {
+		for _, f := range v.Levels[level].Files {
+			if f.Kinds>>base.KindMerge&1 != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SetMergeOperator makes op the merge operator of a keyspace, which has none yet, or one of
+// that name, or no operands of another one.
+func (k *Keyspace) SetMergeOperator(op *mergeop.Operator) error {
+	db := k.DB
+	if !db.Native() {
+		return base.NeedsNative("a merge operator")
+	}
+	if err := op.Usable(); err != nil {
+		return err
+	}
+	db.spaces.mu.Lock()
+	defer db.spaces.mu.Unlock()
+	for _, stored := range db.Manifest.Keyspaces() {
+		if stored.ID != k.Tree.ID() {
+			continue
+		}
+		if stored.MergeOperator == op.Name {
+			k.Tree.SetMerge(op)
+			return nil
+		}
+		s := k.Tree.Acquire()
+		if s == nil {
+			return base.ErrDatabaseClosed
+		}
+		memtables := append([]*tree.Sealed{{Mem: s.Mem}}, s.Sealed...)
+		has := stored.MergeOperator != "" && db.hasOperands(stored, memtables)
+		s.Unref()
+		if has {
+			return foreignOperands(stored, op)
+		}
+		if err := db.Health.Writable(); err != nil {
+			return err
+		}
+		if err := db.Manifest.SetMergeOperator(stored.ID, op.Name); err != nil {
+			return err
+		}
+		k.Tree.SetMerge(op)
+		return nil
+	}
+	return fmt.Errorf("%w: %q", base.ErrNoKeyspace, k.Tree.Name())
+}
+
+// longChains has a memtable flushed whose long chains of operands reads fold again and again:
+// the flush folds them. The tables are left to compactions that reads trigger.
+func (db *DB) longChains(t *tree.Tree) {
+	s := t.Acquire()
+	if s == nil {
+		return
+	}
+	flush := s.Mem.HasOperands() && db.Health.Writable() == nil
+	s.Unref()
+	if flush && db.folding.CompareAndSwap(false, true) {
+		go func() {
+			defer db.folding.Store(false)
+			if err := Protect((&Keyspace{DB: db, Tree: t}).Flush); err != nil && db.Health.Writable() == nil {
+				db.Health.Warn("flushing long chains of operands", err)
+			}
+		}()
+	}
+}

@@ -1,0 +1,398 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/events"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/feature/txn"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/owner"
+	"github.com/loamdb/loam/internal/format/record"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/memory/epoch"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/store/wal"
+	"github.com/loamdb/loam/internal/store/work"
+	"github.com/loamdb/loam/internal/store/write"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/tree/memtable"
+)
+
+// Options says how a database is opened. Every field is resolved: there are no
+// defaults here.
+type Options struct {
+	FS             vfs.FS
+	Format         base.Format // of a new database
+	ErrorIfMissing bool
+	ErrorIfExists  bool
+	NoCreateDirs   bool // creates the directory, not its parents
+	ReadOnly       bool
+	Upgrade        bool // a database in LevelDB's format becomes a native one
+	// Follow opens a directory that another process may be writing, see follower.go. ReadOnly is
+	// set too.
+	Follow bool
+
+	Comparer  *base.Comparer                      // of the default keyspace
+	Comparers func(name string) *base.Comparer    // of all keyspaces, nil for an unknown name
+	Filter    *base.CompactionFilter              // of the default keyspace; nil: none
+	Merge     *mergeop.Operator                   // of the default keyspace; nil: the one that is stored
+	Merges    func(name string) *mergeop.Operator // of all keyspaces, nil for an unknown name
+	TTL       uint64                              // of values in the default keyspace, in seconds; 0: none
+	Wall      func() time.Time                    // the clock by which values expire; nil: the system's
+	Logger    *slog.Logger                        // nil: none
+	Listener  func(*events.Queue) Listener        // makes what is told of events, which posts its calls
+
+	Cache          func() (*cache.Cache, error) // the block cache, with a reference for the database
+	Tables         sstable.WriterOptions        // for all keyspaces, which set Format and Comparer
+	MaxDecoded     int64                        // bytes
+	MaxOpenFiles   int
+	Mmap           bool
+	WALPreallocate int64 // bytes
+	WALRetention   wal.Retention
+	MaxOperands    int          // that a read folds without consequences
+	Jobs           work.Options // the limits; Open fills in the parts of the database
+	Resources      *Resources   // that are shared; nil: none
+
+	path vfs.FS // FS as it was given: the directory is looked up by its name
+	// sideBySide: syncs that need no order are made at the same time. Other file systems than the operating
+	// system's, those of tests above all, are called in one order, so that a crash finds the same states each time.
+	sideBySide bool
+}
+
+// Listener takes events. It waits for nothing: it posts to the queue that it was
+// made with.
+type Listener interface {
+	work.Events
+	// ReadOnly takes the failure that made the database read-only.
+	ReadOnly(cause error)
+}
+
+// Open opens the database in dir, or creates it; see lsm.Open. A failed Open gives
+// back what it took and leaves the directory as it was.
+func Open(dir string, o Options) (*DB, error) {
+	if o.Follow {
+		o.path = o.FS
+	}
+	_, o.sideBySide = o.FS.(vfs.OS)
+	path, err := vfs.Absolute(o.FS, dir) // at once: the working directory may change
+	if err != nil {
+		return nil, fmt.Errorf("opening a database: %w", err)
+	}
+	place, err := openDir(path, &o)
+	if errors.Is(err, base.ErrLocked) {
+		return nil, fmt.Errorf("opening %s: %w; a follower (OpenFollower) can read it meanwhile", dir, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	o.FS = files.RoomyFS{FS: place.FS}
+	db := &DB{Dir: place.Path, Opts: o, dirLock: place}
+	db.Health.init(db.Dir, &o)
+	db.Shared = tree.Shared{
+		Seqs: &tree.Sequences{}, Folds: &tree.Folds{}, Reads: epoch.New(db.retiredPanic), Holders: tree.NewHolders(db.freeFiles), Fail: db.Health.fail,
+	}
+	if !o.Resources.Bounded() {
+		db.Shared.Spare = memtable.NewSpare(o.Jobs.WriteBuffer)
+	}
+	found := &manifest.Found{}
+	if err := db.open(found); err != nil {
+		db.abandon(found)
+		return nil, fmt.Errorf("opening %s: %w", dir, err)
+	}
+	db.Jobs.Wake()
+	return db, nil
+}
+
+// open reads the manifest and replays the logs. It notes in found where the
+// directory stood before anything is written.
+func (db *DB) open(found *manifest.Found) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
+	if err := db.loadManifest(); err != nil {
+		return err
+	}
+	if db.Opts.TTL > 0 && !db.Native() {
+		return base.NeedsNative("a time to live")
+	}
+	if err := db.openCache(); err != nil {
+		return err
+	}
+	if err := db.joinResources(); err != nil {
+		return err
+	}
+	db.assemble()
+	if db.Opts.Follow {
+		return db.openFollower()
+	}
+	if !db.Opts.ReadOnly {
+		if err := found.Note(db.Manifest); err != nil {
+			return err
+		}
+		if db.Manifest.Upgrading() {
+			if err := db.Manifest.BeginUpgrade(); err != nil {
+				return err
+			}
+		}
+	}
+	r := &replay{db: db}
+	defer r.free()
+	if err := r.logs(); err != nil {
+		return err
+	}
+	if err := db.checkMergeOperators(r); err != nil {
+		return err
+	}
+	db.Shared.Seqs.Publish(r.Last)
+	db.connect(r.Last)
+	if db.Opts.ReadOnly {
+		r.adopt(0)
+		return nil
+	}
+	return r.finish()
+}
+
+// connect makes the pipeline, behind sequence number last, and what needs it.
+func (db *DB) connect(last base.SeqNum) {
+	env := write.Env{
+		Append:  db.WAL.Append,
+		Sync:    db.sync,
+		Apply:   db.Default.Tree.Apply,
+		Publish: db.publish,
+		Written: db.orderWritten,
+		Room: func(_ [][]byte, bytes int64, entries int, mode write.Mode) error {
+			return db.Jobs.MakeRoom(db.Default.Tree, bytes, entries, mode)
+		},
+		Failed: func(err error) { db.Health.fail(err) },
+	}
+	if db.Native() {
+		env.Apply, env.Room = db.applyAll, db.makeRoomAll
+	}
+	db.Pipeline = write.New(env, last)
+	db.Feeds.Init(db.feedEnv())
+	db.Health.connect(db.Pipeline, db.Jobs, &db.Feeds)
+	db.Txns.Init(txn.Env{
+		Seqs: db.Shared.Seqs, Commit: db.Pipeline.CommitIf, CloseSnapshot: db.CloseSnapshot, Resolve: db.resolve, Fail: db.Health.fail,
+	})
+}
+
+// openDir opens and locks the directory, and creates it if the options say so.
+func openDir(dir string, o *Options) (d *vfs.Dir, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
+	if o.ErrorIfMissing && isEmpty(o.FS, dir) {
+		return nil, base.ErrDoesNotExist // no LOCK is left in it
+	}
+	err = files.MakeRoom(func() error {
+		d, err = vfs.OpenDir(o.FS, dir, vfs.DirOptions{Create: !o.ErrorIfMissing, NoParents: o.NoCreateDirs, ReadOnly: o.ReadOnly, NoLock: o.Follow, Check: owner.Check})
+		return err
+	})
+	return d, err
+}
+
+// isEmpty reports whether dir is a directory with nothing in it.
+func isEmpty(fsys vfs.FS, dir string) bool {
+	if _, err := fsys.Stat(filepath.Join(dir, base.CurrentName)); !errors.Is(err, fs.ErrNotExist) {
+		return false // a large directory is not listed
+	}
+	names, err := fsys.List(dir)
+	return err == nil && len(names) == 0
+}
+
+// loadManifest reads the manifest, or makes an empty one for a new database. It writes
+// nothing to disk.
+func (db *DB) loadManifest() error {
+	o := manifest.Options{
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Comparer: db.Opts.Comparer, Comparers: db.Opts.Comparers,
+		Durable: func() record.LogEnd { return db.WAL.Durable() }, Clock: db.Shared.Seqs.Clock.Stored,
+		Upgrade: db.Opts.Upgrade, SideBySide: db.Opts.sideBySide, Obsolete: func(m *manifest.FileMeta) { db.Shared.Files.Obsolete(m) },
+	}
+	if db.Opts.Follow {
+		return db.loadFollowed(o)
+	}
+	set, err := manifest.Load(o, db.Opts.ReadOnly)
+	switch {
+	case errors.Is(err, base.ErrDoesNotExist):
+		if db.Opts.ErrorIfMissing || db.Opts.ReadOnly {
+			return err
+		}
+		set, err = manifest.New(o)
+	case db.Opts.ErrorIfExists && (err == nil || errors.Is(err, base.ErrComparerMismatch)):
+		if set != nil {
+			set.Close()
+		}
+		return base.ErrExists
+	}
+	if db.Manifest = set; err != nil {
+		return err
+	}
+	db.Opts.Format = set.Format()
+	db.Shared.Seqs.Clock.Init(db.Opts.Wall, set.Clock())
+	return nil
+}
+
+// Native reports whether the database is in the native format, which has keyspaces.
+func (db *DB) Native() bool { return db.Opts.Format == base.Native }
+
+// openCache takes a hold on the block cache, and makes the table files.
+func (db *DB) openCache() (err error) {
+	if db.Cache, err = db.Opts.Cache(); err != nil {
+		return err
+	}
+	db.Shared.Files = files.New(files.Options{
+		FS: db.Opts.FS, Dir: db.Dir, Format: db.Opts.Format, Cache: db.Cache, Comparer: db.Opts.Comparer, Reads: db.Shared.Reads,
+		MaxDecoded: db.Opts.MaxDecoded, MaxOpenFiles: db.Opts.MaxOpenFiles, Mmap: db.Opts.Mmap,
+		OnError: func(err error) { db.Health.Warn("table file", err) },
+		Group:   db.Opts.Resources.group(), Pace: func(n int64) { db.Jobs.PaceReads(n) },
+	})
+	return nil
+}
+
+// assemble makes the log set, the trees and the scheduler. Neither does anything yet.
+func (db *DB) assemble() {
+	o, h := db.Opts, &db.Health
+	db.WAL = wal.New(wal.Options{
+		FS: o.FS, Dir: db.Dir, Format: o.Format, Preallocate: o.WALPreallocate,
+		NewFileNum: db.Manifest.NewFileNum, Fail: h.fail, Panicked: h.panicked,
+		Rename: db.Shared.Files.Rename, Delete: db.Shared.Files.DeleteFile,
+		Retention: o.WALRetention, Obsoleted: db.Feeds.Obsoleted,
+	})
+	for _, k := range db.Manifest.Keyspaces() {
+		if k.ID == base.DefaultKeyspace {
+			db.Default = db.newKeyspace(k)
+		}
+	}
+	limits := o.Jobs
+	limits.Env = work.Env{
+		Writable: h.Writable, Failure: h.Failed,
+		Fail:       func(err error) error { cause, _ := h.setFailure(err); return cause },
+		BeginStall: func() { db.Pipeline.BeginStall() }, EndStall: func() { db.Pipeline.EndStall() },
+		Exclusive: func(f func() error) error { return db.Pipeline.Exclusive(f) },
+		Events:    h,
+	}
+	limits.Files, limits.Manifest, limits.WAL, limits.Cache, limits.Seqs, limits.Folds = db.Shared.Files, db.Manifest, db.WAL, db.Cache, db.Shared.Seqs, db.Shared.Folds
+	limits.Spare, limits.ReadOnly, limits.Keyspaces = db.Shared.Spare, o.ReadOnly, db.Native()
+	db.Jobs = work.New(limits)
+	_ = db.Default.SetTTL(o.TTL) // open has checked the format
+	db.Jobs.Add(db.Default.Tree)
+	db.spaces.init(db)
+}
+
+// newTree makes the tree of a keyspace, which does nothing before its Start.
+func (db *DB) newTree(k manifest.Keyspace) *tree.Tree {
+	tables := db.Opts.Tables
+	tables.Format, tables.Comparer = db.Opts.Format, k.Comparer
+	filter := db.Opts.Filter
+	if k.ID != base.DefaultKeyspace {
+		filter = nil // until lsm.KeyspaceOptions name one
+	}
+	return tree.New(tree.Options{
+		ID: k.ID, Name: k.Name, Comparer: k.Comparer, Tables: tables, MemTableSize: db.Opts.Jobs.WriteBuffer, Account: db.Opts.Jobs.Account,
+		Filter: filter, MaxUnpacked: db.Opts.MaxDecoded,
+		RunsSought: func(t *tree.Tree) { db.Jobs.WakeFor(t) },
+		Merge:      db.mergeOperator(k.ID, k.MergeOperator), MaxOperands: db.Opts.MaxOperands, LongChains: db.longChains,
+	}, db.Shared)
+}
+
+// abandon undoes a failed open, what it made in the directory included.
+func (db *DB) abandon(found *manifest.Found) {
+	db.Health.Closing.Store(true)
+	if db.Default != nil {
+		db.Jobs.Close()
+		_ = Protect(func() error { return db.WAL.Close(false) })
+		db.Default.Tree.Close()
+		db.spaces.close()
+	}
+	if db.edits != nil {
+		_ = Protect(db.edits.Close)
+	}
+	_ = Protect(func() error { return found.Restore(db.Recovery.SetAside) })
+	_ = db.release() // the failure of the open is the one to report
+	db.Health.queue.Close(eventPatience)
+}
+
+// releaseFor bounds how long release waits for reads that are under way.
+const releaseFor = 500 * time.Millisecond
+
+// release gives back everything of a closed database. What open iterators and reads
+// under way still need is freed when the last of them ends. The lock comes last,
+// because nothing is done in the directory without it.
+func (db *DB) release() error {
+	var errs []error
+	db.Shared.Spare.Close()
+	// First deletions that are waiting for reads: they need the lock.
+	db.Shared.Reads.DrainFor(releaseFor)
+	if db.Shared.Files != nil {
+		db.Shared.Files.Leave()
+	}
+	if db.Manifest != nil {
+		errs = append(errs, Protect(db.Manifest.Close))
+	}
+	db.Shared.Holders.Release()
+	db.Shared.Reads.DrainFor(releaseFor)
+	if db.dirLock != nil {
+		errs = append(errs, Protect(db.dirLock.Close))
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the database; see lsm.DB.Close.
+func (db *DB) Close() error {
+	if err := base.NotWithin(); err != nil {
+		return err
+	}
+	if db.Health.Closing.Swap(true) {
+		return base.ErrDatabaseClosed
+	}
+	db.Txns.Close()
+	if db.Follower != nil {
+		db.Follower.Close()
+	}
+	db.Jobs.BeginClose()
+	db.copies.close() // after stalls have ended, which a copy may wait for
+	db.Feeds.Close()
+	closing := func() error {
+		db.Default.Tree.Close()
+		db.spaces.close()
+		db.Pipeline.Poison(base.ErrDatabaseClosed)
+		return nil
+	}
+	// With the lead of the pipeline, so that no commit is under way.
+	if err := db.Pipeline.Exclusive(closing); err != nil && !db.Default.Tree.Closed() {
+		_ = closing() // Exclusive failed by a panic before closing ended
+	}
+	db.Jobs.Close()
+	err := Protect(func() error { return db.WAL.Close(db.Health.Failed() == nil) })
+	err = errors.Join(err, Protect(func() error { db.Manifest.NoteDurable(); return nil })) // a panic alone
+	err = errors.Join(err, db.release())
+	db.Health.queue.Close(eventPatience)
+	return err
+}
+
+// eventPatience is how long Close waits for the listener and the logger to take the last
+// events.
+const eventPatience = time.Second
+
+// Protect makes a panic of step an error, so that the steps after it are taken.
+func Protect(step func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = base.NewPanic(r)
+		}
+	}()
+	return step()
+}

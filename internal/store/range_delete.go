@@ -1,0 +1,45 @@
+package store
+
+import "time"
+
+// sealAfter is how long after a range delete its memtable is sealed, where that lets tables go.
+// Those that follow meanwhile are flushed with it.
+const sealAfter = 100 * time.Millisecond
+
+// RangeDeleted is called after keys from start up to limit were deleted. If a table is covered
+// whole, the memtable is flushed soon, however little it has: then the table is dropped, and its
+// space comes back though nobody may write again.
+func (k *Keyspace) RangeDeleted(start, limit []byte) {
+	if k.Tree.CoversTable(start, limit) && !k.sealing.Swap(true) {
+		k.sealSoon()
+	}
+}
+
+// sealSoon seals the memtable after a while. While automatic compactions are paused no table would
+// be dropped: then ResumeCompaction calls it again.
+func (k *Keyspace) sealSoon() {
+	if k.DB.Jobs.Status().Paused {
+		return
+	}
+	time.AfterFunc(sealAfter, func() {
+		k.sealing.Store(false)
+		// A failure shows at the next write. After Close there is nothing to seal.
+		_ = k.DB.Pipeline.Exclusive(func() error { return k.DB.Jobs.Seal(k.Tree) })
+	})
+}
+
+// ResumeCompaction undoes a pause of automatic compactions; see lsm.DB.ResumeCompaction.
+func (db *DB) ResumeCompaction() {
+	db.Jobs.Unpause()
+	var waiting []*Keyspace
+	db.spaces.idMu.RLock()
+	for _, k := range db.spaces.byID {
+		if k.sealing.Load() {
+			waiting = append(waiting, k)
+		}
+	}
+	db.spaces.idMu.RUnlock()
+	for _, k := range waiting {
+		k.sealSoon()
+	}
+}

@@ -1,0 +1,263 @@
+package store
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/memory/budget"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/store/work"
+)
+
+// ResourcesOptions is what its alias in package lsm says.
+type ResourcesOptions struct {
+	Memory           int64 // bytes; 0: each database has its own limits
+	BackgroundJobs   int   // at once; 0: as many as processors, at least 2
+	IOBytesPerSecond int64 // 0: no bound
+	OpenFiles        int   // descriptors of tables; 0: the process's bound
+}
+
+// Resources is what databases share; see its alias in package lsm.
+type Resources struct {
+	cache  *cache.Cache   // nil: memory is not shared
+	memory *budget.Memory // nil as cache
+	pool   *budget.Pool
+	rate   *budget.Rate
+	files  *files.Group
+	closed atomic.Bool // no further database gets them
+}
+
+// leastMemory is the smallest bound on memory in bytes.
+const leastMemory = 8 << 20
+
+// NewResources makes Resources, whose Close is to be called.
+func NewResources(o ResourcesOptions) *Resources {
+	if o.BackgroundJobs <= 0 {
+		o.BackgroundJobs = max(2, runtime.GOMAXPROCS(0))
+	}
+	r := &Resources{pool: budget.NewPool(o.BackgroundJobs), rate: budget.NewRate(max(o.IOBytesPerSecond, 0)), files: files.NewGroup(o.OpenFiles)}
+	if o.Memory > 0 {
+		r.cache = cache.NewShared(max(o.Memory, leastMemory))
+		r.memory = budget.NewMemory(r.cache.Capacity(), r.cache)
+		r.cache.OnFill(r.memory.Settle)
+	}
+	return r
+}
+
+// Close gives up the caller's hold.
+func (r *Resources) Close() {
+	if !r.closed.Swap(true) && r.cache != nil {
+		r.cache.Unref()
+	}
+}
+
+// Bounded reports whether databases share memory.
+func (r *Resources) Bounded() bool { return r != nil && r.cache != nil }
+
+// MaxWhole is the memory of an index and a filter above which new tables have them in parts, so that the
+// cache can evict them; 0 if databases do not share memory.
+func (r *Resources) MaxWhole() int {
+	if !r.Bounded() {
+		return 0
+	}
+	return int(min(max(r.memory.Limit()>>10, 64<<10), 4<<20))
+}
+
+// Cache is the block cache that databases share, with a reference.
+func (r *Resources) Cache() (*cache.Cache, error) {
+	if r.closed.Load() || !r.cache.Ref() {
+		return nil, errResourcesClosed
+	}
+	return r.cache, nil
+}
+
+var errResourcesClosed = fmt.Errorf("%w: the shared resources", base.ErrClosed)
+
+// group is that of descriptors, or nil.
+func (r *Resources) group() *files.Group {
+	if r == nil {
+		return nil
+	}
+	return r.files
+}
+
+// ResourcesMetrics is what its alias in package lsm says.
+type ResourcesMetrics struct {
+	Memory        int64 // the limit in bytes; 0: memory is not shared
+	CacheBytes    int64 // of blocks
+	TableBytes    int64 // of indexes, filters and cache slots of open tables
+	MemtableBytes int64 // those that iterators keep included
+	BufferBytes   int64 // of flushes, compactions, iterators, and a part of the Go heap
+	Jobs          int   // flushes and pieces of compactions that run
+	OpenFiles     int   // descriptors of tables
+}
+
+// Metrics says how much is in use.
+func (r *Resources) Metrics() (u ResourcesMetrics) {
+	if r.pool == nil { // not of NewResources
+		return u
+	}
+	if m := r.memory; m != nil && r.cache.Ref() {
+		use := m.Usage()
+		r.cache.Unref()
+		u = ResourcesMetrics{Memory: m.Limit(), CacheBytes: use.Blocks, TableBytes: use.Tables, MemtableBytes: use.MemTables, BufferBytes: use.Buffers}
+	}
+	u.Jobs, _ = r.pool.Running()
+	u.OpenFiles, _ = r.files.Open()
+	return u
+}
+
+// Set changes a limit; see lsm.Resources.Set.
+func (r *Resources) Set(name, value string) error {
+	if r.pool == nil {
+		return errResourcesClosed
+	}
+	n, ok := base.ParseSize(value)
+	if !ok || n < 0 || n > 1<<46 {
+		return fmt.Errorf("%w: resource %s = %q: want a number, with KiB, MiB or GiB behind it if you like", base.ErrInvalidArgument, name, value)
+	}
+	switch name {
+	case "memory":
+		if r.memory != nil && !r.cache.Ref() { // it went with the last database
+			return errResourcesClosed
+		}
+		if r.memory == nil || !r.setMemory(n) {
+			return fmt.Errorf("%w: resource memory = %s: want 8 MiB up to what it was at first; more needs new Resources", base.ErrInvalidArgument, value)
+		}
+	case "background_jobs":
+		if n < 1 || n > 1<<16 {
+			return fmt.Errorf("%w: resource background_jobs = %s: want 1 to 65536", base.ErrInvalidArgument, value)
+		}
+		r.pool.SetLimit(int(n))
+	case "io_bytes_per_second":
+		r.rate.Set(n)
+	case "open_files":
+		r.files.SetMax(int(n))
+	default:
+		names := []string{"memory", "background_jobs", "io_bytes_per_second", "open_files"}
+		return fmt.Errorf("%w: no resource %q; did you mean %q?", base.ErrInvalidArgument, name, base.Nearest(name, names))
+	}
+	return nil
+}
+
+// setMemory changes the bound on memory, if that is possible, and drops a reference on the cache.
+func (r *Resources) setMemory(n int64) bool {
+	defer r.cache.Unref()
+	return r.memory.SetLimit(n)
+}
+
+// joinResources makes the database one of those that share o.Resources. limits gets what the
+// scheduler shares.
+func (db *DB) joinResources() error {
+	r := db.Opts.Resources
+	if r == nil {
+		return nil
+	}
+	if r.closed.Load() || r.pool == nil {
+		return errResourcesClosed
+	}
+	j := &db.Opts.Jobs
+	j.Pool, j.Rate = r.pool, r.rate
+	if r.memory != nil {
+		j.Account = r.memory.Open(func() { db.Health.relieve() })
+	}
+	return nil
+}
+
+// relieve seals the largest memtable, for other databases that share the memory.
+func (h *Health) relieve() {
+	w := h.workers.Load()
+	if w == nil || h.Writable() != nil {
+		return
+	}
+	// A failure shows again at the next write.
+	_ = Protect(func() error { return w.pipeline.Exclusive(w.jobs.SealLargest) })
+}
+
+// Tuning is what changes for a whole database while it is open.
+type Tuning struct {
+	Limits       work.Limits
+	MaxOpenFiles int
+	CacheSize    int64 // of its own cache; negative: it has none
+}
+
+// KeyspaceTuning is what changes for a keyspace.
+type KeyspaceTuning struct {
+	Tables       sstable.WriterOptions // Format and Comparer are those of the keyspace
+	MemTableSize int64
+	TTL          uint64 // seconds
+	Filter       *base.CompactionFilter
+}
+
+// Tune changes limits and how what is written from now on looks. One call at a time. If it fails
+// nothing has changed.
+func (db *DB) Tune(t Tuning, of func(*Keyspace) KeyspaceTuning) error {
+	if !db.Cache.Ref() {
+		return base.ErrDatabaseClosed
+	}
+	defer db.Cache.Unref()
+	s := &db.spaces
+	s.idMu.RLock()
+	var spaces []*Keyspace
+	for _, k := range s.byID {
+		spaces = append(spaces, k)
+	}
+	s.idMu.RUnlock()
+	tunings := make([]KeyspaceTuning, len(spaces))
+	for i, k := range spaces {
+		tunings[i] = of(k)
+		if err := k.mayTune(&tunings[i]); err != nil {
+			return err
+		}
+	}
+	if t.CacheSize >= 0 && !db.Cache.SetCapacity(t.CacheSize) {
+		return fmt.Errorf("%w: option cache_size = %d: the cache was made for less, more needs a reopen", base.ErrInvalidArgument, t.CacheSize)
+	}
+	db.Jobs.SetLimits(t.Limits)
+	db.Shared.Files.SetMaxOpenFiles(t.MaxOpenFiles)
+	for i, k := range spaces {
+		k.tune(tunings[i])
+	}
+	return nil
+}
+
+// TuneKeyspace changes how what is written from now on looks in one keyspace.
+func (db *DB) TuneKeyspace(id base.KeyspaceID, of func(*Keyspace) KeyspaceTuning) error {
+	k := db.KeyspaceByID(id)
+	if k == nil {
+		return fmt.Errorf("%w: number %d", base.ErrNoKeyspace, id)
+	}
+	t := of(k)
+	if err := k.mayTune(&t); err != nil {
+		return err
+	}
+	k.tune(t)
+	return nil
+}
+
+func (k *Keyspace) mayTune(t *KeyspaceTuning) error {
+	if t.TTL > 0 && !k.DB.Native() {
+		return base.NeedsNative("a time to live")
+	}
+	return nil
+}
+
+func (k *Keyspace) tune(t KeyspaceTuning) {
+	t.Tables.Format, t.Tables.Comparer = k.DB.Opts.Format, k.Comparer()
+	k.Tree.SetTables(t.Tables)
+	k.Tree.SetMemTableSize(t.MemTableSize)
+	k.Tree.SetFilter(t.Filter)
+	_ = k.SetTTL(t.TTL) // the format was checked
+}
+
+// Gone returns base.ErrNoKeyspace if the keyspace was dropped.
+func (k *Keyspace) Gone() error {
+	if gone := k.gone.Load(); gone != nil {
+		return gone.Gone()
+	}
+	return nil
+}

@@ -1,0 +1,348 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/memory/budget"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/tree/compact"
+	"github.com/loamdb/loam/internal/tree/memtable"
+	"github.com/loamdb/loam/internal/tree/picker"
+)
+
+// nextFlushLocked is the tree whose flush frees the oldest log, or nil when no
+// memtable is sealed.
+func (s *Scheduler) nextFlushLocked() (next *keyspace) {
+	var oldest uint64
+	s.trees.sealed = slices.DeleteFunc(s.trees.sealed, func(k *keyspace) (none bool) {
+		state := k.Acquire()
+		if state == nil {
+			return false
+		}
+		defer state.Unref()
+		if none = k.dropped || len(state.Sealed) == 0; none {
+			k.isSealed = false
+		} else if log, _ := state.OldestLog(nil); next == nil || log < oldest {
+			next, oldest = k, log
+		}
+		return none
+	})
+	return next
+}
+
+// flushLoop flushes sealed memtables, oldest first, until there is none.
+func (s *Scheduler) flushLoop() {
+	for {
+		s.mu.Lock()
+		k := s.nextFlushLocked()
+		var state *tree.ReadState
+		if k != nil && !s.closing && s.opts.Failure() == nil {
+			state = k.Acquire()
+		}
+		if state == nil || len(state.Sealed) == 0 {
+			s.flushing = false
+			s.trimLaterLocked()
+			s.scheduleLocked()
+			s.cond.Broadcast()
+			s.mu.Unlock()
+			if state != nil {
+				state.Unref()
+			}
+			return
+		}
+		kick := s.kick
+		s.flush.begun++
+		s.mu.Unlock()
+		s.prepareLog()
+		job, err := s.beginFlushJob(k)
+		if err == nil {
+			err = s.flushMemTable(k, state.Sealed[len(state.Sealed)-1], job)
+		}
+		job.End()
+		state.Unref()
+		s.finishedFlush(k, err, kick)
+	}
+}
+
+// prepareLog has the next log ready. The rotation that led to a flush took the one that
+// was; before the flush ends there may be another rotation, and a writer that makes its log
+// itself waits for the directory's sync.
+func (s *Scheduler) prepareLog() {
+	var err error
+	defer s.catchPanic(&err)
+	s.opts.WAL.Prepare()
+}
+
+// trimAfter is how long after the last flush the logs and the memory are given back that are
+// kept for the next memtables: then a writer that needs them soon is unlikely.
+const trimAfter = 10 * time.Second
+
+// trimLaterLocked has logs and memory given back some time after the last flush.
+func (s *Scheduler) trimLaterLocked() {
+	switch {
+	case s.closing:
+	case s.trim == nil:
+		s.trim = time.AfterFunc(trimAfter, s.trimNow)
+	default:
+		s.trim.Reset(trimAfter)
+	}
+}
+
+// trimNow gives back the logs and the memory that are kept to be the next ones, and what memtables
+// have not used of such memory, unless a flush runs, after which it comes again.
+func (s *Scheduler) trimNow() {
+	s.opts.Spare.Trim()
+	s.mu.Lock()
+	s.trimming = !s.closing && !s.flushing && s.opts.Failure() == nil
+	begun := s.trimming
+	s.mu.Unlock()
+	if !begun {
+		return
+	}
+	var err error
+	defer func() {
+		s.mu.Lock()
+		s.trimming = false
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	}()
+	defer s.catchPanic(&err)
+	_ = s.opts.Exclusive(s.shrinkMemTables)
+	s.opts.WAL.Trim()
+}
+
+// shrinkMemTables gives back what memtables have not used of the memory of others. Commit leader only.
+func (s *Scheduler) shrinkMemTables() error {
+	s.mu.Lock()
+	all := slices.Clone(s.trees.all)
+	s.mu.Unlock()
+	for _, k := range all {
+		if state := k.Acquire(); state != nil {
+			state.Mem.Shrink()
+			state.Unref()
+		}
+	}
+	return nil
+}
+
+// finishedFlush records the outcome, and after a failure waits before the next
+// try. A failure that began before Retry does not describe the state after it.
+func (s *Scheduler) finishedFlush(k *keyspace, err error, kick chan struct{}) {
+	if err != nil {
+		s.failed("flush", err) // first: after a panic the database is read-only when Flush fails
+	}
+	s.mu.Lock()
+	f := &s.flush
+	f.err = nil
+	if err == nil {
+		f.pause = 0
+		k.quiet.flushed(time.Now())
+	}
+	if err == nil || isClosed(kick) {
+		s.scheduleLocked()
+		s.cond.Broadcast()
+		s.mu.Unlock()
+		return
+	}
+	f.err = err
+	f.pause = longer(f.pause)
+	f.failed = f.begun
+	pause := f.pause
+	s.cond.Broadcast()
+	s.mu.Unlock()
+	select {
+	case <-time.After(pause):
+	case <-kick:
+	}
+}
+
+// flushMemTable writes a sealed memtable into tables and makes those live.
+func (s *Scheduler) flushMemTable(k *keyspace, m *tree.Sealed, job *budget.Job) (err error) {
+	defer s.catchPanic(&err)
+	s.opts.Events.FlushBegin()
+	start := time.Now()
+	s.beginFlush(k, m)
+	defer func() { s.endFlush(err != nil) }()
+	m.Mem.Seal()
+	var result compact.Result
+	if err = s.mendManifest(); err == nil {
+		err = s.writeMemTable(k.Tree, m, job, func(r compact.Result) error {
+			result = r
+			if s.readSince(r) {
+				s.warm(context.Background(), []compact.Result{r})
+			}
+			s.openDense(r)
+			return s.installFlush(k, m, r)
+		})
+	}
+	if errors.Is(err, errDropped) {
+		err = nil
+	}
+	d := time.Since(start)
+	s.stats.flushed(m.Mem.Bytes(), result, d, err)
+	s.opts.Events.FlushEnd(m.Mem.Bytes(), result.Added, d, err)
+	return err
+}
+
+// WriteMemTable writes a memtable into tables of level 0, or deeper where that
+// overlaps nothing, makes them and their names durable, and calls install. The
+// tables of a failed write are deleted; those of a failed install are not, as
+// the manifest may have them.
+func (s *Scheduler) WriteMemTable(t *tree.Tree, m *tree.Sealed, install func(compact.Result) error) error {
+	return s.writeMemTable(t, m, nil, install)
+}
+
+func (s *Scheduler) writeMemTable(t *tree.Tree, m *tree.Sealed, job *budget.Job, install func(compact.Result) error) error {
+	if m.Mem.Len() == 0 {
+		return install(compact.Result{})
+	}
+	smallest, largest, err := extent(m.Mem)
+	if err != nil {
+		return err
+	}
+	if smallest == nil {
+		return install(compact.Result{})
+	}
+	k := s.space(t)
+	if k == nil {
+		return errDropped
+	}
+	version, level, plan := s.placeFlush(k, smallest, largest)
+	if version == nil {
+		return errDropped
+	}
+	defer func() {
+		s.mu.Lock()
+		s.trees.end(k, plan)
+		s.mu.Unlock()
+		version.Unref()
+	}()
+	env := s.env(t, level, nil, s.paceFlush)
+	env.Stop = func() error {
+		job.Progress()
+		s.opts.Account.Settle()
+		if s.stopFlush.Load() || s.opts.Failure() != nil {
+			return errStopped
+		}
+		return nil
+	}
+	env.Progress = s.reportFlush
+	result, err := compact.Flush(m.Mem.NewSource(), uint64(m.Mem.Points()), m.Mem.RangeDels(), version, level, 0, env, s.listReaders(env))
+	s.countFolds(result)
+	if err == nil && len(result.Added) > 0 {
+		err = s.opts.Files.SyncDir()
+	}
+	if err != nil {
+		s.discard(result)
+		return err
+	}
+	for _, a := range result.Added {
+		a.Meta.Newest = m.Last
+	}
+	return install(result)
+}
+
+// placeFlush chooses the level of a flush and reserves it.
+func (s *Scheduler) placeFlush(k *keyspace, smallest, largest []byte) (*manifest.Version, int, *picker.Plan) {
+	s.mu.Lock()
+	defer s.mu.Unlock() // the comparer may panic
+	version := s.opts.Manifest.Current(k.ID())
+	if version == nil {
+		return nil, 0, nil
+	}
+	level := picker.FlushLevel(version, k.running, k.Comparer(), smallest, largest)
+	plan := picker.FlushPlan(level, smallest, largest)
+	if level > 0 {
+		s.trees.start(k, plan)
+	}
+	return version, level, plan
+}
+
+// extent is the smallest and the largest user key of a memtable, which is not empty; both are
+// nil if it has nothing but range tombstones that delete nothing.
+func extent(t *memtable.MemTable) (smallest, largest []byte, err error) {
+	if t.Points() > 0 {
+		if smallest, largest, err = extentOfEntries(t); err != nil {
+			return nil, nil, err
+		}
+	}
+	cmp := t.Comparer()
+	for _, l := range t.RangeDels() {
+		start, limit := l.Ends()
+		if smallest == nil || cmp.Cmp(start, smallest) < 0 {
+			smallest = start
+		}
+		if largest == nil || cmp.Cmp(limit, largest) > 0 {
+			largest = limit
+		}
+	}
+	return smallest, largest, nil
+}
+
+func extentOfEntries(t *memtable.MemTable) (smallest, largest []byte, err error) {
+	src := t.NewSource()
+	defer src.Close()
+	var e base.Chunk
+	i, err := src.First(&e)
+	if i >= 0 {
+		smallest = slices.Clone(e.Key(i))
+		i, err = src.Last(&e)
+	}
+	if err == nil && i < 0 {
+		err = fmt.Errorf("a memtable of %d entries hands out none", t.Len())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return smallest, slices.Clone(e.Key(i)), nil
+}
+
+// FlushesBegun is how many flushes began so far, for WaitFlushed.
+func (s *Scheduler) FlushesBegun() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flush.begun
+}
+
+// WaitFlushed returns when the memtables of a tree that are sealed now are in
+// tables, or with the error that keeps them from it. Of flushes that fail, those up
+// to number since do not count: there may be space by now. It fails with
+// base.ErrClosed if the tree is closed, and base.ErrNoKeyspace if it is dropped.
+func (s *Scheduler) WaitFlushed(t *tree.Tree, since uint64) error {
+	state := t.Acquire()
+	if state == nil {
+		return t.Gone()
+	}
+	defer state.Unref()
+	if len(state.Sealed) == 0 {
+		return nil
+	}
+	newest := state.Sealed[0]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if err := s.opts.Failure(); err != nil {
+			return err
+		}
+		switch k := s.spaceLocked(t); {
+		case s.closing || s.stopFlush.Load():
+			return base.ErrDatabaseClosed
+		case k == nil || k.dropped:
+			return base.ErrNoKeyspace
+		}
+		if !t.HasSealed(newest) {
+			return nil
+		}
+		if s.flush.err != nil && s.flush.failed > since {
+			return s.flush.err
+		}
+		s.scheduleLocked()
+		s.cond.Wait()
+	}
+}

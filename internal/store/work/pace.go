@@ -1,0 +1,125 @@
+package work
+
+import (
+	"time"
+
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// pace slows writers down while as many memtables are sealed as there may be. The next
+// one that is full would have to wait for the end of the flush. Instead the writers
+// are delayed a little at a time, so that the memtable lasts as long as the flush probably
+// does. And compactions give way to the flush.
+//
+// All fields are guarded by Scheduler.mu.
+type pace struct {
+	k        *keyspace // the tree whose memtable is being flushed, or nil
+	bytes    int64     // of that memtable
+	begun    time.Time // when the flush began
+	sorted   time.Time // when it reported its first entries; zero before
+	reported time.Time // when it reported its last ones
+	done, of uint64    // entries written, and in the memtable
+
+	rate float64       // bytes a second of the last flush; 0: there was none
+	tail time.Duration // how long it took after its last report
+}
+
+const (
+	// firstRate is what the first flush is thought to do, in bytes a second.
+	firstRate = 128 << 20
+	// paceMargin makes the memtable last longer than the flush, in percent.
+	paceMargin = 25
+	// leastRoom is counted as free where less is.
+	leastRoom = 64 << 10
+	// giveWayToFlush is how long a compaction sleeps after every 200 us or so of work
+	// while writers are slowed down for the flush.
+	giveWayToFlush = 200 * time.Microsecond
+)
+
+// begin notes that a flush begins.
+func (p *pace) begin(k *keyspace, m *tree.Sealed, now time.Time) {
+	*p = pace{k: k, bytes: m.Mem.Bytes(), begun: now, of: uint64(m.Mem.Len()), rate: p.rate, tail: p.tail}
+}
+
+// report notes that so many entries are written.
+func (p *pace) report(entries uint64, now time.Time) {
+	if p.sorted.IsZero() {
+		p.sorted = now
+	}
+	p.reported, p.done = now, entries
+}
+
+// end notes that the flush ended.
+func (p *pace) end(failed bool, now time.Time) {
+	if d := now.Sub(p.begun); !failed && d > 0 {
+		p.rate = float64(p.bytes) / d.Seconds()
+		if p.done > 0 {
+			p.tail = now.Sub(p.reported)
+		}
+	}
+	p.k = nil
+}
+
+// left estimates how long the flush will go on. While the memtable is being sorted,
+// the last flush tells; then the pace at which entries are written.
+func (p *pace) left(now time.Time) time.Duration {
+	rate := p.rate
+	if rate == 0 {
+		rate = firstRate
+	}
+	whole := time.Duration(float64(p.bytes) / rate * float64(time.Second))
+	if p.done == 0 || p.sorted == p.reported {
+		return max(whole-now.Sub(p.begun), whole/8)
+	}
+	entries := float64(p.of - min(p.done, p.of))
+	return time.Duration(entries/float64(p.done)*float64(p.reported.Sub(p.sorted))) + p.tail
+}
+
+// beginFlush notes that the flush of a memtable begins.
+func (s *Scheduler) beginFlush(k *keyspace, m *tree.Sealed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.pace.begin(k, m, now)
+	s.updatePaceLocked(now)
+}
+
+// reportFlush is told every 200 us or so how many entries the flush has written.
+func (s *Scheduler) reportFlush(entries uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.pace.report(entries, now)
+	s.updatePaceLocked(now)
+}
+
+// endFlush notes that the flush ended.
+func (s *Scheduler) endFlush(failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pace.end(failed, time.Now())
+	s.paceNanos.Store(0)
+}
+
+// updatePaceLocked derives the delay of writers from the rest of the flush and of the memtable.
+func (s *Scheduler) updatePaceLocked(now time.Time) {
+	var nanos int64
+	if k := s.pace.k; k != nil {
+		if state := k.Acquire(); state != nil {
+			if len(state.Sealed) >= s.limits.Load().MaxMemTables-1 {
+				room := max(s.limits.Load().WriteBuffer-state.Mem.Bytes(), leastRoom)
+				left := s.pace.left(now) * (100 + paceMargin) / 100
+				nanos = int64(float64(left) / float64(room>>10))
+			}
+			state.Unref()
+		}
+	}
+	s.paceNanos.Store(nanos)
+}
+
+// yieldToFlush lets the flush have the processor that a compaction uses, and the disk.
+func (s *Scheduler) yieldToFlush() {
+	if s.paceNanos.Load() > 0 {
+		time.Sleep(giveWayToFlush)
+	}
+}

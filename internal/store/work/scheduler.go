@@ -1,0 +1,465 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/memory/arena"
+	"github.com/loamdb/loam/internal/memory/budget"
+	"github.com/loamdb/loam/internal/memory/cache"
+	"github.com/loamdb/loam/internal/store/files"
+	"github.com/loamdb/loam/internal/store/wal"
+	"github.com/loamdb/loam/internal/tree"
+	"github.com/loamdb/loam/internal/tree/picker"
+)
+
+// Env is what a Scheduler needs of its database. All fields are required. None of
+// the functions may block or call the Scheduler.
+type Env struct {
+	// Writable returns why the database takes no writes, Close among the reasons,
+	// or nil.
+	Writable func() error
+	// Failure returns why the database is read-only for good, or nil.
+	Failure func() error
+	// Fail makes the database read-only with err as the cause, and returns the
+	// error that later writes get.
+	Fail func(err error) error
+	// BeginStall and EndStall enclose a wait of the commit leader.
+	BeginStall, EndStall func()
+	// Exclusive runs f while no commit is under way.
+	Exclusive func(f func() error) error
+	// Events takes the events of a Scheduler, in order.
+	Events Events
+}
+
+// Events takes the events of a Scheduler.
+type Events interface {
+	FlushBegin()
+	FlushEnd(memtable int64, added []manifest.AddedFile, d time.Duration, err error)
+	CompactionBegin(plan *picker.Plan)
+	CompactionEnd(plan *picker.Plan, added []manifest.AddedFile, d time.Duration, err error)
+	// WriteStall takes every wait of a writer: StallMemTables, StallLevel0 or
+	// StallDebt.
+	WriteStall(cause string, d time.Duration)
+	// JobFailed takes a flush or compaction that failed and is tried again.
+	JobFailed(job string, err error)
+	// MergeFailed takes the first failure of the merge operator in a flush or compaction. The
+	// operands stay as they are.
+	MergeFailed(err error)
+}
+
+// Options configures a Scheduler.
+type Options struct {
+	Env
+
+	Files    *files.Set
+	Manifest *manifest.Set
+	WAL      *wal.Set
+	Cache    *cache.Cache
+	Seqs     *tree.Sequences
+	Folds    *tree.Folds
+	Spare    *arena.Spare // given back some time after the last flush; nil: none is kept
+
+	Keyspaces bool // there may be more trees than that of the default keyspace
+	ReadOnly  bool // the database was opened so: nothing is started
+	Paused    bool // as after Pause
+	Limits         // until SetLimits
+
+	// What databases share; each is nil where nothing is shared.
+	Account *budget.Account // of the memtables
+	Pool    *budget.Pool
+	Rate    *budget.Rate
+}
+
+// Limits are what may change while the database is open.
+type Limits struct {
+	MaxJobs           int   // pieces of automatic compactions at once
+	MaxSubcompactions int   // pieces of one compaction
+	MaxMemTables      int   // memtables of a tree before writes wait
+	L0Trigger         int   // tables in level 0 that start a compaction
+	L0Stop            int   // tables in level 0 at which writes wait
+	FileSize          int64 // bytes at which a compaction starts another table
+	WriteBuffer       int64 // bytes of a memtable
+	// MaxSpaceAmplification bounds the bytes of a tree's tables when writers are not
+	// fast, as a multiple of those that are live.
+	MaxSpaceAmplification float64
+	// MaxLogs is how many bytes of logs there may be before the trees that keep the
+	// oldest one are flushed; with Keyspaces.
+	MaxLogs int64
+	// MaxMemTableBytes bounds the memory of the memtables of all trees; with Keyspaces.
+	MaxMemTableBytes int64
+	// BytesPerSecond bounds what flushes and compactions read and write; 0: no bound.
+	BytesPerSecond int64
+}
+
+// Scheduler does the background work of a database. It is safe for concurrent use,
+// but for the methods of the commit leader.
+type Scheduler struct {
+	opts   Options
+	limits atomic.Pointer[Limits]
+	client *budget.Client // of opts.Pool; nil: there is none
+	own    *budget.Rate   // of Limits.BytesPerSecond
+
+	mu         sync.Mutex
+	cond       *sync.Cond // signalled at every change of the fields below
+	trees      trees
+	closing    bool
+	paused     int  // Pause calls not yet undone
+	flushing   bool // the flush goroutine runs
+	workers    int  // running pieces of automatic compactions
+	waitsFor   string
+	flush      flushes
+	pace       pace
+	compaction compactions
+	forced     int           // waits for level 0 without a plan from Pick: 0, but for a bug
+	kick       chan struct{} // closed and replaced by Retry, and to end the pause of flushes
+
+	install sync.Mutex           // serialises an edit and the read state that follows
+	orphans []manifest.AddedFile // guarded by install: tables of edits that failed, see installLocked
+
+	stop       atomic.Bool  // running compactions give up, and none begin
+	stopFlush  atomic.Bool  // the running flush gives up: Close has waited long enough
+	delayNanos atomic.Int64 // write delay per KiB from the debt, see noteVersion
+	paceNanos  atomic.Int64 // write delay per KiB from the flush, see pace
+	owed       int64        // nanoseconds of delay not yet slept; commit leader only
+	lookups    int64        // in the cache, up to the last flush; flush goroutine only
+	shares     []share      // commit leader only
+	nextLook   int64        // bytes appended to logs at which boundLogs looks again; commit leader only
+	nextWeigh  int64        // the same of boundMemory; commit leader only
+	stats      stats
+	calm       *time.Timer // wakes the Scheduler for what is done when it is quiet, see watchLocked
+	trim       *time.Timer // gives logs back, see trimLaterLocked; nil before the first flush
+	trimming   bool
+}
+
+// flushes is how the last flushes went.
+type flushes struct {
+	err    error  // of the last one, nil after a success
+	begun  uint64 // how many flushes began
+	failed uint64 // which of them failed last
+	pause  time.Duration
+}
+
+// compactions is how the last compactions went.
+type compactions struct {
+	err   error // of the last one, nil after a success
+	pause time.Duration
+	retry *time.Timer // after a failure: none is picked before it fires
+}
+
+// Pauses after failures.
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// longer is the pause after another failure.
+func longer(pause time.Duration) time.Duration { return min(max(2*pause, minPause), maxPause) }
+
+// New makes a Scheduler without trees. Wake begins its work.
+func New(o Options) *Scheduler {
+	s := &Scheduler{opts: o, kick: make(chan struct{}), own: budget.NewRate(0)}
+	s.cond = sync.NewCond(&s.mu)
+	s.SetLimits(o.Limits)
+	if o.Pool != nil {
+		s.client = o.Pool.Open(s.Wake)
+	}
+	s.stats.stalls = map[string]Stall{}
+	s.trees.of, s.trees.pressed = map[*tree.Tree]*keyspace{}, map[*keyspace]float64{}
+	if o.Paused {
+		s.paused = 1
+	}
+	return s
+}
+
+// Add takes on the work for a tree.
+func (s *Scheduler) Add(t *tree.Tree) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trees.add(&keyspace{Tree: t, manual: map[*picker.Plan]context.CancelCauseFunc{}})
+}
+
+// spaceLocked is the keyspace of a tree that was added.
+func (s *Scheduler) spaceLocked(t *tree.Tree) *keyspace { return s.trees.of[t] }
+
+// space is spaceLocked for callers without the lock.
+func (s *Scheduler) space(t *tree.Tree) *keyspace {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spaceLocked(t)
+}
+
+// WakeFor is Wake after a change of a tree.
+func (s *Scheduler) WakeFor(t *tree.Tree) {
+	s.mu.Lock()
+	if k := s.spaceLocked(t); k != nil {
+		s.trees.changed(k)
+	}
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// wakeSealed is Wake after a memtable of a tree was sealed.
+func (s *Scheduler) wakeSealed(t *tree.Tree) {
+	s.mu.Lock()
+	if k := s.spaceLocked(t); k != nil {
+		s.trees.seal(k)
+	}
+	s.updatePaceLocked(time.Now())
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// Wake starts all runnable work and wakes all waiting goroutines.
+func (s *Scheduler) Wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.scheduleLocked()
+	s.cond.Broadcast()
+}
+
+func (s *Scheduler) scheduleLocked() {
+	if s.closing || s.opts.ReadOnly || s.opts.Failure() != nil {
+		s.reservedLocked(false)
+		return
+	}
+	if !s.flushing && s.nextFlushLocked() != nil {
+		s.flushing = true
+		go s.flushLoop()
+	}
+	refused := false
+	defer func() { s.reservedLocked(refused) }()
+	for started := true; started; {
+		var begun []*keyspace
+		s.trees.due = slices.DeleteFunc(s.trees.due, func(k *keyspace) bool {
+			if s.paused > 0 || s.stop.Load() || s.workers >= s.limits.Load().MaxJobs || s.compaction.retry != nil {
+				return false
+			}
+			if !s.reserveLocked(k) {
+				refused = true
+				return false
+			}
+			began, rests := s.startNextLocked(k)
+			if began { // one each, in turn
+				begun = append(begun, k)
+			}
+			k.isDue = !rests
+			return began || rests
+		})
+		s.trees.due = append(s.trees.due, begun...)
+		started = len(begun) > 0
+	}
+	s.watchLocked()
+}
+
+// startNextLocked starts the most urgent compaction of a tree, if there is one. rests is set until
+// something changes.
+func (s *Scheduler) startNextLocked(k *keyspace) (began, rests bool) {
+	state := k.Acquire()
+	if state == nil {
+		return false, k.dropped
+	}
+	defer state.Unref()
+	if k.dropped {
+		return false, true
+	}
+	if s.manualFirstLocked(k, state.Version) {
+		return false, false
+	}
+	k.heldBySnapshot = false
+	plan := s.pickLocked(k, func(c picker.Config) *picker.Plan {
+		if plan := picker.Pick(state.Version, k.running, c); plan != nil || s.flushing {
+			return plan
+		}
+		if plan := picker.PickReadTriggered(state.Version, k.running, c, k.RunsSought()); plan != nil {
+			k.optional = plan
+			return plan
+		}
+		if !s.idleLocked(k, state.Version, c) {
+			return nil
+		}
+		plan := picker.PickIdle(state.Version, k.running, c)
+		if plan != nil {
+			k.quiet.plan, k.optional = plan, plan
+		}
+		return plan
+	})
+	if plan == nil {
+		return false, s.restLocked(k, state.Version)
+	}
+	k.SpendRunsSought(plan.RunsSought())
+	s.startLocked(context.Background(), k, plan, state.Version)
+	return true, false
+}
+
+// pickLocked calls a decision of package picker. Decisions call the user's
+// comparer while s.mu is held: a panic must not leave it so.
+func (s *Scheduler) pickLocked(k *keyspace, decide func(picker.Config) *picker.Plan) (plan *picker.Plan) {
+	defer func() {
+		if r := recover(); r != nil {
+			_ = s.opts.Fail(base.NewPanic(r))
+			go s.Wake() // the caller may be about to wait
+			plan = nil
+		}
+	}()
+	return decide(s.configLocked(k))
+}
+
+// configLocked is what decisions about a tree go by.
+func (s *Scheduler) configLocked(k *keyspace) picker.Config {
+	o := s.limits.Load()
+	return picker.Config{
+		Comparer:          k.Comparer(),
+		FileSize:          uint64(o.FileSize),
+		WriteBuffer:       uint64(o.WriteBuffer),
+		L0Trigger:         o.L0Trigger,
+		L0Stop:            o.L0Stop,
+		MaxSubcompactions: o.MaxSubcompactions,
+		TombstoneDense:    func(m *manifest.FileMeta) bool { return s.tombstoneDense(k, m) },
+		RangeDels:         func(m *manifest.FileMeta) *rangedel.List { return s.settledRangeDels(k, m) },
+		Expired:           s.opts.Seqs.Expired(),
+		Live:              k.quiet.live,
+		MaxSpace:          o.MaxSpaceAmplification,
+		Fast:              k.quiet.fast(time.Now()),
+	}
+}
+
+// Pause stops automatic compaction, running ones included, and returns when none
+// runs. Flushes go on. Each call needs an Unpause. In a callback, which a compaction may wait for, it
+// does not wait.
+func (s *Scheduler) Pause() {
+	within := base.NotWithin() != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused++
+	s.stop.Store(true)
+	for s.trees.running > 0 && !within {
+		s.cond.Wait()
+	}
+	s.stop.Store(s.closing || errors.Is(s.opts.Writable(), base.ErrClosed))
+	s.cond.Broadcast() // manual compactions go on
+}
+
+// Unpause undoes one Pause, or Options.Paused.
+func (s *Scheduler) Unpause() {
+	s.mu.Lock()
+	s.paused = max(s.paused-1, 0)
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// Retry tries failed work again at once instead of at the end of its pause. Work that
+// began before, and fails, does so without a pause and fails no write.
+func (s *Scheduler) Retry() {
+	s.mu.Lock()
+	s.endPauseLocked()
+	s.flush.err, s.compaction.err = nil, nil // writes wait for the next try
+	if s.compaction.retry != nil {
+		s.compaction.retry.Stop()
+		s.compaction.retry = nil
+	}
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// endPauseLocked ends the pause after a failed flush.
+func (s *Scheduler) endPauseLocked() {
+	close(s.kick)
+	s.kick = make(chan struct{})
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// flushPatience is how long Close lets sealed memtables reach tables. Their logs
+// have all that they have.
+const flushPatience = time.Second
+
+// BeginClose stops compactions, gives up writers that wait for room, and waits for
+// flushes, but not for long. Writable says already that the database is closed.
+func (s *Scheduler) BeginClose() {
+	s.mu.Lock()
+	s.stop.Store(true)
+	s.mu.Unlock()
+	s.Wake()
+	if s.opts.ReadOnly {
+		return
+	}
+	patience := time.AfterFunc(flushPatience, func() {
+		s.stopFlush.Store(true)
+		s.recheckShared()
+		s.Wake()
+	})
+	defer patience.Stop()
+	s.mu.Lock()
+	spaces := slices.Clone(s.trees.all) // a drop changes the list in place
+	s.mu.Unlock()
+	for _, k := range spaces {
+		_ = s.WaitFlushed(k.Tree, 0)
+	}
+}
+
+// Close stops everything and waits for it.
+func (s *Scheduler) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	s.stop.Store(true)
+	s.stopFlush.Store(true)
+	if s.compaction.retry != nil {
+		s.compaction.retry.Stop()
+	}
+	if s.calm != nil {
+		s.calm.Stop()
+	}
+	if s.trim != nil {
+		s.trim.Stop()
+	}
+	s.endPauseLocked()
+	s.recheckShared()
+	s.cond.Broadcast()
+	for s.flushing || s.trimming || s.trees.running > 0 {
+		s.cond.Wait()
+	}
+	s.leaveShared()
+}
+
+// fail makes the database read-only. The caller does not hold s.mu.
+func (s *Scheduler) fail(err error) error {
+	cause := s.opts.Fail(err)
+	s.Wake()
+	return cause
+}
+
+// catchPanic is deferred where a panic is to become err and the end of writing.
+func (s *Scheduler) catchPanic(err *error) {
+	if r := recover(); r != nil {
+		*err = s.fail(base.NewPanic(r))
+	}
+}
+
+// failed tells of a job that failed. A panic, even one that a package below
+// recovered, makes the database read-only; the rest is tried again.
+func (s *Scheduler) failed(job string, err error) {
+	if errors.Is(err, errStopped) || s.opts.Failure() != nil {
+		return
+	}
+	var p *base.Panic
+	if errors.As(err, &p) {
+		_ = s.fail(err)
+	}
+	s.opts.Events.JobFailed(job, err)
+}

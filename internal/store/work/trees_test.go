@@ -1,0 +1,71 @@
+package work
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/os/vfs"
+	"github.com/loamdb/loam/internal/tree"
+)
+
+// TestTreesAtRestAreNotLookedAt: of many trees, the list has only changed ones, and every tree with
+// work.
+func TestTreesAtRestAreNotLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := openDatabase(t, vfs.NewMem())
+		lists := func() (sealed, due, watched int) {
+			d.jobs.mu.Lock()
+			defer d.jobs.mu.Unlock()
+			return len(d.jobs.trees.sealed), len(d.jobs.trees.due), len(d.jobs.trees.watched)
+		}
+		tables := func() (n int) {
+			state := d.tree.Acquire()
+			defer state.Unref()
+			v := state.Version
+			for l := range v.Levels {
+				n += len(v.Levels[l].Files)
+			}
+			return n
+		}
+		var trees []*tree.Tree
+		for i := range 1000 {
+			other := tree.New(tree.Options{ID: base.KeyspaceID(i + 1), Name: fmt.Sprint(i), Comparer: base.Bytewise, MemTableSize: 64 << 10}, d.shared)
+			other.Start(d.wal.Num(), nil, d.jobs.opts.Manifest.Current(base.DefaultKeyspace))
+			d.jobs.Add(other)
+			trees = append(trees, other)
+		}
+		defer func() {
+			for _, other := range trees {
+				other.Close()
+			}
+		}()
+		if sealed, due, _ := lists(); sealed != 1000 || due != 1000 {
+			t.Fatalf("of 1000 new trees %d may have sealed memtables, %d work", sealed, due)
+		}
+		d.jobs.Wake()
+		if sealed, due, watched := lists(); sealed != 0 || due != 0 || watched != 0 {
+			t.Errorf("at rest: %d sealed, %d due, %d watched", sealed, due, watched)
+		}
+
+		// Two runs: nothing to do before the tree is idle, when they become one.
+		for range 2 {
+			d.mustPut("k")
+			d.seal()
+			if err := d.jobs.WaitFlushed(d.tree, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if sealed, due, watched := lists(); sealed != 0 || due != 0 || watched != 1 {
+			t.Errorf("%d sealed, %d due, %d watched, want one tree that is watched", sealed, due, watched)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if sealed, due, watched := lists(); tables() != 1 || sealed != 0 || due != 0 || watched != 0 {
+			t.Errorf("%d tables, %d sealed, %d due, %d watched, want one table and nothing to do", tables(), sealed, due, watched)
+		}
+	})
+}

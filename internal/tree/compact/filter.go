@@ -1,0 +1,63 @@
+package compact
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/colblk"
+)
+
+// filtering is Env.Filter at work in one piece of a compaction. It is asked about the
+// newest version of each key in the inputs if that is a value which no snapshot sees. A
+// newer version in a level above hides what it decides, as it hides the entry.
+type filtering struct {
+	env   *Env
+	level int
+	value []byte // unpacked
+}
+
+// filterWork is what a call of the filter counts as, see yieldWork.
+const filterWork = 16 * entryWork
+
+// maxFilterValue bounds a value that a filter gives an entry, as that of a batch is.
+const maxFilterValue = math.MaxUint32 - 2<<20
+
+// filtered asks the filter about an entry and returns what it becomes: itself, the same
+// with another value, or a tombstone in its place, so that no older version of the key
+// comes back.
+func (w *work) filtered(key []byte, t base.Trailer, codec base.Codec, value []byte) (base.Trailer, base.Codec, []byte, error) {
+	f := w.filter
+	plain, deadline := value, []byte(nil)
+	if t.Kind() == base.KindSetExpiring {
+		plain, deadline = value[:len(value)-base.DeadlineLen], value[len(value)-base.DeadlineLen:]
+	}
+	if codec != base.CodecRaw {
+		var err error
+		if f.value, err = colblk.AppendUnpacked(f.value[:0], value, codec, nil, f.env.MaxUnpacked); err != nil {
+			return t, codec, value, err
+		}
+		plain = f.value
+	}
+	w.work += filterWork
+	d, err := f.env.Filter.Ask(f.level, key, plain)
+	if err != nil {
+		return t, codec, value, err
+	}
+	if d.Removes() {
+		w.res.FilterRemoved++
+		return base.MakeTrailer(t.Seq(), base.KindDelete), base.CodecRaw, nil, nil
+	}
+	if changed, ok := d.Changes(); ok {
+		if uint64(len(changed)) > maxFilterValue {
+			return t, codec, value, fmt.Errorf("%w: %s gives a value of %d bytes", base.ErrCompactionFilter, f.env.Filter.Name, len(changed))
+		}
+		w.res.FilterChanged++
+		if deadline != nil {
+			f.value = append(append(f.value[:0], changed...), deadline...)
+			changed = f.value
+		}
+		return t, base.CodecRaw, changed, nil
+	}
+	return t, codec, value, nil
+}

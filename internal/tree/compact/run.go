@@ -1,0 +1,320 @@
+package compact
+
+import (
+	"runtime"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/mergeop"
+	"github.com/loamdb/loam/internal/format/manifest"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/format/sstable"
+	"github.com/loamdb/loam/internal/tree/iters"
+	"github.com/loamdb/loam/internal/tree/picker"
+)
+
+// A yield comes after yieldWork units of work, which take about 200 us: a unit is
+// a byte of a key or value, and an entry as such costs as much as entryWork bytes.
+const (
+	yieldWork = 96 << 10
+	entryWork = 64
+)
+
+// Env is what a run needs of the database.
+type Env struct {
+	Comparer *base.Comparer
+	Merge    *mergeop.Operator // nil: operands are not folded
+	Naming   base.TableNaming  // of new tables
+	// SettleSeqs lets merges into the deepest level write 0 for sequence numbers that no
+	// snapshot tells apart. See collapse.
+	SettleSeqs bool
+	// Open opens a table for one pass from front to back.
+	Open func(m *manifest.FileMeta, flags sstable.ReadFlags) (base.Source, error)
+	// RangeDels are the range tombstones of an input; for tables whose manifest entry counts some.
+	RangeDels func(m *manifest.FileMeta) (*rangedel.List, error)
+	// NewWriter begins a new table. The number counts as created even when the
+	// run fails later; it is then in Result.Abandoned.
+	NewWriter func() (num uint64, w sstable.Writer, err error)
+	// Stop is asked every 200 us or so of work; an error ends the run with it.
+	// nil: never.
+	Stop func() error
+	// Filter decides in compactions what becomes of the newest versions of keys. nil: they
+	// are kept.
+	Filter *base.CompactionFilter
+	// MaxUnpacked bounds the bytes of a packed value that Filter is shown.
+	MaxUnpacked int64
+	Clock       Clock // what has expired
+	// Progress is told every 200 us or so of work how many entries were read. nil: nobody asks.
+	Progress func(entries uint64)
+}
+
+// Result is what a run made.
+type Result struct {
+	Added  []manifest.AddedFile
+	Tables []sstable.Meta // of Added, in the same order
+	// Abandoned are the numbers of the files created by a run that failed: they
+	// are in no version, and the caller deletes them.
+	Abandoned []uint64
+
+	// EntriesIn = EntriesOut + Dropped when the run succeeded.
+	EntriesIn, EntriesOut, Dropped uint64
+	BytesWritten                   uint64 // sizes of the tables
+	Expired                        uint64 // entries that became tombstones, which are among EntriesOut or Dropped
+	Folded                         uint64 // operands that became values, or were joined; Dropped counts all but one of each
+	FoldFailures                   uint64 // folds that the merge operator failed
+	FoldErr                        error  // why the first of them failed
+	// FilterRemoved and FilterChanged are the entries that Env.Filter removed, as tombstones
+	// that are among EntriesOut or Dropped, and those that it gave another value. If there
+	// are any, snapshots newer than Snapshots, those given to Run, must not see the result.
+	FilterRemoved, FilterChanged uint64
+	Snapshots                    []base.SeqNum
+
+	reads []inputRead
+}
+
+// Run does one piece of a plan. snapshots are the sequence numbers, ascending,
+// that reads may still ask for besides the newest; they must have been listed
+// after the plan was picked, and every input entry must be visible to new reads.
+//
+// The tables are finished and synced, the directory is not.
+func Run(p *picker.Plan, piece int, env *Env, snapshots []base.SeqNum) (Result, error) {
+	lower, upper := p.Bounds(piece)
+	dels, err := rangeDels(p, env, lower, upper)
+	if err != nil {
+		return Result{}, err
+	}
+	var reads []inputRead
+	sources, err := openInputs(p, env, &reads)
+	if err != nil {
+		return Result{}, err
+	}
+	w := work{
+		env: env, merge: iters.NewMerge(env.Comparer, sources, lower, upper),
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, p.Version, p.OutputLevel+1)},
+		out:      output{env: env, level: p.OutputLevel, fileSize: p.FileSize},
+		folding:  folding{op: env.Merge},
+	}
+	w.takeRangeDels(dels, p.Version, p.OutputLevel+1)
+	if env.SettleSeqs && p.IsDeepest(env.Comparer) {
+		w.collapse.settle()
+	}
+	if env.Filter != nil {
+		w.filter = &filtering{env: env, level: p.OutputLevel}
+	}
+	result, err := w.run()
+	result.reads, result.Snapshots = reads, snapshots
+	return result, err
+}
+
+// Edit joins the results of all pieces of a plan, in any order, into the change to
+// install. For a trivial move, or a Drop, there are no results. It is an error when entries
+// of the inputs were not read.
+func Edit(p *picker.Plan, results ...Result) (*manifest.Edit, error) {
+	if !p.TrivialMove && !p.Drop {
+		if err := checkReads(p, results); err != nil {
+			return nil, err
+		}
+	}
+	var added []manifest.AddedFile
+	for _, r := range results {
+		added = append(added, r.Added...)
+	}
+	return p.Edit(added), nil
+}
+
+// Flush writes a memtable, which has so many entries and these range tombstones, to the level that
+// picker.FlushLevel chose, as one run of tables of fileSize bytes (0: one table). v is a version
+// that has all older data, that is: older memtables are in it. Result.Added is
+// empty when nothing survives.
+func Flush(src base.Source, entries uint64, dels []*rangedel.List, v *manifest.Version, level int, fileSize uint64, env *Env, snapshots []base.SeqNum) (Result, error) {
+	w := work{
+		env: env, merge: iters.NewMerge(env.Comparer, []base.Source{src}, nil, nil),
+		collapse: collapse{cmp: env.Comparer, snapshots: snapshots, deeper: newDeeper(env.Comparer, v, 0)},
+		out:      output{env: env, level: level, fileSize: fileSize},
+		folding:  folding{op: env.Merge},
+		exactly:  &entries,
+	}
+	w.takeRangeDels(dels, v, 0)
+	return w.run()
+}
+
+// openInputs opens the inputs of a plan, newest first.
+func openInputs(p *picker.Plan, env *Env, reads *[]inputRead) ([]base.Source, error) {
+	open := func(f *manifest.FileMeta) (base.Source, error) {
+		src, err := env.Open(f, sstable.Private|sstable.Scan)
+		if err != nil {
+			return nil, err
+		}
+		return &countedSource{src, f.Num, reads}, nil
+	}
+	var sources []base.Source
+	for level, files := range p.Inputs {
+		switch {
+		case len(files) == 0:
+		case level == 0:
+			for _, f := range files {
+				src, err := open(f)
+				if err != nil {
+					for _, s := range sources {
+						s.Close()
+					}
+					return nil, err
+				}
+				sources = append(sources, src)
+			}
+		default:
+			sources = append(sources, iters.NewLevel(env.Comparer, files, open))
+		}
+	}
+	return sources, nil
+}
+
+// work is one merge -> collapse -> output.
+type work struct {
+	env      *Env
+	merge    *iters.Merge
+	collapse collapse
+	dels     tombstones
+	out      output
+	res      Result
+	exactly  *uint64 // how many entries there are; nil: not known here
+	folding  folding
+	unpacked []byte     // scratch
+	filter   *filtering // nil: none
+
+	work int // since the last yield
+}
+
+func (w *work) run() (res Result, err error) {
+	w.out.res = &w.res
+	done := false
+	defer func() { // also when the comparer panics
+		w.merge.Close()
+		if !done {
+			w.out.abandon()
+		}
+		res = w.res
+	}()
+	err = w.mergeAll()
+	if err == nil {
+		err = w.out.finish(nil)
+	}
+	if err == nil {
+		err = w.out.sync()
+	}
+	if err == nil {
+		err = w.check()
+	}
+	done = err == nil
+	return w.res, err
+}
+
+func (w *work) check() error {
+	r := &w.res
+	switch {
+	case w.exactly != nil && *w.exactly != r.EntriesIn:
+		return countError("the memtable has %d entries, %d were read", *w.exactly, r.EntriesIn)
+	case r.EntriesIn != r.EntriesOut+r.Dropped:
+		return countError("%d entries in, %d out, %d dropped", r.EntriesIn, r.EntriesOut, r.Dropped)
+	}
+	return nil
+}
+
+func (w *work) mergeAll() error {
+	m := w.merge
+	err := m.First()
+	for err == nil && m.Valid() {
+		e, i, end := m.NextSpan()
+		w.res.EntriesIn += uint64(end - i)
+		if err := w.copyRun(e, i, end); err != nil {
+			return err
+		}
+		if end == e.Len() {
+			w.collapse.leave()
+		}
+		err = m.Advance(end)
+	}
+	if err == nil {
+		err = w.endFold(w.folding.bottom)
+	}
+	return err
+}
+
+// copyRun hands the survivors of entries [i, end) to the output.
+func (w *work) copyRun(e *base.Chunk, i, end int) error {
+	// In a plain chunk, only the first key can be that of the entry before.
+	plain := e.AllLiveSets
+	passed := -1 // the last entry that survives without a check
+	for check := true; i < end; i++ {
+		key, value, t, codec := e.Key(i), e.Value(i), e.Trailers[i], e.Codec(i)
+		if w.work += len(key) + len(value) + entryWork; w.work >= yieldWork {
+			if err := w.yield(); err != nil {
+				return err
+			}
+		}
+		if w.dels.list != nil && w.dels.hides(&w.collapse, key, t) {
+			w.res.Dropped++
+			continue
+		}
+		first := true
+		if check {
+			if !t.Kind().Known() || !t.Kind().IsPoint() {
+				return base.Corruptf("internal key", "unknown kind %d", t.Kind())
+			}
+			if t.Kind() == base.KindSetExpiring {
+				var err error
+				if t, value, err = w.expiring(t, codec, value); err != nil {
+					return err
+				}
+				codec = base.CodecRaw
+			}
+			var keep bool
+			keep, first = w.collapse.keep(key, t)
+			if w.folding.n > 0 || t.Kind() == base.KindMerge {
+				if done, err := w.fold(key, t, codec, value, keep, first); err != nil {
+					return err
+				} else if done {
+					check = !plain
+					continue
+				}
+			}
+			if !keep {
+				w.res.Dropped++
+				continue
+			}
+			check = !plain
+		} else {
+			passed = i
+		}
+		if w.filter != nil && first && (t.Kind() == base.KindSet || t.Kind() == base.KindSetExpiring) && w.collapse.aboveSnapshots(t.Seq()) {
+			var err error
+			if t, codec, value, err = w.filtered(key, t, codec, value); err != nil {
+				return err
+			}
+			if w.collapse.elides(key, t) {
+				w.res.Dropped++
+				continue
+			}
+		}
+		if err := w.out.add(key, w.collapse.settled(t), codec, value, first); err != nil {
+			return err
+		}
+	}
+	// collapse does not see entries that a range tombstone hides: an
+	// older version of their key that survives is the first of it.
+	if passed >= 0 {
+		w.collapse.pass(e.Key(passed), e.Trailers[passed])
+	}
+	return nil
+}
+
+func (w *work) yield() error {
+	w.work = 0
+	runtime.Gosched()
+	if w.env.Progress != nil {
+		w.env.Progress(w.res.EntriesIn)
+	}
+	if w.env.Stop != nil {
+		return w.env.Stop()
+	}
+	return nil
+}

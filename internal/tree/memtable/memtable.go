@@ -1,0 +1,464 @@
+package memtable
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/base/invariants"
+	"github.com/loamdb/loam/internal/format/batchrepr"
+	"github.com/loamdb/loam/internal/format/rangedel"
+	"github.com/loamdb/loam/internal/memory/arena"
+	"github.com/loamdb/loam/internal/memory/budget"
+	"github.com/loamdb/loam/internal/memory/offheap"
+)
+
+// Options configures a MemTable.
+type Options struct {
+	Comparer *base.Comparer
+	// Size is how many arena bytes are taken before Room returns ErrFull.
+	Size int64
+	// EntrySize is what EntrySize returned for the previous memtable, 0 when
+	// unknown. It decides how large the hash index is in proportion to the arena.
+	EntrySize int
+	// Ordered inserts entries into the tree from the start instead of from the
+	// first NewSource on.
+	Ordered bool
+	// Filled says that the previous memtable was filled, so that this one takes what Spare has.
+	Filled bool
+	// Spare is where memory comes from, if Filled, and goes to. nil keeps none.
+	Spare *arena.Spare
+	// Account takes the bytes of the arena and the index; nil: nobody is.
+	Account *budget.Account
+}
+
+// NewSpare makes a Spare for memtables of an Options.Size.
+func NewSpare(size int64) *arena.Spare { return arena.NewSpare(sizeFor(size, 0, false).arena) }
+
+// SetSpareSize makes s one for memtables of another Options.Size.
+func SetSpareSize(s *arena.Spare, size int64) { s.SetSize(sizeFor(size, 0, false).arena) }
+
+// MemTable holds writes that are not in a table yet. The package comment lists the callers of each
+// method.
+type MemTable struct {
+	cmp    *base.Comparer
+	hashed bool // there is a hash index: the comparer's equality is that of bytes
+
+	mem atomic.Pointer[memory]
+
+	// Fields of the writer. pos and n are ahead of end and count within a batch.
+	pos   uint64
+	n     int64
+	last  base.Trailer
+	next  uint64 // the arena offset from which on held is set again
+	huge  bool
+	whole bool // allocate all memory at once
+	batch []pending
+	space
+
+	// end is the arena offset up to which entries are complete.
+	end   atomic.Uint64
+	count atomic.Int64
+	// disorder says that trailers do not only rise from entry to entry. It is set
+	// before the first entry that does not becomes visible.
+	disorder atomic.Bool
+	// operands says that there are entries that do not end a lookup: a reader may need
+	// several versions of a key. It is set before the first becomes visible.
+	operands atomic.Bool
+	expiring atomic.Bool // there are entries of base.KindSetExpiring
+
+	refs  atomic.Int64
+	order lazyOrder
+	dels  rangeDels
+	held  budget.Held // set by the writer, and by the last Unref
+}
+
+// pending is an entry of a batch whose index slot has been touched.
+type pending struct {
+	key, value []byte
+	hash       uint64
+	kind       base.Kind
+}
+
+// applyGroup entries have their index slots touched side by side, so that the
+// cache misses overlap.
+const applyGroup = 16
+
+// New makes an empty memtable with one reference. It allocates memory as entries are
+// written; where EntrySize is known, the first entry reserves addresses for all.
+func New(o Options) *MemTable {
+	m := &MemTable{cmp: o.Comparer, hashed: o.Comparer.EqualIsBytewise, pos: arenaStart, whole: o.EntrySize > 0 && o.Account == nil, held: budget.Held{Account: o.Account}}
+	m.end.Store(arenaStart)
+	m.refs.Store(1)
+	m.order.init(m, o.Ordered)
+	m.planned = sizeFor(o.Size, o.EntrySize, m.hashed)
+	m.spare, m.filled = o.Spare, o.Filled && o.Account == nil
+	m.mem.Store(new(memory))
+	return m
+}
+
+// Ref adds a reference.
+func (m *MemTable) Ref() { m.refs.Add(1) }
+
+// Unref drops a reference; the last one stops background work and frees the
+// memory.
+func (m *MemTable) Unref() {
+	n := m.refs.Add(-1)
+	invariants.Check(n >= 0, "memtable: Unref without reference")
+	if n != 0 {
+		return
+	}
+	m.order.close()
+	m.space.free(m.spare, m.pos)
+	m.held.Set(0, 0)
+	m.mem.Store(new(memory))
+}
+
+// ErrFull says that the memtable has entries and takes no more: it is time to flush it.
+var ErrFull = errors.New("the memtable is full")
+
+// Room makes sure that a batch of n bytes with that many entries fits. If it does not,
+// or there is no memory for it, the error is ErrFull. An empty memtable makes itself
+// large enough instead, up to the 4 GiB that offsets reach; its errors are ErrTooLarge
+// and ErrNoMemory.
+func (m *MemTable) Room(n int64, entries int) error {
+	if m.fits(n, entries) {
+		return nil
+	}
+	if n < 0 || entries < 0 || uint64(n) > maxArena || uint64(entries) > maxArena/2 {
+		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
+	}
+	bytes, count := m.pos+uint64(n)+uint64(entries)*maxHeader, m.n+int64(entries)
+	if bytes > uint64(m.planned.arena) || count > m.capacity(m.planned.nslots) || m.crowded && m.mem.Load().nslots == m.planned.nslots {
+		if m.Len() != 0 {
+			return ErrFull
+		}
+		if err := m.replan(n, entries); err != nil {
+			return err
+		}
+	}
+	if m.crowded {
+		count = max(count, m.maxEntries+1)
+	}
+	mem, err := m.space.grow(m.mem.Load(), bytes, count, m.whole)
+	if err != nil && m.whole {
+		m.whole = false
+		mem, err = m.space.grow(mem, bytes, count, false)
+	}
+	m.mem.Store(mem)
+	if err != nil {
+		if m.n != 0 {
+			return ErrFull
+		}
+		return err
+	}
+	m.crowded, m.next = false, 0
+	return nil
+}
+
+// replan sizes an empty memtable for one batch. Readers may still use its old memory.
+func (m *MemTable) replan(n int64, entries int) error {
+	s, ok := sizeForBatch(n, entries, m.hashed)
+	if !ok {
+		return fmt.Errorf("%w: a batch of %d bytes, %d entries", base.ErrTooLarge, n, entries)
+	}
+	old := m.space
+	m.space = space{planned: s, spare: old.spare, outgrown: []func(){func() { old.free(nil, 0) }}}
+	m.whole = true
+	m.mem.Store(new(memory))
+	return nil
+}
+
+func (m *MemTable) fits(n int64, entries int) bool {
+	need := uint64(n) + uint64(entries)*maxHeader
+	return m.arena != nil && m.pos+need <= uint64(m.arena.Len()) && m.n+int64(entries) <= m.maxEntries && !m.crowded
+}
+
+// Apply adds the entries of a batch (batchrepr, validated), which are all of the
+// table's keyspace; entry i gets sequence seq + i. It fails only where Room does; a caller that has asked Room
+// knows that it does not. Readers see the entries one by one; the sequence they
+// read at keeps a batch whole.
+func (m *MemTable) Apply(batch []byte, seq base.SeqNum) error {
+	n := int(batchrepr.Count(batch))
+	if err := m.Room(int64(len(batch)), n); err != nil {
+		return err
+	}
+	mem := m.mem.Load()
+	it := batchrepr.Read(batch)
+	if n == 1 {
+		if _, kind, key, value, ok := it.Next(); ok {
+			m.insertOne(mem, base.MakeTrailer(seq, kind), key, value)
+		}
+	} else {
+		m.applyMany(mem, &it, seq)
+	}
+	m.addRangeDels()
+	m.publish()
+	return it.Err()
+}
+
+func (m *MemTable) applyMany(mem *memory, it *batchrepr.Iter, seq base.SeqNum) {
+	for {
+		group := m.batch[:0]
+		for len(group) < applyGroup {
+			_, kind, key, value, ok := it.Next()
+			if !ok {
+				break
+			}
+			group = append(group, pending{key, value, m.hashOf(key), kind})
+		}
+		if m.hashed { // a loop of its own: so short that the misses overlap
+			for i := range group {
+				mem.touch(group[i].hash)
+			}
+		}
+		for i := range group {
+			p := &group[i]
+			if p.kind == base.KindRangeDelete {
+				m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: p.key, Limit: p.value, Seq: seq})
+			} else {
+				m.insert(mem, base.MakeTrailer(seq, p.kind), p.key, p.value, p.hash)
+			}
+			seq++
+		}
+		clear(group) // keep no batch alive
+		m.batch = group[:0]
+		if len(group) < applyGroup {
+			return
+		}
+	}
+}
+
+func (m *MemTable) hashOf(key []byte) uint64 {
+	if m.hashed {
+		return hashKey(key)
+	}
+	return 0
+}
+
+// Add adds one entry. Like Apply it fails only where Room does.
+func (m *MemTable) Add(seq base.SeqNum, kind base.Kind, key, value []byte) error {
+	if err := m.Room(int64(len(key)+len(value)), 1); err != nil {
+		return err
+	}
+	m.insertOne(m.mem.Load(), base.MakeTrailer(seq, kind), key, value)
+	m.addRangeDels()
+	m.publish()
+	return nil
+}
+
+func (m *MemTable) insertOne(mem *memory, t base.Trailer, key, value []byte) {
+	if t.Kind() == base.KindRangeDelete {
+		m.dels.batch = append(m.dels.batch, rangedel.Tombstone{Start: key, Limit: value, Seq: t.Seq()})
+		return
+	}
+	m.insert(mem, t, key, value, m.hashOf(key))
+}
+
+// insert appends an entry and makes it visible to Get.
+func (m *MemTable) insert(mem *memory, t base.Trailer, key, value []byte, hash uint64) {
+	if m.n&(markEvery-1) == 0 {
+		m.order.mark(uint32(m.pos))
+	}
+	m.n++
+	if t <= m.last {
+		m.disorder.Store(true)
+	}
+	if t.Kind() > base.KindSet {
+		m.noteKind(t.Kind())
+	}
+	m.last = t
+	off := uint32(m.pos)
+	if !m.hashed {
+		m.pos += mem.write(off, t, links{}, key, value)
+		return
+	}
+	slot, old := mem.find(key, hash)
+	var l links
+	if old != 0 {
+		l = mem.linksTo(old)
+	}
+	m.pos += mem.write(off, t, l, key, value)
+	mem.setSlot(slot, hash, off)
+	if mem.distance(slot, hash) > maxProbe {
+		m.crowded = true
+	}
+}
+
+// publish makes all entries inserted so far visible to sources.
+func (m *MemTable) publish() {
+	m.count.Store(m.n)
+	m.end.Store(m.pos)
+	if m.pos > m.next {
+		m.grown()
+	}
+	m.order.written(m.n)
+}
+
+// grown asks for huge pages once that is worth it, and tells the account what is held.
+func (m *MemTable) grown() {
+	step := uint64(minArena)
+	if m.pos > hugeFrom {
+		step = 2 << 20
+		if !m.huge {
+			m.huge = true
+			m.arena.AdviseHuge()
+			offheap.AdviseHuge(m.index)
+		}
+	}
+	m.next = m.pos + step - m.pos%step // resident up to here, or to the length of a small arena
+	m.held.Set(int64(min(max(m.next, hugeFrom), uint64(m.arena.Len()))), int64(cap(m.index)))
+}
+
+// Get returns the entry that l, of MakeLookup, asks for. The value aliases the
+// arena and is nil for a deletion.
+func (m *MemTable) Get(l base.Lookup) (value []byte, t base.Trailer, found bool) {
+	if !m.hashed {
+		return m.getOrdered(l)
+	}
+	mem := m.mem.Load()
+	if mem.nslots == 0 {
+		return nil, 0, false
+	}
+	_, off := mem.find(l.Key(), l.Hash)
+	if off == 0 {
+		return nil, 0, false
+	}
+	if m.disorder.Load() {
+		off = mem.newestOf(off, l.Seq)
+	} else if mem.trailer(off).Seq() > l.Seq {
+		off = mem.olderThan(off, l.Seq)
+	}
+	if off == 0 {
+		return nil, 0, false
+	}
+	e := mem.entry(off)
+	return e.valueOf(mem), e.trailer, true
+}
+
+// Versions calls f for the entries of the key that l, of MakeLookup, may see, newest first,
+// until f returns false. The values alias the arena and are nil for deletions. It reports
+// whether all calls returned true.
+func (m *MemTable) Versions(l base.Lookup, f func(value []byte, t base.Trailer) bool) bool {
+	if mem := m.mem.Load(); m.hashed && mem.nslots != 0 {
+		_, off := mem.find(l.Key(), l.Hash)
+		if off != 0 && mem.trailer(off).Seq() > l.Seq && !m.disorder.Load() {
+			off = mem.olderThan(off, l.Seq)
+		}
+		for ; off != 0 && !m.disorder.Load(); off = mem.links(off).older {
+			e := mem.entry(off)
+			if !f(e.valueOf(mem), e.trailer) {
+				return false
+			}
+			if e.trailer.Seq() == 0 {
+				return true
+			}
+			l.Seq = e.trailer.Seq() - 1
+		}
+		if off == 0 {
+			return true
+		}
+	}
+	for {
+		value, t, found := m.Get(l)
+		switch {
+		case !found:
+			return true
+		case !f(value, t):
+			return false
+		case t.Seq() == 0:
+			return true
+		}
+		l.Seq = t.Seq() - 1
+	}
+}
+
+// Written is the place in the memtable behind all entries that were applied before the
+// call, for Since.
+func (m *MemTable) Written() uint64 { return m.end.Load() }
+
+// Since calls f with the key of each entry from a place on, 0 for all, in the order of their writes,
+// until f returns false. The keys alias the arena.
+func (m *MemTable) Since(place uint64, f func(key []byte) bool) {
+	end := m.end.Load() // before mem: an empty memtable's memory may be replaced
+	mem := m.mem.Load()
+	for place = max(place, arenaStart); place < end; {
+		e := mem.entry(uint32(place))
+		if !f(mem.arena[e.key:e.value:e.value]) {
+			return
+		}
+		place = uint64(e.end)
+	}
+}
+
+// Prefetch loads the cache line of the index that Get looks at first.
+func (m *MemTable) Prefetch(l base.Lookup) {
+	if mem := m.mem.Load(); mem.nslots != 0 {
+		mem.touch(l.Hash)
+	}
+}
+
+// noteKind notes an entry that is neither a set nor a tombstone.
+func (m *MemTable) noteKind(k base.Kind) {
+	switch {
+	case !k.EndsLookup() && !m.operands.Load():
+		m.operands.Store(true)
+	case k == base.KindSetExpiring && !m.expiring.Load():
+		m.expiring.Store(true)
+	}
+}
+
+// HasOperands reports whether there are entries that do not end a lookup.
+func (m *MemTable) HasOperands() bool { return m.operands.Load() }
+
+// HasExpiring reports whether there are entries that expire.
+func (m *MemTable) HasExpiring() bool { return m.expiring.Load() }
+
+// Iterated reports whether a source was ever opened.
+func (m *MemTable) Iterated() bool { return m.order.used.Load() }
+
+// Filled reports whether so much was written that the next memtable will probably be filled.
+func (m *MemTable) Filled() bool { return m.pos >= uint64(m.planned.arena/2) }
+
+// Shrink gives back to the system what has no entries yet of an arena that was another
+// memtable's. The writer's: nothing is written meanwhile.
+func (m *MemTable) Shrink() {
+	if m.recycled {
+		m.recycled = false
+		m.arena.ReleaseFrom(int(m.pos))
+		arena.Free(m.spareIndex)
+		m.spareIndex = nil
+	}
+}
+
+// Comparer orders the keys.
+func (m *MemTable) Comparer() *base.Comparer { return m.cmp }
+
+// Len is the number of entries, versions and tombstones included, those of ranges too.
+func (m *MemTable) Len() int { return m.Points() + int(m.dels.written.Load()) }
+
+// Points is the number of entries without range tombstones: of those that sources hand out.
+func (m *MemTable) Points() int { return int(m.count.Load()) }
+
+// Bytes is how much of the arena is filled.
+func (m *MemTable) Bytes() int64 { return int64(m.end.Load() - arenaStart) }
+
+// EntrySize is the average size of an entry in the arena in bytes, 0 without entries.
+func (m *MemTable) EntrySize() int {
+	n := m.count.Load()
+	if n == 0 {
+		return 0
+	}
+	return int(m.Bytes() / n)
+}
+
+// MemoryUsage is how many bytes are held: the filled part of the arena, the index and
+// the tree. Pages of the index that no entry has touched yet are counted too.
+func (m *MemTable) MemoryUsage() int64 {
+	dels := m.dels.Bytes()
+	if m.count.Load() == 0 {
+		return dels
+	}
+	return m.Bytes() + int64(m.mem.Load().nslots*8) + m.order.held.Load() + dels
+}

@@ -1,0 +1,94 @@
+package picker
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/manifest"
+)
+
+// ErrRenumber is what IngestLevels fails with where a table needs a larger number: older data lie in a
+// table of level 0 that was begun after it.
+var ErrRenumber = errors.New("a table of level 0 that is older has a larger number")
+
+// IngestMode says where tables may go.
+type IngestMode struct {
+	// Plain: the entries have sequence number 0. Nothing may overlap them, and no snapshot may be open.
+	Plain bool
+	// Excise: the first table has a range tombstone over the range of all others, which are newer and
+	// stay above it.
+	Excise bool
+}
+
+// IngestLevels chooses the levels of tables that were written outside of the tree, are newer than all that is in it, and
+// are in the order of their keys: the bottom one where nothing overlaps a table (FlushLevel), else the deepest level
+// above the older data that has a run, or which the tables, having more than a write buffer together, become the run
+// of. Tables above a tombstone that go to level 0 have larger numbers. Until the tables are installed, the plans must
+// be in InProgress.
+func IngestLevels(v *manifest.Version, inProgress InProgress, cmp *base.Comparer, tables []*manifest.FileMeta, writeBuffer uint64, mode IngestMode) (levels []int, plans []*Plan, err error) {
+	var bytes uint64
+	for _, m := range tables {
+		bytes += m.Size
+	}
+	var first, last [manifest.NumLevels]*manifest.FileMeta
+	levels = make([]int, len(tables))
+	large, limit := bytes >= writeBuffer, manifest.NumLevels
+	for i, m := range tables {
+		l := 0
+		if !mode.Excise {
+			l = FlushLevel(v, inProgress, cmp, m.Smallest.User, m.Largest.User)
+		}
+		if l == 0 && mode.Plain && Overlapped(v, cmp, m) {
+			return nil, nil, base.NeedsNative("an ingest into keys that have entries")
+		}
+		if l == 0 && !inProgress.meets(cmp, 0, lastLevel, m.Smallest.User, m.Largest.User) {
+			l = above(v, cmp, m, limit, large)
+		}
+		if mode.Excise && i == 0 {
+			limit = l
+		}
+		if l == 0 {
+			for _, f := range v.Levels[0].Overlaps(cmp, m.Smallest.User, m.Largest.User) {
+				if f.Num > m.Num {
+					return nil, nil, fmt.Errorf("%w: %d, %d", ErrRenumber, f.Num, m.Num)
+				}
+			}
+		}
+		levels[i] = l
+		if first[l] == nil {
+			first[l] = m
+		}
+		last[l] = m
+	}
+	for l := 1; l < manifest.NumLevels; l++ {
+		if first[l] != nil {
+			plans = append(plans, FlushPlan(l, first[l].Smallest.User, last[l].Largest.User))
+		}
+	}
+	return levels, plans, nil
+}
+
+// above is the deepest level that takes a table above the older data that it overlaps, and above limit; 0 if
+// there is none.
+func above(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta, limit int, large bool) (level int) {
+	for l := range limit {
+		if len(v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User)) > 0 {
+			return level
+		}
+		if l > 0 && (large || len(v.Levels[l].Files) > 0) {
+			level = l
+		}
+	}
+	return level
+}
+
+// Overlapped reports whether a table of any level overlaps m.
+func Overlapped(v *manifest.Version, cmp *base.Comparer, m *manifest.FileMeta) bool {
+	for l := range v.Levels {
+		if len(v.Levels[l].Overlaps(cmp, m.Smallest.User, m.Largest.User)) > 0 {
+			return true
+		}
+	}
+	return false
+}
