@@ -297,8 +297,8 @@ func callers() (names []string) {
 // aheadOfTime has the functions whose failed calls are made good without a word, see harmless.
 func aheadOfTime(function string) bool {
 	switch function {
-	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "jobs.(*Scheduler).openDense", "jobs.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
-		"engine.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*Stage).discard":
+	case "wal.(*Set).Prepare", "wal.(*Set).reuse", "wal.(*Set).KeepObsolete", "work.(*Scheduler).openDense", "work.(*Scheduler).splitKeys", "manifest.(*Set).vouch",
+		"store.(*DB).logs", "backup.(*Folder).known", "backup.(*Folder).shareLocked", "backup.(*Stage).discard":
 		return true
 	}
 	return false

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -129,7 +130,7 @@ func TestStaleMutantFires(t *testing.T) {
 	if (target{"internal/testkit/mutants", "TestNone"}).exists(moduleRoot(t)) {
 		t.Error("a test that is not there exists")
 	}
-	for old, want := range map[string]bool{"x, y": true, "z": false, "1": false} {
+	for old, want := range map[string]bool{"x, y": true, "x,\n\ty": true, "z": false, "1": false} {
 		m := mutant{edits: []edit{{"a.go", old, "p, q"}}}
 		if texts, err := m.apply(root, nil); err == nil != want || want && texts["a.go"] != "package a\n\nvar p, q = 1, 1\n" {
 			t.Errorf("replacing %q: %q, %v", old, texts, err)
@@ -164,12 +165,24 @@ func (m mutant) apply(root string, texts map[string]string) (map[string]string, 
 			}
 			text = string(b)
 		}
-		if n := strings.Count(text, e.old); n != 1 {
-			return nil, fmt.Errorf("%s has %q %d times, not once", e.file, e.old, n)
+		at := e.pattern().FindAllStringIndex(text, 2)
+		if len(at) != 1 {
+			return nil, fmt.Errorf("%s has %q %d times, not once", e.file, e.old, len(at))
 		}
-		out[e.file] = strings.Replace(text, e.old, e.new, 1)
+		out[e.file] = text[:at[0][0]] + e.new + text[at[0][1]:]
 	}
 	return out, nil
+}
+
+// pattern matches the old text however its lines are wrapped.
+func (e edit) pattern() *regexp.Regexp {
+	inner := strings.TrimSpace(e.old)
+	lead, trail, _ := strings.Cut(e.old, inner)
+	words := strings.Fields(inner)
+	for i, w := range words {
+		words[i] = strings.ReplaceAll(regexp.QuoteMeta(w), `\(`, `\(\s*`)
+	}
+	return regexp.MustCompile(regexp.QuoteMeta(lead) + strings.Join(words, `\s+`) + regexp.QuoteMeta(trail))
 }
 
 // mutate writes the changed files below dir and returns them by the path that
