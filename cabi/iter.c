@@ -115,22 +115,18 @@ static loam_status fail_again(const iter *it, char **err) {
 /* Fetches a block with at least one entry, or says why there is none. The key
  * may lie in the present block. */
 static loam_status fetch(iter *it, int op, const void *key, size_t key_len, size_t entries, size_t bytes, char **err) {
-  if (it->cap < FULL_BUFFER && entries > 16) {
-    /* The old block is left alone until the key has been used. */
-    uint8_t *data = malloc(FULL_BUFFER);
-    if (data) {
-      uint8_t *old = it->data;
-      it->data = data;
-      it->cap = FULL_BUFFER;
-      loam_status status = fetch(it, op, key, key_len, entries, bytes, err);
-      free(old);
-      return status;
-    }
+  ENTER_TO(it->in_txn ? CALL_OTHER : CALL_READS, err); /* before the block is given up */
+  uint8_t *old = NULL; /* has the key, perhaps */
+  uint8_t *larger = it->cap < FULL_BUFFER && entries > 16 ? malloc(FULL_BUFFER) : NULL;
+  if (larger) {
+    old = it->data;
+    it->data = larger;
+    it->cap = FULL_BUFFER;
   }
-  ENTER_TO(it->in_txn ? CALL_OTHER : CALL_READS, err);
   loamgo_block block = {0, 0, 0};
   char *message = NULL;
   loam_status status = loamgo_iter_fetch(it->engine, op, (void *)key, key_len, entries, bytes, it->data, it->cap, &block, &message);
+  free(old);
   if (status == LOAM_BUFFER_TOO_SMALL) {
     size_t cap = block.len + block.len / 4;
     uint8_t *data = malloc(cap);
@@ -208,10 +204,9 @@ static loam_status origin(iter *it, bool backward, int *op, const void **key, si
 
 /* Fetches ahead and goes to the first entry fetched. */
 static loam_status advance(iter *it, int op, const void *key, size_t key_len, char **err) {
-  size_t want = it->want;
-  it->want = want * GROWTH < BLOCK_ENTRIES ? want * GROWTH : BLOCK_ENTRIES;
-  loam_status status = fetch(it, op, key, key_len, want, BLOCK_BYTES, err);
+  loam_status status = fetch(it, op, key, key_len, it->want, BLOCK_BYTES, err);
   if (status != LOAM_OK) return status;
+  it->want = it->want * GROWTH < BLOCK_ENTRIES ? it->want * GROWTH : BLOCK_ENTRIES;
   it->state = AT;
   go_to(it, 0, 0);
   return LOAM_OK;

@@ -1,4 +1,5 @@
-/* Batches that are given their own bytes, and iterators that go on after a failure. */
+/* Batches that are given their own bytes, and iterators that go on after a failure or a refused
+ * move. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -75,8 +76,49 @@ static void failed_iterators(void) {
   WANT(LOAM_OK, loam_close(db, &err));
 }
 
+static loam_iter *asked; /* by the next comparison */
+
+static int compare(void *arg, const void *a, size_t an, const void *b, size_t bn, loam_failure *failure) {
+  loam_iter *it = asked;
+  asked = NULL;
+  if (it) WANT(LOAM_ERR_IN_USE, loam_iter_next(it, NULL, &err));
+  return a_compare_compare(arg, a, an, b, bn, failure);
+}
+
+/* A move that a comparator may not make leaves the iterator where it was, with its block. */
+static void refused_moves(void) {
+  loam_options *o;
+  loam_db *db;
+  loam_iter *it;
+  loam_entry e;
+  size_t len;
+  char key[8], buf[8];
+  WANT(LOAM_OK, loam_options_create(&o, &err));
+  WANT(LOAM_OK, loam_options_set_comparator(o, "test.Moves", compare, NULL, NULL, 0, &err));
+  WANT(LOAM_OK, loam_open("moves", o, &db, &err));
+  WANT(LOAM_OK, loam_options_close(o));
+  for (int i = 0; i < 200; i++) WANT(LOAM_OK, loam_put(db, NULL, key, (size_t)sprintf(key, "%03d", i), "v", 1, NULL, &err));
+  WANT(LOAM_OK, loam_iter_create(db, NULL, &it, &err));
+  for (int i = 0; i < 100; i++) {
+    WANT(LOAM_OK, loam_iter_next(it, &e, &err));
+    sprintf(key, "%03d", i);
+    CHECK(e.key_len == 3 && !memcmp(e.key, key, 3), "entry %d", i);
+    /* Blocks have 1, 4, 16, 64 entries: here the next one would be fetched. */
+    if (i != 0 && i != 4 && i != 20 && i != 84) continue;
+    WANT(LOAM_OK, loam_put(db, NULL, "new", 3, "v", 1, NULL, &err));
+    asked = it;
+    WANT(LOAM_OK, loam_get(db, NULL, "new", 3, buf, sizeof buf, &len, &err));
+    CHECK(!asked, "no comparison behind entry %d", i);
+    WANT(LOAM_OK, loam_iter_entry(it, &e, &err));
+    CHECK(e.key_len == 3 && !memcmp(e.key, key, 3) && e.value_len == 1, "entry %d after a refused move", i);
+  }
+  WANT(LOAM_OK, loam_iter_close(it));
+  WANT(LOAM_OK, loam_close(db, &err));
+}
+
 int main(void) {
   own_bytes();
+  refused_moves();
   failed_iterators();
   return 0;
 }
