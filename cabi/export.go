@@ -21,6 +21,8 @@ import (
 	"github.com/loamdb/loam/cabi/internal/settings"
 	"github.com/loamdb/loam/cabi/internal/stk"
 	"github.com/loamdb/loam/cabi/internal/textlog"
+	"github.com/loamdb/loam/internal/base"
+	"github.com/loamdb/loam/internal/format/batchrepr"
 	"github.com/loamdb/loam/lsm"
 	"github.com/loamdb/loam/lsm/backup"
 )
@@ -253,13 +255,17 @@ func write(db, opening C.uint64_t, data unsafe.Pointer, length C.size_t, flags C
 	return C.LOAM_OK
 }
 
-// loamgo_check says whether the bytes are a batch.
+// loamgo_check says whether the bytes are a batch, of any kinds of operations. The keyspaces that they
+// name are looked for when it is written.
 //
 //export loamgo_check
 func loamgo_check(data unsafe.Pointer, length C.size_t, message **C.char) status {
 	return run(message, func() error {
-		_, err := lsm.BatchFromBytes(span(data, length))
-		return err
+		anySpace := func(base.KeyspaceID) bool { return true }
+		if _, err := batchrepr.ValidateDraft(span(data, length), anySpace); err != nil {
+			return fmt.Errorf("%w: batch bytes: %w", lsm.ErrInvalidArgument, err)
+		}
+		return nil
 	})
 }
 

@@ -426,8 +426,9 @@ LOAM_API loam_status loam_ttl(loam_db *db, const loam_read_options *options, con
  * It lies in the memory of the caller's process and costs no crossing into Go
  * until it is written. */
 LOAM_API loam_status loam_batch_create(loam_batch **batch, char **err);
-/* From LevelDB's batch layout; the bytes are checked and copied. Operations of
- * an unknown kind are LOAM_ERR_INVALID_ARGUMENT. */
+/* From the bytes of loam_batch_data, which are checked and copied. Operations of an unknown kind are
+ * LOAM_ERR_INVALID_ARGUMENT. Keyspaces that operations name by their numbers are looked for when the
+ * batch is written: an unknown one is LOAM_ERR_NO_KEYSPACE. */
 LOAM_API loam_status loam_batch_create_from(const void *data, size_t len, loam_batch **batch, char **err);
 LOAM_API loam_status loam_batch_close(loam_batch *batch);
 LOAM_API loam_status loam_batch_put(loam_batch *batch, const void *key, size_t key_len, const void *value, size_t value_len, char **err);

@@ -479,8 +479,10 @@ static int names(void *arg, const loam_operation *o, loam_failure *failure) {
 }
 
 static void batches_of_keyspaces(loam_db *db) {
-  loam_batch *b, *c;
+  loam_batch *b, *c, *d;
   loam_db *space, *same;
+  const void *data, *copy;
+  size_t len, copy_len;
   char seen[16] = "";
   WANT(LOAM_OK, loam_keyspace_open(db, "space", NULL, &space, &err));
   WANT(LOAM_OK, loam_keyspace_open(db, "default", NULL, &same, &err));
@@ -499,7 +501,20 @@ static void batches_of_keyspaces(loam_db *db) {
   WANT(LOAM_OK, loam_batch_append(c, b, &err));
   WANT(LOAM_OK, loam_batch_each(c, names, seen, &err));
   CHECK(!strcmp(seen, "-0001-"), "%s", seen);
-  WANT(LOAM_OK, loam_write(space, NULL, c, NULL, &err));
+  WANT(LOAM_OK, loam_batch_merge(c, "db", 2, "1", 1, &err));
+  WANT(LOAM_OK, loam_batch_delete_range(c, "x", 1, "y", 1, &err));
+  WANT(LOAM_OK, loam_batch_data(c, &data, &len, &err));
+  WANT(LOAM_OK, loam_batch_create_from(data, len, &d, &err));
+  WANT(LOAM_OK, loam_batch_data(d, &copy, &copy_len, &err));
+  CHECK(copy_len == len && !memcmp(copy, data, len), "%zu bytes of %zu", copy_len, len);
+  WANT(LOAM_OK, loam_batch_close(c));
+  WANT(LOAM_OK, loam_batch_create(&c, &err));
+  WANT(LOAM_OK, loam_batch_append(c, b, &err));
+  WANT(LOAM_OK, loam_batch_close(d));
+  WANT(LOAM_OK, loam_batch_data(c, &data, &len, &err));
+  WANT(LOAM_OK, loam_batch_create_from(data, len, &d, &err));
+  WANT(LOAM_OK, loam_write(space, NULL, d, NULL, &err));
+  WANT(LOAM_OK, loam_batch_close(d));
   const char *keys[] = {"own", "own2", "space", "db", "default"};
   for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
     bool in_space = i < 3;
